@@ -10,6 +10,7 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
+    ProgressColumn,
     TaskID,
     TextColumn,
     TimeElapsedColumn,
@@ -20,11 +21,11 @@ from rich.progress import (
 class Bar:
     """`harness.bench.Progress` for people: one bar, renamed at each phase."""
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: TextIO, count: ProgressColumn | None = None) -> None:
         self._progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
-            MofNCompleteColumn(),
+            count or MofNCompleteColumn(),
             TextColumn("elapsed"),
             TimeElapsedColumn(),
             TextColumn("left"),
@@ -35,6 +36,7 @@ class Bar:
             redirect_stderr=False,
         )
         self._phase: TaskID | None = None
+        self._what = ""
 
     def __enter__(self) -> Bar:
         return self
@@ -48,9 +50,14 @@ class Bar:
         if self._phase is not None:
             self._progress.remove_task(self._phase)
         self._progress.start()  # at the first phase, so that nothing to do shows nothing
-        self._phase = self._progress.add_task(what, total=steps)
+        self._phase, self._what = self._progress.add_task(what, total=steps), what
 
     def step(self, steps: int) -> None:
         """So many more are done."""
         if self._phase is not None:
             self._progress.advance(self._phase, steps)
+
+    def note(self, text: str) -> None:
+        """Show a few words behind the phase's name, as a training's loss."""
+        if self._phase is not None:
+            self._progress.update(self._phase, description=f"{self._what}: {text}")

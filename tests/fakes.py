@@ -214,12 +214,16 @@ class Told:
 
     phases: list[tuple[str, int | None]] = field(default_factory=list)
     steps: int = 0
+    noted: str = ""
 
     def phase(self, what: str, steps: int | None) -> None:
         self.phases.append((what, steps))
 
     def step(self, steps: int) -> None:
         self.steps += steps
+
+    def note(self, text: str) -> None:
+        self.noted = text
 
 
 def snapshot(folder: Path) -> dict[str, tuple[bytes, int]]:

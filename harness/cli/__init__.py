@@ -10,6 +10,7 @@ import typer
 
 from harness.cli.reading import check, cite, explain, list_, report
 from harness.cli.running import fetch, plan, reproduce, run
+from harness.cli.training import train
 from harness.types import HarnessError
 
 app = typer.Typer(
@@ -25,6 +26,7 @@ app = typer.Typer(
 app.command("list")(list_)
 for command in (plan, run, reproduce, report, check, explain, cite, fetch):
     app.command()(command)
+app.add_typer(train, name="train")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -1,0 +1,99 @@
+"""`harness train`: commands that make a checkpoint folder, or go on with an unfinished one."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from harness.cli.options import CacheDir, DataDir, say
+
+train = typer.Typer(
+    help="Train a checkpoint: a folder that --encoder and sentence-transformers load. The same "
+    "command goes on with a training that was interrupted, bit for bit.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+Out = Annotated[Path, typer.Option(help="The folder to write.", show_default=False)]
+TextOption = Annotated[
+    str,
+    typer.Option("--corpus", help="A corpus (harness list corpora) or a file, a sentence a line."),
+]
+First = Annotated[
+    int | None, typer.Option(min=1, help="Read so many sentences only.", show_default=False)
+]
+Seed = Annotated[int, typer.Option(min=0, help="Of the weights, the order and the dropout.")]
+Threads = Annotated[
+    int | None,
+    typer.Option(min=1, help="Of the processor; other counts give other bits.", show_default=False),
+]
+
+
+@train.command("bert-mini")
+def bert_mini(
+    out: Out,
+    corpus: TextOption = "enwiki-1m",
+    first: First = None,
+    tokens: Annotated[int, typer.Option(min=1, help="Word pieces to see in all.")] = 40_000_000,
+    layers: Annotated[int, typer.Option(min=1)] = 4,
+    size: Annotated[int, typer.Option(min=8, help="Dimensions of a vector.")] = 256,
+    vocabulary: Annotated[int, typer.Option(min=50, help="Number of word pieces.")] = 8192,
+    learning_rate: Annotated[float, typer.Option(min=0.0)] = 1e-3,
+    tokens_per_batch: Annotated[int, typer.Option(min=128)] = 4096,
+    seed: Seed = 0,
+    threads: Threads = None,
+    data_dir: DataDir = None,
+    cache: CacheDir = None,
+) -> None:
+    """BERT in miniature from scratch: a WordPiece vocabulary, then masked language modelling."""
+    from harness.training.mlm import Miniature, pretrain
+
+    settings = Miniature(
+        vocabulary=vocabulary,
+        layers=layers,
+        size=size,
+        tokens=tokens,
+        tokens_per_batch=tokens_per_batch,
+        learning_rate=learning_rate,
+    )
+    with _training(threads) as bar:
+        text = _text(corpus, first, data_dir, cache)
+        curve = pretrain(text, settings, seed, out, bar, _command())
+    say(f"{out}: {len(curve.losses):,} steps, loss {curve.thinned()[-1][1]:.3f}")
+
+
+def _training(threads: int | None) -> Any:
+    """A bar on stderr, and so many threads."""
+    import torch
+
+    from harness.progress import Bar
+
+    if threads is not None:
+        torch.set_num_threads(threads)
+    return Bar(sys.stderr)
+
+
+def _text(corpus: str, first: int | None, data_dir: Path | None, cache: Path | None) -> Any:
+    from harness.assets import Places
+    from harness.registry import registry
+    from harness.training.text import open_text
+
+    cache = cache or Path("~/.cache/sentence-embedding-harness").expanduser()
+    corpora: Mapping[str, Any] = registry().corpora
+    return open_text(corpus, corpora, Places(cache=cache, data_dir=data_dir), first)
+
+
+def _command() -> str:
+    """What was typed, without the folders of this machine."""
+    words, hidden = [], False
+    for word in sys.argv[1:]:
+        if not hidden:
+            words.append(Path(word).name if "/" in word else word)
+        hidden = word in ("--out", "--cache", "--data-dir")
+        if hidden:
+            words.pop()
+    return " ".join(["harness", *words])
