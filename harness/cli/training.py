@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -50,6 +51,7 @@ def bert_mini(
     cache: CacheDir = None,
 ) -> None:
     """BERT in miniature from scratch: a WordPiece vocabulary, then masked language modelling."""
+    command = _command(bert_mini, locals())
     from harness.training.mlm import Miniature, pretrain
 
     settings = Miniature(
@@ -62,7 +64,7 @@ def bert_mini(
     )
     with _training(threads) as bar:
         text = _text(corpus, first, data_dir, cache)
-        curve = pretrain(text, settings, seed, out, bar, _command())
+        curve = pretrain(text, settings, seed, out, bar, command)
     say(f"{out}: {len(curve.losses):,} steps, loss {curve.thinned()[-1][1]:.3f}")
 
 
@@ -87,13 +89,12 @@ def _text(corpus: str, first: int | None, data_dir: Path | None, cache: Path | N
     return open_text(corpus, corpora, Places(cache=cache, data_dir=data_dir), first)
 
 
-def _command() -> str:
-    """What was typed, without the folders of this machine."""
-    words, hidden = [], False
-    for word in sys.argv[1:]:
-        if not hidden:
-            words.append(Path(word).name if "/" in word else word)
-        hidden = word in ("--out", "--cache", "--data-dir")
-        if hidden:
-            words.pop()
-    return " ".join(["harness", *words])
+def _command(function: Callable[..., None], given: Mapping[str, Any]) -> str:
+    """The command with the options that differ from their defaults, without folders."""
+    words = ["harness train", function.__name__.replace("_", "-")]
+    for name, parameter in inspect.signature(function).parameters.items():
+        value = given[name]
+        if value != parameter.default and name not in ("out", "cache", "data_dir"):
+            text = Path(value).name if isinstance(value, str | Path) else str(value)
+            words += [f"--{name.replace('_', '-')}", text]
+    return " ".join(words)

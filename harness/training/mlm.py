@@ -27,7 +27,7 @@ from tokenizers.pre_tokenizers import BertPreTokenizer, WhitespaceSplit
 from tokenizers.trainers import BpeTrainer
 from torch import nn
 from torch.nn import functional as F  # noqa: N812
-from transformers import BertConfig, BertForMaskedLM, BertTokenizerFast
+from transformers import BertConfig, BertForMaskedLM, BertTokenizerFast  # type: ignore[attr-defined]
 
 from harness.encoders.identity import digest_of
 from harness.training.folder import Made, require_new, write_checkpoint
@@ -98,8 +98,6 @@ class Miniature:
         for module in model.modules():
             if isinstance(module, nn.Dropout):
                 module.p = 0.0
-        for layer in model.bert.encoder.layer:
-            layer.attention.self.dropout.p = 0.0
         return model
 
     def config(self) -> BertConfig:
@@ -133,11 +131,9 @@ def wordpieces(sentences: Iterable[str], size: int, characters: int = 150) -> To
         c for c, _ in sorted(used.items(), key=lambda item: (-item[1], item[0]))[:characters]
     }
     words = sorted(word for word in counts if alphabet.issuperset(word))
-    trainer = BpeTrainer(  # type: ignore[no-untyped-call]
-        vocab_size=size - len(SPECIAL), min_frequency=2, show_progress=False
-    )
+    trainer = BpeTrainer(vocab_size=size - len(SPECIAL), min_frequency=2, show_progress=False)
     pairs = Tokenizer(BPE())
-    pairs.pre_tokenizer = WhitespaceSplit()  # type: ignore[assignment]
+    pairs.pre_tokenizer = WhitespaceSplit()
     pairs.train_from_iterator((_following(w, counts[w]) for w in words), trainer)
     pieces = sorted(
         piece[0] + piece[1:].translate(BACK)
