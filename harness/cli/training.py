@@ -68,6 +68,38 @@ def bert_mini(
     say(f"{out}: {len(curve.losses):,} steps, loss {curve.thinned()[-1][1]:.3f}")
 
 
+@train.command("glove-mini")
+def glove_mini(
+    out: Out,
+    corpus: TextOption = "enwiki-1m",
+    first: First = None,
+    words: Annotated[int, typer.Option(min=1, help="Size of the vocabulary.")] = 20_000,
+    dimensions: Annotated[int, typer.Option(min=1)] = 100,
+    epochs: Annotated[int, typer.Option(min=1)] = 25,
+    learning_rate: Annotated[float, typer.Option(min=0.0)] = 0.05,
+    x_max: Annotated[float, typer.Option(help="Counts above it weigh the same.")] = 10.0,
+    seed: Seed = 0,
+    data_dir: DataDir = None,
+    cache: CacheDir = None,
+) -> None:
+    """GloVe from scratch: co-occurrence counts, then weighted least squares on their logarithms."""
+    command = _command(glove_mini, locals())
+    from harness.training.cooccurrence import Counting
+    from harness.training.vectors import Recipe, train_vectors
+
+    recipe = Recipe(
+        Counting(words=words),
+        dimensions=dimensions,
+        epochs=epochs,
+        learning_rate=learning_rate,
+        x_max=x_max,
+    )
+    with _training(1) as bar:
+        text = _text(corpus, first, data_dir, cache)
+        curve = train_vectors(text, recipe, seed, out, bar, command)
+    say(f"{out}: {recipe.epochs} epochs, loss {curve.thinned()[-1][1]:.4f}")
+
+
 def _training(threads: int | None) -> Any:
     """A bar on stderr, and so many threads."""
     import torch

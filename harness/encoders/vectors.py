@@ -17,7 +17,7 @@ from pathlib import Path
 from zipfile import BadZipFile
 
 import numpy as np
-from jaxtyping import Float32
+from jaxtyping import Float, Float32
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
@@ -55,8 +55,8 @@ def read_cached(path: Path, digest: str, cache: Path) -> Vectors:
     )
 
 
-def write_vectors(path: Path, words: Sequence[str], vectors: Float32[np.ndarray, "V D"]) -> None:
-    """Write the safetensors form."""
+def write_vectors(path: Path, words: Sequence[str], vectors: Float[np.ndarray, "V D"]) -> None:
+    """Write the safetensors form, in the precision given; it is read in float32."""
     broken = next((word for word in words if "\n" in word), None)
     if broken is not None:
         raise DataError(f"{path}: wanted words without line ends, found {broken!r}")
