@@ -3,9 +3,10 @@
 Li et al. 2020, arXiv 2011.05864. Paper and released code differ: `flow` is the code (3 levels of 3
 steps, constant rate 1e-3, one epoch), `flow:paper` what Appendix B prints for a target corpus (2
 levels), `flow:paper-nli` what it prints for NLI (0.15 epochs at 2e-5). A step is actnorm, reversal
-of the coordinates and an additive coupling. The authors fit with BERT's dropout on, which keeps
-the encodings moving; these fit on encodings as they are scored. A coordinate that is constant in
-the fit corpus is left out instead of amplified.
+of the coordinates and an additive coupling. The released code fits beside a BERT whose dropout is
+on, `flow-dropout` on one such encoding of each sentence occurrence, drawn from the seed; all others
+fit on encodings as they are scored. A coordinate that is constant in the fit corpus is left out
+instead of amplified.
 
 `nice`, `realnvp` and `glow` are the flows that it descends from, fitted in the same way: additive
 couplings alone (Dinh et al. 2014, arXiv 1410.8516), couplings that also scale (Dinh et al. 2016,
@@ -47,12 +48,24 @@ class Flow:
     from_moments: ClassVar[bool] = False
     deterministic: ClassVar[bool] = False
 
-    def fit(self, x: Any, rng: np.random.Generator) -> Fitted:
-        """Fit on rows (n, D), in any order."""
+    @property
+    def share(self) -> float:
+        """How much of a corpus a fit sees: less than one epoch sees no more than that."""
+        return min(1.0, self.epochs)
+
+    def fit(self, x: Any, rng: np.random.Generator, share: float = 1.0) -> Fitted:
+        """Fit on rows (n, D), in any order, which are this share of the corpus."""
         from harness.training.flows import Architecture, Recipe, fit
 
         architecture = Architecture(self.levels, self.depth, WIDTH, self.step, self.first)
-        return fit(x, architecture, Recipe(self.epochs, self.learning_rate), rng)
+        return fit(x, architecture, Recipe(self.epochs / share, self.learning_rate), rng)
+
+
+@dataclass(frozen=True)
+class DropoutFlow(Flow):
+    """Fitted on encodings that dropout has moved."""
+
+    dropout: ClassVar[bool] = True
 
 
 FLOWS = {
@@ -63,6 +76,7 @@ FLOWS = {
         Flow("flow:paper-nli", levels=2, epochs=0.15, learning_rate=2e-5),
     )
 }
+DROPOUT = DropoutFlow("flow-dropout")
 NICE = Flow("nice", levels=1, depth=4, step=("reversal", "additive"), first=("actnorm",))
 REALNVP = Flow("realnvp", step=("actnorm", "reversal", "scaled"))
 GLOW = Flow("glow", step=("actnorm", "mixing", "scaled"), learning_rate=1e-4)
@@ -76,7 +90,13 @@ def flow(variant: str | int | None = None) -> Flow:
     return FLOWS[name]
 
 
-POSTS = {"flow": flow, "nice": lambda: NICE, "realnvp": lambda: REALNVP, "glow": lambda: GLOW}
+POSTS = {
+    "flow": flow,
+    "flow-dropout": lambda: DROPOUT,
+    "nice": lambda: NICE,
+    "realnvp": lambda: REALNVP,
+    "glow": lambda: GLOW,
+}
 
 CITE = "li2020bertflow"
 TASKS = ("sts-b", "sts-b.dev", "sick-r", "sts1?")  # those of the paper
@@ -85,7 +105,11 @@ METHODS = (
         Method(encoder.with_max_length(64), FIRST_LAST, (post,), fit_on, cite=CITE)
         for encoder in (BERT_BASE, BERT_LARGE)
         for fit_on in ("nli", "target")
-        for post in (FLOWS["flow"], FLOWS["flow:paper" if fit_on == "target" else "flow:paper-nli"])
+        for post in (
+            FLOWS["flow"],
+            FLOWS["flow:paper" if fit_on == "target" else "flow:paper-nli"],
+            DROPOUT,
+        )
     ),
     Method(BERT_BASE.with_max_length(64), MEAN, (FLOWS["flow"],), "target", cite=CITE),
     *(
@@ -94,6 +118,7 @@ METHODS = (
         for post, cite in (
             (FLOWS["flow"], CITE),
             (FLOWS["flow:paper"], CITE),
+            (DROPOUT, CITE),
             (NICE, "dinh2014nice"),
             (REALNVP, "dinh2017realnvp"),
             (GLOW, "kingma2018glow"),

@@ -8,113 +8,34 @@ never waits for a network. `harness fetch` is what downloads.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from harness.catalogue import DATA_ASSETS
+from harness.pins import OF_DATA, OF_ENCODERS, Pins
+from harness.sources import Asset, HubTable
 from harness.types import AssetMissing, EncoderConfig, UsageError
 
-
-@dataclass(frozen=True)
-class Asset:
-    """A thing that is read. `probe` is a path under the data folder, one of which must exist."""
-
-    name: str
-    what: str
-    probe: tuple[str, ...]
-    source: str
-    licence: str
-    get: str
+CACHE = "~/.cache/sentence-embedding-harness"
+EMBEDDED = Path(__file__).parent / "tasks" / "english"
+TABLE_INFO = "dataset_info.json"  # what `datasets` writes last
 
 
-SENTEVAL_STS = ("senteval/STS", "STS", "downstream/STS", "SentEval/data/downstream/STS")
-SENTEVAL_SICK = ("senteval/SICK", "SICK", "downstream/SICK", "SentEval/data/downstream/SICK")
-SIMCSE_HUB = "hub data set princeton-nlp/datasets-for-simcse"
-
-DATA_ASSETS = (
-    Asset(
-        "sts-raw",
-        "STS-B and STS12-16 as first published",
-        ("raw/STS",),
-        "ixa2.si.ehu.es/stswiki",
-        "CC BY-SA 4.0 (scores), texts per source",
-        "harness fetch sts-raw",
-    ),
-    Asset(
-        "sick-raw",
-        "SICK (SemEval-2014) as first published",
-        ("raw/SICK",),
-        "alt.qcri.org/semeval2014/task1",
-        "CC BY-NC-SA 3.0",
-        "harness fetch sick-raw",
-    ),
-    Asset(
-        "sts-senteval",
-        "STS-B and STS12-16, tokenised as SentEval and SimCSE score them",
-        SENTEVAL_STS,
-        f"{SIMCSE_HUB}, senteval.tar",
-        "CC BY-SA 4.0 (scores), texts per source",
-        "harness fetch senteval",
-    ),
-    Asset(
-        "sick-senteval",
-        "SICK in SentEval's form",
-        SENTEVAL_SICK,
-        f"{SIMCSE_HUB}, senteval.tar",
-        "CC BY-NC-SA 3.0",
-        "harness fetch senteval",
-    ),
-    Asset(
-        "qnli",
-        "GLUE QNLI v2, development set",
-        ("glue/QNLI/dev.tsv",),
-        "hub data set nyu-mll/glue",
-        "CC BY-SA 4.0",
-        "harness fetch qnli",
-    ),
-    Asset(
-        "snli-18k",
-        "18,000 labelled pairs of SNLI",
-        ("nli/snli_18k/train.csv",),
-        "a subset of SNLI",
-        "CC BY-SA 4.0",
-        "put snli_18k/train.csv into DATA_DIR/nli",
-    ),
-    Asset(
-        "enwiki-1m",
-        "1,000,000 distinct English Wikipedia sentences, shuffled",
-        ("wiki/enwiki_1m_sentences.txt.xz",),
-        "English Wikipedia",
-        "CC BY-SA",
-        "put enwiki_1m_sentences.txt.xz into DATA_DIR/wiki",
-    ),
-    Asset(
-        "all-nli",
-        "SNLI and MultiNLI in full",
-        ("nli/AllNLI.tsv.gz", "nli/AllNLI.tsv"),
-        "sbert.net/datasets/AllNLI.tsv.gz",
-        "CC BY-SA 4.0 and OANC",
-        "harness fetch all-nli",
-    ),
-    Asset(
-        "wiki1m",
-        "the 1,000,000 Wikipedia sentences of SimCSE",
-        ("wiki/wiki1m_for_simcse.txt",),
-        f"{SIMCSE_HUB}, wiki1m_for_simcse.txt",
-        "CC BY-SA",
-        "harness fetch wiki1m",
-    ),
-)
+def every_asset() -> tuple[Asset, ...]:
+    """All that the catalogue holds."""
+    return DATA_ASSETS
 
 
 def asset_named(name: str) -> Asset:
     """The data asset of that name; a task or corpus that names another is a mistake in its file."""
-    for asset in DATA_ASSETS:
+    for asset in every_asset():
         if asset.name == name:
             return asset
-    raise UsageError(f"no asset {name!r}: add it to DATA_ASSETS of harness/assets.py")
+    raise UsageError(f"no asset {name!r}: add it to DATA_ASSETS of harness/catalogue.py")
 
 
 @dataclass(frozen=True)
@@ -129,9 +50,45 @@ class Places:
         if self.data_dir is not None and not self.data_dir.is_dir():
             raise UsageError(f"--data-dir {self.data_dir}: there is no such folder")
 
+    @classmethod
+    def from_environment(
+        cls,
+        environment: Mapping[str, str],
+        *,
+        cache: Path | None = None,
+        data_dir: Path | None = None,
+        encoders: Mapping[str, Path] | None = None,
+    ) -> Places:
+        """What is given; else what HARNESS_CACHE_DIR and HARNESS_DATA_DIR name; else the default.
+
+        By default encodings are cached in the user's cache and there is no data folder.
+        """
+        data = environment.get("HARNESS_DATA_DIR")
+        return cls(
+            cache or Path(environment.get("HARNESS_CACHE_DIR") or CACHE).expanduser(),
+            data_dir or (Path(data) if data else None),
+            encoders or {},
+        )
+
+    @property
+    def encoder_pins(self) -> Pins:
+        """What unpinned encoders were when they were first downloaded."""
+        return Pins(self.cache / OF_ENCODERS)
+
+    @property
+    def data_pins(self) -> Pins | None:
+        """The same of data; None without a data folder."""
+        return Pins(self.data_dir / OF_DATA) if self.data_dir else None
+
+    def first_seen(self, asset: Asset) -> Mapping[str, str]:
+        """What came when the asset was first downloaded; empty if that is not known."""
+        return self.data_pins.of(asset.name) if self.data_pins else {}
+
     def require_data(self, asset: str) -> Path:
         """The data folder, if it holds the asset; AssetMissing with the command that gets it."""
         found = asset_named(asset)
+        if found.embedded:
+            return EMBEDDED
         if self.data_dir is None:
             raise AssetMissing(
                 f"{asset} ({found.what}): no data folder is set; give --data-dir DIR or set "
@@ -145,9 +102,19 @@ class Places:
         return self.data_dir
 
     def has_data(self, asset: str) -> bool:
-        """Whether the data folder holds the asset."""
-        found = asset_named(asset)
-        return self.data_dir is not None and any((self.data_dir / p).exists() for p in found.probe)
+        """Whether the asset is on this machine."""
+        return self.data(asset_named(asset)) is not None
+
+    def data(self, asset: Asset) -> Path | None:
+        """The first of its places under the data folder that exists."""
+        if asset.embedded:
+            return EMBEDDED
+        if not asset.probe:
+            tables = [table_folder(t) for t in asset.downloads if isinstance(t, HubTable)]
+            return tables[0] if all((t / TABLE_INFO).exists() for t in tables) else None
+        if self.data_dir is None:
+            return None
+        return next((p for p in map(self.data_dir.joinpath, asset.probe) if p.exists()), None)
 
     def encoder(self, config: EncoderConfig) -> Path:
         """The encoder's folder or file; AssetMissing with what would get it.
@@ -157,7 +124,7 @@ class Places:
         base = config.name.partition(":")[0]
         if base in self.encoders:
             return self.encoders[base]
-        found = packaged(config) or cached_snapshot(config) or self._beside_data(config)
+        found = packaged(config) or self._snapshot(config) or self._beside_data(config)
         if found is None:
             fetched_as = getattr(config, "asset", None) or base
             raise AssetMissing(
@@ -174,6 +141,14 @@ class Places:
             return False
         return True
 
+    def _snapshot(self, config: EncoderConfig) -> Path | None:
+        """Of the pinned commit; else of the one that was downloaded first; else of `main`."""
+        repo: Any = getattr(config, "repo", None)
+        if not repo:
+            return None
+        pinned: str | None = getattr(config, "revision", None)
+        return cached_snapshot(repo, pinned or self.encoder_pins.of(repo).get("revision"))
+
     def _beside_data(self, config: EncoderConfig) -> Path | None:
         """Static vectors may lie in the data folder."""
         name = getattr(config, "file", None)
@@ -184,10 +159,31 @@ class Places:
 def source_of(config: EncoderConfig) -> str:
     """`repo@revision`, with the unpinned ones saying so."""
     repo: Any = getattr(config, "repo", None)
+    package: str | None = getattr(config, "package", None)
     if not repo:
-        return str(getattr(config, "file", None) or "local files")
+        file: str | None = getattr(config, "file", None)
+        return f"package {package}" if package else file or "local files"
     revision = getattr(config, "revision", None)
     return f"{repo}@{revision[:12]}" if revision else f"{repo}, unpinned"
+
+
+def vectors_of(config: EncoderConfig) -> Asset | None:
+    """The asset that an encoder of static vectors reads."""
+    file: str | None = getattr(config, "file", None)
+    return next((asset for asset in every_asset() if file in asset.probe), None)
+
+
+def pinned_by(config: EncoderConfig) -> str:
+    """By what an encoder's files are fixed, as `Asset.pinned` has it."""
+    vectors = vectors_of(config)
+    if vectors is not None:
+        return vectors.pinned
+    fixed = {
+        "sha256": getattr(config, "weights_sha256", None),
+        "revision": getattr(config, "revision", None),
+        "package": getattr(config, "package", None),
+    }
+    return ", ".join(word for word, held in fixed.items() if held) or "unpinned"
 
 
 def revision_of(path: Path) -> str | None:
@@ -196,27 +192,41 @@ def revision_of(path: Path) -> str | None:
 
 
 def packaged(config: EncoderConfig) -> Path | None:
-    """The folder inside an installed package that carries the files; its code is not imported."""
+    """The folder, or file of vectors, inside an installed package; its code is not imported."""
     place: str | None = getattr(config, "package", None)
     if place is None:
         return None
+    file: str | None = getattr(config, "file", None)
     package, _, inner = place.partition("/")
     spec = find_spec(package)
-    folders = spec.submodule_search_locations if spec else None
-    return Path(folders[0]) / inner if folders else None
+    for root in (spec.submodule_search_locations if spec else None) or ():
+        folder = Path(root) / inner
+        if (folder / (file or "config.json")).exists():
+            return folder / file if file else folder
+    return None
 
 
-def cached_snapshot(config: EncoderConfig) -> Path | None:
-    """The snapshot folder in the hub cache: of the pinned revision, or of `main` if unpinned."""
-    repo: Any = getattr(config, "repo", None)
-    if not repo:
-        return None
+def model_folder(repo: str) -> Path:
+    """A model's folder in the hub cache."""
     from huggingface_hub.constants import HF_HUB_CACHE
 
-    folder = Path(HF_HUB_CACHE) / f"models--{repo.replace('/', '--')}"
-    revision: str | None = getattr(config, "revision", None)
+    return Path(HF_HUB_CACHE) / f"models--{repo.replace('/', '--')}"
+
+
+def cached_snapshot(repo: str, revision: str | None) -> Path | None:
+    """A model's snapshot folder in the hub cache: of a commit, or of `main`."""
+    folder = model_folder(repo)
     if revision is None:
         main = folder / "refs" / "main"
         revision = main.read_text().strip() if main.exists() else None
     snapshot = folder / "snapshots" / revision if revision else None
     return snapshot if snapshot and (snapshot / "config.json").exists() else None
+
+
+def table_folder(table: HubTable) -> Path:
+    """The folder in which `datasets` keeps the rows of a hub data set at its commit."""
+    from huggingface_hub.constants import HF_HOME
+
+    cache = Path(os.environ.get("HF_DATASETS_CACHE") or Path(HF_HOME) / "datasets")
+    folder = cache / table.repo.replace("/", "___") / (table.config or "default")
+    return folder / "0.0.0" / table.revision

@@ -1,8 +1,8 @@
 """One encoder on the bench: sentences into the cache once, and views of it that cells share.
 
 `Bench` encodes what is missing; a `View` is one pooling of it, a matrix over distinct sentences
-that every task and every post-processor reads. A corpus that is only fitted on streams through
-into moments, which are kept instead of its vectors.
+that every task and every post-processor reads. A corpus that is only fitted on streams through,
+into moments that are kept instead of its vectors, or, for a fit that needs these, into a file.
 """
 
 from __future__ import annotations
@@ -20,11 +20,13 @@ from jaxtyping import Float32, Int
 from harness.affine import Moments
 from harness.cache import EncoderCache
 from harness.files import write_atomically
+from harness.rows import Rows, read_rows, writing
 from harness.types import Corpus, Encoder, Encoding, Pooling, UsageError
 
 SHARD = 2048  # sentences a shard; also what an interruption can lose at most
 
 Clock = Callable[[], float]
+Encode = Callable[[Sequence[str]], Encoding]
 
 
 @runtime_checkable
@@ -36,6 +38,15 @@ class Progress(Protocol):
 
     def step(self, steps: int) -> None:
         """So many more are done."""
+
+
+@runtime_checkable
+class Dropping(Protocol):
+    """An encoder that can leave its dropout on, as in training."""
+
+    def with_dropout(self, seed: int) -> Encoder:
+        """The same, its dropout drawn from this seed on: equal calls in equal order are equal."""
+        ...
 
 
 class Streamed(NamedTuple):
@@ -78,14 +89,23 @@ class Bench:
     load: Callable[[], Encoder]
     clock: Clock
     moments_folder: Path
+    rows_folder: Path
     revision: str | None = None  # of the hub snapshot that the weights came from
     encoder: Encoder | None = None
+    whole: set[Path] = field(default_factory=set)  # files of rows whose digest was checked
 
     def encode(self, texts: Sequence[str]) -> Encoding:
         """Straight through the encoder, past the cache."""
+        return self._loaded().encode(texts)
+
+    def dropping(self, seed: int) -> Encode:
+        """The same with the encoder's dropout on."""
+        return dropping(self._loaded(), seed).encode
+
+    def _loaded(self) -> Encoder:
         if self.encoder is None:
             self.encoder = self.load()
-        return self.encoder.encode(texts)
+        return self.encoder
 
     def ensure(self, texts: Sequence[str], progress: Progress) -> None:
         """Encode and store the distinct texts that are not cached yet, a shard at a time.
@@ -95,8 +115,7 @@ class Bench:
         missing = sorted(self.cache.missing(texts), key=len)
         for start in range(0, len(missing), SHARD):
             batch = missing[start : start + SHARD]
-            if self.encoder is None:
-                self.encoder = self.load()
+            self._loaded()
             began = self.clock()
             encoding = self.encode(batch)
             self.cache.add(batch, encoding, self.clock() - began)
@@ -110,40 +129,118 @@ class Bench:
         return View({text: i for i, text in enumerate(texts)}, pooling(encoding), self.clock)
 
     def stream(
-        self, corpus: Corpus, data_dir: Path, poolings: Sequence[Pooling], progress: Progress
+        self,
+        corpus: Corpus,
+        data_dir: Path,
+        poolings: Sequence[Pooling],
+        progress: Progress,
+        keep: Mapping[Pooling, Path] | None = None,
     ) -> dict[str, Streamed]:
         """Moments of a whole corpus under each pooling that this encoder has.
 
-        Read from disk where an earlier run left them, else from one pass over the corpus.
+        Read from disk where an earlier run left them, else from one pass over the corpus, which
+        also writes the rows of the poolings to `keep`.
         """
         folder = self.moments_folder
         paths = {p.name: folder / f"{corpus.name}.{p.name}.safetensors" for p in poolings}
         stored = {name: read_moments(path) for name, path in paths.items()}
-        wanted = [p for p in poolings if stored[p.name] is None]
-        if wanted:
+        sums = {p: Sums() for p in poolings if stored[p.name] is None}
+        if sums:
             progress.phase(f"fitting on {corpus.name}", None)
-            for name, found in self._pass(corpus.sentences(data_dir), wanted, progress).items():
-                write_moments(paths[name], found)
-                stored[name] = found
+            with writing(
+                {p: file for p, file in (keep or {}).items() if not file.exists()}
+            ) as kept:
+                texts = corpus.sentences(data_dir)
+                seconds, digest = self._pass(texts, self.encode, (sums, kept), progress)
+                for writer in kept.values():
+                    writer.finish(seconds)
+            for pooling, added in sums.items():
+                if added.moments is not None:
+                    found = Streamed(added.moments, seconds, digest)
+                    write_moments(paths[pooling.name], found)
+                    stored[pooling.name] = found
         return {name: found for name, found in stored.items() if found is not None}
 
+    def rows(
+        self,
+        files: Mapping[Pooling, Path],
+        texts: Callable[[], Iterable[str]],
+        encode: Callable[[], Encode],
+        progress: Progress,
+        phase: tuple[str, int],
+    ) -> dict[Pooling, Rows]:
+        """One row a text under each pooling that this encoder has, from files or from one pass.
+
+        `phase` says what is under way and of how many texts.
+        """
+        found = {p: self._read(file) for p, file in files.items()}
+        if missing := {p: files[p] for p, rows in found.items() if rows is None}:
+            progress.phase(*phase)
+            with writing(missing) as writers:
+                seconds, _ = self._pass(texts(), encode(), (writers,), progress)
+                for writer in writers.values():
+                    writer.finish(seconds)
+            found |= {p: self._read(file) for p, file in missing.items()}
+        return {p: rows for p, rows in found.items() if rows is not None}
+
+    def _read(self, file: Path) -> Rows | None:
+        rows = read_rows(file, check=file not in self.whole)
+        if rows is not None:
+            self.whole.add(file)
+        return rows
+
     def _pass(
-        self, texts: Iterable[str], poolings: Sequence[Pooling], progress: Progress
-    ) -> dict[str, Streamed]:
+        self,
+        texts: Iterable[str],
+        encode: Encode,
+        sinks: Iterable[Mapping[Pooling, Sink]],
+        progress: Progress,
+    ) -> tuple[float, str]:
+        """Pour the rows of each pooling into its sinks; the seconds, and the text's digest.
+
+        A pooling that the encoder lacks is passed over.
+        """
         start, digest = self.clock(), hashlib.sha256()
-        sums: dict[str, Moments] = {}
-        usable: list[Pooling] | None = None
+        every = [(pooling, sink) for by_pooling in sinks for pooling, sink in by_pooling.items()]
+        usable: set[Pooling] | None = None
         for batch in _batches(texts, SHARD):
             digest.update("".join(f"{text}\n" for text in batch).encode())
-            encoding = self.encode(batch)
-            usable = [p for p in poolings if _has(p, encoding)] if usable is None else usable
-            for pooling in usable:
-                part = Moments.of(pooling(encoding))
-                so_far = sums.get(pooling.name)
-                sums[pooling.name] = part if so_far is None else so_far.merge(part)
+            encoding = encode(batch)
+            if usable is None:
+                usable = {pooling for pooling, _ in every if _has(pooling, encoding)}
+            rows = {pooling: pooling(encoding) for pooling in usable}
+            for pooling, sink in every:
+                if pooling in rows:
+                    sink.add(rows[pooling])
             progress.step(len(batch))
-        seconds = self.clock() - start
-        return {name: Streamed(m, seconds, digest.hexdigest()) for name, m in sums.items()}
+        return self.clock() - start, digest.hexdigest()
+
+
+@runtime_checkable
+class Sink(Protocol):
+    """What takes the rows of a pass, a batch at a time."""
+
+    def add(self, rows: Float32[np.ndarray, "m D"]) -> None:
+        """Take these."""
+
+
+@dataclass
+class Sums:
+    """Moments that grow by a batch at a time."""
+
+    moments: Moments | None = None
+
+    def add(self, rows: Float32[np.ndarray, "m D"]) -> None:
+        """Merge these in."""
+        part = Moments.of(rows)
+        self.moments = part if self.moments is None else self.moments.merge(part)
+
+
+def dropping(encoder: Encoder, seed: int) -> Encoder:
+    """The encoder with its dropout on. Raises UsageError for one that has none."""
+    if not isinstance(encoder, Dropping):
+        raise UsageError("wanted an encoder with dropout, found one that has none to leave on")
+    return encoder.with_dropout(seed)
 
 
 def _has(pooling: Pooling, encoding: Encoding) -> bool:

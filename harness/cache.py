@@ -5,7 +5,8 @@ see `Encoder.key`), so that two encoders never serve each other's vectors. In it
 safetensors file a batch of sentences, one tensor a layer, so that a pooling reads only its layers.
 A shard is complete or absent (temporary file, flush, rename) and carries the digest of each tensor
 and the seconds it cost; a damaged one is set aside and its sentences are encoded again. Two
-processes may fill one folder: at worst a sentence is encoded twice.
+processes may fill one folder: at worst a sentence is encoded twice; while one has it open, nobody
+clears it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import os
 import struct
+import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -24,6 +27,7 @@ import numpy as np
 from jaxtyping import Float32, Int
 
 from harness.files import write_atomically
+from harness.holding import share
 from harness.types import Encoding, HarnessError
 
 KEY_BYTES = 16  # of a sentence's sha256: 2^64 sentences before a collision is likely
@@ -101,9 +105,20 @@ class Shard:
         return data.view(dtype).reshape(tensor["shape"])
 
     @property
+    def rows(self) -> int:
+        """Number of its sentences."""
+        return int(self.tensors["keys"]["shape"][0])
+
+    @property
     def seconds_each(self) -> float:
         """What encoding one of its sentences cost, when it was paid."""
-        return float(self.metadata["seconds"]) / max(1, self.tensors["keys"]["shape"][0])
+        return float(self.metadata["seconds"]) / max(1, self.rows)
+
+    @property
+    def kwh_each(self) -> float | None:
+        """The energy that it took; None if nothing measured it."""
+        kwh = self.metadata.get("kwh")
+        return None if kwh is None else float(kwh) / max(1, self.rows)
 
 
 def set_aside(path: Path) -> None:
@@ -119,14 +134,27 @@ class EncoderCache:
     folder: Path
     shards: list[Shard] = field(default_factory=list)
     known: dict[bytes, tuple[int, int]] = field(default_factory=dict)
+    held: bool = False
 
     @classmethod
     def open(cls, root: Path, key: str) -> EncoderCache:
         """Read the shards' headers and keys; damaged shards are passed over. Writes nothing."""
         cache = cls(root / "encodings" / key)
+        cache._share()
         for path in sorted(cache.folder.glob("*.safetensors")):
             cache._admit(path)
         return cache
+
+    def _share(self) -> None:
+        """Keep others from clearing the folder, if there is one, as long as this object lives."""
+        if not self.held and (handle := share(self.folder)) is not None:
+            self.held = True
+            weakref.finalize(self, os.close, handle)
+
+    def hold(self) -> None:
+        """The same, of a folder that is made where it does not exist yet."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._share()
 
     def _admit(self, path: Path) -> None:
         shard = Shard.open(path)
@@ -141,10 +169,17 @@ class EncoderCache:
         """The distinct texts that are not cached, in first-seen order."""
         return [t for t in dict.fromkeys(texts) if sentence_key(t) not in self.known]
 
-    def add(self, texts: Sequence[str], encoding: Encoding, seconds: float) -> None:
-        """Store one shard: complete, or not at all."""
+    def add(
+        self,
+        texts: Sequence[str],
+        encoding: Encoding,
+        seconds: float,
+        kwh: float | None = None,
+    ) -> None:
+        """Store one shard, complete or not at all, and what it cost; energy, if it was measured."""
         from safetensors.numpy import save
 
+        self.hold()
         tensors = {"keys": np.array([list(sentence_key(t)) for t in texts], dtype=np.uint8)}
         for i, layer in enumerate(encoding.layers):
             tensors[f"mean.{layer}"] = np.ascontiguousarray(encoding.mean[:, i])
@@ -153,6 +188,7 @@ class EncoderCache:
                 tensors[name] = np.ascontiguousarray(part)
         digests = {f"sha256.{name}": _digest(tensor) for name, tensor in tensors.items()}
         about = {"depth": str(encoding.depth), "seconds": repr(seconds)}
+        about |= {} if kwh is None else {"kwh": repr(kwh)}
         data = save(tensors, metadata=about | digests)
         (length,) = struct.unpack("<Q", data[:8])
         name = hashlib.sha256(data[8 : 8 + length]).hexdigest()[:32]
@@ -169,10 +205,16 @@ class EncoderCache:
         """What encoding these distinct texts cost, whenever that was."""
         return sum(self.shards[self.known[sentence_key(t)][0]].seconds_each for t in texts)
 
+    def kwh(self, texts: Sequence[str]) -> float | None:
+        """The energy that it took; None if it was not measured for all of them."""
+        found = [self.shards[self.known[sentence_key(t)][0]].kwh_each for t in texts]
+        known = [one for one in found if one is not None]
+        return sum(known) if len(known) == len(found) else None
+
     @property
     def rate(self) -> float | None:
         """Sentences a second that this encoder took here; None if it never ran."""
-        rows = sum(shard.tensors["keys"]["shape"][0] for shard in self.shards)
+        rows = sum(shard.rows for shard in self.shards)
         seconds = sum(float(shard.metadata["seconds"]) for shard in self.shards)
         return rows / seconds if seconds else None
 

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from time import perf_counter
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Float32
 
-from harness.bench import SHARD, View
+from harness.bench import SHARD, View, dropping
+from harness.fitting import from_moments, with_dropout
 from harness.run import FitOn, fit
 from harness.types import Encoder, Method, ScoreError, Transform, UsageError
 
@@ -53,20 +54,34 @@ def fit_method(
         return Embedder(method, encoder)
     if not texts:
         raise UsageError(f"{method.id}: wanted texts to fit it on, found none; give some")
-    view = pooled(method, encoder, texts)
-    if all(post.from_moments for post in method.post):
-        fit_on = FitOn(moments=view.moments("texts", texts)[0])
+    require_list(method, texts)
+    if with_dropout(method):
+        matrix = encoded(method, dropping(encoder, seed), texts)
+        view, fit_on = View({}, matrix, perf_counter), FitOn(vectors=matrix)
     else:
-        fit_on = FitOn(rows=view.rows(texts))
+        view = pooled(method, encoder, texts)
+        if from_moments(method):
+            fit_on = FitOn(moments=view.moments("texts", texts)[0])
+        else:
+            fit_on = FitOn(rows=view.rows(texts))
     return Embedder(method, encoder, fit(method, view, fit_on, np.random.default_rng(seed)))
 
 
 def pooled(method: Method, encoder: Encoder, texts: Sequence[str]) -> View:
-    """The distinct texts under the method's pooling, encoded so many at a time as fit in memory."""
+    """The distinct texts under the method's pooling."""
+    require_list(method, texts)
+    rows = {text: row for row, text in enumerate(dict.fromkeys(texts))}
+    return View(rows, encoded(method, encoder, list(rows)), perf_counter)
+
+
+def encoded(method: Method, encoder: Encoder, texts: Sequence[str]) -> Float32[np.ndarray, "N D"]:
+    """One row a text, encoded so many at a time as fit in memory."""
+    starts = range(0, len(texts), SHARD) or (0,)  # no texts have a width, too
+    parts = [method.pooling(encoder.encode(texts[s : s + SHARD])) for s in starts]
+    return np.concatenate(parts)
+
+
+def require_list(method: Method, texts: Sequence[str]) -> None:
+    """Refuse one text where a list of them is wanted."""
     if isinstance(texts, str):
         raise UsageError(f"{method.id}: wanted a list of texts, found one text; put it into a list")
-    distinct = list(dict.fromkeys(texts))
-    starts = range(0, len(distinct), SHARD) or (0,)  # no texts have a width, too
-    parts = [method.pooling(encoder.encode(distinct[s : s + SHARD])) for s in starts]
-    rows = {text: row for row, text in enumerate(distinct)}
-    return View(rows, np.concatenate(parts), perf_counter)

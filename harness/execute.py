@@ -13,18 +13,18 @@ from itertools import groupby
 from typing import Literal
 
 from harness.assets import revision_of
-from harness.bench import Bench, Clock, Progress, Streamed, View
+from harness.bench import Bench, Clock, Progress, View
 from harness.cache import EncoderCache
-from harness.library import TARGETS, Library, pairs_digest
+from harness.fitting import Fitting
+from harness.library import Library, pairs_digest
 from harness.provenance import code_digest, environment
-from harness.run import FitOn, Measurement, measure
+from harness.run import Measurement, measure
 from harness.store import SCHEMA, Cell, Store
 from harness.types import (
     AssetMissing,
     HarnessError,
     Identity,
     Method,
-    Pooling,
     Record,
     Task,
     UsageError,
@@ -115,6 +115,7 @@ class _EncoderRun:
             lambda: config.load(path, places.cache),
             self.clock,
             places.cache / "moments" / identity.key,
+            places.cache / "rows" / identity.key,
             revision_of(path),
         )
         ready: list[Planned] = []
@@ -130,11 +131,12 @@ class _EncoderRun:
     def _ready(
         self, ready: Sequence[Planned], bench: Bench, identity: Identity
     ) -> Iterator[Outcome]:
+        fitting = Fitting(self.library, bench, self.progress, ready)
         name = self.planned[0].method.encoder.name
         pending = []
         for planned in ready:
             try:
-                about = self._identity(planned, bench, identity)
+                about = self._identity(planned, fitting, identity)
                 if not self.fresh and self.store.done(planned.cell, about):
                     yield Outcome(planned.cell, "done", self.store.read(planned.cell))
                 else:
@@ -154,65 +156,38 @@ class _EncoderRun:
         if pending:
             self.progress.phase(f"{name}: scoring", len(pending))
         for _, group in groupby(pending, key=lambda p: p.method.pooling):
-            yield from self._pooling(tuple(group), bench, texts, identity)
+            yield from self._pooling(tuple(group), fitting, texts, identity)
 
     def _pooling(
-        self, group: Sequence[Planned], bench: Bench, texts: Sequence[str], identity: Identity
+        self, group: Sequence[Planned], fitting: Fitting, texts: Sequence[str], identity: Identity
     ) -> Iterator[Outcome]:
         try:
-            view = bench.view(group[0].method.pooling, texts)
+            view = fitting.bench.view(group[0].method.pooling, texts)
         except HarnessError as error:
             yield from (_not_run(p.cell, error) for p in group)
             return
         for planned in group:
             try:
-                yield self._cell(planned, bench, view, identity)
+                yield self._cell(planned, fitting, view, identity)
             except HarnessError as error:
                 yield _not_run(planned.cell, error)
             self.progress.step(1)
 
-    def _cell(self, planned: Planned, bench: Bench, view: View, identity: Identity) -> Outcome:
-        pairs = self.library.pairs(planned.task)
-        fit_on = self._fit_on(planned, bench, view)
+    def _cell(self, planned: Planned, fitting: Fitting, view: View, identity: Identity) -> Outcome:
+        pairs, bench = self.library.pairs(planned.task), fitting.bench
+        fit_on = fitting.fit_on(planned, view)
         labelled = self.library.labelled(planned.task)
         method, task, seed = planned.method, planned.task, planned.seed
         found = measure(method, task, pairs, view, fit_on, seed, self.clock, labelled)
         scored = list(dict.fromkeys(pairs.sentences))
-        about = self._identity(planned, bench, identity)
+        about = self._identity(planned, fitting, identity)
         seconds = bench.cache.seconds(scored)
         record = _record(planned, found, about, identity, seconds, len(scored), bench.revision)
         moved = self.store.write(record, found.cosines, about)
         return Outcome(planned.cell, "measured", record, moved=moved)
 
-    def _fit_on(self, planned: Planned, bench: Bench, view: View) -> FitOn:
-        method, name = planned.method, planned.method.fit_on
-        if name is None:
-            return FitOn()
-        from_moments = all(post.from_moments for post in method.post)
-        if name in TARGETS:
-            texts = self.library.target(planned.task, name)
-            if not from_moments:
-                return FitOn(rows=view.rows(texts))
-            moments, seconds = view.moments(self.library.target_digest(planned.task, name), texts)
-            return FitOn(moments, seconds=seconds)
-        if not from_moments:
-            raise UsageError(f"{method.id}: only calibrations can be fitted on a streamed corpus")
-        found = self._stream(name, bench, method.pooling)
-        return FitOn(found.moments, seconds=found.seconds)
-
-    def _stream(self, name: str, bench: Bench, pooling: Pooling) -> Streamed:
-        """Moments of a corpus, made in one pass for all poolings that this run wants of it."""
-        corpus = self.library.corpora[name]
-        data_dir = self.library.places.require_data(corpus.asset)
-        wanted = {p.method.pooling for p in self.planned if p.method.fit_on == name}
-        found = bench.stream(corpus, data_dir, sorted(wanted, key=str), self.progress)
-        if pooling.name not in found:
-            pooling(bench.encode(["one sentence"]))  # raises, and says what the encoder lacks
-        return found[pooling.name]
-
-    def _identity(self, planned: Planned, bench: Bench, identity: Identity) -> dict[str, str]:
+    def _identity(self, planned: Planned, fitting: Fitting, identity: Identity) -> dict[str, str]:
         """What a stored result must have been measured with to count as done."""
-        fit_on = planned.method.fit_on
         about = {
             "method": repr(planned.method),
             "data": self.library.pairs_digest(planned.task),
@@ -221,10 +196,8 @@ class _EncoderRun:
         }
         if labelled := self.library.labelled(planned.task):
             about["labels"] = "+".join(pairs_digest(pairs) for pairs in labelled)
-        if fit_on in TARGETS:
-            about["fit"] = self.library.target_digest(planned.task, str(fit_on))
-        elif fit_on:
-            about["fit"] = self._stream(fit_on, bench, planned.method.pooling).digest
+        if (fitted_on := fitting.digest(planned)) is not None:
+            about["fit"] = fitted_on
         return about
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
+from itertools import islice
 from pathlib import Path
 from urllib.parse import quote
 
@@ -35,6 +36,28 @@ def sha256_of(path: Path) -> str:
     """The hex sha256 of a file's bytes."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def state_of(path: Path, most: int = 10_000) -> str | None:
+    """A digest over size and times of a file, or of all files below a folder, and over their names.
+
+    It tells whether anything was changed without reading it: no copy or archive carries the time of
+    change (ctime) over. None for a folder of more than so many files.
+    """
+    every = [path] if path.is_file() else path.rglob("*")
+    files = list(islice((str(p.absolute()) for p in every if p.is_file()), most + 1))
+    if len(files) > most:
+        return None
+    states = ((name, os.stat(name)) for name in sorted(files))  # noqa: PTH116 - thousands
+    seen = [(name, s.st_size, s.st_mtime_ns, s.st_ctime_ns, s.st_ino) for name, s in states]
+    return hashlib.sha256(repr(seen).encode()).hexdigest()
+
+
+def sized(count: int) -> str:
+    """Bytes as people say them, by powers of 1000: `3.1 GB`."""
+    units = ("bytes", "kB", "MB", "GB", "TB")
+    power = min(len(units) - 1, (len(str(int(count))) - 1) // 3)
+    return f"{count / 1000**power:.{1 if power > 2 else 0}f} {units[power]}"
 
 
 def file_name(identifier: str) -> str:

@@ -29,14 +29,16 @@ class Library:
         Raises AssetMissing for data, the corpus included, that are not here.
         """
         if (task, fit_on) not in self.needed:
-            texts = set(self.pairs(task).sentences)
-            texts.update(*(pairs.sentences for pairs in self.labelled(task) or ()))
-            if fit_on in TARGETS:
-                texts.update(self.target(task, fit_on))
-            elif fit_on:
-                self.places.require_data(self.corpora[fit_on].asset)
-            self.needed[task, fit_on] = frozenset(texts)
+            self.require(task, fit_on)
+            splits = (self.split(task, split).sentences for split in needed_splits(task, fit_on))
+            self.needed[task, fit_on] = frozenset().union(*splits)
         return self.needed[task, fit_on]
+
+    def require(self, task: Task, fit_on: str | None) -> None:
+        """Raise AssetMissing if the data that a cell reads, its corpus included, are not here."""
+        self.places.require_data(task.asset)
+        if fit_on and fit_on not in TARGETS:
+            self.places.require_data(self.corpora[fit_on].asset)
 
     def split(self, task: Task, split: str) -> Pairs:
         """One split of a task, checked."""
@@ -75,6 +77,13 @@ class Library:
         if name not in self.digests:
             self.digests[name] = text_digest(self.target(task, fit_on))
         return self.digests[name]
+
+
+def needed_splits(task: Task, fit_on: str | None) -> tuple[str, ...]:
+    """The splits whose sentences a cell needs encoded: to be scored, to learn from, to fit on."""
+    labelled = ("train", "dev") if task.metric == "regression" else ()
+    fitted = {"target": task.splits, "target-train": (str(task.train),)}.get(fit_on or "", ())
+    return tuple(dict.fromkeys((*task.scored, *labelled, *fitted)))
 
 
 def text_digest(texts: Iterable[str]) -> str:

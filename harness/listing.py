@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.assets import DATA_ASSETS, Places, source_of
+from harness.assets import Places, every_asset, packaged, pinned_by, source_of
 from harness.library import TARGETS
 from harness.registry import Registry, known, registry
+from harness.sources import HUB, Asset
+from harness.types import EncoderConfig
 
 Row = dict[str, Any]
+TOO_LONG = {"by_hand", "places", "downloads"}  # for a table; a program gets them
 
 
-def listing(what: str, data_dir: Path | None) -> list[Row]:
+def listing(what: str, places: Places) -> list[Row]:
     """Rows of one kind of thing. Raises UsageError for a kind that there is not."""
     kinds = {
         "methods": methods,
         "encoders": encoders,
         "tasks": tasks,
-        "assets": lambda found: assets(found, data_dir),
+        "assets": lambda found: assets(found, places),
         "posts": posts,
     }
     return known("kind of thing", what, kinds)(registry())
@@ -67,30 +70,73 @@ def tasks(found: Registry) -> list[Row]:
     ]
 
 
-def assets(found: Registry, data_dir: Path | None) -> list[Row]:
-    """Data that are read, whether they are here, and how to get them."""
-    places = Places(cache=Path(), data_dir=data_dir)
-    return [
-        {
-            "asset": asset.name,
-            "what": asset.what,
-            "here": places.has_data(asset.name),
-            "source": asset.source,
-            "licence": asset.licence,
-            "get": asset.get,
-        }
-        for asset in DATA_ASSETS
-    ] + [
-        {
-            "asset": encoder.name,
-            "what": "encoder",
-            "here": places.has_encoder(encoder),
-            "source": source_of(encoder),
-            "licence": encoder.licence,
-            "get": f"harness fetch {encoder.name}",
-        }
-        for encoder in found.encoders.values()
+def assets(found: Registry, places: Places) -> list[Row]:
+    """All that is read: whence, whether it is here, how sure its content is, how to get it."""
+    return [_data(asset, places) for asset in every_asset()] + [
+        _weights(encoder, places) for encoder in found.encoders.values()
     ]
+
+
+def _data(asset: Asset, places: Places) -> Row:
+    return {
+        "asset": asset.name,
+        "what": asset.what,
+        "here": places.data(asset) is not None,
+        "source": asset.source,
+        "pinned": _pinned(asset.pinned, places.first_seen(asset)),
+        "bytes": _size(places.data(asset)) or asset.size,
+        "licence": asset.licence,
+        "cite": ", ".join(asset.cite),
+        "get": asset.get,
+        "by_hand": asset.by_hand,
+        "places": list(asset.probe),
+        "downloads": [_download(d, d.address) for d in asset.downloads],
+    }
+
+
+def _weights(encoder: EncoderConfig, places: Places) -> Row:
+    here = places.has_encoder(encoder)
+    repo: str | None = getattr(encoder, "repo", None)
+    file: str | None = getattr(encoder, "file", None)
+    carried = f"package {getattr(encoder, 'package', '')}" if packaged(encoder) else ""
+    return {
+        "asset": encoder.name,
+        "what": "encoder",
+        "here": here,
+        "source": carried or source_of(encoder),
+        "pinned": _pinned(pinned_by(encoder), places.encoder_pins.of(repo) if repo else {}),
+        "bytes": _size(places.encoder(encoder)) if here else None,
+        "licence": encoder.licence,
+        "cite": encoder.cite,
+        "get": f"harness fetch {encoder.name}",
+        "by_hand": f"--encoder {encoder.name}=PATH",
+        "places": [file] if file else [],
+        "downloads": [_download(encoder, f"{HUB}/{repo}")] if repo else [],
+    }
+
+
+def _download(thing: Any, address: str) -> Row:
+    """Where from, and what it must be; None where that is not known."""
+    return {
+        "address": address,
+        "revision": getattr(thing, "revision", None),
+        "sha256": getattr(thing, "sha256", None) or getattr(thing, "weights_sha256", None),
+        "bytes": getattr(thing, "size", None),
+    }
+
+
+def _pinned(word: str, seen: Mapping[str, str]) -> str:
+    """The word, and for what is unpinned the digest that its first copy had, if one came."""
+    digests = [digest[:12] for what, digest in seen.items() if what != "revision"]
+    return f"{word}, first seen {' '.join(digests)}" if word == "unpinned" and digests else word
+
+
+def _size(path: Path | None) -> int:
+    """Bytes of a file, or of a folder's files."""
+    if path is None:
+        return 0
+    files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
+    return sum(file.stat().st_size for file in files)
 
 
 def posts(found: Registry) -> list[Row]:
@@ -109,6 +155,10 @@ def table(rows: Sequence[Row]) -> str:
     from tabulate import tabulate
 
     words = {True: "yes", False: "no"}
-    columns = [name for name in rows[0] if any(row[name] not in ("", False) for row in rows)]
+    columns = [
+        name
+        for name in rows[0]
+        if name not in TOO_LONG and any(row[name] not in ("", False) for row in rows)
+    ]
     cells = [[words.get(row[name], row[name]) for name in columns] for row in rows]
     return tabulate(cells, headers=columns, disable_numparse=True)

@@ -1,6 +1,7 @@
 """Before anything runs: which cells, which assets, what is cached, how long it will take.
 
-Reads data files and digests of weights; loads no model, imports no torch, writes nothing.
+Reads data files and weights that no run has seen yet; loads no model, imports no torch, writes
+nothing.
 """
 
 from __future__ import annotations
@@ -13,13 +14,18 @@ from pathlib import Path
 from harness.assets import source_of
 from harness.cache import EncoderCache
 from harness.execute import Planned
+from harness.files import sized
+from harness.inventory import size
+from harness.labels import known_key
 from harness.library import Library
 from harness.types import EncoderConfig, HarnessError, Task
+from harness.wanted import Keys, Wanted
 
 # Sentences a second on two ordinary cores for an encoder of MiniLM's size (90 MB of weights),
 # until the cache knows what this encoder took here.
 FIRST_GUESS = 400.0
 FIRST_GUESS_BYTES = 90e6
+SCORING = 0.2  # seconds a cell, roughly
 
 
 @dataclass(frozen=True)
@@ -44,6 +50,7 @@ class Plan:
     runnable: int
     encoders: tuple[EncoderPlan, ...]
     missing: dict[str, str]
+    cache_bytes: int = 0  # of everything cached, whether these cells need it or not
 
     @property
     def seconds(self) -> float:
@@ -51,50 +58,60 @@ class Plan:
         return sum(encoder.seconds for encoder in self.encoders)
 
 
+def estimates(found: Plan) -> dict[str, float]:
+    """Seconds of each phase of a run, by the names that `execute` gives them."""
+    here = [encoder for encoder in found.encoders if encoder.missing is None]
+    return {
+        **{f"{encoder.name}: encoding": encoder.seconds for encoder in here},
+        **{f"{encoder.name}: scoring": encoder.cells * SCORING for encoder in here},
+    }
+
+
 def plan(planned: Sequence[Planned], library: Library) -> Plan:
     """Look at everything that the cells need."""
     missing: dict[str, str] = {}
+    wanted = Wanted.open(library)
     wants = dict.fromkeys((p.task, p.method.fit_on) for p in planned)
-    texts = {want: _texts(*want, library, missing) for want in wants}
+    splits = {want: _splits(*want, wanted, missing) for want in wants}
     encoders: list[EncoderPlan] = []
     runnable = 0
     for _, cells in groupby(planned, key=lambda p: p.method.encoder.name):
         group = tuple(cells)
-        wanted = [texts[p.task, p.method.fit_on] for p in group]
-        distinct = set().union(*{id(t): t for t in wanted if t is not None}.values())
-        entry = _encoder(group[0].method.encoder, len(group), distinct, library)
+        found = [splits[p.task, p.method.fit_on] for p in group]
+        names = frozenset().union(*(one for one in dict.fromkeys(found) if one is not None))
+        entry = _encoder(group[0].method.encoder, len(group), wanted.keys(names), library)
         if entry.missing:
             missing[f"encoder {entry.name.partition(':')[0]}"] = entry.missing
         else:
-            runnable += sum(t is not None for t in wanted)
+            runnable += sum(one is not None for one in found)
         encoders.append(entry)
-    return Plan(len(planned), runnable, tuple(encoders), missing)
+    total = size(library.places.cache)
+    return Plan(len(planned), runnable, tuple(encoders), missing, total)
 
 
-def _texts(
-    task: Task, fit_on: str | None, library: Library, missing: dict[str, str]
+def _splits(
+    task: Task, fit_on: str | None, wanted: Wanted, missing: dict[str, str]
 ) -> frozenset[str] | None:
-    """The distinct sentences that are kept of a task; None, and a reason, if data are missing."""
+    """The splits that a cell reads; None, and a reason, if data are missing."""
     try:
-        return library.sentences(task, fit_on)
+        return wanted.splits(task, fit_on)
     except HarnessError as error:
+        library = wanted.library
         corpus = library.corpora.get(fit_on or "")
         lacks_corpus = corpus is not None and library.places.has_data(task.asset)
         missing[corpus.asset if corpus and lacks_corpus else task.asset] = str(error)
         return None
 
 
-def _encoder(
-    config: EncoderConfig, cells: int, distinct: set[str], library: Library
-) -> EncoderPlan:
+def _encoder(config: EncoderConfig, cells: int, distinct: Keys, library: Library) -> EncoderPlan:
     places = library.places
     try:
         path = places.encoder(config)
-        identity = config.identify(path)
+        key = known_key(places.cache, config, path) or config.identify(path).key
     except HarnessError as error:
         return EncoderPlan(config.name, source_of(config), cells, str(error))
-    cache = EncoderCache.open(places.cache, identity.key)
-    left = len(cache.missing(tuple(distinct)))
+    cache = EncoderCache.open(places.cache, key)
+    left = len(distinct - cache.known.keys())
     rate = cache.rate or FIRST_GUESS * FIRST_GUESS_BYTES / max(1, _weights_size(path))
     return EncoderPlan(
         name=config.name,
@@ -126,7 +143,7 @@ def render(found: Plan) -> str:
             "asset missing" if e.missing else "here",
             "" if e.missing else f"{e.cached:,} of {e.sentences:,}",
             "" if e.missing else duration(e.seconds),
-            "" if e.missing else f"{e.cache_bytes / 2**20:.0f} MB",
+            "" if e.missing else sized(e.cache_bytes),
         ]
         for e in found.encoders
     ]
@@ -135,7 +152,8 @@ def render(found: Plan) -> str:
         tabulate(rows, headers=head, disable_numparse=True),
         "",
         f"{found.runnable} of {found.cells} cells can run here; "
-        f"about {duration(found.seconds)} of encoding is left to do.",
+        f"about {duration(found.seconds)} of encoding is left to do. "
+        f"The cache takes {sized(found.cache_bytes)} (harness cache ls).",
     ]
     if found.missing:
         lines += ["", "asset missing:", *(f"  {line}" for line in found.missing.values())]

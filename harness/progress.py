@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from typing import TextIO
 
 from rich.console import Console
@@ -61,3 +62,43 @@ class Bar:
         """Show a few words behind the phase's name, as a training's loss."""
         if self._phase is not None:
             self._progress.update(self._phase, description=f"{self._what}: {text}")
+
+
+class Whole:
+    """One bar over everything: phases whose seconds were estimated move it, others only name it.
+
+    It is a Progress like the Bar that it is drawn with.
+    """
+
+    def __init__(self, bar: Bar, seconds: Mapping[str, float]) -> None:
+        self._bar, self._seconds = bar, dict(seconds)
+        self._done = self._unit = self._left = 0.0
+        self._shown = 0
+        bar.phase("everything", self._total())
+
+    def _total(self) -> int:
+        return max(1, round(self._done + self._left + sum(self._seconds.values())))
+
+    def phase(self, what: str, steps: int | None) -> None:
+        """Begin a phase; what the last one left undone of its estimate counts as done."""
+        self._done += self._left
+        self._left = self._seconds.pop(what, 0.0)
+        self._unit = self._left / steps if steps else 0.0
+        self._bar.note(what)
+        self._show()
+
+    def step(self, steps: int) -> None:
+        """So many more of this phase are done."""
+        moved = min(self._left, steps * self._unit)
+        self._left -= moved
+        self._done += moved
+        self._show()
+
+    def note(self, text: str) -> None:
+        """Show a few words."""
+        self._bar.note(text)
+
+    def _show(self) -> None:
+        if round(self._done) > self._shown:
+            self._bar.step(round(self._done) - self._shown)
+            self._shown = round(self._done)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
-from jaxtyping import Float, Float64, Int
+from jaxtyping import Float, Float32, Float64, Int
 
 from harness.affine import Affine, Moments
 from harness.bench import Clock, View
 from harness.metrics import alignment_uniformity, cosine, score
 from harness.regression import features, regress
+from harness.rows import moments_of, through
 from harness.types import Method, Pairs, ScoreError, Task, Transform, UsageError
 
 # SimCSE takes the pairs with a gold score above 4 of 5 as positives for alignment.
@@ -21,13 +23,18 @@ POSITIVE_ABOVE = 4.0
 
 @dataclass(frozen=True, eq=False)
 class FitOn:
-    """What post-processors are fitted on: moments, or rows of the view with repetitions.
+    """What post-processors are fitted on: moments, rows of the view with repetitions, or vectors.
 
-    `seconds` were paid for the moments, once for all cells that share them.
+    The vectors may be mapped from a file and larger than memory: then `scratch` is a folder for
+    what a chain makes of them on its way, and `share` says how much of a corpus they are. `seconds`
+    were paid for moments or vectors, once for all cells that share them.
     """
 
     moments: Moments | None = None
     rows: Int[np.ndarray, " n"] | None = None
+    vectors: Float32[np.ndarray, "n D"] | None = None
+    scratch: Path | None = None
+    share: float = 1.0
     seconds: float = 0.0
 
 
@@ -108,18 +115,36 @@ def fit(
 ) -> tuple[Transform, ...]:
     """Fit the post-processors in the written order, each on what the ones before it give.
 
-    A chain of affine maps is fitted from moments alone and never looks at the vectors again.
+    A chain of affine maps is fitted from moments alone and never looks at the vectors again. What
+    is only given a share of a corpus is told so, if moments are not all that it needs.
     """
-    moments = fit_on.moments
-    vectors = None if fit_on.rows is None else view.matrix[fit_on.rows]
+    given: Any = fit_on.moments if fit_on.rows is None else view.matrix[fit_on.rows]
+    if fit_on.vectors is not None:
+        given = fit_on.vectors
     transforms: list[Transform] = []
     for post in method.post:
-        transform = post.fit(vectors if moments is None else moments, rng)
+        if transforms:
+            given = _behind(transforms[-1], given, fit_on.scratch)
+        if post.from_moments:
+            transform = post.fit(_in_parts(given, fit_on.scratch), rng)
+        elif fit_on.share < 1:
+            fit: Any = post.fit
+            transform = fit(given, rng, share=fit_on.share)
+        else:
+            transform = post.fit(given, rng)
+        if isinstance(given, Moments) and not isinstance(transform, Affine):
+            raise UsageError(f"{post.name}: fitted from moments, it must give an affine map")
         transforms.append(transform)
-        if moments is not None:
-            if not isinstance(transform, Affine):
-                raise UsageError(f"{post.name}: fitted from moments, it must give an affine map")
-            moments = moments.after(transform)
-        elif vectors is not None:
-            vectors = transform(vectors)
     return tuple(transforms)
+
+
+def _behind(transform: Transform, given: Any, scratch: Path | None) -> Any:
+    """The moments or the rows that a map makes of those before it."""
+    if isinstance(given, Moments):
+        return given.after(cast(Affine, transform))
+    return transform(given) if scratch is None else through(transform, given, scratch)
+
+
+def _in_parts(given: Any, scratch: Path | None) -> Any:
+    """Rows that may not fit in memory as their moments; anything else as it is."""
+    return given if scratch is None or isinstance(given, Moments) else moments_of(given)

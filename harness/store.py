@@ -9,6 +9,7 @@ never committed, so a committed record is always measured again.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,8 +58,13 @@ class Store:
 
     def records(self) -> Iterator[Record]:
         """Every record, by path."""
-        for path in sorted((self.folder / "records").rglob("seed-*.json")):
-            yield read_record(path)
+        yield from (record for record, _ in self.stored())
+
+    def stored(self) -> Iterator[tuple[Record, bytes]]:
+        """The same, each with the content of its file."""
+        for path in _record_files(self.folder / "records"):
+            data = path.read_bytes()
+            yield parse_record(path, data), data
 
     def write(
         self, record: Record, cosines: Float[np.ndarray, " P"], identity: Mapping[str, str]
@@ -96,25 +102,40 @@ class Store:
         return load_file(path)["cosine"] if path.exists() else None
 
 
+def _no_number(word: str) -> float:
+    raise ValueError(f"{word} is no score")
+
+
+# Made once: to make one takes as long as to read a record.
+JSON = json.JSONDecoder(parse_constant=_no_number)
+
+
 def encode(record: Record) -> bytes:
     """A record as JSON: stable field order, one value a line, no NaN."""
     return (json.dumps(vars(record), indent=1, allow_nan=False) + "\n").encode()
 
 
+def _record_files(folder: Path) -> list[Path]:
+    """Every record's path, in order; to glob thousands takes longer than to read them."""
+    every = (Path(place, name) for place, _, names in os.walk(folder) for name in names)
+    return sorted(p for p in every if p.name.startswith("seed-") and p.suffix == ".json")
+
+
 def read_record(path: Path) -> Record:
-    """Parse a record. Raises DataError naming the file."""
+    """Read a record. Raises DataError naming the file."""
+    return parse_record(path, path.read_bytes())
+
+
+def parse_record(path: Path, data: bytes) -> Record:
+    """The record in a file's content. Raises DataError naming the file."""
     try:
-        fields = json.loads(path.read_bytes(), parse_constant=_no_number)
+        fields = JSON.decode(data.decode())
         record = Record(**fields)
     except (ValueError, TypeError) as error:
         raise DataError(f"{path} is no record ({error}); delete it and run again") from None
     if record.schema != SCHEMA:
         raise DataError(f"{path}: wanted schema {SCHEMA}, found {record.schema}; run it again")
     return record
-
-
-def _no_number(word: str) -> float:
-    raise ValueError(f"{word} is no score")
 
 
 def sidecar_metadata(path: Path) -> dict[str, str] | None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
 from fnmatch import fnmatchcase
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,8 +18,9 @@ from specimens import dimensions, encoding, enough, rows, view_of, with_constant
 
 from harness import assets
 from harness.affine import Affine, Moments
+from harness.library import pairs_digest
 from harness.registry import METHOD_ID, TARGETS, Registry
-from harness.report.bibtex import entries
+from harness.report.bibtex import HARNESS, entries
 from harness.run import FitOn, fit, measure
 from harness.types import (
     AssetMissing,
@@ -64,7 +66,10 @@ def cases(found: Registry) -> Iterator[Case]:
     yield from _held(found.encoders, ENCODER_LAWS)
     yield from _held({**found.methods, **found.encoders, **found.tasks}, CITED)
     yield from _held(found.tasks, TASK_LAWS)
-    yield from _held(files, FILE_LAWS)
+    yield from _held(files, ASSET_LAWS)
+    inside = {name for name, x in files.items() if assets.asset_named(x.asset).embedded}
+    yield from _held({n: x for n, x in files.items() if n not in inside}, FILE_LAWS)
+    yield from _held({n: x for n, x in files.items() if n in inside}, EMBEDDED_LAWS)
 
 
 def extremes(posts: Iterable[PostProcessor]) -> dict[str, PostProcessor]:
@@ -112,7 +117,7 @@ def check_its_repr_is_it(value: Any) -> None:
 
 
 def check_what_it_cites_is_in_the_bibliography(thing: Any) -> None:
-    assert thing.cite in entries()
+    assert thing.cite in {HARNESS, *entries()}
 
 
 FROZEN = (check_configuration_is_frozen,)
@@ -459,4 +464,15 @@ def check_missing_files_are_named_in_one_line(thing: Any) -> None:
     assert_one_line(refusal.value, str(NOWHERE))
 
 
-FILE_LAWS = (check_its_asset_says_how_to_get_it, check_missing_files_are_named_in_one_line)
+def check_it_needs_no_folder_and_is_the_same_again(thing: Any) -> None:
+    read = thing.pairs if isinstance(thing, Task) else thing.sentences
+    first, again = (read(NOWHERE) for _ in range(2))
+    if isinstance(thing, Task):
+        assert pairs_digest(first) == pairs_digest(again)
+    else:
+        assert list(islice(first, 50)) == list(islice(again, 50))
+
+
+ASSET_LAWS = (check_its_asset_says_how_to_get_it,)
+FILE_LAWS = (check_missing_files_are_named_in_one_line,)
+EMBEDDED_LAWS = (check_it_needs_no_folder_and_is_the_same_again,)

@@ -14,11 +14,13 @@ ROOT = Path(__file__).resolve().parent.parent
 
 # Who may import whom: itself, its own layer (without cycles), and the layers before it.
 LAYERS = (
-    {"types", "files"},
+    {"types", "files", "holding"},
     {"metrics", "regression", "verdict", "statistics", "published", "papers"}
-    | {"pooling", "affine", "assets", "library", "cache", "provenance", "progress"},
+    | {"pooling", "affine", "sources", "catalogue", "pins", "assets", "library", "cache"}
+    | {"labels", "wanted", "inventory", "chart", "energy"}
+    | {"provenance", "progress"},
     {"encoders", "tasks", "training"},
-    {"bench", "run", "store"},
+    {"bench", "run", "store", "rows", "fitting"},
     {"execute", "plan", "embed"},
     {"registry"},
     {"gate", "report", "selection", "listing", "fetch", "explain", "compare"},
@@ -28,17 +30,29 @@ LAYERS = (
 
 # Seconds to import: inside a function, or in a module that only functions import.
 HEAVY = {"torch", "transformers", "scipy", "sklearn", "datasets", "mteb", "sentence_transformers"}
-LAZY = ("encoders.huggingface", "training", "interop")
+LAZY = (
+    "encoders.huggingface",
+    "encoders.dropout",
+    "encoders.linear",
+    "encoders.packed",
+    "encoders.passes",
+    "training",
+    "interop",
+)
 
 # Families that a module may name all the same, and why.
 NAMED = {
-    "assets": {"simcse", "sbert"},  # data sets and their hosts
-    "fetch": {"simcse", "sbert", "glove"},  # the same
+    "catalogue": {"simcse", "sbert", "glove"},  # data sets and their hosts
     "tasks.corpora": {"simcse"},  # a file's own name
     "tasks.qnli": {"flow"},  # a paper, where the task differs from it
     "report.protocol": {"simcse", "sbert", "flow"},  # a protocol is called by who set it
     "report.leaderboard": {"simcse", "sbert", "flow", "whitening"},  # the same
+    "report.flows": {"flow", "whitening"},  # what its question is about
     "compare": {"simcse", "flow"},  # the same
+    "report.claims": {"miniature"},  # its page's own name
+    "cli.training": {"glove", "miniature"},  # the names of commands
+    "cli.finetuning": {"simcse", "sbert"},  # the same
+    "training.mlm": {"miniature"},  # what it makes
 }
 
 

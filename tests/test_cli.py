@@ -16,6 +16,7 @@ from typer.main import get_command
 from baselines.natsv import Natsv
 from baselines.whitening import Whitening
 from harness import selection
+from harness.assets import Places
 from harness.cli import app, main
 from harness.listing import listing
 from harness.store import Store
@@ -164,7 +165,7 @@ for arguments in {READING}:
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_list_is_a_table_or_json(call, kind):
     rows = json.loads(call("list", kind, "--json").out)
-    assert rows == listing(kind, None)
+    assert rows == listing(kind, Places.from_environment(os.environ))
     first = next(iter(rows[0].values()))
     answer = call("list", kind)
     assert (answer.status, answer.err) == (0, "")
@@ -296,7 +297,7 @@ def test_a_file_in_the_place_of_a_folder_is_one_line(toys, tmp_path, option):
     assert "file" in answer.complaint
 
 
-@pytest.mark.parametrize("asset", ["qnli", "senteval", "minilm", "glove-6b"])
+@pytest.mark.parametrize("asset", ["qnli", "senteval", "bert-large", "glove-6b"])
 def test_offline_a_download_is_refused_at_once(call, monkeypatch, asset):
     def never(*_, **__):
         raise AssertionError("the network was asked")

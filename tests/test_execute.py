@@ -186,7 +186,7 @@ CULPRITS = {
         TOY,
     ),
     "its corpus is cut": (method("cls", "centre", on="cut"), TOY),
-    "its post-processor needs rows": (method("cls", "stretch", on="stream"), TOY),
+    "its corpus is cut, and rows are wanted of it": (method("cls", "stretch", on="cut"), TOY),
     "its calibration is impossible": (Method(FakeConfig(), MEAN, (Natsv(9),), "target"), TOY),
 }
 
@@ -199,6 +199,7 @@ def test_a_cell_that_fails_stops_no_other(tmp_path, why):
         for m in (
             method("mean", encoder=culprit.encoder),
             method("mean", "centre", on="stream", encoder=culprit.encoder),
+            method("mean", "stretch", on="stream", encoder=culprit.encoder),
             method("mean", encoder=FakeConfig("fine")),
         )
     ]

@@ -24,7 +24,7 @@ from harness.training.bijections import (
     bits_per_dimension,
     initialise,
 )
-from harness.training.flows import AdamW, Architecture, Fitted, Recipe, fit
+from harness.training.flows import ROWS, AdamW, Architecture, Fitted, Recipe, fit, varying
 from harness.types import ScoreError, UsageError
 
 FLOW = FLOWS["flow"]
@@ -325,6 +325,17 @@ def test_a_value_that_is_not_finite_is_refused_by_its_row(value):
         FLOW.fit(x, rng())
     with pytest.raises(ScoreError, match="row 7"):
         FLOW.fit(rows(20, 3), rng())(x)
+
+
+def test_many_rows_are_looked_at_in_parts_as_in_one():
+    """A coordinate that is constant in each part varies; a bad row is counted from the first."""
+    x = rows(3 * ROWS, 3)
+    x[:ROWS, 1], x[ROWS:, 1], x[:, 2] = 1, 2, 3
+    assert varying(x).tolist() == [True, True, False]
+    assert varying(x[::-1]).tolist() == [True, True, False]
+    x[2 * ROWS + 5, 0] = np.inf
+    with pytest.raises(ScoreError, match=f"row {2 * ROWS + 5} of"):
+        varying(x)
 
 
 def test_no_rows_are_refused():

@@ -16,7 +16,7 @@ from mteb.results.task_result import TaskError, TaskResult
 from harness.assets import Places
 from harness.embed import fit_method
 from harness.execute import Planned, execute
-from harness.interop.mteb import COUNTERPARTS, as_mteb, local_task, local_tasks, places_from
+from harness.interop.mteb import COUNTERPARTS, as_mteb, local_task, local_tasks
 from harness.library import Library
 from harness.metrics import TIE_DECIMALS, cosine
 from harness.registry import registry
@@ -88,13 +88,6 @@ def test_every_seed_and_fit_corpus_has_results_of_its_own(tmp_path):
 def test_post_processors_without_texts_are_refused():
     with pytest.raises(UsageError, match="wanted texts"):
         fake(texts=None)
-
-
-def test_the_environment_says_where_things_are(tmp_path):
-    named = {"HARNESS_DATA_DIR": str(tmp_path), "HARNESS_CACHE_DIR": str(tmp_path / "cache")}
-    assert places_from(named) == Places(tmp_path / "cache", tmp_path)
-    assert places_from({}).data_dir is None
-    assert places_from({}).cache.is_absolute()
 
 
 # Its tasks on our files

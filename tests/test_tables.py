@@ -313,7 +313,9 @@ def board(tmp_path) -> World:
     holes = [one for one in seeded if one.task != "sts14.senteval"]
     stray = replace(seven(PLAIN, 30.0)[5], method="words.mean")
     undefined = replace(seven(CLS, 0.0)[0], method="words.mean", scores=correlations(None))
-    complete = [*seven(PLAIN, 60.0), *seven(CLS, 60.1), *seven(CENTRED, 65.0)]
+    clocks = {"timings": {"encode": 0.3, "apply": 0.03}, "facts": {"distinct_sentences": 60}}
+    timed = [replace(one, **clocks) for one in (*seven(PLAIN, 60.0), *seven(CLS, 60.1))]
+    complete = [*timed, *seven(CENTRED, 65.0)]
     raw = [replace(record(PLAIN, t, correlations(50.0, 40.0)), repr="") for t in SEVEN]
     records = [*complete, *raw, *holes, *seven("fake.last2", 55.0, "sick-r"), stray, undefined]
     return World(tmp_path / "board", records=records)

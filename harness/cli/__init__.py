@@ -8,9 +8,11 @@ from collections.abc import Sequence
 
 import typer
 
+from harness.cli.caching import caching
+from harness.cli.fetching import fetch
+from harness.cli.finetuning import train
 from harness.cli.reading import check, cite, explain, list_, report
-from harness.cli.running import fetch, plan, reproduce, run
-from harness.cli.training import train
+from harness.cli.running import plan, reproduce, run
 from harness.types import HarnessError
 
 app = typer.Typer(
@@ -27,6 +29,7 @@ app.command("list")(list_)
 for command in (plan, run, reproduce, report, check, explain, cite, fetch):
     app.command()(command)
 app.add_typer(train, name="train")
+app.add_typer(caching, name="cache")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -22,9 +23,10 @@ def list_(
     data_dir: DataDir = None,
 ) -> None:
     """List what there is: methods, encoders, tasks, assets, post-processors."""
+    from harness.assets import Places
     from harness.listing import listing, table
 
-    rows = listing(what, data_dir)
+    rows = listing(what, Places.from_environment(os.environ, data_dir=data_dir))
     say(json.dumps(rows, indent=1) if as_json else table(rows))
 
 

@@ -1,8 +1,9 @@
-"""Commands that run something, or plan to: plan, run, reproduce, fetch."""
+"""Commands that run something, or plan to: plan, run, reproduce."""
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -125,17 +126,6 @@ def reproduce(
     sys.exit(0 if status == AssetMissing.exit_status and not strict else status)
 
 
-def fetch(
-    assets: Annotated[list[str], typer.Argument(help="Assets or encoders: harness list assets.")],
-    data_dir: DataDir = None,
-) -> None:
-    """Download assets by name, at their pinned revision."""
-    from harness.fetch import fetch_all
-
-    for line in fetch_all(assets, data_dir):
-        say(line)
-
-
 def _selection(
     method: list[str] | None,
     task: list[str] | None,
@@ -154,9 +144,8 @@ def _selection(
     from harness.library import Library
     from harness.selection import choose, encoders_by_hand, everything
 
-    cache = cache or Path("~/.cache/sentence-embedding-harness").expanduser()
     registry, paths = encoders_by_hand(encoder or [])
-    places = Places(cache=cache, data_dir=data_dir, encoders=paths)
+    places = Places.from_environment(os.environ, cache=cache, data_dir=data_dir, encoders=paths)
     library = Library(places, registry.corpora)
     if papers is not None and papers.is_dir() and not method and not task:
         return everything(registry, papers, seeds), library
@@ -183,6 +172,7 @@ def _execute(
     from harness.gate.reasons import note_outcomes
     from harness.progress import Bar
     from harness.store import Store
+    from harness.wanted import remember
 
     outcomes = []
     with Bar(sys.stderr) as bar:
@@ -194,6 +184,7 @@ def _execute(
             elif outcome.record is not None:
                 say(f"{outcome.cell}: {headline(outcome.record.scores)}")
     note_outcomes(results, outcomes)
+    remember(library)
     reasons: dict[str, int] = {}
     for outcome in outcomes:
         told = planned_aloud and outcome.status == "asset missing"

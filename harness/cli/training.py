@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -51,7 +52,7 @@ def bert_mini(
     cache: CacheDir = None,
 ) -> None:
     """BERT in miniature from scratch: a WordPiece vocabulary, then masked language modelling."""
-    command = _command(bert_mini, locals())
+    command = told(bert_mini, locals())
     from harness.training.mlm import Miniature, pretrain
 
     settings = Miniature(
@@ -62,8 +63,8 @@ def bert_mini(
         tokens_per_batch=tokens_per_batch,
         learning_rate=learning_rate,
     )
-    with _training(threads) as bar:
-        text = _text(corpus, first, data_dir, cache)
+    with training_bar(threads) as bar:
+        text = open_corpus(corpus, first, data_dir, cache)
         curve = pretrain(text, settings, seed, out, bar, command)
     say(f"{out}: {len(curve.losses):,} steps, loss {curve.thinned()[-1][1]:.3f}")
 
@@ -83,7 +84,7 @@ def glove_mini(
     cache: CacheDir = None,
 ) -> None:
     """GloVe from scratch: co-occurrence counts, then weighted least squares on their logarithms."""
-    command = _command(glove_mini, locals())
+    command = told(glove_mini, locals())
     from harness.training.cooccurrence import Counting
     from harness.training.vectors import Recipe, train_vectors
 
@@ -94,13 +95,13 @@ def glove_mini(
         learning_rate=learning_rate,
         x_max=x_max,
     )
-    with _training(1) as bar:
-        text = _text(corpus, first, data_dir, cache)
+    with training_bar(1) as bar:
+        text = open_corpus(corpus, first, data_dir, cache)
         curve = train_vectors(text, recipe, seed, out, bar, command)
     say(f"{out}: {recipe.epochs} epochs, loss {curve.thinned()[-1][1]:.4f}")
 
 
-def _training(threads: int | None) -> Any:
+def training_bar(threads: int | None) -> Any:
     """A bar on stderr, and so many threads."""
     import torch
 
@@ -111,22 +112,26 @@ def _training(threads: int | None) -> Any:
     return Bar(sys.stderr)
 
 
-def _text(corpus: str, first: int | None, data_dir: Path | None, cache: Path | None) -> Any:
+def open_corpus(corpus: str, first: int | None, data_dir: Path | None, cache: Path | None) -> Any:
+    """The sentences of a registered corpus or a file; told where they cannot be found."""
     from harness.assets import Places
     from harness.registry import registry
     from harness.training.text import open_text
 
-    cache = cache or Path("~/.cache/sentence-embedding-harness").expanduser()
-    corpora: Mapping[str, Any] = registry().corpora
-    return open_text(corpus, corpora, Places(cache=cache, data_dir=data_dir), first)
+    places = Places.from_environment(os.environ, cache=cache, data_dir=data_dir)
+    return open_text(corpus, registry().corpora, places, first)
 
 
-def _command(function: Callable[..., None], given: Mapping[str, Any]) -> str:
+def told(function: Callable[..., None], given: Mapping[str, Any]) -> str:
     """The command with the options that differ from their defaults, without folders."""
     words = ["harness train", function.__name__.replace("_", "-")]
     for name, parameter in inspect.signature(function).parameters.items():
         value = given[name]
         if value != parameter.default and name not in ("out", "cache", "data_dir"):
-            text = Path(value).name if isinstance(value, str | Path) else str(value)
-            words += [f"--{name.replace('_', '-')}", text]
+            flag = "from" if name == "start" else name.replace("_", "-")
+            if isinstance(value, bool):
+                words.append(f"--{flag}" if value else f"--no-{flag}")
+            else:
+                text = Path(value).name if isinstance(value, str | Path) else str(value)
+                words += [f"--{flag}", text]
     return " ".join(words)

@@ -13,8 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from huggingface_hub.errors import StrictDataclassError
+from jaxtyping import Float32
 from transformers import MODEL_MAPPING, AutoConfig, AutoTokenizer
 from transformers.utils import logging as chatter
 
@@ -48,10 +50,11 @@ class CuttingTokenizer:
     def __call__(self, texts: Sequence[str], *, whole: bool = False) -> list[list[int]]:
         if not texts:
             return []
-        cut = {} if whole else {"truncation": True, "max_length": self.max_length}
-        ids: list[list[int]] = self.tokenizer(list(texts), padding=False, verbose=False, **cut)[
-            "input_ids"
-        ]
+        wanted: dict[str, Any] = {"padding": False, "verbose": False}
+        wanted |= {"return_attention_mask": False, "return_token_type_ids": False}  # half the time
+        if not whole:
+            wanted |= {"truncation": True, "max_length": self.max_length}
+        ids: list[list[int]] = self.tokenizer(list(texts), **wanted)["input_ids"]
         return ids
 
 
@@ -73,22 +76,28 @@ class PaddedKernel:
         lengths = torch.tensor([len(ids) for ids in batch])
         width = int(lengths.max())
         ids = torch.tensor([[*row, *[self.padding] * (width - len(row))] for row in batch])
+        at = lengths - 1 if self.summary == -1 else torch.zeros_like(lengths)
         mask = torch.arange(width) < lengths[:, None]
+        ids, mask, lengths = (part.to(self.model.device) for part in (ids, mask, lengths))
         with torch.inference_mode():
             out = self.model(input_ids=ids, attention_mask=mask.long(), output_hidden_states=True)
             # The last state as the model returns it: after a final norm, where there is one.
             states = (*out.hidden_states[:-1], out.last_hidden_state)
-            sums = [mask[:, None].float() @ state for state in states]  # L x (B, 1, D)
+            sums = [mask[:, None].float() @ state.float() for state in states]  # L x (B, 1, D)
             mean = torch.cat(sums, dim=1) / lengths[:, None, None]  # (B, L, D)
-        at = lengths - 1 if self.summary == -1 else torch.zeros_like(lengths)
         cls = states[-1][torch.arange(len(batch)), at]
         return Encoding(
             layers=tuple(range(len(states))),
             depth=len(states) - 1,
-            mean=mean.numpy(),
-            cls=None if self.summary is None else cls.numpy(),
-            pooler=out.pooler_output.numpy() if self.has_pooler else None,
+            mean=rows_of(mean),
+            cls=None if self.summary is None else rows_of(cls),
+            pooler=rows_of(out.pooler_output) if self.has_pooler else None,
         )
+
+
+def rows_of(found: torch.Tensor) -> Float32[np.ndarray, "..."]:
+    """What came out of a pass, in float32 and in main memory."""
+    return found.float().cpu().numpy()
 
 
 def open_checkpoint(

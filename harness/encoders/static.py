@@ -27,6 +27,7 @@ class StaticConfig:
     """A vector file by name, and how text is split for it.
 
     `file` is its name inside a folder or repository; None, where the path is the file itself.
+    `package` names an installed package's folder that carries it; its code is never imported.
     """
 
     name: str
@@ -35,6 +36,7 @@ class StaticConfig:
     repo: str | None = None
     revision: str | None = None
     weights_sha256: str | None = None
+    package: str | None = field(default=None, repr=False)
     trained_on: str = field(default="", repr=False)
     cite: str = field(default="", repr=False)
     licence: str = field(default="", repr=False)

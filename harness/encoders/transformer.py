@@ -2,15 +2,16 @@
 
 Importing this module costs no torch, nor does `identify`: plans are made without it. `load` opens
 the checkpoint (`huggingface.py`) and returns an encoder that owns the order of the work and leaves
-the forward pass to a `Kernel`, so that another one slots in without touching anything here.
+the forward pass to a `Kernel`, so that another one slots in without touching anything here. Which
+one it is, and how much goes through it at a time, a measurement chooses (`passes.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float32
@@ -18,6 +19,7 @@ from jaxtyping import Float32
 from harness.encoders.checkpoint import read_json, read_tensors, tokenizer_files, weights_files
 from harness.encoders.golden import GOLDEN_SENTENCE, require_golden_ids
 from harness.encoders.identity import Sha256, digest_of, digest_of_files, require_weights
+from harness.encoders.speed import PLAIN, Choice, in_order
 from harness.files import sha256_of
 from harness.types import DataError, Encoding, Identity, ScoreError, UsageError
 
@@ -29,6 +31,10 @@ OFFSET_POSITIONS = frozenset(
     {"camembert", "data2vec-text", "esm", "ibert", "longformer", "luke", "mpnet", "roberta"}
     | {"roberta-prelayernorm", "xlm-roberta", "xlm-roberta-xl", "xmod"}
 )
+LETTERS = 5  # of a token and what is around it, about
+SLICE = 256  # texts that are tokenised at once
+BATCHES_EACH = 4  # wanted of a worker, so that all end together
+LEAST_TOKENS = 256  # of a batch; smaller matrices are multiplied at a lower rate
 SANE_LENGTH = 1_000_000  # Hugging Face writes 1e30 for "no limit"
 
 
@@ -82,21 +88,38 @@ class TransformerConfig:
         path: Path,
         cache: Path,
         *,
-        tokens_per_batch: int = 8192,
+        tokens_per_batch: int | None = None,
         sha256: Sha256 = sha256_of,
+        choice: Choice | None = None,
+        device: str = "cpu",
+        dtype: str = "float32",
     ) -> TransformerEncoder:
-        """The encoder, ready. `cache` keeps the safetensors form of a pickled checkpoint."""
+        """The encoder, ready: its passes run as chosen, or as is fastest on this machine.
+
+        `cache` keeps the safetensors form of a pickled checkpoint, and what was chosen. Another
+        `dtype` than float32 (`bfloat16`, `float16`) is another encoder, with a key of its own.
+        """
         identity = self.identify(path, sha256)
         tensors = read_tensors(weights_files(path), identity.digests["weights"], cache)
 
         from harness.encoders.huggingface import open_checkpoint
+        from harness.encoders.passes import choose, moved
 
         length = maximum_length(self, path)
-        tokenizer, kernel, shape = open_checkpoint(self.name, path, tensors, length)
+        tokenizer, plain, shape = open_checkpoint(self.name, path, tensors, length)
         golden = tokenizer([GOLDEN_SENTENCE], whole=True)[0]
         require_golden_ids(self.name, self.golden_ids, golden)
+        plain, [ids] = moved(plain, device, dtype), tokenizer([GOLDEN_SENTENCE])
+        kernel, choice = choose(self.name, plain, ids, shape.depth, cache, choice)
         return TransformerEncoder(
-            self.name, identity.key, tokenizer, kernel, shape, tokens_per_batch
+            name=self.name,
+            key=identity.key if dtype == "float32" else digest_of({dtype: identity.key}),
+            tokenizer=tokenizer,
+            kernel=kernel,
+            shape=shape,
+            tokens_per_batch=tokens_per_batch or choice.tokens,
+            choice=choice,
+            facts={**asdict(choice), "device": device, "dtype": dtype},
         )
 
 
@@ -116,14 +139,20 @@ class Kernel(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class TransformerEncoder:
-    """A loaded encoder. `shape` is the encoding of one sentence, which says what there will be."""
+    """A loaded encoder. `shape` is the encoding of one sentence, which says what there will be.
+
+    `facts` say how it runs here; nothing of them changes what comes out by more than rounding, and
+    none is part of the key but a precision that is not float32.
+    """
 
     name: str
     key: str
     tokenizer: Tokenizer
     kernel: Kernel
     shape: Encoding = field(repr=False)
-    tokens_per_batch: int = 8192
+    tokens_per_batch: int = PLAIN.tokens
+    choice: Choice = PLAIN
+    facts: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @property
     def dimensions(self) -> int:
@@ -137,10 +166,12 @@ class TransformerEncoder:
         self, texts: Sequence[str], *, progress: Callable[[int], None] | None = None
     ) -> Encoding:
         """Encode in order; `progress` hears of the number of sentences done, batch by batch."""
-        tokens = self._tokens(texts)
         result = _blank(self.shape, len(texts))
-        for rows in batches([len(ids) for ids in tokens], self.tokens_per_batch):
-            part = self.kernel([tokens[row] for row in rows])
+
+        def passed(batch: Batch) -> tuple[list[int], Encoding]:
+            return batch.rows, self.kernel(batch.ids)
+
+        for rows, part in in_order(passed, self._batches(texts), self.choice):
             for whole, piece in zip(_arrays(result), _arrays(part), strict=True):
                 self._require_finite(piece, rows)
                 whole[rows] = piece
@@ -148,9 +179,35 @@ class TransformerEncoder:
                 progress(len(rows))
         return result
 
-    def _tokens(self, texts: Sequence[str]) -> list[list[int]]:
-        tokens = self.tokenizer(texts)
-        empty = next((row for row, ids in enumerate(tokens) if not ids), None)
+    def with_dropout(self, seed: int) -> TransformerEncoder:
+        """The same with its dropout on, drawn from this seed from call to call."""
+        from harness.encoders.dropout import TOKENS_PER_BATCH, dropping
+
+        plain: Any = getattr(self.kernel, "plain", self.kernel)
+        noisy = dropping(self.name, plain, seed)
+        return replace(self, kernel=noisy, choice=PLAIN, tokens_per_batch=TOKENS_PER_BATCH)
+
+    def _batches(self, texts: Sequence[str]) -> Iterator[Batch]:
+        """The texts longest first, tokenised a slice at a time while others are under way.
+
+        The plain pass has them all tokenised first.
+        """
+        order: Sequence[int] = range(len(texts))
+        budget, at_once = self.tokens_per_batch, max(1, len(texts))
+        if self.choice.threads:
+            order = sorted(order, key=lambda row: len(texts[row]), reverse=True)
+            # Few texts are a few batches for everybody, too.
+            share = sum(map(len, texts)) // (LETTERS * BATCHES_EACH * self.choice.workers)
+            budget, at_once = min(budget, max(LEAST_TOKENS, share)), SLICE
+        for start in range(0, len(order), at_once):
+            part = order[start : start + at_once]
+            tokens = self._tokens(texts, part)
+            for rows in batches([len(ids) for ids in tokens], budget):
+                yield Batch([part[row] for row in rows], [tokens[row] for row in rows])
+
+    def _tokens(self, texts: Sequence[str], rows: Sequence[int]) -> list[list[int]]:
+        tokens = self.tokenizer([texts[row] for row in rows])
+        empty = next((row for row, ids in zip(rows, tokens, strict=True) if not ids), None)
         if empty is not None:
             raise DataError(
                 f"{self.name}: text {empty} ({texts[empty]!r}) has no token, and this tokenizer "
@@ -166,6 +223,13 @@ class TransformerEncoder:
                 f"{self.name}: wanted finite numbers, found others in the encoding of text {row}; "
                 "look for a damaged checkpoint"
             )
+
+
+class Batch(NamedTuple):
+    """The rows of some texts, and their token ids."""
+
+    rows: list[int]
+    ids: list[list[int]]
 
 
 def batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:

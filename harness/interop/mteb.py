@@ -84,18 +84,11 @@ def as_mteb(
     those that the command line knows from the environment.
     """
     method = registry().parse(method) if isinstance(method, str) else method
-    places = places_from(os.environ) if places is None else places
+    places = Places.from_environment(os.environ) if places is None else places
     path = places.encoder(method.encoder)
     identity = method.encoder.identify(path)
     embedder = fit_method(method, method.encoder.load(path, places.cache), texts, seed)
     return MtebEncoder(embedder, model_meta(method, identity, texts, seed))
-
-
-def places_from(environment: Mapping[str, str]) -> Places:
-    """Data and cache folder as the environment names them."""
-    data = environment.get("HARNESS_DATA_DIR")
-    cache = environment.get("HARNESS_CACHE_DIR", "~/.cache/sentence-embedding-harness")
-    return Places(Path(cache).expanduser(), Path(data) if data else None)
 
 
 def model_meta(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 
 from harness.library import TARGETS
 from harness.published import Cell, Row, Table
 from harness.registry import Registry
 from harness.report.results import Results, score_at
+from harness.report.unpinned import notes_on
 from harness.types import HarnessError, Method, Record
 from harness.verdict import Measured, Verdict, Word, verdict
 
@@ -23,6 +24,7 @@ class Judged:
     cell: Cell
     scores: tuple[float, ...]
     verdict: Verdict
+    seen: tuple[str, ...] = ()  # which copies of what nothing pins were measured
 
     @property
     def word(self) -> Word:
@@ -40,7 +42,11 @@ def judge(table: Table, results: Results, registry: Registry) -> dict[str, Judge
     judged = {}
     for cell in table.cells():
         records = records_for(cell, results)
-        found = _judge(cell, records, method_of(cell.row, registry))
+        method = method_of(cell.row, registry)
+        found = _judge(cell, records, method)
+        if found.scores:
+            every = (record for one in records for record in one)
+            found = replace(found, seen=tuple(notes_on(method, every, registry)))
         if found.word is Word.NOT_RUN and _fitted_elsewhere(cell, results):
             found = Judged(cell, (), Verdict(Word.OTHER_CORPUS))
         judged[cell.id] = found
@@ -52,13 +58,17 @@ def _fitted_elsewhere(cell: Cell, results: Results) -> bool:
     chain, _, corpus = str(cell.method).partition("@")
     if corpus in ("", *TARGETS):
         return False
-    others = (method.partition("@") for method, task in results.by_cell if task == cell.task)
+    others = (method.partition("@") for method in results.by_task.get(cell.task or "", ()))
     return any(c == chain and f not in (corpus, *TARGETS) for c, _, f in others)
 
 
 def method_of(row: Row, registry: Registry) -> Method | None:
     """The row's method, if the registry can compose it."""
     if row.method is None or row.model_free:
+        return None
+    # Nobody reads which encoder was meant, and to look for the nearest name takes long.
+    encoder = row.method.partition(".")[0].partition(":")[0]
+    if encoder not in registry.encoders and row.method not in registry.methods:
         return None
     try:
         return registry.parse(row.method)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from harness.assets import source_of
 from harness.files import file_name
 from harness.registry import Registry
+from harness.report import cost
 from harness.report.comparisons import Comparisons
 from harness.report.markdown import page, table
 from harness.report.protocol import (
@@ -20,6 +20,7 @@ from harness.report.protocol import (
     row,
 )
 from harness.report.results import Results
+from harness.report.unpinned import source_seen
 
 HOW_TO_READ = (
     "Spearman's rank correlation of cosine and gold, ×100, best average first. `all` correlates a "
@@ -55,8 +56,12 @@ def seven(
     methods: Sequence[str],
     protocol: Protocol,
     comparisons: Comparisons | None = None,
+    costs: bool = False,
 ) -> str:
-    """The seven columns and their average, best first; methods with none of them are left out."""
+    """The seven columns and their average, best first; methods with none of them are left out.
+
+    With `costs` there is one more: milliseconds a sentence.
+    """
     ties: set[str] = set()
     if comparisons is not None:
         ties = comparisons.indistinguishable(averages(results, methods, protocol))
@@ -65,8 +70,10 @@ def seven(
         values = row(results, method, protocol)
         if any(v.mean is not None for v in values):
             mark = " ≈" if method in ties else ""
-            rows.append([label(method) + mark, *values])
-    return table(["method", *LABELS.values(), "Avg."], rows) if rows else ""
+            paid = [cost.told(results, method, protocol)] if costs else []
+            rows.append([label(method) + mark, *values, *paid])
+    head = ["method", *LABELS.values(), "Avg.", *([cost.COLUMN] if costs else [])]
+    return table(head, rows) if rows else ""
 
 
 def other_tasks(results: Results, methods: Sequence[str]) -> str:
@@ -109,23 +116,28 @@ def leaderboard(
     comparisons: Mapping[str, Comparisons],
 ) -> str:
     """The whole page: what of the papers was reproduced, then every encoder."""
-    parts = ["## Published beside measured", counts, PAPERS, "## Measured", HOW_TO_READ]
+    parts = ["## Published beside measured", counts, PAPERS, "## Measured"]
+    if cost.best(results):
+        parts.append(f"![Average of seven STS tasks against cost]({cost.PICTURE})")
+    parts += [HOW_TO_READ, cost.CAPTION]
     whole, partly = _whole_and_partly(results)
     for encoder, methods in whole.items():
         parts.append(f"### {encoder}")
         about = registry.encoders.get(encoder.partition(":")[0])
         if about:
+            held = [r for (m, _), rs in results.by_cell.items() if m in methods for r in rs]
             parts.append(
-                f"Weights: {source_of(about)}. Trained on: {about.trained_on}. "
+                f"Weights: {source_seen(about, held)}. Trained on: {about.trained_on}. "
                 f"Licence: {about.licence}. Every protocol: [tables]({page_of(encoder)})."
             )
         for protocol in (SIMCSE, BERT_FLOW):
             known = comparisons.get(f"{encoder}.{protocol.id}")
-            if found := seven(results, methods, protocol, known):
+            if found := seven(results, methods, protocol, known, costs=True):
                 parts += [f"**{protocol.title}**", found]
     if partly:
         rest = [method for methods in partly.values() for method in methods]
-        parts += ["### On some tasks only", f"**{SIMCSE.title}**", seven(results, rest, SIMCSE)]
+        found = seven(results, rest, SIMCSE, costs=True)
+        parts += ["### On some tasks only", f"**{SIMCSE.title}**", found]
     return page("Leaderboard", parts, results.digest())
 
 

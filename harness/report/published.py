@@ -43,7 +43,10 @@ def rows(
         any_measured = any(j.scores for j in cells if j)
         first = "published" if any_measured else f"published ({', '.join(sorted(states))})"
         values = [_printed(j, notes) for j in cells]
-        lines.append([*_about(row, registry, notes), first, *values])
+        label, *about = _about(row, registry, notes)
+        seen = dict.fromkeys(note for j in cells if j for note in j.seen)
+        label = " ".join([label, *(notes.mark(note) for note in seen)])
+        lines.append([label, *about, first, *values])
         if any_measured:
             blank = ["", "", ""]
             lines.append([*blank, "measured", *map(_measured, cells)])

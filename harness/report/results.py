@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from statistics import fmean, stdev
 from typing import Any
 
@@ -30,6 +31,12 @@ class Value:
         return f"{self.mean:.2f}" if self.sd is None else f"{self.mean:.2f} ± {self.sd:.2f}"
 
 
+class Stored(list[Record]):
+    """The records of a cell as they were read, and what their files hold."""
+
+    content: bytes = b""
+
+
 @dataclass
 class Results:
     """All records of a folder, and which of them were looked at."""
@@ -40,9 +47,12 @@ class Results:
     @classmethod
     def read(cls, store: Store) -> Results:
         """Every record under the store's folder."""
-        by_cell: dict[tuple[str, str], list[Record]] = {}
-        for record in store.records():
-            by_cell.setdefault((record.method, record.task), []).append(record)
+        by_cell: dict[tuple[str, str], Stored] = {}
+        for record, content in store.stored():
+            found = by_cell.setdefault((record.method, record.task), Stored())
+            found.append(record)
+            # Some checkouts end lines with CRLF; the digest is of what was committed.
+            found.content += encode(record) if b"\r" in content else content
         return cls(by_cell)
 
     @property
@@ -60,6 +70,14 @@ class Results:
         self.used.add((method, task))
         return self.by_cell.get((method, task), ())
 
+    @cached_property
+    def by_task(self) -> Mapping[str, Sequence[str]]:
+        """The methods that have a record of each task."""
+        found: dict[str, list[str]] = {}
+        for method, task in self.by_cell:
+            found.setdefault(task, []).append(method)
+        return found
+
     def any_of(self, task: str) -> Sequence[Record]:
         """The records of the first method that has the task."""
         for method, name in self.by_cell:
@@ -71,8 +89,10 @@ class Results:
         """sha256 over the records that were looked at: what a table was made from."""
         digest = hashlib.sha256()
         for cell in sorted(self.used):
-            for record in self.by_cell.get(cell, ()):
-                digest.update(encode(record))
+            records = self.by_cell.get(cell, ())
+            # To encode them again takes longer than the rest of a page.
+            stored = records.content if isinstance(records, Stored) else None
+            digest.update(stored or b"".join(map(encode, records)))
         return digest.hexdigest()
 
 

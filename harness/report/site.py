@@ -9,12 +9,25 @@ from harness.files import file_name, write_atomically
 from harness.papers import load_tables
 from harness.registry import registry
 from harness.report import comparisons
+from harness.report.claimed import FILE as CLAIMS
+from harness.report.claimed import read_claims
+from harness.report.claims import PAGE as CLAIMS_PAGE
+from harness.report.claims import claims_page
+from harness.report.cost import PICTURE, quality_against_cost
+from harness.report.decided import Judge
+from harness.report.flows import FILE as FLOWS
+from harness.report.flows import flows_page
 from harness.report.judged import judge
 from harness.report.leaderboard import by_encoder, encoder_page, leaderboard, summary
 from harness.report.markdown import between_markers
 from harness.report.published import latex, markdown
 from harness.report.published import summary as published_summary
 from harness.report.results import Results
+from harness.report.searches import FOLDER as SEARCHES
+from harness.report.searches import read_searches
+from harness.report.speed import FILE as SPEED
+from harness.report.speed import PAGE as SPEED_PAGE
+from harness.report.speed import speed_page
 from harness.report.traps import FILE as TRAPS
 from harness.report.traps import traps_page
 from harness.store import Store
@@ -39,8 +52,22 @@ def generated(folder: Path, papers: Path, readme: Path | None) -> dict[Path, str
     pages[folder / "LEADERBOARD.md"] = leaderboard(
         Results(everything), found, counts, comparisons.read(folder)
     )
+    if picture := quality_against_cost(Results(everything)):
+        pages[folder / PICTURE] = picture
     if (traps := papers.parent / TRAPS).exists():
         pages[folder / "tables" / "protocols.md"] = traps_page(Results(everything), traps)
+    if (rows := papers.parent / SPEED).exists():
+        pages[folder / "tables" / SPEED_PAGE] = speed_page(rows)
+    if (maps := papers.parent / FLOWS).exists() and (
+        flows := flows_page(Results(everything), maps)
+    ):
+        pages[folder / "tables" / FLOWS.replace(".toml", ".md")] = flows
+    if (claimed := papers.parent / CLAIMS).exists():
+        claims = read_claims(claimed, [published for published, _ in judged_tables])
+        own = Results(everything)
+        asked = Judge(own, found, comparisons.read(folder), claims.families)
+        searches = read_searches(papers.parent / SEARCHES)
+        pages[folder / "tables" / CLAIMS_PAGE] = claims_page(claims, asked, searches)
     for encoder, methods in by_encoder(Results(everything).methods).items():
         path = folder / "tables" / f"{file_name(encoder)}.md"
         pages[path] = encoder_page(Results(everything), encoder, methods)

@@ -36,7 +36,7 @@ from harness.training.bijections import (
 )
 from harness.types import ScoreError, UsageError
 
-APPLY_ROWS = 4096  # at a time
+ROWS = 4096  # at a time, where all are looked at
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ class Fitted:
         """Raises ScoreError for a row that comes out infinite or not a number."""
         rows = torch.from_numpy(x[:, self.kept].astype(np.float64))
         with torch.inference_mode():
-            z = torch.cat([self.model(part)[0] for part in torch.split(rows, APPLY_ROWS)]).numpy()
+            z = torch.cat([self.model(part)[0] for part in torch.split(rows, ROWS)]).numpy()
         finite = np.isfinite(z).all(axis=1)
         if not finite.all():
             raise ScoreError(f"row {finite.argmin()} of the vectors is not finite behind the map")
@@ -196,18 +196,20 @@ def fit(
 ) -> Fitted:
     """Fit on rows, in a shuffled order: files are sorted by source, and a fit forgets.
 
-    Raises ScoreError for rows that are all equal or not finite, and where the loss stops being a
-    finite number.
+    They may be mapped from a file, since no more of them is read at a time than a batch. Raises
+    ScoreError for rows that are all equal or not finite, and where the loss stops being a finite
+    number.
     """
     kept = varying(x)
-    rows = torch.from_numpy(x[:, kept])
-    batches = torch.from_numpy(recipe.batches(len(rows), rng))
-    model = architecture.build(rows.shape[1], rng)
-    initialise(model, rows[batches[0]].double())
+    columns = np.flatnonzero(kept)
+    batches = recipe.batches(len(x), rng)
+    model = architecture.build(len(columns), rng)
+    initialise(model, torch.from_numpy(x[batches[0]].take(columns, axis=1)).double())
     optimiser = AdamW(model, recipe)
     losses = []
     for step, batch in enumerate(batches):
-        loss = bits_per_dimension(model, rows[batch].double())
+        rows = torch.from_numpy(x[batch].take(columns, axis=1)).double()
+        loss = bits_per_dimension(model, rows)
         losses.append(loss.item())
         if not math.isfinite(losses[-1]):
             raise ScoreError(
@@ -223,11 +225,15 @@ def varying(x: Float[np.ndarray, "n D"]) -> Bool[np.ndarray, " D"]:
     """The coordinates in which the rows differ by more than rounding noise."""
     if len(x) == 0:
         raise ScoreError("no sentences to fit on")
-    finite = np.isfinite(x).all(axis=1)
-    if not finite.all():
-        row = int(finite.argmin())
-        raise ScoreError(f"row {row} of the vectors to fit on holds a value that is not finite")
-    spread = x.max(axis=0).astype(np.float64) - x.min(axis=0)
+    low = high = x[0]
+    for start in range(0, len(x), ROWS):
+        part = x[start : start + ROWS]
+        finite = np.isfinite(part).all(axis=1)
+        if not finite.all():
+            row = start + int(finite.argmin())
+            raise ScoreError(f"row {row} of the vectors to fit on holds a value that is not finite")
+        low, high = np.minimum(low, part.min(axis=0)), np.maximum(high, part.max(axis=0))
+    spread = high.astype(np.float64) - low
     kept = spread > LEAST_SPREAD * spread.max()
     if not kept.any():
         raise ScoreError("all vectors to fit on are equal: they have no direction to learn from")

@@ -19,6 +19,7 @@ import torch
 from torch import nn
 
 from harness.encoders.checkpoint import tokenizer_files
+from harness.files import write_atomically
 from harness.provenance import environment
 from harness.training.loop import STATE, Curve
 from harness.types import UsageError
@@ -94,9 +95,8 @@ def _write_model(folder: Path, model: Any, half: bool) -> None:
     model.config.architectures = [type(model).__name__]
     model.config.dtype = torch.float32  # in use, whatever is on disk
     _write_json(folder / "config.json", model.config.to_dict())
-    safetensors.torch.save_file(
-        _weights(model, dtype), folder / "model.safetensors", {"format": "pt"}
-    )
+    data = safetensors.torch.save(_weights(model, dtype), {"format": "pt"})
+    write_atomically(folder / "model.safetensors", data)
 
 
 def _weights(model: nn.Module, dtype: torch.dtype) -> dict[str, torch.Tensor]:

@@ -156,7 +156,9 @@ def seeded(seed: int) -> Iterator[None]:
     """torch's own generators at this seed inside, as they were after: dropout knows no other."""
     devices = range(torch.cuda.device_count()) if torch.cuda.is_available() else ()
     with torch.random.fork_rng(devices=devices):
-        torch.manual_seed(seed)
+        torch.set_rng_state(torch.Generator().manual_seed(seed).get_state())
+        if devices:
+            torch.cuda.manual_seed_all(seed)
         yield
 
 

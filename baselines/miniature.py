@@ -1,0 +1,84 @@
+"""The models that the harness carries: BERT and GloVe in miniature, trained on English Wikipedia.
+
+`bert-mini` (4 layers of 256, masked language modelling) and `glove-mini` (100 dimensions) come from
+the same million sentences, by `harness train bert-mini` and `harness train glove-mini`; their
+folders hold the exact commands. They stand where the papers have BERT-base and GloVe 840B, so that
+every method runs on any machine; what of the papers' claims they show is in
+`results/tables/replication-in-miniature.md`.
+"""
+
+from dataclasses import replace
+
+from baselines.flow import FLOWS, GLOW, NICE, REALNVP
+from baselines.natsv import Natsv
+from baselines.sn import SN
+from baselines.whitening import Whitening
+from harness.encoders.static import StaticConfig
+from harness.encoders.tokenise import Tokeniser
+from harness.encoders.transformer import TransformerConfig
+from harness.pooling import CLS, FIRST_LAST, LAST2, MEAN, STATIC_LAST
+from harness.types import Method
+
+WIKIPEDIA = "1,000,000 sentences of English Wikipedia"
+
+BERT_MINI = TransformerConfig(
+    "bert-mini",
+    repo="",
+    package="harness/embedded/bert-mini",
+    weights_sha256="e05c974ec8856108369bb2184a2329615911fc243eaee6c3d0702d90b0e6df97",
+    trained_on=WIKIPEDIA,
+    cite="devlin2019bert",
+    licence="Apache-2.0",
+)
+GLOVE_MINI = StaticConfig(
+    "glove-mini",
+    Tokeniser("words", "lower"),
+    file="vectors.safetensors",
+    package="harness/embedded/glove-mini",
+    trained_on=WIKIPEDIA,
+    cite="pennington2014glove",
+    licence="Apache-2.0",
+)
+
+ENCODERS = (BERT_MINI, GLOVE_MINI)
+
+CALIBRATIONS = (
+    (SN(),),
+    (Natsv(1),),
+    (Natsv(10),),
+    (SN(), Natsv(1)),
+    (SN(), Natsv(6)),
+    (Whitening(),),
+    (Whitening(128),),
+)
+# Fits take seconds to minutes: each where its question is asked.
+MATRIX = ("sts-b", "sick-r", "sts1?", "qnli", "lexical", "mini-sts")
+QUESTION = ("sts-b", "mini-sts")
+LEARNED = (
+    (FLOWS["flow"], "li2020bertflow", MATRIX),
+    (NICE, "dinh2014nice", QUESTION),
+    (REALNVP, "dinh2017realnvp", QUESTION),
+    (GLOW, "kingma2018glow", QUESTION),
+)
+
+METHODS = (
+    *(Method(BERT_MINI, pooling) for pooling in (CLS, MEAN, FIRST_LAST, STATIC_LAST, LAST2)),
+    *(
+        Method(BERT_MINI, pooling, post, "target")
+        for pooling in (MEAN, FIRST_LAST)
+        for post in CALIBRATIONS
+    ),
+    *(
+        Method(BERT_MINI, pooling, (post,), "target", cite=cite, tasks=tasks)
+        for pooling in (MEAN, FIRST_LAST)
+        for post, cite, tasks in LEARNED
+    ),
+    *(
+        Method(BERT_MINI, pooling, post, "mini-text")
+        for pooling in (MEAN, FIRST_LAST)
+        for post in ((SN(),), (Natsv(10),), (Whitening(),))
+    ),
+    Method(GLOVE_MINI, MEAN),
+    *(Method(GLOVE_MINI, MEAN, post, "target") for post in ((SN(),), (Natsv(1),), (Whitening(),))),
+)
+METHODS = tuple(replace(method, cite=method.cite or method.encoder.cite) for method in METHODS)

@@ -1,0 +1,175 @@
+"""`harness cache`: what the cache folder holds, and clearing it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from collections.abc import Iterable
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from harness.cli.options import CacheDir, Json, say
+from harness.types import HarnessError, UsageError
+
+caching = typer.Typer(
+    help="Encodings and what else runs keep to be quick: how much there is, and clearing it.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kMGT]?)(i?)B?", re.IGNORECASE)
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would be removed.")]
+
+
+@caching.command("ls")
+def list_(cache: CacheDir = None, as_json: Json = False) -> None:
+    """What is cached: of which encoders, how much, when it was last used."""
+    from harness.inventory import entries, leftovers
+
+    root = _root(cache)
+    found, crashed = entries(root), leftovers(root, time.time())
+    if not as_json:
+        say(_table(root, found[::-1], crashed))
+        return
+    rows = [{**asdict(entry), "last_used": _date(entry.last_used)} for entry in found[::-1]]
+    rest = [{"kind": "leftover", "path": str(r.path), "bytes": r.bytes} for r in crashed]
+    say(json.dumps(rows + rest, indent=1))
+
+
+@caching.command("gc")
+def collect(
+    max_size: Annotated[
+        str | None,
+        typer.Option(help="Keep no more than so much, as 5GB or 500MiB.", show_default=False),
+    ] = None,
+    cache: CacheDir = None,
+    dry_run: DryRun = False,
+) -> None:
+    """Remove what crashes left and, to fit a size, what was unused for longest."""
+    from harness.files import sized
+    from harness.inventory import shrink, tidy
+
+    root, most = _root(cache), None if max_size is None else bytes_in(max_size)
+    done = _tell(tidy(root, time.time(), dry_run), dry_run)
+    if most is not None:
+        done += _tell(shrink(root, most, dry_run), dry_run)
+    left = _end(root, done, dry_run)
+    if most is not None and left > most:
+        raise HarnessError(
+            f"--max-size {max_size}: {sized(left)} are left, since what else is there is in use; "
+            "run it again later"
+        )
+
+
+@caching.command("rm")
+def remove(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="NAME|KEY",
+            help="Encoders by name, or what harness cache ls shows by the beginning of its key.",
+            show_default=False,
+        ),
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="All that is cached.")] = False,
+    cache: CacheDir = None,
+    dry_run: DryRun = False,
+) -> None:
+    """Remove encoders from the cache; what is in use stays."""
+    from harness.inventory import choose, clear, entries, tidy
+
+    if bool(names) == everything:
+        raise UsageError("give encoders or keys (harness cache ls shows them), or --all")
+    root = _root(cache)
+    every = entries(root)
+    chosen = every if everything else choose(every, names or ())
+    done = _tell((clear(root, entry, dry_run) for entry in chosen), dry_run)
+    if everything:
+        done += _tell(tidy(root, time.time(), dry_run), dry_run)
+    _end(root, done, dry_run)
+    if used := sum(one.in_use for one in done):
+        raise HarnessError(f"{used} of {len(done)} are in use and were kept; run it again later")
+
+
+def bytes_in(text: str) -> int:
+    """Bytes in a size as people write it. Raises UsageError for what is none."""
+    match = SIZE.fullmatch(text.strip())
+    if match is None:
+        raise UsageError(f"--max-size {text}: wanted a size as 5GB, 500MiB or 0")
+    number, unit, binary = match.groups()
+    power = " kmgt".index(unit.lower() or " ")
+    return int(float(number) * (1024 if binary else 1000) ** power)
+
+
+def _root(cache: Path | None) -> Path:
+    from harness.assets import Places
+
+    return Places.from_environment(os.environ, cache=cache).cache
+
+
+def _tell(cleared: Iterable[Any], dry_run: bool) -> list[Any]:
+    """Say each as it is done."""
+    done = []
+    for one in cleared:
+        say(one.told(dry_run))
+        done.append(one)
+    return done
+
+
+def _end(root: Path, done: list[Any], dry_run: bool) -> int:
+    """Say how much is left, or would be, and return it."""
+    from harness.files import sized
+    from harness.inventory import Entry, size
+
+    would = [d.what for d in done if dry_run and not d.in_use and isinstance(d.what, Entry)]
+    left = size(root) - sum(entry.bytes for entry in would)
+    said = "" if done else "nothing to remove; "
+    say(f"{said}{sized(left)} {'would be' if would else 'are'} cached in {root}")
+    return left
+
+
+def _date(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M")
+
+
+def _table(root: Path, found: list[Any], crashed: list[Any]) -> str:
+    """What is cached, for people: the last used first."""
+    from tabulate import tabulate
+
+    from harness.files import sized
+    from harness.plan import duration
+
+    total = sum(entry.bytes for entry in found)
+    lines = [f"{sized(total)} in {root}" if found else f"nothing is cached in {root}"]
+    head = ["encoder", "key", "sentences", "took", "encodings", "moments", "rows", "last used, UTC"]
+    encoders = [
+        [
+            ", ".join(e.names) or "unknown",
+            e.key[:12],
+            f"{e.sentences:,}",
+            duration(e.seconds),
+            *(sized(n) if n else "" for n in (e.bytes - e.moments - e.rows, e.moments, e.rows)),
+            _date(e.last_used),
+        ]
+        for e in found
+        if e.kind == "encoder"
+    ]
+    others = [
+        [e.called, e.key[:12], sized(e.bytes), _date(e.last_used)]
+        for e in found
+        if e.kind != "encoder"
+    ]
+    for rows, names in ((encoders, head), (others, ["beside", "key", "bytes", head[-1]])):
+        if rows:
+            sides = ["left", "left", *["right"] * (len(names) - 3), "left"]
+            lines += ["", tabulate(rows, headers=names, disable_numparse=True, colalign=sides)]
+    if crashed:
+        wasted = sized(sum(leftover.bytes for leftover in crashed))
+        lines += ["", f"{len(crashed)} leftovers of crashes, {wasted}: harness cache gc"]
+    return "\n".join(lines)

@@ -1,0 +1,79 @@
+"""The command that downloads: fetch, and its ways to and from a machine without a network."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harness.cli.options import CacheDir, DataDir, Json, say
+from harness.types import UsageError
+
+
+def fetch(
+    assets: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="Assets, encoders or OWNER/NAME[@REVISION] on the hub; by default the data sets "
+            "that tasks score.",
+            show_default=False,
+        ),
+    ] = None,
+    data_dir: DataDir = None,
+    cache: CacheDir = None,
+    offline: Annotated[
+        bool, typer.Option("--offline", help="Download nothing, only check what is here.")
+    ] = False,
+    listed: Annotated[
+        bool, typer.Option("--list", help="Show every asset, as harness list assets does.")
+    ] = False,
+    export: Annotated[
+        Path | None,
+        typer.Option(help="Write assets that are here to a folder; by default all that are."),
+    ] = None,
+    bring_in: Annotated[
+        Path | None, typer.Option("--import", help="Take assets from such a folder.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Download assets and check them; or carry them to a machine without a network."""
+    from rich.progress import DownloadColumn
+
+    from harness.assets import Places
+    from harness.fetch import export_all, fetch_all, import_all
+    from harness.fetch.network import switched_off
+    from harness.listing import listing, table
+    from harness.progress import Bar
+
+    if sum(map(bool, (offline, listed, export, bring_in))) > 1:
+        raise UsageError("one of --offline, --list, --export and --import at a time")
+    # A data folder that does not exist yet is made when something is put into it.
+    here = data_dir if data_dir is not None and data_dir.is_dir() else None
+    places = Places.from_environment({}, cache=cache, data_dir=here)
+    if listed:
+        rows = listing("assets", places)
+        say(json.dumps(rows, indent=1) if as_json else table(rows))
+        return
+    names, worst = assets or [], 0
+    with Bar(sys.stderr, DownloadColumn()) as bar:
+        if export is not None:
+            outcomes = export_all(names, places, bar, export)
+        elif bring_in is not None:
+            outcomes = import_all(places, bar, bring_in, data_dir)
+        else:
+            switch = "--offline" if offline else switched_off(os.environ)
+            outcomes = fetch_all(names, places, bar, data_dir, switch)
+        for found in outcomes:
+            error = str(found.error or "")
+            if as_json:
+                say(json.dumps({"asset": found.name, "is": found.line, "error": error}))
+            elif not error:
+                say(f"{found.name}: {found.line}")
+            if found.error is not None:
+                typer.echo(f"harness: {error}", err=True)
+                worst = min(filter(None, (worst, found.error.exit_status)))
+    sys.exit(worst)

@@ -1,0 +1,287 @@
+"""`harness train simcse-unsup`, `simcse-sup` and `sbert-nli`: from a checkpoint to a better one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from harness.cli.options import CacheDir, DataDir, say
+from harness.cli.training import (
+    First,
+    Out,
+    Seed,
+    TextOption,
+    Threads,
+    open_corpus,
+    told,
+    train,
+    training_bar,
+)
+from harness.types import UsageError
+
+From = Annotated[
+    str, typer.Option("--from", help="The encoder to start from: a name, or a checkpoint folder.")
+]
+File = Annotated[Path, typer.Option(help="The file to train on.", show_default=False)]
+Epochs = Annotated[int | None, typer.Option(min=1, help="[default: the paper's]")]
+Batch = Annotated[int | None, typer.Option(min=2, help="[default: the paper's]")]
+Rate = Annotated[float | None, typer.Option(min=0.0, help="[default: the paper's]")]
+Dev = Annotated[
+    str,
+    typer.Option(help="The task whose best checkpoint is kept, every 125 steps; none: the last."),
+]
+PoolingOption = Annotated[str, typer.Option(help="What is trained: cls, mean or first-last.")]
+Precision = Annotated[str, typer.Option(help="float32 or bf16; on a GPU fp16 too.")]
+Dropout = Annotated[float | None, typer.Option(min=0.0, max=1.0, help="[default: its own]")]
+Half = Annotated[bool, typer.Option(help="Store the weights in 16 bits.")]
+Device = Annotated[str, typer.Option(help="cpu or cuda.")]
+
+
+@train.command("simcse-unsup")
+def simcse_unsup(
+    out: Out,
+    start: From,
+    corpus: TextOption = "wiki",
+    first: First = None,
+    pooling: PoolingOption = "cls",
+    head: Annotated[str, typer.Option(help="none, train (dropped afterwards) or keep.")] = "train",
+    temperature: Annotated[float, typer.Option()] = 0.05,
+    dropout: Dropout = None,
+    same_mask: Annotated[bool, typer.Option(help="One dropout mask for both views.")] = False,
+    objective: Annotated[str, typer.Option(help="info-nce or nt-xent.")] = "info-nce",
+    batch: Batch = None,
+    epochs: Epochs = None,
+    learning_rate: Rate = None,
+    max_length: Annotated[int, typer.Option(min=3)] = 32,
+    dev: Dev = "sts-b.senteval.dev",
+    precision: Precision = "float32",
+    device: Device = "cpu",
+    half: Half = False,
+    seed: Seed = 0,
+    threads: Threads = None,
+    data_dir: DataDir = None,
+    cache: CacheDir = None,
+) -> None:
+    """Unsupervised SimCSE: a sentence and itself under another dropout mask agree."""
+    command = told(simcse_unsup, locals())
+    from harness.training.contrastive import Contrastive, ContrastiveTraining
+
+    with training_bar(threads) as bar:
+        work = _work(start, data_dir, cache, dev)
+        text = open_corpus(corpus, first, data_dir, cache)
+        setup = _setup(pooling, head, max_length, dropout, precision, device)
+        settings = _changed(
+            Contrastive.unsupervised(work.config),
+            batch=batch,
+            epochs=epochs,
+            learning_rate=learning_rate,
+            setup=setup,
+            objective=objective,
+            temperature=temperature,
+            same_mask=same_mask,
+        )
+        sentences = tuple(text)
+        tower = work.start.open(setup, work.cache, seed)
+        trainee = ContrastiveTraining(settings, tower, (sentences,), seed)
+        schedule = settings.schedule(len(sentences))
+        data = {text.name: text.digest()}
+        say(work.run(trainee, tower, schedule, seed, out, bar, data, settings, command, half))
+
+
+@train.command("simcse-sup")
+def simcse_sup(
+    out: Out,
+    start: From,
+    file: File,
+    pooling: PoolingOption = "cls",
+    head: Annotated[str, typer.Option(help="none, train (dropped afterwards) or keep.")] = "keep",
+    temperature: Annotated[float, typer.Option()] = 0.05,
+    hard_weight: Annotated[float, typer.Option(help="log(alpha) of Table 7.")] = 0.0,
+    hard_negatives: Annotated[bool, typer.Option(help="Read the third column.")] = True,
+    dropout: Dropout = None,
+    batch: Batch = None,
+    epochs: Epochs = None,
+    learning_rate: Rate = None,
+    max_length: Annotated[int, typer.Option(min=3)] = 32,
+    dev: Dev = "sts-b.senteval.dev",
+    precision: Precision = "float32",
+    device: Device = "cpu",
+    half: Half = False,
+    seed: Seed = 0,
+    threads: Threads = None,
+    data_dir: DataDir = None,
+    cache: CacheDir = None,
+) -> None:
+    """Supervised SimCSE on a CSV file of sentences, entailments and contradictions."""
+    command = told(simcse_sup, locals())
+    from harness.files import sha256_of
+    from harness.training.columns import read_triplets
+    from harness.training.contrastive import Contrastive, ContrastiveTraining
+
+    with training_bar(threads) as bar:
+        work = _work(start, data_dir, cache, dev)
+        columns = read_triplets(file)
+        setup = _setup(pooling, head, max_length, dropout, precision, device)
+        settings = _changed(
+            Contrastive.supervised(work.config),
+            batch=batch,
+            epochs=epochs,
+            learning_rate=learning_rate,
+            setup=setup,
+            temperature=temperature,
+            hard_weight=hard_weight,
+            hard_negatives=hard_negatives,
+        )
+        tower = work.start.open(setup, work.cache, seed)
+        trainee = ContrastiveTraining(settings, tower, columns, seed)
+        schedule = settings.schedule(len(columns[0]))
+        data = {file.name: sha256_of(file)}
+        say(work.run(trainee, tower, schedule, seed, out, bar, data, settings, command, half))
+
+
+@train.command("sbert-nli")
+def sbert_nli(
+    out: Out,
+    start: From,
+    file: File,
+    ranking: Annotated[bool, typer.Option(help="In-batch ranking in place of softmax.")] = False,
+    pooling: PoolingOption = "mean",
+    dropout: Dropout = None,
+    batch: Batch = None,
+    epochs: Epochs = None,
+    learning_rate: Rate = None,
+    max_length: Annotated[int, typer.Option(min=3)] = 128,
+    dev: Dev = "none",
+    precision: Precision = "float32",
+    device: Device = "cpu",
+    half: Half = False,
+    seed: Seed = 0,
+    threads: Threads = None,
+    data_dir: DataDir = None,
+    cache: CacheDir = None,
+) -> None:
+    """SBERT on labelled pairs (AllNLI, or lines of label, label, premise, hypothesis)."""
+    command = told(sbert_nli, locals())
+    from harness.files import sha256_of
+    from harness.training.columns import read_labelled
+    from harness.training.siamese import Siamese, SiameseTraining
+
+    with training_bar(threads) as bar:
+        work = _work(start, data_dir, cache, dev)
+        labelled = read_labelled(file)
+        setup = _setup(pooling, "none", max_length, dropout, precision, device)
+        settings = _changed(
+            Siamese.ranking() if ranking else Siamese(),
+            batch=batch,
+            epochs=epochs,
+            learning_rate=learning_rate,
+            setup=setup,
+        )
+        data = labelled.triplets() if ranking else labelled
+        tower = work.start.open(setup, work.cache, seed)
+        trainee = SiameseTraining(settings, tower, data, seed)
+        count = len(data[0]) if isinstance(data, tuple) else len(data.labels)
+        schedule = settings.schedule(count)
+        digests = {file.name: sha256_of(file)}
+        say(work.run(trainee, tower, schedule, seed, out, bar, digests, settings, command, half))
+
+
+@dataclass(frozen=True)
+class _Work:
+    """Where a training starts, and what chooses the checkpoint that is kept."""
+
+    start: Any
+    cache: Path
+    dev: Any
+
+    @property
+    def config(self) -> Mapping[str, Any]:
+        """The starting checkpoint's config.json."""
+        from harness.encoders.checkpoint import read_json
+
+        return read_json(self.start.folder / "config.json")
+
+    def run(
+        self,
+        trainee: Any,
+        tower: Any,
+        schedule: Any,
+        seed: int,
+        out: Path,
+        bar: Any,
+        data: Mapping[str, str],
+        settings: Any,
+        command: str,
+        half: bool,
+    ) -> str:
+        """Train, and say what came of it."""
+        from harness.training.finetune import finetune
+
+        curve = finetune(
+            trainee,
+            tower,
+            schedule,
+            seed,
+            out,
+            bar,
+            start=self.start,
+            data=data,
+            settings=settings,
+            command=command,
+            dev=self.dev,
+            half=half,
+        )
+        line = f"{out}: {len(curve.losses):,} steps"
+        if curve.best is None:
+            return line
+        step, score = curve.best
+        return f"{line}, best on {self.dev.name}: {score:.2f} at step {step}"
+
+
+def _work(start: str, data_dir: Path | None, cache: Path | None, dev: str) -> _Work:
+    from harness.assets import Places
+    from harness.registry import known, registry
+    from harness.training.finetune import Dev, Start
+
+    found = registry()
+    places = Places.from_environment(os.environ, cache=cache, data_dir=data_dir)
+    if Path(start).is_dir():
+        begin = Start(Path(start).resolve().name, Path(start))
+    else:
+        begin = Start(start, places.encoder(known("encoder", start, found.encoders)))
+    if dev == "none":
+        return _Work(begin, places.cache, None)
+    task = known("task", dev, found.tasks)
+    return _Work(begin, places.cache, Dev(dev, task.pairs(places.require_data(task.asset))))
+
+
+def _setup(
+    pooling: str, head: str, max_length: int, dropout: float | None, precision: str, device: str
+) -> Any:
+    from harness.pooling import POOLINGS
+    from harness.registry import known
+    from harness.training.towers import Setup
+
+    named = known("pooling", pooling, {p.name: p for p in POOLINGS})
+    one_of("--head", head, ("none", "train", "keep"))
+    one_of("--precision", precision, ("float32", "bf16", "fp16"))
+    return Setup(named, head, max_length, dropout, precision, device)  # type: ignore[arg-type]
+
+
+def one_of(option: str, value: str, words: Sequence[str]) -> None:
+    """Raise UsageError for another word."""
+    if value not in words:
+        raise UsageError(f"{option} {value}: wanted one of {', '.join(words)}")
+
+
+def _changed(settings: Any, **change: Any) -> Any:
+    """The settings with every change that is not None."""
+    return replace(settings, **{name: value for name, value in change.items() if value is not None})
+
+
+__all__ = ["train"]  # with its commands

@@ -1,0 +1,69 @@
+"""Energy of a piece of work, by codecarbon's estimate where that is installed; else nothing.
+
+    with measured_energy() as energy:
+        work()
+    energy.kwh  # None without codecarbon
+
+Processors, memory and GPUs, by what this process used of them. Nothing is sent or written.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+COUNTRY = "FRA"  # a tracker wants one, for the carbon of a kWh; only the kWh are kept
+
+
+@dataclass
+class Energy:
+    """What a piece of work took, in kWh; None before its end, and where nothing measured it."""
+
+    kwh: float | None = None
+
+
+@dataclass
+class _Meter:
+    tracker: Any
+    busy: bool = False
+
+
+@cache  # to look for the hardware takes seconds
+def _meter() -> _Meter | None:
+    try:
+        codecarbon = import_module("codecarbon")
+    except ImportError:
+        return None
+    logging.getLogger("codecarbon").disabled = True  # it would write into the progress bar
+    # The tracker that is not "offline" asks the network where it is.
+    return _Meter(
+        codecarbon.OfflineEmissionsTracker(
+            country_iso_code=COUNTRY,
+            tracking_mode="process",
+            allow_multiple_runs=True,
+            save_to_file=False,
+            log_level="critical",
+        )
+    )
+
+
+@contextmanager
+def measured_energy() -> Iterator[Energy]:
+    """Fills the energy in when the block ends; one inside another is only part of the outer one."""
+    energy, meter = Energy(), _meter()
+    if meter is None or meter.busy:
+        yield energy
+        return
+    meter.busy = True
+    meter.tracker.start_task()
+    try:
+        yield energy
+    finally:
+        found = meter.tracker.stop_task()
+        meter.busy = False
+        energy.kwh = None if found is None else float(found.energy_consumed)

@@ -1,0 +1,222 @@
+"""Embedded tasks and corpora: English that the project makes itself, so that nothing is downloaded.
+
+`harness.tasks.english` draws scenes from an authored lexicon (who does what to what, where, how
+many), edits them, and puts each into words through a template of its own. What two sentences of a
+pair have in common is therefore known, and the gold follows from it alone:
+
+    gold = low + (high - low) * core * kept
+
+where `core` is the weighted likeness of event (4), patient (3) and agent (2) in the lexicon's trees
+(Wu and Palmer 1994), and `kept` a product of one discount for each detail that differs: setting,
+trait, number, denial. `english.gold` has the formula in full, and the two scales:
+
+* `mini-sts`, 0 to 5: captions, headlines and questions, which are its groups. Words and templates
+  vary freely, so that a paraphrase may share no content word with its original.
+* `mini-sick`, 1 to 5: captions alone, edited as SICK was built (Marelli et al. 2014): paraphrase,
+  wider word, other detail, negation, opposite, exchanged roles, other parts, unrelated.
+* `mini-qnli`: questions about invented things, with sentences that answer them or do not.
+* `mini-lexical`: similarity against edit distance on `mini-sts.dev`, as `lexical` is on STS-B.
+* corpora to fit and train on: `mini-text` (sentences), `mini-nli` (labelled pairs) and
+  `mini-triplets` (anchor, what follows, what it excludes), from `english.inference`.
+
+Who does what to what decides the split of a scene, in all of these alike: no scene of a corpus or a
+training split is ever in a development or test split. The same bytes come out everywhere and for
+ever (`english.dice`): a digest holds every split and corpus, and a change asks for another name.
+Text, lexicon and gold are released under CC0 1.0.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from harness.tasks.english import facts, inference, pairs
+from harness.tasks.english.pairs import Example
+from harness.tasks.files import digest, known_split
+from harness.types import Corpus, DataError, Metric, Pairs, Task
+
+ASSET = "embedded"
+LICENCE = "CC0 1.0"
+CITE = "sentence-embedding-harness"
+
+triplets = inference.triplets
+labelled = inference.labelled
+
+# Of each graded set its groups, and of each split the number of pairs and the `files.digest`.
+GRADED = {"mini-sts": pairs.SIMILAR, "mini-sick": pairs.RELATED}
+SPLITS = {
+    "mini-sts": {
+        "train": (2000, "c8d484ae11cecc01a2ce6b6b18a6fccb930f9a84744f1195cde05cbf627d57d6"),
+        "dev": (1500, "44355dde870462566e458a2f22225487eff54aa83d512c9cab8dfa544320e34f"),
+        "test": (1500, "6c7186657f40a0e35103a8219b39587702023f9a91c78e537838f15d86738786"),
+    },
+    "mini-sick": {
+        "train": (2000, "d6e8468bb834ee5e5085dd3889f888b7e0f6c176be6f9351b4a02349bbf0fce6"),
+        "dev": (1000, "3e733f5fe4816b387beadfd9143c15121053e61230f02870f0c7533660bb5ed0"),
+        "test": (1000, "943606774eaec541b6b5b1e30670c52c9f1ad7a6709c9cac4142f4556a6ecd5c"),
+    },
+    "mini-qnli": {
+        "dev": (1500, "616ffb93f2a00ea0049b4d0717b36f91e60750147e7a5d8a167094b2820d50c2"),
+    },
+}
+QNLI_SEED = 4
+
+
+@dataclass(frozen=True)
+class MiniPairs:
+    """Makes one split of a set; the data folder is not looked at."""
+
+    name: str
+
+    def __call__(self, data_dir: Path, split: str) -> Pairs:  # noqa: ARG002 - as tasks are loaded
+        return made(self.name, known_split(split, SPLITS[self.name]))
+
+
+@cache
+def made(name: str, split: str) -> Pairs:
+    """One split of a set, checked against its digest."""
+    count, sha256 = SPLITS[name][split]
+    found = answers(count) if name == "mini-qnli" else graded(name, split)
+    unchanged(f"{name}, {split}", sha256, digest(found))
+    return found
+
+
+@cache
+def examples(name: str, split: str) -> tuple[Example, ...]:
+    """The pairs of a graded split with all that is known of them: scenes, templates, gold."""
+    return tuple(GRADED[name].examples(split, SPLITS[name][split][0]))
+
+
+def graded(name: str, split: str) -> Pairs:
+    """The same as columns; the groups are the kinds of text."""
+    every = examples(name, split)
+    return Pairs(
+        a=tuple(example.a.text for example in every),
+        b=tuple(example.b.text for example in every),
+        gold=np.array([example.gold for example in every], dtype=np.float64),
+        group=tuple(example.genre for example in every),
+    )
+
+
+def answers(count: int) -> Pairs:
+    """So many questions and sentences; gold is 1 where the sentence answers the question."""
+    every = tuple(facts.answers(QNLI_SEED, count))
+    return Pairs(
+        a=tuple(answer.question for answer in every),
+        b=tuple(answer.sentence for answer in every),
+        gold=np.array([answer.answered for answer in every], dtype=np.float64),
+        group=("mini-qnli",) * count,
+    )
+
+
+def unchanged(what: str, wanted: str, found: str) -> None:
+    """Raises DataError if what was made is not what this name has always meant."""
+    if wanted != found:
+        raise DataError(
+            f"{what}: wanted sha256 {wanted[:16]}…, made {found[:16]}…: generator or lexicon were "
+            "changed; restore them, or give what they make now a name of its own"
+        )
+
+
+@dataclass(frozen=True)
+class Made:
+    """A corpus that is made as it is read. Called with a data folder, which it does not look at.
+
+    `sha256` is that of all sentences, each ended by LF, in UTF-8.
+    """
+
+    name: str
+    make: Callable[[int], Iterable[str]] = field(repr=False)
+    count: int
+    sha256: str = field(repr=False)
+
+    def __call__(self, data_dir: Path) -> Made:  # noqa: ARG002 - as corpora are read
+        return self
+
+    def __iter__(self) -> Iterator[str]:
+        sha = hashlib.sha256()
+        for sentence in self.make(self.count):
+            sha.update(f"{sentence}\n".encode())
+            yield sentence
+        unchanged(self.name, self.sha256, sha.hexdigest())
+
+
+def of_pairs(count: int) -> Iterator[str]:
+    """Premise and hypothesis of every labelled pair."""
+    return (text for pair in labelled(count // 2) for text in pair[:2])
+
+
+def of_triplets(count: int) -> Iterator[str]:
+    """All three sentences of every triplet."""
+    return (text for triplet in triplets(count // 3) for text in triplet)
+
+
+def mini(name: str, of: str, scored: str, metric: Metric = "correlation", note: str = "") -> Task:
+    """One embedded task: pairs of a set, scored on one split."""
+    scale = GRADED[of].scale if of in GRADED else None
+    return Task(
+        name=name,
+        load=MiniPairs(of),
+        splits=tuple(SPLITS[of]),
+        scored=(scored,),
+        metric=metric,
+        asset=ASSET,
+        text="raw",
+        train="train" if "train" in SPLITS[of] else None,
+        graded=(scale.low, scale.high) if scale else None,
+        cite=CITE,
+        licence=LICENCE,
+        note=note,
+    )
+
+
+def corpus(made: Made, note: str) -> Corpus:
+    """One embedded corpus."""
+    return Corpus(made.name, made, ASSET, licence=LICENCE, note=note)
+
+
+TASKS = (
+    mini("mini-sts", "mini-sts", "test"),
+    mini("mini-sts.dev", "mini-sts", "dev"),
+    mini("mini-sts.train", "mini-sts", "train"),
+    mini("mini-sick", "mini-sick", "test"),
+    mini("mini-sick.dev", "mini-sick", "dev"),
+    mini("mini-sick.train", "mini-sick", "train"),
+    mini("mini-qnli", "mini-qnli", "dev", metric="auc"),
+    mini("mini-lexical", "mini-sts", "dev", metric="edit-distance"),
+)
+
+CORPORA = (
+    corpus(
+        Made(
+            "mini-text",
+            inference.sentences,
+            20_000,
+            "dbea07d9607058254ad8ace6d69c3728ad698ba182cce62f149e3bf3a9d0cf52",
+        ),
+        "20,000 different sentences that the project makes: captions, headlines, questions",
+    ),
+    corpus(
+        Made(
+            "mini-nli",
+            of_pairs,
+            10_000,
+            "c14ad3a2e06a65fe535e6765790bcb59c13e5ed698e8601e7411a0f7486eb882",
+        ),
+        "5,000 labelled pairs that the project makes; both sentences of each",
+    ),
+    corpus(
+        Made(
+            "mini-triplets",
+            of_triplets,
+            15_000,
+            "85baacacd5bd9aa84d46959ab45649d8580a4d7967ec7573ad773525febdb8ca",
+        ),
+        "5,000 triplets that the project makes; all three sentences of each",
+    ),
+)

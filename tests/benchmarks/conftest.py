@@ -1,0 +1,77 @@
+"""Ratios measured side by side: in turn, in one run, so that a slow moment is everybody's."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+
+import jaxtyping
+import pytest
+
+from harness.provenance import environment
+from harness.report.speed import LEAST_ROUNDS, Measured, write_measured
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--speed", metavar="TOML", help="Write the ratios beside this file of rows (speed.toml)."
+    )
+
+
+@dataclass
+class SideBySide:
+    """Runs callables in turn and keeps their seconds; `ratio` is how many times as fast `ours` is.
+
+    Where benchmarks are off, everything runs once and nothing is checked or written.
+    """
+
+    benchmark: object
+    rows: Path | None
+    seconds: dict[str, list[float]] = field(default_factory=dict)
+
+    @property
+    def on(self) -> bool:
+        return self.benchmark.enabled
+
+    def run(
+        self, ours: Callable, others: Mapping[str, Callable], rounds: int = LEAST_ROUNDS
+    ) -> None:
+        """Each of the others, then ours, so many times over."""
+
+        def others_first():
+            for name, other in others.items():
+                start = perf_counter()
+                other()
+                self.seconds.setdefault(name, []).append(perf_counter() - start)
+
+        ours()  # what is only done once is nobody's time
+        self.benchmark.pedantic(ours, setup=others_first, rounds=rounds if self.on else 1)
+        self.seconds["ours"] = list(self.benchmark.stats.stats.data) if self.on else [1.0]
+
+    def ratios(self, other: str, scale: float = 1.0) -> list[float]:
+        """Round by round; `scale` is ours of what is compared, in units of the other's."""
+        pairs = zip(self.seconds[other], self.seconds["ours"], strict=True)
+        return [scale * theirs / ours for theirs, ours in pairs]
+
+    def best(self, names: list[str]) -> str:
+        """The fastest of the others."""
+        return min(names, key=lambda name: median(self.seconds[name]))
+
+    def require(self, row: str, ratios: list[float], wanted: float, **facts: object) -> None:
+        """Write a row of `results/speed.toml`, if that was asked for, and hold it to its limit."""
+        self.benchmark.extra_info[row] = {"ratio": median(ratios), "wanted": wanted, **facts}
+        if not self.on:
+            return
+        if self.rows is not None:
+            kept = {k: v for k, v in environment().items() if k != "device"}
+            write_measured(self.rows, row, Measured(tuple(ratios), wanted, facts, kept))
+        assert median(ratios) >= wanted, f"{row}: {median(ratios):.2f} of {wanted}, {facts}"
+
+
+@pytest.fixture
+def side_by_side(benchmark, request):
+    rows = request.config.getoption("--speed", default=None)
+    jaxtyping.config.update("jaxtyping_disable", True)  # shapes are checked in tests alone
+    yield SideBySide(benchmark, Path(rows) if rows else None)
+    jaxtyping.config.update("jaxtyping_disable", False)

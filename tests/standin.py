@@ -1,0 +1,304 @@
+"""A stand-in for the hub and for publishers' hosts, on loopback, with faults to order.
+
+It speaks as much of the hub's protocol as huggingface_hub and datasets use: resolve with redirects
+to a store, ranges, the listing of a repository, and its errors. Large files (over `LARGE` bytes)
+are stored as the hub stores them, apart from the repository and named by their sha256.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import threading
+from collections import deque
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+LARGE = 1000
+API = re.compile(
+    r"/api/(models|datasets)/([^/]+/[^/]+)(?:/(revision|tree|paths-info)/([^/]+)(?:/(.*))?)?"
+)
+RESOLVE = re.compile(r"/(datasets/)?([^/]+/[^/]+)/resolve/([^/]+)/(.+)")
+
+
+def sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def git_sha1(content: bytes) -> str:
+    header = b"blob %d\0" % len(content)
+    return hashlib.sha1(header + content, usedforsecurity=False).hexdigest()
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What goes wrong with one answer: a status instead, or a body that ends early.
+
+    It happens once, or `for_ever`; `error` is what the hub calls it.
+    """
+
+    status: int | None = None
+    cut_after: int | None = None
+    for_ever: bool = False
+    error: str = ""
+
+
+@dataclass
+class Repository:
+    """A repository's commits, oldest first, each with its files; the last one is `main`."""
+
+    commits: dict[str, dict[str, bytes]]
+    gated: bool = False
+    private: bool = False
+
+    @property
+    def main(self) -> str:
+        return list(self.commits)[-1]
+
+
+@dataclass
+class Standin:
+    """What there is, what will go wrong, and what was asked for: (method, path, headers)."""
+
+    url: str = ""
+    repositories: dict[tuple[str, str], Repository] = field(default_factory=dict)
+    files: dict[str, bytes] = field(default_factory=dict)
+    faults: dict[str, deque[Fault]] = field(default_factory=dict)
+    asked: list[tuple[str, str, dict[str, str]]] = field(default_factory=list)
+    ranges: bool = True
+    etags: bool = True
+    redirects: dict[str, str] = field(default_factory=dict)
+
+    def model(self, name: str, files: Mapping[str, bytes], commit: str = "a" * 40) -> Repository:
+        return self._add("models", name, files, commit)
+
+    def dataset(self, name: str, files: Mapping[str, bytes], commit: str = "b" * 40) -> Repository:
+        return self._add("datasets", name, files, commit)
+
+    def _add(self, kind: str, name: str, files: Mapping[str, bytes], commit: str) -> Repository:
+        known = self.repositories.setdefault((kind, name), Repository({}))
+        known.commits[commit] = dict(files)
+        return known
+
+    def fail(self, path: str, *faults: Fault) -> None:
+        """The next answers for paths that hold this text."""
+        self.faults.setdefault(path, deque()).extend(faults)
+
+    def got(self, part: str = "", method: str = "GET") -> list[dict[str, str]]:
+        """The headers of what was asked for under paths that hold this text."""
+        return [h for m, path, h in self.asked if m == method and part in path]
+
+    def fault(self, path: str) -> Fault | None:
+        for part, faults in self.faults.items():
+            if part in path and faults:
+                return faults[0] if faults[0].for_ever else faults.popleft()
+        return None
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    hub: Standin
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+    def do_HEAD(self) -> None:
+        self.answer()
+
+    def do_GET(self) -> None:
+        self.answer()
+
+    def do_POST(self) -> None:
+        self.posted = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        self.answer()
+
+    def answer(self) -> None:
+        path = unquote(urlsplit(self.path).path)
+        self.hub.asked.append((self.command, path, dict(self.headers)))
+        self.cut = None
+        fault = self.hub.fault(f"{self.command} {path}")
+        if fault and fault.status:
+            self.send(fault.status, b"", {"X-Error-Code": fault.error} if fault.error else {})
+        elif fault and self.command == "GET":
+            self.cut = fault.cut_after
+            self.route(path)
+        else:
+            self.route(path)
+
+    def route(self, path: str) -> None:
+        if path in self.hub.redirects:
+            self.send(302, b"", {"Location": self.hub.redirects[path]})
+        elif path.startswith("/files/") and path[7:] in self.hub.files:
+            content = self.hub.files[path[7:]]
+            self.body(content, f'"{sha256(content)[:16]}"')
+        elif path.startswith("/store/"):
+            self.stored(path[7:])
+        elif match := API.fullmatch(path):
+            self.api(*match.groups())
+        elif match := RESOLVE.fullmatch(path):
+            self.resolve(*match.groups())
+        else:
+            self.send(404, b"", {})
+
+    def commit(self, kind: str, name: str, revision: str | None) -> tuple[str, Mapping] | None:
+        """The files at a revision; answers with the hub's errors where there are none."""
+        found = self.hub.repositories.get((kind, name))
+        known = self.headers.get("Authorization") == "Bearer hf_me"
+        if found is None or (found.private and not known):
+            return self.send(401 if not known else 404, b"", {"X-Error-Code": "RepoNotFound"})
+        if found.gated and not known:
+            return self.send(401, b"", {"X-Error-Code": "GatedRepo"})
+        commit = found.main if revision in (None, "main") else revision
+        if commit not in found.commits:
+            return self.send(404, b"", {"X-Error-Code": "RevisionNotFound"})
+        return commit, found.commits[commit]
+
+    def api(self, kind: str, name: str, what: str, revision: str, under: str) -> None:
+        found = self.commit(kind, name, revision)
+        if found is None:
+            return
+        commit, files = found
+        entries = [self.entry(path, content) for path, content in files.items()]
+        if what == "tree":
+            self.json(self.listing(entries, f"{under}/" if under else ""))
+        elif what == "paths-info":
+            form = (
+                json.loads(self.posted)
+                if self.posted[:1] == b"{"
+                else parse_qs(self.posted.decode())
+            )
+            self.json([e for e in entries if e["path"] in form["paths"]])
+        else:
+            siblings = [
+                {"rfilename": e["path"], "size": e["size"], "blobId": e["oid"], "lfs": self.lfs(e)}
+                for e in entries
+            ]
+            self.json(
+                {"id": name, "sha": commit, "siblings": siblings, "private": False, "tags": []}
+            )
+
+    def listing(self, entries: list[dict[str, Any]], under: str) -> list[dict[str, Any]]:
+        """What lies in a folder; what lies deeper only if that is asked for."""
+        inside = [entry for entry in entries if entry["path"].startswith(under)]
+        if "recursive=true" in self.path.lower():
+            return inside
+        deeper = {under + e["path"].removeprefix(under).split("/")[0] for e in inside}
+        files = [entry for entry in inside if entry["path"] in deeper]
+        folders = sorted(deeper - {entry["path"] for entry in files})
+        return files + [
+            {"type": "directory", "path": path, "oid": "0" * 40, "size": 0} for path in folders
+        ]
+
+    @staticmethod
+    def entry(path: str, content: bytes) -> dict[str, Any]:
+        entry = {"type": "file", "path": path, "size": len(content), "oid": git_sha1(content)}
+        if len(content) > LARGE:
+            entry["lfs"] = {"oid": sha256(content), "size": len(content), "pointerSize": 130}
+        return entry
+
+    @staticmethod
+    def lfs(entry: Mapping[str, Any]) -> dict[str, Any] | None:
+        lfs = entry.get("lfs")
+        return lfs and {"sha256": lfs["oid"], "size": lfs["size"], "pointerSize": 130}
+
+    def resolve(self, kind: str | None, name: str, revision: str, path: str) -> None:
+        found = self.commit("datasets" if kind else "models", name, revision)
+        if found is None:
+            return
+        commit, files = found
+        if path not in files:
+            self.send(404, b"", {"X-Error-Code": "EntryNotFound", "X-Repo-Commit": commit})
+            return
+        content = files[path]
+        if len(content) <= LARGE:
+            self.body(content, f'"{git_sha1(content)}"', {"X-Repo-Commit": commit})
+            return
+        digest = sha256(content)
+        headers = {
+            "X-Repo-Commit": commit,
+            "X-Linked-Etag": f'"{digest}"',
+            "X-Linked-Size": str(len(content)),
+            "Location": f"{self.hub.url.replace('127.0.0.1', 'localhost')}/store/{digest}",
+        }
+        self.send(302, b"", headers)
+
+    def stored(self, digest: str) -> None:
+        for repository in self.hub.repositories.values():
+            for files in repository.commits.values():
+                for content in files.values():
+                    if sha256(content) == digest:
+                        self.body(content, f'"{digest}"')
+                        return
+        self.send(404, b"", {})
+
+    def json(self, content: Any) -> None:
+        self.send(200, json.dumps(content).encode(), {"Content-Type": "application/json"})
+
+    def body(self, content: bytes, tag: str, headers: Mapping[str, str] = {}) -> None:
+        known = {**headers, "ETag": tag} if self.hub.etags else dict(headers)
+        asked, same = self.headers.get("Range"), self.headers.get("If-Range", tag) == tag
+        if asked and same and self.hub.ranges:
+            first, _, last = asked.removeprefix("bytes=").partition("-")
+            if int(first) >= len(content):
+                self.send(416, b"", {"Content-Range": f"bytes */{len(content)}"})
+                return
+            part = content[int(first) : int(last) + 1 if last else None]
+            end = int(first) + len(part) - 1
+            known["Content-Range"] = f"bytes {first}-{end}/{len(content)}"
+            self.send(206, part, known)
+        else:
+            self.send(200, content, known)
+
+    def send(self, status: int, content: bytes, headers: Mapping[str, str]) -> None:
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(content if self.cut is None else content[: self.cut])
+        if self.cut is not None:
+            self.close_connection = True
+
+
+@contextmanager
+def standin() -> Iterator[Standin]:
+    """One that runs until the block ends."""
+    hub = Standin()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Bound", (Handler,), {"hub": hub}))
+    server.daemon_threads = True
+    hub.url = f"http://127.0.0.1:{server.server_address[1]}"
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    try:
+        yield hub
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def at_standin(hub: Standin, monkeypatch: Any, folder: Path) -> None:
+    """Have huggingface_hub, in this process, talk to the stand-in and keep all under a folder."""
+    for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1,localhost")
+    monkeypatch.setenv("no_proxy", "127.0.0.1,localhost")
+    template = hub.url + "/{repo_id}/resolve/{revision}/{filename}"
+    home = folder / "huggingface"
+    for name, value in {
+        "ENDPOINT": hub.url,
+        "HUGGINGFACE_CO_URL_TEMPLATE": template,
+        "HF_HOME": str(home),
+        "HF_HUB_CACHE": str(home / "hub"),
+        "HF_TOKEN_PATH": str(home / "token"),
+        "HF_HUB_OFFLINE": False,
+        "HF_HUB_DISABLE_TELEMETRY": True,
+    }.items():
+        monkeypatch.setattr(f"huggingface_hub.constants.{name}", value)
