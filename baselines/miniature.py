@@ -35,6 +35,7 @@ GLOVE_MINI = StaticConfig(
     Tokeniser("words", "lower"),
     file="vectors.safetensors",
     package="harness/embedded/glove-mini",
+    weights_sha256="fa1fa8d258eba19f44e5bb8086d815fc2122d91f38b1f527b042233d5dcc4446",
     trained_on=WIKIPEDIA,
     cite="pennington2014glove",
     licence="Apache-2.0",

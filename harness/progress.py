@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from typing import TextIO
+from typing import Protocol, TextIO, runtime_checkable
 
 from rich.console import Console
 from rich.progress import (
@@ -64,23 +64,34 @@ class Bar:
             self._progress.update(self._phase, description=f"{self._what}: {text}")
 
 
+@runtime_checkable
+class Shown(Protocol):
+    """What a Whole is drawn with: a Bar, or what stands in for one."""
+
+    def phase(self, what: str, steps: int | None) -> None: ...
+
+    def step(self, steps: int) -> None: ...
+
+    def note(self, text: str) -> None: ...
+
+
 class Whole:
     """One bar over everything: phases whose seconds were estimated move it, others only name it.
 
     It is a Progress like the Bar that it is drawn with.
     """
 
-    def __init__(self, bar: Bar, seconds: Mapping[str, float]) -> None:
+    def __init__(self, bar: Shown, seconds: Mapping[str, float]) -> None:
         self._bar, self._seconds = bar, dict(seconds)
         self._done = self._unit = self._left = 0.0
-        self._shown = 0
-        bar.phase("everything", self._total())
-
-    def _total(self) -> int:
-        return max(1, round(self._done + self._left + sum(self._seconds.values())))
+        self._shown, self._total = 0, max(1, round(sum(seconds.values())))
+        self._begun = False
 
     def phase(self, what: str, steps: int | None) -> None:
         """Begin a phase; what the last one left undone of its estimate counts as done."""
+        if not self._begun:  # so that nothing to do shows nothing
+            self._bar.phase("everything", self._total)
+            self._begun = True
         self._done += self._left
         self._left = self._seconds.pop(what, 0.0)
         self._unit = self._left / steps if steps else 0.0

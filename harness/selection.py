@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -13,6 +13,8 @@ from harness.papers import load_tables
 from harness.registry import Registry, is_glob, registry
 from harness.types import EncoderConfig, HarnessError, Method, Task, UsageError
 
+PROFILES = ("all", "embedded", "standard", "papers")
+EMBEDDED = "embedded"  # the asset that is always there
 VECTOR_SUFFIXES = (".txt", ".vec", ".bin", ".npz", ".safetensors", ".gz")
 
 
@@ -39,9 +41,33 @@ def choose(
     return tuple(sorted(planned, key=order))
 
 
-def everything(found: Registry, papers: Path, seeds: int) -> tuple[Planned, ...]:
-    """Every registered method on every task, and every published cell that has a method here."""
-    planned = {p.cell: p for p in choose(found, None, None, seeds)}
+def profile(found: Registry, name: str, papers: Path, seeds: int) -> tuple[Planned, ...]:
+    """The cells of a profile, embedded encoders first.
+
+    `embedded` reads nothing but what the harness carries, `standard` is every registered method on
+    every task, `papers` every published cell that has a method here, `all` is all of it.
+    """
+    if name == "embedded":
+        return tuple(p for p in choose(found, None, None, seeds) if reads_embedded(p, found))
+    registered = () if name == "papers" else choose(found, None, None, seeds)
+    published = () if name == "standard" else _published(found, papers, seeds)
+    return tuple(sorted({p.cell: p for p in (*registered, *published)}.values(), key=order))
+
+
+def reads_embedded(planned: Planned, found: Registry) -> bool:
+    """Whether a cell reads nothing but what the harness carries."""
+    corpus = found.corpora.get(planned.method.fit_on or "")
+    assets = {planned.task.asset, *([corpus.asset] if corpus else [])}
+    return is_embedded(planned.method.encoder) and assets == {EMBEDDED}
+
+
+def is_embedded(encoder: EncoderConfig) -> bool:
+    """Whether the encoder's files come with the harness."""
+    package: str | None = getattr(encoder, "package", None)
+    return (package or "").startswith("harness/")
+
+
+def _published(found: Registry, papers: Path, seeds: int) -> Iterator[Planned]:
     for cell in (cell for table in load_tables(papers) for cell in table.cells()):
         if cell.method is None or cell.row.model_free:
             continue
@@ -50,13 +76,13 @@ def everything(found: Registry, papers: Path, seeds: int) -> tuple[Planned, ...]
         except HarnessError:
             continue  # the table says `no method`
         tasks = [found.tasks[name] for name in (cell.average_of or (cell.task,)) if name]
-        planned |= {p.cell: p for p in cells([method], tasks, seeds)}
-    return tuple(sorted(planned.values(), key=order))
+        yield from cells([method], tasks, seeds)
 
 
-def order(planned: Planned) -> tuple[str, str]:
-    """Encoder, then pooling: what shares work runs together."""
-    return planned.method.encoder.name, planned.method.pooling.name
+def order(planned: Planned) -> tuple[bool, str, str]:
+    """What the harness carries first; then by encoder and pooling, for what shares work."""
+    encoder = planned.method.encoder
+    return not is_embedded(encoder), encoder.name, planned.method.pooling.name
 
 
 def scored_tasks(found: Registry) -> tuple[Task, ...]:

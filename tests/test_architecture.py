@@ -47,6 +47,7 @@ NAMED = {
     "tasks.qnli": {"flow"},  # a paper, where the task differs from it
     "report.protocol": {"simcse", "sbert", "flow"},  # a protocol is called by who set it
     "report.leaderboard": {"simcse", "sbert", "flow", "whitening"},  # the same
+    "report.cost": {"simcse"},  # the same
     "report.flows": {"flow", "whitening"},  # what its question is about
     "compare": {"simcse", "flow"},  # the same
     "report.claims": {"miniature"},  # its page's own name

@@ -101,18 +101,30 @@ def reproduce(
     fresh: Annotated[bool, typer.Option(help="Measure again what is already done.")] = False,
     update: Annotated[bool, typer.Option(help="Promote what was measured to COMMITTED.")] = False,
     strict: Annotated[bool, typer.Option(help="A missing asset is an error (status 3).")] = False,
+    profile: Annotated[
+        str,
+        typer.Option(
+            help="embedded: what the harness carries; standard: the registered methods; papers: "
+            "the published cells; all. Not with -m or -t."
+        ),
+    ] = "all",
 ) -> None:
     """Plan, measure everything that can be, compare with the committed results, write tables."""
+    from harness.plan import estimates, render
     from harness.plan import plan as make_plan
-    from harness.plan import render
     from harness.progress import Bar
     from harness.reproduce import compare, compare_rows, promote, summary
 
     require_folder("--committed", committed)
     papers = committed / "papers"
-    planned, library = _selection(method, task, seeds, data_dir, encoder, cache, papers)
-    say(render(make_plan(planned, library)))
-    outcomes = _execute(planned, library, results, fresh, as_json=False, planned_aloud=True)
+    if profile != "all" and (method or task):
+        raise UsageError("--profile chooses the cells, and so do -m and -t: give one of them")
+    planned, library = _selection(
+        method, task, seeds, data_dir, encoder, cache, papers, profile=profile
+    )
+    told = make_plan(planned, library)
+    say(render(told))
+    outcomes = _execute(planned, library, results, fresh, as_json=False, seconds=estimates(told))
     with Bar(sys.stderr) as bar:
         uncompared = compare_rows(results, committed, library, bar)
     if uncompared:
@@ -135,20 +147,25 @@ def _selection(
     cache: Path | None,
     papers: Path | None = None,
     quick: Path | None = None,
+    profile: str = "all",
 ) -> tuple[Any, Any]:
     """The chosen cells, and the texts that they read.
 
-    By default with papers, theirs too; with the committed results of a quick run, its set.
+    By default with papers, those of the profile; with the committed results of a quick run, its
+    set.
     """
     from harness.assets import Places
     from harness.library import Library
-    from harness.selection import choose, encoders_by_hand, everything
+    from harness.selection import PROFILES, choose, encoders_by_hand
+    from harness.selection import profile as cells_of
 
     registry, paths = encoders_by_hand(encoder or [])
     places = Places.from_environment(os.environ, cache=cache, data_dir=data_dir, encoders=paths)
     library = Library(places, registry.corpora)
     if papers is not None and papers.is_dir() and not method and not task:
-        return everything(registry, papers, seeds), library
+        if profile not in PROFILES:
+            raise UsageError(f"--profile {profile}: wanted one of {', '.join(PROFILES)}")
+        return cells_of(registry, profile, papers, seeds), library
     if quick is not None and not method and not task:
         from harness.gate.quick import quick_set
 
@@ -162,21 +179,23 @@ def _execute(
     results: Path,
     fresh: bool,
     as_json: bool,
-    planned_aloud: bool = False,
+    seconds: Mapping[str, float] | None = None,
 ) -> list[Any]:
     """Run the cells with a bar on stderr; print each one as it comes, then why some did not run.
 
-    What a plan has already said (missing assets) is not said again.
+    With the plan's estimates in seconds there is one bar over everything, and what the plan has
+    already said (missing assets) is not said again.
     """
     from harness.execute import execute
     from harness.gate.reasons import note_outcomes
-    from harness.progress import Bar
+    from harness.progress import Bar, Whole
     from harness.store import Store
     from harness.wanted import remember
 
     outcomes = []
     with Bar(sys.stderr) as bar:
-        for outcome in execute(planned, library, Store(results), bar, time.perf_counter, fresh):
+        shown = bar if seconds is None else Whole(bar, seconds)
+        for outcome in execute(planned, library, Store(results), shown, time.perf_counter, fresh):
             outcomes.append(outcome)
             if outcome.record is not None and as_json:
                 fields = ("method", "task", "seed", "scores", "pairs", "timings")
@@ -187,7 +206,7 @@ def _execute(
     remember(library)
     reasons: dict[str, int] = {}
     for outcome in outcomes:
-        told = planned_aloud and outcome.status == "asset missing"
+        told = seconds is not None and outcome.status == "asset missing"
         if outcome.message and not told:
             reasons[outcome.message] = reasons.get(outcome.message, 0) + 1
     for message, count in reasons.items():

@@ -19,9 +19,10 @@ from zipfile import BadZipFile
 import numpy as np
 from jaxtyping import Float, Float32
 from safetensors import SafetensorError
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import load_file, save
 
 from harness.encoders.checkpoint import convert_once
+from harness.files import write_atomically
 from harness.types import DataError
 
 Vectors = tuple[tuple[str, ...], Float32[np.ndarray, "V D"]]
@@ -61,7 +62,7 @@ def write_vectors(path: Path, words: Sequence[str], vectors: Float[np.ndarray, "
     if broken is not None:
         raise DataError(f"{path}: wanted words without line ends, found {broken!r}")
     letters = np.frombuffer("\n".join(words).encode(), np.uint8)
-    save_file({"vectors": np.ascontiguousarray(vectors), "words": letters}, path)
+    write_atomically(path, save({"vectors": np.ascontiguousarray(vectors), "words": letters}))
 
 
 def _open(path: Path) -> BufferedIOBase:
