@@ -101,7 +101,7 @@ class Panel:
 
 def svg(title: str, notes: Sequence[str], panels: Sequence[Panel], about: str = "") -> str:
     """The panels under one another. `notes` stand below the title, `about` is for machines."""
-    series = [{d.series for d in (*p.dots, *p.lines) if d.series} for p in panels]
+    series = [{d.series for d in p.dots} | {d.series for d in p.lines} - {""} for p in panels]
     colours = dict(zip(sorted(set().union(*series)), COLOURS * 9, strict=False))
     parts, top = [_text(LEFT, 30, title, "head")], 50
     for note in notes:

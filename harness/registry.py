@@ -12,7 +12,7 @@ import importlib
 import inspect
 import pkgutil
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cache
@@ -118,14 +118,28 @@ def is_glob(pattern: str) -> bool:
     return any(character in pattern for character in "*?[")
 
 
+class Unknown(UsageError):
+    """A name that nothing bears. The nearest ones are looked for when the message is read.
+
+    (That takes milliseconds, and reports ask for hundreds of encoders that are not here.)
+    """
+
+    def __init__(self, kind: str, name: str, things: Sequence[str]) -> None:
+        super().__init__(kind, name)
+        self.kind, self.name, self.things = kind, name, things
+
+    def __str__(self) -> str:
+        near = difflib.get_close_matches(self.name, self.things, n=3, cutoff=0.5)
+        some = ", ".join(self.things[:12]) + (", …" if len(self.things) > 12 else "")
+        hint = f"did you mean {' or '.join(near)}?" if near else f"known are {some}"
+        return f"unknown {self.kind} {self.name!r}: {hint}"
+
+
 def known(kind: str, name: str, things: Mapping[str, Thing]) -> Thing:
     """The thing of that name, or a UsageError that offers the nearest ones."""
     if name in things:
         return things[name]
-    near = difflib.get_close_matches(name, things, n=3, cutoff=0.5)
-    some = ", ".join(list(things)[:12]) + (", …" if len(things) > 12 else "")
-    hint = f"did you mean {' or '.join(near)}?" if near else f"known are {some}"
-    raise UsageError(f"unknown {kind} {name!r}: {hint}")
+    raise Unknown(kind, name, tuple(things))
 
 
 def with_length(encoder: EncoderConfig, length: int) -> EncoderConfig:

@@ -117,8 +117,10 @@ def encode(record: Record) -> bytes:
 
 def _record_files(folder: Path) -> list[Path]:
     """Every record's path, in order; to glob thousands takes longer than to read them."""
-    every = (Path(place, name) for place, _, names in os.walk(folder) for name in names)
-    return sorted(p for p in every if p.name.startswith("seed-") and p.suffix == ".json")
+    every = ((place, name) for place, _, names in os.walk(folder) for name in names)
+    found = (place for place in every if place[1].startswith("seed-") and place[1][-5:] == ".json")
+    # By folders, as paths are sorted: a shorter folder's name comes before a longer one's.
+    return [Path(*place) for place in sorted(found, key=lambda p: (p[0].split(os.sep), p[1]))]  # noqa: PTH206
 
 
 def read_record(path: Path) -> Record:

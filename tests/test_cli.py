@@ -347,7 +347,7 @@ def test_a_plan_says_what_a_run_would_do_and_writes_nothing(toys, tmp_path):
 
 def test_a_plan_over_a_damaged_cache_writes_nothing_either(toys, tmp_path):
     toys("run", "-m", "fake.mean", "-t", "toy")
-    [shard] = (tmp_path / "cache").rglob("*.safetensors")
+    [shard] = (tmp_path / "cache" / "encodings").rglob("*.safetensors")
     shard.write_bytes(shard.read_bytes()[:-1])
     before = snapshot(tmp_path)
     found = json.loads(toys("plan", "-m", "fake.mean", "-t", "toy", "--json").out)

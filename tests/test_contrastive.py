@@ -3,6 +3,8 @@
 import copy
 import dataclasses
 import lzma
+import os
+import subprocess
 import sys
 import threading
 from itertools import pairwise
@@ -545,6 +547,46 @@ def test_one_process_of_accelerate_is_one_process(training):
     x = torch.arange(6.0).view(2, 3)
     assert torch.equal(together.gather(x), x[None])
     assert torch.equal(together.total(x[0]), x[0])
+
+
+PROCESS = """
+import sys
+from pathlib import Path
+
+from harness.training.contrastive import Contrastive, ContrastiveTraining
+from harness.training.together import Accelerated
+from harness.training.towers import Setup, open_tower
+
+folder, together = Path(sys.argv[1]), Accelerated()
+settings = Contrastive(Setup(dropout=0.0), batch=6)
+tower = open_tower("tiny", folder, folder, settings.setup, 0, stream=together.rank)
+trainee = ContrastiveTraining(settings, tower, (tuple(sys.argv[2:]),), 0, together=together)
+loss = trainee.backward(0)
+total = sum(float(p.grad.abs().sum()) for p in trainee.model.parameters())
+print(together.rank, together.count, loss, total)
+"""
+
+
+@pytest.mark.slow
+def test_two_processes_of_accelerate_have_the_loss_and_the_gradient_of_one(
+    training, bert, tmp_path
+):
+    pytest.importorskip("accelerate")
+    script = tmp_path / "process.py"
+    script.write_text(PROCESS)
+    launch = "-m torch.distributed.run --standalone --nproc_per_node 2".split()
+    found = subprocess.run(
+        [sys.executable, *launch, str(script), str(bert), *SENTENCES],
+        env=os.environ | {"ACCELERATE_USE_CPU": "1", "OMP_NUM_THREADS": "1"},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    loss, gradients = stepped(training(setup=Setup(dropout=0.0), batch=6))
+    rows = sorted(line.split() for line in found.stdout.splitlines())
+    assert [row[:2] for row in rows] == [["0", "2"], ["1", "2"]]
+    for row in rows:
+        assert float(row[2]) == pytest.approx(loss, rel=1e-5)
+        total = sum(float(gradient.abs().sum()) for gradient in gradients.values())
+        assert float(row[3]) == pytest.approx(total, rel=1e-4)
 
 
 # A whole training

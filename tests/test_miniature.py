@@ -26,8 +26,8 @@ MARGIN = 15  # points that a real encoder must be ahead of token overlap
 FUNCTION_WORDS = frozenset(
     re.findall(
         r"\w+",
-        "a an the is are isn aren t not no being been by there who that in on at to of for with and "
-        "has have was were did my i it do does how what can some any several few number couple pair",
+        "a an the is are isn aren t not no being been by there who that in on at to of for with "
+        "and has have was were did my i it do does how what can some any several few number couple",
     )
 )
 

@@ -28,12 +28,14 @@ def milliseconds(results: Results, method: str, protocol: Protocol) -> float | N
     """
     tasks = [protocol.task(task) for task in SEVEN]
     records = [record for task in tasks for record in results.by_cell.get((method, task), ())]
-    sentences = [record.facts.get("distinct_sentences") for record in records]
+    sentences = [record.facts.get("distinct_sentences", 0) for record in records]
     clocks = [record.timings.get(name) for record in records for name in ("encode", "apply")]
     if not records or not all(sentences) or None in clocks:
         return None
     seconds = math.fsum(clock for clock in clocks if clock is not None)
-    return 1000 * seconds / sum(sentences) or None  # a clock that stood still measured nothing
+    return (
+        1000 * seconds / math.fsum(sentences) or None
+    )  # a clock that stood still measured nothing
 
 
 def told(results: Results, method: str, protocol: Protocol) -> str:

@@ -66,10 +66,6 @@ def method_of(row: Row, registry: Registry) -> Method | None:
     """The row's method, if the registry can compose it."""
     if row.method is None or row.model_free:
         return None
-    # Nobody reads which encoder was meant, and to look for the nearest name takes long.
-    encoder = row.method.partition(".")[0].partition(":")[0]
-    if encoder not in registry.encoders and row.method not in registry.methods:
-        return None
     try:
         return registry.parse(row.method)
     except HarnessError:

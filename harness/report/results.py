@@ -43,6 +43,7 @@ class Results:
 
     by_cell: Mapping[tuple[str, str], Sequence[Record]]
     used: set[tuple[str, str]] = field(default_factory=set)
+    values: dict[tuple[str, ...], Value] = field(default_factory=dict)
 
     @classmethod
     def read(cls, store: Store) -> Results:
@@ -62,8 +63,10 @@ class Results:
 
     def value(self, method: str, task: str, *path: str) -> Value:
         """The score at a path (`spearman`, `all`), over all seeds of the cell."""
-        records = self.records(method, task)
-        return value([score_at(record.scores, path) for record in records])
+        name, records = (method, task, *path), self.records(method, task)
+        if name not in self.values:
+            self.values[name] = value([score_at(record.scores, path) for record in records])
+        return self.values[name]
 
     def records(self, method: str, task: str) -> Sequence[Record]:
         """The records of a cell, one a seed."""
