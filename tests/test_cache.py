@@ -26,7 +26,9 @@ def bench(root, config=None):
     config = config or FakeConfig()
     key = config.identify(root).key
     cache = EncoderCache.open(root, key)
-    return Bench(key, cache, lambda: config.load(root, root), ticks(), root / "moments", root / "rows")
+    return Bench(
+        key, cache, lambda: config.load(root, root), ticks(), root / "moments", root / "rows"
+    )
 
 
 def filled(root, texts=TEXTS, seconds=1.0):

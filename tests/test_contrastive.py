@@ -574,7 +574,7 @@ def test_two_processes_of_accelerate_have_the_loss_and_the_gradient_of_one(
     pytest.importorskip("accelerate")
     script = tmp_path / "process.py"
     script.write_text(PROCESS)
-    launch = "-m torch.distributed.run --standalone --nproc_per_node 2".split()
+    launch = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
     found = subprocess.run(
         [sys.executable, *launch, str(script), str(bert), *SENTENCES],
         env=os.environ | {"ACCELERATE_USE_CPU": "1", "OMP_NUM_THREADS": "1"},

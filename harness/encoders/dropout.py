@@ -17,7 +17,6 @@ from torch import nn
 from harness.encoders.huggingface import PaddedKernel
 from harness.types import Encoding, UsageError
 
-
 # Who shares a batch is part of the draw, so this is the same on every machine; small, because the
 # masks of a batch that no core's cache holds take twice the time.
 TOKENS_PER_BATCH = 1024
