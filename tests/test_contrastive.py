@@ -526,6 +526,24 @@ def test_two_processes_have_the_loss_and_the_gradient_of_one(columns, objective,
         assert_same(found, expected, atol=1e-3)
 
 
+def test_masked_words_of_two_processes_weigh_as_much_as_of_one(training):
+    """Each adds its share, and hides words of its own."""
+    setup, drawn = Setup(dropout=0.0), []
+
+    class Hidden(torch.nn.Module):
+        def backward(self, tower, rows, share, weight, at_once, rng):
+            drawn.append(rng.random())
+            return 3.0 * weight
+
+    def make(seat):
+        return training(setup=setup, together=seat, masked=Hidden(), masked_words=0.1, batch=6)
+
+    without, _ = stepped(training(setup=setup, batch=6))
+    for loss, _ in on_both(make):
+        assert loss == pytest.approx(without + 0.1 * 3.0, rel=1e-5)
+    assert drawn[0] != drawn[1]
+
+
 def test_what_cannot_be_shared_equally_is_left_out(training):
     seats = on_both(lambda seat: training(setup=Setup(dropout=0.0), together=seat, batch=5))
     trainee = training(setup=Setup(dropout=0.0), batch=5)

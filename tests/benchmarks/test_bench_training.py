@@ -77,8 +77,9 @@ def compare(side_by_side, row, folder, cache, columns):
     ours = our_steps(row, folder, cache, columns, size)
     theirs = their_steps(folder, columns, size)
     with seeded(0):
-        # Warm, and the same task: both losses are those of one objective on one batch.
-        assert next(ours) == pytest.approx(next(theirs), abs=0.25)  # dropout differs
+        # Warm, and the same task: both losses are those of one objective on one batch, but for
+        # dropout, which a small batch does not average out.
+        assert next(ours) == pytest.approx(next(theirs), abs=0.25 if side_by_side.on else 1.5)
         rounds = 2 * BATCHES
         side_by_side.run(
             lambda: next(ours), {"sentence-transformers": lambda: next(theirs)}, rounds
