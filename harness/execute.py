@@ -153,9 +153,16 @@ class _EncoderRun:
         except HarnessError as error:
             yield from (_not_run(p.cell, error) for p in pending)
             return
-        if pending:
-            self.progress.phase(f"{name}: scoring", len(pending))
-        for _, group in groupby(pending, key=lambda p: p.method.pooling):
+        prepared = []
+        for planned in pending:
+            try:
+                fitting.prepare(planned)
+                prepared.append(planned)
+            except HarnessError as error:
+                yield _not_run(planned.cell, error)
+        if prepared:
+            self.progress.phase(f"{name}: scoring", len(prepared))
+        for _, group in groupby(prepared, key=lambda p: p.method.pooling):
             yield from self._pooling(tuple(group), fitting, texts, identity)
 
     def _pooling(

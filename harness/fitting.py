@@ -122,6 +122,11 @@ class Fitting:
             return self._moments(name, cell.method.pooling).digest
         return self._source(cell).digest
 
+    def prepare(self, cell: ToFit) -> None:
+        """Make the rows that a cell is fitted on, if they are in a file."""
+        if in_files(cell.method):
+            self._rows(cell)
+
     def fit_on(self, cell: ToFit, view: View) -> FitOn:
         """What a cell's chain is fitted on."""
         method, name = cell.method, cell.method.fit_on

@@ -150,6 +150,20 @@ def test_a_corpus_is_encoded_once_for_all_seeds_poolings_and_kinds_of_fit(tmp_pa
     assert len(files(tmp_path)) == 2
 
 
+def test_each_phase_tells_its_own_steps(tmp_path):
+    told = Told()
+    methods = [Method(NoisyConfig(), MEAN, post, "stream") for post in ((Stretch(),), (Dropped(),))]
+    run(tmp_path, cells(methods, [TOY], seeds=2), STREAM, told=told)
+    assert told.phases == [
+        ("fake: encoding", 45),
+        ("fitting on stream", 50),
+        ("fitting on stream, seed 0", 50),
+        ("fitting on stream, seed 1", 50),
+        ("fake: scoring", 4),
+    ]
+    assert told.steps == 45 + 3 * 50 + 4
+
+
 def test_what_was_measured_is_done_without_its_rows(tmp_path):
     config = FakeConfig()
     methods = [Method(config, MEAN, (Stretch(),), "stream"), Method(config, CLS, (Half(),), "same")]
