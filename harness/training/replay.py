@@ -41,6 +41,7 @@ def gradient(tower: Tower, rows: Rows, loss_of: Loss, at_once: int) -> float:
         for part in parts:
             states.append(torch.get_rng_state())
             found.append(tower([rows[i] for i in part]))
+    after = torch.get_rng_state()
     places = torch.from_numpy(np.argsort(np.concatenate(parts))).to(found[0].device)
     z = torch.cat(found)[places].requires_grad_()
     loss = loss_of(z)
@@ -50,6 +51,7 @@ def gradient(tower: Tower, rows: Rows, loss_of: Loss, at_once: int) -> float:
         torch.set_rng_state(state)
         again = tower([rows[i] for i in part])
         torch.autograd.backward(again, wanted[torch.from_numpy(part).to(z.device)])
+    torch.set_rng_state(after)
     return loss.item()
 
 
