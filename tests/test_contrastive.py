@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from harness.encoders.transformer import TransformerConfig
 from harness.pooling import CLS, MEAN, POOLER
-from harness.training.auxiliary import open_masked_words
+from harness.training.auxiliary import MaskedWords, open_masked_words
 from harness.training.columns import LABELS, Batches, Labelled, read_labelled, read_triplets
 from harness.training.contrastive import Contrastive, ContrastiveTraining, info_nce, nt_xent
 from harness.training.folder import Made, write_checkpoint
@@ -530,7 +530,10 @@ def test_masked_words_of_two_processes_weigh_as_much_as_of_one(training):
     """Each adds its share, and hides words of its own."""
     setup, drawn = Setup(dropout=0.0), []
 
-    class Hidden(torch.nn.Module):
+    class Hidden(MaskedWords):
+        def __init__(self):
+            torch.nn.Module.__init__(self)
+
         def backward(self, tower, rows, share, weight, at_once, rng):
             drawn.append(rng.random())
             return 3.0 * weight
