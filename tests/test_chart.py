@@ -1,21 +1,36 @@
 """Charts and what they show: whole XML, the same bytes, dots in their frame, and no hole a 0."""
 
 import re
+import shutil
 from dataclasses import replace
+from pathlib import Path
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
+from fakes import FakeConfig, registry
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from harness.chart import LEFT, RIGHT, WIDTH, Axis, Dot, Line, Panel, number, svg
-from harness.report.cost import best, family, frontier, milliseconds, quality_against_cost, told
+from harness.report.cost import (
+    PICTURE,
+    best,
+    family,
+    frontier,
+    milliseconds,
+    quality_against_cost,
+    told,
+)
 from harness.report.protocol import BERT_FLOW, SEVEN, SIMCSE
 from harness.report.results import Results
-from harness.report.verify import printed
+from harness.report.site import stale_files, write_files
+from harness.report.verify import pages, printed
+from harness.store import Store
 from harness.training.curve import curve_svg
 from harness.types import Record
 
+PAPERS = Path(__file__).resolve().parent.parent / "results" / "papers"
 SVG = "{http://www.w3.org/2000/svg}"
 VALUES = st.lists(st.floats(1e-3, 1e6), min_size=1, max_size=6)
 POINTS = st.lists(st.tuples(st.floats(0.01, 100), st.floats(20, 90)), min_size=1, max_size=12)
@@ -232,3 +247,17 @@ def test_another_record_gives_the_picture_another_digest():
 def test_without_an_average_there_is_no_picture():
     assert quality_against_cost(results(*seven("e.mean")[1:])) == ""
     assert quality_against_cost(results()) == ""
+
+
+def test_a_report_writes_it_beside_the_leaderboard_and_says_when_it_is_stale(tmp_path, monkeypatch):
+    monkeypatch.setattr("harness.report.site.registry", lambda: registry(FakeConfig()))
+    for one in seven("fake.mean"):
+        Store(tmp_path).write(one, np.zeros(30), {})
+    shutil.copytree(PAPERS, tmp_path / "papers", ignore=lambda _, names: sorted(names)[1:])
+    where = (tmp_path, tmp_path / "papers", None)
+    assert tmp_path / PICTURE in write_files(*where)
+    assert f"]({PICTURE})" in (tmp_path / "LEADERBOARD.md").read_text()
+    assert stale_files(*where) == []
+    (tmp_path / PICTURE).write_text("edited")
+    assert stale_files(*where) == [tmp_path / PICTURE]
+    assert [page.path for page in pages(*where[:2]) if page.fault] == [tmp_path / PICTURE]

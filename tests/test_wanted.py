@@ -3,7 +3,7 @@
 import os
 
 import pytest
-from fakes import Sentences, library, task
+from fakes import AWAY, Sentences, corpus, library, task
 
 from harness import wanted
 from harness.cache import sentence_key
@@ -86,6 +86,12 @@ def test_data_that_are_not_here_are_missing_all_the_same(folder):
         path.unlink() if path.is_file() else path.rmdir()
     with pytest.raises(AssetMissing):
         keys(away, *WANTS[0])
+
+
+def test_a_corpus_that_is_not_here_is_missing_though_all_keys_are_known(folder):
+    away = library(folder, corpus("far", (), AWAY))
+    with pytest.raises(AssetMissing):
+        keys(away, TASKS[0], "far")
 
 
 def test_damaged_data_are_said_and_never_remembered(tmp_path):
