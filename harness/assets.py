@@ -18,10 +18,11 @@ from typing import Any
 from harness.catalogue import DATA_ASSETS
 from harness.pins import OF_DATA, OF_ENCODERS, Pins
 from harness.sources import Asset, HubTable
-from harness.types import AssetMissing, EncoderConfig, UsageError
+from harness.types import AssetMissing, EncoderConfig, FamilyMember, UsageError, member
 
 CACHE = "~/.cache/sentence-embedding-harness"
 EMBEDDED = Path(__file__).parent / "tasks" / "english"
+TRAINED = "trained"  # of the cache folder: what `harness train family` makes
 TABLE_INFO = "dataset_info.json"  # what `datasets` writes last
 
 
@@ -121,6 +122,8 @@ class Places:
 
         A length variant (`bert-base:64`) reads the files of its base.
         """
+        if isinstance(config, FamilyMember):
+            return self._trained(config)
         base = config.name.partition(":")[0]
         if base in self.encoders:
             return self.encoders[base]
@@ -133,10 +136,24 @@ class Places:
             )
         return found
 
+    def trained(self, config: FamilyMember) -> Path:
+        """Where a member of a family lies, or will: below what was given by hand, or the cache."""
+        given = self.encoders.get(config.called)
+        return (given or self.cache / TRAINED / config.folder) / f"seed-{config.seed}"
+
+    def _trained(self, config: FamilyMember) -> Path:
+        folder = self.trained(config)
+        if not (folder / "config.json").exists():
+            raise AssetMissing(
+                f"{config.called} is trained here, seed by seed, and seeds of it are missing; "
+                f"get them: harness train family {config.called}"
+            )
+        return folder
+
     def has_encoder(self, config: EncoderConfig) -> bool:
-        """Whether the encoder's files are on this machine."""
+        """Whether the encoder's files are on this machine; of a family, those of its first seed."""
         try:
-            self.encoder(config)
+            self.encoder(member(config, 0))
         except AssetMissing:
             return False
         return True
@@ -157,7 +174,10 @@ class Places:
 
 
 def source_of(config: EncoderConfig) -> str:
-    """`repo@revision`, with the unpinned ones saying so."""
+    """`repo@revision`, with the unpinned ones saying so; of a family, how it is trained."""
+    recipe: str | None = getattr(config, "recipe", None)
+    if recipe:
+        return f"harness train {recipe}"
     repo: Any = getattr(config, "repo", None)
     package: str | None = getattr(config, "package", None)
     if not repo:

@@ -22,12 +22,14 @@ from harness.run import Measurement, measure
 from harness.store import SCHEMA, Cell, Store
 from harness.types import (
     AssetMissing,
+    EncoderConfig,
     HarnessError,
     Identity,
     Method,
     Record,
     Task,
     UsageError,
+    member,
 )
 
 Status = Literal["measured", "done", "asset missing", "failed"]
@@ -45,6 +47,11 @@ class Planned:
     def cell(self) -> Cell:
         """Its address."""
         return Cell(self.method.id, self.task.name, self.seed)
+
+    @property
+    def encoder(self) -> EncoderConfig:
+        """What encodes its sentences: of a family, the seed's own."""
+        return member(self.method.encoder, self.seed)
 
 
 @dataclass(frozen=True)
@@ -73,7 +80,12 @@ def cells(methods: Iterable[Method], tasks: Sequence[Task], seeds: int) -> tuple
                     f"{method.id} on {task.name}: the task has no training split; use @target"
                 )
             planned += [Planned(method, task, s) for s in range(seeds if method.seeded else 1)]
-    return tuple(sorted(planned, key=lambda p: (p.method.encoder.name, p.method.pooling.name)))
+    return tuple(sorted(planned, key=by_encoder))
+
+
+def by_encoder(planned: Planned) -> tuple[str, str]:
+    """The order in which cells share work: encoder, then pooling."""
+    return planned.encoder.name, planned.method.pooling.name
 
 
 def execute(
@@ -85,7 +97,7 @@ def execute(
     fresh: bool = False,
 ) -> Iterator[Outcome]:
     """Run the cells and yield an outcome for each; a cell done here before is not run again."""
-    for _, group in groupby(planned, key=lambda p: p.method.encoder.name):
+    for _, group in groupby(planned, key=lambda p: p.encoder.name):
         yield from _EncoderRun(tuple(group), library, store, progress, clock, fresh).outcomes()
 
 
@@ -101,7 +113,7 @@ class _EncoderRun:
     fresh: bool
 
     def outcomes(self) -> Iterator[Outcome]:
-        config = self.planned[0].method.encoder
+        config = self.planned[0].encoder
         places = self.library.places
         try:
             path = places.encoder(config)
@@ -132,7 +144,7 @@ class _EncoderRun:
         self, ready: Sequence[Planned], bench: Bench, identity: Identity
     ) -> Iterator[Outcome]:
         fitting = Fitting(self.library, bench, self.progress, ready)
-        name = self.planned[0].method.encoder.name
+        name = self.planned[0].encoder.name
         pending = []
         for planned in ready:
             try:

@@ -2,7 +2,8 @@
 
 Only what has the name and the form of something cached is ever touched: folders and files named by
 hex digests, below the cache folder's own six. Links are passed over, as they may lead elsewhere.
-The pins of encoders lie in the same folder; they are no cache and stay.
+The pins of encoders and the encoders trained here lie in the same folder; they are no cache, and
+stay.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from harness.assets import Places, every_asset, packaged, pinned_by, source_of
 from harness.library import TARGETS
 from harness.registry import Registry, known, registry
 from harness.sources import HUB, Asset
-from harness.types import EncoderConfig
+from harness.types import EncoderConfig, Family, member
 
 Row = dict[str, Any]
 TOO_LONG = {"by_hand", "places", "downloads"}  # for a table; a program gets them
@@ -95,7 +95,7 @@ def _data(asset: Asset, places: Places) -> Row:
 
 
 def _weights(encoder: EncoderConfig, places: Places) -> Row:
-    here = places.has_encoder(encoder)
+    here, family = places.has_encoder(encoder), isinstance(encoder, Family)
     repo: str | None = getattr(encoder, "repo", None)
     file: str | None = getattr(encoder, "file", None)
     carried = f"package {getattr(encoder, 'package', '')}" if packaged(encoder) else ""
@@ -105,10 +105,10 @@ def _weights(encoder: EncoderConfig, places: Places) -> Row:
         "here": here,
         "source": carried or source_of(encoder),
         "pinned": _pinned(pinned_by(encoder), places.encoder_pins.of(repo) if repo else {}),
-        "bytes": _size(places.encoder(encoder)) if here else None,
+        "bytes": _size(places.encoder(member(encoder, 0))) if here else None,
         "licence": encoder.licence,
         "cite": encoder.cite,
-        "get": f"harness fetch {encoder.name}",
+        "get": f"harness {'train family' if family else 'fetch'} {encoder.name}",
         "by_hand": f"--encoder {encoder.name}=PATH",
         "places": [file] if file else [],
         "downloads": [_download(encoder, f"{HUB}/{repo}")] if repo else [],

@@ -7,7 +7,7 @@ nothing.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from harness.files import sized
 from harness.inventory import size
 from harness.labels import known_key
 from harness.library import Library
-from harness.types import EncoderConfig, HarnessError, Task
+from harness.types import AssetMissing, EncoderConfig, HarnessError, Task
 from harness.wanted import Keys, Wanted
 
 # Sentences a second on two ordinary cores for an encoder of MiniLM's size (90 MB of weights),
@@ -26,6 +26,7 @@ from harness.wanted import Keys, Wanted
 FIRST_GUESS = 400.0
 FIRST_GUESS_BYTES = 90e6
 SCORING = 0.2  # seconds a cell, roughly
+TRAINING = 60.0  # seconds for a member of a family that is trained on the spot, roughly
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,7 @@ class EncoderPlan:
     cached: int = 0
     seconds: float = 0.0
     cache_bytes: int = 0
+    to_train: bool = False  # by the run itself
 
 
 @dataclass(frozen=True)
@@ -75,13 +77,14 @@ def plan(planned: Sequence[Planned], library: Library) -> Plan:
     splits = {want: _splits(*want, wanted, missing) for want in wants}
     encoders: list[EncoderPlan] = []
     runnable = 0
-    for _, cells in groupby(planned, key=lambda p: p.method.encoder.name):
+    for _, cells in groupby(planned, key=lambda p: p.encoder.name):
         group = tuple(cells)
         found = [splits[p.task, p.method.fit_on] for p in group]
         names = frozenset().union(*(one for one in dict.fromkeys(found) if one is not None))
-        entry = _encoder(group[0].method.encoder, len(group), wanted.keys(names), library)
+        entry = _encoder(group[0].encoder, len(group), wanted.keys(names), library)
         if entry.missing:
-            missing[f"encoder {entry.name.partition(':')[0]}"] = entry.missing
+            base = group[0].method.encoder.name.partition(":")[0]
+            missing[f"encoder {base}"] = entry.missing
         else:
             runnable += sum(one is not None for one in found)
         encoders.append(entry)
@@ -109,6 +112,10 @@ def _encoder(config: EncoderConfig, cells: int, distinct: Keys, library: Library
         path = places.encoder(config)
         key = known_key(places.cache, config, path) or config.identify(path).key
     except HarnessError as error:
+        if isinstance(error, AssetMissing) and getattr(config, "on_the_spot", False):
+            seconds = TRAINING + len(distinct) / FIRST_GUESS
+            entry = EncoderPlan(config.name, source_of(config), cells, None, len(distinct))
+            return replace(entry, seconds=round(seconds, 1), to_train=True)
         return EncoderPlan(config.name, source_of(config), cells, str(error))
     cache = EncoderCache.open(places.cache, key)
     left = len(distinct - cache.known.keys())
@@ -140,7 +147,7 @@ def render(found: Plan) -> str:
             e.name,
             e.source,
             e.cells,
-            "asset missing" if e.missing else "here",
+            "asset missing" if e.missing else "to be trained" if e.to_train else "here",
             "" if e.missing else f"{e.cached:,} of {e.sentences:,}",
             "" if e.missing else duration(e.seconds),
             "" if e.missing else sized(e.cache_bytes),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from harness.encoders.static import StaticConfig
 from harness.encoders.transformer import TransformerConfig
-from harness.execute import Planned, cells
+from harness.execute import Planned, by_encoder, cells
 from harness.papers import load_tables
 from harness.registry import Registry, is_glob, registry
 from harness.types import EncoderConfig, HarnessError, Method, Task, UsageError
@@ -62,9 +62,9 @@ def reads_embedded(planned: Planned, found: Registry) -> bool:
 
 
 def is_embedded(encoder: EncoderConfig) -> bool:
-    """Whether the encoder's files come with the harness."""
+    """Whether the encoder's files come with the harness, or are made on the spot from such."""
     package: str | None = getattr(encoder, "package", None)
-    return (package or "").startswith("harness/")
+    return (package or "").startswith("harness/") or getattr(encoder, "on_the_spot", False)
 
 
 def _published(found: Registry, papers: Path, seeds: int) -> Iterator[Planned]:
@@ -81,8 +81,7 @@ def _published(found: Registry, papers: Path, seeds: int) -> Iterator[Planned]:
 
 def order(planned: Planned) -> tuple[bool, str, str]:
     """What the harness carries first; then by encoder and pooling, for what shares work."""
-    encoder = planned.method.encoder
-    return not is_embedded(encoder), encoder.name, planned.method.pooling.name
+    return not is_embedded(planned.method.encoder), *by_encoder(planned)
 
 
 def scored_tasks(found: Registry) -> tuple[Task, ...]:

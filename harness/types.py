@@ -155,6 +155,30 @@ class EncoderConfig(Protocol):
 
 
 @runtime_checkable
+class Family(Protocol):
+    """An EncoderConfig of which every seed is another training, and so another encoder."""
+
+    def member(self, seed: int) -> EncoderConfig: ...
+
+
+@runtime_checkable
+class FamilyMember(Protocol):
+    """What a seed makes of a family `called` so, an EncoderConfig; `folder` is the family's."""
+
+    @property
+    def called(self) -> str: ...
+    @property
+    def folder(self) -> str: ...
+    @property
+    def seed(self) -> int: ...
+
+
+def member(encoder: EncoderConfig, seed: int) -> EncoderConfig:
+    """The encoder that a seed means: one of a family, else the only one there is."""
+    return encoder.member(seed) if isinstance(encoder, Family) else encoder
+
+
+@runtime_checkable
 class Pooling(Protocol):
     """Encoding -> one vector a sentence. A frozen dataclass; raises UsageError if it cannot."""
 
@@ -228,7 +252,7 @@ class Method:
     @property
     def seeded(self) -> bool:
         """Whether another seed can give another score."""
-        return not all(p.deterministic for p in self.post)
+        return isinstance(self.encoder, Family) or not all(p.deterministic for p in self.post)
 
 
 @dataclass(frozen=True)

@@ -90,6 +90,29 @@ class BrokenConfig(FakeConfig):
 
 
 @dataclass(frozen=True)
+class FakeMember(FakeConfig):
+    """What a seed makes of a fake family."""
+
+    seed: int = 0
+    called: ClassVar[str] = "kin"
+    folder: ClassVar[str] = "kin-1"
+
+
+@dataclass(frozen=True)
+class FakeFamily(FakeConfig):
+    """An encoder of which every seed is another one."""
+
+    name: str = "kin"
+
+    def member(self, seed: int) -> FakeMember:
+        name = f"{self.name}, seed {seed}"
+        return FakeMember(name, weights=str(seed), log=self.log, seed=seed)
+
+    def identify(self, path: Path) -> Identity:
+        raise AssertionError("a family has no weights")
+
+
+@dataclass(frozen=True)
 class Sentences:
     """Loads one split of so many pairs; neighbouring ranges share sentences.
 

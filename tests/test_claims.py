@@ -6,13 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fakes import FakeConfig
+from fakes import FakeConfig, FakeFamily
 from fakes import registry as fake_registry
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from harness.papers import METHOD_ID, load_table, load_tables
+from harness.papers import load_table, load_tables
 from harness.registry import registry
 from harness.report.bibtex import entries
 from harness.report.claimed import FILE, address, read_claims, scored
@@ -27,7 +27,7 @@ from harness.store import SCHEMA, Store
 from harness.types import DataError, Record
 
 COMMITTED = Path(__file__).parent.parent / "results"
-REGISTRY = fake_registry(FakeConfig())
+REGISTRY = fake_registry(FakeConfig()).with_encoders([FakeFamily()])
 SEVEN = ("sts12", "sts13", "sts14", "sts15", "sts16", "sts-b", "sick-r")
 COLUMNS = ",\n".join(f'  {{ id = "{t}", label = "{t.upper()}", task = "{t}" }}' for t in SEVEN)
 # Whoever quotes stands on another text form, or under another aggregation.
@@ -60,7 +60,6 @@ supervision = "none"
 """
 CLAIMS = """
 about = "About the model."
-families = ["family"]
 [rows."made-up"]
 high = "fake.mean"
 middle = "other.cls"
@@ -119,10 +118,8 @@ def results(*every: list[Record]) -> Results:
     return Results(by_cell)
 
 
-def judge(*every: list[Record], comparisons=None, families=()) -> Judge:
-    return Judge(
-        results(*every), fake_registry(FakeConfig()), comparisons or {}, frozenset(families)
-    )
+def judge(*every: list[Record], comparisons=None) -> Judge:
+    return Judge(results(*every), REGISTRY, comparisons or {})
 
 
 def fixed(method: str, *scores: float | None) -> list[Record]:
@@ -254,12 +251,12 @@ def test_a_record_of_other_settings_is_a_hole(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "method", ["fake.mean+stretch@target", "family.mean", "family:64.cls+sn@target"]
+    "method", ["fake.mean+stretch@target", "kin.mean", "kin.cls+centre@target"]
 )
 def test_a_seeded_method_of_one_seed_decides_nothing(method):
-    """By its post-processor, or by its encoder: trained once a seed, and not registered."""
-    written = repr(REGISTRY.parse(method)) if method.startswith("fake") else ""
-    side = judge(records(method, "sts12", 90.0, written=written), families=["family"]).side(
+    """By its post-processor, or by its encoder, which is trained once a seed."""
+    written = repr(REGISTRY.parse(method))
+    side = judge(records(method, "sts12", 90.0, written=written)).side(
         method, "sts12", ("spearman", "wmean")
     )
     assert str(side) == "90.00 (k=1)"
@@ -420,17 +417,13 @@ def test_the_committed_claims_are_those_of_the_papers(committed):
         assert all(column.label for column in claim.columns)
 
 
-def test_the_committed_stand_ins_are_methods_but_for_their_encoders(committed):
+def test_the_committed_stand_ins_are_methods(committed):
     found = registry()
     for stand_ins in committed.rows.values():
         for method in stand_ins.values():
-            assert METHOD_ID.fullmatch(method)
-            rest = method.partition(".")[2]
-            assert found.parse(f"minilm.{rest}").id == f"minilm.{rest}"
+            assert found.parse(method).id == method
     tasks = {c.task for name in committed.rows for c in scored(committed.tables[name])}
     assert tasks <= set(found.tasks)
-    encoders = {m.partition(".")[0] for rows in committed.rows.values() for m in rows.values()}
-    assert committed.families < encoders
 
 
 # The page

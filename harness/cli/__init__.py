@@ -9,8 +9,8 @@ from collections.abc import Sequence
 import typer
 
 from harness.cli.caching import caching
+from harness.cli.families import train
 from harness.cli.fetching import fetch
-from harness.cli.finetuning import train
 from harness.cli.reading import check, cite, explain, list_, report
 from harness.cli.running import plan, reproduce, run
 from harness.types import HarnessError

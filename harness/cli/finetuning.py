@@ -27,7 +27,16 @@ from harness.types import UsageError
 From = Annotated[
     str, typer.Option("--from", help="The encoder to start from: a name, or a checkpoint folder.")
 ]
-File = Annotated[Path, typer.Option(help="The file to train on.", show_default=False)]
+Triplets = Annotated[
+    str,
+    typer.Option(
+        help="nli-for-simcse, snli-triplets, mini-triplets, or a CSV file.", show_default=False
+    ),
+]
+LabelledPairs = Annotated[
+    str,
+    typer.Option(help="all-nli, snli-18k, mini-nli, or a file of pairs.", show_default=False),
+]
 Epochs = Annotated[int | None, typer.Option(min=1, help="[default: the paper's]")]
 Batch = Annotated[int | None, typer.Option(min=2, help="[default: the paper's]")]
 Rate = Annotated[float | None, typer.Option(min=0.0, help="[default: the paper's]")]
@@ -97,7 +106,7 @@ def simcse_unsup(
 def simcse_sup(
     out: Out,
     start: From,
-    file: File,
+    file: Triplets,
     pooling: PoolingOption = "cls",
     head: Annotated[str, typer.Option(help="none, train (dropped afterwards) or keep.")] = "keep",
     temperature: Annotated[float, typer.Option()] = 0.05,
@@ -117,15 +126,14 @@ def simcse_sup(
     data_dir: DataDir = None,
     cache: CacheDir = None,
 ) -> None:
-    """Supervised SimCSE on a CSV file of sentences, entailments and contradictions."""
+    """Supervised SimCSE on triplets: a sentence, an entailment and a contradiction."""
     command = told(simcse_sup, locals())
-    from harness.files import sha256_of
-    from harness.training.columns import read_triplets
     from harness.training.contrastive import Contrastive, ContrastiveTraining
+    from harness.training.sets import open_triplets
 
     with training_bar(threads) as bar:
         work = _work(start, data_dir, cache, dev)
-        columns = read_triplets(file)
+        rows = open_triplets(file, work.places)
         setup = _setup(pooling, head, max_length, dropout, precision, device)
         settings = _changed(
             Contrastive.supervised(work.config),
@@ -138,9 +146,9 @@ def simcse_sup(
             hard_negatives=hard_negatives,
         )
         tower = work.start.open(setup, work.cache, seed)
-        trainee = ContrastiveTraining(settings, tower, columns, seed)
-        schedule = settings.schedule(len(columns[0]))
-        data = {file.name: sha256_of(file)}
+        trainee = ContrastiveTraining(settings, tower, rows.content, seed)
+        schedule = settings.schedule(len(rows.content[0]))
+        data = {rows.name: rows.digest}
         say(work.run(trainee, tower, schedule, seed, out, bar, data, settings, command, half))
 
 
@@ -148,7 +156,7 @@ def simcse_sup(
 def sbert_nli(
     out: Out,
     start: From,
-    file: File,
+    file: LabelledPairs,
     ranking: Annotated[bool, typer.Option(help="In-batch ranking in place of softmax.")] = False,
     pooling: PoolingOption = "mean",
     dropout: Dropout = None,
@@ -167,13 +175,12 @@ def sbert_nli(
 ) -> None:
     """SBERT on labelled pairs (AllNLI, or lines of label, label, premise, hypothesis)."""
     command = told(sbert_nli, locals())
-    from harness.files import sha256_of
-    from harness.training.columns import read_labelled
+    from harness.training.sets import open_labelled_pairs
     from harness.training.siamese import Siamese, SiameseTraining
 
     with training_bar(threads) as bar:
         work = _work(start, data_dir, cache, dev)
-        labelled = read_labelled(file)
+        rows = open_labelled_pairs(file, work.places)
         setup = _setup(pooling, "none", max_length, dropout, precision, device)
         settings = _changed(
             Siamese.ranking() if ranking else Siamese(),
@@ -182,12 +189,12 @@ def sbert_nli(
             learning_rate=learning_rate,
             setup=setup,
         )
-        data = labelled.triplets() if ranking else labelled
+        data = rows.content.triplets() if ranking else rows.content
         tower = work.start.open(setup, work.cache, seed)
         trainee = SiameseTraining(settings, tower, data, seed)
         count = len(data[0]) if isinstance(data, tuple) else len(data.labels)
         schedule = settings.schedule(count)
-        digests = {file.name: sha256_of(file)}
+        digests = {rows.name: rows.digest}
         say(work.run(trainee, tower, schedule, seed, out, bar, digests, settings, command, half))
 
 
@@ -196,8 +203,13 @@ class _Work:
     """Where a training starts, and what chooses the checkpoint that is kept."""
 
     start: Any
-    cache: Path
+    places: Any
     dev: Any
+
+    @property
+    def cache(self) -> Path:
+        """Where converted weights are kept."""
+        return self.places.cache
 
     @property
     def config(self) -> Mapping[str, Any]:
@@ -255,9 +267,9 @@ def _work(start: str, data_dir: Path | None, cache: Path | None, dev: str) -> _W
     else:
         begin = Start(start, places.encoder(known("encoder", start, found.encoders)))
     if dev == "none":
-        return _Work(begin, places.cache, None)
+        return _Work(begin, places, None)
     task = known("task", dev, found.tasks)
-    return _Work(begin, places.cache, Dev(dev, task.pairs(places.require_data(task.asset))))
+    return _Work(begin, places, Dev(dev, task.pairs(places.require_data(task.asset))))
 
 
 def _setup(

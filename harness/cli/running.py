@@ -186,12 +186,14 @@ def _execute(
     With the plan's estimates in seconds there is one bar over everything, and what the plan has
     already said (missing assets) is not said again.
     """
+    from harness.cli.families import train_on_the_spot
     from harness.execute import execute
     from harness.gate.reasons import note_outcomes
     from harness.progress import Bar, Whole
     from harness.store import Store
     from harness.wanted import remember
 
+    train_on_the_spot(planned, library.places)
     outcomes = []
     with Bar(sys.stderr) as bar:
         shown = bar if seconds is None else Whole(bar, seconds)

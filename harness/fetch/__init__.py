@@ -21,7 +21,7 @@ from harness.fetch.network import hub_address, silent
 from harness.registry import Registry, known, registry
 from harness.selection import config_for
 from harness.sources import Asset
-from harness.types import AssetMissing, HarnessError, UsageError
+from harness.types import AssetMissing, Family, HarnessError, UsageError
 
 
 @dataclass(frozen=True)
@@ -121,9 +121,11 @@ def all_names(found: Registry) -> list[str]:
 
 
 def portable(thing: Thing, places: Places) -> bool:
-    """Whether it is here, and not in a package, which is installed on the other machine."""
+    """Whether it is here, not trained, and not in a package: that is on the other machine too."""
     if isinstance(thing, Asset):
         return not thing.embedded and places.data(thing) is not None
+    if isinstance(thing, Family):
+        return False
     return places.has_encoder(thing) and packaged(thing) is None
 
 

@@ -14,7 +14,14 @@ from harness.fetch.unpack import unpack
 from harness.fetch.verify import verified
 from harness.registry import Registry
 from harness.sources import Asset, Download, HubTable
-from harness.types import AssetMissing, DataError, EncoderConfig, HarnessError, UsageError
+from harness.types import (
+    AssetMissing,
+    DataError,
+    EncoderConfig,
+    Family,
+    HarnessError,
+    UsageError,
+)
 
 Thing = Asset | EncoderConfig
 UNFINISHED = ".harness/downloads"  # under the data folder
@@ -96,6 +103,10 @@ class Jobs:
     def _model(self, config: EncoderConfig) -> str:
         """A hub repository's model and tokenizer, in the hub cache."""
         repo: str | None = getattr(config, "repo", None)
+        if isinstance(config, Family):
+            raise AssetMissing(
+                f"{config.name} is trained, not downloaded: harness train family {config.name}"
+            )
         if not repo:
             file: str | None = getattr(config, "file", None)
             raise AssetMissing(

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from harness.assets import Places
-from harness.execute import Outcome, Planned
+from harness.execute import Outcome, Planned, by_encoder
 from harness.files import write_atomically
 from harness.gate import golden, pairs, reasons
 from harness.gate.rules import FILE, read_rules
 from harness.registry import Registry, known
 from harness.store import Store, encode, same_measurement
-from harness.types import EncoderConfig, HarnessError, UsageError
+from harness.types import EncoderConfig, Family, HarnessError, UsageError
 
 
 def quick_set(found: Registry, committed: Path) -> tuple[Planned, ...]:
@@ -26,15 +26,17 @@ def quick_set(found: Registry, committed: Path) -> tuple[Planned, ...]:
         Planned(found.parse(cell.method), known("task", cell.task, found.tasks), cell.seed)
         for cell in cells
     ]
-    return tuple(sorted(planned, key=lambda p: (p.method.encoder.name, p.method.pooling.name)))
+    return tuple(sorted(planned, key=by_encoder))
 
 
 def encode_golden(planned: Sequence[Planned], places: Places, results: Path) -> None:
     """Write the golden vectors of every encoder of these cells, or note why there are none.
 
-    An encoder that cannot be asked keeps no vectors of an earlier run.
+    An encoder that cannot be asked keeps no vectors of an earlier run. A family has none: its
+    members are trained anew, and differ.
     """
-    encoders: dict[str, EncoderConfig] = {p.method.encoder.name: p.method.encoder for p in planned}
+    every = (p.method.encoder for p in planned if not isinstance(p.method.encoder, Family))
+    encoders: dict[str, EncoderConfig] = {config.name: config for config in every}
     for name, config in encoders.items():
         why = ""
         try:

@@ -39,7 +39,7 @@ from harness.files import file_name
 from harness.library import text_digest
 from harness.metrics import TIE_DECIMALS, cosine
 from harness.registry import known, registry
-from harness.types import Identity, Method
+from harness.types import Identity, Method, member
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,9 +85,10 @@ def as_mteb(
     """
     method = registry().parse(method) if isinstance(method, str) else method
     places = Places.from_environment(os.environ) if places is None else places
-    path = places.encoder(method.encoder)
-    identity = method.encoder.identify(path)
-    embedder = fit_method(method, method.encoder.load(path, places.cache), texts, seed)
+    encoder = member(method.encoder, seed)
+    path = places.encoder(encoder)
+    identity = encoder.identify(path)
+    embedder = fit_method(method, encoder.load(path, places.cache), texts, seed)
     return MtebEncoder(embedder, model_meta(method, identity, texts, seed))
 
 

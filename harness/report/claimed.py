@@ -18,7 +18,7 @@ from harness.published import AGGREGATIONS, SCORES, Cell, Column, Row, Table
 from harness.types import DataError
 
 FILE = "claims.toml"
-TOP = {"about", "families", "rows", "claim"}
+TOP = {"about", "rows", "claim"}
 KEYS = {"id", "claim", "table", "better", "worse"}
 MAY = {"columns", "note"}
 
@@ -49,10 +49,9 @@ class Claim:
 
 @dataclass(frozen=True)
 class Claims:
-    """The file: what the small model is, encoders trained once a seed, stand-ins, claims."""
+    """The file: what the small model is, which methods stand in for rows, and the claims."""
 
     about: str
-    families: frozenset[str]
     rows: Mapping[str, Mapping[str, str]]
     claims: tuple[Claim, ...]
     tables: Mapping[str, Table]
@@ -87,7 +86,7 @@ def read_claims(path: Path, tables: Iterable[Table]) -> Claims:
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         _refuse(f"wanted claims, found {error!r}")
     by_id = {table.id: table for table in tables}
-    if set(raw) != TOP or not _texts(raw["families"]) or not isinstance(raw["about"], str):
+    if set(raw) != TOP or not isinstance(raw["about"], str):
         _refuse(f"wanted {', '.join(sorted(TOP))}, found {sorted(raw)}")
     if not isinstance(raw["rows"], dict) or not isinstance(raw["claim"], list):
         _refuse("wanted tables of rows and a list of claims")
@@ -97,7 +96,7 @@ def read_claims(path: Path, tables: Iterable[Table]) -> Claims:
     ids = [claim.id for claim in claims]
     if double := sorted({one for one in ids if ids.count(one) > 1}):
         _refuse(f"{double[0]}: the id stands twice; rename one of the claims")
-    return Claims(raw["about"], frozenset(raw["families"]), raw["rows"], claims, by_id)
+    return Claims(raw["about"], raw["rows"], claims, by_id)
 
 
 def _check_rows(tables: Mapping[str, Table], name: str, stand_ins: Any) -> None:

@@ -153,12 +153,11 @@ def half_width(sides: Sequence[Side]) -> float:
 
 @dataclass(frozen=True)
 class Judge:
-    """What is asked: records, methods that can be composed, comparisons, families of encoders."""
+    """What is asked: records, methods that can be composed, comparisons."""
 
     results: Results
     registry: Registry
     comparisons: Mapping[str, Comparisons]
-    families: frozenset[str]
 
     def judge(self, claim: Claim) -> Judgement:
         """Every task of a claim, and their average."""
@@ -177,7 +176,6 @@ class Judge:
         if made is not None and any(record.repr != repr(made) for record in records):
             return Side({}, state=STALE)
         seeded = len(records) > 1 or (made is not None and made.seeded)
-        seeded = seeded or method.partition(".")[0].partition(":")[0] in self.families
         return Side({record.seed: score_at(record.scores, path) for record in records}, seeded)
 
     def _parsed(self, method: str) -> Method | None:

@@ -65,7 +65,7 @@ def generated(folder: Path, papers: Path, readme: Path | None) -> dict[Path, str
     if (claimed := papers.parent / CLAIMS).exists():
         claims = read_claims(claimed, [published for published, _ in judged_tables])
         own = Results(everything)
-        asked = Judge(own, found, comparisons.read(folder), claims.families)
+        asked = Judge(own, found, comparisons.read(folder))
         searches = read_searches(papers.parent / SEARCHES)
         pages[folder / "tables" / CLAIMS_PAGE] = claims_page(claims, asked, searches)
     for encoder, methods in by_encoder(Results(everything).methods).items():
