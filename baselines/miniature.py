@@ -53,7 +53,8 @@ CALIBRATIONS = (
     (Whitening(128),),
 )
 # Fits take seconds to minutes: each where its question is asked.
-MATRIX = ("sts-b", "sick-r", "sts1?", "qnli", "lexical", "mini-sts")
+STS = ("sts-b", "sick-r", "sts1?", "sts-b.senteval", "sick-r.senteval", "sts1?.senteval")
+MATRIX = (*STS, "qnli", "lexical", "mini-sts")
 QUESTION = ("sts-b", "mini-sts")
 LEARNED = (
     (FLOWS["flow"], "li2020bertflow", MATRIX),

@@ -13,12 +13,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from harness.catalogue import DATA_ASSETS
 from harness.pins import OF_DATA, OF_ENCODERS, Pins
 from harness.sources import Asset, HubTable
-from harness.types import AssetMissing, EncoderConfig, FamilyMember, UsageError, member
+from harness.types import AssetMissing, EncoderConfig, UsageError, member
 
 CACHE = "~/.cache/sentence-embedding-harness"
 EMBEDDED = Path(__file__).parent / "tasks" / "english"
@@ -37,6 +37,18 @@ def asset_named(name: str) -> Asset:
         if asset.name == name:
             return asset
     raise UsageError(f"no asset {name!r}: add it to DATA_ASSETS of harness/catalogue.py")
+
+
+@runtime_checkable
+class FamilyMember(Protocol):
+    """What a seed makes of a family `called` so, an EncoderConfig; `folder` is the family's."""
+
+    @property
+    def called(self) -> str: ...
+    @property
+    def folder(self) -> str: ...
+    @property
+    def seed(self) -> int: ...
 
 
 @dataclass(frozen=True)

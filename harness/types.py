@@ -161,18 +161,6 @@ class Family(Protocol):
     def member(self, seed: int) -> EncoderConfig: ...
 
 
-@runtime_checkable
-class FamilyMember(Protocol):
-    """What a seed makes of a family `called` so, an EncoderConfig; `folder` is the family's."""
-
-    @property
-    def called(self) -> str: ...
-    @property
-    def folder(self) -> str: ...
-    @property
-    def seed(self) -> int: ...
-
-
 def member(encoder: EncoderConfig, seed: int) -> EncoderConfig:
     """The encoder that a seed means: one of a family, else the only one there is."""
     return encoder.member(seed) if isinstance(encoder, Family) else encoder

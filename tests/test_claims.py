@@ -11,6 +11,7 @@ from fakes import registry as fake_registry
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from test_searches import SEARCH
 
 from harness.papers import load_table, load_tables
 from harness.registry import registry
@@ -20,7 +21,6 @@ from harness.report.claims import PAGE, claims_page, in_paper, signed
 from harness.report.comparisons import Comparisons, Neighbours
 from harness.report.decided import Judge, Side, Word, averaged, decide, half_width, order
 from harness.report.results import Results
-from harness.report.searches import read_searches
 from harness.report.site import stale_files, write_files
 from harness.report.verify import printed
 from harness.store import SCHEMA, Store
@@ -488,6 +488,7 @@ def test_the_page_is_written_and_checked_with_the_others(tmp_path):
     assert stale_files(tmp_path, papers, None) == []
     (tmp_path / "searches").mkdir()
     (tmp_path / "searches" / "one.toml").write_text(SEARCH)
+    assert "### Temperature" not in page.read_text()
     assert stale_files(tmp_path, papers, None) == [page]
     (tmp_path / FILE).unlink()
     assert stale_files(tmp_path, papers, None) == [page]
@@ -496,47 +497,3 @@ def test_the_page_is_written_and_checked_with_the_others(tmp_path):
 @pytest.mark.parametrize(("number", "text"), [(-0.001, "+0.00"), (1.005, "+1.00"), (-2.0, "-2.00")])
 def test_a_difference_has_a_sign_and_no_negative_zero(number, text):
     assert signed(number) == text
-
-
-# Tables of searches
-
-SEARCH = """
-title = "Temperature"
-caption = "One row a temperature."
-command = "harness train it --temperature T"
-corpus = "10,000 sentences"
-columns = ["T", "score"]
-rows = [["0.05", "70.10"], ["0.1", "69"]]
-"""
-
-
-def test_tables_of_searches_stand_as_they_are(tmp_path):
-    (tmp_path / "one.toml").write_text(SEARCH)
-    claims = world(tmp_path)
-    (tmp_path / "searches").mkdir()
-    (tmp_path / "one.toml").rename(tmp_path / "searches" / "one.toml")
-    page = claims_page(claims, judge(), read_searches(tmp_path / "searches"))
-    assert "## Searches and ablations\n\n### Temperature\n\nOne row a temperature." in page
-    assert "Corpus: 10,000 sentences. Made by `harness train it --temperature T`." in page
-    assert re.search(r"\| 0\.05 +\| +70\.10 \|\n\| 0\.1 +\| +69 \|", page)
-    assert read_searches(tmp_path / "lost") == ()
-    assert "Searches" not in claims_page(claims, judge())
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ('corpus = "10,000 sentences"', ""),
-        ('corpus = "10,000 sentences"', 'corpus = " "'),
-        ('title = "Temperature"', "title = 2026-01-01"),
-        ('"69"', "69"),
-        (', "69"', ""),
-        ('columns = ["T", "score"]', "columns = []"),
-        ("rows = ", "date = "),
-    ],
-)
-def test_a_table_of_another_form_is_refused_in_one_line(tmp_path, old, new):
-    assert old in SEARCH
-    (tmp_path / "one.toml").write_text(SEARCH.replace(old, new))
-    with pytest.raises(DataError, match=r"^searches/one\.toml: [^\n]+$"):
-        read_searches(tmp_path)

@@ -11,7 +11,7 @@ import tiny_models
 from fakes import TOY, FakeConfig, FakeFamily, Told, library, method, task, ticks
 from typer.testing import CliRunner
 
-from harness.assets import Places, source_of
+from harness.assets import FamilyMember, Places, source_of
 from harness.cli import app
 from harness.cli.families import train_on_the_spot
 from harness.encoders.family import FamilyConfig, without
@@ -25,7 +25,7 @@ from harness.pooling import MEAN
 from harness.registry import registry
 from harness.selection import is_embedded
 from harness.store import Store
-from harness.types import AssetMissing, DataError, Family, FamilyMember, Method, UsageError
+from harness.types import AssetMissing, DataError, Family, Method, UsageError
 
 RECIPE = "simcse-sup --from tiny --file triplets.csv --batch 2 --epochs 1 --dev none"
 TRIPLETS = (

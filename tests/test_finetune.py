@@ -122,6 +122,9 @@ def test_an_unknown_word_is_refused(start, files, monkeypatch):
     line = ["train", "simcse-unsup", "--from", str(start), "--out", "o", "--corpus", "text.txt"]
     done = CliRunner().invoke(app, [*line, "--dev", "none", "--head", "two"])
     assert "--head two: wanted one of" in str(done.exception)
+    for option, word in (("--objective", "triplet"), ("--similarity", "euclid")):
+        done = CliRunner().invoke(app, [*line, "--dev", "none", option, word])
+        assert f"{option} {word}: wanted one of" in str(done.exception)
     assert not (files / "o").exists()
     done = CliRunner().invoke(app, [*line, "--dev", "sts-z"])
     assert "unknown task" in str(done.exception)

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 import typer
 
 from harness.cli.caching import caching
-from harness.cli.families import train
 from harness.cli.fetching import fetch
 from harness.cli.reading import check, cite, explain, list_, report
 from harness.cli.running import plan, reproduce, run
+from harness.cli.searching import train
 from harness.types import HarnessError
 
 app = typer.Typer(

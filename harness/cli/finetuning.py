@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -22,7 +18,7 @@ from harness.cli.training import (
     train,
     training_bar,
 )
-from harness.types import UsageError
+from harness.cli.tuning import changed, one_of, open_work, setup_of
 
 From = Annotated[
     str, typer.Option("--from", help="The encoder to start from: a name, or a checkpoint folder.")
@@ -47,6 +43,9 @@ Dev = Annotated[
 PoolingOption = Annotated[str, typer.Option(help="What is trained: cls, mean or first-last.")]
 Precision = Annotated[str, typer.Option(help="float32 or bf16; on a GPU fp16 too.")]
 Dropout = Annotated[float | None, typer.Option(min=0.0, max=1.0, help="[default: its own]")]
+MaskedWeight = Annotated[
+    float, typer.Option("--masked-words", min=0.0, help="Weight of masked language modelling.")
+]
 Half = Annotated[bool, typer.Option(help="Store the weights in 16 bits.")]
 Device = Annotated[str, typer.Option(help="cpu or cuda.")]
 
@@ -60,9 +59,11 @@ def simcse_unsup(
     pooling: PoolingOption = "cls",
     head: Annotated[str, typer.Option(help="none, train (dropped afterwards) or keep.")] = "train",
     temperature: Annotated[float, typer.Option()] = 0.05,
+    similarity: Annotated[str, typer.Option(help="cosine or dot.")] = "cosine",
     dropout: Dropout = None,
     same_mask: Annotated[bool, typer.Option(help="One dropout mask for both views.")] = False,
     objective: Annotated[str, typer.Option(help="info-nce or nt-xent.")] = "info-nce",
+    masked_words: MaskedWeight = 0.0,
     batch: Batch = None,
     epochs: Epochs = None,
     learning_rate: Rate = None,
@@ -81,22 +82,28 @@ def simcse_unsup(
     from harness.training.contrastive import Contrastive, ContrastiveTraining
 
     with training_bar(threads) as bar:
-        work = _work(start, data_dir, cache, dev)
+        work = open_work(start, data_dir, cache, dev)
         text = open_corpus(corpus, first, data_dir, cache)
-        setup = _setup(pooling, head, max_length, dropout, precision, device)
-        settings = _changed(
+        setup = setup_of(pooling, head, max_length, dropout, precision, device)
+        one_of("--objective", objective, ("info-nce", "nt-xent"))
+        one_of("--similarity", similarity, ("cosine", "dot"))
+        settings = changed(
             Contrastive.unsupervised(work.config),
             batch=batch,
             epochs=epochs,
             learning_rate=learning_rate,
             setup=setup,
             objective=objective,
+            similarity=similarity,
             temperature=temperature,
             same_mask=same_mask,
+            masked_words=masked_words,
         )
         sentences = tuple(text)
         tower = work.start.open(setup, work.cache, seed)
-        trainee = ContrastiveTraining(settings, tower, (sentences,), seed)
+        trainee = ContrastiveTraining(
+            settings, tower, (sentences,), seed, work.masked(settings, tower)
+        )
         schedule = settings.schedule(len(sentences))
         data = {text.name: text.digest()}
         say(work.run(trainee, tower, schedule, seed, out, bar, data, settings, command, half))
@@ -112,6 +119,7 @@ def simcse_sup(
     temperature: Annotated[float, typer.Option()] = 0.05,
     hard_weight: Annotated[float, typer.Option(help="log(alpha) of Table 7.")] = 0.0,
     hard_negatives: Annotated[bool, typer.Option(help="Read the third column.")] = True,
+    masked_words: MaskedWeight = 0.0,
     dropout: Dropout = None,
     batch: Batch = None,
     epochs: Epochs = None,
@@ -132,10 +140,10 @@ def simcse_sup(
     from harness.training.sets import open_triplets
 
     with training_bar(threads) as bar:
-        work = _work(start, data_dir, cache, dev)
+        work = open_work(start, data_dir, cache, dev)
         rows = open_triplets(file, work.places)
-        setup = _setup(pooling, head, max_length, dropout, precision, device)
-        settings = _changed(
+        setup = setup_of(pooling, head, max_length, dropout, precision, device)
+        settings = changed(
             Contrastive.supervised(work.config),
             batch=batch,
             epochs=epochs,
@@ -144,9 +152,12 @@ def simcse_sup(
             temperature=temperature,
             hard_weight=hard_weight,
             hard_negatives=hard_negatives,
+            masked_words=masked_words,
         )
         tower = work.start.open(setup, work.cache, seed)
-        trainee = ContrastiveTraining(settings, tower, rows.content, seed)
+        trainee = ContrastiveTraining(
+            settings, tower, rows.content, seed, work.masked(settings, tower)
+        )
         schedule = settings.schedule(len(rows.content[0]))
         data = {rows.name: rows.digest}
         say(work.run(trainee, tower, schedule, seed, out, bar, data, settings, command, half))
@@ -179,10 +190,10 @@ def sbert_nli(
     from harness.training.siamese import Siamese, SiameseTraining
 
     with training_bar(threads) as bar:
-        work = _work(start, data_dir, cache, dev)
+        work = open_work(start, data_dir, cache, dev)
         rows = open_labelled_pairs(file, work.places)
-        setup = _setup(pooling, "none", max_length, dropout, precision, device)
-        settings = _changed(
+        setup = setup_of(pooling, "none", max_length, dropout, precision, device)
+        settings = changed(
             Siamese.ranking() if ranking else Siamese(),
             batch=batch,
             epochs=epochs,
@@ -196,104 +207,6 @@ def sbert_nli(
         schedule = settings.schedule(count)
         digests = {rows.name: rows.digest}
         say(work.run(trainee, tower, schedule, seed, out, bar, digests, settings, command, half))
-
-
-@dataclass(frozen=True)
-class _Work:
-    """Where a training starts, and what chooses the checkpoint that is kept."""
-
-    start: Any
-    places: Any
-    dev: Any
-
-    @property
-    def cache(self) -> Path:
-        """Where converted weights are kept."""
-        return self.places.cache
-
-    @property
-    def config(self) -> Mapping[str, Any]:
-        """The starting checkpoint's config.json."""
-        from harness.encoders.checkpoint import read_json
-
-        return read_json(self.start.folder / "config.json")
-
-    def run(
-        self,
-        trainee: Any,
-        tower: Any,
-        schedule: Any,
-        seed: int,
-        out: Path,
-        bar: Any,
-        data: Mapping[str, str],
-        settings: Any,
-        command: str,
-        half: bool,
-    ) -> str:
-        """Train, and say what came of it."""
-        from harness.training.finetune import finetune
-
-        curve = finetune(
-            trainee,
-            tower,
-            schedule,
-            seed,
-            out,
-            bar,
-            start=self.start,
-            data=data,
-            settings=settings,
-            command=command,
-            dev=self.dev,
-            half=half,
-        )
-        line = f"{out}: {len(curve.losses):,} steps"
-        if curve.best is None:
-            return line
-        step, score = curve.best
-        return f"{line}, best on {self.dev.name}: {score:.2f} at step {step}"
-
-
-def _work(start: str, data_dir: Path | None, cache: Path | None, dev: str) -> _Work:
-    from harness.assets import Places
-    from harness.registry import known, registry
-    from harness.training.finetune import Dev, Start
-
-    found = registry()
-    places = Places.from_environment(os.environ, cache=cache, data_dir=data_dir)
-    if Path(start).is_dir():
-        begin = Start(Path(start).resolve().name, Path(start))
-    else:
-        begin = Start(start, places.encoder(known("encoder", start, found.encoders)))
-    if dev == "none":
-        return _Work(begin, places, None)
-    task = known("task", dev, found.tasks)
-    return _Work(begin, places, Dev(dev, task.pairs(places.require_data(task.asset))))
-
-
-def _setup(
-    pooling: str, head: str, max_length: int, dropout: float | None, precision: str, device: str
-) -> Any:
-    from harness.pooling import POOLINGS
-    from harness.registry import known
-    from harness.training.towers import Setup
-
-    named = known("pooling", pooling, {p.name: p for p in POOLINGS})
-    one_of("--head", head, ("none", "train", "keep"))
-    one_of("--precision", precision, ("float32", "bf16", "fp16"))
-    return Setup(named, head, max_length, dropout, precision, device)  # type: ignore[arg-type]
-
-
-def one_of(option: str, value: str, words: Sequence[str]) -> None:
-    """Raise UsageError for another word."""
-    if value not in words:
-        raise UsageError(f"{option} {value}: wanted one of {', '.join(words)}")
-
-
-def _changed(settings: Any, **change: Any) -> Any:
-    """The settings with every change that is not None."""
-    return replace(settings, **{name: value for name, value in change.items() if value is not None})
 
 
 __all__ = ["train"]  # with its commands

@@ -73,7 +73,10 @@ def claims_page(claims: Claims, judge: Judge, searches: Sequence[Search] = ()) -
     for judgement in found:
         parts += _section(judgement)
     if searches:
-        parts += ["## Searches and ablations", *(p for one in searches for p in one.parts())]
+        parts += [
+            "## Searches and ablations",
+            *(p for one in searches for p in one.parts(claims.tables)),
+        ]
     return page("Replication in miniature", parts, judge.results.digest())
 
 

@@ -1,7 +1,8 @@
 """A trained checkpoint as a folder that `--encoder` and sentence-transformers load.
 
 `training.json` in it says how it was made: the command, every setting, seed, digests of the data
-and of the starting checkpoint, the curve, seconds, device, threads and package versions.
+and of the starting checkpoint, the curve, seconds, device, threads and package versions;
+`curve.svg` is the curve as a picture.
 """
 
 from __future__ import annotations
@@ -21,11 +22,13 @@ from torch import nn
 from harness.encoders.checkpoint import tokenizer_files
 from harness.files import write_atomically
 from harness.provenance import environment
+from harness.training.curve import curve_svg
 from harness.training.loop import STATE, Curve
 from harness.types import UsageError
 
 Pooling = Literal["mean", "cls"]
 TRAINING = "training.json"
+CURVE = "curve.svg"
 
 # What sentence-transformers reads a folder by.
 ST_MODULES = "sentence_transformers.models"
@@ -48,6 +51,7 @@ class Made:
             **{name: value for name, value in asdict(self).items() if name != "curve"},
             "steps": len(self.curve.losses),
             "curve": self.curve.thinned(),
+            "before": self.curve.before,
             "scores": self.curve.scores,
             "kept": (self.curve.best or (len(self.curve.losses), None))[0],
             "seconds": round(self.curve.seconds, 1),
@@ -84,6 +88,8 @@ def write_checkpoint(
             shutil.copy(file, new / file.name)
         _write_modules(new, model.config.hidden_size, pooling, max_length)
         _write_json(new / TRAINING, made.told())
+        picture = curve_svg(made.curve.thinned(), made.curve.scores)
+        (new / CURVE).write_text(picture, encoding="utf-8")
         # The description comes last: a folder without it is no checkpoint yet.
         for file in sorted(new.iterdir(), key=lambda path: path.name == TRAINING):
             file.replace(folder / file.name)

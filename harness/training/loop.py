@@ -89,11 +89,14 @@ class Schedule:
 
 @dataclass(frozen=True)
 class Curve:
-    """The loss of every step, the score of the steps that were scored, and the seconds."""
+    """The loss of every step, the score of those that were scored (`before` the first: of weights
+    that are never kept), and the seconds.
+    """
 
     losses: tuple[float, ...] = ()
     scores: tuple[tuple[int, float], ...] = ()
     seconds: float = 0.0
+    before: float | None = None
 
     @property
     def best(self) -> tuple[int, float] | None:
@@ -139,7 +142,7 @@ def train(
     keeping = keeping or Keeping()
     with seeded(seed):
         run = _Run(trainee, schedule, keeping, clock)
-        done = run.resume()
+        done = run.resume() or run.start()
         watcher.phase(what, schedule.steps)
         watcher.step(done)
         for step in range(done, schedule.steps):
@@ -181,6 +184,12 @@ class _Run:
             fused=True,
         )
 
+    def start(self) -> int:
+        """Score the weights that there are before the first step; 0 steps are done."""
+        if score := self.keeping.score:
+            self.curve = replace(self.curve, before=self._scored(score))
+        return 0
+
     def step(self, step: int) -> None:
         """One step, and a score where one is due."""
         for group in self.optimiser.param_groups:
@@ -203,12 +212,16 @@ class _Run:
 
     def _score(self, score: Callable[[], float]) -> float:
         """The score of the weights as they are; the best ones are put aside."""
+        found = self._scored(score)
+        if self.curve.best is None or found > self.curve.best[1]:
+            self.kept = {name: value.clone() for name, value in self.model.state_dict().items()}
+        return found
+
+    def _scored(self, score: Callable[[], float]) -> float:
         self.model.eval()
         with torch.random.fork_rng(devices=()):
             found = score()
         self.model.train()
-        if self.curve.best is None or found > self.curve.best[1]:
-            self.kept = {name: value.clone() for name, value in self.model.state_dict().items()}
         return found
 
     def told(self) -> str:
@@ -267,7 +280,7 @@ class _Run:
         self.kept = _under("kept.", tensors)
         self._load_moments(_under("adam.", tensors))
         scores = tuple((int(step), float(value)) for step, value in found["scores"])
-        self.curve = Curve(tuple(found["losses"]), scores, found["seconds"])
+        self.curve = Curve(tuple(found["losses"]), scores, found["seconds"], found["before"])
         return done
 
     def _require_same(self, path: Path, about: Mapping[str, Any], done: int) -> None:

@@ -1,0 +1,79 @@
+"""Encoders that the harness trains itself from `bert-mini`: SimCSE and SBERT, a family each.
+
+SimCSE (Gao, Yao & Chen 2021, arXiv 2104.08821) and SBERT (Reimers & Gurevych 2019, arXiv
+1908.10084) by the code that trains larger ones as well (`harness train simcse-unsup --help`).
+Different from the papers, besides the size: other Wikipedia sentences and fewer, SNLI alone
+(16,971 triplets, 18,000 labelled pairs) in place of SNLI and MultiNLI, and the higher learning
+rates that a small model needs (`results/searches`).
+
+`simcse-sup-mini` is one member of its family, carried by the harness; `simcse-unsup-mini` is
+trained by the run that needs it, on sentences that come with the harness.
+"""
+
+from dataclasses import replace
+
+from baselines.flow import FLOWS
+from baselines.miniature import BERT_MINI, MATRIX
+from baselines.whitening import Whitening
+from harness.encoders.family import FamilyConfig
+from harness.pooling import CLS, FIRST_LAST, MEAN
+from harness.types import Method
+
+SIMCSE, SBERT = "gao2021simcse", "reimers2019sbert"
+LICENCE = "Apache-2.0"
+DEV = "checkpoint chosen on STS-B dev"
+TRIPLETS = f"SNLI, labelled (16,971 triplets); {DEV}"
+
+SIMCSE_UNSUP = FamilyConfig(
+    "simcse-unsup-bert-mini",
+    "simcse-unsup --from bert-mini --corpus enwiki-1m --first 64000 --learning-rate 0.0003 --half",
+    BERT_MINI,
+    trained_on=f"English Wikipedia, unlabelled; {DEV}",
+    cite=SIMCSE,
+    licence=LICENCE,
+)
+SIMCSE_SUP = FamilyConfig(
+    "simcse-sup-bert-mini",
+    "simcse-sup --from bert-mini --file snli-triplets --pooling mean --head none "
+    "--learning-rate 0.0002 --half",
+    BERT_MINI,
+    trained_on=TRIPLETS,
+    cite=SIMCSE,
+    licence=LICENCE,
+)
+SBERT_NLI = FamilyConfig(
+    "sbert-nli-bert-mini",
+    "sbert-nli --from bert-mini --file snli-18k --epochs 3 --learning-rate 0.0002 --half",
+    BERT_MINI,
+    trained_on="SNLI, labelled (18,000 pairs)",
+    cite=SBERT,
+    licence=LICENCE,
+)
+SIMCSE_UNSUP_MINI = FamilyConfig(
+    "simcse-unsup-mini",
+    "simcse-unsup --from bert-mini --corpus mini-text --first 4000 --learning-rate 0.0003 "
+    "--dev mini-sts.dev --half",
+    BERT_MINI,
+    on_the_spot=True,
+    trained_on="sentences that the harness makes, unlabelled; checkpoint chosen on mini-sts.dev",
+    cite=SIMCSE,
+    licence=LICENCE,
+)
+
+ENCODERS = (SIMCSE_UNSUP, SIMCSE_SUP, SBERT_NLI, SIMCSE_UNSUP_MINI)
+
+MINI = ("mini-*",)
+METHODS = (
+    *(Method(SIMCSE_UNSUP, pooling, tasks=MATRIX) for pooling in (CLS, MEAN)),
+    *(
+        Method(SIMCSE_SUP, MEAN, post, fit, tasks=MATRIX)
+        for post, fit in (((), None), ((Whitening(),), "target"))
+    ),
+    *(Method(SBERT_NLI, pooling, tasks=MATRIX) for pooling in (MEAN, FIRST_LAST)),
+    *(
+        Method(SBERT_NLI, FIRST_LAST, (post,), "target", tasks=MATRIX)
+        for post in (Whitening(), FLOWS["flow"])
+    ),
+    *(Method(SIMCSE_UNSUP_MINI, pooling, tasks=MINI) for pooling in (CLS, MEAN)),
+)
+METHODS = tuple(replace(method, cite=method.encoder.cite) for method in METHODS)

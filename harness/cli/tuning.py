@@ -1,0 +1,119 @@
+"""What the commands that tune a checkpoint share: where they start, what they keep, the end."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from harness.types import UsageError
+
+
+@dataclass(frozen=True)
+class Work:
+    """Where a training starts, and what chooses the checkpoint that is kept."""
+
+    start: Any
+    places: Any
+    dev: Any
+
+    @property
+    def cache(self) -> Path:
+        """Where converted weights are kept."""
+        return self.places.cache
+
+    @property
+    def config(self) -> Mapping[str, Any]:
+        """The starting checkpoint's config.json."""
+        from harness.encoders.checkpoint import read_json
+
+        return read_json(self.start.folder / "config.json")
+
+    def masked(self, settings: Any, tower: Any) -> Any:
+        """The starting checkpoint's head over masked words, if they are trained beside."""
+        from harness.training.auxiliary import open_masked_words
+
+        if not settings.masked_words:
+            return None
+        return open_masked_words(self.start.name, self.start.folder, self.cache, tower)
+
+    def run(
+        self,
+        trainee: Any,
+        tower: Any,
+        schedule: Any,
+        seed: int,
+        out: Path,
+        bar: Any,
+        data: Mapping[str, str],
+        settings: Any,
+        command: str,
+        half: bool,
+    ) -> str:
+        """Train, and say what came of it."""
+        from harness.training.finetune import finetune
+
+        curve = finetune(
+            trainee,
+            tower,
+            schedule,
+            seed,
+            out,
+            bar,
+            start=self.start,
+            data=data,
+            settings=settings,
+            command=command,
+            dev=self.dev,
+            half=half,
+        )
+        line = f"{out}: {len(curve.losses):,} steps"
+        if curve.best is None:
+            return line
+        step, score = curve.best
+        return f"{line}, best on {self.dev.name}: {score:.2f} at step {step}"
+
+
+def open_work(start: str, data_dir: Path | None, cache: Path | None, dev: str) -> Work:
+    """The encoder by name or folder, and the pairs of a task, unless `dev` is none."""
+    from harness.assets import Places
+    from harness.registry import known, registry
+    from harness.training.finetune import Dev, Start
+
+    found = registry()
+    places = Places.from_environment(os.environ, cache=cache, data_dir=data_dir)
+    if Path(start).is_dir():
+        begin = Start(Path(start).resolve().name, Path(start))
+    else:
+        begin = Start(start, places.encoder(known("encoder", start, found.encoders)))
+    if dev == "none":
+        return Work(begin, places, None)
+    task = known("task", dev, found.tasks)
+    return Work(begin, places, Dev(dev, task.pairs(places.require_data(task.asset))))
+
+
+def setup_of(
+    pooling: str, head: str, max_length: int, dropout: float | None, precision: str, device: str
+) -> Any:
+    """How the encoder is opened for training; UsageError for a word that is not known."""
+    from harness.pooling import POOLINGS
+    from harness.registry import known
+    from harness.training.towers import Setup
+
+    named = known("pooling", pooling, {p.name: p for p in POOLINGS})
+    one_of("--head", head, ("none", "train", "keep"))
+    one_of("--precision", precision, ("float32", "bf16", "fp16"))
+    return Setup(named, head, max_length, dropout, precision, device)  # type: ignore[arg-type]
+
+
+def one_of(option: str, value: str, words: Sequence[str]) -> None:
+    """Raise UsageError for another word."""
+    if value not in words:
+        raise UsageError(f"{option} {value}: wanted one of {', '.join(words)}")
+
+
+def changed(settings: Any, **change: Any) -> Any:
+    """The settings with every change that is not None."""
+    return replace(settings, **{name: value for name, value in change.items() if value is not None})
