@@ -162,7 +162,7 @@ def reproduce(tmp_path, monkeypatch, capfd):
 
 
 def test_a_second_reproduction_of_what_is_carried_changes_no_file_and_says_so(reproduce, tmp_path):
-    cells = ("-m", "glove-mini.mean", "-m", "glove-mini.mean+sn@target", "-t", "mini-lexical")
+    cells = ("-m", "glove-mini.mean", "-m", "glove-mini.mean+sn@target", "-t", "mini-qnli")
     missing = ("-t", "sick-r")
     status, first = reproduce(*cells, *missing)
     assert (status, "cells: 2 asset missing, 2 measured" in first) == (0, True)
