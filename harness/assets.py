@@ -91,13 +91,13 @@ class Places:
             return EMBEDDED
         if self.data_dir is None:
             raise AssetMissing(
-                f"{asset} ({found.what}): no data folder is set; give --data-dir DIR or set "
+                f"{asset} ({found.described}): no data folder is set; give --data-dir DIR or set "
                 f"HARNESS_DATA_DIR, or get it: {found.get}",
                 found.get,
             )
         if not self.has_data(asset):
             raise AssetMissing(
-                f"{asset} ({found.what}): {self.data_dir} holds no {found.probe[0]}; "
+                f"{asset} ({found.described}): {self.data_dir} holds no {found.probe[0]}; "
                 f"get it: {found.get}",
                 found.get,
             )

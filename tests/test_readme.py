@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer._click.exceptions import MissingParameter, NoSuchOption
+from typer import BadParameter
 from typer.main import get_command
 
 from baselines.miniature import ENCODERS
@@ -82,12 +82,12 @@ def test_a_command_parses(words):
 def test_a_command_in_running_text_parses_as_far_as_it_goes(words):
     try:
         parsed(words[1:])
-    except MissingParameter:
+    except BadParameter:  # one that is missing
         assert not any(word.startswith("-") for word in words), "then it should be whole"
 
 
 def test_a_renamed_option_would_be_noticed():
-    with pytest.raises(NoSuchOption):
+    with pytest.raises(Exception, match="No such option"):
         parsed(["train", "simcse-sup", "--form", "bert-mini"])
     with pytest.raises(AssertionError, match="there is no harness measure"):
         parsed(["measure"])
@@ -184,12 +184,12 @@ def test_a_run_of_what_is_carried_measures_without_anything_else(said, arguments
     assert len(list((tmp_path / "runs" / "records").rglob("seed-*.json"))) == len(methods)
 
 
-@pytest.mark.parametrize(("option", "status"), [("--offline", 3), ("--export", 0), ("--import", 2)])
+@pytest.mark.parametrize(("option", "status"), [("--offline", 3), ("--export", 3), ("--import", 2)])
 def test_fetch_without_a_network_answers(said, option, status):
     """Nothing is here to be checked or exported, and no folder to import from."""
     [words] = [w for w in starting("harness", "fetch", among=lines()) if option in w]
     found, _, err = said(words[1:])
-    assert (found, "Traceback" in err) == (status, False)
+    assert (found, err.startswith("harness: ")) == (status, True)
 
 
 def test_a_check_without_a_run_says_so(said):
