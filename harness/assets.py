@@ -104,13 +104,15 @@ class Places:
             return EMBEDDED
         if self.data_dir is None:
             raise AssetMissing(
-                f"{asset} ({found.what}): no data folder is set; give --data-dir DIR or set "
-                f"HARNESS_DATA_DIR, or get it: {found.get}"
+                f"{asset} ({found.described}): no data folder is set; give --data-dir DIR or set "
+                f"HARNESS_DATA_DIR, or get it: {found.get}",
+                found.get,
             )
         if not self.has_data(asset):
             raise AssetMissing(
-                f"{asset} ({found.what}): {self.data_dir} holds no {found.probe[0]}; "
-                f"get it: {found.get}"
+                f"{asset} ({found.described}): {self.data_dir} holds no {found.probe[0]}; "
+                f"get it: {found.get}",
+                found.get,
             )
         return self.data_dir
 
@@ -141,10 +143,11 @@ class Places:
             return self.encoders[base]
         found = packaged(config) or self._snapshot(config) or self._beside_data(config)
         if found is None:
-            fetched_as = getattr(config, "asset", None) or base
+            get = f"harness fetch {getattr(config, 'asset', None) or base}"
             raise AssetMissing(
-                f"{base} ({source_of(config)}) is not on this machine; get it: harness fetch "
-                f"{fetched_as}, or name a local copy: --encoder {base}=PATH"
+                f"{base} ({source_of(config)}) is not on this machine; get it: {get}, or name a "
+                f"local copy: --encoder {base}=PATH",
+                get,
             )
         return found
 

@@ -56,7 +56,10 @@ class Planned:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a cell; `message` says why it has no record, `moved` that its file changed."""
+    """What became of a cell; `message` says why it has no record, `moved` that its file changed.
+
+    `get` is what gets the asset that it lacks.
+    """
 
     cell: Cell
     status: Status
@@ -64,6 +67,7 @@ class Outcome:
     message: str = ""
     moved: bool = False
     exit_status: int = 0
+    get: str = ""
 
 
 def cells(methods: Iterable[Method], tasks: Sequence[Task], seeds: int) -> tuple[Planned, ...]:
@@ -261,5 +265,7 @@ def _peak_memory_mb() -> int:
 
 
 def _not_run(cell: Cell, error: HarnessError) -> Outcome:
-    status: Status = "asset missing" if isinstance(error, AssetMissing) else "failed"
-    return Outcome(cell, status, message=str(error), exit_status=error.exit_status)
+    get = error.get if isinstance(error, AssetMissing) else None
+    status: Status = "failed" if get is None else "asset missing"
+    message, ended = str(error), error.exit_status
+    return Outcome(cell, status, message=message, exit_status=ended, get=get or "")

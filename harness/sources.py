@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from harness.files import sized
+
 HUB = "https://huggingface.co"
 GIB = 2**30
 
@@ -87,6 +89,14 @@ class Asset:
     def embedded(self) -> bool:
         """Whether it comes with the package: no place to look in, nothing to get."""
         return not self.probe and not self.downloads
+
+    @property
+    def described(self) -> str:
+        """What it is, and how much there is to get where that is known."""
+        sizes = [getattr(download, "size", None) for download in self.downloads]
+        known = [size for size in sizes if size]
+        size = sum(known) if known and len(known) == len(sizes) else self.size
+        return f"{self.what}, {sized(size)}" if size else self.what
 
     @property
     def pinned(self) -> str:

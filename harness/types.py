@@ -34,9 +34,16 @@ class UsageError(HarnessError):
 
 
 class AssetMissing(HarnessError):
-    """A file that the work needs is not on this machine; the message ends with how to get it."""
+    """A file that the work needs is not on this machine; the message ends with how to get it.
+
+    `get` is the command or the step that gets it, alone, for a list of many.
+    """
 
     exit_status = 3
+
+    def __init__(self, message: str, get: str = "") -> None:
+        super().__init__(message)
+        self.get = get
 
 
 class DataError(HarnessError):

@@ -185,6 +185,22 @@ def test_each_of_an_assets_places_will_do(tmp_path, probe):
     assert places.require_data("all-nli") == tmp_path
 
 
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("sick-raw", "(SICK (SemEval-2014) as first published, 1 MB): no data"),  # as measured
+        ("glove-6b-vectors", "300 dimensions, 862 MB): no data"),  # of the archive
+        ("all-nli", "(SNLI and MultiNLI in full): no data"),  # which its publisher does not tell
+    ],
+)
+def test_what_is_missing_is_told_with_its_size_and_with_what_gets_it(tmp_path, name, told):
+    with pytest.raises(AssetMissing) as missing:
+        Places(tmp_path).require_data(name)
+    assert told in str(missing.value)
+    assert str(missing.value).endswith(missing.value.get)
+    assert missing.value.get == f"harness fetch {name}"
+
+
 # Encoders in packages and in the hub cache
 
 

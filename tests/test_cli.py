@@ -19,6 +19,7 @@ from harness import selection
 from harness.assets import Places
 from harness.cli import app, main
 from harness.listing import listing
+from harness.run import measure
 from harness.store import Store
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -451,6 +452,8 @@ def test_a_second_reproduction_measures_nothing_and_changes_no_file(toys, tmp_pa
     second = toys(*arguments)
     assert (second.status, "cells: 15 done" in second.out) == (0, True)
     assert snapshot(tmp_path) == before
+    unchanged = "no file of runs changed\n"
+    assert (unchanged in first.out, second.out.endswith(unchanged)) == (False, True)
 
 
 def test_a_reproduction_that_agrees_with_the_committed_records_says_so(toys, tmp_path):
@@ -478,9 +481,27 @@ def test_a_committed_record_that_moved_is_status_1_and_named(toys, tmp_path):
 
 @pytest.mark.parametrize(("strict", "status"), [((), 0), (("--strict",), 3)])
 def test_a_missing_asset_fails_a_reproduction_only_if_strict(toys, monkeypatch, strict, status):
+    assert toys("reproduce", "-m", "fake.mean", "-t", "toy", *strict).status == 0
     monkeypatch.delenv("HARNESS_DATA_DIR")
     answer = toys("reproduce", "-m", "fake.mean", "-t", "toy", *strict)
     assert (answer.status, "cells: 1 asset missing" in answer.out) == (status, True)
+
+
+def test_an_interrupted_reproduction_says_so_and_goes_on_where_it_was(toys, monkeypatch):
+    arguments, begun = ("reproduce", "-m", "fake.*", "-t", "toy", "--seeds", 2), []
+
+    def interrupted(*given):
+        begun.append(given)
+        if len(begun) > 2:
+            raise KeyboardInterrupt
+        return measure(*given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("harness.execute.measure", interrupted)
+        answer = toys(*arguments)
+    assert (answer.status, "Traceback" in answer.err) == (130, False)
+    again = toys(*arguments)
+    assert (again.status, "cells: 2 done, 3 measured" in again.out) == (0, True)
 
 
 # The real tasks

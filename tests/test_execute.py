@@ -29,6 +29,7 @@ from baselines.sn import SN
 from baselines.whitening import Whitening
 from harness.execute import Planned, cells, execute
 from harness.pooling import MEAN
+from harness.run import measure
 from harness.store import Cell, Store, largest_move
 from harness.types import DataError, Method, UsageError
 
@@ -242,6 +243,25 @@ def test_a_killed_run_goes_on_where_it_stopped(tmp_path, after):
     assert {o.status for cell, o in outcomes.items() if cell not in done} <= {"measured"}
     assert before.items() <= snapshot(store.folder).items()
     assert len(config.log) == encoded
+
+
+@pytest.mark.parametrize("after", [0, 1, 6])
+def test_an_interrupted_run_loses_the_cell_in_hand_alone(tmp_path, monkeypatch, after):
+    planned, begun = cells(METHODS, [TOY], seeds=2), []
+
+    def interrupted(*given):
+        begun.append(given)
+        if len(begun) > after:
+            raise KeyboardInterrupt
+        return measure(*given)
+
+    monkeypatch.setattr("harness.execute.measure", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, planned)
+    monkeypatch.undo()
+    assert len(planned) > after
+    found = statuses(run(tmp_path, planned))
+    assert (found.count("done"), found.count("measured")) == (after, len(planned) - after)
 
 
 def test_a_second_run_measures_nothing_and_writes_nothing(tmp_path):

@@ -586,6 +586,20 @@ def test_pairs_are_told_with_their_sentences_where_these_are_at_hand(
     assert all(pair.texts is None for pair in found.pairs), "these are not the scored sentences"
 
 
+def test_sentences_that_the_package_carries_are_told_without_a_data_folder(
+    committed, tmp_path, monkeypatch
+):
+    found, carried = registry(FakeConfig()), replace(TOY, asset="embedded")
+    found.tasks["toy"] = carried
+    monkeypatch.setattr("harness.gate.check.registry", lambda: found)
+    measure(tmp_path, "other", weights="two")
+    scored, told = TOY.pairs(tmp_path), only(look(tmp_path, "other", data_dir=None)).pairs
+    assert [pair.texts for pair in told] == [
+        (scored.a[pair.pair - 1], scored.b[pair.pair - 1]) for pair in told
+    ]
+    assert told
+
+
 # What is checked
 
 

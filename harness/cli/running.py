@@ -27,6 +27,8 @@ from harness.cli.options import (
 )
 from harness.types import AssetMissing, UsageError
 
+EVERY_FILE = 10**7  # however many records a run has
+
 
 def plan(
     method: Methods = None,
@@ -110,6 +112,7 @@ def reproduce(
     ] = "all",
 ) -> None:
     """Plan, measure everything that can be, compare with the committed results, write tables."""
+    from harness.files import state_of
     from harness.plan import estimates, render
     from harness.plan import plan as make_plan
     from harness.progress import Bar
@@ -122,7 +125,7 @@ def reproduce(
     planned, library = _selection(
         method, task, seeds, data_dir, encoder, cache, papers, profile=profile
     )
-    told = make_plan(planned, library)
+    told, before = make_plan(planned, library), state_of(results, most=EVERY_FILE)
     say(render(told))
     outcomes = _execute(planned, library, results, fresh, as_json=False, seconds=estimates(told))
     with Bar(sys.stderr) as bar:
@@ -133,6 +136,8 @@ def reproduce(
     promoted = promote(outcomes, results, committed) if update else None
     for line in summary(outcomes, moves, results, committed, promoted):
         say(line)
+    if state_of(results, most=EVERY_FILE) == before:
+        say(f"no file of {results} changed")
     moved = any(move.moved for move in moves) and not update
     status = _exit_status(outcomes) or int(moved)
     sys.exit(0 if status == AssetMissing.exit_status and not strict else status)

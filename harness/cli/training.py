@@ -23,7 +23,7 @@ train = typer.Typer(
 Out = Annotated[Path, typer.Option(help="The folder to write.", show_default=False)]
 TextOption = Annotated[
     str,
-    typer.Option("--corpus", help="A corpus (harness list corpora) or a file, a sentence a line."),
+    typer.Option("--corpus", help="A corpus (harness list posts) or a file, a sentence a line."),
 ]
 First = Annotated[
     int | None, typer.Option(min=1, help="Read so many sentences only.", show_default=False)

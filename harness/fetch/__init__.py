@@ -86,6 +86,8 @@ def export_all(
     things = resolve(names or all_names(found), found).values()
     wanted = dict.fromkeys(thing for several in things for thing in several)
     parts = [carry.parts_of(thing, places) for thing in wanted if names or portable(thing, places)]
+    if not parts:
+        raise AssetMissing("nothing is here to export: harness fetch --list shows what there is")
     for name, line in carry.export(parts, folder, told):
         yield Fetched(name, line)
 

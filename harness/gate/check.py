@@ -82,7 +82,7 @@ def check(
 ) -> Report:
     """Compare cells in `runs` with the committed ones, and their encoders' golden vectors.
 
-    With a data folder at hand, pairs that moved are told with their sentences.
+    Pairs that moved are told with their sentences where these are carried, or in the data folder.
     """
     why, ran, base = reasons.read(runs), Store(runs), Store(committed)
     records = {
@@ -193,7 +193,7 @@ def _pairs(
 def _texts(record: Record, library: Library) -> Pairs | None:
     """The sentences, if they are at hand and the very ones that were scored."""
     task = registry().tasks.get(record.task)
-    if task is None or library.places.data_dir is None:
+    if task is None:
         return None
     try:
         same = library.pairs_digest(task) == record.digests.get("data")
