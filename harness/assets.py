@@ -159,9 +159,11 @@ class Places:
     def _trained(self, config: FamilyMember) -> Path:
         folder = self.trained(config)
         if not (folder / "config.json").exists():
+            get = f"harness train family {config.called}"
             raise AssetMissing(
                 f"{config.called} is trained here, seed by seed, and seeds of it are missing; "
-                f"get them: harness train family {config.called}"
+                f"get them: {get}",
+                get,
             )
         return folder
 

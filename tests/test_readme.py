@@ -16,6 +16,7 @@ from harness.cli import app, main
 from harness.registry import registry
 from harness.selection import PROFILES
 from harness.tasks.miniature import SPLITS
+from harness.types import Family
 from harness.verdict import Word
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -121,6 +122,12 @@ def test_the_profiles_are_those_that_there_are():
 @pytest.mark.parametrize("words", starting("harness", "train", among=lines()), ids=told)
 def test_a_training_starts_from_what_there_is(words):
     given, found = parsed(words[1:]), registry()
+    if words[2] == "family":
+        assert isinstance(found.encoders[given["name"]], Family)
+        return
+    if words[2] == "search":
+        assert (ROOT / given["spec"]).exists()
+        return
     assert given.get("start", "bert-mini") in found.encoders
     assert given.get("file") or given["corpus"] in found.corpora
 
