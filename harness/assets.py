@@ -151,6 +151,17 @@ class Places:
             )
         return found
 
+    def kind_of(self, config: EncoderConfig) -> str:
+        """In words, the kind of place where an encoder lies that is here."""
+        called: str = getattr(config, "called", config.name.partition(":")[0])
+        if called in self.encoders:
+            return "by hand"
+        if isinstance(config, FamilyMember):
+            return "trained here"
+        if packaged(config):
+            return "package"
+        return "hub cache" if self._snapshot(config) else "data folder"
+
     def trained(self, config: FamilyMember) -> Path:
         """Where a member of a family lies, or will: below what was given by hand, or the cache."""
         given = self.encoders.get(config.called)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 
-from harness.assets import source_of
+from harness.assets import asset_named, source_of
 from harness.cache import EncoderCache
 from harness.execute import Planned
 from harness.files import sized
@@ -31,7 +31,10 @@ TRAINING = 60.0  # seconds for a member of a family that is trained on the spot,
 
 @dataclass(frozen=True)
 class EncoderPlan:
-    """What one encoder has to do: `missing` is the one line that says how to get it, or None."""
+    """What one encoder has to do: `missing` is the one line that says how to get it, or None.
+
+    `where` is the kind of place where its files lie.
+    """
 
     name: str
     source: str
@@ -42,6 +45,21 @@ class EncoderPlan:
     seconds: float = 0.0
     cache_bytes: int = 0
     to_train: bool = False  # by the run itself
+    where: str = ""
+
+
+@dataclass(frozen=True)
+class DataPlan:
+    """A data set that cells read: the kind of place where it lies, or empty if it is missing.
+
+    `bytes` are on disk, or to be fetched, as far as they are known; what cannot be fetched has to
+    be brought `by_hand`.
+    """
+
+    name: str
+    where: str
+    bytes: int | None
+    by_hand: bool
 
 
 @dataclass(frozen=True)
@@ -53,6 +71,7 @@ class Plan:
     encoders: tuple[EncoderPlan, ...]
     missing: dict[str, str]
     cache_bytes: int = 0  # of everything cached, whether these cells need it or not
+    data: tuple[DataPlan, ...] = ()
 
     @property
     def seconds(self) -> float:
@@ -89,7 +108,22 @@ def plan(planned: Sequence[Planned], library: Library) -> Plan:
             runnable += sum(one is not None for one in found)
         encoders.append(entry)
     total = size(library.places.cache)
-    return Plan(len(planned), runnable, tuple(encoders), missing, total)
+    data = tuple(_data(name, library) for name in _assets(planned, library))
+    return Plan(len(planned), runnable, tuple(encoders), missing, total, data)
+
+
+def _assets(planned: Sequence[Planned], library: Library) -> list[str]:
+    """What the cells read besides encoders, in order, without repeats."""
+    fitted = (library.corpora.get(p.method.fit_on or "") for p in planned)
+    corpora = (corpus.asset for corpus in fitted if corpus is not None)
+    return list(dict.fromkeys((*(p.task.asset for p in planned), *corpora)))
+
+
+def _data(name: str, library: Library) -> DataPlan:
+    asset, places = asset_named(name), library.places
+    kind = "package" if asset.embedded else "data folder" if asset.probe else "hub cache"
+    here = places.data(asset) is not None
+    return DataPlan(name, kind if here else "", asset.size, not asset.downloads)
 
 
 def _splits(
@@ -129,6 +163,7 @@ def _encoder(config: EncoderConfig, cells: int, distinct: Keys, library: Library
         cached=len(distinct) - left,
         seconds=round(left / rate, 1),
         cache_bytes=cache.size(),
+        where=places.kind_of(config),
     )
 
 
@@ -147,7 +182,7 @@ def render(found: Plan) -> str:
             e.name,
             e.source,
             e.cells,
-            "asset missing" if e.missing else "to be trained" if e.to_train else "here",
+            "asset missing" if e.missing else "to be trained" if e.to_train else e.where,
             "" if e.missing else f"{e.cached:,} of {e.sentences:,}",
             "" if e.missing else duration(e.seconds),
             "" if e.missing else sized(e.cache_bytes),
@@ -155,8 +190,11 @@ def render(found: Plan) -> str:
         for e in found.encoders
     ]
     head = ["encoder", "source", "cells", "weights", "sentences cached", "to encode", "on disk"]
+    data = [[d.name, d.where or "asset missing", _size(d)] for d in found.data]
     lines = [
         tabulate(rows, headers=head, disable_numparse=True),
+        "",
+        tabulate(data, headers=["data", "lie in", "size"], disable_numparse=True),
         "",
         f"{found.runnable} of {found.cells} cells can run here; "
         f"about {duration(found.seconds)} of encoding is left to do. "
@@ -165,6 +203,14 @@ def render(found: Plan) -> str:
     if found.missing:
         lines += ["", "asset missing:", *(f"  {line}" for line in found.missing.values())]
     return "\n".join(lines)
+
+
+def _size(data: DataPlan) -> str:
+    """Bytes, and of what is missing whether they can be fetched."""
+    known = sized(data.bytes) if data.bytes else ""
+    if data.where:
+        return known
+    return "to be put there by hand" if data.by_hand else f"to fetch: {known or 'size not stated'}"
 
 
 def duration(seconds: float) -> str:
