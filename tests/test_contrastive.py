@@ -478,6 +478,7 @@ class Shared:
 class Seat:
     shared: Shared
     rank: int
+    device: str | None = None
 
     @property
     def count(self):

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.options import CacheDir, DataDir, say
+from harness.cli.options import CacheDir, DataDir
 from harness.cli.training import (
     First,
     Out,
@@ -84,7 +84,7 @@ def simcse_unsup(
     with training_bar(threads) as bar:
         work = open_work(start, data_dir, cache, dev)
         text = open_corpus(corpus, first, data_dir, cache)
-        setup = setup_of(pooling, head, max_length, dropout, precision, device)
+        setup = setup_of(pooling, head, max_length, dropout, precision, work.device(device))
         one_of("--objective", objective, ("info-nce", "nt-xent"))
         one_of("--similarity", similarity, ("cosine", "dot"))
         settings = changed(
@@ -100,13 +100,12 @@ def simcse_unsup(
             masked_words=masked_words,
         )
         sentences = tuple(text)
-        tower = work.start.open(setup, work.cache, seed)
-        trainee = ContrastiveTraining(
-            settings, tower, (sentences,), seed, work.masked(settings, tower)
-        )
+        tower = work.open(setup, seed)
+        masked = work.masked(settings, tower)
+        trainee = ContrastiveTraining(settings, tower, (sentences,), seed, masked, work.together)
         schedule = settings.schedule(len(sentences))
         data = {text.name: text.digest()}
-        say(work.run(trainee, tower, schedule, seed, out, bar, data, settings, command, half))
+        work.run(trainee, tower, schedule, seed, out, bar, data, settings, command, half)
 
 
 @train.command("simcse-sup")
@@ -142,7 +141,7 @@ def simcse_sup(
     with training_bar(threads) as bar:
         work = open_work(start, data_dir, cache, dev)
         rows = open_triplets(file, work.places)
-        setup = setup_of(pooling, head, max_length, dropout, precision, device)
+        setup = setup_of(pooling, head, max_length, dropout, precision, work.device(device))
         settings = changed(
             Contrastive.supervised(work.config),
             batch=batch,
@@ -154,13 +153,12 @@ def simcse_sup(
             hard_negatives=hard_negatives,
             masked_words=masked_words,
         )
-        tower = work.start.open(setup, work.cache, seed)
-        trainee = ContrastiveTraining(
-            settings, tower, rows.content, seed, work.masked(settings, tower)
-        )
+        tower = work.open(setup, seed)
+        masked = work.masked(settings, tower)
+        trainee = ContrastiveTraining(settings, tower, rows.content, seed, masked, work.together)
         schedule = settings.schedule(len(rows.content[0]))
         data = {rows.name: rows.digest}
-        say(work.run(trainee, tower, schedule, seed, out, bar, data, settings, command, half))
+        work.run(trainee, tower, schedule, seed, out, bar, data, settings, command, half)
 
 
 @train.command("sbert-nli")
@@ -192,7 +190,7 @@ def sbert_nli(
     with training_bar(threads) as bar:
         work = open_work(start, data_dir, cache, dev)
         rows = open_labelled_pairs(file, work.places)
-        setup = setup_of(pooling, "none", max_length, dropout, precision, device)
+        setup = setup_of(pooling, "none", max_length, dropout, precision, work.device(device))
         settings = changed(
             Siamese.ranking() if ranking else Siamese(),
             batch=batch,
@@ -201,12 +199,12 @@ def sbert_nli(
             setup=setup,
         )
         data = rows.content.triplets() if ranking else rows.content
-        tower = work.start.open(setup, work.cache, seed)
-        trainee = SiameseTraining(settings, tower, data, seed)
+        tower = work.open(setup, seed)
+        trainee = SiameseTraining(settings, tower, data, seed, work.together)
         count = len(data[0]) if isinstance(data, tuple) else len(data.labels)
         schedule = settings.schedule(count)
         digests = {rows.name: rows.digest}
-        say(work.run(trainee, tower, schedule, seed, out, bar, digests, settings, command, half))
+        work.run(trainee, tower, schedule, seed, out, bar, digests, settings, command, half)
 
 
 __all__ = ["train"]  # with its commands

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import io
 import os
 import sys
 from collections.abc import Callable, Mapping
@@ -102,14 +103,14 @@ def glove_mini(
 
 
 def training_bar(threads: int | None) -> Any:
-    """A bar on stderr, and so many threads."""
+    """A bar on stderr, and so many threads. Of several processes the first one shows it."""
     import torch
 
     from harness.progress import Bar
 
     if threads is not None:
         torch.set_num_threads(threads)
-    return Bar(sys.stderr)
+    return Bar(io.StringIO() if int(os.environ.get("RANK") or 0) else sys.stderr)
 
 
 def open_corpus(corpus: str, first: int | None, data_dir: Path | None, cache: Path | None) -> Any:

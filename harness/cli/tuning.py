@@ -8,16 +8,26 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from harness.cli.options import say
 from harness.types import UsageError
 
 
 @dataclass(frozen=True)
 class Work:
-    """Where a training starts, and what chooses the checkpoint that is kept."""
+    """Where a training starts, what chooses the checkpoint that is kept, and who else trains."""
 
     start: Any
     places: Any
     dev: Any
+    together: Any
+
+    def open(self, setup: Any, seed: int) -> Any:
+        """The encoder, ready to be trained."""
+        return self.start.open(setup, self.places.cache, seed, self.together.rank)
+
+    def device(self, asked: str) -> str:
+        """What was asked for; of several GPUs, this process's own."""
+        return self.together.device or asked if asked != "cpu" else asked
 
     @property
     def cache(self) -> Path:
@@ -51,7 +61,7 @@ class Work:
         settings: Any,
         command: str,
         half: bool,
-    ) -> str:
+    ) -> None:
         """Train, and say what came of it."""
         from harness.training.finetune import finetune
 
@@ -68,12 +78,15 @@ class Work:
             command=command,
             dev=self.dev,
             half=half,
+            leads=self.together.rank == 0,
         )
+        if self.together.rank:
+            return
         line = f"{out}: {len(curve.losses):,} steps"
-        if curve.best is None:
-            return line
-        step, score = curve.best
-        return f"{line}, best on {self.dev.name}: {score:.2f} at step {step}"
+        if curve.best is not None:
+            step, score = curve.best
+            line += f", best on {self.dev.name}: {score:.2f} at step {step}"
+        say(line)
 
 
 def open_work(start: str, data_dir: Path | None, cache: Path | None, dev: str) -> Work:
@@ -81,6 +94,7 @@ def open_work(start: str, data_dir: Path | None, cache: Path | None, dev: str) -
     from harness.assets import Places
     from harness.registry import known, registry
     from harness.training.finetune import Dev, Start
+    from harness.training.together import started
 
     found = registry()
     places = Places.from_environment(os.environ, cache=cache, data_dir=data_dir)
@@ -88,10 +102,12 @@ def open_work(start: str, data_dir: Path | None, cache: Path | None, dev: str) -
         begin = Start(Path(start).resolve().name, Path(start))
     else:
         begin = Start(start, places.encoder(known("encoder", start, found.encoders)))
+    together = started(os.environ)
     if dev == "none":
-        return Work(begin, places, None)
+        return Work(begin, places, None, together)
     task = known("task", dev, found.tasks)
-    return Work(begin, places, Dev(dev, task.pairs(places.require_data(task.asset))))
+    pairs = task.pairs(places.require_data(task.asset))
+    return Work(begin, places, Dev(dev, pairs), together)
 
 
 def setup_of(

@@ -32,9 +32,9 @@ class Start:
         """Of its weights, by the checkpoint's name."""
         return {self.name: digest_of_files(weights_files(self.folder), sha256_of)}
 
-    def open(self, setup: Setup, cache: Path, seed: int) -> Tower:
-        """The encoder, ready to be trained."""
-        return open_tower(self.name, self.folder, cache, setup, seed)
+    def open(self, setup: Setup, cache: Path, seed: int, stream: int = 0) -> Tower:
+        """The encoder, ready to be trained; each stream has a dropout of its own."""
+        return open_tower(self.name, self.folder, cache, setup, seed, stream)
 
 
 @dataclass(frozen=True)
@@ -73,11 +73,13 @@ def finetune(
     dev: Dev | None = None,
     save_every: int = 250,
     half: bool = False,
+    leads: bool = True,
 ) -> Curve:
     """Train, and write the checkpoint that scored best on `dev`, or the last one.
 
     `settings` is the frozen description of the training, `data` the digests of what it reads. What
-    an interrupted run has done stands in `out/unfinished`.
+    an interrupted run has done stands in `out/unfinished`. Of several processes one `leads`, and
+    alone writes.
     """
     require_new(out)
     unfinished = out / "unfinished"
@@ -89,8 +91,11 @@ def finetune(
         dev_score(tower, dev) if dev else None,
         dev.every if dev else 1,
         about,
+        leads,
     )
     curve = train(trainee, schedule, seed, watcher, keeping)
+    if not leads:
+        return curve
     kept = about | {"schedule": asdict(schedule)}
     made = Made(command, kept, seed, data, curve, start.digests())
     pooling: Pooling = "cls" if isinstance(tower.setup.pooling, Cls) else "mean"

@@ -89,9 +89,7 @@ class Schedule:
 
 @dataclass(frozen=True)
 class Curve:
-    """The loss of every step, the score of those that were scored (`before` the first: of weights
-    that are never kept), and the seconds.
-    """
+    """The loss of every step, the scores of some (`before` is the start's), and the seconds."""
 
     losses: tuple[float, ...] = ()
     scores: tuple[tuple[int, float], ...] = ()
@@ -116,7 +114,8 @@ class Keeping:
     """When to score, what to keep, and where to save: `folder` None saves nothing.
 
     With `score` the weights that score best are kept, else the last ones. `settings` are what a
-    saved state must have been made with, besides the schedule.
+    saved state must have been made with, besides the schedule. Without `leads` another process
+    saves, and this one goes on from the same state.
     """
 
     folder: Path | None = None
@@ -124,6 +123,7 @@ class Keeping:
     score: Callable[[], float] | None = None
     score_every: int = 125
     settings: Mapping[str, Any] = field(default_factory=dict)
+    leads: bool = True
 
 
 def train(
@@ -235,7 +235,7 @@ class _Run:
         if self.kept:
             self.model.load_state_dict(self.kept)
         self.model.eval()
-        if self.keeping.folder is not None:
+        if self.keeping.folder is not None and self.keeping.leads:
             (self.keeping.folder / STATE).unlink(missing_ok=True)
         return replace(self.curve, seconds=self._seconds())
 
@@ -244,7 +244,7 @@ class _Run:
 
     def save(self) -> None:
         """Everything that the next step depends on, in one file that is whole or absent."""
-        if self.keeping.folder is None:
+        if self.keeping.folder is None or not self.keeping.leads:
             return
         tensors = {f"model.{name}": value for name, value in self.model.state_dict().items()}
         tensors |= {f"kept.{name}": value for name, value in self.kept.items()}

@@ -9,7 +9,7 @@ same way and takes the mean, which is that gradient over the number of processes
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -31,6 +31,11 @@ class Together(Protocol):
     @property
     def count(self) -> int: ...
 
+    @property
+    def device(self) -> str | None:
+        """Of this process, if a launcher chose it."""
+        ...
+
     def gather(self, x: Float[Tensor, "n D"]) -> Float[Tensor, "count n D"]:
         """Everybody's values, without gradient, in the order of ranks."""
         ...
@@ -46,6 +51,7 @@ class Alone:
 
     rank: int = 0
     count: int = 1
+    device: str | None = None
 
     def gather(self, x: Float[Tensor, "n D"]) -> Float[Tensor, "1 n D"]:
         return x[None]
@@ -68,13 +74,18 @@ class Accelerated:
         self.accelerator: Any = accelerate.Accelerator()
         self.rank: int = self.accelerator.process_index
         self.count: int = self.accelerator.num_processes
-        self.device = str(self.accelerator.device)
+        self.device: str | None = str(self.accelerator.device)
 
     def gather(self, x: Float[Tensor, "n D"]) -> Float[Tensor, "count n D"]:
         return self.accelerator.gather(x[None].contiguous())
 
     def total(self, x: Float[Tensor, " P"]) -> Float[Tensor, " P"]:
         return self.accelerator.reduce(x, reduction="sum")
+
+
+def started(environment: Mapping[str, str]) -> Together:
+    """The processes that were started together, by what a launcher leaves in the environment."""
+    return Accelerated() if int(environment.get("WORLD_SIZE") or 1) > 1 else Alone()
 
 
 def share_of(rows: Int64[np.ndarray, " B"], together: Together) -> Int64[np.ndarray, " n"]:
