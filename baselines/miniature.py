@@ -9,7 +9,8 @@ every method runs on any machine; what of the papers' claims they show is in
 
 from dataclasses import replace
 
-from baselines.flow import FLOWS, GLOW, NICE, REALNVP
+from baselines.flow import CITE as BERT_FLOW
+from baselines.flow import DROPOUT, FLOWS, GLOW, NICE, REALNVP
 from baselines.natsv import Natsv
 from baselines.sn import SN
 from baselines.whitening import Whitening
@@ -57,7 +58,9 @@ STS = ("sts-b", "sick-r", "sts1?", "sts-b.senteval", "sick-r.senteval", "sts1?.s
 MATRIX = (*STS, "qnli", "lexical", "mini-sts")
 QUESTION = ("sts-b", "mini-sts")
 LEARNED = (
-    (FLOWS["flow"], "li2020bertflow", MATRIX),
+    (FLOWS["flow"], BERT_FLOW, MATRIX),
+    (FLOWS["flow:paper"], BERT_FLOW, QUESTION),
+    (DROPOUT, BERT_FLOW, QUESTION),
     (NICE, "dinh2014nice", QUESTION),
     (REALNVP, "dinh2017realnvp", QUESTION),
     (GLOW, "kingma2018glow", QUESTION),
