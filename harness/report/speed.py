@@ -25,8 +25,9 @@ NOT_MEASURED = "not measured"
 LEAST_ROUNDS = 5
 INTRODUCTION = (
     "Each row is a ratio of two things that were run in turn, in one process, on one machine: how "
-    "many times as fast the first is as the second, or which share of a rate it reaches. The "
-    "median over the rounds, the lowest and the highest; `make bench` measures them anew."
+    "many times as fast the first is as the second, or which share of a rate it reaches. Against a "
+    "limit in seconds, it is how often the time fits into it. The median over the rounds, the "
+    "lowest and the highest; `make bench` measures them anew."
 )
 
 

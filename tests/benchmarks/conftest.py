@@ -35,9 +35,13 @@ class SideBySide:
         return self.benchmark.enabled
 
     def run(
-        self, ours: Callable, others: Mapping[str, Callable], rounds: int = LEAST_ROUNDS
+        self,
+        ours: Callable,
+        others: Mapping[str, Callable],
+        rounds: int = LEAST_ROUNDS,
+        warm: bool = True,
     ) -> None:
-        """Each of the others, then ours, so many times over."""
+        """Each of the others, then ours, so many times over; `warm`: ours once before."""
 
         def others_first():
             for name, other in others.items():
@@ -45,7 +49,8 @@ class SideBySide:
                 other()
                 self.seconds.setdefault(name, []).append(perf_counter() - start)
 
-        ours()  # what is only done once is nobody's time
+        if warm:
+            ours()  # what is only done once is nobody's time
         self.benchmark.pedantic(ours, setup=others_first, rounds=rounds if self.on else 1)
         self.seconds["ours"] = list(self.benchmark.stats.stats.data) if self.on else [1.0]
 
@@ -53,6 +58,10 @@ class SideBySide:
         """Round by round; `scale` is ours of what is compared, in units of the other's."""
         pairs = zip(self.seconds[other], self.seconds["ours"], strict=True)
         return [scale * theirs / ours for theirs, ours in pairs]
+
+    def within(self, limit: float) -> list[float]:
+        """Round by round, how often ours fits into a limit in seconds."""
+        return [limit / ours for ours in self.seconds["ours"]]
 
     def best(self, names: list[str]) -> str:
         """The fastest of the others."""
