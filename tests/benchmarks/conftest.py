@@ -29,6 +29,7 @@ class SideBySide:
     benchmark: object
     rows: Path | None
     seconds: dict[str, list[float]] = field(default_factory=dict)
+    missed: list[str] = field(default_factory=list)
 
     @property
     def on(self) -> bool:
@@ -68,19 +69,25 @@ class SideBySide:
         return min(names, key=lambda name: median(self.seconds[name]))
 
     def require(self, row: str, ratios: list[float], wanted: float, **facts: object) -> None:
-        """Write a row of `results/speed.toml`, if that was asked for, and hold it to its limit."""
+        """Write a row of `results/speed.toml`, if that was asked for.
+
+        A limit that it misses fails the test when all its rows are written.
+        """
         self.benchmark.extra_info[row] = {"ratio": median(ratios), "wanted": wanted, **facts}
         if not self.on:
             return
         if self.rows is not None:
             kept = {k: v for k, v in environment().items() if k != "device"}
             write_measured(self.rows, row, Measured(tuple(ratios), wanted, facts, kept))
-        assert median(ratios) >= wanted, f"{row}: {median(ratios):.2f} of {wanted}, {facts}"
+        if median(ratios) < wanted:
+            self.missed.append(f"{row}: {median(ratios):.2f} of {wanted}, {facts}")
 
 
 @pytest.fixture
 def side_by_side(benchmark, request):
     rows = request.config.getoption("--speed", default=None)
     jaxtyping.config.update("jaxtyping_disable", True)  # shapes are checked in tests alone
-    yield SideBySide(benchmark, Path(rows) if rows else None)
+    made = SideBySide(benchmark, Path(rows) if rows else None)
+    yield made
     jaxtyping.config.update("jaxtyping_disable", False)
+    assert not made.missed, "; ".join(made.missed)

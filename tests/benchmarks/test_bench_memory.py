@@ -19,6 +19,7 @@ from harness.cache import EncoderCache
 from harness.registry import registry
 
 ENCODER, CORPUS = "bert-mini", "enwiki-1m"
+MANY = 1_000_000  # sentences
 FEW, SAMPLES = 10_000, 5  # sentences that are encoded alone, and how often on the way
 STATUS = Path("/proc/self/status")
 GIB = 2**30
@@ -128,7 +129,7 @@ def encode_all(data_dir, folder, count, few, shard):
 @pytest.mark.data
 @pytest.mark.skipif(not STATUS.exists(), reason="a process's peak is read from /proc")
 def test_a_million_sentences(side_by_side, data_dir, tmp_path):
-    count, few, shard = (1_000_000, FEW, SHARD) if side_by_side.on else (SAMPLES * 16, 16, 16)
+    count, few, shard = (MANY, FEW, SHARD) if side_by_side.on else (SAMPLES * 16, 16, 16)
     if side_by_side.on and shutil.disk_usage(tmp_path).free < DISK:
         pytest.skip(f"a million encodings take {DISK // GIB} GiB on the disk of {tmp_path}")
     found = []
