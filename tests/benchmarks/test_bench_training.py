@@ -72,7 +72,7 @@ def their_steps(folder, columns, size, precision):
         yield loss.item()
 
 
-def compare(side_by_side, row, folder, cache, columns, precision="float32"):
+def compare(side_by_side, row, folder, cache, columns, precision="float32", rounds=2 * BATCHES):
     size = BATCH if side_by_side.on else SMALL
     columns = tuple(column[: size * BATCHES] for column in columns)
     ours = our_steps(row, folder, cache, columns, size, precision)
@@ -81,7 +81,6 @@ def compare(side_by_side, row, folder, cache, columns, precision="float32"):
         # Warm, and the same task: both losses are those of one objective on one batch, but for
         # dropout, which a small batch does not average out.
         assert next(ours) == pytest.approx(next(theirs), abs=0.25 if side_by_side.on else 1.5)
-        rounds = 2 * BATCHES
         side_by_side.run(
             lambda: next(ours), {"sentence-transformers": lambda: next(theirs)}, rounds
         )
@@ -126,4 +125,5 @@ def test_a_model_of_the_shape_of_bert_base(side_by_side, minilm, wikipedia, tmp_
     with seeded(0):
         transformers.BertModel(config).save_pretrained(tmp_path / "bert-base")
     transformers.AutoTokenizer.from_pretrained(minilm).save_pretrained(tmp_path / "bert-base")
-    compare(side_by_side, "train-bert-base", tmp_path / "bert-base", tmp_path, (wikipedia,))
+    folder = tmp_path / "bert-base"
+    compare(side_by_side, "train-bert-base", folder, tmp_path, (wikipedia,), rounds=BATCHES)
