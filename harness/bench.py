@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -19,11 +20,12 @@ from jaxtyping import Float32, Int
 
 from harness.affine import Moments
 from harness.cache import EncoderCache
+from harness.energy import measured_energy
 from harness.files import write_atomically
 from harness.rows import Rows, read_rows, writing
 from harness.types import Corpus, Encoder, Encoding, Pooling, UsageError
 
-SHARD = 2048  # sentences a shard; also what an interruption can lose at most
+SHARD = 2048  # sentences a shard; an interruption loses two at most
 
 Clock = Callable[[], float]
 Encode = Callable[[Sequence[str]], Encoding]
@@ -110,16 +112,25 @@ class Bench:
     def ensure(self, texts: Sequence[str], progress: Progress) -> None:
         """Encode and store the distinct texts that are not cached yet, a shard at a time.
 
-        Similar lengths go together, since a batch costs what its longest sentence costs.
+        Similar lengths go together, since a batch costs what its longest sentence costs. A shard is
+        written while the next one is encoded; two stand in memory and no more.
         """
         missing = sorted(self.cache.missing(texts), key=len)
-        for start in range(0, len(missing), SHARD):
-            batch = missing[start : start + SHARD]
-            self._loaded()
-            began = self.clock()
-            encoding = self.encode(batch)
-            self.cache.add(batch, encoding, self.clock() - began)
-            progress.step(len(batch))
+        written: Future[None] | None = None
+        with ThreadPoolExecutor(1, "cache") as writer:  # leaving it waits for what is being written
+            for start in range(0, len(missing), SHARD):
+                batch, encoder = missing[start : start + SHARD], self._loaded()
+                began = self.clock()
+                with measured_energy() as energy:
+                    encoding = encoder.encode(batch)
+                seconds = self.clock() - began
+                if written is not None:
+                    written.result()  # raises what went wrong in writing
+                how = getattr(encoder, "facts", None)
+                written = writer.submit(self.cache.add, batch, encoding, seconds, energy.kwh, how)
+                progress.step(len(batch))
+            if written is not None:
+                written.result()
 
     def view(self, pooling: Pooling, texts: Sequence[str]) -> View:
         """One pooling of cached texts; reads only the layers that it needs."""

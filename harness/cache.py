@@ -3,10 +3,10 @@
 A folder an encoder key, named by everything that changes an encoding (weights, tokenizer, length;
 see `Encoder.key`), so that two encoders never serve each other's vectors. In it, shards: one
 safetensors file a batch of sentences, one tensor a layer, so that a pooling reads only its layers.
-A shard is complete or absent (temporary file, flush, rename) and carries the digest of each tensor
-and the seconds it cost; a damaged one is set aside and its sentences are encoded again. Two
-processes may fill one folder: at worst a sentence is encoded twice; while one has it open, nobody
-clears it.
+A shard is complete or absent (temporary file, flush, rename) and carries the digest of each tensor,
+the seconds it cost and how it was made; a damaged one is set aside and its sentences are encoded
+again. Two processes may fill one folder: at worst a sentence is encoded twice; while one has it
+open, nobody clears it.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import json
 import os
 import struct
 import weakref
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -120,6 +121,11 @@ class Shard:
         kwh = self.metadata.get("kwh")
         return None if kwh is None else float(kwh) / max(1, self.rows)
 
+    @property
+    def how(self) -> str | None:
+        """What the encoder said of its passes, as JSON; None if it said nothing."""
+        return self.metadata.get("how")
+
 
 def set_aside(path: Path) -> None:
     """Take a damaged file out of the way; another process may have done so already."""
@@ -175,8 +181,12 @@ class EncoderCache:
         encoding: Encoding,
         seconds: float,
         kwh: float | None = None,
+        how: Mapping[str, Any] | None = None,
     ) -> None:
-        """Store one shard, complete or not at all, and what it cost; energy, if it was measured."""
+        """Store one shard, complete or not at all, and what it cost; energy, if it was measured.
+
+        `how` is what the encoder says of its passes (kernel, device, precision), if it does.
+        """
         from safetensors.numpy import save
 
         self.hold()
@@ -189,6 +199,7 @@ class EncoderCache:
         digests = {f"sha256.{name}": _digest(tensor) for name, tensor in tensors.items()}
         about = {"depth": str(encoding.depth), "seconds": repr(seconds)}
         about |= {} if kwh is None else {"kwh": repr(kwh)}
+        about |= {"how": json.dumps(dict(how), sort_keys=True)} if how else {}
         data = save(tensors, metadata=about | digests)
         (length,) = struct.unpack("<Q", data[:8])
         name = hashlib.sha256(data[8 : 8 + length]).hexdigest()[:32]
@@ -203,13 +214,24 @@ class EncoderCache:
 
     def seconds(self, texts: Sequence[str]) -> float:
         """What encoding these distinct texts cost, whenever that was."""
-        return sum(self.shards[self.known[sentence_key(t)][0]].seconds_each for t in texts)
+        return sum(count * shard.seconds_each for shard, count in self._shares(texts))
 
     def kwh(self, texts: Sequence[str]) -> float | None:
         """The energy that it took; None if it was not measured for all of them."""
-        found = [self.shards[self.known[sentence_key(t)][0]].kwh_each for t in texts]
-        known = [one for one in found if one is not None]
+        found = [(shard.kwh_each, count) for shard, count in self._shares(texts)]
+        known = [each * count for each, count in found if each is not None]
         return sum(known) if len(known) == len(found) else None
+
+    def how(self, texts: Sequence[str]) -> list[dict[str, Any]]:
+        """The distinct ways in which these texts were encoded; none if one of them is unknown."""
+        found = {shard.how for shard, _ in self._shares(texts)}
+        known = sorted(way for way in found if way is not None)
+        return [json.loads(way) for way in known] if len(known) == len(found) else []
+
+    def _shares(self, texts: Sequence[str]) -> list[tuple[Shard, int]]:
+        """The shards that hold these texts, and how many of them each."""
+        counts = Counter(self.known[sentence_key(t)][0] for t in texts)
+        return [(self.shards[index], count) for index, count in sorted(counts.items())]
 
     @property
     def rate(self) -> float | None:

@@ -4,13 +4,14 @@
         work()
     energy.kwh  # None without codecarbon
 
-Processors, memory and GPUs, by what this process used of them. Nothing is sent or written.
+Processors, memory and GPUs, by what this process used of them. Nothing is sent or written, and an
+estimate that fails is a hole: it never costs the work itself.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -41,8 +42,8 @@ def _meter() -> _Meter | None:
         return None
     logging.getLogger("codecarbon").disabled = True  # it would write into the progress bar
     # The tracker that is not "offline" asks the network where it is.
-    return _Meter(
-        codecarbon.OfflineEmissionsTracker(
+    tracker = _tried(
+        lambda: codecarbon.OfflineEmissionsTracker(
             country_iso_code=COUNTRY,
             tracking_mode="process",
             allow_multiple_runs=True,
@@ -50,6 +51,15 @@ def _meter() -> _Meter | None:
             log_level="critical",
         )
     )
+    return None if tracker is None else _Meter(tracker)
+
+
+def _tried(call: Callable[[], Any]) -> Any:
+    """What a call of the tracker gives; None if it fails, on hardware that it does not know."""
+    try:
+        return call()
+    except Exception:  # noqa: BLE001 - an estimate is never worth a run
+        return None
 
 
 @contextmanager
@@ -60,10 +70,9 @@ def measured_energy() -> Iterator[Energy]:
         yield energy
         return
     meter.busy = True
-    meter.tracker.start_task()
+    _tried(meter.tracker.start_task)
     try:
         yield energy
     finally:
-        found = meter.tracker.stop_task()
+        energy.kwh = _tried(lambda: float(meter.tracker.stop_task().energy_consumed))
         meter.busy = False
-        energy.kwh = None if found is None else float(found.energy_consumed)

@@ -10,11 +10,12 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Literal
+from typing import Any, Literal
 
 from harness.assets import revision_of
 from harness.bench import Bench, Clock, Progress, View
 from harness.cache import EncoderCache
+from harness.energy import measured_energy
 from harness.fitting import Fitting
 from harness.library import Library, pairs_digest
 from harness.provenance import code_digest, environment
@@ -68,6 +69,26 @@ class Outcome:
     moved: bool = False
     exit_status: int = 0
     get: str = ""
+
+
+@dataclass(frozen=True)
+class Paid:
+    """Seconds that encoding took, whenever that was; how it was done, and energy, where known.
+
+    `facts` holds `encoding` (the distinct ways: kernel, device, precision) and `kwh`: of `encode`,
+    and of the `rest`, which is fitting, applying and scoring.
+    """
+
+    seconds: float
+    facts: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, cache: EncoderCache, texts: Sequence[str], rest: float | None) -> Paid:
+        """What was paid for these texts; what nothing measured or told is left out."""
+        kwh = {"encode": cache.kwh(texts), "rest": rest}
+        known = {name: float(f"{found:.3g}") for name, found in kwh.items() if found is not None}
+        facts = {"encoding": cache.how(texts), "kwh": known}
+        return cls(cache.seconds(texts), {name: found for name, found in facts.items() if found})
 
 
 def cells(methods: Iterable[Method], tasks: Sequence[Task], seeds: int) -> tuple[Planned, ...]:
@@ -198,14 +219,15 @@ class _EncoderRun:
 
     def _cell(self, planned: Planned, fitting: Fitting, view: View, identity: Identity) -> Outcome:
         pairs, bench = self.library.pairs(planned.task), fitting.bench
-        fit_on = fitting.fit_on(planned, view)
         labelled = self.library.labelled(planned.task)
         method, task, seed = planned.method, planned.task, planned.seed
-        found = measure(method, task, pairs, view, fit_on, seed, self.clock, labelled)
+        with measured_energy() as energy:  # what cells share is paid by the first of them
+            fit_on = fitting.fit_on(planned, view)
+            found = measure(method, task, pairs, view, fit_on, seed, self.clock, labelled)
         scored = list(dict.fromkeys(pairs.sentences))
         about = self._identity(planned, fitting, identity)
-        seconds = bench.cache.seconds(scored)
-        record = _record(planned, found, about, identity, seconds, len(scored), bench.revision)
+        paid = Paid.of(bench.cache, scored, energy.kwh)
+        record = _record(planned, found, about, identity, paid, len(scored), bench.revision)
         moved = self.store.write(record, found.cosines, about)
         return Outcome(planned.cell, "measured", record, moved=moved)
 
@@ -229,13 +251,13 @@ def _record(
     found: Measurement,
     about: Mapping[str, str],
     identity: Identity,
-    encode_seconds: float,
+    paid: Paid,
     distinct: int,
     revision: str | None,
 ) -> Record:
     """Everything that is stored of a measured cell."""
     digests = {name: value for name, value in about.items() if name != "method"}
-    timings = {"encode": encode_seconds, **found.timings}
+    timings = {"encode": paid.seconds, **found.timings}
     return Record(
         schema=SCHEMA,
         method=planned.method.id,
@@ -252,8 +274,9 @@ def _record(
             **({"revision": revision} if revision else {}),
             "max_length": identity.max_length,
             "distinct_sentences": distinct,
-            "sentences_per_second": round(distinct / encode_seconds, 1) if encode_seconds else None,
+            "sentences_per_second": round(distinct / paid.seconds, 1) if paid.seconds else None,
             "peak_memory_mb": _peak_memory_mb(),
+            **paid.facts,
         },
     )
 

@@ -5,7 +5,7 @@ never mean anything; `log` is the list of every sentence that went through it.
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -39,6 +39,7 @@ class FakeEncoder:
     has_cls: bool = True
     has_pooler: bool = True
     log: list[str] = field(default_factory=list, compare=False)
+    facts: Mapping[str, object] = field(default_factory=dict, compare=False)
 
     def encode(self, texts: Sequence[str]) -> Encoding:
         self.log.extend(texts)
@@ -65,6 +66,7 @@ class FakeConfig:
     weights: str = "one"
     has_cls: bool = True
     has_pooler: bool = True
+    facts: tuple[tuple[str, object], ...] = field(default=(), compare=False, repr=False)
     trained_on: ClassVar[str] = "nothing"
     cite: ClassVar[str] = ""
     licence: ClassVar[str] = "none"
@@ -76,7 +78,8 @@ class FakeConfig:
 
     def load(self, path: Path, cache: Path) -> FakeEncoder:
         key = self.identify(path).key
-        return FakeEncoder(key, has_cls=self.has_cls, has_pooler=self.has_pooler, log=self.log)
+        has = {"has_cls": self.has_cls, "has_pooler": self.has_pooler}
+        return FakeEncoder(key, **has, log=self.log, facts=dict(self.facts))
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,10 @@
 import hashlib
 import multiprocessing
 import tempfile
+import tracemalloc
+from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Event
 
 import numpy as np
 import pytest
@@ -14,7 +17,7 @@ from hypothesis import strategies as st
 from harness.bench import SHARD, Bench
 from harness.cache import EncoderCache, sentence_key
 from harness.files import write_atomically
-from harness.types import HarnessError
+from harness.types import Encoding, HarnessError
 
 KEY = FakeConfig().identify(Path()).key
 TEXTS = numbered(0, 12)
@@ -209,6 +212,120 @@ def test_after_damage_every_pooling_gets_the_same_answer(tmp_path):
     for _ in range(2):
         with pytest.raises(HarnessError, match="set aside"):
             cache.read(TEXTS)
+
+
+# How it was encoded
+
+
+PLAIN, PACKED = ({"route": route, "threads": 2, "device": "cpu"} for route in ("plain", "packed"))
+
+
+def test_the_ways_in_which_sentences_were_encoded_are_kept_with_them(tmp_path):
+    cache, encoder = EncoderCache.open(tmp_path, KEY), FakeEncoder(KEY)
+    for texts, how in ((TEXTS[:3], PLAIN), (TEXTS[3:6], PACKED), (TEXTS[6:9], PLAIN)):
+        cache.add(texts, encoder.encode(texts), 1.0, how=how)
+    again = EncoderCache.open(tmp_path, KEY)
+    assert again.how(TEXTS[:3]) == again.how(TEXTS[6:9]) == [PLAIN]
+    assert again.how(TEXTS[3:6]) == [PACKED]
+    assert again.how(TEXTS[:9]) == [PACKED, PLAIN]
+
+
+def test_where_one_sentence_was_encoded_in_an_unknown_way_none_is_told(tmp_path):
+    cache, encoder = EncoderCache.open(tmp_path, KEY), FakeEncoder(KEY)
+    cache.add(TEXTS[:3], encoder.encode(TEXTS[:3]), 1.0, how=PLAIN)
+    cache.add(TEXTS[3:], encoder.encode(TEXTS[3:]), 1.0)  # as before ways were kept
+    again = EncoderCache.open(tmp_path, KEY)
+    assert (again.how(TEXTS[:3]), again.how(TEXTS[2:4]), again.how(TEXTS[3:])) == ([PLAIN], [], [])
+    require_equal(again.read(TEXTS), encoder.encode(TEXTS))
+
+
+# Written while the next ones are encoded
+
+
+def test_a_shard_is_written_while_the_next_one_is_encoded(tmp_path, monkeypatch):
+    monkeypatch.setattr("harness.bench.SHARD", 4)
+    made, encoding, waited = bench(tmp_path), Event(), []
+    add, encode = EncoderCache.add, FakeEncoder.encode
+
+    def patient(*given):
+        if not waited:  # the first is not written before the second is being encoded
+            waited.append(encoding.wait(20))
+        add(*given)
+
+    def told(encoder, texts):
+        if encoder.log:
+            encoding.set()
+        return encode(encoder, texts)
+
+    monkeypatch.setattr(EncoderCache, "add", patient)
+    monkeypatch.setattr(FakeEncoder, "encode", told)
+    made.ensure(TEXTS, Told())
+    assert waited == [True]
+    require_equal(EncoderCache.open(tmp_path, KEY).read(TEXTS), encode(FakeEncoder(KEY), TEXTS))
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_what_goes_wrong_in_writing_is_raised_and_the_shards_before_are_whole(
+    tmp_path, monkeypatch, number
+):
+    monkeypatch.setattr("harness.bench.SHARD", 4)
+    made, add, tried = bench(tmp_path), EncoderCache.add, []
+
+    def full(*given):
+        tried.append(given)
+        if len(tried) == number:
+            raise OSError(28, "No space left on device")
+        add(*given)
+
+    monkeypatch.setattr(EncoderCache, "add", full)
+    with pytest.raises(OSError, match="No space left"):
+        made.ensure(TEXTS, Told())
+    assert len(EncoderCache.open(tmp_path, KEY).known) == 4 * (number - 1)
+
+
+def test_an_encoder_that_fails_leaves_the_shards_before_it(tmp_path, monkeypatch):
+    monkeypatch.setattr("harness.bench.SHARD", 4)
+    made, encode = bench(tmp_path), FakeEncoder.encode
+
+    def failing(encoder, texts):
+        if len(encoder.log) == 8:
+            raise HarnessError("not finite")
+        return encode(encoder, texts)
+
+    monkeypatch.setattr(FakeEncoder, "encode", failing)
+    with pytest.raises(HarnessError, match="not finite"):
+        made.ensure(TEXTS, Told())
+    assert len(EncoderCache.open(tmp_path, KEY).known) == 8
+
+
+@dataclass(frozen=True)
+class Wide:
+    """An encoder of many dimensions."""
+
+    dimensions: int
+    key: str = KEY
+    asked: list[int] = field(default_factory=list)
+
+    def encode(self, texts):
+        self.asked.append(len(texts))
+        return Encoding((0,), 0, np.ones((len(texts), 1, self.dimensions), np.float32))
+
+
+def test_no_more_than_a_few_shards_stand_in_memory(tmp_path, monkeypatch):
+    rows, shards_, wide = 16, 40, Wide(16_384)
+    one = rows * wide.dimensions * 4  # bytes, a MiB
+    monkeypatch.setattr("harness.bench.SHARD", rows)
+    made = bench(tmp_path)
+    made.load = lambda: wide
+    texts = numbered(0, rows * shards_)
+    tracemalloc.start()
+    made.ensure(texts, Told())
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert wide.asked == [rows] * shards_
+    assert len(shards(tmp_path)) == shards_
+    # Two encodings, and the one that is written once more as tensors and as the file's bytes.
+    assert 2 * one < peak < 8 * one
 
 
 # Complete or absent

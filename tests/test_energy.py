@@ -83,6 +83,18 @@ def test_without_codecarbon_it_is_a_hole_and_never_a_zero(made, monkeypatch):
     assert one.kwh is None
 
 
+@pytest.mark.parametrize("step", ["__init__", "start_task", "stop_task"])
+def test_a_tracker_that_fails_is_a_hole_and_costs_nobody_the_work(made, monkeypatch, step):
+    def fail(*_, **__):
+        raise OSError("no such counter")
+
+    monkeypatch.setattr(Tracker, step, fail)
+    for _ in range(2):
+        with measured_energy() as one:
+            done = True
+        assert (done, one.kwh) == (True, None)
+
+
 def test_a_tracker_that_could_not_measure_leaves_a_hole(made, monkeypatch):
     monkeypatch.setattr(Tracker, "stop_task", lambda self: None)
     with measured_energy() as one:

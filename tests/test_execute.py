@@ -1,7 +1,9 @@
 """A run: one pass for many cells, a failure is an outcome, and whatever was done stays done."""
 
 import random
+import shutil
 from itertools import islice
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -27,6 +29,7 @@ from fakes import (
 from baselines.natsv import Natsv
 from baselines.sn import SN
 from baselines.whitening import Whitening
+from harness.energy import _Meter
 from harness.execute import Planned, cells, execute
 from harness.pooling import MEAN
 from harness.run import measure
@@ -144,6 +147,59 @@ def test_a_record_says_everything_that_its_number_belongs_to(tmp_path):
     assert record.facts["distinct_sentences"] == 45
     assert record.facts["peak_memory_mb"] > 0
     assert Store(tmp_path / "runs").read(cell) == record
+
+
+def test_a_record_says_how_its_sentences_were_encoded_whenever_that_was(tmp_path):
+    plain, packed = ({"route": route, "device": "cpu"} for route in ("plain", "packed"))
+    one, other = (FakeConfig(facts=tuple(way.items())) for way in (plain, packed))
+    [first] = run(tmp_path, cells([method(encoder=one)], [TOY], seeds=1)).values()
+    assert first.record.facts["encoding"] == [plain]
+    # Most sentences of the other task are cached already.
+    found = run(tmp_path, cells([method(encoder=other)], [TOY, OTHER], seeds=1), fresh=True)
+    ways = {cell.task: outcome.record.facts["encoding"] for cell, outcome in found.items()}
+    assert ways == {TOY.name: [plain], OTHER.name: [packed, plain]}
+
+
+def test_how_it_was_encoded_moves_no_record(tmp_path):
+    config = FakeConfig(facts=(("route", "plain"),))
+    planned = cells([method(encoder=config)], [TOY], seeds=1)
+    [first] = run(tmp_path, planned).values()
+    before = Store(tmp_path / "runs").path(planned[0].cell).read_bytes()
+    shutil.rmtree(tmp_path / "cache")
+    [again] = run(tmp_path, cells([method()], [TOY], seeds=1), fresh=True).values()
+    assert ("encoding" in first.record.facts, "encoding" in again.record.facts) == (True, False)
+    assert not again.moved
+    assert Store(tmp_path / "runs").path(planned[0].cell).read_bytes() == before
+
+
+class Meter:
+    """A tracker that finds a kWh more in each task than in the one before."""
+
+    def __init__(self):
+        self.done = 0
+
+    def start_task(self):
+        pass
+
+    def stop_task(self):
+        self.done += 1
+        return SimpleNamespace(energy_consumed=float(self.done))
+
+
+def test_a_record_holds_the_energy_of_encoding_and_of_the_rest(tmp_path, monkeypatch):
+    meter = Meter()
+    monkeypatch.setattr("harness.energy._meter", lambda: _Meter(meter))
+    planned = cells(METHODS[:2], [TOY], seeds=1)
+    first = [o.record.facts["kwh"] for o in run(tmp_path, planned).values()]
+    assert first == [{"encode": 1.0, "rest": 2.0}, {"encode": 1.0, "rest": 3.0}]
+    again = [o.record.facts["kwh"] for o in run(tmp_path, planned, fresh=True).values()]
+    assert again == [{"encode": 1.0, "rest": 4.0}, {"encode": 1.0, "rest": 5.0}]  # paid once
+    monkeypatch.setattr("harness.energy._meter", lambda: None)
+    [cached] = run(tmp_path, planned[:1], fresh=True).values()
+    assert cached.record.facts["kwh"] == {"encode": 1.0}
+    shutil.rmtree(tmp_path / "cache")
+    [none] = run(tmp_path, planned[:1], fresh=True).values()
+    assert "kwh" not in none.record.facts
 
 
 def test_nothing_personal_stands_in_a_record(tmp_path):

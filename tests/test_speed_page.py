@@ -94,6 +94,16 @@ def test_fewer_rounds_than_five_are_refused(rows):
         write_measured(rows, "fast", replace(FOUND, ratios=FOUND.ratios[:4]))
 
 
+def test_where_bytes_are_counted_one_round_is_enough_and_none_is_not(rows):
+    rows.write_text(ROWS.replace('"1.3"\n', '"1.3"\nrounds = 1\n', 1))
+    write_measured(rows, "fast", replace(FOUND, ratios=(1.5,)))
+    assert line_of(speed_page(rows), "The fast way")[-1] == "1"
+    with pytest.raises(UsageError, match="wanted 1 rounds or more, found 0"):
+        write_measured(rows, "fast", replace(FOUND, ratios=()))
+    with pytest.raises(UsageError, match="fast-cuda: wanted 5 rounds or more, found 1"):
+        write_measured(rows, "fast-cuda", replace(FOUND, ratios=(1.5,)))
+
+
 @pytest.mark.parametrize("content", ["", "{}", '{"ratios": [1, 2]}', "[1]"])
 def test_a_damaged_measurement_is_an_error(content, rows):
     rows.with_suffix("").mkdir()

@@ -25,8 +25,9 @@ NOT_MEASURED = "not measured"
 LEAST_ROUNDS = 5
 INTRODUCTION = (
     "Each row is a ratio of two things that were run in turn, in one process, on one machine: how "
-    "many times as fast the first is as the second, or which share of a rate it reaches. The "
-    "median over the rounds, the lowest and the highest; `make bench` measures them anew."
+    "many times as fast the first is as the second, or which share of a rate it reaches. Against a "
+    "limit in seconds, it is how often the time fits into it. The median over the rounds, the "
+    "lowest and the highest; `make bench` measures them anew."
 )
 
 
@@ -35,7 +36,7 @@ class Row:
     """A ratio that is to be measured: of what, against what, on which device, and what is wanted.
 
     `wanted` is in words, since what is wanted may depend on the machine; a measurement has the
-    number.
+    number. `rounds` are the least; one is enough where bytes are counted, which do not vary.
     """
 
     id: str
@@ -43,6 +44,7 @@ class Row:
     against: str
     device: str
     wanted: str
+    rounds: int = LEAST_ROUNDS
 
 
 @dataclass(frozen=True)
@@ -77,10 +79,8 @@ def write_measured(rows: Path, name: str, measured: Measured) -> None:
     known = read_rows(rows)
     if name not in known:
         raise UsageError(f"{rows.name}: no row {name!r}; add what it measures, and against what")
-    if len(measured.ratios) < LEAST_ROUNDS:
-        raise UsageError(
-            f"{name}: wanted {LEAST_ROUNDS} rounds or more, found {len(measured.ratios)}"
-        )
+    if len(measured.ratios) < (least := known[name].rounds):
+        raise UsageError(f"{name}: wanted {least} rounds or more, found {len(measured.ratios)}")
     content = {
         "ratios": [float(f"{ratio:.4g}") for ratio in measured.ratios],
         "wanted": measured.wanted,
@@ -91,7 +91,7 @@ def write_measured(rows: Path, name: str, measured: Measured) -> None:
     write_atomically(rows.with_suffix("") / f"{name}.json", text.encode())
 
 
-def read_measured(rows: Path, name: str) -> Measured | None:
+def read_measured(rows: Path, name: str, least: int = LEAST_ROUNDS) -> Measured | None:
     """What was measured of a row; None if nothing was. Raises DataError for a damaged file."""
     path = rows.with_suffix("") / f"{name}.json"
     if not path.exists():
@@ -99,7 +99,7 @@ def read_measured(rows: Path, name: str) -> Measured | None:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
         ratios = tuple(map(float, found["ratios"]))
-        if len(ratios) < LEAST_ROUNDS:
+        if len(ratios) < least:
             raise ValueError(f"{len(ratios)} rounds")
         return Measured(ratios, float(found["wanted"]), found["facts"], found["environment"])
     except (ValueError, KeyError, TypeError) as error:
@@ -109,7 +109,7 @@ def read_measured(rows: Path, name: str) -> Measured | None:
 def speed_page(path: Path) -> str:
     """All rows with what was measured of them. Raises DataError."""
     rows = read_rows(path)
-    measured = {name: read_measured(path, name) for name in rows}
+    measured = {name: read_measured(path, name, row.rounds) for name, row in rows.items()}
     stray = {file.stem for file in path.with_suffix("").glob("*.json")} - set(rows)
     if stray:
         raise DataError(f"{path.name}: measured, but no row there: {', '.join(sorted(stray))}")

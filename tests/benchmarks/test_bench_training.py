@@ -37,8 +37,8 @@ def wikipedia(data_dir):
     return tuple(islice(registry().corpora["enwiki-10k"].sentences(data_dir), BATCH * BATCHES))
 
 
-def our_steps(name, folder, cache, columns, size):
-    settings = Contrastive(Setup(head="none", max_length=LENGTH), size)
+def our_steps(name, folder, cache, columns, size, precision):
+    settings = Contrastive(Setup(head="none", max_length=LENGTH, precision=precision), size)
     tower = open_tower(name, folder, cache, settings.setup, seed=0)
     trainee = ContrastiveTraining(settings, tower, columns, seed=0)
     trainee.batches = lambda step: np.arange(size) + step % BATCHES * size
@@ -48,7 +48,7 @@ def our_steps(name, folder, cache, columns, size):
         yield run.curve.losses[-1]
 
 
-def their_steps(folder, columns, size):
+def their_steps(folder, columns, size, precision):
     """What their trainer does in a step, without its book-keeping: the columns are encoded one
     after the other, the optimiser is the trainer's default."""
     from sentence_transformers import SentenceTransformer
@@ -63,7 +63,8 @@ def their_steps(folder, columns, size):
     columns = columns if len(columns) > 1 else 2 * columns
     for start in cycle(range(0, size * BATCHES, size)):
         texts = [list(column[start : start + size]) for column in columns]
-        loss = loss_of([dict(model.preprocess(column)) for column in texts], None)
+        with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16"):
+            loss = loss_of([dict(model.preprocess(column)) for column in texts], None)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimiser.step()
@@ -71,16 +72,15 @@ def their_steps(folder, columns, size):
         yield loss.item()
 
 
-def compare(side_by_side, row, folder, cache, columns):
+def compare(side_by_side, row, folder, cache, columns, precision="float32", rounds=2 * BATCHES):
     size = BATCH if side_by_side.on else SMALL
     columns = tuple(column[: size * BATCHES] for column in columns)
-    ours = our_steps(row, folder, cache, columns, size)
-    theirs = their_steps(folder, columns, size)
+    ours = our_steps(row, folder, cache, columns, size, precision)
+    theirs = their_steps(folder, columns, size, precision)
     with seeded(0):
         # Warm, and the same task: both losses are those of one objective on one batch, but for
         # dropout, which a small batch does not average out.
         assert next(ours) == pytest.approx(next(theirs), abs=0.25 if side_by_side.on else 1.5)
-        rounds = 2 * BATCHES
         side_by_side.run(
             lambda: next(ours), {"sentence-transformers": lambda: next(theirs)}, rounds
         )
@@ -93,6 +93,19 @@ def compare(side_by_side, row, folder, cache, columns):
 @pytest.mark.weights
 def test_minilm(side_by_side, minilm, wikipedia, tmp_path):
     compare(side_by_side, "train-minilm", minilm, tmp_path, (wikipedia,))
+
+
+@pytest.mark.data
+@pytest.mark.weights
+def test_minilm_in_bfloat16(side_by_side, minilm, wikipedia, tmp_path):
+    if not any(has for name, has in capabilities().items() if name.endswith("bf16")):
+        pytest.skip("this processor has no arithmetic in bfloat16: it would only be slower")
+    compare(side_by_side, "train-minilm-bf16", minilm, tmp_path, (wikipedia,), "bf16")
+
+
+def capabilities():
+    """What torch knows of this processor; nothing where it is too old to say."""
+    return getattr(torch.cpu, "get_capabilities", dict)()
 
 
 @pytest.mark.data
@@ -112,4 +125,5 @@ def test_a_model_of_the_shape_of_bert_base(side_by_side, minilm, wikipedia, tmp_
     with seeded(0):
         transformers.BertModel(config).save_pretrained(tmp_path / "bert-base")
     transformers.AutoTokenizer.from_pretrained(minilm).save_pretrained(tmp_path / "bert-base")
-    compare(side_by_side, "train-bert-base", tmp_path / "bert-base", tmp_path, (wikipedia,))
+    folder = tmp_path / "bert-base"
+    compare(side_by_side, "train-bert-base", folder, tmp_path, (wikipedia,), rounds=BATCHES)

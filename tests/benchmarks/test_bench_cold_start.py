@@ -1,0 +1,72 @@
+"""Commands that only read, each in a process of its own, from the disk."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from statistics import median
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+HEAVY = {"torch", "transformers", "scipy", "sklearn", "datasets", "mteb", "sentence_transformers"}
+LIMIT = 0.5  # seconds
+MAIN = "from harness.cli import main; main()"
+# Whether anything moved, is missing or is stale is not what is asked here.
+ANSWERED = (0, 1, 3)
+MODEL, TASKS = "bert-mini", ("sts-b", "sick-r", "sts1?")
+
+
+def harness(arguments, folder, *options):
+    """A command's stderr; everything it may cache is in the folder."""
+    where = {"HARNESS_CACHE_DIR": str(folder / "cache"), "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, *options, "-c", MAIN, *arguments]
+    found = subprocess.run(
+        command, cwd=ROOT, env=os.environ | where, capture_output=True, text=True, check=False
+    )
+    assert found.returncode in ANSWERED, found.stderr
+    return found.stderr
+
+
+@pytest.fixture
+def commands(side_by_side, tmp_path, request):
+    """Each command by its name, after a run that left what runs leave for plans."""
+    if side_by_side.on:
+        request.getfixturevalue("data_dir")
+        model, tasks = MODEL, TASKS
+    else:
+        model, tasks = "glove-mini", ("mini-sts",)
+    chosen = [word for task in tasks for word in ("-t", task)]
+    rows = ["-m", f"{model}.mean", "-m", f"{model}.mean+sn@target"]
+    runs = tmp_path / "runs"
+    harness(["run", *rows, *chosen, "--results", str(runs)], tmp_path)
+    return {
+        "list": ["list", "methods"],
+        "plan": ["plan", "-m", f"{model}.*", *chosen],
+        "report --check": ["report", "--check"],
+        "check": ["check", str(runs)],
+        "cite": ["cite", "-m", f"{MODEL}.mean"],
+    }
+
+
+def test_reading_starts_at_once(side_by_side, commands, tmp_path):
+    imported = r"import time:[ \d]+\|[ \d]+\| +(\w+)"
+    for arguments in commands.values():
+        told = harness(arguments, tmp_path, "-X", "importtime")
+        names = set(re.findall(imported, told))
+        assert "harness" in names
+        assert not names & HEAVY, arguments
+    if not side_by_side.on:
+        return
+
+    *others, last = commands
+    side_by_side.run(
+        lambda: harness(commands[last], tmp_path),
+        {name: (lambda name=name: harness(commands[name], tmp_path)) for name in others},
+        warm=False,
+    )
+    seconds = {**side_by_side.seconds, last: side_by_side.seconds["ours"]}
+    slowest = max(commands, key=lambda name: median(seconds[name]))
+    ratios = [LIMIT / one for one in seconds[slowest]]
+    side_by_side.require("cold-start", ratios, 1.0, slowest=slowest, commands=len(commands))
