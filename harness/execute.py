@@ -17,6 +17,7 @@ from harness.bench import Bench, Clock, Progress, View
 from harness.cache import EncoderCache
 from harness.energy import measured_energy
 from harness.fitting import Fitting
+from harness.labels import open_labelled
 from harness.library import Library, pairs_digest
 from harness.provenance import code_digest, environment
 from harness.run import Measurement, measure
@@ -148,7 +149,7 @@ class _EncoderRun:
             return
         bench = Bench(
             identity.key,
-            EncoderCache.open(places.cache, identity.key),
+            open_labelled(places.cache, config, path, identity),
             lambda: config.load(path, places.cache),
             self.clock,
             places.cache / "moments" / identity.key,

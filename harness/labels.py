@@ -10,7 +10,9 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-from collections.abc import Mapping
+import os
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,7 @@ from harness.provenance import code_digest
 from harness.types import EncoderConfig, Identity
 
 FILE = "label.json"
+DAY = 86_400.0  # seconds: a run again on the same day changes no file
 
 
 @dataclass(frozen=True)
@@ -44,8 +47,14 @@ def read_label(folder: Path) -> Label:
         return Label()
 
 
-def open_labelled(root: Path, config: EncoderConfig, path: Path, found: Identity) -> EncoderCache:
-    """The cache of an encoder that is about to run: held, labelled, and marked as used now."""
+def open_labelled(
+    root: Path,
+    config: EncoderConfig,
+    path: Path,
+    found: Identity,
+    clock: Callable[[], float] = time.time,
+) -> EncoderCache:
+    """The cache of an encoder that is about to run: held, labelled, and marked as used today."""
     cache = EncoderCache.open(root, found.key)
     # A cache that may only be read still serves what it holds; filling it fails where it must.
     with contextlib.suppress(OSError):
@@ -53,10 +62,10 @@ def open_labelled(root: Path, config: EncoderConfig, path: Path, found: Identity
         old, file = read_label(cache.folder), cache.folder / FILE
         marks = {**old.encoders, config.name: fingerprint(config, path)}
         new = replace(old, encoders=marks, weights=found.digests.get("weights", ""))
-        if new == old:
-            file.touch()
-        else:
+        if new != old:
             write_atomically(file, (json.dumps(asdict(new), indent=1) + "\n").encode())
+        elif clock() - file.stat().st_mtime > DAY:
+            os.utime(file, (clock(), clock()))
     return cache
 
 

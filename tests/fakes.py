@@ -224,7 +224,9 @@ def library(folder: Path, *corpora: Corpus, encoders: Sequence[str] = ("fake",))
     if not probe.exists():
         probe.parent.mkdir(parents=True)
         probe.touch()
-    here = dict.fromkeys((*encoders, "broken"), folder)
+    weights = folder / "weights"
+    weights.mkdir(exist_ok=True)
+    here = dict.fromkeys((*encoders, "broken"), weights)
     places = Places(folder / "cache", folder / "data", here)
     return Library(places, {c.name: c for c in corpora})
 
