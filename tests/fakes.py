@@ -218,15 +218,19 @@ def registry(encoder: FakeConfig, *corpora: Corpus) -> Registry:
     )
 
 
-def library(folder: Path, *corpora: Corpus, encoders: Sequence[str] = ("fake",)) -> Library:
+def library(
+    folder: Path,
+    *corpora: Corpus,
+    encoders: Sequence[str] = ("fake",),
+    weights: str = "weights",
+) -> Library:
     """Data folder, cache and encoders under one folder; the fake data are there, AWAY's are not."""
     probe = folder / "data" / PROBE
     if not probe.exists():
         probe.parent.mkdir(parents=True)
         probe.touch()
-    weights = folder / "weights"
-    weights.mkdir(exist_ok=True)
-    here = dict.fromkeys((*encoders, "broken"), weights)
+    (folder / weights).mkdir(parents=True, exist_ok=True)
+    here = dict.fromkeys((*encoders, "broken"), folder / weights)
     places = Places(folder / "cache", folder / "data", here)
     return Library(places, {c.name: c for c in corpora})
 

@@ -54,6 +54,7 @@ NAMED = {
     "cli.training": {"glove", "miniature"},  # the names of commands
     "cli.finetuning": {"simcse", "sbert"},  # the same
     "training.mlm": {"miniature"},  # what it makes
+    "training.sets": {"miniature", "simcse"},  # names of data sets
 }
 
 

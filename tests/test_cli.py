@@ -72,7 +72,9 @@ def toys(monkeypatch, tmp_path, call):
     found = registry(FakeConfig(), corpus("stream", numbered(100, 25)))
     for place in ("selection", "listing", "fetch", "report.site", "reproduce"):
         monkeypatch.setattr(f"harness.{place}.registry", lambda: found)
-    here = ("--encoder", f"fake={tmp_path}")
+    (tmp_path / "weights").mkdir()
+    (tmp_path / "weights" / "config.json").write_text("{}")
+    here = ("--encoder", f"fake={tmp_path / 'weights'}")
 
     def answer(command, *arguments):
         by_hand = here if command in ("run", "plan", "reproduce") else ()

@@ -46,9 +46,9 @@ METHODS = (
 )
 
 
-def run(folder, planned, *corpora, told=None, fresh=False, config=None):
+def run(folder, planned, *corpora, told=None, fresh=False, weights="weights"):
     """All outcomes, by cell."""
-    texts = library(folder, *corpora)
+    texts = library(folder, *corpora, weights=weights)
     store = Store(folder / "runs")
     made = execute(planned, texts, store, told or Told(), ticks(), fresh)
     return {outcome.cell: outcome for outcome in made}
@@ -432,7 +432,7 @@ def test_fitting_counts_repetitions(tmp_path):
 def test_the_snapshot_that_an_unpinned_encoder_came_from_is_recorded(tmp_path):
     """A hub snapshot is named by its commit; any other folder has none to tell."""
     [plain] = run(tmp_path, cells([method("mean")], [TOY], seeds=1)).values()
-    folder = tmp_path / "snapshots" / "0123abcd"
-    [pinned] = run(folder, cells([method("mean")], [TOY], seeds=1)).values()
+    planned = cells([method("mean")], [TOY], seeds=1)
+    [pinned] = run(tmp_path / "b", planned, weights="snapshots/0123abcd").values()
     assert "revision" not in plain.record.facts
     assert pinned.record.facts["revision"] == "0123abcd"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import baselines
 from harness.registry import TARGETS, registry
 from harness.store import Cell, Store
-from harness.types import HarnessError, UsageError
+from harness.types import Family, HarnessError, UsageError
 
 FOUND = registry()
 CUT = sorted(name for name, e in FOUND.encoders.items() if hasattr(e, "with_max_length"))
@@ -59,7 +59,7 @@ def test_a_composition_keeps_the_written_order_and_corpus(text):
     assert [post.name for post in method.post] == calibrated.split("+")[1:]
     assert method.fit_on == corpus
     assert method.transductive == (corpus == "target")
-    assert not method.seeded
+    assert method.seeded == isinstance(method.encoder, Family)
 
 
 def test_registered_methods_have_their_own_repr_and_their_own_file_whatever_the_case():

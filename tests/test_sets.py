@@ -1,4 +1,4 @@
-"""Pairs and triplets by name: carried ones are made, others read from the data folder and checked."""
+"""Pairs and triplets by name: carried ones are made, others read from a folder and checked."""
 
 import pytest
 
@@ -36,7 +36,7 @@ def test_every_name_is_carried_or_an_asset():
 
 
 def test_an_asset_is_read_from_the_data_folder_and_must_be_the_known_one(tmp_path):
-    with pytest.raises(AssetMissing, match="put snli_triplets_for_simcse.csv into DATA_DIR/nli"):
+    with pytest.raises(AssetMissing, match=r"put snli_triplets_for_simcse\.csv into DATA_DIR/nli"):
         open_triplets("snli-triplets", Places(tmp_path, tmp_path))
     file = tmp_path / asset_named("snli-triplets").probe[0]
     file.parent.mkdir(parents=True)
