@@ -11,6 +11,7 @@ from harness.assets import packaged, source_of
 from harness.encoders.checkpoint import read_json
 from harness.pooling import MEAN
 from harness.registry import registry
+from harness.training.curve import curve_svg
 
 NAMES = [encoder.name for encoder in ENCODERS]
 
@@ -45,6 +46,12 @@ def test_its_card_and_training_name_the_same_command(embedded):
     assert about["environment"]["dirty"] is False
     corpora = registry().corpora
     assert any(name in corpora for name in about["data"])
+
+
+def test_its_curve_is_drawn_from_what_its_training_told(embedded):
+    about = json.loads((folder(embedded) / "training.json").read_text())
+    losses, scores = ([tuple(point) for point in about[name]] for name in ("curve", "scores"))
+    assert (folder(embedded) / "curve.svg").read_text() == curve_svg(losses, scores)
 
 
 def test_its_vectors_are_finite_and_tell_sentences_apart(embedded, tmp_path):

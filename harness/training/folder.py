@@ -59,6 +59,11 @@ class Made:
         }
 
 
+def drawn(curve: Curve) -> str:
+    """The curve as a picture."""
+    return curve_svg(curve.thinned(), curve.scores)
+
+
 def require_new(folder: Path) -> None:
     """Raise UsageError for a folder that already holds a checkpoint; an unfinished one goes on."""
     if (folder / TRAINING).exists() or (folder / "config.json").exists():
@@ -88,8 +93,7 @@ def write_checkpoint(
             shutil.copy(file, new / file.name)
         _write_modules(new, model.config.hidden_size, pooling, max_length)
         _write_json(new / TRAINING, made.told())
-        picture = curve_svg(made.curve.thinned(), made.curve.scores)
-        (new / CURVE).write_text(picture, encoding="utf-8")
+        (new / CURVE).write_text(drawn(made.curve), encoding="utf-8")
         # The description comes last: a folder without it is no checkpoint yet.
         for file in sorted(new.iterdir(), key=lambda path: path.name == TRAINING):
             file.replace(folder / file.name)

@@ -31,7 +31,7 @@ from harness.encoders.vectors import write_vectors
 from harness.files import write_atomically
 from harness.training.cooccurrence import Cooccurrences, Counting, count
 from harness.training.flows import one_thread
-from harness.training.folder import TRAINING, Made, require_new
+from harness.training.folder import CURVE, TRAINING, Made, drawn, require_new
 from harness.training.loop import Curve, Watcher
 from harness.training.text import Text
 from harness.types import DataError, ScoreError, UsageError
@@ -90,6 +90,7 @@ def train_vectors(
     made = Made(command, asdict(recipe), seed, {corpus.name: found.digest}, curve)
     out.mkdir(parents=True, exist_ok=True)
     write_vectors(out / VECTORS, found.words, vectors.astype(np.float16))
+    write_atomically(out / CURVE, drawn(made.curve).encode())
     told = json.dumps(made.told() | {"counted": found.facts()}, indent=1, ensure_ascii=False)
     write_atomically(out / TRAINING, f"{told}\n".encode())  # last: without it, no checkpoint
     return curve
