@@ -26,7 +26,7 @@ BERT_MINI = TransformerConfig(
     "bert-mini",
     repo="",
     package="harness/embedded/bert-mini",
-    weights_sha256="e05c974ec8856108369bb2184a2329615911fc243eaee6c3d0702d90b0e6df97",
+    weights_sha256="b9d1aa5565dc10cec64b453a2f14bf5dd67f0d1e57acc606bf98e9f2eba007d2",
     trained_on=WIKIPEDIA,
     cite="devlin2019bert",
     licence="Apache-2.0",
