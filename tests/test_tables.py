@@ -400,6 +400,29 @@ def test_leaderboard_is_golden(world, board):
     hold("leaderboard.md", leaderboard_of(board, world.counts()))
 
 
+def test_a_run_of_embedded_tasks_alone_has_a_leaderboard_of_them(tmp_path):
+    gold = {"gold_edit_distance": -16.2, "gold_edit_distance_near": -25.6, "edit_distance": -18.0}
+    records = [
+        record(CLS, "mini-sts", correlations(70.0)),
+        record(CLS, "mini-qnli", {"auc": 66.0}),
+        record(PLAIN, "mini-sick", correlations(60.0)),
+        record(CENTRED, "mini-sts", correlations(80.0)),
+        record(CENTRED, "mini-lexical", gold),
+    ]
+    page = leaderboard(World(tmp_path, records=records).results(), REGISTRY, "", {})
+    assert "gold itself has -16.20 over all pairs" in page
+    assert "On some tasks only" not in page
+    table = page[page.index("### Embedded tasks") :]
+    rows = [re.split(r" *\| *", line)[1:-1] for line in table.splitlines() if line.startswith("|")]
+    assert rows[2:] == [
+        [f"`{CENTRED}` †", "80.00", "not run", "not run", "-18.00"],
+        [f"`{CLS}`", "70.00", "not run", "66.00", "not run"],
+        [f"`{PLAIN}`", "not run", "60.00", "not run", "not run"],
+    ]
+    nothing = leaderboard(World(tmp_path / "none", records=[]).results(), REGISTRY, "", {})
+    assert "Embedded tasks" not in nothing
+
+
 def test_traps_are_golden(world):
     hold("protocols.md", traps_of(world))
 

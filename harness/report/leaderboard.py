@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import inf
 
 from harness.files import file_name
 from harness.registry import Registry
@@ -19,7 +20,7 @@ from harness.report.protocol import (
     ranked,
     row,
 )
-from harness.report.results import Results
+from harness.report.results import Results, Value
 from harness.report.unpinned import source_seen
 
 HOW_TO_READ = (
@@ -35,6 +36,23 @@ PAPERS = (
     "Each paper's tables, cell by cell, are in [tables/papers](tables/papers). `runnable` counts "
     "cells for which the harness has a method; `run` those measured here."
 )
+
+
+CARRIED = (
+    "Sentences that the harness makes itself, so that every machine can score them; best on "
+    "mini-STS first. No paper has these tasks: they compare methods with each other. Spearman, "
+    "`all`; AUC; and for lexical the correlation with edit distance."
+)
+LEXICAL = {
+    "lexical": ("STS-B dev", " (BERT-flow publishes -24.61)"),
+    "mini-lexical": ("mini-STS dev", ""),
+}
+EMBEDDED = {
+    "mini-STS": ("mini-sts", "spearman", "all"),
+    "mini-SICK": ("mini-sick", "spearman", "all"),
+    "mini-QNLI (AUC)": ("mini-qnli", "auc"),
+    "mini-lexical": ("mini-lexical", "edit_distance"),
+}
 
 
 def label(method: str) -> str:
@@ -87,24 +105,37 @@ def other_tasks(results: Results, methods: Sequence[str]) -> str:
         "alignment": ("sts-b", "alignment"),
         "uniformity": ("sts-b", "uniformity"),
     }
-    rows = []
-    for method in methods:
-        values = [results.value(method, *path) for path in columns.values()]
-        if any(v.mean is not None for v in values):
-            rows.append([label(method), *values])
+    rows = [[label(method), *values] for method, values in _valued(results, methods, columns)]
     return table(["method", *columns], rows) if rows else ""
 
 
-def gold_row(results: Results) -> str:
-    """The model-free row of the lexical task, from any record of it."""
+def embedded(results: Results, methods: Sequence[str]) -> str:
+    """The tasks that come with the harness, best on the first of them first."""
+    found = _valued(results, methods, EMBEDDED)
+    found.sort(key=lambda one: -inf if one[1][0].mean is None else one[1][0].mean, reverse=True)
+    rows = [[label(method), *values] for method, values in found]
+    return table(["method", *EMBEDDED], rows) if rows else ""
+
+
+def _valued(
+    results: Results, methods: Sequence[str], columns: Mapping[str, tuple[str, ...]]
+) -> list[tuple[str, list[Value]]]:
+    """Methods with their values; those that have none are left out."""
+    rows = [(m, [results.value(m, *path) for path in columns.values()]) for m in methods]
+    return [(m, values) for m, values in rows if any(v.mean is not None for v in values)]
+
+
+def gold_row(results: Results, task: str = "lexical") -> str:
+    """The model-free row of a lexical task, from any record of it."""
     names = ("gold_edit_distance", "gold_edit_distance_near")
     for method in results.methods:
-        values = [results.value(method, "lexical", name) for name in names]
+        values = [results.value(method, task, name) for name in names]
         if all(v.mean is not None for v in values):
+            where, published = LEXICAL[task]
             return (
-                "Lexical: Spearman of similarity and token edit distance on STS-B dev; gold itself "
-                f"has {values[0]} over all pairs and {values[1]} over those at distance 4 or less "
-                "(BERT-flow publishes -24.61). Closer to gold is better."
+                f"Lexical: Spearman of similarity and token edit distance on {where}; gold itself "
+                f"has {values[0]} over all pairs and {values[1]} over those at distance 4 or less"
+                f"{published}. Closer to gold is better."
             )
     return ""
 
@@ -136,8 +167,10 @@ def leaderboard(
                 parts += [f"**{protocol.title}**", found]
     if partly:
         rest = [method for methods in partly.values() for method in methods]
-        found = seven(results, rest, SIMCSE, costs=True)
-        parts += ["### On some tasks only", f"**{SIMCSE.title}**", found]
+        if found := seven(results, rest, SIMCSE, costs=True):
+            parts += ["### On some tasks only", f"**{SIMCSE.title}**", found]
+    if found := embedded(results, results.methods):
+        parts += ["### Embedded tasks", f"{CARRIED} {gold_row(results, 'mini-lexical')}", found]
     return page("Leaderboard", parts, results.digest())
 
 
@@ -169,6 +202,8 @@ def encoder_page(results: Results, encoder: str, methods: Sequence[str]) -> str:
         parts += ["## Other tasks", found]
         if gold := gold_row(results):
             parts.append(gold)
+    if found := embedded(results, methods):
+        parts += ["## Embedded tasks", f"{CARRIED} {gold_row(results, 'mini-lexical')}", found]
     return page(encoder, parts, results.digest())
 
 
