@@ -585,7 +585,7 @@ tower = open_tower("tiny", folder, folder, settings.setup, 0, stream=together.ra
 trainee = ContrastiveTraining(settings, tower, (tuple(sys.argv[2:]),), 0, together=together)
 loss = trainee.backward(0)
 total = sum(float(p.grad.abs().sum()) for p in trainee.model.parameters())
-print(together.rank, together.count, loss, total)
+print(f"{together.rank} {together.count} {loss} {total}\\n", end="", flush=True)
 """
 
 

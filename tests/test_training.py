@@ -177,12 +177,12 @@ def test_the_weights_that_score_best_are_kept():
         assert not line.model.training
         torch.rand(5)  # a score may draw: the training does not notice
         seen.append(weights(line).clone())
-        return {0: 1.0, 1: 5.0, 2: 2.0}.get(len(seen) - 1, 0.0)
+        return {0: 7.0, 1: 1.0, 2: 5.0, 3: 2.0}.get(len(seen) - 1, 0.0)
 
     curve = train(line, SCHEDULE, 0, Told(), Keeping(score=score, score_every=5))
-    assert curve.best == (10, 5.0)
+    assert (curve.before, curve.best) == (7.0, (10, 5.0))  # the start is told and never kept
     assert [step for step, _ in curve.scores] == [5, 10, 15, 20]
-    assert torch.equal(weights(line), seen[1])
+    assert torch.equal(weights(line), seen[2])
     plain = Line()
     assert train(plain, SCHEDULE, 0, Told()).losses == curve.losses
 

@@ -93,7 +93,8 @@ def write_checkpoint(
             shutil.copy(file, new / file.name)
         _write_modules(new, model.config.hidden_size, pooling, max_length)
         _write_json(new / TRAINING, made.told())
-        (new / CURVE).write_text(drawn(made.curve), encoding="utf-8")
+        if made.curve.losses:
+            (new / CURVE).write_text(drawn(made.curve), encoding="utf-8")
         # The description comes last: a folder without it is no checkpoint yet.
         for file in sorted(new.iterdir(), key=lambda path: path.name == TRAINING):
             file.replace(folder / file.name)
