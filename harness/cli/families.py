@@ -12,7 +12,7 @@ import typer
 from harness.cli.finetuning import train
 from harness.cli.options import CacheDir, DataDir, Encoders, Seeds, say
 from harness.cli.training import Threads
-from harness.types import HarnessError, UsageError
+from harness.types import HarnessError
 
 
 @train.command("family")
@@ -72,10 +72,7 @@ def train_on_the_spot(planned: Iterable[Any], places: Any) -> None:
 
 def run_command(arguments: list[str]) -> None:
     """One `harness train` command, in this process."""
-    try:
-        typer.main.get_command(train)(arguments, standalone_mode=False)
-    except typer.BadParameter as error:
-        raise UsageError(f"harness train {' '.join(arguments)}: {error}") from None
+    typer.main.get_command(train)(arguments, standalone_mode=False)
 
 
 __all__ = ["train"]  # with its commands

@@ -43,10 +43,10 @@ class Work:
 
     def masked(self, settings: Any, tower: Any) -> Any:
         """The starting checkpoint's head over masked words, if they are trained beside."""
-        from harness.training.auxiliary import open_masked_words
-
         if not settings.masked_words:
             return None
+        from harness.training.auxiliary import open_masked_words
+
         return open_masked_words(self.start.name, self.start.folder, self.cache, tower)
 
     def run(

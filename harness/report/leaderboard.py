@@ -170,7 +170,11 @@ def leaderboard(
         if found := seven(results, rest, SIMCSE, costs=True):
             parts += ["### On some tasks only", f"**{SIMCSE.title}**", found]
     if found := embedded(results, results.methods):
-        parts += ["### Embedded tasks", f"{CARRIED} {gold_row(results, 'mini-lexical')}", found]
+        parts += [
+            "### Embedded tasks",
+            f"{CARRIED} {gold_row(results, 'mini-lexical')}".strip(),
+            found,
+        ]
     return page("Leaderboard", parts, results.digest())
 
 
@@ -203,7 +207,11 @@ def encoder_page(results: Results, encoder: str, methods: Sequence[str]) -> str:
         if gold := gold_row(results):
             parts.append(gold)
     if found := embedded(results, methods):
-        parts += ["## Embedded tasks", f"{CARRIED} {gold_row(results, 'mini-lexical')}", found]
+        parts += [
+            "## Embedded tasks",
+            f"{CARRIED} {gold_row(results, 'mini-lexical')}".strip(),
+            found,
+        ]
     return page(encoder, parts, results.digest())
 
 

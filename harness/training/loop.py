@@ -280,7 +280,7 @@ class _Run:
         self.kept = _under("kept.", tensors)
         self._load_moments(_under("adam.", tensors))
         scores = tuple((int(step), float(value)) for step, value in found["scores"])
-        self.curve = Curve(tuple(found["losses"]), scores, found["seconds"], found["before"])
+        self.curve = Curve(tuple(found["losses"]), scores, found["seconds"], found.get("before"))
         return done
 
     def _require_same(self, path: Path, about: Mapping[str, Any], done: int) -> None:
