@@ -75,7 +75,7 @@ def glove_mini(
     out: Out,
     corpus: TextOption = "enwiki-1m",
     first: First = None,
-    words: Annotated[int, typer.Option(min=1, help="Size of the vocabulary.")] = 20_000,
+    words: Annotated[int, typer.Option(min=1, help="Size of the vocabulary.")] = 15_000,
     dimensions: Annotated[int, typer.Option(min=1)] = 100,
     epochs: Annotated[int, typer.Option(min=1)] = 25,
     learning_rate: Annotated[float, typer.Option(min=0.0)] = 0.05,

@@ -34,7 +34,7 @@ class Counting:
     """
 
     tokeniser: Tokeniser = LOWER_CASED
-    words: int = 20_000
+    words: int = 15_000
     least: int = 5
     window: int = 10
 
