@@ -12,10 +12,19 @@ from harness.encoders.transformer import TransformerConfig
 from harness.pooling import CLS, FIRST_LAST, LAST2, MEAN, STATIC_LAST
 from harness.types import Method
 
+# What there is to get of a checkpoint of each shape, in bytes: 32 bits a parameter, and a little.
+ABOUT = {
+    "bert-base": 440_000_000,
+    "bert-large": 1_340_000_000,
+    "roberta-base": 500_000_000,
+    "roberta-large": 1_420_000_000,
+}
+
 BERT_BASE = TransformerConfig(
     "bert-base",
     repo="google-bert/bert-base-uncased",
     revision="86b5e0934494bd15c9632b12f734a8a67f723594",
+    about=ABOUT["bert-base"],
     golden_ids=BERT_UNCASED_IDS,
     trained_on="BooksCorpus and Wikipedia (MLM, NSP)",
     cite="devlin2019bert",
@@ -25,6 +34,7 @@ BERT_LARGE = TransformerConfig(
     "bert-large",
     repo="google-bert/bert-large-uncased",
     revision="6da4b6a26a1877e173fca3225479512db81a5e5b",
+    about=ABOUT["bert-large"],
     golden_ids=BERT_UNCASED_IDS,
     trained_on="BooksCorpus and Wikipedia (MLM, NSP)",
     cite="devlin2019bert",
@@ -34,6 +44,7 @@ ROBERTA_BASE = TransformerConfig(
     "roberta-base",
     repo="FacebookAI/roberta-base",
     revision="e2da8e2f811d1448a5b465c236feacd80ffbac7b",
+    about=ABOUT["roberta-base"],
     trained_on="160 GB of books, Wikipedia, news and web text (MLM)",
     cite="liu2019roberta",
     licence="MIT",
@@ -42,6 +53,7 @@ ROBERTA_LARGE = TransformerConfig(
     "roberta-large",
     repo="FacebookAI/roberta-large",
     revision="722cf37b1afa9454edce342e7895e588b6ff1d59",
+    about=ABOUT["roberta-large"],
     trained_on="160 GB of books, Wikipedia, news and web text (MLM)",
     cite="liu2019roberta",
     licence="MIT",

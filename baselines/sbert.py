@@ -6,6 +6,7 @@ later general models with scores in MTEB's results; e5 is scored there with its 
 which nothing here adds.
 """
 
+from baselines.bert import ABOUT
 from harness.encoders.golden import BERT_UNCASED_IDS
 from harness.encoders.transformer import TransformerConfig
 from harness.pooling import CLS, MEAN
@@ -21,6 +22,7 @@ def released(name: str, repository: str) -> TransformerConfig:
         name,
         repo=f"sentence-transformers/{repository}",
         golden_ids=BERT_UNCASED_IDS if name.startswith(BERT) else (),
+        about=ABOUT[repository.removesuffix("-nli-mean-tokens")],
         trained_on="SNLI and MNLI, labelled",
         cite=CITE,
         licence="Apache-2.0",
@@ -28,13 +30,14 @@ def released(name: str, repository: str) -> TransformerConfig:
 
 
 def general(
-    name: str, repo: str, revision: str, cite: str, licence: str = "Apache-2.0"
+    name: str, repo: str, revision: str, about: int, cite: str, licence: str = "Apache-2.0"
 ) -> TransformerConfig:
     """A later general-purpose encoder at the revision that MTEB's results name."""
     return TransformerConfig(
         name,
         repo=repo,
         revision=revision,
+        about=about,
         trained_on="about a billion pairs from the web, labelled ones among them",
         cite=cite,
         licence=licence,
@@ -52,18 +55,21 @@ L12 = general(
     "minilm-l12",
     f"{ORGANISATION}/all-MiniLM-L12-v2",
     "a05860a77cef7b37e0048a7864658139bc18a854",
+    134_000_000,
     "wang2020minilm",
 )
 MPNET = general(
     "mpnet-base",
     f"{ORGANISATION}/all-mpnet-base-v2",
     "84f2bcc00d77236f9e89c8a360a00fb1139bf47d",
+    438_000_000,
     "song2020mpnet",
 )
 E5 = general(
     "e5-small-v2",
     "intfloat/e5-small-v2",
     "dca8b1a9dae0d4575df2bf423a5edb485a431236",
+    134_000_000,
     "wang2022e5",
     "MIT",
 )
@@ -71,6 +77,7 @@ BGE = general(
     "bge-small-en",
     "BAAI/bge-small-en-v1.5",
     "5c38ec7c405ec4b44b94cc5a9bb96e735b38267a",
+    134_000_000,
     "xiao2024cpack",
     "MIT",
 )

@@ -6,6 +6,7 @@ points. The unsupervised checkpoints were replaced under the same names on 2021-
 from before (arXiv v1) belong to weights that are gone. They exist as `.bin` only.
 """
 
+from baselines.bert import ABOUT
 from harness.encoders.golden import BERT_UNCASED_IDS
 from harness.encoders.transformer import TransformerConfig
 from harness.pooling import CLS, POOLER
@@ -28,6 +29,7 @@ def released(kind: str, model: str, backbone: str) -> TransformerConfig:
         repo=f"princeton-nlp/{repository}",
         revision=REVISIONS.get(repository),
         golden_ids=BERT_UNCASED_IDS if backbone.startswith("bert") else (),
+        about=ABOUT[model],
         trained_on=TRAINED_ON[kind],
         cite=CITE,
         licence="MIT",

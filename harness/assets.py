@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from harness.catalogue import DATA_ASSETS
+from harness.files import sized
 from harness.pins import OF_DATA, OF_ENCODERS, Pins
 from harness.sources import Asset, HubTable
 from harness.types import AssetMissing, EncoderConfig, UsageError, member
@@ -144,9 +145,11 @@ class Places:
         found = packaged(config) or self._snapshot(config) or self._beside_data(config)
         if found is None:
             get = f"harness fetch {getattr(config, 'asset', None) or base}"
+            about = getattr(config, "about", None)
+            size = f", about {sized(about)}" if about else ""
             raise AssetMissing(
-                f"{base} ({source_of(config)}) is not on this machine; get it: {get}, or name a "
-                f"local copy: --encoder {base}=PATH",
+                f"{base} ({source_of(config)}{size}) is not on this machine; get it: {get}, or "
+                f"name a local copy: --encoder {base}=PATH",
                 get,
             )
         return found

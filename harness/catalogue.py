@@ -193,6 +193,7 @@ DATA_ASSETS = (
         "harness fetch all-nli",
         (Download("https://sbert.net/datasets/AllNLI.tsv.gz", "nli/AllNLI.tsv.gz"),),
         cite=NLI,
+        about=41_000_000,
     ),
     Asset(
         "nli-for-simcse",
@@ -203,6 +204,7 @@ DATA_ASSETS = (
         "harness fetch nli-for-simcse",
         (Download("nli_for_simcse.csv", "nli/nli_for_simcse.csv", repo=SIMCSE),),
         cite=("gao2021simcse", *NLI),
+        about=50_000_000,
         columns=("sent0", "sent1", "hard_neg"),
         records=275_601,
     ),
@@ -215,6 +217,7 @@ DATA_ASSETS = (
         "harness fetch wiki1m",
         (Download("wiki1m_for_simcse.txt", "wiki/wiki1m_for_simcse.txt", repo=SIMCSE),),
         cite=("gao2021simcse",),
+        about=120_000_000,
     ),
     Asset(
         "glove-840b-vectors",

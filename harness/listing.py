@@ -84,7 +84,7 @@ def _data(asset: Asset, places: Places) -> Row:
         "here": places.data(asset) is not None,
         "source": asset.source,
         "pinned": _pinned(asset.pinned, places.first_seen(asset)),
-        "bytes": _size(places.data(asset)) or asset.size,
+        "bytes": _size(places.data(asset)) or asset.to_get,
         "licence": asset.licence,
         "cite": ", ".join(asset.cite),
         "get": asset.get,
@@ -97,6 +97,7 @@ def _data(asset: Asset, places: Places) -> Row:
 def _weights(encoder: EncoderConfig, places: Places) -> Row:
     here, family = places.has_encoder(encoder), isinstance(encoder, Family)
     repo: str | None = getattr(encoder, "repo", None)
+    about: int | None = getattr(encoder, "about", None)
     file: str | None = getattr(encoder, "file", None)
     carried = f"package {getattr(encoder, 'package', '')}" if packaged(encoder) else ""
     return {
@@ -105,7 +106,7 @@ def _weights(encoder: EncoderConfig, places: Places) -> Row:
         "here": here,
         "source": carried or source_of(encoder),
         "pinned": _pinned(pinned_by(encoder), places.encoder_pins.of(repo) if repo else {}),
-        "bytes": _size(places.encoder(member(encoder, 0))) if here else None,
+        "bytes": _size(places.encoder(member(encoder, 0))) if here else about,
         "licence": encoder.licence,
         "cite": encoder.cite,
         "get": f"harness {'train family' if family else 'fetch'} {encoder.name}",

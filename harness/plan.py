@@ -122,8 +122,9 @@ def _assets(planned: Sequence[Planned], library: Library) -> list[str]:
 def _data(name: str, library: Library) -> DataPlan:
     asset, places = asset_named(name), library.places
     kind = "package" if asset.embedded else "data folder" if asset.probe else "hub cache"
-    here = places.data(asset) is not None
-    return DataPlan(name, kind if here else "", asset.size, not asset.downloads)
+    if places.data(asset) is None:
+        return DataPlan(name, "", asset.to_get, not asset.downloads)
+    return DataPlan(name, kind, asset.size, not asset.downloads)
 
 
 def _splits(

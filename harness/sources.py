@@ -67,8 +67,8 @@ class Asset:
     `probe` are its places under the data folder, one of which must exist: the first is where a
     download goes, the others are local alternatives. `rows` says that every row that is read has
     a known digest, `sha256` is that of a single file without a download; `cite` are BibTeX keys;
-    `size` is in bytes on disk, as measured; `get` is how. `columns` and `records` are what a CSV
-    file that only a training reads must hold.
+    `size` is in bytes on disk, as measured, `about` where that cannot be; `get` is how. `columns`
+    and `records` are what a CSV file that only a training reads must hold.
     """
 
     name: str
@@ -82,6 +82,7 @@ class Asset:
     sha256: str | None = None
     cite: tuple[str, ...] = ()
     size: int | None = None
+    about: int | None = None
     columns: tuple[str, ...] = ()
     records: int | None = None
 
@@ -91,12 +92,18 @@ class Asset:
         return not self.probe and not self.downloads
 
     @property
-    def described(self) -> str:
-        """What it is, and how much there is to get where that is known."""
+    def to_get(self) -> int | None:
+        """How many bytes there are to get, as far as that is known."""
         sizes = [getattr(download, "size", None) for download in self.downloads]
         known = [size for size in sizes if size]
-        size = sum(known) if known and len(known) == len(sizes) else self.size
-        return f"{self.what}, {sized(size)}" if size else self.what
+        return sum(known) if known and len(known) == len(sizes) else self.size or self.about
+
+    @property
+    def described(self) -> str:
+        """What it is, and how much there is to get where that is known."""
+        if not self.to_get:
+            return self.what
+        return f"{self.what}, {'about ' * (self.to_get == self.about)}{sized(self.to_get)}"
 
     @property
     def pinned(self) -> str:

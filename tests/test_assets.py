@@ -190,7 +190,8 @@ def test_each_of_an_assets_places_will_do(tmp_path, probe):
     [
         ("sick-raw", "(SICK (SemEval-2014) as first published, 1 MB): no data"),  # as measured
         ("glove-6b-vectors", "300 dimensions, 862 MB): no data"),  # of the archive
-        ("all-nli", "(SNLI and MultiNLI in full): no data"),  # which its publisher does not tell
+        ("all-nli", "(SNLI and MultiNLI in full, about 41 MB): no data"),  # not measured here
+        ("komninos-vectors", "vectors of English Wikipedia): no data"),  # not known
     ],
 )
 def test_what_is_missing_is_told_with_its_size_and_with_what_gets_it(tmp_path, name, told):
@@ -244,6 +245,16 @@ def test_a_package_without_the_encoder_is_none(package, tmp_path):
     assert packaged(embedded("other")) is None
     with pytest.raises(AssetMissing, match="package harness_of_tests/embedded/other"):
         Places(tmp_path).encoder(embedded("other"))
+
+
+def test_an_encoder_to_be_fetched_is_told_with_its_size(tmp_path):
+    bert = FOUND.encoders["bert-base"]
+    with pytest.raises(AssetMissing, match=r"@86b5e0934494, about 440 MB\) is not on this machine"):
+        Places(tmp_path).encoder(bert.with_max_length(64))
+    rows = {row["asset"]: row for row in listing("assets", Places(tmp_path))}
+    of_hub = [row for row in rows.values() if row["what"] == "encoder" and row["downloads"]]
+    assert all(row["bytes"] > 90e6 for row in of_hub)
+    assert rows["sbert-nli-large"]["bytes"] > rows["roberta-base"]["bytes"] > 4 * 110e6
 
 
 def test_what_comes_in_a_package_is_listed_so(package, tmp_path):

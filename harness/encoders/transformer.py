@@ -46,7 +46,7 @@ class TransformerConfig:
     else the number of positions). `weights_sha256` and `golden_ids`, the ids of the golden
     sentence, are checked where they are given. `revision` None is unpinned. `package` names an
     installed package's folder that carries the files; its code is never imported. `asset` is what
-    `harness fetch` knows it by, if not by its name.
+    `harness fetch` knows it by, if not by its name, and `about` roughly how many bytes it gets.
     """
 
     name: str
@@ -57,6 +57,7 @@ class TransformerConfig:
     golden_ids: tuple[int, ...] = field(default=(), repr=False)
     package: str | None = field(default=None, repr=False)
     asset: str | None = field(default=None, repr=False)
+    about: int | None = field(default=None, repr=False)
     trained_on: str = field(default="", repr=False)
     cite: str = field(default="", repr=False)
     licence: str = field(default="", repr=False)
