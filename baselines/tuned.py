@@ -34,7 +34,7 @@ SIMCSE_UNSUP = FamilyConfig(
 )
 SIMCSE_SUP = FamilyConfig(
     "simcse-sup-bert-mini",
-    "simcse-sup --from bert-mini --file snli-triplets --pooling mean --head none "
+    "simcse-sup --from bert-mini --file snli-triplets --pooling mean --head none --batch 64 "
     "--learning-rate 0.0002 --half",
     BERT_MINI,
     trained_on=TRIPLETS,
