@@ -19,44 +19,36 @@ ABOUT = {
     "roberta-base": 500_000_000,
     "roberta-large": 1_420_000_000,
 }
+TRAINED_ON = {
+    "bert": "BooksCorpus and Wikipedia (MLM, NSP)",
+    "roberta": "160 GB of books, Wikipedia, news and web text (MLM)",
+}
 
-BERT_BASE = TransformerConfig(
-    "bert-base",
-    repo="google-bert/bert-base-uncased",
-    revision="86b5e0934494bd15c9632b12f734a8a67f723594",
-    about=ABOUT["bert-base"],
-    golden_ids=BERT_UNCASED_IDS,
-    trained_on="BooksCorpus and Wikipedia (MLM, NSP)",
-    cite="devlin2019bert",
-    licence="Apache-2.0",
+
+def pretrained(repo: str, revision: str, name: str) -> TransformerConfig:
+    """One checkpoint as its authors published it."""
+    bert = name.startswith("bert")
+    return TransformerConfig(
+        name,
+        repo=f"{'google-bert' if bert else 'FacebookAI'}/{repo}",
+        revision=revision,
+        about=ABOUT[name],
+        golden_ids=BERT_UNCASED_IDS if bert else (),
+        trained_on=TRAINED_ON["bert" if bert else "roberta"],
+        cite="devlin2019bert" if bert else "liu2019roberta",
+        licence="Apache-2.0" if bert else "MIT",
+    )
+
+
+BERT_BASE = pretrained("bert-base-uncased", "86b5e0934494bd15c9632b12f734a8a67f723594", "bert-base")
+BERT_LARGE = pretrained(
+    "bert-large-uncased", "6da4b6a26a1877e173fca3225479512db81a5e5b", "bert-large"
 )
-BERT_LARGE = TransformerConfig(
-    "bert-large",
-    repo="google-bert/bert-large-uncased",
-    revision="6da4b6a26a1877e173fca3225479512db81a5e5b",
-    about=ABOUT["bert-large"],
-    golden_ids=BERT_UNCASED_IDS,
-    trained_on="BooksCorpus and Wikipedia (MLM, NSP)",
-    cite="devlin2019bert",
-    licence="Apache-2.0",
+ROBERTA_BASE = pretrained(
+    "roberta-base", "e2da8e2f811d1448a5b465c236feacd80ffbac7b", "roberta-base"
 )
-ROBERTA_BASE = TransformerConfig(
-    "roberta-base",
-    repo="FacebookAI/roberta-base",
-    revision="e2da8e2f811d1448a5b465c236feacd80ffbac7b",
-    about=ABOUT["roberta-base"],
-    trained_on="160 GB of books, Wikipedia, news and web text (MLM)",
-    cite="liu2019roberta",
-    licence="MIT",
-)
-ROBERTA_LARGE = TransformerConfig(
-    "roberta-large",
-    repo="FacebookAI/roberta-large",
-    revision="722cf37b1afa9454edce342e7895e588b6ff1d59",
-    about=ABOUT["roberta-large"],
-    trained_on="160 GB of books, Wikipedia, news and web text (MLM)",
-    cite="liu2019roberta",
-    licence="MIT",
+ROBERTA_LARGE = pretrained(
+    "roberta-large", "722cf37b1afa9454edce342e7895e588b6ff1d59", "roberta-large"
 )
 
 ENCODERS = (BERT_BASE, BERT_LARGE, ROBERTA_BASE, ROBERTA_LARGE)

@@ -23,6 +23,21 @@ def data_dir() -> Path:
 
 
 @pytest.fixture(scope="session")
+def checkpoint(tmp_path_factory):
+    """A folder with a tiny checkpoint of a kind: made once, not to be written to."""
+    import tiny_models  # after the hook, for what it imports of the harness
+
+    made = {}
+
+    def folder(kind):
+        if kind not in made:
+            made[kind] = tiny_models.make(kind, tmp_path_factory.mktemp(kind))
+        return made[kind]
+
+    return folder
+
+
+@pytest.fixture(scope="session")
 def cache_dir(tmp_path_factory) -> Path:
     """One cache for a whole test run: real sentences go through a real encoder once."""
     return Path(os.environ.get("HARNESS_CACHE_DIR") or tmp_path_factory.mktemp("cache"))

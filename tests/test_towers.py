@@ -21,23 +21,10 @@ from harness.types import ScoreError, UsageError
 TEXTS = ["the cat sat on the mat.", "a", "dogs!", "the dog sat, the cat sat", "mat", "a cat?", "a"]
 
 
-@pytest.fixture(scope="session")
-def folders(tmp_path_factory):
-    """A checkpoint of each architecture, made when it is first asked for."""
-    made = {}
-
-    def folder(kind):
-        if kind not in made:
-            made[kind] = tiny_models.make(kind, tmp_path_factory.mktemp(kind))
-        return made[kind]
-
-    return folder
-
-
 @pytest.fixture
-def opened(folders, tmp_path):
+def opened(checkpoint, tmp_path):
     def tower(kind="bert", **setup):
-        return open_tower(kind, folders(kind), tmp_path, Setup(**setup), seed=0)
+        return open_tower(kind, checkpoint(kind), tmp_path, Setup(**setup), seed=0)
 
     return tower
 
@@ -68,8 +55,8 @@ def moved(z):
 
 
 @pytest.mark.parametrize("kind", tiny_models.KINDS)
-def test_in_evaluation_the_vectors_are_those_of_the_encoder(kind, opened, folders):
-    encoding = TransformerConfig(kind, kind).load(folders(kind), folders(kind)).encode(TEXTS)
+def test_in_evaluation_the_vectors_are_those_of_the_encoder(kind, opened, checkpoint):
+    encoding = TransformerConfig(kind, kind).load(checkpoint(kind), checkpoint(kind)).encode(TEXTS)
     opening = opened(kind, pooling=MEAN)
     for pooling in (CLS, MEAN, FIRST_LAST, STATIC_LAST, LAST2):
         if pooling is CLS and encoding.cls is None:
@@ -148,9 +135,9 @@ def test_a_probability_that_leaves_nothing_is_refused(p, opened):
         opened(dropout=p)
 
 
-def test_masks_follow_torchs_generator_and_differ_by_process(opened, folders, tmp_path):
+def test_masks_follow_torchs_generator_and_differ_by_process(opened, checkpoint, tmp_path):
     tower = opened().train()
-    other = open_tower("bert", folders("bert"), tmp_path, Setup(), seed=0, stream=1).train()
+    other = open_tower("bert", checkpoint("bert"), tmp_path, Setup(), seed=0, stream=1).train()
     rows = tower.tokenizer(TEXTS)
     with torch.no_grad():
         found = []
@@ -213,7 +200,7 @@ def test_a_head_of_training_is_not_read_in_evaluation(opened):
     assert headed.encoder.pooler is None
 
 
-def test_a_head_that_is_kept_is_the_encoders_pooler(opened, folders):
+def test_a_head_that_is_kept_is_the_encoders_pooler(opened, checkpoint):
     tower = opened(head="keep")
     assert tower.head.dense is tower.encoder.pooler.dense
     dense = tower.head.dense
@@ -227,9 +214,9 @@ def test_a_head_that_is_kept_is_the_encoders_pooler(opened, folders):
     assert tower.encoder.pooler.dense.weight.grad.abs().sum() > 0
 
 
-def test_two_seeds_draw_two_heads(folders, tmp_path):
+def test_two_seeds_draw_two_heads(checkpoint, tmp_path):
     def head(seed):
-        tower = open_tower("bert", folders("bert"), tmp_path, Setup(head="train"), seed)
+        tower = open_tower("bert", checkpoint("bert"), tmp_path, Setup(head="train"), seed)
         return tower.head.dense.weight
 
     assert torch.equal(head(0), head(0))

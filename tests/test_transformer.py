@@ -40,19 +40,6 @@ POOLER = ("bert", "roberta", "albert", "mpnet")
 every_kind = pytest.mark.parametrize("kind", tiny_models.KINDS)
 
 
-@pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory):
-    """A folder with a tiny checkpoint of a kind: made once, not to be written to."""
-    made = {}
-
-    def folder(kind):
-        if kind not in made:
-            made[kind] = tiny_models.make(kind, tmp_path_factory.mktemp(kind))
-        return made[kind]
-
-    return folder
-
-
 @pytest.fixture
 def bert(checkpoint, tmp_path):
     """A tiny BERT to damage."""

@@ -136,8 +136,15 @@ def _model(folder: Path, tensors: Mapping[str, Any]) -> tuple[Any, Collection[st
     if getattr(config, "quantization_config", None) is not None:
         raise ValueError("its weights are quantised, wanted float32 ones")
     config.use_cache = False  # for generating: a decoder would keep every key and value
-    architecture: Any = MODEL_MAPPING[type(config)]
-    model, found = architecture.from_pretrained(
+    model, found = filled(MODEL_MAPPING[type(config)], config, tensors)
+    if found["mismatched_keys"] or found["error_msgs"]:
+        raise ValueError(f"weights do not fit: {found['mismatched_keys'] or found['error_msgs']}")
+    return model.eval(), found["missing_keys"]
+
+
+def filled(architecture: Any, config: Any, tensors: Mapping[str, Any]) -> tuple[Any, Any]:
+    """A model in float32 with these weights, and what of them was missing or did not fit."""
+    return architecture.from_pretrained(
         None,
         config=config,
         state_dict=dict(tensors),
@@ -145,9 +152,6 @@ def _model(folder: Path, tensors: Mapping[str, Any]) -> tuple[Any, Collection[st
         local_files_only=True,
         output_loading_info=True,
     )
-    if found["mismatched_keys"] or found["error_msgs"]:
-        raise ValueError(f"weights do not fit: {found['mismatched_keys'] or found['error_msgs']}")
-    return model.eval(), found["missing_keys"]
 
 
 def _has_pooler(name: str, model: Any, encoder: Any, missing: Collection[str]) -> bool:

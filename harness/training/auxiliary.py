@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -19,6 +18,7 @@ from torch.nn import functional as F  # noqa: N812
 from transformers import MODEL_FOR_MASKED_LM_MAPPING, AutoConfig
 
 from harness.encoders.checkpoint import read_tensors, weights_files
+from harness.encoders.huggingface import filled
 from harness.encoders.identity import digest_of_files
 from harness.files import sha256_of
 from harness.training.mlm import mask
@@ -84,15 +84,7 @@ def open_masked_words(name: str, folder: Path, cache: Path, tower: Tower) -> Mas
     config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     if type(config) not in MODEL_FOR_MASKED_LM_MAPPING:
         raise UsageError(f"{name}: this architecture models no masked words; leave them out")
-    architecture: Any = MODEL_FOR_MASKED_LM_MAPPING[type(config)]
-    model, found = architecture.from_pretrained(
-        None,
-        config=config,
-        state_dict=dict(tensors),
-        dtype=torch.float32,
-        local_files_only=True,
-        output_loading_info=True,
-    )
+    model, found = filled(MODEL_FOR_MASKED_LM_MAPPING[type(config)], config, tensors)
     heads = [part for key, part in model.named_children() if key != model.base_model_prefix]
     if len(heads) != 1:
         raise UsageError(f"{name}: wanted one head over masked words, found {len(heads)} parts")
