@@ -17,6 +17,7 @@ from baselines.flow import FLOWS
 from baselines.miniature import BERT_MINI, MATRIX
 from baselines.whitening import Whitening
 from harness.encoders.family import FamilyConfig
+from harness.encoders.transformer import TransformerConfig
 from harness.pooling import CLS, FIRST_LAST, MEAN
 from harness.types import Method
 
@@ -60,10 +61,20 @@ SIMCSE_UNSUP_MINI = FamilyConfig(
     cite=SIMCSE,
     licence=LICENCE,
 )
+SIMCSE_SUP_MINI = TransformerConfig(
+    "simcse-sup-mini",
+    repo="",
+    package="harness/embedded/simcse-sup-mini",
+    weights_sha256="b38fddaa78945baf8f39a1b00c451f36fc254edd5f9be3c35a7aee3f07a11cea",
+    trained_on=TRIPLETS,
+    cite=SIMCSE,
+    licence=LICENCE,
+)
 
-ENCODERS = (SIMCSE_UNSUP, SIMCSE_SUP, SBERT_NLI, SIMCSE_UNSUP_MINI)
+ENCODERS = (SIMCSE_SUP_MINI, SIMCSE_UNSUP, SIMCSE_SUP, SBERT_NLI, SIMCSE_UNSUP_MINI)
 
 MINI = ("mini-*",)
+BERT_FLOWS = ("sts-b", "sick-r", "sts1?", "qnli")  # its Tables 3 and 4
 METHODS = (
     *(Method(SIMCSE_UNSUP, pooling, tasks=MATRIX) for pooling in (CLS, MEAN)),
     *(
@@ -71,9 +82,11 @@ METHODS = (
         for post, fit in (((), None), ((Whitening(),), "target"))
     ),
     *(Method(SBERT_NLI, pooling, tasks=MATRIX) for pooling in (MEAN, FIRST_LAST)),
+    Method(SBERT_NLI, FIRST_LAST, (Whitening(),), "target", tasks=MATRIX),
+    Method(SBERT_NLI, FIRST_LAST, (FLOWS["flow"],), "target", tasks=BERT_FLOWS),
     *(
-        Method(SBERT_NLI, FIRST_LAST, (post,), "target", tasks=MATRIX)
-        for post in (Whitening(), FLOWS["flow"])
+        Method(SIMCSE_SUP_MINI, MEAN, post, fit, tasks=(*MATRIX, *MINI))
+        for post, fit in (((), None), ((Whitening(),), "target"))
     ),
     *(Method(SIMCSE_UNSUP_MINI, pooling, tasks=MINI) for pooling in (CLS, MEAN)),
 )

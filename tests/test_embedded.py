@@ -6,13 +6,16 @@ import shlex
 import numpy as np
 import pytest
 
-from baselines.miniature import ENCODERS
+from baselines.miniature import ENCODERS as FROM_SCRATCH
+from baselines.tuned import SIMCSE_SUP, SIMCSE_SUP_MINI
 from harness.assets import packaged, source_of
+from harness.catalogue import DATA_ASSETS
 from harness.encoders.checkpoint import read_json
 from harness.pooling import MEAN
 from harness.registry import registry
 from harness.training.curve import curve_svg
 
+ENCODERS = (*FROM_SCRATCH, SIMCSE_SUP_MINI)
 NAMES = [encoder.name for encoder in ENCODERS]
 
 
@@ -42,10 +45,21 @@ def test_its_card_and_training_name_the_same_command(embedded):
     about = json.loads((folder(embedded) / "training.json").read_text())
     card = (folder(embedded) / "README.md").read_text()
     assert f"\n{about['command']}\n" in card
-    assert shlex.split(about["command"])[:3] == ["harness", "train", embedded.name]
     assert about["environment"]["dirty"] is False
-    corpora = registry().corpora
-    assert any(name in corpora for name in about["data"])
+    known = {*registry().corpora, *(asset.name for asset in DATA_ASSETS)}
+    assert any(name in known for name in about["data"])
+
+
+@pytest.mark.parametrize("config", FROM_SCRATCH, ids=lambda config: config.name)
+def test_its_command_makes_it_from_scratch(config):
+    about = json.loads((folder(config) / "training.json").read_text())
+    assert shlex.split(about["command"])[:3] == ["harness", "train", config.name]
+    assert about["start"] == {}
+
+
+def test_the_tuned_one_is_a_member_of_its_family():
+    identity = SIMCSE_SUP.member(0).identify(packaged(SIMCSE_SUP_MINI))
+    assert identity.digests["weights"] == SIMCSE_SUP_MINI.weights_sha256
 
 
 def test_its_curve_is_drawn_from_what_its_training_told(embedded):
