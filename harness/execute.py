@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import resource
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Literal
@@ -19,41 +19,18 @@ from harness.energy import measured_energy
 from harness.fitting import Fitting
 from harness.labels import open_labelled
 from harness.library import Library, pairs_digest
+from harness.planned import Planned
 from harness.provenance import code_digest, environment
 from harness.run import Measurement, measure
 from harness.store import SCHEMA, Cell, Store
 from harness.types import (
     AssetMissing,
-    EncoderConfig,
     HarnessError,
     Identity,
-    Method,
     Record,
-    Task,
-    UsageError,
-    member,
 )
 
 Status = Literal["measured", "done", "asset missing", "failed"]
-
-
-@dataclass(frozen=True)
-class Planned:
-    """One cell to run, with the parts that its ids name."""
-
-    method: Method
-    task: Task
-    seed: int
-
-    @property
-    def cell(self) -> Cell:
-        """Its address."""
-        return Cell(self.method.id, self.task.name, self.seed)
-
-    @property
-    def encoder(self) -> EncoderConfig:
-        """What encodes its sentences: of a family, the seed's own."""
-        return member(self.method.encoder, self.seed)
 
 
 @dataclass(frozen=True)
@@ -90,28 +67,6 @@ class Paid:
         known = {name: float(f"{found:.3g}") for name, found in kwh.items() if found is not None}
         facts = {"encoding": cache.how(texts), "kwh": known}
         return cls(cache.seconds(texts), {name: found for name, found in facts.items() if found})
-
-
-def cells(methods: Iterable[Method], tasks: Sequence[Task], seeds: int) -> tuple[Planned, ...]:
-    """Every method on every task; a method without randomness has one seed, 0.
-
-    Grouped by encoder and pooling. Raises UsageError for `@target-train` on a task without a
-    training split.
-    """
-    planned = []
-    for method in methods:
-        for task in tasks:
-            if method.fit_on == "target-train" and task.train is None:
-                raise UsageError(
-                    f"{method.id} on {task.name}: the task has no training split; use @target"
-                )
-            planned += [Planned(method, task, s) for s in range(seeds if method.seeded else 1)]
-    return tuple(sorted(planned, key=by_encoder))
-
-
-def by_encoder(planned: Planned) -> tuple[str, str]:
-    """The order in which cells share work: encoder, then pooling."""
-    return planned.encoder.name, planned.method.pooling.name
 
 
 def execute(

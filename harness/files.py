@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from urllib.parse import quote
@@ -44,13 +45,21 @@ def state_of(path: Path, most: int = 10_000) -> str | None:
     It tells whether anything was changed without reading it: no copy or archive carries the time of
     change (ctime) over. None for a folder of more than so many files.
     """
-    every = [path] if path.is_file() else path.rglob("*")
-    files = list(islice((str(p.absolute()) for p in every if p.is_file()), most + 1))
+    files = [str(path.absolute())] if path.is_file() else list(islice(_below(path), most + 1))
     if len(files) > most:
         return None
     states = ((name, os.stat(name)) for name in sorted(files))  # noqa: PTH116 - thousands
     seen = [(name, s.st_size, s.st_mtime_ns, s.st_ctime_ns, s.st_ino) for name, s in states]
     return hashlib.sha256(repr(seen).encode()).hexdigest()
+
+
+def _below(folder: Path) -> Iterator[str]:
+    """Every file below a folder; a dead link is none."""
+    for place, _, names in os.walk(folder.absolute()):
+        for name in names:
+            path = f"{place}{os.sep}{name}"
+            if os.path.isfile(path):  # noqa: PTH113 - thousands
+                yield path
 
 
 def sized(count: int) -> str:

@@ -40,11 +40,17 @@ KINDS: dict[str, tuple[type, str]] = {
 Made = TypeVar("Made", Column, Row, Table)
 
 
-def load_tables(folder: Path) -> tuple[Table, ...]:
-    """Every table of a folder, by id. Raises DataError if there is none, or one stands twice."""
-    tables = tuple(load_table(path) for path in sorted(folder.glob("*.toml")))
-    if not tables:
+def load_tables(folder: Path, naming: str | None = None) -> tuple[Table, ...]:
+    """Every table of a folder, by id. Raises DataError if there is none, or one stands twice.
+
+    With `naming`, those alone in whose text this stands in quotes, such as a method id.
+    """
+    paths = sorted(folder.glob("*.toml"))
+    if not paths:
         _refuse(f"{folder}", "wanted published tables (*.toml), found none; restore the folder")
+    if naming is not None:
+        paths = [p for p in paths if f'"{naming}"'.encode() in p.read_bytes()]
+    tables = tuple(map(load_table, paths))
     first: dict[tuple[str, str], Table] = {}
     for table in tables:
         other = first.setdefault((table.paper, table.table), table)

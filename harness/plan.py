@@ -13,11 +13,11 @@ from pathlib import Path
 
 from harness.assets import asset_named, source_of
 from harness.cache import EncoderCache
-from harness.execute import Planned
 from harness.files import sized
 from harness.inventory import size
 from harness.labels import known_key
 from harness.library import Library
+from harness.planned import Planned
 from harness.types import AssetMissing, EncoderConfig, HarnessError, Task
 from harness.wanted import Keys, Wanted
 

@@ -13,14 +13,15 @@ from typing import Any
 
 PACKAGES = ("torch", "transformers", "tokenizers", "numpy", "scipy", "safetensors")
 ROOT = Path(__file__).resolve().parent.parent
+SOURCES = (ROOT / "harness", ROOT / "baselines")
 
 
 @cache
 def code_digest() -> str:
     """sha256 over the sources of harness and baselines: a result of other code is `stale`."""
     digest = hashlib.sha256()
-    for folder in ("harness", "baselines"):
-        for path in sorted((ROOT / folder).rglob("*.py")):
+    for folder in SOURCES:
+        for path in sorted(folder.rglob("*.py")):
             digest.update(path.relative_to(ROOT).as_posix().encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()
 

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from harness.encoders.static import StaticConfig
 from harness.encoders.transformer import TransformerConfig
-from harness.execute import Planned, by_encoder, cells
-from harness.papers import load_tables
+from harness.planned import Planned, by_encoder, cells
 from harness.registry import Registry, is_glob, registry
 from harness.types import EncoderConfig, HarnessError, Method, Task, UsageError
 
@@ -68,6 +67,8 @@ def is_embedded(encoder: EncoderConfig) -> bool:
 
 
 def _published(found: Registry, papers: Path, seeds: int) -> Iterator[Planned]:
+    from harness.papers import load_tables
+
     for cell in (cell for table in load_tables(papers) for cell in table.cells()):
         if cell.method is None or cell.row.model_free:
             continue

@@ -60,9 +60,12 @@ class Store:
         """Every record, by path."""
         yield from (record for record, _ in self.stored())
 
-    def stored(self) -> Iterator[tuple[Record, bytes]]:
-        """The same, each with the content of its file."""
-        for path in _record_files(self.folder / "records"):
+    def stored(self, method: str | None = None) -> Iterator[tuple[Record, bytes]]:
+        """The same, or those of one method, each with the content of its file."""
+        folder = self.folder / "records"
+        if method is not None:
+            folder = self.path(Cell(method, "task", 0)).parents[1]
+        for path in _record_files(folder):
             data = path.read_bytes()
             yield parse_record(path, data), data
 

@@ -21,6 +21,7 @@ LAYERS = (
     | {"provenance", "progress"},
     {"encoders", "tasks", "training"},
     {"bench", "run", "store", "rows", "fitting"},
+    {"planned"},
     {"execute", "plan", "embed"},
     {"registry"},
     {"gate", "report", "selection", "listing", "fetch", "explain", "compare"},

@@ -19,7 +19,8 @@ from baselines.sn import SN
 from baselines.whitening import Whitening
 from harness.assets import Places
 from harness.cache import EncoderCache
-from harness.execute import Library, cells, execute
+from harness.execute import Library, execute
+from harness.planned import cells
 from harness.pooling import MEAN
 from harness.registry import registry
 from harness.run import FitOn, fit

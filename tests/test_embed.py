@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from harness import embed
 from harness.embed import Embedder, fit_method
-from harness.execute import Planned, execute
+from harness.execute import execute
 from harness.metrics import cosine, score
+from harness.planned import Planned
 from harness.store import Store
 from harness.types import Method, ScoreError, UsageError
 

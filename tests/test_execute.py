@@ -30,7 +30,8 @@ from baselines.natsv import Natsv
 from baselines.sn import SN
 from baselines.whitening import Whitening
 from harness.energy import _Meter
-from harness.execute import Planned, cells, execute
+from harness.execute import execute
+from harness.planned import Planned, cells
 from harness.pooling import MEAN
 from harness.run import measure
 from harness.store import Cell, Store, largest_move

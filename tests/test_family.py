@@ -16,11 +16,12 @@ from harness.cli import app
 from harness.cli.families import train_on_the_spot
 from harness.encoders.family import FamilyConfig, without
 from harness.encoders.transformer import TransformerConfig
-from harness.execute import cells, execute
+from harness.execute import execute
 from harness.fetch import portable
 from harness.files import sha256_of
 from harness.gate import quick
 from harness.plan import plan, render
+from harness.planned import cells
 from harness.pooling import MEAN
 from harness.registry import registry
 from harness.selection import is_embedded

@@ -30,8 +30,9 @@ from baselines.sn import SN
 from baselines.whitening import Whitening
 from harness.bench import View
 from harness.embed import fit_method
-from harness.execute import cells, execute
+from harness.execute import execute
 from harness.fitting import Source
+from harness.planned import cells
 from harness.pooling import CLS, FIRST_LAST, MEAN, POOLER
 from harness.rows import PART, RowsWriter, read_rows
 from harness.run import FitOn, fit

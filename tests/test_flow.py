@@ -14,7 +14,8 @@ from torch import nn
 from baselines.flow import FLOWS, GLOW, NICE, REALNVP, WIDTH, flow
 from baselines.minilm import MINILM
 from harness.assets import Places
-from harness.execute import Library, cells, execute
+from harness.execute import Library, execute
+from harness.planned import cells
 from harness.registry import registry
 from harness.store import Store
 from harness.training.bijections import (

@@ -19,7 +19,7 @@ from scipy.stats import rankdata
 import harness.run
 from harness.assets import Places
 from harness.cli import main
-from harness.execute import Planned, execute
+from harness.execute import execute
 from harness.gate import ACROSS_PLATFORMS, compare, golden, pairs, reasons
 from harness.gate.check import State, check, render, wanted
 from harness.gate.moves import judge, other_input
@@ -31,6 +31,7 @@ from harness.gate.rules import (
     Override,
     read_rules,
 )
+from harness.planned import Planned
 from harness.store import SAME_PLATFORM, SCHEMA, Cell, Store, sidecar_metadata
 from harness.types import DataError, Record, UsageError
 from harness.verdict import seed_spread

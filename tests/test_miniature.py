@@ -17,11 +17,12 @@ from harness.metrics import cosine, edit_distance, roc_auc, spearman
 from harness.pooling import MEAN
 from harness.registry import registry
 from harness.tasks import miniature
+from harness.tasks.english import sets
 from harness.tasks.english.facts import Answer, answers, kinds
 from harness.types import DataError, Pairs
 
 NOWHERE = Path("no-such-folder")
-GRADED = [(name, split) for name in miniature.GRADED for split in miniature.SPLITS[name]]
+GRADED = [(name, split) for name in miniature.SCALES for split in miniature.SPLITS[name]]
 MARGIN = 15  # points that a real encoder must be ahead of token overlap
 FUNCTION_WORDS = frozenset(
     re.findall(
@@ -53,6 +54,10 @@ def one_hot(values: list[str]) -> np.ndarray:
     return np.array([[value == known for known in sorted(set(values))] for value in values], float)
 
 
+def examples(name: str, split: str) -> tuple:
+    return sets.examples(name, split, miniature.SPLITS[name][split][0])
+
+
 def words_of(texts: tuple[str, ...]) -> np.ndarray:
     return np.array([len(text.split()) for text in texts], float)
 
@@ -82,7 +87,7 @@ def test_other_rows_than_have_always_been_made_are_refused(monkeypatch):
     monkeypatch.setitem(miniature.SPLITS["mini-qnli"], "dev", (1000, "0" * 64))
     with pytest.raises(DataError, match="mini-qnli, dev: wanted sha256 0000000000000000…, made"):
         miniature.made.__wrapped__("mini-qnli", "dev")
-    made = miniature.Made("mini-text", lambda count: ["one"] * count, 3, "0" * 64)
+    made = miniature.Made("mini-text", "sentences", 3, "0" * 64)
     with pytest.raises(DataError, match="mini-text: wanted sha256"):
         list(made(NOWHERE))
 
@@ -102,14 +107,19 @@ def test_the_corpora_have_their_digests():
     assert min(found.values()) > 0.9
 
 
+def test_the_tasks_say_how_their_gold_is_scaled():
+    ends = {name: (graded.scale.low, graded.scale.high) for name, graded in sets.GRADED.items()}
+    assert ends == miniature.SCALES
+
+
 def test_importing_the_generator_loads_neither_torch_nor_scipy():
-    code = "import sys, harness.tasks.miniature\nprint({'torch', 'scipy'} & set(sys.modules))"
+    code = "import sys, harness.tasks.english.sets\nprint({'torch', 'scipy'} & set(sys.modules))"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "set()"
 
 
 def test_no_sentence_stands_in_two_splits():
-    for name in miniature.GRADED:
+    for name in miniature.SCALES:
         splits = [set(miniature.made(name, s).sentences) for s in ("train", "dev", "test")]
         assert not splits[0] & splits[1]
         assert not splits[0] & splits[2]
@@ -123,9 +133,9 @@ def test_nothing_to_train_or_fit_on_is_ever_scored():
         if split != "train"
         for text in miniature.made(name, split).sentences
     }
-    seen = {text for triplet in miniature.triplets(300) for text in triplet}
-    seen |= {text for pair in miniature.labelled(300) for text in pair[:2]}
-    seen |= set(miniature.inference.sentences(1000))
+    seen = {text for triplet in sets.triplets(300) for text in triplet}
+    seen |= {text for pair in sets.labelled(300) for text in pair[:2]}
+    seen |= set(sets.sentences(1000))
     assert not seen & scored
 
 
@@ -149,7 +159,7 @@ def test_the_graded_tasks_have_their_scales_and_groups():
 
 @pytest.mark.parametrize(("name", "split"), GRADED)
 def test_template_and_length_explain_less_than_a_tenth_of_the_gold(name, split):
-    pairs, every = miniature.made(name, split), miniature.examples(name, split)
+    pairs, every = miniature.made(name, split), examples(name, split)
     a, b = words_of(pairs.a), words_of(pairs.b)
     first, second = ([getattr(e, side).template for e in every] for side in "ab")
     same = np.array([x == y for x, y in zip(first, second, strict=True)], float)
@@ -159,7 +169,7 @@ def test_template_and_length_explain_less_than_a_tenth_of_the_gold(name, split):
 
 
 def test_the_regression_sees_a_template_that_gives_the_gold_away():
-    every = miniature.examples("mini-sick", "dev")
+    every = examples("mini-sick", "dev")
     gold = miniature.made("mini-sick", "dev").gold
     told = [example.a.template if g < 3 else "?" for example, g in zip(every, gold, strict=True)]
     assert explained(gold, one_hot(told)) > 0.3
@@ -211,18 +221,18 @@ def test_every_kind_of_thing_is_asked_about():
 
 
 def test_labelled_pairs_take_turns_and_a_shorter_list_is_the_beginning_of_a_longer():
-    pairs = miniature.labelled(300)
+    pairs = sets.labelled(300)
     assert Counter(label for *_, label in pairs) == {0: 100, 1: 100, 2: 100}
-    assert miniature.labelled(60) == pairs[:60]
-    triplets = miniature.triplets(200)
-    assert miniature.triplets(40) == triplets[:40]
+    assert sets.labelled(60) == pairs[:60]
+    triplets = sets.triplets(200)
+    assert sets.triplets(40) == triplets[:40]
     assert all(len({*triplet}) == 3 for triplet in triplets)
 
 
 def test_a_label_is_not_told_by_either_sentence_alone():
     """A denial is no sure sign of a contradiction: it stands elsewhere, too."""
     denials = re.compile(r"\b(not|no|isn't|aren't|fails? to)\b", re.IGNORECASE)
-    pairs = miniature.labelled(900)
+    pairs = sets.labelled(900)
     shares = {
         label: np.mean([bool(denials.search(h)) for _, h, found in pairs if found == label])
         for label in (0, 1, 2)

@@ -15,10 +15,11 @@ from mteb.results.task_result import TaskError, TaskResult
 
 from harness.assets import Places
 from harness.embed import fit_method
-from harness.execute import Planned, execute
+from harness.execute import execute
 from harness.interop.mteb import COUNTERPARTS, as_mteb, local_task, local_tasks
 from harness.library import Library
 from harness.metrics import TIE_DECIMALS, cosine
+from harness.planned import Planned
 from harness.registry import registry
 from harness.store import Store
 from harness.types import UsageError

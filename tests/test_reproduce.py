@@ -20,8 +20,9 @@ from fakes import (
 )
 
 from harness.cli import main
-from harness.execute import Outcome, cells, execute
+from harness.execute import Outcome, execute
 from harness.gate import Move
+from harness.planned import cells
 from harness.reproduce import SHOWN, against_committed, against_papers, not_run
 from harness.store import Cell, Store
 

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from harness.assets import Places
-from harness.execute import Outcome, Planned, by_encoder
+from harness.execute import Outcome
 from harness.files import write_atomically
 from harness.gate import golden, pairs, reasons
 from harness.gate.rules import FILE, read_rules
+from harness.planned import Planned, by_encoder
 from harness.registry import Registry, known
 from harness.store import Store, encode, same_measurement
 from harness.types import EncoderConfig, Family, HarnessError, UsageError

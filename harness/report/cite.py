@@ -17,8 +17,7 @@ from harness.published import Table
 from harness.registry import Registry, known, registry
 from harness.report.bibtex import HARNESS, bibtex, software
 from harness.report.judged import judge, method_of, records_for
-from harness.report.results import Results
-from harness.report.verify import SHOWN, verified
+from harness.report.results import SHOWN, Results
 from harness.report.wording import (
     NOTHING,
     about,
@@ -88,12 +87,14 @@ def answer(
     if verify and digest is None:
         if subject.named:
             raise UsageError(f"--verify looks at every page; {subject.named[0]} needs a --digest")
+        from harness.report.verify import verified  # which makes every page
+
         yield from verified(results, papers)
         return
     if digest is not None and not subject.named:
         raise UsageError("--digest needs the --cell, --table or --method whose records it is of")
-    records = Results.read(Store(results))
-    citation = cite(subject, load_tables(papers), records, registry())
+    records = Results.read(Store(results), subject.method)
+    citation = cite(subject, load_tables(papers, subject.method), records, registry())
     yield str(citation) if digest is None else citation.compare(digest)
 
 

@@ -14,6 +14,7 @@ from harness.types import Record
 
 NOT_RUN = "not run"
 UNDEFINED = "undefined"
+SHOWN = 12  # hexadecimal digits of a digest that a message shows
 
 
 @dataclass(frozen=True)
@@ -46,10 +47,10 @@ class Results:
     values: dict[tuple[str, ...], Value] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, store: Store) -> Results:
-        """Every record under the store's folder."""
+    def read(cls, store: Store, method: str | None = None) -> Results:
+        """Every record under the store's folder, or those of one method."""
         by_cell: dict[tuple[str, str], Stored] = {}
-        for record, content in store.stored():
+        for record, content in store.stored(method):
             found = by_cell.setdefault((record.method, record.task), Stored())
             found.append(record)
             # Some checkouts end lines with CRLF; the digest is of what was committed.

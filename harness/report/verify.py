@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.report.results import SHOWN
 from harness.report.site import generated
 from harness.types import HarnessError
 
 DIGEST = re.compile(r"Records: sha256 `?([0-9a-f]{64})\b")
-SHOWN = 12  # hexadecimal digits of a digest that a message shows
 
 
 @dataclass(frozen=True)

@@ -28,15 +28,11 @@ Text, lexicon and gold are released under CC0 1.0.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-import numpy as np
-
-from harness.tasks.english import facts, inference, pairs
-from harness.tasks.english.pairs import Example
 from harness.tasks.files import digest, known_split
 from harness.types import Corpus, DataError, Metric, Pairs, Task
 
@@ -44,11 +40,8 @@ ASSET = "embedded"
 LICENCE = "CC0 1.0"
 CITE = "sentence-embedding-harness"
 
-triplets = inference.triplets
-labelled = inference.labelled
-
-# Of each graded set its groups, and of each split the number of pairs and the `files.digest`.
-GRADED = {"mini-sts": pairs.SIMILAR, "mini-sick": pairs.RELATED}
+# The ends of the graded sets' gold; of each split the number of pairs and the `files.digest`.
+SCALES = {"mini-sts": (0.0, 5.0), "mini-sick": (1.0, 5.0)}
 SPLITS = {
     "mini-sts": {
         "train": (2000, "c8d484ae11cecc01a2ce6b6b18a6fccb930f9a84744f1195cde05cbf627d57d6"),
@@ -64,7 +57,6 @@ SPLITS = {
         "dev": (1500, "616ffb93f2a00ea0049b4d0717b36f91e60750147e7a5d8a167094b2820d50c2"),
     },
 }
-QNLI_SEED = 4
 
 
 @dataclass(frozen=True)
@@ -80,38 +72,12 @@ class MiniPairs:
 @cache
 def made(name: str, split: str) -> Pairs:
     """One split of a set, checked against its digest."""
+    from harness.tasks.english import sets  # the lexicon, which nobody needs who only lists tasks
+
     count, sha256 = SPLITS[name][split]
-    found = answers(count) if name == "mini-qnli" else graded(name, split)
+    found = sets.answers(count) if name == "mini-qnli" else sets.graded(name, split, count)
     unchanged(f"{name}, {split}", sha256, digest(found))
     return found
-
-
-@cache
-def examples(name: str, split: str) -> tuple[Example, ...]:
-    """The pairs of a graded split with all that is known of them: scenes, templates, gold."""
-    return tuple(GRADED[name].examples(split, SPLITS[name][split][0]))
-
-
-def graded(name: str, split: str) -> Pairs:
-    """The same as columns; the groups are the kinds of text."""
-    every = examples(name, split)
-    return Pairs(
-        a=tuple(example.a.text for example in every),
-        b=tuple(example.b.text for example in every),
-        gold=np.array([example.gold for example in every], dtype=np.float64),
-        group=tuple(example.genre for example in every),
-    )
-
-
-def answers(count: int) -> Pairs:
-    """So many questions and sentences; gold is 1 where the sentence answers the question."""
-    every = tuple(facts.answers(QNLI_SEED, count))
-    return Pairs(
-        a=tuple(answer.question for answer in every),
-        b=tuple(answer.sentence for answer in every),
-        gold=np.array([answer.answered for answer in every], dtype=np.float64),
-        group=("mini-qnli",) * count,
-    )
 
 
 def unchanged(what: str, wanted: str, found: str) -> None:
@@ -127,11 +93,12 @@ def unchanged(what: str, wanted: str, found: str) -> None:
 class Made:
     """A corpus that is made as it is read. Called with a data folder, which it does not look at.
 
-    `sha256` is that of all sentences, each ended by LF, in UTF-8.
+    `make` is the function of `english.sets` that does. `sha256` is that of all sentences, each
+    ended by LF, in UTF-8.
     """
 
     name: str
-    make: Callable[[int], Iterable[str]] = field(repr=False)
+    make: str = field(repr=False)
     count: int
     sha256: str = field(repr=False)
 
@@ -139,26 +106,17 @@ class Made:
         return self
 
     def __iter__(self) -> Iterator[str]:
+        from harness.tasks.english import sets
+
         sha = hashlib.sha256()
-        for sentence in self.make(self.count):
+        for sentence in getattr(sets, self.make)(self.count):
             sha.update(f"{sentence}\n".encode())
             yield sentence
         unchanged(self.name, self.sha256, sha.hexdigest())
 
 
-def of_pairs(count: int) -> Iterator[str]:
-    """Premise and hypothesis of every labelled pair."""
-    return (text for pair in labelled(count // 2) for text in pair[:2])
-
-
-def of_triplets(count: int) -> Iterator[str]:
-    """All three sentences of every triplet."""
-    return (text for triplet in triplets(count // 3) for text in triplet)
-
-
 def mini(name: str, of: str, scored: str, metric: Metric = "correlation", note: str = "") -> Task:
     """One embedded task: pairs of a set, scored on one split."""
-    scale = GRADED[of].scale if of in GRADED else None
     return Task(
         name=name,
         load=MiniPairs(of),
@@ -168,7 +126,7 @@ def mini(name: str, of: str, scored: str, metric: Metric = "correlation", note: 
         asset=ASSET,
         text="raw",
         train="train" if "train" in SPLITS[of] else None,
-        graded=(scale.low, scale.high) if scale else None,
+        graded=SCALES.get(of),
         cite=CITE,
         licence=LICENCE,
         note=note,
@@ -195,7 +153,7 @@ CORPORA = (
     corpus(
         Made(
             "mini-text",
-            inference.sentences,
+            "sentences",
             20_000,
             "dbea07d9607058254ad8ace6d69c3728ad698ba182cce62f149e3bf3a9d0cf52",
         ),
@@ -204,7 +162,7 @@ CORPORA = (
     corpus(
         Made(
             "mini-nli",
-            of_pairs,
+            "texts_of_pairs",
             10_000,
             "c14ad3a2e06a65fe535e6765790bcb59c13e5ed698e8601e7411a0f7486eb882",
         ),
@@ -213,7 +171,7 @@ CORPORA = (
     corpus(
         Made(
             "mini-triplets",
-            of_triplets,
+            "texts_of_triplets",
             15_000,
             "85baacacd5bd9aa84d46959ab45649d8580a4d7967ec7573ad773525febdb8ca",
         ),

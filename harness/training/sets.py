@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 from harness.assets import Places, asset_named
 from harness.files import sha256_of
 from harness.library import text_digest
-from harness.tasks import miniature
+from harness.tasks.english import sets
 from harness.tasks.files import AGAIN
 from harness.training.columns import LABELS, Columns, Labelled, read_labelled, read_triplets
 from harness.types import DataError, UsageError
@@ -33,12 +33,12 @@ class Rows(Generic[Content]):
 
 def mini_triplets() -> Columns:
     """The embedded triplets: anchor, what follows, what it excludes."""
-    return tuple(zip(*miniature.triplets(MADE), strict=True))
+    return tuple(zip(*sets.triplets(MADE), strict=True))
 
 
 def mini_nli() -> Labelled:
     """The embedded labelled pairs."""
-    premises, hypotheses, labels = zip(*miniature.labelled(MADE), strict=True)
+    premises, hypotheses, labels = zip(*sets.labelled(MADE), strict=True)
     return Labelled(premises, hypotheses, tuple(LABELS.index(MADE_LABELS[n]) for n in labels))
 
 

@@ -12,8 +12,9 @@ import pytest
 from fakes import Told
 
 from harness.assets import Places
-from harness.execute import cells, execute
+from harness.execute import execute
 from harness.library import Library
+from harness.planned import cells
 from harness.registry import registry
 from harness.store import Store
 
