@@ -290,3 +290,12 @@ def test_reading_the_tables_imports_no_array_library():
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert (done.stdout.strip(), done.stderr) == ("[]", "")
+
+
+def test_tables_that_name_a_method_are_those_whose_rows_it_has():
+    name = "bert-mini.mean"
+    assert all(any(row.method == name for row in t.rows) for t in load_tables(PAPERS, name))
+    methods = {row.method for table in TABLES for row in table.rows if row.method}
+    for method in sorted(methods)[::20]:
+        due = {table.id for table in TABLES if any(row.method == method for row in table.rows)}
+        assert due <= {table.id for table in load_tables(PAPERS, method)}
