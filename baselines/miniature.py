@@ -36,7 +36,7 @@ GLOVE_MINI = StaticConfig(
     Tokeniser("words", "lower"),
     file="vectors.safetensors",
     package="harness/embedded/glove-mini",
-    weights_sha256="fa1fa8d258eba19f44e5bb8086d815fc2122d91f38b1f527b042233d5dcc4446",
+    weights_sha256="152756a15fd8b6fd11dc0dce5fb12df2fa28d399e8e686ee8550f57a1df6cb3a",
     trained_on=WIKIPEDIA,
     cite="pennington2014glove",
     licence="Apache-2.0",
