@@ -389,11 +389,16 @@ def reported(toys):
 
 
 def test_a_fresh_report_is_up_to_date_and_writing_it_again_changes_nothing(reported, tmp_path):
-    before = snapshot(tmp_path)
-    answer = reported("report", "--check")
-    assert (answer.status, answer.out) == (0, "all generated files are up to date\n")
+    def content():
+        found = snapshot(tmp_path)
+        return {name: file for name, file in found.items() if not name.startswith("cache/")}
+
+    before = content()
+    for _ in "ab":  # made and compared, then known to be up to date
+        answer = reported("report", "--check")
+        assert (answer.status, answer.out) == (0, "all generated files are up to date\n")
     assert reported("report").status == 0
-    assert snapshot(tmp_path) == before
+    assert content() == before
 
 
 @pytest.mark.parametrize(
