@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from functools import cached_property, reduce
 
 import numpy as np
-from jaxtyping import Float, Float64, Int
 
+from harness.shapes import Float, Float64, Int
 from harness.types import ScoreError
 
 # A coordinate whose spread is below this share of the largest, or a direction whose variance is,

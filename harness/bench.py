@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
-from jaxtyping import Float32, Int
 
 from harness.affine import Moments
 from harness.cache import EncoderCache
 from harness.energy import measured_energy
 from harness.files import write_atomically
 from harness.rows import Rows, read_rows, writing
+from harness.shapes import Float32, Int
 from harness.types import Corpus, Encoder, Encoding, Pooling, UsageError
 
 SHARD = 2048  # sentences a shard; an interruption loses two at most

@@ -21,14 +21,15 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float32, Int
 
 from harness.files import write_atomically
 from harness.holding import share
+from harness.shapes import Float32, Int, UInt8
 from harness.types import Encoding, HarnessError
 
 KEY_BYTES = 16  # of a sentence's sha256: 2^64 sentences before a collision is likely
@@ -38,6 +39,13 @@ KEY_BYTES = 16  # of a sentence's sha256: 2^64 sentences before a collision is l
 def sentence_key(text: str) -> bytes:
     """The content address of a sentence."""
     return hashlib.sha256(text.encode()).digest()[:KEY_BYTES]
+
+
+def keys_in(rows: UInt8[np.ndarray, "N 16"]) -> list[bytes]:
+    """Keys that are stored as the rows of a matrix, in its order."""
+    whole = np.dtype((np.void, KEY_BYTES))
+    keys: list[bytes] = np.ascontiguousarray(rows).view(whole)[:, 0].tolist()
+    return keys
 
 
 def read_header(path: Path) -> tuple[dict[str, Any], int] | None:
@@ -167,9 +175,9 @@ class EncoderCache:
         keys = shard.read("keys") if shard else None
         if shard is None or keys is None:
             return
+        number = len(self.shards)
         self.shards.append(shard)
-        for row, key in enumerate(keys):
-            self.known[key.tobytes()] = (len(self.shards) - 1, row)
+        self.known.update(zip(keys_in(keys), zip(repeat(number), range(len(keys))), strict=True))
 
     def missing(self, texts: Sequence[str]) -> list[str]:
         """The distinct texts that are not cached, in first-seen order."""

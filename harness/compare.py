@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
-from jaxtyping import Float64
 
 from harness.bench import Progress
 from harness.library import Library
@@ -20,6 +19,7 @@ from harness.report.comparisons import Comparisons, Neighbours, rounded
 from harness.report.leaderboard import by_encoder
 from harness.report.protocol import BERT_FLOW, SEVEN, SIMCSE, Protocol, averages
 from harness.report.results import Results
+from harness.shapes import Float64
 from harness.statistics import bootstrap_scores, compare, holm
 from harness.store import Cell, Store
 

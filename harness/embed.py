@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from time import perf_counter
 
 import numpy as np
-from jaxtyping import Float, Float32
 
 from harness.bench import SHARD, View, dropping
 from harness.fitting import from_moments, with_dropout
 from harness.run import FitOn, fit
+from harness.shapes import Float, Float32
 from harness.types import Encoder, Method, ScoreError, Transform, UsageError
 
 

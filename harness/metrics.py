@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Float32, Float64, Int
 from rapidfuzz.distance import Levenshtein
 
+from harness.shapes import Float, Float32, Float64, Int
 from harness.types import Pairs, ScoreError, Task
 
 # Cosines that differ by rounding alone must tie: STS12 holds 61 identical and 194 repeated pairs.

@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float
 
+from harness.shapes import Float
 from harness.types import Encoding, UsageError
 
 

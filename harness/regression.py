@@ -9,10 +9,10 @@ randomness: labels were seen, so the score is another thing than a cosine's.
 from __future__ import annotations
 
 import numpy as np
-from jaxtyping import Float, Float64
 
 from harness.affine import LEAST_SPREAD
 from harness.metrics import pearson
+from harness.shapes import Float, Float64
 from harness.types import ScoreError
 
 PENALTIES = tuple(10.0**power for power in range(-1, 6))

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
-from jaxtyping import Float, Float32
 
 from harness.affine import Moments
 from harness.cache import read_header
+from harness.shapes import Float, Float32
 from harness.types import Transform
 
 HEADER = 1024  # bytes, blanks at its end included: it is written when all rows are there

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
-from jaxtyping import Float, Float32, Float64, Int
 
 from harness.affine import Affine, Moments
 from harness.bench import Clock, View
 from harness.metrics import alignment_uniformity, cosine, score
 from harness.regression import features, regress
 from harness.rows import moments_of, through
+from harness.shapes import Float, Float32, Float64, Int
 from harness.types import Method, Pairs, ScoreError, Task, Transform, UsageError
 
 # SimCSE takes the pairs with a gold score above 4 of 5 as positives for alignment.

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from jaxtyping import Float, Float64, Int, Int64, Num
 
 from harness.metrics import TIE_DECIMALS
+from harness.shapes import Float, Float64, Int, Int64, Num
 from harness.types import ScoreError
 from harness.verdict import Spread, seed_spread
 

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 
 from harness.files import file_name, write_atomically
+from harness.shapes import Float
 from harness.types import DataError, Record
 
 SCHEMA = 1

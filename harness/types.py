@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, cast, runtime_checkable
 
 import numpy as np
-from jaxtyping import Float, Float32, Float64
+
+from harness.shapes import Float, Float32, Float64
 
 Metric = Literal["correlation", "auc", "edit-distance", "regression"]
 
@@ -170,7 +171,8 @@ class Family(Protocol):
 
 def member(encoder: EncoderConfig, seed: int) -> EncoderConfig:
     """The encoder that a seed means: one of a family, else the only one there is."""
-    return encoder.member(seed) if isinstance(encoder, Family) else encoder
+    of_seed = getattr(encoder, "member", None)  # 20 times as fast as isinstance of a protocol
+    return encoder if of_seed is None else cast(Family, encoder).member(seed)
 
 
 @runtime_checkable

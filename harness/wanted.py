@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from jaxtyping import UInt8
 
 from harness.assets import Places
-from harness.cache import KEY_BYTES, read_header, sentence_key
+from harness.cache import KEY_BYTES, keys_in, read_header, sentence_key
 from harness.files import state_of, write_atomically
 from harness.library import Library, needed_splits
 from harness.provenance import code_digest
+from harness.shapes import UInt8
 from harness.types import Task
 
 Keys = frozenset[bytes]
@@ -65,7 +65,7 @@ class Wanted:
             if name not in self.known:
                 kept = self.stored.get(name)
                 self.known[name] = (
-                    keys_of(self.library, task, split) if kept is None else unpacked(kept)
+                    keys_of(self.library, task, split) if kept is None else frozenset(keys_in(kept))
                 )
         return frozenset(names.values())
 
@@ -119,9 +119,3 @@ def keys_of(library: Library, task: Task, split: str) -> Keys:
 def packed(keys: Keys) -> UInt8[np.ndarray, "N 16"]:
     """Keys as a matrix, a row each, in order."""
     return np.frombuffer(b"".join(sorted(keys)), np.uint8).reshape(-1, KEY_BYTES)
-
-
-def unpacked(matrix: UInt8[np.ndarray, "N 16"]) -> Keys:
-    """The same the other way round."""
-    data = matrix.tobytes()
-    return frozenset(data[n : n + KEY_BYTES] for n in range(0, len(data), KEY_BYTES))

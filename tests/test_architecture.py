@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 # Who may import whom: itself, its own layer (without cycles), and the layers before it.
 LAYERS = (
-    {"types", "files", "holding"},
+    {"shapes", "types", "files", "holding"},
     {"metrics", "regression", "verdict", "statistics", "published", "papers"}
     | {"pooling", "affine", "sources", "catalogue", "pins", "assets", "library", "cache"}
     | {"labels", "wanted", "inventory", "chart", "energy"}

@@ -6,10 +6,10 @@ import pytest
 from fakes import AWAY, Sentences, corpus, library, task
 
 from harness import wanted
-from harness.cache import sentence_key
+from harness.cache import KEY_BYTES, keys_in, sentence_key
 from harness.library import needed_splits
 from harness.types import AssetMissing, DataError
-from harness.wanted import Wanted, file_of, packed, remember, unpacked
+from harness.wanted import Wanted, file_of, packed, remember
 
 TASKS = (task(), task("other", 10, metric="regression"))
 WANTS = [(one, fit) for one in TASKS for fit in (None, "target", "target-train")]
@@ -113,9 +113,9 @@ def test_a_cache_that_may_only_be_read_is_no_reason_to_fail(folder, monkeypatch)
 
 
 def test_keys_are_packed_and_unpacked():
-    keys = frozenset(map(sentence_key, "abc"))
-    assert unpacked(packed(keys)) == keys
-    assert unpacked(packed(frozenset())) == frozenset()
+    keys = frozenset({*map(sentence_key, "abc"), bytes(KEY_BYTES), b"a".ljust(KEY_BYTES, b"\0")})
+    assert frozenset(keys_in(packed(keys))) == keys
+    assert keys_in(packed(frozenset())) == []
 
 
 def test_the_splits_of_a_cell_are_named_once():

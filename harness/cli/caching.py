@@ -20,6 +20,7 @@ from harness.types import HarnessError, UsageError
 caching = typer.Typer(
     help="Encodings and what else runs keep to be quick: how much there is, and clearing it.",
     no_args_is_help=True,
+    add_completion=False,
     rich_markup_mode=None,
 )
 

@@ -18,6 +18,7 @@ train = typer.Typer(
     help="Train a checkpoint: a folder that --encoder and sentence-transformers load. The same "
     "command goes on with a training that was interrupted, bit for bit.",
     no_args_is_help=True,
+    add_completion=False,
     rich_markup_mode=None,
 )
 

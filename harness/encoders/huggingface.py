@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 import torch
 from huggingface_hub.errors import StrictDataclassError
-from jaxtyping import Float32
 from transformers import MODEL_MAPPING, AutoConfig, AutoTokenizer
 from transformers.utils import logging as chatter
 
 from harness.encoders.golden import GOLDEN_SENTENCE
+from harness.shapes import Float32
 from harness.types import DataError, Encoding, UsageError
 
 # What transformers raises, by experiment, over folders it cannot make sense of.

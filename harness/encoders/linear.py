@@ -14,11 +14,11 @@ from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
 from harness.encoders.speed import Library
+from harness.shapes import Float
 
 States = Float[Tensor, "T I"]
 Found = Float[Tensor, "T O"]

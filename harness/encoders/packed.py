@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int64
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812
 
 from harness.encoders.huggingface import PaddedKernel, rows_of
 from harness.encoders.linear import Linear, linear
 from harness.encoders.speed import Library
+from harness.shapes import Float, Int64
 from harness.types import Encoding
 
 States = Float[Tensor, "T D"]

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from jaxtyping import Float32
 
 from harness.encoders.identity import Sha256, digest_of, require_weights
 from harness.encoders.tokenise import PLAIN, Tokeniser
 from harness.encoders.vectors import read_cached
 from harness.files import sha256_of
+from harness.shapes import Float32
 from harness.types import AssetMissing, Encoding, Identity, UsageError
 
 # Part of every key: raise it with any change that moves an encoding.

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
-from jaxtyping import Float32
 
 from harness.encoders.checkpoint import read_json, read_tensors, tokenizer_files, weights_files
 from harness.encoders.golden import GOLDEN_SENTENCE, require_golden_ids
 from harness.encoders.identity import Sha256, digest_of, digest_of_files, require_weights
 from harness.encoders.speed import PLAIN, Choice, in_order
 from harness.files import sha256_of
+from harness.shapes import Float32
 from harness.types import DataError, Encoding, Identity, ScoreError, UsageError
 
 # Part of every key: raise it with any change that moves an encoding.

@@ -17,12 +17,12 @@ from pathlib import Path
 from zipfile import BadZipFile
 
 import numpy as np
-from jaxtyping import Float, Float32
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save
 
 from harness.encoders.checkpoint import convert_once
 from harness.files import write_atomically
+from harness.shapes import Float, Float32
 from harness.types import DataError
 
 Vectors = tuple[tuple[str, ...], Float32[np.ndarray, "V D"]]

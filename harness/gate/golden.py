@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Float32, Float64
 
 from harness.assets import Places
 from harness.files import file_name, write_atomically
 from harness.gate.rules import GOLDEN_ACROSS_PLATFORMS, GOLDEN_SAME_PLATFORM, platform
 from harness.library import text_digest
 from harness.provenance import environment
+from harness.shapes import Float, Float32, Float64
 from harness.store import Cell
 from harness.types import DataError, EncoderConfig
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from jaxtyping import Float, Float64
 
 from harness.files import write_atomically
+from harness.shapes import Float, Float64
 from harness.store import Cell, Store, sidecar_metadata
 
 MOST = 10

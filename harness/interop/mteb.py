@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 from datasets import Dataset, DatasetDict
-from jaxtyping import Float32, Float64
 from mteb.abstasks import AbsTask
 from mteb.abstasks.pair_classification import AbsTaskPairClassification
 from mteb.abstasks.task_metadata import TaskMetadata
@@ -39,6 +38,7 @@ from harness.files import file_name
 from harness.library import text_digest
 from harness.metrics import TIE_DECIMALS, cosine
 from harness.registry import known, registry
+from harness.shapes import Float32, Float64
 from harness.types import Identity, Method, member
 
 

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int64
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 from transformers import MODEL_FOR_MASKED_LM_MAPPING, AutoConfig
@@ -21,6 +20,7 @@ from harness.encoders.checkpoint import read_tensors, weights_files
 from harness.encoders.huggingface import filled
 from harness.encoders.identity import digest_of_files
 from harness.files import sha256_of
+from harness.shapes import Float, Int64
 from harness.training.mlm import mask
 from harness.training.packing import Rows
 from harness.training.towers import Tower, portions

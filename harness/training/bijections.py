@@ -16,11 +16,11 @@ from typing import cast
 
 import numpy as np
 import torch
-from jaxtyping import Float64
 from torch import Tensor, nn
 from torch.nn import functional
 
 from harness.affine import LEAST_SPREAD
+from harness.shapes import Float64
 
 # Scales are learned as exp(3 s), in actnorm and behind a conditioner (Glow's released code).
 SCALE_FACTOR = 3.0

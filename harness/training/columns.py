@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import IO, cast
 
 import numpy as np
-from jaxtyping import Int64
 
+from harness.shapes import Int64
 from harness.tasks.corpora import ALL_NLI, ALL_NLI_HEADER
 from harness.tasks.files import AGAIN, body, fields, lines, opened
 from harness.types import DataError, UsageError

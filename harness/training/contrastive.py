@@ -15,10 +15,10 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
+from harness.shapes import Float
 from harness.training.auxiliary import MaskedWords
 from harness.training.columns import Batches
 from harness.training.loop import Schedule

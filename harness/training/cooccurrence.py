@@ -13,10 +13,10 @@ from collections.abc import Iterable, Iterator, Sized
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float64, Int, Int32
 from scipy.sparse import csr_array
 
 from harness.encoders.tokenise import Tokeniser
+from harness.shapes import Float64, Int, Int32
 from harness.training.loop import Watcher
 from harness.types import DataError, UsageError
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
+from harness.shapes import Float
 from harness.types import UsageError
 
 STEPS = 1 << 16  # a probability is rounded to a multiple of 1 / STEPS

@@ -16,12 +16,12 @@ from pathlib import Path
 import numpy as np
 import safetensors.torch
 import torch
-from jaxtyping import Bool, Float, Float64, Int
 from safetensors import safe_open
 from torch import nn
 
 from harness.affine import LEAST_SPREAD
 from harness.files import write_atomically
+from harness.shapes import Bool, Float, Float64, Int
 from harness.training.bijections import (
     Actnorm,
     Additive,

@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Int, Int64
 from tokenizers import BertWordPieceTokenizer, Tokenizer
 from tokenizers.models import BPE
 from tokenizers.normalizers import BertNormalizer
@@ -30,6 +29,7 @@ from torch.nn import functional as F  # noqa: N812
 from transformers import BertConfig, BertForMaskedLM, BertTokenizerFast  # type: ignore[attr-defined]
 
 from harness.encoders.identity import digest_of
+from harness.shapes import Int, Int64
 from harness.training.folder import Made, require_new, write_checkpoint
 from harness.training.loop import Curve, Keeping, Schedule, Watcher, seeded, train
 from harness.training.text import Text

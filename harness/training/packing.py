@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int, Int64
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812
+
+from harness.shapes import Float, Int, Int64
 
 Rows = Sequence[Sequence[int]]  # the token ids of sentences
 Groups = list[tuple[int, int]]  # so many sentences of this length, in their order

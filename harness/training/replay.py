@@ -12,9 +12,9 @@ from typing import cast
 
 import numpy as np
 import torch
-from jaxtyping import Float, Float32
 from torch import Tensor, nn
 
+from harness.shapes import Float, Float32
 from harness.training.packing import Rows
 from harness.training.towers import Tower, portions
 from harness.types import ScoreError

@@ -15,11 +15,11 @@ from typing import Literal
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int64
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
 from harness.pooling import MEAN
+from harness.shapes import Float, Int64
 from harness.training.columns import LABELS, Batches, Columns, Labelled
 from harness.training.contrastive import info_nce
 from harness.training.loop import Schedule

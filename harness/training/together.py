@@ -15,9 +15,9 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
+from harness.shapes import Float, Int64
 from harness.types import UsageError
 
 

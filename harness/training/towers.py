@@ -16,7 +16,6 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from jaxtyping import Float, Float32
 from torch import Tensor, nn
 
 from harness.encoders.checkpoint import read_tensors, weights_files
@@ -25,6 +24,7 @@ from harness.encoders.identity import digest_of_files
 from harness.encoders.transformer import TransformerConfig, maximum_length
 from harness.files import sha256_of
 from harness.pooling import CLS, Cls, Mean
+from harness.shapes import Float, Float32
 from harness.training.dropout import Noise, use_dropout
 from harness.training.packing import Rows, packed_states, padded_states, token_means
 from harness.types import Pooling, UsageError

@@ -24,11 +24,11 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from jaxtyping import Float, Float32, Float64, Int32, Int64
 from torch import Tensor
 
 from harness.encoders.vectors import write_vectors
 from harness.files import write_atomically
+from harness.shapes import Float, Float32, Float64, Int32, Int64
 from harness.training.cooccurrence import Cooccurrences, Counting, count
 from harness.training.flows import one_thread
 from harness.training.folder import CURVE, TRAINING, Made, drawn, require_new

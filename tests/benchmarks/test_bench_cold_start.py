@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 HEAVY = {"torch", "transformers", "scipy", "sklearn", "datasets", "mteb", "sentence_transformers"}
+HEAVY |= {"jaxtyping"}
 LIMIT = 0.5  # seconds
 MAIN = "from harness.cli import main; main()"
 # Whether anything moved, is missing or is stale is not what is asked here.
@@ -20,7 +22,12 @@ MODEL, TASKS = "bert-mini", ("sts-b", "sick-r", "sts1?")
 
 def harness(arguments, folder, *options):
     """A command's stderr; everything it may cache is in the folder."""
-    where = {"HARNESS_CACHE_DIR": str(folder / "cache"), "PYTHONPATH": str(ROOT)}
+    where = {
+        "HARNESS_CACHE_DIR": str(folder / "cache"),
+        "PYTHONPATH": str(ROOT),
+        "PYTHONDONTWRITEBYTECODE": "",  # modules are compiled once, as where it is installed
+        "PYTHONPYCACHEPREFIX": str(folder / "compiled"),
+    }
     command = [sys.executable, *options, "-c", MAIN, *arguments]
     found = subprocess.run(
         command, cwd=ROOT, env=os.environ | where, capture_output=True, text=True, check=False
@@ -41,10 +48,17 @@ def commands(side_by_side, tmp_path, request):
     rows = ["-m", f"{model}.mean", "-m", f"{model}.mean+sn@target"]
     runs = tmp_path / "runs"
     harness(["run", *rows, *chosen, "--results", str(runs)], tmp_path)
+    # A copy: the ratios of the other benchmarks are written beside the records.
+    results = shutil.copytree(ROOT / "results", tmp_path / "results")
+    readme = shutil.copy(ROOT / "README.md", tmp_path)
+    pages = ["--results", str(results), "--readme", str(readme)]
+    pages += ["--papers", str(results / "papers")]
+    harness(["report", *pages], tmp_path)
+    harness(["report", "--check", *pages], tmp_path)  # the next one finds what this one found
     return {
         "list": ["list", "methods"],
         "plan": ["plan", "-m", f"{model}.*", *chosen],
-        "report --check": ["report", "--check"],
+        "report --check": ["report", "--check", *pages],
         "check": ["check", str(runs)],
         "cite": ["cite", "-m", f"{MODEL}.mean"],
     }
