@@ -61,6 +61,11 @@ def test_other_code_makes_other_pages(site, monkeypatch):
     assert not holds(site)
 
 
+def test_another_version_of_what_makes_tables_makes_other_pages(site, monkeypatch):
+    monkeypatch.setattr("harness.report.settled.metadata.version", lambda name: f"other {name}")
+    assert not holds(site)
+
+
 def test_a_folder_that_is_too_large_is_looked_at_each_time(site, monkeypatch):
     monkeypatch.setattr("harness.report.settled.MOST", 1)
     settled = settled_at(site)
