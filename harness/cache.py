@@ -238,8 +238,7 @@ class EncoderCache:
 
     def _shares(self, texts: Sequence[str]) -> list[tuple[Shard, int]]:
         """The shards that hold these texts, and how many of them each."""
-        known = self.known
-        counts = Counter([known[sentence_key(text)][0] for text in texts])
+        counts = Counter(self.known[sentence_key(t)][0] for t in texts)
         return [(self.shards[index], count) for index, count in sorted(counts.items())]
 
     @property

@@ -161,7 +161,7 @@ def uniformity(
     for start in range(0, len(unit), block):
         rows = unit[start : start + block]
         # exp(-2 |u - v|^2) = exp(4 u.v) / exp(4) on the sphere; later blocks only, since the matrix
-        # is symmetric, and few enough rows for a core's cache.
+        # is symmetric.
         kernel = (4 * rows) @ unit[start:].T
         np.exp(kernel, out=kernel)
         own = weights[start : start + block]

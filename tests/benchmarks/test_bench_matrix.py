@@ -28,6 +28,7 @@ ROWS = [f"{pooling}+{post}@target" for pooling in POOLINGS for post in POSTS]
 ONE_PASS = 0.87  # 1 / 1.15
 TIMES = 20  # as fast as mteb
 LIMIT = 10.0  # seconds, from the cache
+PATIENCE = 60.0  # seconds, for what is written while others run
 SMALL = 40  # pairs a split of two tasks, where benchmarks are off: enough to whiten to 128
 
 
@@ -117,7 +118,9 @@ class Beside(Told):
         if not self.phases[-1][0].endswith("encoding"):
             return
         self.seen += 1
+        latest = perf_counter() + PATIENCE
         while self.shards() < self.seen:  # the writing of it belongs to the run
+            assert perf_counter() < latest, "a shard was not written"
             sleep(0.001)
         part = self.texts[self.steps : self.steps + steps]
         self.steps += steps
