@@ -23,6 +23,8 @@ from harness.types import ScoreError
 LEAST_SPREAD = 1e-6
 LEAST_VARIANCE = 1e-9
 
+BLOCK = 512  # rows that are mapped at a time, so that they stay in the processor's cache
+
 
 @dataclass(frozen=True, eq=False)
 class Affine:
@@ -33,7 +35,20 @@ class Affine:
     rank: int
 
     def __call__(self, x: Float[np.ndarray, "m D"]) -> Float64[np.ndarray, "m K"]:
-        return (x.astype(np.float64) - self.shift) @ self.weight
+        if self.scales is not None:
+            return (x - self.shift) * self.scales
+        mapped = np.empty((len(x), self.weight.shape[1]))
+        for rows in (slice(start, start + BLOCK) for start in range(0, len(x), BLOCK)):
+            np.matmul(x[rows] - self.shift, self.weight, out=mapped[rows])
+        return mapped
+
+    @cached_property
+    def scales(self) -> Float64[np.ndarray, " D"] | None:
+        """The weight's diagonal, if nothing stands beside it: no product of matrices is needed."""
+        diagonal = np.diag(self.weight)
+        square = self.weight.shape == (len(diagonal), len(diagonal))
+        alone = square and np.count_nonzero(self.weight) == np.count_nonzero(diagonal)
+        return diagonal if alone else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,18 +76,17 @@ class Moments:
         count = len(x) if repeats is None else int(repeats.sum())
         if count == 0:
             raise ScoreError("no sentences to fit on")
-        rows = x.astype(np.float64)
-        if not np.isfinite(rows).all():
-            bad = int(np.flatnonzero(~np.isfinite(rows).all(axis=1))[0])
+        if not np.isfinite(x).all():
+            bad = int(np.flatnonzero(~np.isfinite(x).all(axis=1))[0])
             raise ScoreError(f"row {bad} of the vectors to fit on holds a value that is not finite")
-        if repeats is None:
-            mean = rows[0] + (rows - rows[0]).mean(axis=0)  # exact where all rows are equal
-            rows -= mean
-            return cls(count, mean, rows.T @ rows)
-        weights = repeats.astype(np.float64)[:, None]
-        mean = rows[0] + ((rows - rows[0]) * weights).sum(axis=0) / count
-        rows -= mean
-        return cls(count, mean, rows.T @ (rows * weights))
+        first = x[0].astype(np.float64)
+        rows = x - first  # exact where all rows are equal
+        weights = np.ones(len(x)) if repeats is None else repeats.astype(np.float64)
+        gap = weights @ rows / count
+        rows -= gap
+        if repeats is not None:
+            rows *= np.sqrt(weights)[:, None]  # a matrix by its own transpose costs half
+        return cls(count, first + gap, rows.T @ rows)
 
     @classmethod
     def merged(cls, parts: Iterable[Moments]) -> Moments:

@@ -67,10 +67,14 @@ class View:
     matrix: Float32[np.ndarray, "N D"]
     clock: Clock
     fitted: dict[str, tuple[Moments, float]] = field(default_factory=dict)
+    found: dict[tuple[str, ...], Int[np.ndarray, " n"]] = field(default_factory=dict)
 
     def rows(self, texts: Sequence[str]) -> Int[np.ndarray, " n"]:
         """Where the texts stand in the matrix."""
-        return np.array([self.row[text] for text in texts], dtype=np.int64)
+        texts = tuple(texts)
+        if texts not in self.found:
+            self.found[texts] = np.array([self.row[text] for text in texts], dtype=np.int64)
+        return self.found[texts]
 
     def moments(self, name: str, texts: Sequence[str]) -> tuple[Moments, float]:
         """Moments over texts with their repetitions, and the seconds that they took once."""

@@ -18,7 +18,7 @@ import os
 import struct
 import weakref
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import repeat
@@ -135,6 +135,25 @@ class Shard:
         return self.metadata.get("how")
 
 
+@dataclass(frozen=True)
+class Paid:
+    """What encoding distinct sentences cost, whenever that was.
+
+    `kwh` is None unless it was measured for all of them; `how` holds the distinct ways in which
+    they were encoded (kernel, device, precision), none if that of one of them is unknown.
+    """
+
+    sentences: int
+    seconds: float
+    kwh: float | None
+    how: tuple[Mapping[str, Any], ...]
+
+    @property
+    def rate(self) -> float | None:
+        """Sentences a second; None where nothing was paid."""
+        return round(self.sentences / self.seconds, 1) if self.seconds else None
+
+
 def set_aside(path: Path) -> None:
     """Take a damaged file out of the way; another process may have done so already."""
     with contextlib.suppress(FileNotFoundError):
@@ -220,26 +239,22 @@ class EncoderCache:
         """The number of the last layer; the cache must hold something."""
         return int(self.shards[0].metadata["depth"])
 
-    def seconds(self, texts: Sequence[str]) -> float:
-        """What encoding these distinct texts cost, whenever that was."""
-        return sum(count * shard.seconds_each for shard, count in self._shares(texts))
-
-    def kwh(self, texts: Sequence[str]) -> float | None:
-        """The energy that it took; None if it was not measured for all of them."""
-        found = [(shard.kwh_each, count) for shard, count in self._shares(texts)]
-        known = [each * count for each, count in found if each is not None]
-        return sum(known) if len(known) == len(found) else None
-
-    def how(self, texts: Sequence[str]) -> list[dict[str, Any]]:
-        """The distinct ways in which these texts were encoded; none if one of them is unknown."""
-        found = {shard.how for shard, _ in self._shares(texts)}
-        known = sorted(way for way in found if way is not None)
-        return [json.loads(way) for way in known] if len(known) == len(found) else []
-
-    def _shares(self, texts: Sequence[str]) -> list[tuple[Shard, int]]:
-        """The shards that hold these texts, and how many of them each."""
-        counts = Counter(self.known[sentence_key(t)][0] for t in texts)
-        return [(self.shards[index], count) for index, count in sorted(counts.items())]
+    def paid(self, texts: Iterable[str]) -> Paid:
+        """What encoding these distinct texts cost."""
+        known = self.known
+        counts = Counter([known[sentence_key(t)][0] for t in texts])
+        shares = [(self.shards[index], count) for index, count in sorted(counts.items())]
+        seconds = sum(count * shard.seconds_each for shard, count in shares)
+        energy = [(shard.kwh_each, count) for shard, count in shares]
+        kwh = [each * count for each, count in energy if each is not None]
+        found = {shard.how for shard, _ in shares}
+        how = [json.loads(way) for way in sorted(way for way in found if way is not None)]
+        return Paid(
+            sum(counts.values()),
+            seconds,
+            sum(kwh) if len(kwh) == len(shares) else None,
+            tuple(how) if len(how) == len(found) else (),
+        )
 
     @property
     def rate(self) -> float | None:

@@ -8,13 +8,13 @@ from __future__ import annotations
 import resource
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Any, Literal
+from typing import Literal
 
 from harness.assets import revision_of
 from harness.bench import Bench, Clock, Progress, View
-from harness.cache import EncoderCache
+from harness.cache import Paid
 from harness.energy import measured_energy
 from harness.fitting import Fitting
 from harness.labels import open_labelled
@@ -28,6 +28,7 @@ from harness.types import (
     HarnessError,
     Identity,
     Record,
+    Task,
 )
 
 Status = Literal["measured", "done", "asset missing", "failed"]
@@ -47,26 +48,6 @@ class Outcome:
     moved: bool = False
     exit_status: int = 0
     get: str = ""
-
-
-@dataclass(frozen=True)
-class Paid:
-    """Seconds that encoding took, whenever that was; how it was done, and energy, where known.
-
-    `facts` holds `encoding` (the distinct ways: kernel, device, precision) and `kwh`: of `encode`,
-    and of the `rest`, which is fitting, applying and scoring.
-    """
-
-    seconds: float
-    facts: Mapping[str, Any]
-
-    @classmethod
-    def of(cls, cache: EncoderCache, texts: Sequence[str], rest: float | None) -> Paid:
-        """What was paid for these texts; what nothing measured or told is left out."""
-        kwh = {"encode": cache.kwh(texts), "rest": rest}
-        known = {name: float(f"{found:.3g}") for name, found in kwh.items() if found is not None}
-        facts = {"encoding": cache.how(texts), "kwh": known}
-        return cls(cache.seconds(texts), {name: found for name, found in facts.items() if found})
 
 
 def execute(
@@ -92,6 +73,7 @@ class _EncoderRun:
     progress: Progress
     clock: Clock
     fresh: bool
+    paid: dict[Task, Paid] = field(default_factory=dict)  # for the sentences that are scored
 
     def outcomes(self) -> Iterator[Outcome]:
         config = self.planned[0].encoder
@@ -180,10 +162,11 @@ class _EncoderRun:
         with measured_energy() as energy:  # what cells share is paid by the first of them
             fit_on = fitting.fit_on(planned, view)
             found = measure(method, task, pairs, view, fit_on, seed, self.clock, labelled)
-        scored = list(dict.fromkeys(pairs.sentences))
+        if task not in self.paid:
+            self.paid[task] = bench.cache.paid(dict.fromkeys(pairs.sentences))
         about = self._identity(planned, fitting, identity)
-        paid = Paid.of(bench.cache, scored, energy.kwh)
-        record = _record(planned, found, about, identity, paid, len(scored), bench.revision)
+        paid = self.paid[task]
+        record = _record(planned, found, about, identity, paid, energy.kwh, bench.revision)
         moved = self.store.write(record, found.cosines, about)
         return Outcome(planned.cell, "measured", record, moved=moved)
 
@@ -208,12 +191,17 @@ def _record(
     about: Mapping[str, str],
     identity: Identity,
     paid: Paid,
-    distinct: int,
+    rest: float | None,
     revision: str | None,
 ) -> Record:
-    """Everything that is stored of a measured cell."""
+    """Everything that is stored of a measured cell; what nothing measured or told is left out.
+
+    `rest` is the energy of fitting, applying and scoring.
+    """
     digests = {name: value for name, value in about.items() if name != "method"}
     timings = {"encode": paid.seconds, **found.timings}
+    energy = {"encode": paid.kwh, "rest": rest}
+    kwh = {name: float(f"{found:.3g}") for name, found in energy.items() if found is not None}
     return Record(
         schema=SCHEMA,
         method=planned.method.id,
@@ -229,10 +217,11 @@ def _record(
             **found.facts,
             **({"revision": revision} if revision else {}),
             "max_length": identity.max_length,
-            "distinct_sentences": distinct,
-            "sentences_per_second": round(distinct / paid.seconds, 1) if paid.seconds else None,
+            "distinct_sentences": paid.sentences,
+            "sentences_per_second": paid.rate,
             "peak_memory_mb": _peak_memory_mb(),
-            **paid.facts,
+            **({"encoding": list(paid.how)} if paid.how else {}),
+            **({"kwh": kwh} if kwh else {}),
         },
     )
 

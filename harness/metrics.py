@@ -9,6 +9,7 @@ BERT-whitening).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,7 @@ def cosine(
     A zero vector has no direction; its cosine counts as 0, as in SentEval, and is reported.
     Raises ScoreError for a value that is not finite.
     """
-    a, b = a.astype(np.float64), b.astype(np.float64)
+    a, b = a.astype(np.float64, copy=False), b.astype(np.float64, copy=False)
     with np.errstate(invalid="ignore", over="ignore"):  # refused below, by number
         norms = np.sqrt(np.einsum("pk,pk->p", a, a) * np.einsum("pk,pk->p", b, b))
     if not np.isfinite(norms).all():
@@ -65,11 +66,9 @@ def aggregations(correlation: Any, cosines: Float64[np.ndarray, " P"], pairs: Pa
     """
     groups: dict[str, float | None] = {}
     sizes: list[int] = []
-    labels = np.array(pairs.group)
-    for name in dict.fromkeys(pairs.group):
-        chosen = labels == name
+    for name, chosen in _members(pairs.group):
         groups[name] = correlation(cosines[chosen], pairs.gold[chosen])
-        sizes.append(int(chosen.sum()))
+        sizes.append(len(chosen))
     values = [value for value in groups.values() if value is not None]
     whole = 0 < len(values) == len(groups)
     return {
@@ -78,6 +77,13 @@ def aggregations(correlation: Any, cosines: Float64[np.ndarray, " P"], pairs: Pa
         "wmean": float(np.average(values, weights=sizes)) if whole else None,
         "groups": groups,
     }
+
+
+@lru_cache(maxsize=128)  # every cell of a task asks for the same
+def _members(group: tuple[str, ...]) -> tuple[tuple[str, Int[np.ndarray, " n"]], ...]:
+    """The groups by first appearance, and where their pairs stand."""
+    labels = np.array(group)
+    return tuple((name, np.flatnonzero(labels == name)) for name in dict.fromkeys(group))
 
 
 def spearman(x: Float64[np.ndarray, " P"], y: Float64[np.ndarray, " P"]) -> float | None:
@@ -142,7 +148,8 @@ def alignment_uniformity(
     mean squared distance of the positive pairs, uniformity the log of the mean of exp(-2 d^2) over
     all pairs of sentences, repetitions included. Lower is better. None where undefined.
     """
-    norms = np.linalg.norm(vectors.astype(np.float64), axis=1, keepdims=True)
+    vectors = vectors.astype(np.float64, copy=False)
+    norms = np.sqrt(np.einsum("nk,nk->n", vectors, vectors))[:, None]
     if (norms == 0).any():
         return {"alignment": None, "uniformity": None}
     unit = vectors / norms

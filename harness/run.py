@@ -85,7 +85,7 @@ def measure(
     else:
         found, facts["zero_vector_pairs"] = cosine(vectors[a], vectors[b])
     scores = score(task, found, pairs)
-    if task.metric == "correlation":
+    if task.geometry:
         scores |= alignment_uniformity(vectors, a, b, pairs.gold > POSITIVE_ABOVE)
     scored = clock()
     if transforms and isinstance(transforms[-1], Affine):

@@ -259,6 +259,7 @@ class Task:
     `load(data_dir, split)` reads and checks one split. `scored` names the split or splits that are
     scored together; `splits` all that `@target` fits on, `train` the one for `@target-train`.
     `graded` is the gold scale (low, high) of a similarity task; `asset` what holds its files.
+    `geometry`: alignment and uniformity are measured too, which SimCSE does on STS-B.
     """
 
     name: str
@@ -270,6 +271,7 @@ class Task:
     text: Literal["raw", "senteval"]
     train: str | None = None
     graded: tuple[float, float] | None = None
+    geometry: bool = False
     cite: str = field(default="", repr=False)
     licence: str = field(default="", repr=False)
     note: str = field(default="", repr=False)
@@ -281,8 +283,7 @@ class Task:
 
     def pairs(self, data_dir: Path) -> Pairs:
         """The scored pairs, checked. Raises AssetMissing or DataError."""
-        first, *rest = (self.load(data_dir, split) for split in self.scored)
-        return first.concatenate(*rest)
+        return Pairs.concatenate(*(self.load(data_dir, split) for split in self.scored))
 
 
 @dataclass(frozen=True)
@@ -303,8 +304,7 @@ class Record:
 
     `scores` are in points (x100) except alignment and uniformity; None is `undefined` (a constant
     column has no rank correlation). `digests` covers data, fit sentences, weights, configuration
-    and code; `environment` is what provenance saw; `notes` are what a reader should know (ranks
-    dropped, zero vectors).
+    and code; `environment` is what provenance saw; `facts` are ranks, zero vectors, cost.
     """
 
     schema: int

@@ -151,6 +151,7 @@ def task(name: str = "toy", start: int = 0, **change: object) -> Task:
         "asset": HERE,
         "text": "raw",
         "train": "train",
+        "geometry": change.get("metric", "correlation") == "correlation",
     }
     return Task(name, **{**given, **change})
 

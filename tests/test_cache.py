@@ -133,8 +133,8 @@ def test_many_sentences_go_in_shards_and_progress_counts_them(tmp_path):
 def test_the_seconds_paid_are_kept_and_shared_out(tmp_path):
     filled(tmp_path, TEXTS[:4], seconds=2.0)
     cache = filled(tmp_path, TEXTS[4:], seconds=4.0)
-    assert cache.seconds(TEXTS) == pytest.approx(6.0)
-    assert cache.seconds(TEXTS[:1]) == pytest.approx(0.5)
+    assert cache.paid(TEXTS).seconds == pytest.approx(6.0)
+    assert cache.paid(TEXTS[:1]).seconds == pytest.approx(0.5)
     assert cache.rate == pytest.approx(len(TEXTS) / 6.0)
     assert cache.size() == sum(path.stat().st_size for path in shards(tmp_path))
 
@@ -225,9 +225,9 @@ def test_the_ways_in_which_sentences_were_encoded_are_kept_with_them(tmp_path):
     for texts, how in ((TEXTS[:3], PLAIN), (TEXTS[3:6], PACKED), (TEXTS[6:9], PLAIN)):
         cache.add(texts, encoder.encode(texts), 1.0, how=how)
     again = EncoderCache.open(tmp_path, KEY)
-    assert again.how(TEXTS[:3]) == again.how(TEXTS[6:9]) == [PLAIN]
-    assert again.how(TEXTS[3:6]) == [PACKED]
-    assert again.how(TEXTS[:9]) == [PACKED, PLAIN]
+    assert again.paid(TEXTS[:3]).how == again.paid(TEXTS[6:9]).how == (PLAIN,)
+    assert again.paid(TEXTS[3:6]).how == (PACKED,)
+    assert again.paid(TEXTS[:9]).how == (PACKED, PLAIN)
 
 
 def test_where_one_sentence_was_encoded_in_an_unknown_way_none_is_told(tmp_path):
@@ -235,7 +235,8 @@ def test_where_one_sentence_was_encoded_in_an_unknown_way_none_is_told(tmp_path)
     cache.add(TEXTS[:3], encoder.encode(TEXTS[:3]), 1.0, how=PLAIN)
     cache.add(TEXTS[3:], encoder.encode(TEXTS[3:]), 1.0)  # as before ways were kept
     again = EncoderCache.open(tmp_path, KEY)
-    assert (again.how(TEXTS[:3]), again.how(TEXTS[2:4]), again.how(TEXTS[3:])) == ([PLAIN], [], [])
+    found = [again.paid(texts).how for texts in (TEXTS[:3], TEXTS[2:4], TEXTS[3:])]
+    assert found == [(PLAIN,), (), ()]
     require_equal(again.read(TEXTS), encoder.encode(TEXTS))
 
 

@@ -150,6 +150,27 @@ def test_a_record_says_everything_that_its_number_belongs_to(tmp_path):
     assert Store(tmp_path / "runs").read(cell) == record
 
 
+def test_alignment_and_uniformity_are_measured_where_the_task_says_so(tmp_path):
+    plain = task("plain", geometry=False)
+    found = run(tmp_path, cells([METHODS[3]], [TOY, plain], seeds=1))
+    scores = {cell.task: dict(outcome.record.scores) for cell, outcome in found.items()}
+    geometry = {name: scores[TOY.name].pop(name) for name in ("alignment", "uniformity")}
+    assert None not in geometry.values()
+    assert scores[plain.name] == scores[TOY.name]
+
+
+def test_a_record_says_what_its_own_sentences_cost_where_cells_share_them(tmp_path):
+    short = task("short", load=Sentences(5, size=12))
+    found = run(tmp_path, cells([METHODS[0], METHODS[3]], [TOY, short], seeds=1))
+    for scored in (TOY, short):
+        wanted = len(set(scored.pairs(tmp_path).sentences))
+        of_it = [one.record for cell, one in found.items() if cell.task == scored.name]
+        assert [record.facts["distinct_sentences"] for record in of_it] == [wanted] * 2
+        [paid] = {record.timings["encode"] for record in of_it}
+        for record in of_it:
+            assert record.facts["sentences_per_second"] == pytest.approx(wanted / paid, rel=0.01)
+
+
 def test_a_record_says_how_its_sentences_were_encoded_whenever_that_was(tmp_path):
     plain, packed = ({"route": route, "device": "cpu"} for route in ("plain", "packed"))
     one, other = (FakeConfig(facts=tuple(way.items())) for way in (plain, packed))

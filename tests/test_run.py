@@ -18,7 +18,9 @@ from harness.types import Method, Pairs, ScoreError, Task, UsageError
 
 
 def task(pairs) -> Task:
-    return Task("t", lambda *_: pairs, ("test",), ("test",), "correlation", "none", "raw")
+    return Task(
+        "t", lambda *_: pairs, ("test",), ("test",), "correlation", "none", "raw", geometry=True
+    )
 
 
 def measured(view, pairs, *posts):

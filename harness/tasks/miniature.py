@@ -127,6 +127,7 @@ def mini(name: str, of: str, scored: str, metric: Metric = "correlation", note: 
         text="raw",
         train="train" if "train" in SPLITS[of] else None,
         graded=SCALES.get(of),
+        geometry=of == "mini-sts" and metric == "correlation",
         cite=CITE,
         licence=LICENCE,
         note=note,

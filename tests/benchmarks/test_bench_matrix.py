@@ -3,7 +3,7 @@
 import shutil
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 from time import perf_counter, sleep
@@ -28,6 +28,7 @@ ROWS = [f"{pooling}+{post}@target" for pooling in POOLINGS for post in POSTS]
 ONE_PASS = 0.87  # 1 / 1.15
 TIMES = 20  # as fast as mteb
 LIMIT = 10.0  # seconds, from the cache
+TOGETHER = 4  # shards between two stops
 PATIENCE = 60.0  # seconds, for what is written while others run
 SMALL = 40  # pairs a split of two tasks, where benchmarks are off: enough to whiten to 128
 
@@ -102,30 +103,33 @@ class Matrix:
 
 @dataclass
 class Beside(Told):
-    """A run's progress, which stops behind each shard to encode as many sentences alone.
+    """A run's progress, which stops behind some shards to encode as many sentences alone.
 
-    In the same seconds, since a machine's pace changes from one minute to the next; in the order
-    of the run, so that they are as long.
+    Within the run, since a machine's pace changes from one minute to the next; in its order, so
+    that they are as long. Only behind some, since a run that stops does not write beside encoding.
     """
 
     encode: Callable = None
     texts: list = None
     shards: Callable = None  # how many are written
-    seen: int = 0
+    sizes: list = field(default_factory=list)  # of all that the run has encoded
     alone: float = 0.0
 
     def step(self, steps):
         if not self.phases[-1][0].endswith("encoding"):
             return
-        self.seen += 1
+        self.sizes.append(steps)
+        last = sum(self.sizes) == len(self.texts)
+        if len(self.sizes) % TOGETHER and not last:
+            return
         latest = perf_counter() + PATIENCE
-        while self.shards() < self.seen:  # the writing of it belongs to the run
+        while self.shards() < len(self.sizes):  # the writing of it belongs to the run
             assert perf_counter() < latest, "a shard was not written"
             sleep(0.001)
-        part = self.texts[self.steps : self.steps + steps]
-        self.steps += steps
         start = perf_counter()
-        self.encode(part)
+        for size in self.sizes[(len(self.sizes) - 1) // TOGETHER * TOGETHER :]:
+            self.encode(self.texts[self.steps : self.steps + size])
+            self.steps += size
         self.alone += perf_counter() - start
 
 
