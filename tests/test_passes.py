@@ -1,10 +1,14 @@
 """Forward passes: each gives what the model gives, and the one to take is chosen once."""
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.encoders import packed, passes
-from harness.encoders.linear import linear, swapped
+from harness.encoders.linear import libraries, linear, swapped
 from harness.encoders.packed import PackedKernel, is_known
 from harness.encoders.passes import SwappedKernel, make
 from harness.encoders.speed import (
@@ -152,6 +156,39 @@ def test_linear_layers_are_what_they_say(library):
             torch.testing.assert_close(one, two, atol=1e-6, rtol=0)
         without = torch.nn.Linear(5, 4, bias=False)
         torch.testing.assert_close(linear(library, without)(x), without(x), atol=1e-6, rtol=0)
+
+
+# Prints by how many kB a process grows while one layer meets many numbers of rows.
+GROWTH = """
+import re
+from pathlib import Path
+import torch
+from harness.encoders.linear import linear
+
+def taken():
+    return int(re.search(r"RssAnon:\\s+([0-9]+)", Path("/proc/self/status").read_text())[1])
+
+layer = linear("onednn", torch.nn.Linear(64, 64))
+with torch.inference_mode():
+    for rows in range(1, 801):
+        if rows == 101:
+            start = taken()
+        layer(torch.ones(rows, 64))
+print(taken() - start)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif("onednn" not in libraries(torch.nn.Linear(1, 1)), reason="torch lacks oneDNN")
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read from /proc")
+def test_what_onednn_keeps_for_a_number_of_rows_is_bounded_unless_somebody_says_so():
+    def growth(**limit):
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("ONEDNN")}
+        command = [sys.executable, "-c", GROWTH]
+        done = subprocess.run(command, env=kept | limit, capture_output=True, text=True, check=True)
+        return int(done.stdout)
+
+    assert growth() < 0.85 * growth(ONEDNN_PRIMITIVE_CACHE_CAPACITY="1024")
 
 
 def test_a_swapped_model_shares_its_weights_and_multiplies_by_itself(load):

@@ -7,6 +7,7 @@ depend on how many rows there are.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass
@@ -19,6 +20,11 @@ from torch.nn import functional as F  # noqa: N812
 
 from harness.encoders.speed import Library
 from harness.shapes import Float
+
+# oneDNN keeps code for every number of rows that it has seen, by default for 1024: some hundred
+# megabytes, of which a batch uses four and hardly ever finds those of another. Read at its first
+# product, and left as it is where somebody has set it.
+os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
 
 States = Float[Tensor, "T I"]
 Found = Float[Tensor, "T O"]
