@@ -20,6 +20,7 @@ from harness.registry import registry
 from harness.store import Store
 from harness.training.bijections import (
     Actnorm,
+    AtOnce,
     Mixing,
     MultiScale,
     bits_per_dimension,
@@ -101,6 +102,30 @@ def test_the_loss_reaches_every_parameter(post):
     bits_per_dimension(model, x).backward()
     without = [name for name, p in model.named_parameters() if not p.grad.abs().sum() > 0]
     assert not without
+
+
+@every
+@pytest.mark.parametrize("size", [1, 8, 33])
+def test_scales_made_at_once_are_those_made_apart_and_those_of_now(post, size):
+    model, x = trained(post, size)
+    at_once = AtOnce(model)
+    for _ in range(2):
+        apart = bits_per_dimension(model, x)
+        wanted = torch.autograd.grad(apart, list(model.parameters()))
+        with at_once:
+            found = bits_per_dimension(model, x)
+        assert found.item() == apart.item()
+        gradients = torch.autograd.grad(found, list(model.parameters()))
+        torch.testing.assert_close(gradients, wanted, rtol=1e-9, atol=1e-12)
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter += 0.01
+
+
+def test_a_model_without_scales_has_none_to_make():
+    model = Architecture(1, 2, 8, ("mixing", "reversal")).build(6, rng())
+    with AtOnce(model):
+        assert torch.isfinite(bits_per_dimension(model, torch.ones(3, 6).double()))
 
 
 @every

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import cast
 
 import numpy as np
@@ -52,19 +53,64 @@ class Bijection(nn.Module, ABC):
         """x."""
 
 
-class Actnorm(Bijection):
+class Scaling(nn.Module):
+    """What learns a scale exp(3 s) for each coordinate.
+
+    `made` holds the scales, and for an Actnorm their logarithms, while `AtOnce` has them ready.
+    """
+
+    log_scale: nn.Parameter
+    made: Sequence[Tensor] = ()
+
+    @property
+    def logs(self) -> Float64[Tensor, " D"]:
+        """3 s."""
+        return self.made[1] if self.made else SCALE_FACTOR * self.log_scale
+
+    @property
+    def scales(self) -> Float64[Tensor, " D"]:
+        """exp(3 s)."""
+        return self.made[0] if self.made else self.logs.exp()
+
+
+class AtOnce:
+    """Inside it, all scales of a model are those of its parameters on entering.
+
+    A step on a few rows takes as long as it has operations, and scales that are made one by one are
+    a sixth of them.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        parts = [part for part in model.modules() if isinstance(part, Scaling)]
+        pieces = [part for part in parts if isinstance(part, Actnorm)]
+        self.parts = pieces + [part for part in parts if not isinstance(part, Actnorm)]
+        self.sizes = [len(part.log_scale) for part in self.parts]
+        self.of_pieces = self.sizes[: len(pieces)]
+
+    def __enter__(self) -> None:
+        if not self.parts:
+            return
+        logs = SCALE_FACTOR * torch.cat([part.log_scale for part in self.parts])
+        scales = torch.split(logs.exp(), self.sizes)
+        of_pieces = torch.split(logs[: sum(self.of_pieces)], self.of_pieces)
+        for part, *made in zip_longest(self.parts, scales, of_pieces):
+            vars(part)["made"] = made  # past nn.Module's own way, which takes as long as a scale
+
+    def __exit__(self, *_: object) -> None:
+        for part in self.parts:
+            del vars(part)["made"]
+
+
+class Norm(Scaling):
     """y = (x + shift) exp(3 s), a scale and a shift for each coordinate."""
 
     def __init__(self, size: int) -> None:
         super().__init__()
         self.shift, self.log_scale = zeros(size), zeros(size)
 
-    def forward(self, x: Rows) -> tuple[Rows, LogDet]:
-        log_scale = SCALE_FACTOR * self.log_scale
-        return (x + self.shift) * log_scale.exp(), log_scale.sum()
-
-    def inverse(self, y: Rows) -> Rows:
-        return y * (-SCALE_FACTOR * self.log_scale).exp() - self.shift
+    def forward(self, x: Rows) -> Rows:
+        """y."""
+        return (x + self.shift) * self.scales
 
     def standardise(self, x: Rows) -> None:
         """Make these rows come out with mean 0 and variance 1.
@@ -75,6 +121,16 @@ class Actnorm(Bijection):
         spread = torch.where(spread > LEAST_SPREAD * spread.max(), spread, 1.0)
         self.shift.copy_(-x.mean(dim=0))
         self.log_scale.copy_(-spread.log() / SCALE_FACTOR)
+
+
+class Actnorm(Norm, Bijection):
+    """The same as a piece."""
+
+    def forward(self, x: Rows) -> tuple[Rows, LogDet]:  # type: ignore[override]
+        return super().forward(x), self.logs.sum()
+
+    def inverse(self, y: Rows) -> Rows:
+        return y * (-self.logs).exp() - self.shift
 
 
 class Reversal(Bijection):
@@ -122,19 +178,19 @@ class Mixing(Bijection):
         return y[:, self.order.argsort()]
 
 
-class Conditioner(nn.Module):
+class Conditioner(Scaling):
     """Linear, actnorm and ReLU, twice; then a linear map and a scale, zero at first."""
 
     def __init__(self, inputs: int, outputs: int, width: int, rng: np.random.Generator) -> None:
         super().__init__()
         self.first, self.second = drawn(rng, inputs, width), drawn(rng, width, width)
-        self.norms = nn.ModuleList([Actnorm(width), Actnorm(width)])
+        self.norms = nn.ModuleList([Norm(width), Norm(width)])
         self.last, self.bias, self.log_scale = zeros(width, outputs), zeros(outputs), zeros(outputs)
 
     def forward(self, x: Float64[Tensor, "n d"]) -> Float64[Tensor, "n k"]:
         for weight, norm in zip((self.first, self.second), self.norms, strict=True):
-            x = functional.relu(norm(x @ weight)[0])
-        return torch.addmm(self.bias, x, self.last) * (SCALE_FACTOR * self.log_scale).exp()
+            x = functional.relu(norm(x @ weight))
+        return torch.addmm(self.bias, x, self.last) * self.scales
 
 
 class Additive(Bijection):
@@ -192,7 +248,7 @@ class Chain(Bijection):
         log_det: LogDet = 0.0
         for piece in self.pieces:
             x, gained = piece(x)
-            log_det = log_det + gained
+            log_det = _added(log_det, gained)
         return x, log_det
 
     def inverse(self, y: Rows) -> Rows:
@@ -215,11 +271,12 @@ class MultiScale(Bijection):
 
     def forward(self, x: Rows) -> tuple[Rows, LogDet]:
         finished, log_det = [], cast(LogDet, 0.0)
-        for level, on in zip(self.levels, self.goes_on, strict=True):
+        for level, on, done in zip(self.levels, self.goes_on, self.finished, strict=True):
             x, gained = level(x)
-            log_det = log_det + gained
-            finished.append(x[:, on:])
-            x = x[:, :on]
+            log_det = _added(log_det, gained)
+            if done:
+                x, found = torch.split(x, [on, done], dim=1)
+                finished.append(found)
         return torch.cat([*finished, x], dim=1), log_det
 
     def inverse(self, y: Rows) -> Rows:
@@ -229,17 +286,24 @@ class MultiScale(Bijection):
         return y
 
 
+def _added(one: LogDet, other: LogDet) -> LogDet:
+    """Their sum; adding a plain 0 is no operation."""
+    if isinstance(other, float) and other == 0.0:
+        return one
+    return other if isinstance(one, float) and one == 0.0 else one + other
+
+
 @torch.no_grad()
 def initialise(model: Bijection, x: Rows) -> None:
     """Let every actnorm standardise what reaches it of these rows."""
-    norms = [piece for piece in model.modules() if isinstance(piece, Actnorm)]
+    norms = [piece for piece in model.modules() if isinstance(piece, Norm)]
     hooks = [norm.register_forward_pre_hook(_standardise) for norm in norms]
     model(x)
     for hook in hooks:
         hook.remove()
 
 
-def _standardise(norm: Actnorm, given: tuple[Rows]) -> None:
+def _standardise(norm: Norm, given: tuple[Rows]) -> None:
     norm.standardise(*given)
 
 

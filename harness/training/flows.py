@@ -25,6 +25,7 @@ from harness.shapes import Bool, Float, Float64, Int
 from harness.training.bijections import (
     Actnorm,
     Additive,
+    AtOnce,
     Bijection,
     Chain,
     Mixing,
@@ -121,7 +122,8 @@ class AdamW:
     def step(self) -> None:
         """Move against the gradient that has gathered, and forget it."""
         recipe, (b1, b2) = self.recipe, self.recipe.betas
-        self.gradient *= min(1.0, recipe.clip / (float(self.gradient.norm()) or 1.0))
+        if (norm := float(self.gradient.norm())) > recipe.clip:
+            self.gradient *= recipe.clip / norm
         self.mean.lerp_(self.gradient, 1 - b1)
         self.square.mul_(b2).addcmul_(self.gradient, self.gradient, value=1 - b2)
         self.values.mul_(1 - recipe.learning_rate * recipe.weight_decay)
@@ -206,10 +208,12 @@ def fit(
     model = architecture.build(len(columns), rng)
     initialise(model, torch.from_numpy(x[batches[0]].take(columns, axis=1)).double())
     optimiser = AdamW(model, recipe)
+    scales = AtOnce(model)
     losses = []
     for step, batch in enumerate(batches):
         rows = torch.from_numpy(x[batch].take(columns, axis=1)).double()
-        loss = bits_per_dimension(model, rows)
+        with scales:
+            loss = bits_per_dimension(model, rows)
         losses.append(loss.item())
         if not math.isfinite(losses[-1]):
             raise ScoreError(
