@@ -51,7 +51,7 @@ class Natsv:
             )
         top = found.vectors[:, : self.k]
         shift = moments.mean if self.centred else np.zeros_like(moments.mean)
-        return Affine(shift, np.eye(len(shift)) - top @ top.T, rank=found.rank - self.k)
+        return Affine.nulling(shift, top, rank=found.rank - self.k)
 
 
 def natsv(k: int | str, centred: bool = False) -> Natsv:

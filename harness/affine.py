@@ -28,19 +28,35 @@ BLOCK = 512  # rows that are mapped at a time, so that they stay in the processo
 
 @dataclass(frozen=True, eq=False)
 class Affine:
-    """x -> (x - shift) @ weight, in float64; `rank` directions of its output carry information."""
+    """x -> (x - shift) @ weight, in float64; `rank` directions of its output carry information.
+
+    `nulled` are orthonormal directions, where the weight does nothing but take them out.
+    """
 
     shift: Float64[np.ndarray, " D"]
     weight: Float64[np.ndarray, "D K"]
     rank: int
+    nulled: Float64[np.ndarray, "D k"] | None = None
 
     def __call__(self, x: Float[np.ndarray, "m D"]) -> Float64[np.ndarray, "m K"]:
         if self.scales is not None:
             return (x - self.shift) * self.scales
         mapped = np.empty((len(x), self.weight.shape[1]))
         for rows in (slice(start, start + BLOCK) for start in range(0, len(x), BLOCK)):
-            np.matmul(x[rows] - self.shift, self.weight, out=mapped[rows])
+            centred = x[rows] - self.shift
+            if self.nulled is None:
+                np.matmul(centred, self.weight, out=mapped[rows])
+            else:
+                np.subtract(centred, centred @ self.nulled @ self.nulled.T, out=mapped[rows])
         return mapped
+
+    @classmethod
+    def nulling(
+        cls, shift: Float64[np.ndarray, " D"], directions: Float64[np.ndarray, "D k"], rank: int
+    ) -> Affine:
+        """The map that takes orthonormal directions out of x - shift."""
+        weight = np.eye(len(shift)) - directions @ directions.T
+        return cls(shift, weight, rank, directions)
 
     @cached_property
     def scales(self) -> Float64[np.ndarray, " D"] | None:

@@ -36,8 +36,8 @@ class Mean:
         missing = sorted(set(wanted) - set(encoding.layers))
         if missing:
             raise UsageError(f"{self.name} needs layers {wanted}; the encoding lacks {missing}")
-        chosen = encoding.mean[:, [encoding.layers.index(layer) for layer in wanted]]
-        return chosen.mean(axis=1)
+        chosen = [encoding.mean[:, encoding.layers.index(layer)] for layer in wanted]
+        return chosen[0] if len(chosen) == 1 else np.mean(chosen, axis=0)
 
 
 @dataclass(frozen=True)

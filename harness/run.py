@@ -11,7 +11,7 @@ import numpy as np
 
 from harness.affine import Affine, Moments
 from harness.bench import Clock, View
-from harness.metrics import alignment_uniformity, cosine, score
+from harness.metrics import alignment_uniformity, pair_cosines, score
 from harness.regression import features, regress
 from harness.rows import moments_of, through
 from harness.shapes import Float, Float32, Float64, Int
@@ -83,7 +83,7 @@ def measure(
     if labelled:
         found, facts["penalty"] = _regression(vectors, sides, every)
     else:
-        found, facts["zero_vector_pairs"] = cosine(vectors[a], vectors[b])
+        found, facts["zero_vector_pairs"] = pair_cosines(vectors, a, b)
     scores = score(task, found, pairs)
     if task.geometry:
         scores |= alignment_uniformity(vectors, a, b, pairs.gold > POSITIVE_ABOVE)

@@ -192,3 +192,11 @@ def test_scaling_is_the_product_with_a_diagonal_matrix(scales):
     for other in (weight[:, :2], weight + np.eye(3)[::-1], np.rot90(weight)):
         found = Affine(shift, other, rank=1)(x)
         np.testing.assert_allclose(found, (x - shift) @ other, atol=1e-12)
+
+
+def test_nulling_takes_directions_out_as_its_weight_does():
+    x, shift = rows(BLOCK + 5, 6), np.arange(6.0)
+    directions = np.linalg.qr(rows(6, 2, seed=1).astype(np.float64))[0]
+    affine = Affine.nulling(shift, directions, rank=4)
+    np.testing.assert_allclose(affine(x), (x - shift) @ affine.weight, atol=1e-12)
+    np.testing.assert_allclose(affine(x) @ directions, 0, atol=1e-12)

@@ -102,6 +102,17 @@ def test_a_vector_that_is_not_finite_is_refused_by_number(value, other):
             cosine(*columns)
 
 
+@pytest.mark.parametrize("count", [0, 1, metrics.BLOCK, 2 * metrics.BLOCK + 3])
+def test_cosines_of_pairs_of_rows_are_those_of_their_vectors(count):
+    vectors, rng = rows(40, 8), np.random.default_rng(0)
+    vectors[7] = 0
+    a, b = rng.integers(0, 40, (2, count))
+    values, zero = metrics.pair_cosines(vectors, a, b)
+    wanted, wanted_zero = cosine(vectors[a], vectors[b])
+    np.testing.assert_array_equal(values, wanted)
+    assert zero == wanted_zero == ((a == 7) | (b == 7)).sum()
+
+
 # --- correlations --------------------------------------------------------------------------------
 
 
