@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from itertools import zip_longest
+from itertools import chain, repeat
 from typing import cast
 
 import numpy as np
@@ -56,16 +56,16 @@ class Bijection(nn.Module, ABC):
 class Scaling(nn.Module):
     """What learns a scale exp(3 s) for each coordinate.
 
-    `made` holds the scales, and for an Actnorm their logarithms, while `AtOnce` has them ready.
+    `made` holds the scales, and for an Actnorm its log |det|, while `AtOnce` has them ready.
     """
 
     log_scale: nn.Parameter
-    made: Sequence[Tensor] = ()
+    made: tuple[Tensor, LogDet] | None = None
 
     @property
     def logs(self) -> Float64[Tensor, " D"]:
         """3 s."""
-        return self.made[1] if self.made else SCALE_FACTOR * self.log_scale
+        return SCALE_FACTOR * self.log_scale
 
     @property
     def scales(self) -> Float64[Tensor, " D"]:
@@ -77,7 +77,7 @@ class AtOnce:
     """Inside it, all scales of a model are those of its parameters on entering.
 
     A step on a few rows takes as long as it has operations, and scales that are made one by one are
-    a sixth of them.
+    a sixth of them. Nor is log |det| summed one by one: one Actnorm has it of all.
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -85,15 +85,15 @@ class AtOnce:
         pieces = [part for part in parts if isinstance(part, Actnorm)]
         self.parts = pieces + [part for part in parts if not isinstance(part, Actnorm)]
         self.sizes = [len(part.log_scale) for part in self.parts]
-        self.of_pieces = self.sizes[: len(pieces)]
+        self.of_pieces = sum(self.sizes[: len(pieces)])
 
     def __enter__(self) -> None:
         if not self.parts:
             return
         logs = SCALE_FACTOR * torch.cat([part.log_scale for part in self.parts])
         scales = torch.split(logs.exp(), self.sizes)
-        of_pieces = torch.split(logs[: sum(self.of_pieces)], self.of_pieces)
-        for part, *made in zip_longest(self.parts, scales, of_pieces):
+        log_dets = chain([logs[: self.of_pieces].sum()], repeat(0.0))
+        for part, *made in zip(self.parts, scales, log_dets, strict=False):
             vars(part)["made"] = made  # past nn.Module's own way, which takes as long as a scale
 
     def __exit__(self, *_: object) -> None:
@@ -102,15 +102,18 @@ class AtOnce:
 
 
 class Norm(Scaling):
-    """y = (x + shift) exp(3 s), a scale and a shift for each coordinate."""
+    """y = (x + shift) exp(3 s) in each coordinate; behind a linear map, of x times its weight."""
 
     def __init__(self, size: int) -> None:
         super().__init__()
         self.shift, self.log_scale = zeros(size), zeros(size)
 
-    def forward(self, x: Rows) -> Rows:
+    def forward(
+        self, x: Float64[Tensor, "n d"], weight: Float64[Tensor, "d k"] | None = None
+    ) -> Float64[Tensor, "n K"]:
         """y."""
-        return (x + self.shift) * self.scales
+        shifted = x + self.shift if weight is None else torch.addmm(self.shift, x, weight)
+        return shifted * self.scales
 
     def standardise(self, x: Rows) -> None:
         """Make these rows come out with mean 0 and variance 1.
@@ -127,7 +130,7 @@ class Actnorm(Norm, Bijection):
     """The same as a piece."""
 
     def forward(self, x: Rows) -> tuple[Rows, LogDet]:  # type: ignore[override]
-        return super().forward(x), self.logs.sum()
+        return super().forward(x), self.made[1] if self.made else self.logs.sum()
 
     def inverse(self, y: Rows) -> Rows:
         return y * (-self.logs).exp() - self.shift
@@ -189,7 +192,7 @@ class Conditioner(Scaling):
 
     def forward(self, x: Float64[Tensor, "n d"]) -> Float64[Tensor, "n k"]:
         for weight, norm in zip((self.first, self.second), self.norms, strict=True):
-            x = functional.relu(norm(x @ weight))
+            x = functional.relu(norm(x, weight))
         return torch.addmm(self.bias, x, self.last) * self.scales
 
 
@@ -303,8 +306,9 @@ def initialise(model: Bijection, x: Rows) -> None:
         hook.remove()
 
 
-def _standardise(norm: Norm, given: tuple[Rows]) -> None:
-    norm.standardise(*given)
+def _standardise(norm: Norm, given: tuple[Tensor, ...]) -> None:
+    x, *weight = given
+    norm.standardise(x @ weight[0] if weight else x)
 
 
 def bits_per_dimension(model: Bijection, x: Rows) -> Float64[Tensor, ""]:

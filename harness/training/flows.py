@@ -17,7 +17,7 @@ import numpy as np
 import safetensors.torch
 import torch
 from safetensors import safe_open
-from torch import nn
+from torch import Tensor, nn
 
 from harness.affine import LEAST_SPREAD
 from harness.files import write_atomically
@@ -110,27 +110,26 @@ class AdamW:
 
     def __init__(self, model: nn.Module, recipe: Recipe) -> None:
         self.recipe = recipe
-        parameters = list(model.parameters())
-        self.values = torch.cat([p.detach().reshape(-1) for p in parameters])
-        self.gradient, self.mean, self.square = torch.zeros(3, len(self.values)).to(self.values)
-        sizes = [p.numel() for p in parameters]
-        views = zip(torch.split(self.values, sizes), torch.split(self.gradient, sizes), strict=True)
-        for p, (value, gradient) in zip(parameters, views, strict=True):
-            p.data, p.grad = value.view_as(p), gradient.view_as(p)
+        self.parameters = list(model.parameters())
+        self.values = torch.cat([p.detach().reshape(-1) for p in self.parameters])
+        self.mean, self.square, self.scratch = torch.zeros(3, len(self.values)).to(self.values)
+        sizes = [p.numel() for p in self.parameters]
+        for p, value in zip(self.parameters, torch.split(self.values, sizes), strict=True):
+            p.data = value.view_as(p)
 
-    @torch.no_grad()
-    def step(self) -> None:
-        """Move against the gradient that has gathered, and forget it."""
+    def step(self, loss: Float64[Tensor, ""]) -> None:
+        """Move against its gradient."""
         recipe, (b1, b2) = self.recipe, self.recipe.betas
-        if (norm := float(self.gradient.norm())) > recipe.clip:
-            self.gradient *= recipe.clip / norm
-        self.mean.lerp_(self.gradient, 1 - b1)
-        self.square.mul_(b2).addcmul_(self.gradient, self.gradient, value=1 - b2)
-        self.values.mul_(1 - recipe.learning_rate * recipe.weight_decay)
-        self.values.addcdiv_(
-            self.mean, self.square.sqrt().add_(recipe.epsilon), value=-recipe.learning_rate
-        )
-        self.gradient.zero_()
+        gradients = torch.autograd.grad(loss, self.parameters)
+        with torch.no_grad():
+            gradient = torch.cat([part.reshape(-1) for part in gradients], out=self.scratch)
+            if (norm := float(gradient.norm())) > recipe.clip:
+                gradient *= recipe.clip / norm
+            self.mean.lerp_(gradient, 1 - b1)
+            self.square.mul_(b2).addcmul_(gradient, gradient, value=1 - b2)
+            spread = torch.sqrt(self.square, out=self.scratch).add_(recipe.epsilon)
+            self.values.mul_(1 - recipe.learning_rate * recipe.weight_decay)
+            self.values.addcdiv_(self.mean, spread, value=-recipe.learning_rate)
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,8 +219,7 @@ def fit(
                 f"the fit diverged: its loss is {losses[-1]} at step {step} of {len(batches)}; "
                 "take a lower learning rate"
             )
-        torch.autograd.backward(recipe.sides * loss)
-        optimiser.step()
+        optimiser.step(recipe.sides * loss)
     return Fitted(architecture, kept, model.requires_grad_(False), tuple(losses))
 
 
