@@ -7,7 +7,6 @@ import os
 import platform
 import subprocess
 from functools import cache
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +59,8 @@ def environment() -> dict[str, Any]:
 
 @cache
 def _version(package: str) -> str | None:
+    from importlib import metadata  # takes longer to import than most commands to answer
+
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
