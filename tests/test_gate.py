@@ -415,6 +415,18 @@ def test_across_platforms_the_gate_opens_wider_on_both_sides(committed, tmp_path
     assert only(look(tmp_path)).state is (State.SCORER if share > 1 else State.AGREES)
 
 
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("share", [0.9, 1.1])
+def test_another_way_to_encode_is_another_platform(committed, tmp_path, sign, share):
+    """As the short measurement chooses it: on one machine, too, not every time the same."""
+    by = sign * share * ACROSS_PLATFORMS
+    way = [{"library": "onednn", "route": "packed", "tokens": 2048}]
+    change_record(tmp_path / "runs", scores=shifted(by), facts=lambda f: {**f, "encoding": way})
+    found = only(look(tmp_path))
+    assert found.state is (State.SCORER if share > 1 else State.AGREES)
+    assert "encoded in another way" in found.why
+
+
 def override(tolerance, cell=PLAIN, reason="it trains"):
     return (
         f'\n[[override]]\nmethod = "{cell.method}"\ntask = "{cell.task}"\n'

@@ -87,8 +87,10 @@ def judge(record: Record, seeds: Sequence[Record], override: Override | None) ->
         return Move(cell, None, 0.0)
     other, nearest = other_input(seeds, record), own or seeds[0]
     same = platform(nearest.environment) == platform(record.environment)
-    tolerance = SAME_PLATFORM if same else ACROSS_PLATFORMS
-    note = ""
+    # A measurement on each machine chooses how, and each way sums in another order.
+    alike = nearest.facts.get("encoding") == record.facts.get("encoding")
+    tolerance = SAME_PLATFORM if same and alike else ACROSS_PLATFORMS
+    note = "" if alike else "its sentences were encoded in another way"
     if override is not None:
         tolerance, note = override.tolerance, override.reason
     points = largest_move(own.scores, record.scores) if own else math.inf
