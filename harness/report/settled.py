@@ -10,9 +10,8 @@ import contextlib
 import hashlib
 import sys
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
-
-import tabulate
 
 from harness.files import state_of, write_atomically
 from harness.provenance import SOURCES
@@ -39,7 +38,7 @@ class Settled:
         found = [state_of(path, MOST) for path in self.sources]
         if None in found:
             return None
-        versions = (sys.version, tabulate.__version__)
+        versions = (sys.version, metadata.version("tabulate"))
         return hashlib.sha256(repr((found, versions)).encode()).hexdigest()
 
     def holds(self, state: str | None) -> bool:
