@@ -93,7 +93,7 @@ class AtOnce:
         logs = SCALE_FACTOR * torch.cat([part.log_scale for part in self.parts])
         scales = torch.split(logs.exp(), self.sizes)
         log_dets = chain([logs[: self.of_pieces].sum()], repeat(0.0))
-        for part, *made in zip(self.parts, scales, log_dets, strict=False):
+        for part, made in zip(self.parts, zip(scales, log_dets, strict=False), strict=True):
             vars(part)["made"] = made  # past nn.Module's own way, which takes as long as a scale
 
     def __exit__(self, *_: object) -> None:
