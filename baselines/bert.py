@@ -7,10 +7,10 @@ and SBERT's "Avg. BERT embeddings" and "BERT CLS-vector" came from bert-as-servi
 last layer's. BERT-flow and BERT-whitening cut at 64 word pieces: rows with ids of their own.
 """
 
-from harness.encoders.golden import BERT_UNCASED_IDS
+from harness.core.types import Method
+from harness.encoders.tokenizer_check import BERT_UNCASED_IDS
 from harness.encoders.transformer import TransformerConfig
-from harness.pooling import CLS, FIRST_LAST, LAST2, MEAN, STATIC_LAST
-from harness.types import Method
+from harness.transforms.pooling import CLS, FIRST_LAST, LAST2, MEAN, STATIC_LAST
 
 # What there is to get of a checkpoint of each shape, in bytes: 32 bits a parameter, and a little.
 ABOUT = {

@@ -24,11 +24,11 @@ import numpy as np
 
 from baselines.bert import BERT_BASE, BERT_LARGE
 from baselines.minilm import MINILM
-from harness.pooling import FIRST_LAST, LAST2, MEAN
-from harness.types import Method, UsageError
+from harness.core.types import Method, UsageError
+from harness.transforms.pooling import FIRST_LAST, LAST2, MEAN
 
 if TYPE_CHECKING:
-    from harness.training.flows import Fitted
+    from harness.transforms.flows import Fitted
 
 WIDTH = 32  # of the hidden layers of a coupling
 
@@ -55,7 +55,7 @@ class Flow:
 
     def fit(self, x: Any, rng: np.random.Generator, share: float = 1.0) -> Fitted:
         """Fit on rows (n, D), in any order, which are this share of the corpus."""
-        from harness.training.flows import Architecture, Recipe, fit
+        from harness.transforms.flows import Architecture, Recipe, fit
 
         architecture = Architecture(self.levels, self.depth, WIDTH, self.step, self.first)
         return fit(x, architecture, Recipe(self.epochs / share, self.learning_rate), rng)

@@ -9,10 +9,10 @@ same vectors give 54.2 to 56.5 on SICK-R depending on that alone, so each rule h
 
 from dataclasses import replace
 
-from harness.encoders.static import StaticConfig
-from harness.encoders.tokenise import SENTENCE_TRANSFORMERS, Tokeniser
-from harness.pooling import MEAN
-from harness.types import Method
+from harness.core.types import Method
+from harness.encoders.word_tokenizer import SENTENCE_TRANSFORMERS, Tokeniser
+from harness.encoders.word_vectors import StaticConfig
+from harness.transforms.pooling import MEAN
 
 CITE = "pennington2014glove"
 AS_WRITTEN = Tokeniser("whitespace", "keep")

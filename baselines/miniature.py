@@ -14,18 +14,18 @@ from baselines.flow import DROPOUT, FLOWS, GLOW, NICE, REALNVP
 from baselines.natsv import Natsv
 from baselines.sn import SN
 from baselines.whitening import Whitening
-from harness.encoders.static import StaticConfig
-from harness.encoders.tokenise import Tokeniser
+from harness.core.types import Method
 from harness.encoders.transformer import TransformerConfig
-from harness.pooling import CLS, FIRST_LAST, LAST2, MEAN, STATIC_LAST
-from harness.types import Method
+from harness.encoders.word_tokenizer import Tokeniser
+from harness.encoders.word_vectors import StaticConfig
+from harness.transforms.pooling import CLS, FIRST_LAST, LAST2, MEAN, STATIC_LAST
 
 WIKIPEDIA = "1,000,000 sentences of English Wikipedia"
 
 BERT_MINI = TransformerConfig(
     "bert-mini",
     repo="",
-    package="harness/embedded/bert-mini",
+    package="harness/assets/embedded/bert-mini",
     weights_sha256="b9d1aa5565dc10cec64b453a2f14bf5dd67f0d1e57acc606bf98e9f2eba007d2",
     trained_on=WIKIPEDIA,
     cite="devlin2019bert",
@@ -35,7 +35,7 @@ GLOVE_MINI = StaticConfig(
     "glove-mini",
     Tokeniser("words", "lower"),
     file="vectors.safetensors",
-    package="harness/embedded/glove-mini",
+    package="harness/assets/embedded/glove-mini",
     weights_sha256="152756a15fd8b6fd11dc0dce5fb12df2fa28d399e8e686ee8550f57a1df6cb3a",
     trained_on=WIKIPEDIA,
     cite="pennington2014glove",

@@ -9,10 +9,18 @@ Its last layer has three constant coordinates, which is why calibrations have fl
 from baselines.natsv import Natsv
 from baselines.sn import SN
 from baselines.whitening import Whitening
-from harness.encoders.golden import BERT_UNCASED_IDS
+from harness.core.types import Method
+from harness.encoders.tokenizer_check import BERT_UNCASED_IDS
 from harness.encoders.transformer import TransformerConfig
-from harness.pooling import CLS, FIRST_LAST, LAST2, MEAN, POOLER, SECOND_LAST, STATIC_LAST
-from harness.types import Method
+from harness.transforms.pooling import (
+    CLS,
+    FIRST_LAST,
+    LAST2,
+    MEAN,
+    POOLER,
+    SECOND_LAST,
+    STATIC_LAST,
+)
 
 MINILM = TransformerConfig(
     "minilm",

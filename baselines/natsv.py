@@ -14,9 +14,9 @@ import numpy as np
 
 from baselines.bert import BERT_BASE
 from baselines.sn import SN
-from harness.affine import Affine, Moments
-from harness.pooling import MEAN
-from harness.types import Method, ScoreError, UsageError
+from harness.core.types import Method, ScoreError, UsageError
+from harness.transforms.affine import Affine, Moments
+from harness.transforms.pooling import MEAN
 
 NO_COUNT = "natsv nulls k >= 1 directions, not {!r}: write natsv:6"
 

@@ -7,10 +7,10 @@ which nothing here adds.
 """
 
 from baselines.bert import ABOUT
-from harness.encoders.golden import BERT_UNCASED_IDS
+from harness.core.types import Method
+from harness.encoders.tokenizer_check import BERT_UNCASED_IDS
 from harness.encoders.transformer import TransformerConfig
-from harness.pooling import CLS, MEAN
-from harness.types import Method
+from harness.transforms.pooling import CLS, MEAN
 
 CITE = "reimers2019sbert"
 BERT, ROBERTA = "sbert-nli", "sroberta-nli"

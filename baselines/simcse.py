@@ -7,10 +7,10 @@ from before (arXiv v1) belong to weights that are gone. They exist as `.bin` onl
 """
 
 from baselines.bert import ABOUT
-from harness.encoders.golden import BERT_UNCASED_IDS
+from harness.core.types import Method
+from harness.encoders.tokenizer_check import BERT_UNCASED_IDS
 from harness.encoders.transformer import TransformerConfig
-from harness.pooling import CLS, POOLER
-from harness.types import Method
+from harness.transforms.pooling import CLS, POOLER
 
 CITE = "gao2021simcse"
 # Where a published revision could be verified; the others are recorded on first use.

@@ -11,9 +11,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from baselines.bert import BERT_BASE
-from harness.affine import LEAST_SPREAD, Affine, Moments
-from harness.pooling import MEAN
-from harness.types import Method, ScoreError
+from harness.core.types import Method, ScoreError
+from harness.transforms.affine import LEAST_SPREAD, Affine, Moments
+from harness.transforms.pooling import MEAN
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from baselines.minilm import MINILM
-from harness.affine import Affine, Moments
-from harness.pooling import MEAN
-from harness.types import Method
+from harness.core.types import Method
+from harness.transforms.affine import Affine, Moments
+from harness.transforms.pooling import MEAN
 
 
 @dataclass(frozen=True)

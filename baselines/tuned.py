@@ -16,10 +16,10 @@ from dataclasses import replace
 from baselines.flow import FLOWS
 from baselines.miniature import BERT_MINI, MATRIX
 from baselines.whitening import Whitening
-from harness.encoders.family import FamilyConfig
+from harness.core.types import Method
+from harness.encoders.trained import FamilyConfig
 from harness.encoders.transformer import TransformerConfig
-from harness.pooling import CLS, FIRST_LAST, MEAN
-from harness.types import Method
+from harness.transforms.pooling import CLS, FIRST_LAST, MEAN
 
 SIMCSE, SBERT = "gao2021simcse", "reimers2019sbert"
 LICENCE = "Apache-2.0"
@@ -64,7 +64,7 @@ SIMCSE_UNSUP_MINI = FamilyConfig(
 SIMCSE_SUP_MINI = TransformerConfig(
     "simcse-sup-mini",
     repo="",
-    package="harness/embedded/simcse-sup-mini",
+    package="harness/assets/embedded/simcse-sup-mini",
     weights_sha256="b38fddaa78945baf8f39a1b00c451f36fc254edd5f9be3c35a7aee3f07a11cea",
     trained_on=TRIPLETS,
     cite=SIMCSE,

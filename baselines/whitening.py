@@ -12,9 +12,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from baselines.bert import BERT_BASE, BERT_LARGE
-from harness.affine import Affine, Moments
-from harness.pooling import FIRST_LAST
-from harness.types import Method, ScoreError, UsageError
+from harness.core.types import Method, ScoreError, UsageError
+from harness.transforms.affine import Affine, Moments
+from harness.transforms.pooling import FIRST_LAST
 
 NO_COUNT = "whitening keeps k >= 1 directions, not {!r}: write whitening:256"
 

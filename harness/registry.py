@@ -18,9 +18,7 @@ from fnmatch import fnmatchcase
 from functools import cache
 from typing import Any, TypeVar
 
-from harness.library import TARGETS
-from harness.pooling import POOLINGS
-from harness.types import (
+from harness.core.types import (
     Corpus,
     EncoderConfig,
     HarnessError,
@@ -30,6 +28,8 @@ from harness.types import (
     Task,
     UsageError,
 )
+from harness.tasks.loader import TARGETS
+from harness.transforms.pooling import POOLINGS
 
 BASELINES = "baselines"
 TASKS = "harness.tasks"

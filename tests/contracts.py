@@ -16,13 +16,8 @@ import numpy as np
 import pytest
 from specimens import dimensions, encoding, enough, rows, view_of, with_constants
 
-from harness import assets
-from harness.affine import Affine, Moments
-from harness.library import pairs_digest
-from harness.registry import METHOD_ID, TARGETS, Registry
-from harness.report.bibtex import HARNESS, entries
-from harness.run import FitOn, fit, measure
-from harness.types import (
+from harness.assets import places as assets
+from harness.core.types import (
     AssetMissing,
     EncoderConfig,
     HarnessError,
@@ -33,6 +28,11 @@ from harness.types import (
     Task,
     UsageError,
 )
+from harness.evaluation.evaluate import FitOn, fit, measure
+from harness.registry import METHOD_ID, TARGETS, Registry
+from harness.report.bibtex import HARNESS, entries
+from harness.tasks.loader import pairs_digest
+from harness.transforms.affine import Affine, Moments
 
 NOWHERE = Path("no-such-folder")
 

@@ -12,50 +12,49 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# Who may import whom: itself, its own layer (without cycles), and the layers before it.
-LAYERS = (
-    {"shapes", "types", "files", "holding"},
-    {"metrics", "regression", "verdict", "statistics", "published", "papers"}
-    | {"pooling", "affine", "sources", "catalogue", "pins", "assets", "library", "cache"}
-    | {"labels", "wanted", "inventory", "chart", "energy"}
-    | {"provenance", "progress"},
-    {"encoders", "tasks", "training"},
-    {"bench", "run", "store", "rows", "fitting"},
-    {"planned"},
-    {"execute", "plan", "embed"},
-    {"registry"},
-    {"gate", "report", "selection", "listing", "fetch", "explain", "compare"},
-    {"reproduce"},
-    {"interop", "cli"},
+# The rooms, each below what uses it: a room imports itself and those before it. Rooms that share a
+# place in the order never import each other.
+ROOMS: tuple[tuple[str, ...], ...] = (
+    ("core",),
+    ("assets",),
+    ("tasks", "transforms"),
+    ("encoders",),
+    ("training",),
+    ("registry",),
+    ("results",),
+    ("evaluation",),
+    ("gate", "report", "interop"),
+    ("cli",),
 )
 
 # Seconds to import: inside a function, or in a module that only functions import.
 HEAVY = {"torch", "transformers", "scipy", "sklearn", "datasets", "mteb", "sentence_transformers"}
 LAZY = (
-    "encoders.huggingface",
-    "encoders.dropout",
-    "encoders.linear",
-    "encoders.packed",
-    "encoders.passes",
+    "encoders.kernels.choose",
+    "encoders.kernels.dropout",
+    "encoders.kernels.linear",
+    "encoders.kernels.packed",
+    "encoders.kernels.padded",
+    "transforms.flow",
     "training",
     "interop",
 )
 
 # Families that a module may name all the same, and why.
 NAMED = {
-    "catalogue": {"simcse", "sbert", "glove"},  # data sets and their hosts
+    "assets.catalogue": {"simcse", "sbert", "glove"},  # data sets and their hosts
     "tasks.corpora": {"simcse"},  # a file's own name
     "tasks.qnli": {"flow"},  # a paper, where the task differs from it
-    "report.protocol": {"simcse", "sbert", "flow"},  # a protocol is called by who set it
+    "results.protocols": {"simcse", "sbert", "flow"},  # a protocol is called by who set it
     "report.leaderboard": {"simcse", "sbert", "flow", "whitening"},  # the same
-    "report.cost": {"simcse"},  # the same
+    "report.cost_chart": {"simcse"},  # the same
     "report.flows": {"flow", "whitening"},  # what its question is about
-    "compare": {"simcse", "flow"},  # the same
-    "report.claims": {"miniature"},  # its page's own name
-    "cli.training": {"glove", "miniature"},  # the names of commands
-    "cli.finetuning": {"simcse", "sbert"},  # the same
+    "evaluation.bootstrap_rows": {"simcse", "flow"},  # a protocol is called by who set it
+    "report.replication": {"miniature"},  # its page's own name
+    "cli.train.training": {"glove", "miniature"},  # the names of commands
+    "cli.train.finetuning": {"simcse", "sbert"},  # the same
     "training.mlm": {"miniature"},  # what it makes
-    "training.sets": {"miniature", "simcse"},  # names of data sets
+    "training.datasets": {"miniature", "simcse"},  # names of data sets
 }
 
 
@@ -93,9 +92,11 @@ def of_harness(tree: ast.AST) -> set[str]:
     return {name if name in HARNESS else name.rpartition(".")[0] for name in inside}
 
 
-def layer(name: str) -> int:
-    places = [n for n, names in enumerate(LAYERS) if name in names or name.split(".")[0] in names]
-    assert len(places) == 1, f"give the module {name} a layer"
+def place(name: str) -> int:
+    """Where the module's room stands in the order."""
+    room = name.split(".")[0]
+    places = [n for n, rooms in enumerate(ROOMS) if room in rooms]
+    assert places, f"{name}: a module stands in one of the rooms"
     return places[0]
 
 
@@ -110,8 +111,24 @@ def test_imports_point_inwards():
         f"{name} imports {other}"
         for name, tree in HARNESS.items()
         for other in of_harness(tree)
-        if layer(other) > layer(name)
+        if name.split(".")[0] != other.split(".")[0] and place(other) >= place(name)
     ]
+
+
+def test_the_engine_is_these_rooms_and_nothing_else():
+    entries = {path.name for path in (ROOT / "harness").iterdir()} - {"__pycache__"}
+    rooms = {room for rooms in ROOMS for room in rooms} - {"registry"}
+    assert entries == rooms | {"registry.py", "__init__.py"}
+
+
+def test_a_room_says_what_it_is_for_and_imports_nothing():
+    for rooms in ROOMS:
+        for room in set(rooms) - {"registry", "cli"}:
+            tree = HARNESS[room]
+            said = ast.get_docstring(tree) or ""
+            assert "It imports" in said, room
+            assert "never" in said, room
+            assert len(tree.body) == 1, f"{room}: an __init__ holds its docstring alone"
 
 
 def test_imports_have_no_cycle():
@@ -121,12 +138,12 @@ def test_imports_have_no_cycle():
 def test_the_engine_never_imports_a_baseline_and_only_the_registry_names_the_package():
     assert not [n for n, tree in HARNESS.items() if any("baselines" in i for i in imported(tree))]
     naming = {name for name, tree in HARNESS.items() if "baselines" in strings(tree)}
-    assert naming <= {"registry", "provenance"}  # the latter digests the folder's sources
+    assert naming <= {"registry", "core.provenance"}  # the latter digests the folder's sources
 
 
 def test_a_baseline_imports_parts_and_nothing_that_runs():
     parts = {other.split(".")[0] for tree in BASELINES.values() for other in of_harness(tree)}
-    assert parts <= {"types", "pooling", "affine", "encoders", "training"}
+    assert parts <= {"core", "transforms", "encoders", "training"}
 
 
 def at_import(body: list[ast.stmt]) -> Iterator[ast.stmt]:
@@ -244,7 +261,7 @@ def test_no_generator_is_seeded_for_everybody():
 
 
 # Whatever a stranger's estimate of energy fails with, it is not worth a run.
-CATCHES_ALL = {"harness.energy"}
+CATCHES_ALL = {"harness.core.energy"}
 
 
 def test_only_expected_errors_are_caught():

@@ -14,10 +14,11 @@ import pytest
 from specimens import rows
 
 import baselines
-from harness import assets, tasks
-from harness.affine import Affine, Moments
+from harness import tasks
+from harness.assets import places as assets
+from harness.core.types import ScoreError
 from harness.registry import registry
-from harness.types import ScoreError
+from harness.transforms.affine import Affine, Moments
 
 CASES = tuple(contracts.cases(registry()))
 

@@ -11,13 +11,13 @@ from typer import BadParameter
 from typer.main import get_command
 
 from baselines.miniature import ENCODERS
-from harness.assets import packaged
+from harness.assets.places import packaged
 from harness.cli import app, main
+from harness.core.types import Family
+from harness.evaluation.select import PROFILES
 from harness.registry import registry
-from harness.selection import PROFILES
-from harness.tasks.miniature import SPLITS
-from harness.types import Family
-from harness.verdict import Word
+from harness.results.verdict import Word
+from harness.tasks.mini import SPLITS
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -9,9 +9,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import baselines
+from harness.core.types import Family, HarnessError, UsageError
 from harness.registry import TARGETS, registry
-from harness.store import Cell, Store
-from harness.types import Family, HarnessError, UsageError
+from harness.results.records import Cell, Store
 
 FOUND = registry()
 CUT = sorted(name for name, e in FOUND.encoders.items() if hasattr(e, "with_max_length"))

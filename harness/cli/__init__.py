@@ -11,7 +11,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from harness.types import HarnessError
+from harness.core.types import HarnessError
 
 COMMANDS = {
     "list": "reading:list_",
@@ -23,7 +23,7 @@ COMMANDS = {
     "explain": "reading:explain",
     "cite": "reading:cite",
     "fetch": "fetching:fetch",
-    "train": "searching:train",
+    "train": "train.searching:train",
     "cache": "caching:caching",
 }
 

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from harness.cli.options import CacheDir, Json, say
-from harness.types import HarnessError, UsageError
+from harness.core.types import HarnessError, UsageError
 
 caching = typer.Typer(
     help="Encodings and what else runs keep to be quick: how much there is, and clearing it.",
@@ -31,7 +31,7 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would be 
 @caching.command("ls")
 def list_(cache: CacheDir = None, as_json: Json = False) -> None:
     """What is cached: of which encoders, how much, when it was last used."""
-    from harness.inventory import entries, leftovers
+    from harness.encoders.cache.gc import entries, leftovers
 
     root = _root(cache)
     found, crashed = entries(root), leftovers(root, time.time())
@@ -53,8 +53,8 @@ def collect(
     dry_run: DryRun = False,
 ) -> None:
     """Remove what crashes left and, to fit a size, what was unused for longest."""
-    from harness.files import sized
-    from harness.inventory import shrink, tidy
+    from harness.core.files import sized
+    from harness.encoders.cache.gc import shrink, tidy
 
     root, most = _root(cache), None if max_size is None else bytes_in(max_size)
     done = _tell(tidy(root, time.time(), dry_run), dry_run)
@@ -83,7 +83,7 @@ def remove(
     dry_run: DryRun = False,
 ) -> None:
     """Remove encoders from the cache; what is in use stays."""
-    from harness.inventory import choose, clear, entries, tidy
+    from harness.encoders.cache.gc import choose, clear, entries, tidy
 
     if bool(names) == everything:
         raise UsageError("give encoders or keys (harness cache ls shows them), or --all")
@@ -109,7 +109,7 @@ def bytes_in(text: str) -> int:
 
 
 def _root(cache: Path | None) -> Path:
-    from harness.assets import Places
+    from harness.assets.places import Places
 
     return Places.from_environment(os.environ, cache=cache).cache
 
@@ -125,8 +125,8 @@ def _tell(cleared: Iterable[Any], dry_run: bool) -> list[Any]:
 
 def _end(root: Path, done: list[Any], dry_run: bool) -> int:
     """Say how much is left, or would be, and return it."""
-    from harness.files import sized
-    from harness.inventory import Entry, size
+    from harness.core.files import sized
+    from harness.encoders.cache.gc import Entry, size
 
     would = [d.what for d in done if dry_run and not d.in_use and isinstance(d.what, Entry)]
     left = size(root) - sum(entry.bytes for entry in would)
@@ -143,8 +143,8 @@ def _table(root: Path, found: list[Any], crashed: list[Any]) -> str:
     """What is cached, for people: the last used first."""
     from tabulate import tabulate
 
-    from harness.files import sized
-    from harness.plan import duration
+    from harness.core.files import sized
+    from harness.evaluation.plan import duration
 
     total = sum(entry.bytes for entry in found)
     lines = [f"{sized(total)} in {root}" if found else f"nothing is cached in {root}"]

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from harness.cli.options import CacheDir, DataDir, Json, say
-from harness.types import UsageError
+from harness.core.types import UsageError
 
 
 def fetch(
@@ -43,11 +43,11 @@ def fetch(
     """Download assets and check them; or carry them to a machine without a network."""
     from rich.progress import DownloadColumn
 
-    from harness.assets import Places
-    from harness.fetch import export_all, fetch_all, import_all
-    from harness.fetch.network import switched_off
-    from harness.listing import listing, table
-    from harness.progress import Bar
+    from harness.assets.fetch.batch import export_all, fetch_all, import_all
+    from harness.assets.fetch.network import switched_off
+    from harness.assets.places import Places
+    from harness.cli.listing import listing, table
+    from harness.core.progress import Bar
 
     if sum(map(bool, (offline, listed, export, bring_in))) > 1:
         raise UsageError("one of --offline, --list, --export and --import at a time")

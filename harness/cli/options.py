@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from harness.types import UsageError
+from harness.core.types import UsageError
 
 DataDir = Annotated[
     Path | None,

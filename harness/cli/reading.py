@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from harness.cli.options import DataDir, Json, Methods, Papers, Results, Tasks, require_folder, say
-from harness.types import HarnessError
+from harness.core.types import HarnessError
 
 
 def list_(
@@ -23,8 +23,8 @@ def list_(
     data_dir: DataDir = None,
 ) -> None:
     """List what there is: methods, encoders, tasks, assets, post-processors."""
-    from harness.assets import Places
-    from harness.listing import listing, table
+    from harness.assets.places import Places
+    from harness.cli.listing import listing, table
 
     rows = listing(what, Places.from_environment(os.environ, data_dir=data_dir))
     say(json.dumps(rows, indent=1) if as_json else table(rows))
@@ -37,7 +37,7 @@ def report(
     check: Annotated[bool, typer.Option(help="Only say whether something would change.")] = False,
 ) -> None:
     """Write LEADERBOARD.md and tables/ from the records, and the README's part."""
-    from harness.assets import Places
+    from harness.assets.places import Places
     from harness.report.settled import Settled
 
     require_folder("--results", results)
@@ -46,7 +46,7 @@ def report(
     if settled.holds(state):
         say("all generated files are up to date" if check else "nothing changed")
         return
-    from harness.report.site import stale_files, write_files
+    from harness.report.build import stale_files, write_files
 
     if check:
         stale = stale_files(results, papers, readme)
@@ -89,12 +89,12 @@ def explain(
     as_json: Json = False,
 ) -> None:
     """Why a published number cannot be reproduced: all neighbouring protocols that were run."""
-    from harness.explain import explain as look_around
-    from harness.explain import render
-    from harness.papers import load_tables
     from harness.registry import registry
-    from harness.report.results import Results as Records
-    from harness.store import Store
+    from harness.results.explain import explain as look_around
+    from harness.results.explain import render
+    from harness.results.index import Results as Records
+    from harness.results.published_files import load_tables
+    from harness.results.records import Store
 
     records = Records.read(Store(results))
     found = look_around(cell, load_tables(papers), records, registry())

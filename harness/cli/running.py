@@ -25,7 +25,7 @@ from harness.cli.options import (
     require_folder,
     say,
 )
-from harness.types import AssetMissing, UsageError
+from harness.core.types import AssetMissing, UsageError
 
 EVERY_FILE = 10**7  # however many records a run has
 
@@ -40,8 +40,8 @@ def plan(
     as_json: Json = False,
 ) -> None:
     """Show what a run would do: cells, assets and how to get them, what is cached, time."""
-    from harness.plan import plan as make_plan
-    from harness.plan import render
+    from harness.evaluation.plan import plan as make_plan
+    from harness.evaluation.plan import render
 
     planned, library = _selection(method, task, seeds, data_dir, encoder, cache)
     found = make_plan(planned, library)
@@ -112,11 +112,11 @@ def reproduce(
     ] = "all",
 ) -> None:
     """Plan, measure everything that can be, compare with the committed results, write tables."""
-    from harness.files import state_of
-    from harness.plan import estimates, render
-    from harness.plan import plan as make_plan
-    from harness.progress import Bar
-    from harness.reproduce import compare, compare_rows, promote, summary
+    from harness.cli.reproduce import compare, compare_rows, promote, summary
+    from harness.core.files import state_of
+    from harness.core.progress import Bar
+    from harness.evaluation.plan import estimates, render
+    from harness.evaluation.plan import plan as make_plan
 
     require_folder("--committed", committed)
     papers = committed / "papers"
@@ -159,10 +159,10 @@ def _selection(
     By default with papers, those of the profile; with the committed results of a quick run, its
     set.
     """
-    from harness.assets import Places
-    from harness.library import Library
-    from harness.selection import PROFILES, choose, encoders_by_hand
-    from harness.selection import profile as cells_of
+    from harness.assets.places import Places
+    from harness.evaluation.select import PROFILES, choose, encoders_by_hand
+    from harness.evaluation.select import profile as cells_of
+    from harness.tasks.loader import Library
 
     registry, paths = encoders_by_hand(encoder or [])
     places = Places.from_environment(os.environ, cache=cache, data_dir=data_dir, encoders=paths)
@@ -191,12 +191,12 @@ def _execute(
     With the plan's estimates in seconds there is one bar over everything, and what the plan has
     already said (missing assets) is not said again.
     """
-    from harness.cli.families import train_on_the_spot
-    from harness.execute import execute
-    from harness.gate.reasons import note_outcomes
-    from harness.progress import Bar, Whole
-    from harness.store import Store
-    from harness.wanted import remember
+    from harness.cli.train.families import train_on_the_spot
+    from harness.core.progress import Bar, Whole
+    from harness.evaluation.runner import execute
+    from harness.evaluation.wanted import remember
+    from harness.gate.failures import note_outcomes
+    from harness.results.records import Store
 
     train_on_the_spot(planned, library.places)
     outcomes = []

@@ -15,13 +15,13 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
+from harness.core.arrays import Float32
+from harness.core.files import sha256_of
+from harness.core.types import DataError, Encoding, Identity, ScoreError, UsageError
 from harness.encoders.checkpoint import read_json, read_tensors, tokenizer_files, weights_files
-from harness.encoders.golden import GOLDEN_SENTENCE, require_golden_ids
-from harness.encoders.identity import Sha256, digest_of, digest_of_files, require_weights
-from harness.encoders.speed import PLAIN, Choice, in_order
-from harness.files import sha256_of
-from harness.shapes import Float32
-from harness.types import DataError, Encoding, Identity, ScoreError, UsageError
+from harness.encoders.fingerprint import Sha256, digest_of, digest_of_files, require_weights
+from harness.encoders.kernels.speed import PLAIN, Choice, in_order
+from harness.encoders.tokenizer_check import GOLDEN_SENTENCE, require_golden_ids
 
 # Part of every key: raise it with any change that moves an encoding.
 ENCODING_VERSION = "1: float32; token means with special tokens; cls where the tokenizer puts it"
@@ -103,8 +103,8 @@ class TransformerConfig:
         identity = self.identify(path, sha256)
         tensors = read_tensors(weights_files(path), identity.digests["weights"], cache)
 
-        from harness.encoders.huggingface import open_checkpoint
-        from harness.encoders.passes import choose, moved
+        from harness.encoders.kernels.choose import choose, moved
+        from harness.encoders.kernels.padded import open_checkpoint
 
         length = maximum_length(self, path)
         tokenizer, plain, shape = open_checkpoint(self.name, path, tensors, length)
@@ -182,7 +182,7 @@ class TransformerEncoder:
 
     def with_dropout(self, seed: int) -> TransformerEncoder:
         """The same with its dropout on, drawn from this seed from call to call."""
-        from harness.encoders.dropout import TOKENS_PER_BATCH, dropping
+        from harness.encoders.kernels.dropout import TOKENS_PER_BATCH, dropping
 
         plain: Any = getattr(self.kernel, "plain", self.kernel)
         noisy = dropping(self.name, plain, seed)

@@ -1,6 +1,5 @@
-"""The gate: what moved between a run and the committed results, and which part moved it."""
+"""The regression gate: what moved between a run and the committed results, and which part did.
 
-from harness.gate.moves import Move, compare
-from harness.gate.rules import ACROSS_PLATFORMS
-
-__all__ = ["ACROSS_PLATFORMS", "Move", "compare"]
+It imports the rooms up to `evaluation`. It never changes a committed result unless asked to
+promote one.
+"""

@@ -15,15 +15,17 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from harness.assets import Places
-from harness.gate import golden, pairs, reasons
-from harness.gate.moves import Move, cell_of, compare
-from harness.gate.rules import FILE, read_rules
-from harness.library import Library
-from harness.provenance import code_digest
+from harness.assets.places import Places
+from harness.core.provenance import code_digest
+from harness.core.types import HarnessError, Pairs, Record, UsageError
+from harness.gate import failures as reasons
+from harness.gate import golden_vectors as golden
+from harness.gate import pair_drift as pairs
+from harness.gate.drift import Move, cell_of, compare
+from harness.gate.tolerances import FILE, read_rules
 from harness.registry import is_glob, registry
-from harness.store import Cell, Store
-from harness.types import HarnessError, Pairs, Record, UsageError
+from harness.results.records import Cell, Store
+from harness.tasks.loader import Library
 
 
 class State(StrEnum):

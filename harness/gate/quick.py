@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from harness.assets import Places
-from harness.execute import Outcome
-from harness.files import write_atomically
-from harness.gate import golden, pairs, reasons
-from harness.gate.rules import FILE, read_rules
-from harness.planned import Planned, by_encoder
+from harness.assets.places import Places
+from harness.core.files import write_atomically
+from harness.core.types import EncoderConfig, Family, HarnessError, UsageError
+from harness.evaluation.runner import Outcome
+from harness.gate import failures as reasons
+from harness.gate import golden_vectors as golden
+from harness.gate import pair_drift as pairs
+from harness.gate.tolerances import FILE, read_rules
 from harness.registry import Registry, known
-from harness.store import Store, encode, same_measurement
-from harness.types import EncoderConfig, Family, HarnessError, UsageError
+from harness.results.planned import Planned, by_encoder
+from harness.results.records import Store, encode, same_measurement
 
 
 def quick_set(found: Registry, committed: Path) -> tuple[Planned, ...]:

@@ -32,14 +32,14 @@ from mteb.tasks import (
 )
 from sklearn.metrics import roc_auc_score  # type: ignore[import-untyped]  # comes with mteb
 
-from harness.assets import Places
-from harness.embed import Embedder, fit_method
-from harness.files import file_name
-from harness.library import text_digest
-from harness.metrics import TIE_DECIMALS, cosine
+from harness.assets.places import Places
+from harness.core.arrays import Float32, Float64
+from harness.core.files import file_name
+from harness.core.metrics import TIE_DECIMALS, cosine
+from harness.core.types import Identity, Method, member
+from harness.evaluation.embed import Embedder, fit_method
 from harness.registry import known, registry
-from harness.shapes import Float32, Float64
-from harness.types import Identity, Method, member
+from harness.tasks.loader import text_digest
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,13 +12,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.papers import load_tables
-from harness.published import Table
+from harness.core.types import HarnessError, Method, UsageError
 from harness.registry import Registry, known, registry
 from harness.report.bibtex import HARNESS, bibtex, software
-from harness.report.judged import judge, method_of, records_for
-from harness.report.results import SHOWN, Results
-from harness.report.wording import (
+from harness.report.sentences import (
     NOTHING,
     about,
     aggregation,
@@ -30,8 +27,11 @@ from harness.report.wording import (
     published,
     tasks_of,
 )
-from harness.store import Store
-from harness.types import HarnessError, Method, UsageError
+from harness.results.index import SHOWN, Results
+from harness.results.published import Table
+from harness.results.published_files import load_tables
+from harness.results.records import Store
+from harness.results.reproduction import judge, method_of, records_for
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,11 @@ from pathlib import Path
 from statistics import fmean
 from typing import NamedTuple
 
+from harness.core.types import DataError
 from harness.report.markdown import page, table
-from harness.report.protocol import BERT_FLOW, LABELS, SEVEN, Protocol, row
-from harness.report.results import Results, Value
-from harness.types import DataError
-from harness.verdict import TOLERANCES, Spread
+from harness.results.index import Results, Value
+from harness.results.protocols import BERT_FLOW, LABELS, SEVEN, Protocol, row
+from harness.results.verdict import TOLERANCES, Spread
 
 FILE = "flows.toml"
 KEYS = ("linear", "flows", "measured")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import inf
 
-from harness.files import file_name
+from harness.core.files import file_name
 from harness.registry import Registry
-from harness.report import cost
-from harness.report.comparisons import Comparisons
+from harness.report import cost_chart as cost
 from harness.report.markdown import page, table
-from harness.report.protocol import (
+from harness.results.index import Results, Value
+from harness.results.protocols import (
     BERT_FLOW,
     LABELS,
     PROTOCOLS,
@@ -20,8 +20,8 @@ from harness.report.protocol import (
     ranked,
     row,
 )
-from harness.report.results import Results, Value
-from harness.report.unpinned import source_seen
+from harness.results.row_comparisons import Comparisons
+from harness.results.source_notes import source_seen
 
 HOW_TO_READ = (
     "Spearman's rank correlation of cosine and gold, ×100, best average first. `all` correlates a "

@@ -15,11 +15,11 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any, NoReturn
 
-from harness.files import write_atomically
-from harness.published import Table
-from harness.report.claimed import points
+from harness.core.files import write_atomically
+from harness.core.types import DataError
 from harness.report.markdown import table
-from harness.types import DataError
+from harness.results.claims import points
+from harness.results.published import Table
 
 FOLDER = "searches"
 KEYS = {"title", "caption", "recipe", "row"}

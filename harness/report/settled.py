@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
-from harness.files import state_of, write_atomically
-from harness.provenance import SOURCES
+from harness.core.files import state_of, write_atomically
+from harness.core.provenance import SOURCES
 
 MOST = 200_000  # files of a results folder
 

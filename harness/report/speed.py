@@ -16,9 +16,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from harness.files import write_atomically
+from harness.core.files import write_atomically
+from harness.core.types import DataError, UsageError
 from harness.report.markdown import page, table
-from harness.types import DataError, UsageError
 
 FILE, FOLDER, PAGE = "speed.toml", "speed", "speed.md"
 NOT_MEASURED = "not measured"

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.report.results import SHOWN
-from harness.report.site import generated
-from harness.types import HarnessError
+from harness.core.types import HarnessError
+from harness.report.build import generated
+from harness.results.index import SHOWN
 
 DIGEST = re.compile(r"Records: sha256 `?([0-9a-f]{64})\b")
 

@@ -1,1 +1,5 @@
-"""Task families, one file each; every file ends with TASKS = (Task(...), ...)."""
+"""Pairs of sentences with gold scores: one module a task family, their readers, the corpora.
+
+It imports `core` and `assets`; a module ends with TASKS or CORPORA, which the registry collects.
+It never encodes a sentence and never computes a score.
+"""

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
-from harness.tasks.files import AGAIN, body, fields, lines, locate
-from harness.types import Corpus, DataError
+from harness.core.types import Corpus, DataError
+from harness.tasks.readers import AGAIN, body, fields, lines, locate
 
 
 @dataclass(frozen=True)

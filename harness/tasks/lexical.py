@@ -8,9 +8,9 @@ the candidates only the number of token edits, not normalised, comes near the pr
 
 from __future__ import annotations
 
-from harness.tasks.files import Text
+from harness.core.types import Task
+from harness.tasks.readers import Text
 from harness.tasks.sts import SCALE, SPLITS, StsBenchmark
-from harness.types import Task
 
 
 def lexical(name: str, text: Text) -> Task:

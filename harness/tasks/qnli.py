@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.tasks.files import (
+from harness.core.types import DataError, Pairs, Task
+from harness.tasks.readers import (
     AGAIN,
     Row,
     body,
@@ -19,7 +20,6 @@ from harness.tasks.files import (
     locate,
     pairs_of,
 )
-from harness.types import DataError, Pairs, Task
 
 HEADER = ("index", "question", "sentence", "label")
 GOLD = {"entailment": 1.0, "not_entailment": 0.0}

@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from harness.tasks.files import (
+from harness.core.types import Pairs, Task
+from harness.tasks.readers import (
     Row,
     Text,
     body,
@@ -20,7 +21,6 @@ from harness.tasks.files import (
     number,
     pairs_of,
 )
-from harness.types import Pairs, Task
 
 SCALE = (1.0, 5.0)
 HEADER = ("pair_ID", "sentence_A", "sentence_B", "relatedness_score", "entailment_judgment")

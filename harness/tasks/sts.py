@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from harness.tasks.files import (
+from harness.core.types import DataError, Pairs, Task
+from harness.tasks.readers import (
     AGAIN,
     Row,
     Text,
@@ -22,7 +23,6 @@ from harness.tasks.files import (
     number,
     pairs_of,
 )
-from harness.types import DataError, Pairs, Task
 
 SCALE = (0.0, 5.0)
 

@@ -4,7 +4,7 @@ Say here what the task measures, how the papers score it, and what is odd about 
 
 A copy is registered as soon as its name does not begin with `template_`: `harness list tasks` shows
 it and `pytest tests/test_contracts.py -k my-pairs` holds it to the laws of every task. Its files
-need an `Asset` in harness/catalogue.py, which says where they lie and how to get them.
+need an `Asset` in harness/assets/catalogue.py, which says where they lie and how to get them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.tasks.files import (
+from harness.core.types import Pairs, Task
+from harness.tasks.readers import (
     Row,
     checked,
     fields,
@@ -22,7 +23,6 @@ from harness.tasks.files import (
     number,
     pairs_of,
 )
-from harness.types import Pairs, Task
 
 SCALE = (0.0, 5.0)
 

@@ -1,1 +1,5 @@
-"""Loops that learn weights: each returns something new and draws from the generator it is given."""
+"""Loops that make a checkpoint: masked language model, SimCSE, SBERT, GloVe.
+
+It imports the rooms up to `encoders`; training data come from `tasks`. It never scores a task of
+the matrix for a record, and draws only from the generators that it is given.
+"""

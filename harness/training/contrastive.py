@@ -3,7 +3,7 @@
 SimCSE (Gao, Yao & Chen 2021, arXiv 2104.08821). Unsupervised, both views are the sentence itself
 under two dropout masks; supervised, a pair with an entailment and a contradiction as its hard
 negative. Different from the released code: a batch larger than memory keeps all its negatives
-(`harness.training.replay`); the vectors of several processes get the gradient of the one-process
+(`harness.training.gradcache`); the vectors of several processes get the gradient of the one-process
 loss, not its mean; the order of the data has its own generator.
 """
 
@@ -18,15 +18,22 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
-from harness.shapes import Float
-from harness.training.auxiliary import MaskedWords
-from harness.training.columns import Batches
+from harness.core.arrays import Float
+from harness.core.types import UsageError
+from harness.training.auxiliary_mlm import MaskedWords
+from harness.training.distributed import (
+    Alone,
+    Together,
+    add_gradients,
+    everyones,
+    share_of,
+    total_of,
+)
+from harness.training.encoder import Setup, Tower
+from harness.training.gradcache import gradient, scaled
 from harness.training.loop import Schedule
+from harness.training.nli import Batches
 from harness.training.packing import Rows
-from harness.training.replay import gradient, scaled
-from harness.training.together import Alone, Together, add_gradients, everyones, share_of, total_of
-from harness.training.towers import Setup, Tower
-from harness.types import UsageError
 
 Similarity = Literal["cosine", "dot"]
 Objective = Literal["info-nce", "nt-xent"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.chart import Axis, Dot, Line, Panel, Point, svg
+from harness.core.svg import Axis, Dot, Line, Panel, Point, svg
 
 
 def curve_svg(losses: Sequence[Point], scores: Sequence[Point]) -> str:

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
-from harness.shapes import Float
-from harness.types import UsageError
+from harness.core.arrays import Float
+from harness.core.types import UsageError
 
 STEPS = 1 << 16  # a probability is rounded to a multiple of 1 / STEPS
 

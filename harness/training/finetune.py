@@ -10,15 +10,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from harness.core.files import sha256_of
+from harness.core.metrics import cosine, spearman
+from harness.core.types import Pairs
 from harness.encoders.checkpoint import weights_files
-from harness.encoders.identity import digest_of_files
-from harness.files import sha256_of
-from harness.metrics import cosine, spearman
-from harness.pooling import Cls
-from harness.training.folder import Made, Pooling, require_new, write_checkpoint
+from harness.encoders.fingerprint import digest_of_files
+from harness.training.checkpoint import Made, Pooling, require_new, write_checkpoint
+from harness.training.encoder import Setup, Tower, open_tower
 from harness.training.loop import Curve, Keeping, Schedule, Trainee, Watcher, train
-from harness.training.towers import Setup, Tower, open_tower
-from harness.types import Pairs
+from harness.transforms.pooling import Cls
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,8 @@ import torch
 from safetensors import safe_open
 from torch import Tensor, nn
 
-from harness.files import write_atomically
-from harness.types import DataError, ScoreError, UsageError
+from harness.core.files import write_atomically
+from harness.core.types import DataError, ScoreError, UsageError
 
 STATE = "unfinished.safetensors"
 SHOWN = 50  # steps whose mean loss stands on the bar
@@ -41,7 +41,7 @@ class Trainee(Protocol):
 
 @runtime_checkable
 class Watcher(Protocol):
-    """What shows a training: `harness.progress.Bar` is one."""
+    """What shows a training: `harness.core.progress.Bar` is one."""
 
     def phase(self, what: str, steps: int | None) -> None: ...
 

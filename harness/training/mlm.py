@@ -28,12 +28,12 @@ from torch import nn
 from torch.nn import functional as F  # noqa: N812
 from transformers import BertConfig, BertForMaskedLM, BertTokenizerFast  # type: ignore[attr-defined]
 
-from harness.encoders.identity import digest_of
-from harness.shapes import Int, Int64
-from harness.training.folder import Made, require_new, write_checkpoint
+from harness.core.arrays import Int, Int64
+from harness.core.types import DataError, UsageError
+from harness.encoders.fingerprint import digest_of
+from harness.training.checkpoint import Made, require_new, write_checkpoint
 from harness.training.loop import Curve, Keeping, Schedule, Watcher, seeded, train
 from harness.training.text import Text
-from harness.types import DataError, UsageError
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 TOKENISED_AT_ONCE = 10_000  # sentences

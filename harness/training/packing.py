@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812
 
-from harness.shapes import Float, Int, Int64
+from harness.core.arrays import Float, Int, Int64
 
 Rows = Sequence[Sequence[int]]  # the token ids of sentences
 Groups = list[tuple[int, int]]  # so many sentences of this length, in their order

@@ -18,15 +18,22 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
-from harness.pooling import MEAN
-from harness.shapes import Float, Int64
-from harness.training.columns import LABELS, Batches, Columns, Labelled
+from harness.core.arrays import Float, Int64
+from harness.core.types import UsageError
 from harness.training.contrastive import info_nce
+from harness.training.distributed import (
+    Alone,
+    Together,
+    add_gradients,
+    everyones,
+    share_of,
+    total_of,
+)
+from harness.training.encoder import Setup, Tower
+from harness.training.gradcache import gradient, scaled
 from harness.training.loop import Schedule
-from harness.training.replay import gradient, scaled
-from harness.training.together import Alone, Together, add_gradients, everyones, share_of, total_of
-from harness.training.towers import Setup, Tower
-from harness.types import UsageError
+from harness.training.nli import LABELS, Batches, Columns, Labelled
+from harness.transforms.pooling import MEAN
 
 Objective = Literal["softmax", "ranking"]
 FEATURES: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = {

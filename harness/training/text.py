@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
-from harness.assets import Places
-from harness.tasks.files import lines
-from harness.types import Corpus, DataError, UsageError
+from harness.assets.places import Places
+from harness.core.types import Corpus, DataError, UsageError
+from harness.tasks.readers import lines
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from time import perf_counter
 import jaxtyping
 import pytest
 
-from harness.provenance import environment
+from harness.core.provenance import environment
 from harness.report.speed import LEAST_ROUNDS, Measured, write_measured
 
 

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from harness.metrics import spearman
-from harness.statistics import paired_bootstrap
+from harness.core.metrics import spearman
+from harness.results.bootstrap import paired_bootstrap
 
 PAIRS, RESAMPLES = 1379, 10_000  # STS-B test
 LIMIT = 2.0  # seconds, on two cores

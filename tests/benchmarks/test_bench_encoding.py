@@ -9,7 +9,7 @@ import pytest
 import torch
 import transformers
 
-from harness.encoders.linear import libraries, linear
+from harness.encoders.kernels.linear import libraries, linear
 from harness.encoders.transformer import TransformerConfig
 from harness.registry import registry
 

@@ -10,8 +10,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from harness.training.bijections import SCALE_FACTOR, initialise
-from harness.training.flows import Architecture, Recipe, fit, one_thread
+from harness.transforms.flow_layers import SCALE_FACTOR, initialise
+from harness.transforms.flows import Architecture, Recipe, fit, one_thread
 
 STEPS, ROWS, SIZE = 539, 32, 384  # one epoch of STS-B's sentences, one side a step, on MiniLM
 GLOW = Architecture(3, 3, 32, ("actnorm", "reversal", "additive"))

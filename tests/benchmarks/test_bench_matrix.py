@@ -11,12 +11,12 @@ from time import perf_counter, sleep
 import pytest
 from fakes import Told
 
-from harness.assets import Places
-from harness.execute import execute
-from harness.library import Library
-from harness.planned import cells
+from harness.assets.places import Places
+from harness.evaluation.runner import execute
 from harness.registry import registry
-from harness.store import Store
+from harness.results.planned import cells
+from harness.results.records import Store
+from harness.tasks.loader import Library
 
 TASKS = ("sts-b", "sick-r", "sts12", "sts13", "sts14", "sts15", "sts16")
 # What mteb has of them: other text forms, and all 9,927 pairs of SICK-R.

@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 import pytest
 
-import harness.bench
-from harness.assets import Places
-from harness.bench import SHARD, Bench
-from harness.cache import EncoderCache
+import harness.evaluation.embeddings
+from harness.assets.places import Places
+from harness.encoders.cache.encodings import EncoderCache
+from harness.evaluation.embeddings import SHARD, Bench
 from harness.registry import registry
 
 ENCODER, CORPUS = "bert-mini", "enwiki-1m"
@@ -114,7 +114,7 @@ def memory(name):
 
 def encode_all(data_dir, folder, count, few, shard):
     """In a process of its own, whose peak is nobody else's."""
-    harness.bench.SHARD = shard
+    harness.evaluation.embeddings.SHARD = shard
     folder, made = Path(folder), bench(Path(folder))
     loaded = memory("VmRSS")
     texts = list(islice(registry().corpora[CORPUS].sentences(Path(data_dir)), count))

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from baselines.whitening import Whitening
-from harness.affine import Moments
-from harness.bench import SHARD, Sums
-from harness.metrics import cosine, spearman
+from harness.core.metrics import cosine, spearman
+from harness.evaluation.embeddings import SHARD, Sums
+from harness.transforms.affine import Moments
 
 ROWS, SIZE = 1_000_000, 768
 BLOCKS = 8  # in memory, taken in turn: what stands in them does not matter to the clock

@@ -11,10 +11,10 @@ import torch
 import transformers
 
 from harness.registry import registry
-from harness.training.columns import read_triplets
 from harness.training.contrastive import Contrastive, ContrastiveTraining
+from harness.training.encoder import Setup, open_tower
 from harness.training.loop import Keeping, Schedule, _Run, seeded
-from harness.training.towers import Setup, open_tower
+from harness.training.nli import read_triplets
 
 BATCH, LENGTH, RATE = 64, 32, 1e-6  # SimCSE's, at a rate that leaves the weights where they are
 BATCHES = 8  # as many as are taken in turn

@@ -7,10 +7,10 @@ from functools import cache
 
 import numpy as np
 
+from harness.core.types import Pairs
 from harness.tasks.english import facts, pairs
 from harness.tasks.english.inference import labelled, sentences, triplets
 from harness.tasks.english.pairs import Example
-from harness.types import Pairs
 
 GRADED = {"mini-sts": pairs.SIMILAR, "mini-sick": pairs.RELATED}
 QNLI_SEED = 4

@@ -1,0 +1,105 @@
+"""Archives of others: nothing leaves the folder that it is unpacked in, or fills the disk."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import os
+import re
+import tarfile
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+from harness.assets.asset import Download
+from harness.assets.fetch.download import Readable
+from harness.assets.fetch.network import reason_of
+from harness.core.types import DataError
+
+CHUNK = 2**18
+# What the readers of archives raise; RuntimeError for one that is encrypted.
+DAMAGE = (
+    *(tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, zlib.error),
+    *(EOFError, RuntimeError, ValueError),
+)
+
+
+def unpack(archive: Path, wanted: Download, folder: Path) -> dict[str, str]:
+    """The wanted members into the folder: their paths in it and sha256.
+
+    Raises DataError for an archive that is damaged, has a link or an unsafe name among the wanted,
+    the same file twice with different content, none of them, or more bytes than it may.
+    """
+    pattern, left = re.compile(str(wanted.keep)), wanted.unpacked
+    placed: dict[str, str] = {}
+    try:
+        for name, content in _members(archive, pattern):
+            into = safe(pattern.sub(wanted.into, name))
+            digest, size = write_stream(content, folder / into, left)
+            left -= size
+            if placed.setdefault(str(into), digest) != digest:
+                raise DataError(f"{wanted.address}: two members are {into}, and they differ")
+    except DAMAGE as error:
+        why = reason_of(error).rstrip(":")
+        raise DataError(f"{wanted.address}: wanted an archive, found otherwise: {why}") from None
+    if not placed:
+        raise DataError(f"{wanted.address}: wanted {wanted.keep} in the archive, found none")
+    return placed
+
+
+def _members(archive: Path, pattern: re.Pattern[str]) -> Iterator[tuple[str, Readable]]:
+    """Name and content of the files whose whole name fits."""
+    if zipfile.is_zipfile(archive):
+        with zipfile.ZipFile(archive) as zipped:
+            for info in zipped.infolist():
+                if pattern.fullmatch(info.filename) and not info.is_dir():
+                    safe(info.filename)
+                    with zipped.open(info) as content:
+                        yield info.filename, content
+        return
+    with tarfile.open(archive) as tar:
+        for member in tar:
+            if not pattern.fullmatch(member.name) or member.isdir():
+                continue
+            safe(member.name)
+            file = tar.extractfile(member) if member.isreg() else None
+            if file is None:
+                raise ValueError(f"{member.name!r}, which is a link or a device")
+            yield member.name, file
+
+
+def safe(name: str) -> PurePosixPath:
+    """A relative path; ValueError for one that would leave the folder it is placed in."""
+    path = PurePosixPath(name.replace("\\", "/"))
+    if path.is_absolute() or not path.parts or ".." in path.parts or ":" in path.parts[0]:
+        raise ValueError(f"the unsafe name {name!r}")
+    return path
+
+
+def write_stream(content: Readable, target: Path, limit: int | None = None) -> tuple[str, int]:
+    """Write a file, all of it or none, from a stream: its sha256 and bytes.
+
+    Raises ValueError if the stream is longer than the limit.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    sha, size = hashlib.sha256(), 0
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=".", suffix=".tmp")
+    temporary = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            while chunk := content.read(CHUNK):
+                size += len(chunk)
+                if limit is not None and size > limit:
+                    raise ValueError(f"more than the {limit:,} bytes that it may hold")
+                file.write(chunk)
+                sha.update(chunk)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.chmod(0o644)
+        temporary.replace(target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    return sha.hexdigest(), size

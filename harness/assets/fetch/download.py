@@ -1,0 +1,237 @@
+"""One file over http: resumed where it stopped, tried again, whole and with the right digest.
+
+What has come stands in `NAME.part`, and beside it what the server called it; a later call asks for
+the rest if the server still has the same file. Nothing is renamed to NAME before it is complete.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import http.client
+import json
+import os
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+from urllib.parse import urlsplit
+
+from harness.assets.fetch.network import reason_of
+from harness.core.types import AssetMissing, DataError
+from harness.evaluation.embeddings import Progress
+
+TRIES, PAUSE = 4, 0.5  # attempts that bring nothing; seconds before the second, then doubled
+STALLED = 30.0  # seconds without a byte
+CHUNK = 2**18
+AGAIN = "run the same command again: it goes on from there"
+
+Sleep = Callable[[float], None]
+Where = tuple[str, Mapping[str, str]]
+
+
+@runtime_checkable
+class Readable(Protocol):
+    """A stream of bytes."""
+
+    def read(self, size: int = -1, /) -> bytes: ...
+
+
+@dataclass(frozen=True)
+class Remote:
+    """A file elsewhere. `locate` is asked before each attempt for an address and headers.
+
+    `identity` is the same for the same file; `sha256` and `size` (bytes) are checked where known.
+    """
+
+    name: str
+    identity: str
+    locate: Callable[[], Where] = field(repr=False)
+    sha256: str | None = None
+    size: int | None = None
+
+    @classmethod
+    def at(cls, name: str, url: str, sha256: str | None = None, size: int | None = None) -> Remote:
+        """A file at a plain address."""
+        return cls(name, url, lambda: (url, {}), sha256, size)
+
+
+def download(remote: Remote, target: Path, told: Progress, sleep: Sleep = time.sleep) -> str:
+    """Bring a file to `target` and return its sha256.
+
+    Raises AssetMissing if the server refuses, stays unable, or stops early; DataError for a file
+    with another digest than the pinned one, which is thrown away.
+    """
+    part = _Part(target.with_name(f"{target.name}.part"), remote)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    failures, before = 0, part.size
+    while True:
+        try:
+            start, digest = part.go_on(told)
+            if remote.sha256 in (None, digest):
+                part.become(target)
+                return digest
+            part.discard()
+            if not start:
+                raise DataError(
+                    f"{remote.name}: {remote.identity} has sha256 {digest}, wanted {remote.sha256};"
+                    " it was thrown away: its publisher has changed it, or somebody on the way"
+                )
+        except BlockingIOError:
+            raise AssetMissing(f"{remote.name}: another process is downloading it") from None
+        except (OSError, http.client.HTTPException) as error:
+            failures = 0 if part.size > before else failures + 1
+            before, status = part.size, getattr(error, "code", None)
+            if isinstance(status, int) and status < 500 and status not in (408, 416, 429):
+                raise refusal(remote.name, status, remote.identity) from None
+            if failures >= TRIES:
+                got = f", {part.size:,} bytes are here; {AGAIN}" if part.size else ""
+                raise AssetMissing(
+                    f"{remote.name} could not be downloaded after {TRIES} attempts "
+                    f"({reason_of(error)}){got}"
+                ) from None
+            sleep(PAUSE * 2 ** max(0, failures - 1))
+
+
+def refusal(name: str, status: int, where: str) -> AssetMissing:
+    """What an http status means for somebody who wanted a file."""
+    if status in (401, 403):
+        why = (
+            "is not there or not for everybody: accept its conditions if it has any, then log in "
+            "with `hf auth login` or set HF_TOKEN"
+        )
+    elif status in (404, 410):
+        why = "is not there any more"
+    else:
+        why = f"answered {status}"
+    return AssetMissing(f"{name} could not be downloaded: {where} {why}")
+
+
+@dataclass
+class _Part:
+    """The beginning of a file."""
+
+    path: Path
+    remote: Remote
+
+    @property
+    def size(self) -> int:
+        return self.path.stat().st_size if self.path.exists() else 0
+
+    @property
+    def _about(self) -> Path:
+        return self.path.with_name(f"{self.path.name}.json")
+
+    def go_on(self, told: Progress) -> tuple[int, str]:
+        """Ask for what is lacking: where it went on, and the digest of the whole.
+
+        Raises OSError if it ends early.
+        """
+        start, validator = self._start()
+        url, headers = self.remote.locate()
+        if start:
+            headers = {**headers, "Range": f"bytes={start}-"}
+            if validator:
+                headers["If-Range"] = validator
+        try:
+            answer = _open(url, {"Accept-Encoding": "identity", **headers})
+        except urllib.error.HTTPError as error:
+            error.close()
+            if error.code == 416:  # the file there ends before our beginning does
+                self.discard()
+            raise
+        with answer:
+            if start and not _continues(answer, start):
+                start = 0
+            return start, self._receive(answer, start, told)
+
+    def _receive(self, answer: Any, start: int, told: Progress) -> str:
+        length, wanted = answer.headers.get("Content-Length"), self.remote.size
+        total = start + int(length) if length else wanted
+        if wanted not in (None, total):
+            raise DataError(
+                f"{self.remote.name}: {self.remote.identity} holds {total:,} bytes, wanted "
+                f"{wanted:,}: its publisher has changed it, or somebody on the way"
+            )
+        told.phase(f"{self.remote.name}: downloading", total)
+        with os.fdopen(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644), "r+b") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # BlockingIOError: another has it
+            if os.fstat(file.fileno()).st_size < start:
+                raise OSError("another process took the beginning away")
+            self._note(answer)
+            sha = hashlib.sha256()
+            _hash(file, start, sha)
+            file.truncate(start)
+            told.step(start)
+            while chunk := answer.read(CHUNK):
+                file.write(chunk)
+                sha.update(chunk)
+                told.step(len(chunk))
+            file.flush()
+            os.fsync(file.fileno())
+        if total is not None and self.size != total:
+            raise OSError(f"the body ended after {self.size:,} of {total:,} bytes")
+        return sha.hexdigest()
+
+    def _start(self) -> tuple[int, str | None]:
+        """How much of the same file is here, and what the server called it."""
+        try:
+            about = json.loads(self._about.read_text(encoding="utf-8"))
+            known = about["identity"] == self.remote.identity
+            validator = about["validator"]
+        except (OSError, ValueError, KeyError, TypeError):
+            known, validator = False, None
+        if known and (validator or self.remote.sha256):
+            return self.size, validator
+        return 0, None
+
+    def _note(self, answer: Any) -> None:
+        """Keep what proves later that the file there is still the same: no weak tag does."""
+        tag = answer.headers.get("ETag") or ""
+        validator = tag if tag.startswith('"') else answer.headers.get("Last-Modified")
+        note = {"identity": self.remote.identity, "validator": validator}
+        self._about.write_text(json.dumps(note), encoding="utf-8")
+
+    def discard(self) -> None:
+        self.path.unlink(missing_ok=True)
+        self._about.unlink(missing_ok=True)
+
+    def become(self, target: Path) -> None:
+        self.path.replace(target)
+        self._about.unlink(missing_ok=True)
+
+
+def _continues(answer: Any, start: int) -> bool:
+    """Whether the answer goes on where the part ends; any other is the file from its beginning."""
+    if answer.status != http.client.PARTIAL_CONTENT:
+        return False
+    said = answer.headers.get("Content-Range", "")
+    if not said.startswith(f"bytes {start}-"):
+        raise OSError(f"asked for bytes from {start} on, was sent {said or 'others'}")
+    return True
+
+
+def _hash(file: Readable, size: int, sha: Any) -> None:
+    while size and (chunk := file.read(min(CHUNK, size))):
+        sha.update(chunk)
+        size -= len(chunk)
+
+
+class _Redirects(urllib.request.HTTPRedirectHandler):
+    """Follows redirects, and tells no other host who we are."""
+
+    def redirect_request(
+        self, req: Any, fp: Any, code: Any, msg: Any, headers: Any, newurl: str
+    ) -> Any:
+        new = super().redirect_request(req, fp, code, msg, headers, newurl)
+        if new is not None and urlsplit(newurl).netloc != urlsplit(req.full_url).netloc:
+            new.remove_header("Authorization")
+        return new
+
+
+def _open(url: str, headers: Mapping[str, str]) -> Any:
+    request = urllib.request.Request(url, headers=dict(headers))  # noqa: S310 - catalogue, hub
+    return urllib.request.build_opener(_Redirects).open(request, timeout=STALLED)

@@ -1,0 +1,173 @@
+"""Files of hub repositories: huggingface_hub finds them, `download` brings the large ones.
+
+huggingface_hub starts a file again that another process left half-way, and compares its size alone.
+Here large files are resumed, laid where its cache expects them, and every file of a snapshot is
+compared with the digest that the hub names it by.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Iterable
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+from harness.assets.asset import Download
+from harness.assets.fetch.download import PAUSE, TRIES, Remote, Sleep, Where, download, refusal
+from harness.assets.fetch.network import hub_address, reason_of
+from harness.core.files import sha256_of
+from harness.core.types import AssetMissing, DataError
+from harness.evaluation.embeddings import Progress
+
+TIMEOUT = 10.0  # seconds for an answer about a file
+MODEL_FILES = ("*.json", "*.txt", "*.model", "model*.safetensors", "pytorch_model.bin")
+LARGE = 2**20  # bytes; below it, resuming is not worth a request of its own
+
+Answer = TypeVar("Answer")
+
+
+def file_of(wanted: Download, revision: str | None) -> tuple[Remote, dict[str, str]]:
+    """A file of a hub data set, with the hub's digest and size, and the commit it is at."""
+    from huggingface_hub import get_hf_file_metadata, hf_hub_url
+
+    page = f"{hub_address()}/datasets/{wanted.repo}"
+
+    def address(at: str | None) -> str:
+        return hf_hub_url(str(wanted.repo), wanted.at, repo_type="dataset", revision=at)
+
+    first = address(wanted.revision or revision)
+    about = asked(wanted.at, page, lambda: get_hf_file_metadata(first, timeout=TIMEOUT))
+    commit = str(about.commit_hash)
+    locate = _locator(wanted.at, page, address(commit))
+    sha256 = wanted.sha256 or (about.etag if len(about.etag or "") == 64 else None)
+    identity = f"{wanted.repo}@{commit}:{wanted.at}"
+    return Remote(wanted.at, identity, locate, sha256, about.size), {"revision": commit}
+
+
+def snapshot(name: str, repo: str, revision: str | None, told: Progress) -> Path:
+    """A model's files in the hub cache, each compared with its digest there.
+
+    Raises AssetMissing if the hub refuses or is silent, DataError if a file is not what it names.
+    """
+    from huggingface_hub import HfApi, snapshot_download
+
+    page = f"{hub_address()}/{repo}"
+    about = asked(
+        name, page, lambda: HfApi().model_info(repo, revision=revision, files_metadata=True)
+    )
+    files = model_files(file.rfilename for file in about.siblings or ())
+    if not files:
+        raise AssetMissing(f"{name}: {repo} on the hub holds no model")
+    for file in (file for file in about.siblings or () if file.rfilename in files):
+        _bring(name, repo, str(about.sha), file, told)
+    found = asked(
+        name,
+        page,
+        lambda: snapshot_download(
+            repo, revision=revision, allow_patterns=files, etag_timeout=TIMEOUT
+        ),
+    )
+    check_blobs(Path(found))
+    return Path(found)
+
+
+def model_files(names: Iterable[str]) -> list[str]:
+    """Those of a repository's files that a model is read from; no pickle where there is better."""
+    found = [name for name in names if any(fnmatchcase(name, p) for p in MODEL_FILES)]
+    better = any(name.endswith(".safetensors") for name in found)
+    return [name for name in found if not (better and name.endswith(".bin"))]
+
+
+def _bring(name: str, repo: str, commit: str, file: Any, told: Progress) -> None:
+    """One large file into the blobs of the hub cache, where snapshot_download finds it."""
+    from huggingface_hub import hf_hub_url
+    from huggingface_hub.constants import HF_HUB_CACHE
+
+    if file.lfs is None or file.lfs.size < LARGE:
+        return
+    blob = Path(HF_HUB_CACHE) / f"models--{repo.replace('/', '--')}" / "blobs" / file.lfs.sha256
+    if blob.exists():
+        return
+    url = hf_hub_url(repo, file.rfilename, revision=commit)
+
+    what, identity = f"{name}, {file.rfilename}", f"{repo}@{commit}:{file.rfilename}"
+    locate = _locator(what, f"{hub_address()}/{repo}", url)
+    download(Remote(what, identity, locate, file.lfs.sha256, file.lfs.size), blob, told)
+
+
+def _locator(name: str, page: str, url: str) -> Callable[[], Where]:
+    """Where a file lies now: signed addresses expire, and a store elsewhere gets no token."""
+    from huggingface_hub import get_hf_file_metadata
+    from huggingface_hub.utils import build_hf_headers  # type: ignore[attr-defined]
+
+    def locate() -> Where:
+        found = asked(name, page, lambda: get_hf_file_metadata(url, timeout=TIMEOUT), tries=1)
+        own = urlsplit(found.location).netloc == urlsplit(url).netloc
+        return str(found.location), build_hf_headers() if own else {}
+
+    return locate
+
+
+def check_blobs(folder: Path) -> None:
+    """Compare every file of a snapshot with its name among the blobs: sha256, or git's sha1.
+
+    Where the file system has no links, there are no names to compare with.
+    """
+    for link in sorted(path for path in folder.rglob("*") if path.is_symlink()):
+        blob = link.resolve()
+        digest = {64: sha256_of, 40: git_sha1_of}.get(len(blob.name))
+        found = digest(blob) if digest else blob.name
+        if found != blob.name:
+            raise DataError(
+                f"{link}: wanted digest {blob.name}, found {found}; remove {blob} and fetch again"
+            )
+
+
+def git_sha1_of(path: Path) -> str:
+    """The name that git gives a file's content."""
+    content = path.read_bytes()
+    header = f"blob {len(content)}\0".encode()
+    return hashlib.sha1(header + content, usedforsecurity=False).hexdigest()
+
+
+def asked(
+    name: str, page: str, ask: Callable[[], Answer], tries: int = TRIES, sleep: Sleep = time.sleep
+) -> Answer:
+    """An answer of huggingface_hub, asked again while the hub is unable; one line if it stays so.
+
+    With one try the inability is an OSError, for who tries again himself.
+    """
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError
+
+    transport: Any = HfHubHTTPError.__bases__[0]  # of whatever http library it was built on
+    failures = 0
+    while True:
+        try:
+            return ask()
+        except HFValidationError as error:
+            raise AssetMissing(f"{name}: {reason_of(error)}") from None
+        except (transport, OSError) as error:
+            refused = _refused(name, page, error) or _refused(name, page, error.__cause__)
+            if refused is not None:
+                raise refused from None
+            failures += 1
+            if tries == 1:
+                raise OSError(reason_of(error)) from None
+            if failures == tries:
+                raise AssetMissing(
+                    f"{name} could not be downloaded after {tries} attempts ({reason_of(error)}); "
+                    "try again later"
+                ) from None
+            sleep(PAUSE * 2 ** (failures - 1))
+
+
+def _refused(name: str, page: str, error: BaseException | None) -> AssetMissing | None:
+    """What the hub says no to, and what to do; None for what may pass."""
+    response: Any = getattr(error, "response", None)
+    status = getattr(response, "status_code", None)
+    if status is None or status >= 500 or status in (408, 429):
+        return None
+    return refusal(name, status, page)

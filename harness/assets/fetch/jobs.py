@@ -1,0 +1,135 @@
+"""How one asset or encoder is looked for, brought, compared, and put in place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+
+from harness.assets.asset import Asset, Download, HubTable
+from harness.assets.fetch import hub
+from harness.assets.fetch import hub_tables as tables
+from harness.assets.fetch.archives import unpack
+from harness.assets.fetch.download import Remote, download
+from harness.assets.fetch.verify import verified
+from harness.assets.places import Places
+from harness.core.types import (
+    AssetMissing,
+    DataError,
+    EncoderConfig,
+    Family,
+    HarnessError,
+    UsageError,
+)
+from harness.evaluation.embeddings import Progress
+from harness.registry import Registry
+
+Thing = Asset | EncoderConfig
+UNFINISHED = ".harness/downloads"  # under the data folder
+
+
+@dataclass
+class Jobs:
+    """One call's work. `complaints` are about what is here and is not what it should be."""
+
+    places: Places
+    told: Progress
+    registry: Registry
+    complaints: dict[str, HarnessError] = field(default_factory=dict)
+
+    def here(self, thing: Thing) -> str | None:
+        """Where it is and what of it was checked; None if it is not here or does not pass."""
+        try:
+            if isinstance(thing, Asset):
+                found = self.places.data(thing)
+                if found is None:
+                    return None
+                return f"{found} ({verified(thing, self.places, self.registry)})"
+            path = self.places.encoder(thing)
+            self.places.encoder_pins.check(*_seen(thing, path))
+        except AssetMissing:
+            return None
+        except DataError as error:
+            self.complaints[thing.name] = error
+            return None
+        return str(path)
+
+    def bring(self, thing: Thing) -> str:
+        """Download it; where it is and what of it was checked. Raises HarnessError."""
+        if isinstance(thing, Asset):
+            return self.here(thing) or self._asset(thing)
+        return self._model(thing)
+
+    def _asset(self, asset: Asset) -> str:
+        if not asset.downloads:
+            raise AssetMissing(f"{asset.name} has no download: {asset.get}")
+        seen: dict[str, str] = {}
+        for wanted in asset.downloads:
+            if isinstance(wanted, HubTable):
+                self.told.phase(f"{asset.name}: {wanted.repo}", None)
+                tables.bring(asset.name, wanted, self.places.data_dir)
+            else:
+                seen |= self._file(asset, wanted)
+        pins = self.places.data_pins
+        if pins and seen:
+            pins.record(asset.name, seen)
+        said = f"{self.places.data(asset)} ({verified(asset, self.places, self.registry)})"
+        return f"{said}; {first_seen(seen)}" if asset.pinned == "unpinned" and seen else said
+
+    def _file(self, asset: Asset, wanted: Download) -> dict[str, str]:
+        """One file of an asset into its place, and what it was."""
+        data_dir, pins = self.places.data_dir, self.places.data_pins
+        if data_dir is None or pins is None:
+            raise UsageError(f"fetch {asset.name}: into which folder? give --data-dir DIR")
+        name = PurePosixPath(wanted.at).name
+        remote = Remote.at(name, wanted.at, wanted.sha256, wanted.size)
+        seen: dict[str, str] = {}
+        if wanted.repo:
+            remote, seen = hub.file_of(wanted, pins.of(asset.name).get("revision"))
+        arrived = data_dir / UNFINISHED / name
+        digest = download(remote, arrived, self.told)
+        seen[name if wanted.keep else wanted.into] = digest
+        try:
+            pins.check(asset.name, seen)
+            if wanted.keep is None:
+                (data_dir / wanted.into).parent.mkdir(parents=True, exist_ok=True)
+                arrived.replace(data_dir / wanted.into)
+                return seen
+            self.told.phase(f"{name}: unpacking", None)
+            placed = unpack(arrived, wanted, data_dir)
+        finally:
+            arrived.unlink(missing_ok=True)
+        return seen if asset.rows else seen | placed
+
+    def _model(self, config: EncoderConfig) -> str:
+        """A hub repository's model and tokenizer, in the hub cache."""
+        repo: str | None = getattr(config, "repo", None)
+        if isinstance(config, Family):
+            raise AssetMissing(
+                f"{config.name} is trained, not downloaded: harness train family {config.name}"
+            )
+        if not repo:
+            file: str | None = getattr(config, "file", None)
+            raise AssetMissing(
+                f"{config.name} ({file or 'local files'}) has no download; name a copy: "
+                f"--encoder {config.name}=PATH"
+            )
+        pins, pinned = self.places.encoder_pins, getattr(config, "revision", None)
+        folder = hub.snapshot(config.name, repo, pinned or pins.of(repo).get("revision"), self.told)
+        name, seen = _seen(config, folder)
+        pins.record(name, seen)
+        return str(folder) if pinned else f"{folder}; {first_seen(seen)}"
+
+
+def _seen(config: EncoderConfig, folder: Path) -> tuple[str, dict[str, str]]:
+    """The name of an encoder's pin, and what its files are. Raises DataError if they are not it."""
+    repo, pinned = getattr(config, "repo", None), getattr(config, "revision", None)
+    weights = config.identify(folder).digests["weights"]
+    name = str(repo or config.name)
+    return f"{name}@{pinned}" if pinned else name, {"revision": folder.name, "weights": weights}
+
+
+def first_seen(seen: Mapping[str, str]) -> str:
+    """What is said of an unpinned download: the digest that its first copy had."""
+    digests = [digest[:12] for what, digest in seen.items() if what != "revision"]
+    return f"unpinned, first seen {' '.join(digests)}"

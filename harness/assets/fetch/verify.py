@@ -1,0 +1,66 @@
+"""Whether what is here is what it should be: rows, counts, and the digests that were seen first."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+from harness.assets.asset import Asset
+from harness.assets.places import Places
+from harness.core.files import sha256_of
+from harness.core.types import DataError
+from harness.registry import Registry
+
+
+def verified(asset: Asset, places: Places, registry: Registry) -> str:
+    """Read all that tasks and corpora take from an asset, which checks it; says what was checked.
+
+    Raises DataError, or AssetMissing for a part that is not here.
+    """
+    found = places.data(asset)
+    data_dir = found if asset.embedded else places.data_dir
+    if data_dir is None or found is None or not (asset.probe or asset.embedded):
+        return "kept by datasets"
+    if asset.sha256 is not None and (digest := sha256_of(found)) != asset.sha256:
+        raise DataError(f"{found}: wanted sha256 {asset.sha256}, found {digest}; get it again")
+    seen = {name: _digest(data_dir / name) for name in places.first_seen(asset)}
+    if places.data_pins:
+        places.data_pins.check(asset.name, {k: digest for k, digest in seen.items() if digest})
+    counts = {"pairs": _pairs(asset, data_dir, registry)}
+    counts["sentences"] = sum(
+        sum(1 for _ in corpus.sentences(data_dir))
+        for corpus in registry.corpora.values()
+        if corpus.asset == asset.name
+    )
+    counts["records"] = _records(asset, found) if asset.records else 0
+    checked = [f"{count:,} {what} checked" for what, count in counts.items() if count]
+    return ", ".join(checked) or "stored"
+
+
+def _digest(path: Path) -> str | None:
+    return sha256_of(path) if path.is_file() else None
+
+
+def _pairs(asset: Asset, data_dir: Path, registry: Registry) -> int:
+    """Every split of every task that reads the asset, each once."""
+    read = {
+        (repr(task.load), split): task
+        for task in registry.tasks.values()
+        if task.asset == asset.name
+        for split in task.splits
+    }
+    return sum(len(task.load(data_dir, split)) for (_, split), task in read.items())
+
+
+def _records(asset: Asset, path: Path) -> int:
+    """The records of a CSV file after the first, which names the columns."""
+    with path.open(newline="", encoding="utf-8") as file:
+        rows = csv.reader(file)
+        header = tuple(next(rows, []))
+        found = sum(1 for _ in rows)
+    if (header, found) != (asset.columns, asset.records):
+        raise DataError(
+            f"{path}: wanted {asset.records:,} records of {','.join(asset.columns)}, found "
+            f"{found:,} of {','.join(header)}; this is not the published file: get it again"
+        )
+    return found

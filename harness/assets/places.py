@@ -1,0 +1,283 @@
+"""Everything that is ever read: where it comes from, whether it is here, how to get it.
+
+Data are looked for in the data folder (`--data-dir` or HARNESS_DATA_DIR) and nowhere else.
+Encoders are looked for in this order: a folder given by `--encoder NAME=PATH`, an installed package
+that carries the files, the hub cache at the pinned revision. Nothing is downloaded here: a run
+never waits for a network. `harness fetch` is what downloads.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+from harness.assets.asset import Asset, HubTable
+from harness.assets.catalogue import DATA_ASSETS
+from harness.assets.pins import OF_DATA, OF_ENCODERS, Pins
+from harness.core.files import sized
+from harness.core.types import AssetMissing, EncoderConfig, UsageError, member
+
+CACHE = "~/.cache/sentence-embedding-harness"
+EMBEDDED = Path(__file__).parent.parent / "tasks" / "english"
+TRAINED = "trained"  # of the cache folder: what `harness train family` makes
+TABLE_INFO = "dataset_info.json"  # what `datasets` writes last
+
+
+def every_asset() -> tuple[Asset, ...]:
+    """All that the catalogue holds."""
+    return DATA_ASSETS
+
+
+def asset_named(name: str) -> Asset:
+    """The data asset of that name; a task or corpus that names another is a mistake in its file."""
+    for asset in every_asset():
+        if asset.name == name:
+            return asset
+    raise UsageError(f"no asset {name!r}: add it to DATA_ASSETS of harness/assets/catalogue.py")
+
+
+@runtime_checkable
+class FamilyMember(Protocol):
+    """What a seed makes of a family `called` so, an EncoderConfig; `folder` is the family's."""
+
+    @property
+    def called(self) -> str: ...
+    @property
+    def folder(self) -> str: ...
+    @property
+    def seed(self) -> int: ...
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where this invocation looks: data folder, cache folder, encoders given by hand."""
+
+    cache: Path
+    data_dir: Path | None = None
+    encoders: Mapping[str, Path] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.data_dir is not None and not self.data_dir.is_dir():
+            raise UsageError(f"--data-dir {self.data_dir}: there is no such folder")
+
+    @classmethod
+    def from_environment(
+        cls,
+        environment: Mapping[str, str],
+        *,
+        cache: Path | None = None,
+        data_dir: Path | None = None,
+        encoders: Mapping[str, Path] | None = None,
+    ) -> Places:
+        """What is given; else what HARNESS_CACHE_DIR and HARNESS_DATA_DIR name; else the default.
+
+        By default encodings are cached in the user's cache and there is no data folder.
+        """
+        data = environment.get("HARNESS_DATA_DIR")
+        return cls(
+            cache or Path(environment.get("HARNESS_CACHE_DIR") or CACHE).expanduser(),
+            data_dir or (Path(data) if data else None),
+            encoders or {},
+        )
+
+    @property
+    def encoder_pins(self) -> Pins:
+        """What unpinned encoders were when they were first downloaded."""
+        return Pins(self.cache / OF_ENCODERS)
+
+    @property
+    def data_pins(self) -> Pins | None:
+        """The same of data; None without a data folder."""
+        return Pins(self.data_dir / OF_DATA) if self.data_dir else None
+
+    def first_seen(self, asset: Asset) -> Mapping[str, str]:
+        """What came when the asset was first downloaded; empty if that is not known."""
+        return self.data_pins.of(asset.name) if self.data_pins else {}
+
+    def require_data(self, asset: str) -> Path:
+        """The data folder, if it holds the asset; AssetMissing with the command that gets it."""
+        found = asset_named(asset)
+        if found.embedded:
+            return EMBEDDED
+        if self.data_dir is None:
+            raise AssetMissing(
+                f"{asset} ({found.described}): no data folder is set; give --data-dir DIR or set "
+                f"HARNESS_DATA_DIR, or get it: {found.get}",
+                found.get,
+            )
+        if not self.has_data(asset):
+            raise AssetMissing(
+                f"{asset} ({found.described}): {self.data_dir} holds no {found.probe[0]}; "
+                f"get it: {found.get}",
+                found.get,
+            )
+        return self.data_dir
+
+    def has_data(self, asset: str) -> bool:
+        """Whether the asset is on this machine."""
+        return self.data(asset_named(asset)) is not None
+
+    def data(self, asset: Asset) -> Path | None:
+        """The first of its places under the data folder that exists."""
+        if asset.embedded:
+            return EMBEDDED
+        if not asset.probe:
+            tables = [table_folder(t) for t in asset.downloads if isinstance(t, HubTable)]
+            return tables[0] if all((t / TABLE_INFO).exists() for t in tables) else None
+        if self.data_dir is None:
+            return None
+        return next((p for p in map(self.data_dir.joinpath, asset.probe) if p.exists()), None)
+
+    def encoder(self, config: EncoderConfig) -> Path:
+        """The encoder's folder or file; AssetMissing with what would get it.
+
+        A length variant (`bert-base:64`) reads the files of its base.
+        """
+        if isinstance(config, FamilyMember):
+            return self._trained(config)
+        base = config.name.partition(":")[0]
+        if base in self.encoders:
+            return self.encoders[base]
+        found = packaged(config) or self._snapshot(config) or self._beside_data(config)
+        if found is None:
+            get = f"harness fetch {getattr(config, 'asset', None) or base}"
+            about = getattr(config, "about", None)
+            size = f", about {sized(about)}" if about else ""
+            raise AssetMissing(
+                f"{base} ({source_of(config)}{size}) is not on this machine; get it: {get}, or "
+                f"name a local copy: --encoder {base}=PATH",
+                get,
+            )
+        return found
+
+    def kind_of(self, config: EncoderConfig) -> str:
+        """In words, the kind of place where an encoder lies that is here."""
+        called: str = getattr(config, "called", config.name.partition(":")[0])
+        if called in self.encoders:
+            return "by hand"
+        if isinstance(config, FamilyMember):
+            return "trained here"
+        if packaged(config):
+            return "package"
+        return "hub cache" if self._snapshot(config) else "data folder"
+
+    def trained(self, config: FamilyMember) -> Path:
+        """Where a member of a family lies, or will: below what was given by hand, or the cache."""
+        given = self.encoders.get(config.called)
+        return (given or self.cache / TRAINED / config.folder) / f"seed-{config.seed}"
+
+    def _trained(self, config: FamilyMember) -> Path:
+        folder = self.trained(config)
+        if not (folder / "config.json").exists():
+            get = f"harness train family {config.called}"
+            raise AssetMissing(
+                f"{config.called} is trained here, seed by seed, and seeds of it are missing; "
+                f"get them: {get}",
+                get,
+            )
+        return folder
+
+    def has_encoder(self, config: EncoderConfig) -> bool:
+        """Whether the encoder's files are on this machine; of a family, those of its first seed."""
+        try:
+            self.encoder(member(config, 0))
+        except AssetMissing:
+            return False
+        return True
+
+    def _snapshot(self, config: EncoderConfig) -> Path | None:
+        """Of the pinned commit; else of the one that was downloaded first; else of `main`."""
+        repo: Any = getattr(config, "repo", None)
+        if not repo:
+            return None
+        pinned: str | None = getattr(config, "revision", None)
+        return cached_snapshot(repo, pinned or self.encoder_pins.of(repo).get("revision"))
+
+    def _beside_data(self, config: EncoderConfig) -> Path | None:
+        """Static vectors may lie in the data folder."""
+        name = getattr(config, "file", None)
+        path = self.data_dir / name if self.data_dir and name else None
+        return path if path and path.exists() else None
+
+
+def source_of(config: EncoderConfig) -> str:
+    """`repo@revision`, with the unpinned ones saying so; of a family, how it is trained."""
+    recipe: str | None = getattr(config, "recipe", None)
+    if recipe:
+        return f"harness train {recipe}"
+    repo: Any = getattr(config, "repo", None)
+    package: str | None = getattr(config, "package", None)
+    if not repo:
+        file: str | None = getattr(config, "file", None)
+        return f"package {package}" if package else file or "local files"
+    revision = getattr(config, "revision", None)
+    return f"{repo}@{revision[:12]}" if revision else f"{repo}, unpinned"
+
+
+def vectors_of(config: EncoderConfig) -> Asset | None:
+    """The asset that an encoder of static vectors reads."""
+    file: str | None = getattr(config, "file", None)
+    return next((asset for asset in every_asset() if file in asset.probe), None)
+
+
+def pinned_by(config: EncoderConfig) -> str:
+    """By what an encoder's files are fixed, as `Asset.pinned` has it."""
+    vectors = vectors_of(config)
+    if vectors is not None:
+        return vectors.pinned
+    fixed = {
+        "sha256": getattr(config, "weights_sha256", None),
+        "revision": getattr(config, "revision", None),
+        "package": getattr(config, "package", None),
+    }
+    return ", ".join(word for word, held in fixed.items() if held) or "unpinned"
+
+
+def revision_of(path: Path) -> str | None:
+    """The commit that a hub snapshot folder is named by, so that an unpinned one is recorded."""
+    return path.name if path.parent.name == "snapshots" else None
+
+
+def packaged(config: EncoderConfig) -> Path | None:
+    """The folder, or file of vectors, inside an installed package; its code is not imported."""
+    place: str | None = getattr(config, "package", None)
+    if place is None:
+        return None
+    file: str | None = getattr(config, "file", None)
+    package, _, inner = place.partition("/")
+    spec = find_spec(package)
+    for root in (spec.submodule_search_locations if spec else None) or ():
+        folder = Path(root) / inner
+        if (folder / (file or "config.json")).exists():
+            return folder / file if file else folder
+    return None
+
+
+def model_folder(repo: str) -> Path:
+    """A model's folder in the hub cache."""
+    from huggingface_hub.constants import HF_HUB_CACHE
+
+    return Path(HF_HUB_CACHE) / f"models--{repo.replace('/', '--')}"
+
+
+def cached_snapshot(repo: str, revision: str | None) -> Path | None:
+    """A model's snapshot folder in the hub cache: of a commit, or of `main`."""
+    folder = model_folder(repo)
+    if revision is None:
+        main = folder / "refs" / "main"
+        revision = main.read_text().strip() if main.exists() else None
+    snapshot = folder / "snapshots" / revision if revision else None
+    return snapshot if snapshot and (snapshot / "config.json").exists() else None
+
+
+def table_folder(table: HubTable) -> Path:
+    """The folder in which `datasets` keeps the rows of a hub data set at its commit."""
+    from huggingface_hub.constants import HF_HOME
+
+    cache = Path(os.environ.get("HF_DATASETS_CACHE") or Path(HF_HOME) / "datasets")
+    folder = cache / table.repo.replace("/", "___") / (table.config or "default")
+    return folder / "0.0.0" / table.revision

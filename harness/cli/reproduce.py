@@ -1,0 +1,148 @@
+"""The end of `harness reproduce`: what was measured, what moved, what did not run and why."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Container, Sequence
+from pathlib import Path
+
+from harness.core.files import write_atomically
+from harness.core.types import HarnessError
+from harness.evaluation.bootstrap_rows import compare_tables
+from harness.evaluation.embeddings import Progress
+from harness.evaluation.runner import Outcome
+from harness.gate import drift
+from harness.registry import registry
+from harness.report.build import write_files
+from harness.results import row_comparisons as comparisons
+from harness.results.index import Results
+from harness.results.published_files import load_tables
+from harness.results.records import Store, encode, same_measurement
+from harness.results.reproduction import Judged, judge
+from harness.results.verdict import Word
+from harness.tasks.loader import Library
+
+SHOWN = 12  # of what may be hundreds of lines
+
+# The verdicts in a person's words; every other word is a number that was not measured.
+TOLD = {
+    "reproduced": (Word.EXACT, Word.MATCH, Word.CONSISTENT),
+    "close": (Word.CLOSE,),
+    "differ": (Word.DIFFERS,),
+    "undecided": (Word.INCONCLUSIVE, Word.TOO_FEW_SEEDS),
+}
+
+
+def compare(outcomes: Sequence[Outcome], committed: Path) -> list[drift.Move]:
+    """The measured cells against the committed records."""
+    return drift.compare((o.record for o in outcomes if o.record), Store(committed))
+
+
+def compare_rows(
+    results: Path, committed: Path, library: Library, progress: Progress
+) -> str | None:
+    """Bring the comparisons of neighbouring rows up to date; committed ones that hold are kept.
+
+    Returns why it could not be done, if data are no longer at hand: the tables then go without.
+    """
+    try:
+        known = {**comparisons.read(committed), **comparisons.read(results)}
+        for found in compare_tables(Store(results), library, registry(), progress, known):
+            comparisons.write(results, found)
+    except HarnessError as error:
+        return f"rows were not compared: {error}"
+    return None
+
+
+def promote(outcomes: Sequence[Outcome], results: Path, committed: Path) -> int:
+    """Write the measured records to the committed folder; those that agree stay as they are."""
+    for found in comparisons.read(results).values():
+        comparisons.write(committed, found)
+    store, changed = Store(committed), 0
+    for outcome in outcomes:
+        if outcome.record is None:
+            continue
+        old = store.read(outcome.cell)
+        if old is None or not same_measurement(old, outcome.record):
+            write_atomically(store.path(outcome.cell), encode(outcome.record))
+            changed += 1
+    return changed
+
+
+def summary(
+    outcomes: Sequence[Outcome],
+    moves: Sequence[drift.Move],
+    results: Path,
+    committed: Path,
+    promoted: int | None,
+) -> list[str]:
+    """Write the run's tables, and say what a person wants to know at the end."""
+    counts = Counter(outcome.status for outcome in outcomes)
+    lines = ["", "cells: " + ", ".join(f"{n:,} {status}" for status, n in counts.items())]
+    lines += against_papers(outcomes, results, committed / "papers")
+    lines += against_committed(moves, committed)
+    lines += not_run(outcomes)
+    if counts["measured"] or counts["done"]:
+        write_files(results, committed / "papers", readme=None)
+        lines.append(f"tables: {results}/LEADERBOARD.md, {results}/tables")
+    if promoted is not None:
+        written = write_files(committed, committed / "papers", Path("README.md"))
+        lines.append(f"promoted: {promoted} records, {len(written)} generated files rewritten")
+    return lines
+
+
+def against_papers(outcomes: Sequence[Outcome], results: Path, papers: Path) -> list[str]:
+    """How many published numbers the run's records reproduce, and which of them differ."""
+    records = Results.read(Store(results))
+    tables = load_tables(papers)
+    judged = [j for table in tables for j in judge(table, records, registry()).values()]
+    lacking = {(o.cell.method, o.cell.task) for o in outcomes if o.status == "asset missing"}
+    words = Counter(_word(one, lacking) for one in judged)
+    lines = [f"{len(judged):,} published numbers:"]
+    unmeasured = tuple(word for word in Word if not word.is_verdict)
+    for group, of in {**TOLD, "not measured": unmeasured}.items():
+        held = [f"{words[word]:,} {word}" for word in of if words[word]]
+        detail = f" ({', '.join(held)})" if held and len(of) > 1 else ""
+        lines.append(f"  {sum(words[word] for word in of):,} {group}{detail}")
+    differing = [
+        f"differs: {one.cell.id}: {off:+.2f} points; "
+        f"why: harness explain {one.cell.id} --results {results}"
+        for one in judged
+        if one.word is Word.DIFFERS and (off := one.verdict.difference) is not None
+    ]
+    return lines + _first(differing, f"{results}/tables/papers")
+
+
+def _word(one: Judged, lacking: Container[tuple[str | None, str | None]]) -> Word:
+    """The verdict's word; `asset missing` for a cell that this run lacked a file for."""
+    tasks = one.cell.average_of or (one.cell.task,)
+    away = any((one.cell.method, task) in lacking for task in tasks)
+    return Word.ASSET_MISSING if one.word is Word.NOT_RUN and away else one.word
+
+
+def against_committed(moves: Sequence[drift.Move], committed: Path) -> list[str]:
+    """How many cells agree with their committed records, and which of them moved."""
+    known = [move for move in moves if move.points is not None]
+    moved = [move for move in moves if move.moved]
+    lines = []
+    if known:
+        agree = len(known) - len(moved)
+        lines.append(f"{agree:,} of {len(known):,} agree with {committed}/records")
+    if new := len(moves) - len(known):
+        lines.append(f"{new:,} have no committed record to agree with (--update makes them)")
+    return lines + [f"  moved: {move}" for move in moved]
+
+
+def not_run(outcomes: Sequence[Outcome]) -> list[str]:
+    """What did not run and why: for a missing asset what gets it, for a failure its message."""
+    why = Counter((o.status, o.get or o.message) for o in outcomes if o.record is None)
+    lines = [f"{n:,} {status}: {reason}" for (status, reason), n in why.most_common()]
+    further = _first(lines, "harness plan names every asset, harness list assets where it is from")
+    return [f"{why.total():,} cells did not run:", *further] if why else []
+
+
+def _first(lines: Sequence[str], further: str) -> list[str]:
+    """The first few lines, and where the others are found."""
+    shown = [f"  {line}" for line in lines[:SHOWN]]
+    left = len(lines) - len(shown)
+    return [*shown, f"  and {left:,} more: {further}"] if left else shown

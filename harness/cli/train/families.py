@@ -1,0 +1,78 @@
+"""`harness train family`: the members of a family, and those that a run trains by itself."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from harness.cli.options import CacheDir, DataDir, Encoders, Seeds, say
+from harness.cli.train.finetuning import train
+from harness.cli.train.training import Threads
+from harness.core.types import HarnessError
+
+
+@train.command("family")
+def family(
+    name: Annotated[str, typer.Argument(help="A family of encoders (harness list encoders).")],
+    seeds: Seeds = 5,
+    encoder: Encoders = None,
+    threads: Threads = None,
+    data_dir: DataDir = None,
+    cache: CacheDir = None,
+) -> None:
+    """The members of a registered family that are missing, seed by seed, where runs look for them.
+
+    An interrupted one goes on where it was.
+    """
+    from harness.assets.places import Places
+    from harness.encoders.trained import FamilyConfig
+    from harness.evaluation.select import encoders_by_hand
+    from harness.registry import known
+
+    found, paths = encoders_by_hand(encoder or [])
+    places = Places.from_environment(os.environ, cache=cache, data_dir=data_dir, encoders=paths)
+    families = {n: e for n, e in found.encoders.items() if isinstance(e, FamilyConfig)}
+    wanted = known("family", name, families)
+    if not train_missing((wanted.member(seed) for seed in range(seeds)), places, threads):
+        say(f"{name}: all {seeds} seeds are here already")
+
+
+def train_missing(members: Iterable[Any], places: Any, threads: int | None = None) -> int:
+    """Train the members that are not here; returns how many. Raises what a training raises."""
+    count = 0
+    for member in members:
+        folder: Path = places.trained(member)
+        if not (folder / "config.json").exists():
+            say(f"{member.name}: harness train {member.recipe}")
+            arguments = [*member.recipe.split(), "--seed", str(member.seed), "--out", str(folder)]
+            arguments += ["--cache", str(places.cache)]
+            arguments += ["--data-dir", str(places.data_dir)] if places.data_dir else []
+            arguments += ["--threads", str(threads)] if threads else []
+            run_command(arguments)
+            count += 1
+    return count
+
+
+def train_on_the_spot(planned: Iterable[Any], places: Any) -> None:
+    """Train what these cells need and is quickly made of what the harness carries.
+
+    A training that fails is told; its cells then have no encoder, and the others run.
+    """
+    spots = (p.encoder for p in planned if getattr(p.encoder, "on_the_spot", False))
+    for member in {places.trained(encoder): encoder for encoder in spots}.values():
+        try:
+            train_missing([member], places)
+        except HarnessError as error:
+            typer.echo(f"harness: {member.name}: {error}", err=True)
+
+
+def run_command(arguments: list[str]) -> None:
+    """One `harness train` command, in this process."""
+    typer.main.get_command(train)(arguments, standalone_mode=False)
+
+
+__all__ = ["train"]  # with its commands

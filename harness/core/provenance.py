@@ -1,0 +1,86 @@
+"""What a number was made with: code, versions, machine, threads. Nothing personal, no paths."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import subprocess
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+PACKAGES = ("torch", "transformers", "tokenizers", "numpy", "scipy", "safetensors")
+ROOT = Path(__file__).resolve().parents[2]
+SOURCES = (ROOT / "harness", ROOT / "baselines")
+
+
+@cache
+def code_digest() -> str:
+    """sha256 over the sources of harness and baselines: a result of other code is `stale`."""
+    digest = hashlib.sha256()
+    for folder in SOURCES:
+        for path in sorted(folder.rglob("*.py")):
+            digest.update(path.relative_to(ROOT).as_posix().encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()
+
+
+@cache
+def commit() -> dict[str, Any]:
+    """The commit of the checkout and whether tracked files differ from it; None outside one."""
+    head = _git("rev-parse", "HEAD")
+    changes = _git("status", "--porcelain", "--untracked-files=no", "--", "harness", "baselines")
+    return {"commit": head, "dirty": None if changes is None else bool(changes)}
+
+
+def _git(*arguments: str) -> str | None:
+    command = ["git", "-C", str(ROOT), *arguments]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return done.stdout.strip()
+
+
+def environment() -> dict[str, Any]:
+    """Package versions, interpreter, processor and threads, as they are stored in a record."""
+    return {
+        **commit(),
+        "harness": _version("sentence-embedding-harness"),
+        "python": platform.python_version(),
+        "packages": {name: _version(name) for name in PACKAGES},
+        "system": platform.system(),
+        "machine": platform.machine(),
+        "processor": _processor(),
+        "threads": _threads(),
+        "device": "cpu",
+    }
+
+
+@cache
+def _version(package: str) -> str | None:
+    from importlib import metadata  # costs commands that only read a twentieth of their time
+
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+@cache
+def _processor() -> str:
+    """The processor's own name where Linux tells it, else what the platform says."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.machine())
+
+
+def _threads() -> int:
+    """The processors that this process may use, as torch and NumPy take them by default."""
+    limit = os.environ.get("OMP_NUM_THREADS", "")
+    here = getattr(os, "sched_getaffinity", None)
+    cores = len(here(0)) if here else os.cpu_count() or 1
+    return min(int(limit), cores) if limit.isdigit() else cores

@@ -1,0 +1,306 @@
+"""Embeddings on disk: each distinct sentence goes through each encoder once, ever.
+
+A folder an encoder key, named by everything that changes an encoding (weights, tokenizer, length;
+see `Encoder.key`), so that two encoders never serve each other's vectors. In it, shards: one
+safetensors file a batch of sentences, one tensor a layer, so that a pooling reads only its layers.
+A shard is complete or absent (temporary file, flush, rename) and carries the digest of each tensor,
+the seconds it cost and how it was made; a damaged one is set aside and its sentences are encoded
+again. Two processes may fill one folder: at worst a sentence is encoded twice; while one has it
+open, nobody clears it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import struct
+import weakref
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import repeat
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from harness.core.arrays import Float32, Int, UInt8
+from harness.core.files import write_atomically
+from harness.core.locks import share
+from harness.core.types import Encoding, HarnessError
+
+KEY_BYTES = 16  # of a sentence's sha256: 2^64 sentences before a collision is likely
+
+
+@lru_cache(maxsize=2**17)  # every cell of a run asks for the same sentences again
+def sentence_key(text: str) -> bytes:
+    """The content address of a sentence."""
+    return hashlib.sha256(text.encode()).digest()[:KEY_BYTES]
+
+
+def keys_in(rows: UInt8[np.ndarray, "N 16"]) -> list[bytes]:
+    """Keys that are stored as the rows of a matrix, in its order."""
+    whole = np.dtype((np.void, KEY_BYTES))
+    keys: list[bytes] = np.ascontiguousarray(rows).view(whole)[:, 0].tolist()
+    return keys
+
+
+def read_header(path: Path) -> tuple[dict[str, Any], int] | None:
+    """A safetensors header and where the tensors start; None if the file is not whole.
+
+    Read by hand, since a memory map of single tensors needs their offsets.
+    """
+    try:
+        with path.open("rb") as file:
+            (length,) = struct.unpack("<Q", file.read(8))
+            size = path.stat().st_size
+            header: Any = json.loads(file.read(length)) if length < size else None
+    except (struct.error, ValueError, FileNotFoundError):
+        return None
+    try:
+        ends = [t["data_offsets"][1] for name, t in header.items() if name != "__metadata__"]
+        whole = 8 + length + max(ends, default=0) == size
+    except (AttributeError, KeyError, IndexError, TypeError):
+        return None
+    return (header, 8 + length) if whole else None
+
+
+def header_digest(path: Path) -> str:
+    """What a shard's file is named by."""
+    with path.open("rb") as file:
+        (length,) = struct.unpack("<Q", file.read(8))
+        return hashlib.sha256(file.read(length)).hexdigest()[:32]
+
+
+def _digest(tensor: np.ndarray) -> str:
+    return hashlib.sha256(np.ascontiguousarray(tensor).view(np.uint8).data).hexdigest()
+
+
+@dataclass(frozen=True)
+class Shard:
+    """One file: header parsed, tensors left on disk until they are asked for.
+
+    The header holds the digest of every tensor, and the file's name that of the header, so that
+    no bit of it can change unnoticed.
+    """
+
+    path: Path
+    tensors: Mapping[str, Mapping[str, Any]]
+    metadata: Mapping[str, str]
+    start: int
+
+    @classmethod
+    def open(cls, path: Path) -> Shard | None:
+        """Parse the header; None if the file is cut short, was changed, or is not a shard."""
+        parsed = read_header(path)
+        if parsed is None or "keys" not in parsed[0] or path.stem != header_digest(path):
+            return None
+        tensors, start = parsed
+        return cls(path, tensors, tensors.pop("__metadata__", {}), start)
+
+    def read(self, name: str) -> np.ndarray | None:
+        """One tensor, its digest checked; None if it does not match or the file is gone."""
+        if not self.path.exists():
+            return None
+        tensor = self.tensors[name]
+        begin, end = tensor["data_offsets"]
+        dtype = np.dtype({"F32": "<f4", "U8": "u1"}[tensor["dtype"]])
+        data = np.memmap(self.path, mode="r", offset=self.start + begin, shape=(end - begin,))
+        if _digest(data) != self.metadata.get(f"sha256.{name}"):
+            return None
+        return data.view(dtype).reshape(tensor["shape"])
+
+    @property
+    def rows(self) -> int:
+        """Number of its sentences."""
+        return int(self.tensors["keys"]["shape"][0])
+
+    @property
+    def seconds_each(self) -> float:
+        """What encoding one of its sentences cost, when it was paid."""
+        return float(self.metadata["seconds"]) / max(1, self.rows)
+
+    @property
+    def kwh_each(self) -> float | None:
+        """The energy that it took; None if nothing measured it."""
+        kwh = self.metadata.get("kwh")
+        return None if kwh is None else float(kwh) / max(1, self.rows)
+
+    @property
+    def how(self) -> str | None:
+        """What the encoder said of its passes, as JSON; None if it said nothing."""
+        return self.metadata.get("how")
+
+
+@dataclass(frozen=True)
+class Paid:
+    """What encoding distinct sentences cost, whenever that was.
+
+    `kwh` is None unless it was measured for all of them; `how` holds the distinct ways in which
+    they were encoded (kernel, device, precision), none if that of one of them is unknown.
+    """
+
+    sentences: int
+    seconds: float
+    kwh: float | None
+    how: tuple[Mapping[str, Any], ...]
+
+    @property
+    def rate(self) -> float | None:
+        """Sentences a second; None where nothing was paid."""
+        return round(self.sentences / self.seconds, 1) if self.seconds else None
+
+
+def set_aside(path: Path) -> None:
+    """Take a damaged file out of the way; another process may have done so already."""
+    with contextlib.suppress(FileNotFoundError):
+        path.rename(path.with_suffix(".damaged"))
+
+
+@dataclass
+class EncoderCache:
+    """The cached encodings of one encoder: `known` maps a sentence's key to (shard, row)."""
+
+    folder: Path
+    shards: list[Shard] = field(default_factory=list)
+    known: dict[bytes, tuple[int, int]] = field(default_factory=dict)
+    held: bool = False
+
+    @classmethod
+    def open(cls, root: Path, key: str) -> EncoderCache:
+        """Read the shards' headers and keys; damaged shards are passed over. Writes nothing."""
+        cache = cls(root / "encodings" / key)
+        cache._share()
+        for path in sorted(cache.folder.glob("*.safetensors")):
+            cache._admit(path)
+        return cache
+
+    def _share(self) -> None:
+        """Keep others from clearing the folder, if there is one, as long as this object lives."""
+        if not self.held and (handle := share(self.folder)) is not None:
+            self.held = True
+            weakref.finalize(self, os.close, handle)
+
+    def hold(self) -> None:
+        """The same, of a folder that is made where it does not exist yet."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._share()
+
+    def _admit(self, path: Path) -> None:
+        shard = Shard.open(path)
+        keys = shard.read("keys") if shard else None
+        if shard is None or keys is None:
+            return
+        number = len(self.shards)
+        self.shards.append(shard)
+        self.known.update(zip(keys_in(keys), zip(repeat(number), range(len(keys))), strict=True))
+
+    def missing(self, texts: Sequence[str]) -> list[str]:
+        """The distinct texts that are not cached, in first-seen order."""
+        return [t for t in dict.fromkeys(texts) if sentence_key(t) not in self.known]
+
+    def add(
+        self,
+        texts: Sequence[str],
+        encoding: Encoding,
+        seconds: float,
+        kwh: float | None = None,
+        how: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Store one shard, complete or not at all, and what it cost; energy, if it was measured.
+
+        `how` is what the encoder says of its passes (kernel, device, precision), if it does.
+        """
+        from safetensors.numpy import save
+
+        self.hold()
+        tensors = {"keys": np.array([list(sentence_key(t)) for t in texts], dtype=np.uint8)}
+        for i, layer in enumerate(encoding.layers):
+            tensors[f"mean.{layer}"] = np.ascontiguousarray(encoding.mean[:, i])
+        for name in ("cls", "pooler"):
+            if (part := getattr(encoding, name)) is not None:
+                tensors[name] = np.ascontiguousarray(part)
+        digests = {f"sha256.{name}": _digest(tensor) for name, tensor in tensors.items()}
+        about = {"depth": str(encoding.depth), "seconds": repr(seconds)}
+        about |= {} if kwh is None else {"kwh": repr(kwh)}
+        about |= {"how": json.dumps(dict(how), sort_keys=True)} if how else {}
+        data = save(tensors, metadata=about | digests)
+        (length,) = struct.unpack("<Q", data[:8])
+        name = hashlib.sha256(data[8 : 8 + length]).hexdigest()[:32]
+        path = self.folder / f"{name}.safetensors"
+        write_atomically(path, data)
+        self._admit(path)
+
+    @property
+    def depth(self) -> int:
+        """The number of the last layer; the cache must hold something."""
+        return int(self.shards[0].metadata["depth"])
+
+    def paid(self, texts: Iterable[str]) -> Paid:
+        """What encoding these distinct texts cost."""
+        known = self.known
+        counts = Counter([known[sentence_key(t)][0] for t in texts])
+        shares = [(self.shards[index], count) for index, count in sorted(counts.items())]
+        seconds = sum(count * shard.seconds_each for shard, count in shares)
+        energy = [(shard.kwh_each, count) for shard, count in shares]
+        kwh = [each * count for each, count in energy if each is not None]
+        found = {shard.how for shard, _ in shares}
+        how = [json.loads(way) for way in sorted(way for way in found if way is not None)]
+        return Paid(
+            sum(counts.values()),
+            seconds,
+            sum(kwh) if len(kwh) == len(shares) else None,
+            tuple(how) if len(how) == len(found) else (),
+        )
+
+    @property
+    def rate(self) -> float | None:
+        """Sentences a second that this encoder took here; None if it never ran."""
+        rows = sum(shard.rows for shard in self.shards)
+        seconds = sum(float(shard.metadata["seconds"]) for shard in self.shards)
+        return rows / seconds if seconds else None
+
+    def size(self) -> int:
+        """Bytes on disk."""
+        return sum(shard.path.stat().st_size for shard in self.shards)
+
+    def read(
+        self,
+        texts: Sequence[str],
+        layers: Sequence[int] | None = None,
+        parts: Sequence[str] = ("cls", "pooler"),
+    ) -> Encoding:
+        """The encodings of cached texts in the given order: these layers and parts, all by default.
+
+        Raises KeyError for a text that is not cached, HarnessError for a shard that was damaged
+        after it was opened.
+        """
+        if not texts:
+            raise HarnessError("no texts were asked for; an encoding has one or more")
+        places = np.array([self.known[sentence_key(t)] for t in texts], dtype=np.int64)
+        places = places.reshape(-1, 2)
+        first = self.shards[places[0, 0]]
+        kept = sorted(int(n[5:]) for n in first.tensors if n.startswith("mean."))
+        layers = tuple(kept if layers is None else layers)
+        mean = np.stack([self._gather(f"mean.{layer}", places) for layer in layers], axis=1)
+        rest = {n: self._gather(n, places) for n in parts if n in first.tensors}
+        return Encoding(layers, self.depth, mean, **rest)
+
+    def _gather(self, name: str, places: Int[np.ndarray, "N 2"]) -> Float32[np.ndarray, "N D"]:
+        width = self.shards[places[0, 0]].tensors[name]["shape"][1]
+        out = np.empty((len(places), width), dtype=np.float32)
+        for index in np.unique(places[:, 0]):
+            shard = self.shards[index]
+            tensor = shard.read(name)
+            if tensor is None:
+                set_aside(shard.path)
+                raise HarnessError(
+                    f"{shard.path.name}: cached vectors are damaged and were set aside; run again "
+                    "to encode their sentences anew"
+                )
+            rows = places[:, 0] == index
+            out[rows] = tensor[places[rows, 1]]
+        return out

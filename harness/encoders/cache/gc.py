@@ -1,0 +1,265 @@
+"""What lies in a cache folder, what it takes, when it was last used; and clearing parts of it.
+
+Only what has the name and the form of something cached is ever touched: folders and files named by
+hex digests, below the cache folder's own six. Links are passed over, as they may lead elsewhere.
+The pins of encoders and the encoders trained here lie in the same folder; they are no cache, and
+stay.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import fsum
+from pathlib import Path
+from stat import S_ISREG
+from typing import Literal
+
+from harness.core.files import sized
+from harness.core.locks import alone
+from harness.core.types import UsageError
+from harness.encoders.cache.encodings import Shard
+from harness.encoders.cache.labels import FILE as LABEL
+from harness.encoders.cache.labels import read_label
+
+DIGEST = re.compile(r"[0-9a-f]{32,}")
+BY_KEY = ("encodings", "moments", "rows")  # a folder an encoder key in each
+UNFINISHED = (".*.tmp", ".unfinished-*")  # what a crash leaves of a write
+DAMAGED = ".damaged"
+OURS = ("*.safetensors", f"*{DAMAGED}", ".*.tmp", LABEL)
+SECONDS_TO_WRITE = 3600.0  # what has not grown for so long is not being written any more
+SHORTEST = 6  # digits by which a key may be called
+
+Kind = Literal["encoder", "converted", "speed", "sentences"]
+CONVERTED: Kind = "converted"
+FILES: Mapping[Kind, str] = {CONVERTED: "safetensors", "speed": "json", "sentences": "safetensors"}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One thing that can be cleared. `last_used` is in seconds since 1970.
+
+    An encoder's encodings, moments and rows go together; `seconds` were paid for the encodings,
+    `weights` is the digest of its weights where a run labelled it.
+    """
+
+    kind: Kind
+    key: str
+    names: tuple[str, ...]
+    bytes: int
+    last_used: float
+    sentences: int = 0
+    seconds: float = 0.0
+    moments: int = 0
+    rows: int = 0
+    weights: str = ""
+
+    @property
+    def called(self) -> str:
+        """What it is, in words."""
+        name = ", ".join(self.names) or "unknown encoder"
+        others = {
+            CONVERTED: f"converted weights of {name}",
+            "speed": "choice of speed",
+            "sentences": "keys of sentences",
+        }
+        return others.get(self.kind, name)
+
+    def __str__(self) -> str:
+        return f"{self.called} ({self.key[:12]}), {sized(self.bytes)}"
+
+
+@dataclass(frozen=True)
+class Leftover:
+    """What a crash left of a write, or damage set aside."""
+
+    path: Path
+    bytes: int
+
+    def __str__(self) -> str:
+        return f"leftover {self.path.parent.name[:12]}/{self.path.name}, {sized(self.bytes)}"
+
+
+@dataclass(frozen=True)
+class Cleared:
+    """What happened to one thing: cleared, or in use by another process and left alone."""
+
+    what: Entry | Leftover
+    in_use: bool = False
+
+    def told(self, dry_run: bool) -> str:
+        """In words."""
+        did = "would remove" if dry_run else "removed"
+        return f"{self.what}: in use, kept" if self.in_use else f"{did} {self.what}"
+
+
+def entries(root: Path) -> list[Entry]:
+    """Everything cached, the longest unused first."""
+    keys = {folder.name for part in BY_KEY for folder in _folders(root / part)}
+    encoders = [_encoder(root, key) for key in keys]
+    files = (entry for kind in FILES for entry in _single(root, kind, encoders))
+    return sorted([*encoders, *files], key=lambda entry: (entry.last_used, entry.key))
+
+
+def size(root: Path) -> int:
+    """Bytes of everything cached."""
+    folders = [folder for part in BY_KEY for folder in _folders(root / part)]
+    every = (_files(folder) for folder in (*folders, *map(root.joinpath, FILES)))
+    return sum(_bytes(files) for files in every)
+
+
+def _encoder(root: Path, key: str) -> Entry:
+    folders = [root / part / key for part in BY_KEY]
+    encodings, moments, rows = map(_files, folders)
+    shards = [shard for f in encodings if f.suffix == ".safetensors" and (shard := Shard.open(f))]
+    every, label = {**encodings, **moments, **rows}, read_label(folders[0])
+    return Entry(
+        "encoder",
+        key,
+        tuple(sorted(label.encoders)),
+        _bytes(every),
+        max((found.st_mtime for found in every.values()), default=0.0),
+        sentences=sum(shard.rows for shard in shards),
+        seconds=fsum(float(shard.metadata["seconds"]) for shard in shards),
+        moments=_bytes(moments),
+        rows=_bytes(rows),
+        weights=label.weights,
+    )
+
+
+def _single(root: Path, kind: Kind, encoders: Sequence[Entry]) -> Iterator[Entry]:
+    """Entries of one file; weights were used whenever an encoder of theirs was."""
+    for file, found in _files(root / kind).items():
+        if file.suffix == f".{FILES[kind]}" and DIGEST.fullmatch(file.stem):
+            users = [e for e in encoders if e.weights == file.stem]
+            names = sorted({name for e in users for name in e.names})
+            used = max([found.st_mtime, *(e.last_used for e in users)])
+            yield Entry(kind, file.stem, tuple(names), found.st_size, used)
+
+
+def leftovers(root: Path, now: float) -> list[Leftover]:
+    """What crashes left, and shards that were set aside as damaged."""
+    folders = [folder for part in BY_KEY for folder in _folders(root / part)]
+    found = []
+    for folder in (*folders, *map(root.joinpath, FILES)):
+        for path in _inside(folder):
+            every = [path, *path.rglob("*")] if _is_leftover(path) else []
+            states = list(filter(None, map(_state, every)))
+            last = max((state.st_mtime for state in states), default=now)
+            if states and (path.suffix == DAMAGED or now - last > SECONDS_TO_WRITE):
+                found.append(Leftover(path, sum(s.st_size for s in states if S_ISREG(s.st_mode))))
+    return sorted(found, key=lambda leftover: leftover.path)
+
+
+def tidy(root: Path, now: float, dry_run: bool) -> Iterator[Cleared]:
+    """Remove leftovers, but for those whose encoder is in use."""
+    for leftover in leftovers(root, now):
+        with alone(root / BY_KEY[0] / leftover.path.parent.name) as free:
+            if free and not dry_run:
+                _remove(leftover.path)
+        yield Cleared(leftover, in_use=not free)
+
+
+def shrink(root: Path, most: int, dry_run: bool) -> Iterator[Cleared]:
+    """Clear what was unused for longest until no more than so many bytes are left, if that can be.
+
+    What is small stays: choices of speed, and keys of sentences for plans.
+    """
+    left = size(root)
+    for entry in entries(root):
+        if left > most and entry.kind in ("encoder", CONVERTED):
+            cleared = clear(root, entry, dry_run)
+            left -= 0 if cleared.in_use else entry.bytes
+            yield cleared
+
+
+def clear(root: Path, entry: Entry, dry_run: bool) -> Cleared:
+    """Clear one file, or all of an encoder's folders unless they are in use."""
+    folders = [root / part / entry.key for part in BY_KEY]
+    if entry.kind != "encoder":
+        file = root / entry.kind / f"{entry.key}.{FILES[entry.kind]}"
+        if not dry_run:
+            file.unlink(missing_ok=True)
+        return Cleared(entry)
+    with alone(folders[0]) as free:
+        if free and not dry_run:
+            for folder in reversed(folders):  # the one with its label, which is held, goes last
+                _clear_folder(folder)
+    return Cleared(entry, in_use=not free)
+
+
+def choose(every: Sequence[Entry], wanted: Sequence[str]) -> list[Entry]:
+    """The entries that names of encoders or beginnings of keys mean. Raises UsageError.
+
+    An encoder's converted weights go with it if no other encoder needs them.
+    """
+    chosen: dict[str, Entry] = {}
+    for word in wanted:
+        hits = [e for e in every if word in e.names and e.kind == "encoder"]
+        if not hits and re.fullmatch(rf"[0-9a-f]{{{SHORTEST},}}", word):
+            hits = [e for e in every if e.key.startswith(word)]
+            if len(hits) > 1:
+                raise UsageError(f"{word}: {len(hits)} keys begin so; give more digits")
+        if not hits:
+            names = sorted({name for e in every for name in e.names})
+            raise UsageError(
+                f"{word!r} is not in the cache: wanted a key of {SHORTEST} digits or more, or one "
+                f"of {', '.join(names) or 'no names'} (harness cache ls)"
+            )
+        chosen |= {entry.key: entry for entry in hits}
+    needed = {e.weights for e in every if e.key not in chosen}
+    gone = {e.weights for e in chosen.values()} - needed
+    useless = {e.key: e for e in every if e.kind == CONVERTED and e.key in gone}
+    return list((chosen | useless).values())
+
+
+def _inside(folder: Path) -> list[Path]:
+    """What lies in a folder, but for links; nothing where there is none, or a link to one."""
+    if folder.is_symlink() or not folder.is_dir():
+        return []
+    return sorted(path for path in folder.iterdir() if not path.is_symlink())
+
+
+def _folders(parent: Path) -> list[Path]:
+    """Folders of encoder keys."""
+    return [path for path in _inside(parent) if DIGEST.fullmatch(path.name) and path.is_dir()]
+
+
+def _files(folder: Path) -> dict[Path, os.stat_result]:
+    """Files that are cached, with their states; a writer may take one away meanwhile."""
+    states = {path: _state(path) for path in _inside(folder) if not _is_leftover(path)}
+    return {path: s for path, s in states.items() if s is not None and S_ISREG(s.st_mode)}
+
+
+def _is_leftover(path: Path) -> bool:
+    return path.suffix == DAMAGED or any(path.match(pattern) for pattern in UNFINISHED)
+
+
+def _state(path: Path) -> os.stat_result | None:
+    try:
+        return path.lstat()
+    except FileNotFoundError:
+        return None
+
+
+def _bytes(files: Mapping[Path, os.stat_result]) -> int:
+    return sum(found.st_size for found in files.values())
+
+
+def _clear_folder(folder: Path) -> None:
+    """Remove what a run put there; the folder too, unless something else lies in it."""
+    ours = [f for f in _inside(folder) if f.is_file() and any(map(f.match, OURS))]
+    for file in sorted(ours, key=lambda file: file.name == LABEL):
+        file.unlink(missing_ok=True)
+    if folder.is_dir() and not folder.is_symlink() and not any(folder.iterdir()):
+        folder.rmdir()
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)

@@ -1,0 +1,86 @@
+"""What a cached key is called: the encoders whose sentences it holds, beside them in `label.json`.
+
+A run writes it. Since it also tells the files by which an encoder was identified, a plan need not
+digest gigabytes of unchanged weights again. It is never asked by a run: what a result rests on is
+digested every time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from harness.core.files import state_of, write_atomically
+from harness.core.provenance import code_digest
+from harness.core.types import EncoderConfig, Identity
+from harness.encoders.cache.encodings import EncoderCache
+
+FILE = "label.json"
+DAY = 86_400.0  # seconds: a run again on the same day changes no file
+
+
+@dataclass(frozen=True)
+class Label:
+    """Each encoder's name with the fingerprint of its files, and the digest of their weights.
+
+    Several names may mean the same weights, tokenizer and length, and then share a key.
+    """
+
+    encoders: Mapping[str, str] = field(default_factory=dict)
+    weights: str = ""
+
+
+def read_label(folder: Path) -> Label:
+    """The label in a folder; an empty one where there is none, or it was damaged."""
+    try:
+        found: Any = json.loads((folder / FILE).read_text(encoding="utf-8"))
+        names = {str(name): str(mark) for name, mark in found["encoders"].items()}
+        return Label(names, str(found["weights"]))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return Label()
+
+
+def open_labelled(
+    root: Path,
+    config: EncoderConfig,
+    path: Path,
+    found: Identity,
+    clock: Callable[[], float] = time.time,
+) -> EncoderCache:
+    """The cache of an encoder that is about to run: held, labelled, and marked as used today."""
+    cache = EncoderCache.open(root, found.key)
+    # A cache that may only be read still serves what it holds; filling it fails where it must.
+    with contextlib.suppress(OSError):
+        cache.hold()
+        old, file = read_label(cache.folder), cache.folder / FILE
+        marks = {**old.encoders, config.name: fingerprint(config, path)}
+        new = replace(old, encoders=marks, weights=found.digests.get("weights", ""))
+        if new != old:
+            write_atomically(file, (json.dumps(asdict(new), indent=1) + "\n").encode())
+        elif clock() - file.stat().st_mtime > DAY:
+            os.utime(file, (clock(), clock()))
+    return cache
+
+
+def known_key(root: Path, config: EncoderConfig, path: Path) -> str | None:
+    """The key that a run found for this encoder in these very files; None if none did."""
+    wanted = None
+    for file in sorted(root.glob(f"encodings/*/{FILE}")):
+        mark = read_label(file.parent).encoders.get(config.name)
+        if mark is not None:
+            wanted = wanted or fingerprint(config, path)
+            if mark == wanted:
+                return file.parent.name
+    return None
+
+
+def fingerprint(config: EncoderConfig, path: Path) -> str:
+    """Digest of what an identity rests on: the configuration, the code, the state of the files."""
+    return hashlib.sha256(repr((config, code_digest(), state_of(path))).encode()).hexdigest()

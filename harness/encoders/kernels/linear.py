@@ -1,0 +1,122 @@
+"""Linear layers for inference: torch's own matrix product, or oneDNN's over weights packed once.
+
+Which is faster depends on the processor: torch multiplies float32 matrices with the library that it
+was built with, which runs at a fraction of oneDNN's rate on some. Rows of oneDNN's product do not
+depend on how many rows there are.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F  # noqa: N812
+
+from harness.core.arrays import Float
+from harness.encoders.kernels.speed import Library
+
+# oneDNN keeps code for every number of rows that it has seen, by default for 1024: some hundred
+# megabytes, of which a batch uses four and hardly ever finds those of another. Read at its first
+# product, and left as it is where somebody has set it.
+os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
+
+States = Float[Tensor, "T I"]
+Found = Float[Tensor, "T O"]
+
+
+@runtime_checkable
+class Linear(Protocol):
+    """x W^T + b, alone, through GELU, or with something added."""
+
+    def __call__(self, x: States) -> Found: ...
+    def gelu(self, x: States) -> Found: ...
+    def plus(self, x: States, other: Found) -> Found: ...
+
+
+@dataclass(frozen=True, eq=False)
+class TorchLinear:
+    """torch's own."""
+
+    weight: Float[Tensor, "O I"]
+    bias: Float[Tensor, " O"] | None
+
+    def __call__(self, x: States) -> Found:
+        return F.linear(x, self.weight, self.bias)
+
+    def gelu(self, x: States) -> Found:
+        """GELU by the error function."""
+        return F.gelu(self(x))
+
+    def plus(self, x: States, other: Found) -> Found:
+        """The product and another matrix."""
+        return self(x).add_(other)
+
+
+@dataclass(frozen=True, eq=False)
+class OneDnnLinear:
+    """oneDNN's, over weights in its own layout, GELU and sum done where the product is written."""
+
+    packed: Any  # a tensor of no strides
+    bias: Float[Tensor, " O"] | None
+
+    def __call__(self, x: States) -> Found:
+        return _onednn()(x, self.packed, self.bias, "none", [], "")
+
+    def gelu(self, x: States) -> Found:
+        """GELU by the error function."""
+        return _onednn()(x, self.packed, self.bias, "gelu", [], "none")
+
+    def plus(self, x: States, other: Found) -> Found:
+        """The product and another matrix."""
+        return _onednn().binary(x, other, self.packed, self.bias, "add")
+
+
+def linear(library: Library, *layers: Any) -> Linear:
+    """Layers over the same input as one, their outputs side by side."""
+    weight = torch.cat([layer.weight.detach() for layer in layers])
+    biases = [layer.bias for layer in layers]
+    bias = None if None in biases else torch.cat([bias.detach() for bias in biases])
+    if library == "torch":
+        return TorchLinear(weight, bias)
+    return OneDnnLinear(torch.ops.mkldnn._reorder_linear_weight(weight, None), bias)
+
+
+def libraries(model: Any) -> tuple[Library, ...]:
+    """What can multiply this model's matrices, the likeliest first."""
+    weights = next(model.parameters())
+    on_processor = weights.device.type == "cpu" and weights.dtype == torch.float32
+    return ("onednn", "torch") if on_processor and _has_onednn() else ("torch",)
+
+
+def swapped(model: Any) -> Any:
+    """A copy of a model over the same weights, its linear layers multiplied by oneDNN.
+
+    They keep their own form of the weights, which some architectures read past the layer's call.
+    """
+    tensors = (*model.parameters(), *model.buffers())
+    copy = deepcopy(model, {id(tensor): tensor for tensor in tensors})
+    for module in copy.modules():
+        if type(module) is nn.Linear:
+            module.forward = partial(_flat, linear("onednn", module))  # type: ignore[method-assign]
+    return copy
+
+
+def _flat(layer: Linear, x: Float[Tensor, "... I"]) -> Float[Tensor, "... O"]:
+    return layer(x.reshape(-1, x.shape[-1])).view(*x.shape[:-1], -1)
+
+
+def _onednn() -> Any:
+    return torch.ops.mkldnn._linear_pointwise
+
+
+def _has_onednn() -> bool:
+    """Whether this torch has the operations, which are not part of its stable interface."""
+    names: Sequence[str] = ("_linear_pointwise", "_reorder_linear_weight")
+    available = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+    return available and all(hasattr(torch.ops.mkldnn, name) for name in names)

@@ -1,0 +1,203 @@
+"""A checkpoint folder opened with transformers: its tokenizer, and its forward pass in PyTorch.
+
+The weights come in as tensors whose digest is known, so nothing is looked up by name: no adapter,
+no other weights file, no remote code. Everything runs in float32 and evaluation mode.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from huggingface_hub.errors import StrictDataclassError
+from transformers import MODEL_MAPPING, AutoConfig, AutoTokenizer
+from transformers.utils import logging as chatter
+
+from harness.core.arrays import Float32
+from harness.core.types import DataError, Encoding, UsageError
+from harness.encoders.tokenizer_check import GOLDEN_SENTENCE
+
+# What transformers raises, by experiment, over folders it cannot make sense of.
+UNREADABLE = (
+    OSError, ValueError, KeyError, TypeError, AttributeError, IndexError, ImportError, RuntimeError,
+    StrictDataclassError,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class CuttingTokenizer:
+    """Texts to ids, cut to a maximum length that leaves room for the special tokens."""
+
+    name: str
+    tokenizer: Any
+    max_length: int
+
+    def __post_init__(self) -> None:
+        # A fast tokenizer that has no room for a word leaves the text uncut, without a word.
+        special = self.tokenizer.num_special_tokens_to_add()
+        if self.max_length <= special:
+            raise UsageError(
+                f"{self.name}: wanted room for a word, found {self.max_length} tokens of which "
+                f"{special} are special; take a longer maximum length"
+            )
+
+    def __call__(self, texts: Sequence[str], *, whole: bool = False) -> list[list[int]]:
+        if not texts:
+            return []
+        wanted: dict[str, Any] = {"padding": False, "verbose": False}
+        wanted |= {"return_attention_mask": False, "return_token_type_ids": False}  # half the time
+        if not whole:
+            wanted |= {"truncation": True, "max_length": self.max_length}
+        ids: list[list[int]] = self.tokenizer(list(texts), **wanted)["input_ids"]
+        return ids
+
+
+@dataclass(frozen=True, eq=False)
+class PaddedKernel:
+    """The plain forward pass: one padded batch, every hidden state pooled over its real tokens.
+
+    Padding stands on the right whatever the tokenizer prefers: positions then count from the
+    first real token in every architecture. `summary` is where CLS stands among a text's tokens
+    (0 first, -1 last, None nowhere); `has_pooler` says that the checkpoint holds the pooler.
+    """
+
+    model: Any
+    padding: int
+    summary: int | None
+    has_pooler: bool
+
+    def __call__(self, batch: Sequence[Sequence[int]]) -> Encoding:
+        lengths = torch.tensor([len(ids) for ids in batch])
+        width = int(lengths.max())
+        ids = torch.tensor([[*row, *[self.padding] * (width - len(row))] for row in batch])
+        at = lengths - 1 if self.summary == -1 else torch.zeros_like(lengths)
+        mask = torch.arange(width) < lengths[:, None]
+        ids, mask, lengths = (part.to(self.model.device) for part in (ids, mask, lengths))
+        with torch.inference_mode():
+            out = self.model(input_ids=ids, attention_mask=mask.long(), output_hidden_states=True)
+            # The last state as the model returns it: after a final norm, where there is one.
+            states = (*out.hidden_states[:-1], out.last_hidden_state)
+            sums = [mask[:, None].float() @ state.float() for state in states]  # L x (B, 1, D)
+            mean = torch.cat(sums, dim=1) / lengths[:, None, None]  # (B, L, D)
+        cls = states[-1][torch.arange(len(batch)), at]
+        return Encoding(
+            layers=tuple(range(len(states))),
+            depth=len(states) - 1,
+            mean=rows_of(mean),
+            cls=None if self.summary is None else rows_of(cls),
+            pooler=rows_of(out.pooler_output) if self.has_pooler else None,
+        )
+
+
+def rows_of(found: torch.Tensor) -> Float32[np.ndarray, "..."]:
+    """What came out of a pass, in float32 and in main memory."""
+    return found.float().cpu().numpy()
+
+
+def open_checkpoint(
+    name: str, folder: Path, tensors: Mapping[str, Any], max_length: int
+) -> tuple[CuttingTokenizer, PaddedKernel, Encoding]:
+    """The folder's tokenizer, its forward pass, and what that makes of the golden sentence."""
+    with _readable(name, folder):
+        model, missing = _model(folder, tensors)
+        raw = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+        only_half = bool(model.config.is_encoder_decoder)
+        encoder = model.get_encoder() if only_half else model
+        has_pooler = _has_pooler(name, model, encoder, missing)
+        _require_vectors(name, raw, encoder)
+        tokenizer = CuttingTokenizer(name, raw, max_length)
+        [golden] = tokenizer([GOLDEN_SENTENCE])
+        summary = None if only_half else cls_position(name, golden, raw.cls_token_id)
+        kernel = PaddedKernel(encoder, raw.pad_token_id or 0, summary, has_pooler)
+        return tokenizer, kernel, kernel([golden])
+
+
+def cls_position(name: str, ids: Sequence[int], cls_id: int | None) -> int:
+    """Where a text's summary token stands: where the tokenizer puts it, 0 or -1 (XLNet).
+
+    A tokenizer that puts none is a decoder's, whose last token is the one that has seen all.
+    """
+    if cls_id is None or cls_id not in ids:
+        return -1
+    if cls_id not in (ids[0], ids[-1]):
+        raise DataError(f"{name}: wanted CLS first or last, found it as token {ids.index(cls_id)}")
+    return 0 if ids[0] == cls_id else -1
+
+
+def _model(folder: Path, tensors: Mapping[str, Any]) -> tuple[Any, Collection[str]]:
+    """The bare model with these weights, and the names of those that it had to make up."""
+    config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    if getattr(config, "quantization_config", None) is not None:
+        raise ValueError("its weights are quantised, wanted float32 ones")
+    config.use_cache = False  # for generating: a decoder would keep every key and value
+    model, found = filled(MODEL_MAPPING[type(config)], config, tensors)
+    if found["mismatched_keys"] or found["error_msgs"]:
+        raise ValueError(f"weights do not fit: {found['mismatched_keys'] or found['error_msgs']}")
+    return model.eval(), found["missing_keys"]
+
+
+def filled(architecture: Any, config: Any, tensors: Mapping[str, Any]) -> tuple[Any, Any]:
+    """A model in float32 with these weights, and what of them was missing or did not fit."""
+    return architecture.from_pretrained(
+        None,
+        config=config,
+        state_dict=dict(tensors),
+        dtype=torch.float32,
+        local_files_only=True,
+        output_loading_info=True,
+    )
+
+
+def _has_pooler(name: str, model: Any, encoder: Any, missing: Collection[str]) -> bool:
+    """Whether the checkpoint holds the pooler; refuses one that lacks any other encoder weight.
+
+    Every architecture with such a head over CLS calls it `pooler`. A decoder that is not run may
+    be absent, as from the encoder half of T5.
+    """
+    used = {id(weight) for weight in encoder.parameters()}
+    named = model.named_parameters(remove_duplicate=False)
+    unused = {key for key, weight in named if id(weight) not in used}
+    made_up = sorted(key for key in missing if key not in unused)
+    head = [key for key in made_up if key.startswith("pooler.")]
+    if len(head) < len(made_up):
+        lacking = sorted(set(made_up) - set(head))
+        raise DataError(
+            f"{name}: the checkpoint lacks {len(lacking)} of its encoder's weights, first "
+            f"{lacking[0]}; wanted all, for nothing newly initialised is scored: fetch it again"
+        )
+    return getattr(encoder, "pooler", None) is not None and not head
+
+
+def _require_vectors(name: str, tokenizer: Any, encoder: Any) -> None:
+    """Refuse a tokenizer that knows more tokens than the encoder has vectors for."""
+    vectors = encoder.get_input_embeddings().num_embeddings
+    if len(tokenizer) > vectors:
+        raise DataError(
+            f"{name}: the tokenizer has {len(tokenizer)} tokens, the checkpoint vectors for "
+            f"{vectors}; they do not belong together"
+        )
+
+
+@contextmanager
+def _readable(name: str, folder: Path) -> Iterator[None]:
+    """One line for whatever transformers says of a folder, and none of its chatter otherwise."""
+    verbosity, bars = chatter.get_verbosity(), chatter.is_progress_bar_enabled()
+    chatter.set_verbosity(logging.CRITICAL)
+    chatter.disable_progress_bar()  # type: ignore[no-untyped-call]
+    try:
+        yield
+    except UNREADABLE as error:
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        raise DataError(
+            f"{name}: wanted an encoder that transformers opens at {folder}, found: {reason}"
+        ) from error
+    finally:
+        chatter.set_verbosity(verbosity)
+        if bars:
+            chatter.enable_progress_bar()  # type: ignore[no-untyped-call]

@@ -1,0 +1,132 @@
+"""Encoders that are trained here: a family, of which every seed is another training.
+
+A family is a recipe: the arguments of `harness train`, and the encoder that they start from. Its
+members are checkpoint folders, `seed-0` and on, in the cache folder or below a folder that is given
+by hand. Other machines and thread counts give other weights, so no digest can pin them: what a
+member must show is that this recipe made it with its seed (`training.json`). Importing this costs
+no torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from harness.core.files import sha256_of
+from harness.core.types import DataError, Encoder, Identity, UsageError
+from harness.encoders.checkpoint import read_json
+from harness.encoders.fingerprint import Sha256, digest_of
+from harness.encoders.transformer import TransformerConfig
+
+TRAINING = "training.json"
+# Options that do not tell one family from another.
+OF_A_MEMBER = ("--seed", "--threads")
+
+
+@dataclass(frozen=True)
+class FamilyConfig:
+    """A recipe by name. `recipe` is what follows `harness train`, without seed, folders, threads.
+
+    `start` is the encoder that `--from` names. An `on_the_spot` family takes a minute or two on
+    embedded text and is trained by the run that needs it.
+    """
+
+    name: str
+    recipe: str
+    start: TransformerConfig
+    max_length: int | None = None
+    on_the_spot: bool = field(default=False, repr=False)
+    trained_on: str = field(default="", repr=False)
+    cite: str = field(default="", repr=False)
+    licence: str = field(default="", repr=False)
+
+    @property
+    def folder(self) -> str:
+        """Where members lie in the cache: another recipe or start has another folder."""
+        made = digest_of({"recipe": self.recipe, "start": repr(self.start)})
+        return f"{self.called}-{made[:12]}"
+
+    @property
+    def called(self) -> str:
+        """Its name, whatever the length that it is cut to."""
+        return self.name.partition(":")[0]
+
+    def with_max_length(self, max_length: int) -> FamilyConfig:
+        """The same family cut at another length, and named so."""
+        name = f"{self.called}:{max_length}"
+        return replace(self, name=name, max_length=max_length)
+
+    def member(self, seed: int) -> Member:
+        """The encoder that the recipe makes with a seed."""
+        return Member(
+            f"{self.name}, seed {seed}",
+            repo="",
+            max_length=self.max_length,
+            trained_on=self.trained_on,
+            cite=self.cite,
+            licence=self.licence,
+            family=self,
+            seed=seed,
+        )
+
+    def identify(self, path: Path) -> Identity:
+        """Refused: a family has no weights of its own."""
+        raise UsageError(f"{self.name}: every seed is an encoder of its own; {path} is of one")
+
+    def load(self, path: Path, cache: Path) -> Encoder:  # noqa: ARG002 - as encoders are loaded
+        """Refused, like `identify`."""
+        raise UsageError(f"{self.name}: every seed is an encoder of its own; {path} is of one")
+
+
+@dataclass(frozen=True)
+class Member(TransformerConfig):
+    """One seed of a family."""
+
+    family: FamilyConfig = field(kw_only=True)
+    seed: int = field(kw_only=True)
+
+    @property
+    def called(self) -> str:
+        """The family's name."""
+        return self.family.called
+
+    @property
+    def folder(self) -> str:
+        """The family's folder."""
+        return self.family.folder
+
+    @property
+    def recipe(self) -> str:
+        """The family's recipe."""
+        return self.family.recipe
+
+    @property
+    def on_the_spot(self) -> bool:
+        """Whether a run trains it itself."""
+        return self.family.on_the_spot
+
+    def identify(self, path: Path, sha256: Sha256 = sha256_of) -> Identity:
+        """What the folder is as an encoder; DataError if recipe and seed did not make it."""
+        found = read_json(path / TRAINING)
+        words = str(found.get("command", "")).split()
+        recipe, start = " ".join(without(words, OF_A_MEMBER)[2:]), found.get("start")
+        wanted = {self.family.start.name: self.family.start.weights_sha256}
+        if (recipe, found.get("seed"), start) != (self.family.recipe, self.seed, wanted):
+            raise DataError(
+                f"{path / TRAINING}: wanted seed {self.seed} of harness train "
+                f"{self.family.recipe}, from weights {wanted}; found seed {found.get('seed')} of "
+                f"{found.get('command')}, from {start}; train it again, into another folder"
+            )
+        return super().identify(path, sha256)
+
+
+def without(words: Sequence[str], options: Sequence[str]) -> list[str]:
+    """The words of a command without these options and their values."""
+    kept: list[str] = []
+    skip = False
+    for word in words:
+        if not skip and word not in options:
+            kept.append(word)
+        skip = not skip and word in options
+    return kept

@@ -1,0 +1,108 @@
+"""Static word vectors averaged over the words of a sentence: GloVe, word2vec, fastText.
+
+An encoder here is a vector file and a tokeniser, and both are part of its identity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from harness.core.arrays import Float32
+from harness.core.files import sha256_of
+from harness.core.types import AssetMissing, Encoding, Identity, UsageError
+from harness.encoders.fingerprint import Sha256, digest_of, require_weights
+from harness.encoders.word_tokenizer import PLAIN, Tokeniser
+from harness.encoders.word_vector_files import read_cached
+
+# Part of every key: raise it with any change that moves an encoding.
+ENCODING_VERSION = "1: mean over known words in float64; no known word is the zero vector"
+
+
+@dataclass(frozen=True)
+class StaticConfig:
+    """A vector file by name, and how text is split for it.
+
+    `file` is its name inside a folder or repository; None, where the path is the file itself.
+    `package` names an installed package's folder that carries it; its code is never imported.
+    """
+
+    name: str
+    tokeniser: Tokeniser = PLAIN
+    file: str | None = None
+    repo: str | None = None
+    revision: str | None = None
+    weights_sha256: str | None = None
+    package: str | None = field(default=None, repr=False)
+    trained_on: str = field(default="", repr=False)
+    cite: str = field(default="", repr=False)
+    licence: str = field(default="", repr=False)
+
+    def identify(self, path: Path, sha256: Sha256 = sha256_of) -> Identity:
+        """What this is as an encoder; `path` is the vector file, or the folder that it lies in."""
+        file = vectors_file(self, path)
+        weights = sha256(file)
+        require_weights(self.name, file, self.weights_sha256, weights)
+        facts = {"version": ENCODING_VERSION, "tokeniser": repr(self.tokeniser)}
+        return Identity(digest_of({**facts, "weights": weights}), {"weights": weights})
+
+    def load(self, path: Path, cache: Path, *, sha256: Sha256 = sha256_of) -> StaticEncoder:
+        """The encoder, ready. Text and `.bin` are parsed once; `cache` keeps their quick form."""
+        identity = self.identify(path, sha256)
+        file = vectors_file(self, path)
+        words, vectors = read_cached(file, identity.digests["weights"], cache)
+        return StaticEncoder(self.name, identity.key, self.tokeniser, first_rows(words), vectors)
+
+
+@dataclass(frozen=True, eq=False)
+class StaticEncoder:
+    """Loaded vectors. One kept layer, no summary token, no pooler."""
+
+    name: str
+    key: str
+    tokeniser: Tokeniser
+    vocabulary: Mapping[str, int] = field(repr=False)
+    vectors: Float32[np.ndarray, "V D"] = field(repr=False)
+
+    @property
+    def dimensions(self) -> int:
+        return int(self.vectors.shape[1])
+
+    @property
+    def depth(self) -> int:
+        return 0
+
+    def encode(
+        self, texts: Sequence[str], *, progress: Callable[[int], None] | None = None
+    ) -> Encoding:
+        """The mean over the known words of each text, repetitions included.
+
+        A text without a known word is the zero vector, as in SentEval: it is a fact about the
+        vectors, and its cosine counts as 0.
+        """
+        mean = np.zeros((len(texts), 1, self.dimensions), np.float32)
+        for number, text in enumerate(texts):
+            rows = self.tokeniser.rows(text, self.vocabulary)
+            if rows:
+                mean[number, 0] = self.vectors[rows].mean(axis=0, dtype=np.float64)
+        if progress is not None:
+            progress(len(texts))
+        return Encoding(layers=(0,), depth=0, mean=mean)
+
+
+def first_rows(words: Sequence[str]) -> dict[str, int]:
+    """Where each word stands; of a repeated one, the first (the files go by frequency)."""
+    return {word: row for row, word in reversed(list(enumerate(words)))}
+
+
+def vectors_file(config: StaticConfig, folder: Path) -> Path:
+    """The vector file: `folder` itself where it is one, else the named file in it."""
+    path = folder if folder.is_file() or config.file is None else folder / config.file
+    if path.is_dir():
+        raise UsageError(f"{config.name}: {path} is a folder; name the vector file in it")
+    if not path.is_file():
+        raise AssetMissing(f"{config.name}: no vectors at {path}; fetch them, or name another file")
+    return path

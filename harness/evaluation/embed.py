@@ -1,0 +1,87 @@
+"""A method as a function from texts to vectors, for any Python program: fit once, call freely.
+
+    embed = fit_method(method, encoder, texts)
+    vectors = embed(["A man is eating.", "Someone eats."])  # (2, K)
+
+Nothing is cached: a text goes through the encoder at every call, once per call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from time import perf_counter
+
+import numpy as np
+
+from harness.core.arrays import Float, Float32
+from harness.core.types import Encoder, Method, ScoreError, Transform, UsageError
+from harness.evaluation.embeddings import SHARD, View, dropping
+from harness.evaluation.evaluate import FitOn, fit
+from harness.evaluation.fit_corpus import from_moments, with_dropout
+
+
+@dataclass(frozen=True, eq=False)
+class Embedder:
+    """A fitted method: encoder, pooling, and its post-processors as they were fitted."""
+
+    method: Method
+    encoder: Encoder
+    transforms: tuple[Transform, ...] = ()
+
+    def __call__(self, texts: Sequence[str]) -> Float[np.ndarray, "N K"]:
+        """One row a text, in order; raises ScoreError for a row that is not finite."""
+        view = pooled(self.method, self.encoder, texts)
+        vectors = view.matrix
+        for transform in self.transforms:
+            vectors = transform(vectors)
+        finite = np.isfinite(vectors).all(axis=1)
+        if not finite.all():
+            text = list(view.row)[int(finite.argmin())]
+            raise ScoreError(f"{self.method.id}: the vector of {text!r} is not finite")
+        return vectors[view.rows(texts)]
+
+
+def fit_method(
+    method: Method, encoder: Encoder, texts: Sequence[str] | None = None, seed: int = 0
+) -> Embedder:
+    """The method, its post-processors fitted on these texts with their repetitions.
+
+    A cell of a run that is fitted on the same texts with the same seed has the same maps. A method
+    without post-processors needs no texts.
+    """
+    if not method.post:
+        return Embedder(method, encoder)
+    if not texts:
+        raise UsageError(f"{method.id}: wanted texts to fit it on, found none; give some")
+    require_list(method, texts)
+    if with_dropout(method):
+        matrix = encoded(method, dropping(encoder, seed), texts)
+        view, fit_on = View({}, matrix, perf_counter), FitOn(vectors=matrix)
+    else:
+        view = pooled(method, encoder, texts)
+        if from_moments(method):
+            fit_on = FitOn(moments=view.moments("texts", texts)[0])
+        else:
+            fit_on = FitOn(rows=view.rows(texts))
+    return Embedder(method, encoder, fit(method, view, fit_on, np.random.default_rng(seed)))
+
+
+def pooled(method: Method, encoder: Encoder, texts: Sequence[str]) -> View:
+    """The distinct texts under the method's pooling."""
+    require_list(method, texts)
+    rows = {text: row for row, text in enumerate(dict.fromkeys(texts))}
+    return View(rows, encoded(method, encoder, list(rows)), perf_counter)
+
+
+def encoded(method: Method, encoder: Encoder, texts: Sequence[str]) -> Float32[np.ndarray, "N D"]:
+    """One row a text, encoded so many at a time as fit in memory."""
+    starts = range(0, len(texts), SHARD) or (0,)  # no texts have a width, too
+    parts = [method.pooling(encoder.encode(texts[s : s + SHARD])) for s in starts]
+    return np.concatenate(parts)
+
+
+def require_list(method: Method, texts: Sequence[str]) -> None:
+    """Refuse one text where a list of them is wanted."""
+    if isinstance(texts, str):
+        raise UsageError(f"{method.id}: wanted a list of texts, found one text; put it into a list")

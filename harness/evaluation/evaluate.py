@@ -1,0 +1,150 @@
+"""One cell, the straight line: sentences -> vectors -> fitted maps -> cosines -> scores."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from harness.core.arrays import Float, Float32, Float64, Int
+from harness.core.metrics import alignment_uniformity, pair_cosines, score
+from harness.core.types import Method, Pairs, ScoreError, Task, Transform, UsageError
+from harness.evaluation.corpus_rows import moments_of, through
+from harness.evaluation.embeddings import Clock, View
+from harness.evaluation.ridge import features, regress
+from harness.transforms.affine import Affine, Moments
+
+# SimCSE takes the pairs with a gold score above 4 of 5 as positives for alignment.
+POSITIVE_ABOVE = 4.0
+
+
+@dataclass(frozen=True, eq=False)
+class FitOn:
+    """What post-processors are fitted on: moments, rows of the view with repetitions, or vectors.
+
+    The vectors may be mapped from a file and larger than memory: then `scratch` is a folder for
+    what a chain makes of them on its way, and `share` says how much of a corpus they are. `seconds`
+    were paid for moments or vectors, once for all cells that share them.
+    """
+
+    moments: Moments | None = None
+    rows: Int[np.ndarray, " n"] | None = None
+    vectors: Float32[np.ndarray, "n D"] | None = None
+    scratch: Path | None = None
+    share: float = 1.0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Measurement:
+    """What one cell gives: scores in points, per-pair cosines, seconds, and facts worth knowing.
+
+    (A task that is scored by regression has predictions in the place of cosines.)
+    """
+
+    scores: Mapping[str, Any]
+    cosines: Float64[np.ndarray, " P"]
+    timings: Mapping[str, float]
+    facts: Mapping[str, Any]
+
+
+def measure(
+    method: Method,
+    task: Task,
+    pairs: Pairs,
+    view: View,
+    fit_on: FitOn,
+    seed: int,
+    clock: Clock,
+    labelled: tuple[Pairs, Pairs] | None = None,
+) -> Measurement:
+    """Measure one method on one task's pairs, whose sentences are in the view.
+
+    `labelled` are the training and development pairs of a task that is scored by regression.
+    Raises ScoreError where a number would be meaningless.
+    """
+    if (task.metric == "regression") != (labelled is not None):
+        raise ScoreError(f"{task.name}: labelled pairs go with scoring by regression, and only so")
+    start = clock()
+    transforms = fit(method, view, fit_on, np.random.default_rng(seed))
+    fitted = clock()
+    every = (pairs, *(labelled or ()))
+    rows, where = np.unique(view.rows(sum((p.sentences for p in every), ())), return_inverse=True)
+    vectors = view.matrix[rows]
+    for transform in transforms:
+        vectors = transform(vectors)
+    applied = clock()
+    sides = np.split(where, np.cumsum([len(p) for p in every for _ in "ab"])[:-1])
+    a, b = sides[:2]
+    facts: dict[str, Any] = {"dimensions": int(vectors.shape[1])}
+    if labelled:
+        found, facts["penalty"] = _regression(vectors, sides, every)
+    else:
+        found, facts["zero_vector_pairs"] = pair_cosines(vectors, a, b)
+    scores = score(task, found, pairs)
+    if task.geometry:
+        scores |= alignment_uniformity(vectors, a, b, pairs.gold > POSITIVE_ABOVE)
+    scored = clock()
+    if transforms and isinstance(transforms[-1], Affine):
+        facts["rank"] = transforms[-1].rank
+    timings = {
+        "fit": fitted - start + fit_on.seconds,
+        "apply": applied - fitted,
+        "score": scored - applied,
+    }
+    return Measurement(scores, found, timings, facts)
+
+
+def _regression(
+    vectors: Float[np.ndarray, "N K"],
+    sides: Sequence[Int[np.ndarray, " _"]],
+    every: Sequence[Pairs],
+) -> tuple[Float64[np.ndarray, " P"], float]:
+    """Predictions for the first pairs from the second (training) and the third (development)."""
+    test, train, dev = (
+        features(vectors[a], vectors[b]) for a, b in zip(sides[::2], sides[1::2], strict=True)
+    )
+    return regress((train, every[1].gold), (dev, every[2].gold), test)
+
+
+def fit(
+    method: Method, view: View, fit_on: FitOn, rng: np.random.Generator
+) -> tuple[Transform, ...]:
+    """Fit the post-processors in the written order, each on what the ones before it give.
+
+    A chain of affine maps is fitted from moments alone and never looks at the vectors again. What
+    is only given a share of a corpus is told so, if moments are not all that it needs.
+    """
+    given: Any = fit_on.moments if fit_on.rows is None else view.matrix[fit_on.rows]
+    if fit_on.vectors is not None:
+        given = fit_on.vectors
+    transforms: list[Transform] = []
+    for post in method.post:
+        if transforms:
+            given = _behind(transforms[-1], given, fit_on.scratch)
+        if post.from_moments:
+            transform = post.fit(_in_parts(given, fit_on.scratch), rng)
+        elif fit_on.share < 1:
+            fit: Any = post.fit
+            transform = fit(given, rng, share=fit_on.share)
+        else:
+            transform = post.fit(given, rng)
+        if isinstance(given, Moments) and not isinstance(transform, Affine):
+            raise UsageError(f"{post.name}: fitted from moments, it must give an affine map")
+        transforms.append(transform)
+    return tuple(transforms)
+
+
+def _behind(transform: Transform, given: Any, scratch: Path | None) -> Any:
+    """The moments or the rows that a map makes of those before it."""
+    if isinstance(given, Moments):
+        return given.after(cast(Affine, transform))
+    return transform(given) if scratch is None else through(transform, given, scratch)
+
+
+def _in_parts(given: Any, scratch: Path | None) -> Any:
+    """Rows that may not fit in memory as their moments; anything else as it is."""
+    return given if scratch is None or isinstance(given, Moments) else moments_of(given)

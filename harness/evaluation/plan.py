@@ -1,0 +1,221 @@
+"""Before anything runs: which cells, which assets, what is cached, how long it will take.
+
+Reads data files and weights that no run has seen yet; loads no model, imports no torch, writes
+nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from pathlib import Path
+
+from harness.assets.places import asset_named, source_of
+from harness.core.files import sized
+from harness.core.types import AssetMissing, EncoderConfig, HarnessError, Task
+from harness.encoders.cache.encodings import EncoderCache
+from harness.encoders.cache.gc import size
+from harness.encoders.cache.labels import known_key
+from harness.evaluation.wanted import Keys, Wanted
+from harness.results.planned import Planned
+from harness.tasks.loader import Library
+
+# Sentences a second on two ordinary cores for an encoder of MiniLM's size (90 MB of weights),
+# until the cache knows what this encoder took here.
+FIRST_GUESS = 400.0
+FIRST_GUESS_BYTES = 90e6
+SCORING = 0.2  # seconds a cell, roughly
+TRAINING = 60.0  # seconds for a member of a family that is trained on the spot, roughly
+
+
+@dataclass(frozen=True)
+class EncoderPlan:
+    """What one encoder has to do: `missing` is the one line that says how to get it, or None.
+
+    `where` is the kind of place where its files lie.
+    """
+
+    name: str
+    source: str
+    cells: int
+    missing: str | None
+    sentences: int = 0
+    cached: int = 0
+    seconds: float = 0.0
+    cache_bytes: int = 0
+    to_train: bool = False  # by the run itself
+    where: str = ""
+
+
+@dataclass(frozen=True)
+class DataPlan:
+    """A data set that cells read: the kind of place where it lies, or empty if it is missing.
+
+    `bytes` are on disk, or to be fetched, as far as they are known; what cannot be fetched has to
+    be brought `by_hand`.
+    """
+
+    name: str
+    where: str
+    bytes: int | None
+    by_hand: bool
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All of it. `missing` maps an asset to the line that says how to get it."""
+
+    cells: int
+    runnable: int
+    encoders: tuple[EncoderPlan, ...]
+    missing: dict[str, str]
+    cache_bytes: int = 0  # of everything cached, whether these cells need it or not
+    data: tuple[DataPlan, ...] = ()
+
+    @property
+    def seconds(self) -> float:
+        """Estimated time of the encoding that is left to do."""
+        return sum(encoder.seconds for encoder in self.encoders)
+
+
+def estimates(found: Plan) -> dict[str, float]:
+    """Seconds of each phase of a run, by the names that `execute` gives them."""
+    here = [encoder for encoder in found.encoders if encoder.missing is None]
+    return {
+        **{f"{encoder.name}: encoding": encoder.seconds for encoder in here},
+        **{f"{encoder.name}: scoring": encoder.cells * SCORING for encoder in here},
+    }
+
+
+def plan(planned: Sequence[Planned], library: Library) -> Plan:
+    """Look at everything that the cells need."""
+    missing: dict[str, str] = {}
+    wanted = Wanted.open(library)
+    wants = dict.fromkeys((p.task, p.method.fit_on) for p in planned)
+    splits = {want: _splits(*want, wanted, missing) for want in wants}
+    encoders: list[EncoderPlan] = []
+    runnable = 0
+    for _, cells in groupby(planned, key=lambda p: p.encoder.name):
+        group = tuple(cells)
+        found = [splits[p.task, p.method.fit_on] for p in group]
+        names = frozenset().union(*(one for one in dict.fromkeys(found) if one is not None))
+        entry = _encoder(group[0].encoder, len(group), wanted.keys(names), library)
+        if entry.missing:
+            base = group[0].method.encoder.name.partition(":")[0]
+            missing[f"encoder {base}"] = entry.missing
+        else:
+            runnable += sum(one is not None for one in found)
+        encoders.append(entry)
+    total = size(library.places.cache)
+    data = tuple(_data(name, library) for name in _assets(planned, library))
+    return Plan(len(planned), runnable, tuple(encoders), missing, total, data)
+
+
+def _assets(planned: Sequence[Planned], library: Library) -> list[str]:
+    """What the cells read besides encoders, in order, without repeats."""
+    fitted = (library.corpora.get(p.method.fit_on or "") for p in planned)
+    corpora = (corpus.asset for corpus in fitted if corpus is not None)
+    return list(dict.fromkeys((*(p.task.asset for p in planned), *corpora)))
+
+
+def _data(name: str, library: Library) -> DataPlan:
+    asset, places = asset_named(name), library.places
+    kind = "package" if asset.embedded else "data folder" if asset.probe else "hub cache"
+    if places.data(asset) is None:
+        return DataPlan(name, "", asset.to_get, not asset.downloads)
+    return DataPlan(name, kind, asset.size, not asset.downloads)
+
+
+def _splits(
+    task: Task, fit_on: str | None, wanted: Wanted, missing: dict[str, str]
+) -> frozenset[str] | None:
+    """The splits that a cell reads; None, and a reason, if data are missing."""
+    try:
+        return wanted.splits(task, fit_on)
+    except HarnessError as error:
+        library = wanted.library
+        corpus = library.corpora.get(fit_on or "")
+        lacks_corpus = corpus is not None and library.places.has_data(task.asset)
+        missing[corpus.asset if corpus and lacks_corpus else task.asset] = str(error)
+        return None
+
+
+def _encoder(config: EncoderConfig, cells: int, distinct: Keys, library: Library) -> EncoderPlan:
+    places = library.places
+    try:
+        path = places.encoder(config)
+        key = known_key(places.cache, config, path) or config.identify(path).key
+    except HarnessError as error:
+        if isinstance(error, AssetMissing) and getattr(config, "on_the_spot", False):
+            seconds = TRAINING + len(distinct) / FIRST_GUESS
+            entry = EncoderPlan(config.name, source_of(config), cells, None, len(distinct))
+            return replace(entry, seconds=round(seconds, 1), to_train=True)
+        return EncoderPlan(config.name, source_of(config), cells, str(error))
+    cache = EncoderCache.open(places.cache, key)
+    left = len(distinct - cache.known.keys())
+    rate = cache.rate or FIRST_GUESS * FIRST_GUESS_BYTES / max(1, _weights_size(path))
+    return EncoderPlan(
+        name=config.name,
+        source=source_of(config),
+        cells=cells,
+        missing=None,
+        sentences=len(distinct),
+        cached=len(distinct) - left,
+        seconds=round(left / rate, 1),
+        cache_bytes=cache.size(),
+        where=places.kind_of(config),
+    )
+
+
+def _weights_size(path: Path) -> int:
+    """Bytes of an encoder's weights; a checkpoint may exist only as `.bin`."""
+    files = [path] if path.is_file() else list(path.glob("*.safetensors"))
+    return sum(file.stat().st_size for file in files or path.glob("*.bin"))
+
+
+def render(found: Plan) -> str:
+    """The plan for people."""
+    from tabulate import tabulate
+
+    rows = [
+        [
+            e.name,
+            e.source,
+            e.cells,
+            "asset missing" if e.missing else "to be trained" if e.to_train else e.where,
+            "" if e.missing else f"{e.cached:,} of {e.sentences:,}",
+            "" if e.missing else duration(e.seconds),
+            "" if e.missing else sized(e.cache_bytes),
+        ]
+        for e in found.encoders
+    ]
+    head = ["encoder", "source", "cells", "weights", "sentences cached", "to encode", "on disk"]
+    data = [[d.name, d.where or "asset missing", _size(d)] for d in found.data]
+    lines = [
+        tabulate(rows, headers=head, disable_numparse=True),
+        "",
+        tabulate(data, headers=["data", "lie in", "size"], disable_numparse=True),
+        "",
+        f"{found.runnable} of {found.cells} cells can run here; "
+        f"about {duration(found.seconds)} of encoding is left to do. "
+        f"The cache takes {sized(found.cache_bytes)} (harness cache ls).",
+    ]
+    if found.missing:
+        lines += ["", "asset missing:", *(f"  {line}" for line in found.missing.values())]
+    return "\n".join(lines)
+
+
+def _size(data: DataPlan) -> str:
+    """Bytes, and of what is missing whether they can be fetched."""
+    known = sized(data.bytes) if data.bytes else ""
+    if data.where:
+        return known
+    return "to be put there by hand" if data.by_hand else f"to fetch: {known or 'size not stated'}"
+
+
+def duration(seconds: float) -> str:
+    """Seconds as a person says them."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

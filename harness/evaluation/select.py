@@ -1,0 +1,155 @@
+"""From what was asked for to cells: patterns, defaults, encoders given by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from harness.core.types import EncoderConfig, HarnessError, Method, Task, UsageError
+from harness.encoders.transformer import TransformerConfig
+from harness.encoders.word_vectors import StaticConfig
+from harness.registry import Registry, is_glob, registry
+from harness.results.planned import Planned, by_encoder, cells
+
+PROFILES = ("all", "embedded", "standard", "papers")
+EMBEDDED = "embedded"  # the asset that is always there
+VECTOR_SUFFIXES = (".txt", ".vec", ".bin", ".npz", ".safetensors", ".gz")
+
+
+def choose(
+    found: Registry, methods: Sequence[str] | None, tasks: Sequence[str] | None, seeds: int
+) -> tuple[Planned, ...]:
+    """The cells for patterns; by default every registered method on every task but training splits.
+
+    A method that is asked for by its id runs wherever it is sent; one that a glob or the default
+    selects runs where it is meaningful (`Method.tasks`). Raises UsageError if nothing is left.
+    """
+    chosen = found.select_methods(methods or ["*"])
+    by_id = {pattern for pattern in methods or () if not is_glob(pattern)}
+    wanted = found.select_tasks(tasks) if tasks else scored_tasks(found)
+    planned = [
+        planned
+        for method in chosen
+        for planned in cells(
+            [method], wanted if method.id in by_id else meaningful(method, wanted), seeds
+        )
+    ]
+    if not planned:
+        raise UsageError("the selection is empty: no chosen method is meaningful on those tasks")
+    return tuple(sorted(planned, key=order))
+
+
+def profile(found: Registry, name: str, papers: Path, seeds: int) -> tuple[Planned, ...]:
+    """The cells of a profile, embedded encoders first.
+
+    `embedded` reads nothing but what the harness carries, `standard` is every registered method on
+    every task, `papers` every published cell that has a method here, `all` is all of it.
+    """
+    if name == "embedded":
+        return tuple(p for p in choose(found, None, None, seeds) if reads_embedded(p, found))
+    registered = () if name == "papers" else choose(found, None, None, seeds)
+    published = () if name == "standard" else _published(found, papers, seeds)
+    return tuple(sorted({p.cell: p for p in (*registered, *published)}.values(), key=order))
+
+
+def reads_embedded(planned: Planned, found: Registry) -> bool:
+    """Whether a cell reads nothing but what the harness carries."""
+    corpus = found.corpora.get(planned.method.fit_on or "")
+    assets = {planned.task.asset, *([corpus.asset] if corpus else [])}
+    return is_embedded(planned.method.encoder) and assets == {EMBEDDED}
+
+
+def is_embedded(encoder: EncoderConfig) -> bool:
+    """Whether the encoder's files come with the harness, or are made on the spot from such."""
+    package: str | None = getattr(encoder, "package", None)
+    return (package or "").startswith("harness/") or getattr(encoder, "on_the_spot", False)
+
+
+def _published(found: Registry, papers: Path, seeds: int) -> Iterator[Planned]:
+    from harness.results.published_files import load_tables
+
+    for cell in (cell for table in load_tables(papers) for cell in table.cells()):
+        if cell.method is None or cell.row.model_free:
+            continue
+        try:
+            method = found.parse(cell.method)
+        except HarnessError:
+            continue  # the table says `no method`
+        tasks = [found.tasks[name] for name in (cell.average_of or (cell.task,)) if name]
+        yield from cells([method], tasks, seeds)
+
+
+def order(planned: Planned) -> tuple[bool, str, str]:
+    """What the harness carries first; then by encoder and pooling, for what shares work."""
+    return not is_embedded(planned.method.encoder), *by_encoder(planned)
+
+
+def scored_tasks(found: Registry) -> tuple[Task, ...]:
+    """Every task that is not a training split."""
+    return tuple(task for task in found.tasks.values() if task.scored != (task.train,))
+
+
+def meaningful(method: Method, tasks: Iterable[Task]) -> tuple[Task, ...]:
+    """The tasks that the method is meant for."""
+    return tuple(
+        task
+        for task in tasks
+        if any(fnmatchcase(task.name, pattern) for pattern in method.tasks)
+        and not (method.fit_on == "target-train" and task.train is None)
+    )
+
+
+def encoders_by_hand(given: Iterable[str]) -> tuple[Registry, dict[str, Path]]:
+    """The registry with `--encoder NAME=PATH_OR_REPO[@REVISION]` added, and where paths lie.
+
+    A registered name only gets a path: its weights must still be the registered ones.
+    """
+    found, paths, extra = registry(), {}, []
+    for text in given:
+        name, equals, source = text.partition("=")
+        if not equals or not source or not name.replace("-", "").isalnum() or name != name.lower():
+            raise UsageError(
+                f"--encoder {text}: wanted NAME=PATH or NAME=REPO[@REVISION], "
+                "NAME in lower-case letters, digits and hyphens"
+            )
+        path = Path(source).expanduser()
+        if path.exists():
+            paths[name] = path.resolve()
+        elif name in found.encoders or not is_repository(source):
+            raise UsageError(f"--encoder {text}: there is no file or folder {source}")
+        if name not in found.encoders:
+            extra.append(config_for(name, source, path if path.exists() else None))
+    return found.with_encoders(extra), paths
+
+
+def is_repository(source: str) -> bool:
+    """Whether this can be `owner/name[@revision]` on the hub, and is no missing file or folder."""
+    return (
+        source.count("/") == 1
+        and not source.startswith((".", "~", "/"))
+        and not source.endswith(("/", *VECTOR_SUFFIXES))
+    )
+
+
+def config_for(name: str, source: str, path: Path | None) -> EncoderConfig:
+    """What kind of encoder a source is: a file of vectors, a folder, or a hub repository."""
+    if path is not None and path.is_file():
+        if path.suffix not in VECTOR_SUFFIXES:
+            raise UsageError(
+                f"--encoder {name}={source}: wanted a model folder or a vector file "
+                f"({', '.join(VECTOR_SUFFIXES)})"
+            )
+        return StaticConfig(name=name, file=path.name, trained_on="not stated")
+    if path is not None:
+        if not (path / "config.json").exists():
+            raise UsageError(f"--encoder {name}={source}: the folder holds no config.json")
+        return TransformerConfig(name=name, repo=path.name, trained_on="not stated")
+    repo, _, revision = source.partition("@")
+    return TransformerConfig(
+        name=name,
+        repo=repo,
+        revision=revision or None,
+        asset=source,
+        trained_on="not stated",
+    )

@@ -1,0 +1,50 @@
+"""Why something did not run: left by a run beside its records, read by `harness check`.
+
+An older record of a cell that failed in the last run must not be taken for that run's answer.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness.core.files import write_atomically
+from harness.core.types import DataError, UsageError
+
+if TYPE_CHECKING:  # reading reasons needs nothing of what runs
+    from harness.evaluation.runner import Outcome
+
+FILE = "not-run.json"
+
+
+def note_outcomes(results: Path, outcomes: Iterable[Outcome]) -> None:
+    """Remember which cells did not run; wrong usage asked for nothing and leaves nothing."""
+    usage = UsageError.exit_status
+    note(results, {str(o.cell): o.message for o in outcomes if o.exit_status != usage})
+
+
+def note(results: Path, reasons: Mapping[str, str]) -> None:
+    """Remember the reason of each name; an empty one says that it ran, and forgets an older one."""
+    known = read(results)
+    after = {name: why for name, why in {**known, **reasons}.items() if why}
+    if after == known:
+        return
+    names: dict[str, list[str]] = {}
+    for name, why in after.items():
+        names.setdefault(why, []).append(name)
+    write_atomically(results / FILE, (json.dumps(names, indent=1) + "\n").encode())
+
+
+def read(results: Path) -> dict[str, str]:
+    """The reason of everything that did not run in its last run, as far as it was noted."""
+    path = results / FILE
+    if not path.exists():
+        return {}
+    try:
+        return {
+            str(name): why for why, names in json.loads(path.read_bytes()).items() for name in names
+        }
+    except (ValueError, AttributeError, TypeError) as error:
+        raise DataError(f"{path} is no list of reasons ({error}); delete it") from None

@@ -1,0 +1,144 @@
+"""Golden vectors: what an encoder makes of 32 fixed sentences, to tell it from everything after it.
+
+They are the token means of the last layer, always encoded afresh and never from the cache, whose
+vectors may be of another day. A few kilobytes an encoder, `<results>/golden/<encoder>.safetensors`,
+with the encoder's key and the platform in the metadata.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from harness.assets.places import Places
+from harness.core.arrays import Float, Float32, Float64
+from harness.core.files import file_name, write_atomically
+from harness.core.provenance import environment
+from harness.core.types import DataError, EncoderConfig
+from harness.gate.tolerances import GOLDEN_ACROSS_PLATFORMS, GOLDEN_SAME_PLATFORM, platform
+from harness.results.records import Cell
+from harness.tasks.loader import text_digest
+
+
+@dataclass(frozen=True, eq=False)
+class Golden:
+    """An encoder's vectors of the golden sentences, and what made them."""
+
+    encoder: str
+    key: str
+    platform: Mapping[str, Any]
+    sentences: str
+    vectors: Float32[np.ndarray, "N D"]
+
+
+@dataclass(frozen=True)
+class Drift:
+    """Golden vectors against the committed ones: the largest move of a normalised coordinate.
+
+    `reason` says why there is none, or that another encoder was asked.
+    """
+
+    largest: float | None
+    tolerance: float
+    reason: str = ""
+
+    @property
+    def moved(self) -> bool:
+        """Beyond the tolerance, or not the same encoder."""
+        return bool(self.reason) or self.largest is None or not self.largest <= self.tolerance
+
+    def __str__(self) -> str:
+        found = "" if self.largest is None else f"{self.largest:.1e}, tolerance {self.tolerance:g}"
+        return "; ".join(part for part in (self.reason, found) if part)
+
+
+@cache
+def sentences() -> tuple[str, ...]:
+    """The golden sentences."""
+    text = files("harness.gate").joinpath("golden_vectors.toml").read_text(encoding="utf-8")
+    return tuple(tomllib.loads(text)["sentences"])
+
+
+def encode(config: EncoderConfig, places: Places) -> Golden:
+    """Load an encoder and pass the golden sentences through it. Raises AssetMissing without it."""
+    encoder = config.load(places.encoder(config), places.cache)
+    encoding = encoder.encode(sentences())
+    vectors = encoding.mean[:, encoding.layers.index(encoding.depth)]
+    here, asked = platform(environment()), text_digest(sentences())
+    return Golden(config.name, encoder.key, here, asked, np.ascontiguousarray(vectors))
+
+
+def encoder_of(cell: Cell) -> str:
+    """The encoder that a cell's id names, with its length: golden vectors are one file each."""
+    return cell.method.partition(".")[0]
+
+
+def what(encoder: str) -> str:
+    """What a reason for missing vectors is noted under."""
+    return f"golden vectors of {encoder}"
+
+
+def path_of(results: Path, encoder: str) -> Path:
+    """Where an encoder's golden vectors stand or would stand."""
+    return results / "golden" / f"{file_name(encoder)}.safetensors"
+
+
+def write(results: Path, golden: Golden) -> None:
+    """Store golden vectors, whole or not at all."""
+    from safetensors.numpy import save
+
+    about = {
+        "encoder": golden.encoder,
+        "key": golden.key,
+        "platform": json.dumps(golden.platform, sort_keys=True),
+        "sentences": golden.sentences,
+    }
+    data = save({"vectors": golden.vectors}, metadata=about)
+    write_atomically(path_of(results, golden.encoder), data)
+
+
+def read(results: Path, encoder: str) -> Golden | None:
+    """An encoder's golden vectors, or None. Raises DataError for a file that holds none."""
+    from safetensors import SafetensorError, safe_open
+
+    path = path_of(results, encoder)
+    if not path.exists():
+        return None
+    try:
+        with safe_open(path, framework="numpy") as file:
+            about, vectors = file.metadata() or {}, file.get_tensor("vectors")
+        made = json.loads(about["platform"])
+        golden = Golden(about["encoder"], about["key"], made, about["sentences"], vectors)
+    except (SafetensorError, KeyError, ValueError) as error:
+        raise DataError(f"{path} holds no golden vectors ({error}); delete it") from None
+    if vectors.dtype != np.float32 or vectors.ndim != 2 or not np.isfinite(vectors).all():
+        raise DataError(f"{path}: wanted finite float32 vectors, found others; delete it")
+    return golden
+
+
+def drift(committed: Golden, found: Golden) -> Drift:
+    """How far the encoder has moved."""
+    same = committed.platform == found.platform
+    tolerance = GOLDEN_SAME_PLATFORM if same else GOLDEN_ACROSS_PLATFORMS
+    if committed.sentences != found.sentences:
+        return Drift(None, tolerance, "other golden sentences")
+    if committed.vectors.shape != found.vectors.shape:
+        shapes = f"{found.vectors.shape[1]} dimensions, committed {committed.vectors.shape[1]}"
+        return Drift(None, tolerance, shapes)
+    largest = float(np.abs(_unit(committed.vectors) - _unit(found.vectors)).max(initial=0.0))
+    other = committed.key != found.key
+    return Drift(largest, tolerance, "other weights, tokenizer or settings" if other else "")
+
+
+def _unit(vectors: Float[np.ndarray, "N D"]) -> Float64[np.ndarray, "N D"]:
+    """Rows of length 1; a zero row (no known word) stays."""
+    norms = np.linalg.norm(vectors.astype(np.float64), axis=1, keepdims=True)
+    return vectors / np.where(norms == 0, 1.0, norms)

@@ -1,0 +1,96 @@
+"""Committed similarities of the quick set, and the pairs whose rank moved most against them.
+
+`<results>/quick/` mirrors `records/` with the sidecars alone. A sidecar there never makes a cell
+count as done: only the one beside a record does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from harness.core.arrays import Float, Float64
+from harness.core.files import write_atomically
+from harness.results.records import Cell, Store, sidecar_metadata
+
+MOST = 10
+
+# Similarities that agree to here are the same: encoders repeat their coordinates to 4e-7, and a
+# calibration may stretch that.
+SAME = 1e-5
+
+
+@dataclass(frozen=True)
+class PairMove:
+    """One pair, counted from 1: its similarity and its rank (mid-ranks for ties), then and now."""
+
+    pair: int
+    committed: float
+    measured: float
+    committed_rank: float
+    measured_rank: float
+    texts: tuple[str, str] | None = None
+
+    def __str__(self) -> str:
+        texts = "" if self.texts is None else f"  {self.texts[0]!r} | {self.texts[1]!r}"
+        return (
+            f"pair {self.pair}: similarity {self.committed:.4f} -> {self.measured:.4f}, "
+            f"rank {self.committed_rank:g} -> {self.measured_rank:g}{texts}"
+        )
+
+
+def path_of(results: Path, cell: Cell) -> Path:
+    """Where the committed similarities of a cell stand or would stand."""
+    beside = Store(results).path(cell).relative_to(results / "records")
+    return (results / "quick" / beside).with_suffix(".safetensors")
+
+
+def read(results: Path, cell: Cell) -> Float[np.ndarray, " P"] | None:
+    """The committed similarities of a cell, or None where there are no whole ones."""
+    from safetensors.numpy import load_file
+
+    path = path_of(results, cell)
+    return None if sidecar_metadata(path) is None else load_file(path).get("cosine")
+
+
+def promote(cell: Cell, runs: Path, committed: Path) -> bool:
+    """Copy a cell's similarities from a run; those that agree stay as they are."""
+    source, target = Store(runs).path(cell).with_suffix(".safetensors"), path_of(committed, cell)
+    new, old = Store(runs).cosines(cell), read(committed, cell)
+    if new is None:
+        return False
+    if (
+        old is not None
+        and _measured_with(source) == _measured_with(target)
+        and old.shape == new.shape
+        and np.abs(old - new).max(initial=0.0) <= SAME
+    ):
+        return False
+    write_atomically(target, source.read_bytes())
+    return True
+
+
+def _measured_with(path: Path) -> dict[str, str]:
+    """A sidecar's identity but for the code."""
+    return {k: v for k, v in (sidecar_metadata(path) or {}).items() if k != "code"}
+
+
+def most_moved(
+    committed: Float[np.ndarray, " P"], measured: Float[np.ndarray, " P"], most: int = MOST
+) -> tuple[PairMove, ...]:
+    """The pairs whose rank moved, most moved first."""
+    old, new = ranks(committed), ranks(measured)
+    moves = np.abs(new - old)
+    order = [i for i in np.argsort(-moves, kind="stable")[:most] if moves[i] > 0]
+    return tuple(
+        PairMove(int(i) + 1, float(committed[i]), float(measured[i]), float(old[i]), float(new[i]))
+        for i in order
+    )
+
+
+def ranks(x: Float[np.ndarray, " P"]) -> Float64[np.ndarray, " P"]:
+    """Mid-ranks, from 1; SciPy's `rankdata` without SciPy's import."""
+    _, place, counts = np.unique(x, return_inverse=True, return_counts=True)
+    return (np.cumsum(counts) - (counts - 1) / 2)[place]

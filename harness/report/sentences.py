@@ -1,0 +1,145 @@
+"""The words of a citation: a cell's protocol, its published number, what was measured with what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from harness.core.types import Method, Metric, Record, Task
+from harness.registry import Registry, known
+from harness.report.bibtex import HARNESS
+from harness.results.index import Results, value
+from harness.results.published import Cell
+from harness.results.reproduction import Judged
+
+NOTHING = "nothing was measured here"
+METRICS = {
+    "spearman": "Spearman x100 of {} and gold",
+    "pearson": "Pearson x100 of {} and gold",
+    "auc": "area under the ROC curve x100 of {}",
+    "edit_distance": "Spearman x100 of {} and token edit distance",
+    "gold_similarity": "Spearman x100 of {} and gold",
+    "accuracy": "accuracy x100",
+}
+AGGREGATIONS = {
+    "all": "subsets concatenated (all)",
+    "mean": "mean over the subsets (mean)",
+    "wmean": "subsets weighted by their pairs (wmean)",
+}
+TEXTS = {"raw": "raw text", "senteval": "SentEval text"}
+# The score of a record that a method's sentence gives for each kind of task, and what it is of.
+SCORES: Mapping[Metric, tuple[str, str]] = {
+    "correlation": ("spearman", "cosine"),
+    "regression": ("spearman", "a trained regressor's prediction"),
+    "auc": ("auc", "cosine"),
+    "edit-distance": ("edit_distance", "cosine"),
+}
+COMMITS = 3  # more are counted, not listed; the records name their own
+
+
+def protocol(cell: Cell, registry: Registry) -> str:
+    """Row, column, task with split and text form, metric, aggregation."""
+    tasks = tasks_of(cell, registry)
+    what = "mean of " if cell.average_of else ""
+    about = f" ({what}{'; '.join(map(on, tasks))})" if tasks else ""
+    level = cell.column.aggregation or cell.row.aggregation or cell.table.aggregation
+    of = "gold" if cell.row.model_free else "cosine"
+    words = (metric(cell.metric, of), aggregation(level))
+    return ", ".join(filter(None, (cell.row.label, f"{cell.column.label}{about}", *words)))
+
+
+def published(cell: Cell) -> str:
+    """The number as printed, in points, and where it stands."""
+    spread = "" if cell.sd is None else f", sd {cell.sd:g}"
+    statistic = "mean" if cell.row.statistic == "score" else cell.row.statistic
+    runs = "" if cell.n is None else f" ({statistic} of {cell.n} runs{spread})"
+    place = f"{cell.table.paper}, {cell.transcribed['table']}"
+    return f"published {cell.in_points or cell.value}{runs} in {place}"
+
+
+def measured(judged: Judged, method: Method | None, results: Results) -> str:
+    """Mean, spread, seeds, verdict, method, code and records; only where there is a score."""
+    if not judged.scores:
+        why = judged.cell.why_not
+        return f"{NOTHING} ({judged.word}{f': {why}' if why else ''})"
+    found = value(judged.scores)
+    difference = judged.verdict.difference
+    by = "" if difference is None else f"{difference:+.2f}, "
+    return (
+        f"measured {found} {seeds(method, found.seeds)} ({by}{judged.word}) "
+        f"{f'by {method.id} ' if method else ''}{made(results)}"
+    )
+
+
+def on_task(name: str, method: Method | None, task: Task, results: Results) -> str:
+    """What a method scores on a task: the one metric of it, under every aggregation."""
+    records, (key, of) = results.records(name, task.name), SCORES[task.metric]
+    score = records[0].scores[key]
+    if not isinstance(score, Mapping):
+        scores = str(results.value(name, task.name, key))
+    elif len(score["groups"]) <= 1:
+        scores = str(results.value(name, task.name, key, "all"))
+    else:
+        values = {way: results.value(name, task.name, key, way) for way in ("all", "mean", "wmean")}
+        scores = ", ".join(f"{way} {found}" for way, found in values.items())
+    return (
+        f"{name}, {on(task)}, {metric(key, of)}: measured {scores} "
+        f"{seeds(method, len(records))} {made(results)}."
+    )
+
+
+def about(method: Method) -> str:
+    """What must be known of a method before its numbers are compared."""
+    fitted = f"; fitted on {method.fit_on}" if method.fit_on else ""
+    scored = ", the sentences that are scored, no labels seen" if method.transductive else ""
+    note = f"; {method.note}" if method.note else ""
+    return f"{method.id}: encoder trained on {method.encoder.trained_on}{fitted}{scored}{note}."
+
+
+def made(results: Results) -> str:
+    """With which code, at which commit, and the digest of the records that were looked at."""
+    records = [r for cell in sorted(results.used) for r in results.by_cell.get(cell, ())]
+    versions = " and ".join(
+        _unique(r.environment.get("harness") or "of unknown version" for r in records)
+    )
+    commits = _unique(map(_commit, records))
+    named = ", ".join(commits) if len(commits) <= COMMITS else f"{len(commits)} commits"
+    noun = "record" if len(records) == 1 else "records"
+    return f"with {HARNESS} {versions}, {named}, {noun} sha256 {results.digest()}"
+
+
+def tasks_of(cell: Cell, registry: Registry) -> tuple[Task, ...]:
+    """The cell's task, or those that it averages."""
+    names = cell.average_of or ((cell.task,) if cell.task else ())
+    return tuple(known("task", name, registry.tasks) for name in names)
+
+
+def on(task: Task) -> str:
+    """`sts-b, test, raw text`."""
+    return f"{task.name}, {'+'.join(task.scored)}, {TEXTS[task.text]}"
+
+
+def metric(name: str, of: str = "cosine") -> str:
+    """What is computed of what; a metric that no record has keeps its name."""
+    return METRICS.get(name, name).format(of)
+
+
+def aggregation(word: str | None) -> str:
+    """How subsets become one number; a single set has none."""
+    return AGGREGATIONS.get(word or "", word or "")
+
+
+def seeds(method: Method | None, count: int) -> str:
+    """How many runs stand behind a number."""
+    if count == 1 and not (method and method.seeded):
+        return "in one run"
+    return f"over {count} seed{'s' if count > 1 else ''}"
+
+
+def _commit(record: Record) -> str:
+    commit, dirty = record.environment.get("commit"), record.environment.get("dirty")
+    name = f"commit {commit[:12]}" if commit else "an unknown commit"
+    return f"{name} with uncommitted changes" if dirty else name
+
+
+def _unique(words: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(words))

@@ -1,0 +1,125 @@
+"""Records in memory, asked by method, task and score: a number, or the word for its absence."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from statistics import fmean, stdev
+from typing import Any
+
+from harness.core.types import Record
+from harness.results.records import Store, encode
+
+NOT_RUN = "not run"
+UNDEFINED = "undefined"
+SHOWN = 12  # hexadecimal digits of a digest that a message shows
+
+
+@dataclass(frozen=True)
+class Value:
+    """One cell of a table: the mean over its seeds, their spread, or a word instead."""
+
+    mean: float | None
+    sd: float | None = None
+    seeds: int = 0
+    state: str = ""
+
+    def __str__(self) -> str:
+        if self.mean is None:
+            return self.state
+        return f"{self.mean:.2f}" if self.sd is None else f"{self.mean:.2f} ± {self.sd:.2f}"
+
+
+class Stored(list[Record]):
+    """The records of a cell as they were read, and what their files hold."""
+
+    content: bytes = b""
+
+
+@dataclass
+class Results:
+    """All records of a folder, and which of them were looked at."""
+
+    by_cell: Mapping[tuple[str, str], Sequence[Record]]
+    used: set[tuple[str, str]] = field(default_factory=set)
+    values: dict[tuple[str, ...], Value] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, store: Store, method: str | None = None) -> Results:
+        """Every record under the store's folder, or those of one method."""
+        by_cell: dict[tuple[str, str], Stored] = {}
+        for record, content in store.stored(method):
+            found = by_cell.setdefault((record.method, record.task), Stored())
+            found.append(record)
+            # Some checkouts end lines with CRLF; the digest is of what was committed.
+            found.content += encode(record) if b"\r" in content else content
+        return cls(by_cell)
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """Every method that has a record, in the order of their files."""
+        return tuple(dict.fromkeys(method for method, _ in self.by_cell))
+
+    def value(self, method: str, task: str, *path: str) -> Value:
+        """The score at a path (`spearman`, `all`), over all seeds of the cell."""
+        name, records = (method, task, *path), self.records(method, task)
+        if name not in self.values:
+            self.values[name] = value([score_at(record.scores, path) for record in records])
+        return self.values[name]
+
+    def records(self, method: str, task: str) -> Sequence[Record]:
+        """The records of a cell, one a seed."""
+        self.used.add((method, task))
+        return self.by_cell.get((method, task), ())
+
+    @cached_property
+    def by_task(self) -> Mapping[str, Sequence[str]]:
+        """The methods that have a record of each task."""
+        found: dict[str, list[str]] = {}
+        for method, task in self.by_cell:
+            found.setdefault(task, []).append(method)
+        return found
+
+    def any_of(self, task: str) -> Sequence[Record]:
+        """The records of the first method that has the task."""
+        for method, name in self.by_cell:
+            if name == task:
+                return self.records(method, task)
+        return ()
+
+    def digest(self) -> str:
+        """sha256 over the records that were looked at: what a table was made from."""
+        digest = hashlib.sha256()
+        for cell in sorted(self.used):
+            records = self.by_cell.get(cell, ())
+            # To encode them again takes longer than the rest of a page.
+            stored = records.content if isinstance(records, Stored) else None
+            digest.update(stored or b"".join(map(encode, records)))
+        return digest.hexdigest()
+
+
+def score_at(scores: Mapping[str, Any], path: Iterable[str]) -> float | None:
+    """Follow a path into the scores; None where it does not lead to a number."""
+    found: Any = scores
+    for name in path:
+        found = found.get(name) if isinstance(found, Mapping) else None
+    return found if isinstance(found, int | float) else None
+
+
+def value(scores: Sequence[float | None]) -> Value:
+    """Mean and sample standard deviation over seeds; a word where there is no number."""
+    numbers = [score for score in scores if score is not None]
+    if not scores:
+        return Value(None, state=NOT_RUN)
+    if len(numbers) < len(scores):
+        return Value(None, state=UNDEFINED)
+    sd = stdev(numbers) if len(numbers) > 1 else None
+    return Value(fmean(numbers), sd, len(numbers))
+
+
+def average(values: Sequence[Value]) -> Value:
+    """The mean over a row; it exists only if every one of its cells does."""
+    means = [v.mean for v in values if v.mean is not None]
+    return Value(fmean(means)) if len(means) == len(values) else Value(None, state="–")

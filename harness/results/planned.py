@@ -1,0 +1,50 @@
+"""What is to be run: a method on a task with a seed. Importing this costs nothing that runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from harness.core.types import EncoderConfig, Method, Task, UsageError, member
+from harness.results.records import Cell
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One cell to run, with the parts that its ids name."""
+
+    method: Method
+    task: Task
+    seed: int
+
+    @property
+    def cell(self) -> Cell:
+        """Its address."""
+        return Cell(self.method.id, self.task.name, self.seed)
+
+    @property
+    def encoder(self) -> EncoderConfig:
+        """What encodes its sentences: of a family, the seed's own."""
+        return member(self.method.encoder, self.seed)
+
+
+def cells(methods: Iterable[Method], tasks: Sequence[Task], seeds: int) -> tuple[Planned, ...]:
+    """Every method on every task; a method without randomness has one seed, 0.
+
+    Grouped by encoder and pooling. Raises UsageError for `@target-train` on a task without a
+    training split.
+    """
+    planned = []
+    for method in methods:
+        for task in tasks:
+            if method.fit_on == "target-train" and task.train is None:
+                raise UsageError(
+                    f"{method.id} on {task.name}: the task has no training split; use @target"
+                )
+            planned += [Planned(method, task, s) for s in range(seeds if method.seeded else 1)]
+    return tuple(sorted(planned, key=by_encoder))
+
+
+def by_encoder(planned: Planned) -> tuple[str, str]:
+    """The order in which cells share work: encoder, then pooling."""
+    return planned.encoder.name, planned.method.pooling.name

@@ -1,0 +1,76 @@
+"""The ways to score the seven tasks of the papers' main tables, and the order of rows under one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from harness.results.index import Results, Value, average
+
+# The papers' own column order (SBERT, SimCSE).
+SEVEN = ("sts12", "sts13", "sts14", "sts15", "sts16", "sts-b", "sick-r")
+LABELS = {
+    "sts12": "STS12",
+    "sts13": "STS13",
+    "sts14": "STS14",
+    "sts15": "STS15",
+    "sts16": "STS16",
+    "sts-b": "STS-B",
+    "sick-r": "SICK-R",
+}
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """One way to score the seven tasks: text form, correlation, aggregation."""
+
+    text: str
+    correlation: str
+    aggregation: str
+
+    @property
+    def id(self) -> str:
+        """As a file name: `senteval-spearman-all`."""
+        return f"{self.text}-{self.correlation}-{self.aggregation}"
+
+    @property
+    def title(self) -> str:
+        """In words."""
+        form = "SentEval text" if self.text == "senteval" else "raw text"
+        return f"{self.correlation.capitalize()}, `{self.aggregation}`, {form}"
+
+    def task(self, base: str) -> str:
+        """The task's name in this text form."""
+        return f"{base}.senteval" if self.text == "senteval" else base
+
+
+SIMCSE = Protocol("senteval", "spearman", "all")
+BERT_FLOW = Protocol("raw", "spearman", "wmean")
+PROTOCOLS = (
+    SIMCSE,
+    BERT_FLOW,
+    Protocol("raw", "spearman", "all"),
+    Protocol("senteval", "spearman", "wmean"),
+    Protocol("raw", "spearman", "mean"),
+    Protocol("raw", "pearson", "all"),
+)
+
+
+def row(results: Results, method: str, protocol: Protocol) -> list[Value]:
+    """The seven values of a method, and their average, which exists only if all of them do."""
+    path = (protocol.correlation, protocol.aggregation)
+    values = [results.value(method, protocol.task(task), *path) for task in SEVEN]
+    return [*values, average(values)]
+
+
+def ranked(results: Results, methods: Sequence[str], protocol: Protocol) -> list[str]:
+    """Methods by their average, best first; those without one after them, as they come."""
+    found = averages(results, methods, protocol)
+    return [*found, *(method for method in methods if method not in found)]
+
+
+def averages(results: Results, methods: Sequence[str], protocol: Protocol) -> dict[str, float]:
+    """The averages of the methods that have one, best first."""
+    found = {method: row(results, method, protocol)[-1].mean for method in methods}
+    have = {method: mean for method, mean in found.items() if mean is not None}
+    return dict(sorted(have.items(), key=lambda item: -item[1]))

@@ -1,0 +1,89 @@
+"""Stored comparisons of neighbouring rows, written by `harness.evaluation.bootstrap_rows`.
+
+One JSON file for each encoder and protocol. Comparisons belong to the averages that they were made
+for, to 0.01 points; where those have moved since, the table shows none of them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from harness.core.files import file_name, write_atomically
+from harness.core.types import DataError
+
+LEVEL = 0.05
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """A row against the row above: the bootstrap's difference of averages, and Holm's p."""
+
+    above: str
+    below: str
+    low: float
+    high: float
+    p: float
+    p_holm: float
+
+
+@dataclass(frozen=True)
+class Comparisons:
+    """All neighbouring rows of one table."""
+
+    encoder: str
+    protocol: str
+    resamples: int
+    seed: int
+    averages: Mapping[str, float]
+    rows: tuple[Neighbours, ...]
+
+    @property
+    def name(self) -> str:
+        """The file's stem."""
+        return f"{self.encoder}.{self.protocol}"
+
+    def hold_for(self, averages: Mapping[str, float]) -> bool:
+        """Whether these are the rows, in this order, with the averages that were compared."""
+        return list(self.averages.items()) == list(rounded(averages).items())
+
+    def indistinguishable(self, averages: Mapping[str, float]) -> set[str]:
+        """Rows whose average is not distinguishable from the row above; none if rows moved."""
+        if not self.hold_for(averages):
+            return set()
+        return {neighbours.below for neighbours in self.rows if neighbours.p_holm > LEVEL}
+
+
+def rounded(averages: Mapping[str, float]) -> dict[str, float]:
+    """Averages as they are printed."""
+    return {method: round(average, 2) for method, average in averages.items()}
+
+
+def folder(results: Path) -> Path:
+    """Where comparisons lie in a results folder."""
+    return results / "comparisons"
+
+
+def read(results: Path) -> Mapping[str, Comparisons]:
+    """Every stored comparison by name."""
+    found = {}
+    for path in sorted(folder(results).glob("*.json")):
+        try:
+            fields = json.loads(path.read_bytes())
+            rows = tuple(Neighbours(**one) for one in fields.pop("rows"))
+            made = Comparisons(**fields, rows=rows)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise DataError(f"{path} holds no comparisons ({error}); delete it") from None
+        found[made.name] = made
+    return found
+
+
+def write(results: Path, found: Comparisons) -> Path:
+    """Store comparisons, whole or not at all; what is there already is left alone."""
+    path = folder(results) / f"{file_name(found.name)}.json"
+    data = (json.dumps(asdict(found), indent=1) + "\n").encode()
+    if not path.exists() or path.read_bytes() != data:
+        write_atomically(path, data)
+    return path

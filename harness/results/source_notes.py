@@ -1,0 +1,38 @@
+"""What a table says of an encoder or corpus that nothing fixes: which copy was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from harness.assets.places import asset_named, pinned_by, source_of, vectors_of
+from harness.core.types import EncoderConfig, Method, Record
+from harness.registry import Registry
+
+
+def source_seen(config: EncoderConfig, records: Iterable[Record]) -> str:
+    """Where the weights come from; of unpinned ones also the digests that the records have."""
+    downloaded = getattr(config, "repo", None) or vectors_of(config)
+    if pinned_by(config) != "unpinned" or not downloaded:
+        return source_of(config)
+    source = source_of(config).removesuffix(", unpinned")
+    return f"{source}, unpinned{_first_seen('weights', records)}"
+
+
+def notes_on(method: Method | None, records: Iterable[Record], registry: Registry) -> list[str]:
+    """A footnote for an unpinned encoder and one for an unpinned fit corpus."""
+    if method is None:
+        return []
+    records, notes = list(records), []
+    source = source_seen(method.encoder, records)
+    if ", unpinned" in source:
+        notes.append(f"{method.encoder.name.partition(':')[0]}: {source}")
+    corpus = registry.corpora.get(method.fit_on or "")
+    if corpus is not None and asset_named(corpus.asset).pinned == "unpinned":
+        source = asset_named(corpus.asset).source
+        notes.append(f"@{corpus.name}: {source}, unpinned{_first_seen('fit', records)}")
+    return notes
+
+
+def _first_seen(what: str, records: Iterable[Record]) -> str:
+    digests = sorted({record.digests[what][:12] for record in records if what in record.digests})
+    return f", first seen {' '.join(digests)}" if digests else ""

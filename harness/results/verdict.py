@@ -1,0 +1,249 @@
+"""The verdict on one cell: what a published number and a measured one say about each other.
+
+Everything is in points (x100) and two-sided: higher than published is flagged too. A difference
+is rounded to 1e-9 before it is compared, so that the tolerances are decimal numbers and not their
+binary neighbours. Plain Python: whoever only reads results waits for no array library.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NoReturn
+
+NORMAL_QUANTILE = 1.959963984540054  # of .975; Student's t lies above it and tends to it
+
+
+class Word(StrEnum):
+    """What a table says of a cell: a verdict on a difference, or the state that there is none."""
+
+    EXACT = "exact"
+    MATCH = "match"
+    CLOSE = "close"
+    CONSISTENT = "consistent"
+    INCONCLUSIVE = "inconclusive"
+    TOO_FEW_SEEDS = "too few seeds"
+    DIFFERS = "differs"
+
+    NOT_RUN = "not run"
+    NO_METHOD = "no method"
+    ASSET_MISSING = "asset missing"
+    NOT_PUBLISHED = "not published"
+    OTHER_PROTOCOL = "other protocol"
+    OTHER_CORPUS = "other corpus"
+    STALE = "stale"
+    UNDEFINED = "undefined"
+
+    @property
+    def is_pass(self) -> bool:
+        """The published number was reproduced."""
+        return self in (Word.EXACT, Word.MATCH, Word.CLOSE, Word.CONSISTENT)
+
+    @property
+    def is_verdict(self) -> bool:
+        """A difference was looked at; the other words are states, and no state is a pass."""
+        return self.is_pass or self in (Word.INCONCLUSIVE, Word.TOO_FEW_SEEDS, Word.DIFFERS)
+
+
+@dataclass(frozen=True)
+class Tolerances:
+    """Every tolerance there is, in points. `sentence` stands under every table."""
+
+    exact: float = 0.005
+    match: float = 0.05
+    close: float = 0.5
+    seeds: int = 5
+    widest: float = 2.0
+    equivalence: float = 1.0
+
+    def sentence(self) -> str:
+        """The rules in words, without markup: every report format can print them."""
+        return (
+            "Differences are measured minus published, in points (x100), and judged on both sides. "
+            f"Deterministic cells: exact up to {self.exact:g} (or to the digits printed, where "
+            f"they are fewer), match up to {self.match:g}, close up to {self.close:g}, else "
+            f"differs. Cells of k >= {self.seeds} seeds with standard deviation s: "
+            "h = t(.975, k-1) s sqrt(1 + 1/k) is the half-width within which one more run falls; "
+            f"inconclusive if h > {self.widest:g}, else consistent up to the larger of h and "
+            f"{self.match:g}, else differs. Against a published mean, sd and n: Welch's 95 % "
+            f"interval of the difference within {self.equivalence:g} of 0 is consistent, without "
+            f"0 differs, else inconclusive. Fewer than {self.seeds} seeds: too few seeds."
+        )
+
+
+TOLERANCES = Tolerances()
+
+
+@dataclass(frozen=True)
+class Published:
+    """A number as printed ("58.40"), and where the paper gives them, its sd over n runs."""
+
+    value: str
+    sd: float | None = None
+    n: int | None = None
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"-?\d+(\.\d+)?", self.value):
+            _refuse(f"a published number is written like 58.40, found {self.value!r}")
+        if (self.sd is None) != (self.n is None):
+            _refuse(f"{self.value}: sd and n come together, found sd {self.sd} and n {self.n}")
+        if self.sd is not None and not (math.isfinite(self.sd) and self.sd >= 0):
+            _refuse(f"{self.value}: sd is a finite number, 0 or more; found {self.sd}")
+        if self.n is not None and self.n < 2:
+            _refuse(f"{self.value}: an sd needs n >= 2 runs, found n {self.n}")
+
+    @property
+    def points(self) -> float:
+        """The number itself."""
+        return float(self.value)
+
+    @property
+    def half_unit(self) -> float:
+        """Half a unit of the last printed digit: 0.05 for "63.6"."""
+        return 0.5 * 10.0 ** -len(self.value.partition(".")[2])
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One score a seed, in points (None: undefined). A deterministic cell has one score."""
+
+    scores: tuple[float | None, ...]
+    seeded: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.scores or (len(self.scores) > 1 and not self.seeded):
+            _refuse(
+                "a measured cell has one score, or one a seed if it is seeded; "
+                f"found {len(self.scores)} (a cell without any is not run)"
+            )
+
+
+@dataclass(frozen=True)
+class Spread:
+    """k seeds: mean, sample sd, and the half-width h of the 95 % interval for one more run."""
+
+    mean: float
+    sd: float
+    k: int
+
+    @property
+    def half_width(self) -> float:
+        """h = t(.975, k-1) s sqrt(1 + 1/k)."""
+        return student_quantile(self.k - 1.0) * self.sd * math.sqrt(1 + 1 / self.k)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A word and the numbers behind it: measured minus published, k seeds, their sd, and h.
+
+    `half_width` is the one that decided: of the prediction interval, or of Welch's.
+    """
+
+    word: Word
+    difference: float | None = None
+    k: int | None = None
+    sd: float | None = None
+    half_width: float | None = None
+
+
+def verdict(published: Published, measured: Measured) -> Verdict:
+    """Judge one cell by TOLERANCES. A score that is missing or not finite is `undefined`."""
+    scores = [s for s in measured.scores if s is not None and math.isfinite(s)]
+    if len(scores) < len(measured.scores):
+        return Verdict(Word.UNDEFINED)
+    difference = round(_mean(scores) - published.points, 9)
+    if not measured.seeded:
+        return Verdict(_deterministic(difference, published.half_unit), difference)
+    if len(scores) < 2:
+        return Verdict(Word.TOO_FEW_SEEDS, difference, k=len(scores))
+    spread = seed_spread(scores)
+    if spread.k < TOLERANCES.seeds:
+        return Verdict(Word.TOO_FEW_SEEDS, difference, spread.k, spread.sd)
+    if published.sd is not None and published.n is not None:
+        h = round(_welch_half_width(spread, published.sd, published.n), 9)
+        return Verdict(_welch(difference, h), difference, spread.k, spread.sd, h)
+    h = round(spread.half_width, 9)
+    return Verdict(_seeded(difference, h), difference, spread.k, spread.sd, h)
+
+
+def seed_spread(scores: Sequence[float]) -> Spread:
+    """Mean and sample sd of two or more finite scores. Raises ScoreError for anything else."""
+    k = len(scores)
+    if k < 2 or not all(map(math.isfinite, scores)):
+        _refuse(f"a spread needs two or more finite scores, found {scores}")
+    mean = _mean(scores)
+    return Spread(mean, math.sqrt(math.fsum((s - mean) ** 2 for s in scores) / (k - 1)), k)
+
+
+def student_quantile(df: float) -> float:
+    """Student's t with P(T <= t) = .975, for any real df >= 1 (Welch's is not whole).
+
+    P(0 < T < t) = t f(t) F(1, (df+1)/2; 3/2; t^2/(df+t^2)) with the density f, a series of
+    positive terms. It is concave in t, so Newton's steps rise to the root from below.
+    """
+    if not 1 <= df < math.inf:
+        _refuse(f"Student's t is computed for 1 or more degrees of freedom, found {df}")
+    log_scale = math.lgamma((df + 1) / 2) - math.lgamma(df / 2) - math.log(df * math.pi) / 2
+    t, step = NORMAL_QUANTILE, math.inf
+    while step > 1e-13 * t:
+        density = math.exp(log_scale - (df + 1) / 2 * math.log1p(t * t / df))
+        x, series, term, i = t * t / (df + t * t), 0.0, 1.0, 0
+        while term > 1e-17 * series:
+            series += term
+            term *= x * ((df + 1) / 2 + i) / (1.5 + i)
+            i += 1
+        step = 0.475 / density - t * series
+        t += step
+    return t
+
+
+def _deterministic(difference: float, half_unit: float) -> Word:
+    """`exact` means equal to the printed digits.
+
+    A number printed with fewer than two decimals cannot be met more closely than half a unit of
+    its last one (63.6 is any of 63.55 to 63.65); one printed with more is held to 0.005 all the
+    same, since two runs of the same weights years apart agree no better than 1e-4 points.
+    """
+    size = abs(difference)
+    if size <= max(TOLERANCES.exact, half_unit):
+        return Word.EXACT
+    if size <= TOLERANCES.match:
+        return Word.MATCH
+    return Word.CLOSE if size <= TOLERANCES.close else Word.DIFFERS
+
+
+def _seeded(difference: float, h: float) -> Word:
+    if h > TOLERANCES.widest:
+        return Word.INCONCLUSIVE
+    inside = abs(difference) <= max(h, TOLERANCES.match)
+    return Word.CONSISTENT if inside else Word.DIFFERS
+
+
+def _welch(difference: float, h: float) -> Word:
+    if round(abs(difference) + h, 9) <= TOLERANCES.equivalence:
+        return Word.CONSISTENT
+    return Word.DIFFERS if abs(difference) > h else Word.INCONCLUSIVE
+
+
+def _welch_half_width(ours: Spread, sd: float, n: int) -> float:
+    """Half of Welch's 95 % interval, with Satterthwaite's degrees of freedom."""
+    a, b = ours.sd**2 / ours.k, sd**2 / n
+    if a + b == 0:
+        return 0.0
+    share = a / (a + b)  # as shares, since squared variances may underflow
+    df = 1 / (share**2 / (ours.k - 1) + (1 - share) ** 2 / (n - 1))
+    return student_quantile(df) * math.sqrt(a + b)
+
+
+def _mean(scores: Sequence[float]) -> float:
+    return math.fsum(scores) / len(scores)
+
+
+def _refuse(message: str) -> NoReturn:
+    """Raise the project's error; its module brings NumPy, so it is imported only to complain."""
+    from harness.core.types import ScoreError
+
+    raise ScoreError(message)

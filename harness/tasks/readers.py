@@ -1,0 +1,145 @@
+"""Reading evaluation files: find one, walk its lines, take a line apart, check what was read.
+
+A sentence is kept exactly as its file has it. Only the line end goes (LF or CRLF) and a byte-order
+mark at the start of the file; tabs alone separate, quotes are ordinary characters, and blanks
+around a sentence stay, since some tokenizers see them. What was read must then have the digest of
+the published rows, so that a copy with other line ends passes and any other change does not.
+"""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import hashlib
+import lzma
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from io import BufferedIOBase
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from harness.core.types import AssetMissing, DataError, Pairs, UsageError
+
+Text = Literal["raw", "senteval"]
+Row = tuple[str, str, float]
+
+# Where a text form may stand under the data folder. The folder may itself be an unpacked
+# senteval.tar, SentEval's `data`, or a checkout of a repository that holds SentEval.
+FOLDERS: dict[Text, tuple[str, ...]] = {
+    "raw": ("raw/",),
+    "senteval": ("senteval/", "", "downstream/", "SentEval/data/downstream/"),
+}
+
+AGAIN = "this is not the published file: get it again"
+
+
+def locate(data_dir: Path, asset: str, *candidates: str) -> Path:
+    """The first candidate that is a file under the data folder. Raises AssetMissing."""
+    for candidate in candidates:
+        if (data_dir / candidate).is_file():
+            return data_dir / candidate
+    raise AssetMissing(
+        f"wanted {' or '.join(candidates)} in {data_dir}, found none; "
+        f"`harness fetch {asset}`, or name the folder that has it with --data-dir"
+    )
+
+
+def locate_text(data_dir: Path, text: Text, family: str, name: str) -> Path:
+    """The file of that name, `STS/...` or `SICK/...`, in one text form. Raises AssetMissing."""
+    return locate(data_dir, f"{family}-{text}", *(folder + name for folder in FOLDERS[text]))
+
+
+def known_split(split: str, splits: Iterable[str]) -> str:
+    """The split, if it is one of these. Raises UsageError."""
+    if split not in splits:
+        raise UsageError(f"wanted one of the splits {', '.join(splits)}, found {split!r}")
+    return split
+
+
+def opened(path: Path) -> BufferedIOBase:
+    """The file, unpacked on the fly if it ends with .xz or .gz."""
+    if path.suffix == ".xz":
+        return lzma.open(path)
+    if path.suffix == ".gz":
+        return gzip.open(path)
+    return path.open("rb")
+
+
+def lines(path: Path) -> Iterator[tuple[str, str]]:
+    """Every line with its place `file:number`, as it comes from the disk.
+
+    Lines end at LF alone: str.splitlines would also cut at control characters inside a sentence.
+    """
+    number = 0
+    try:
+        with opened(path) as file:
+            for number, raw in enumerate(file, start=1):
+                if number == 1:
+                    raw = raw.removeprefix(codecs.BOM_UTF8)
+                yield f"{path}:{number}", raw.decode().removesuffix("\n").removesuffix("\r")
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}:{number}: wanted UTF-8, found {error.reason}; {AGAIN}") from None
+    except (EOFError, lzma.LZMAError, gzip.BadGzipFile, zlib.error) as error:
+        raise DataError(f"{path}:{number}: wanted more, found it cut ({error}); {AGAIN}") from None
+
+
+def body(path: Path, header: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """The lines after the header, which must be this one."""
+    source = lines(path)
+    place, first = next(source, (f"{path}:1", ""))
+    if first.split("\t") != list(header):
+        raise DataError(f"{place}: wanted the header {' '.join(header)}, found {first!r}; {AGAIN}")
+    yield from source
+
+
+def fields(place: str, line: str, *counts: int) -> list[str]:
+    """The tab-separated fields of a line, of which there are as many as one of the counts."""
+    found = line.split("\t")
+    if len(found) not in counts:
+        wanted = " or ".join(str(count) for count in counts)
+        raise DataError(f"{place}: wanted {wanted} fields, found {len(found)}; {AGAIN}")
+    return found
+
+
+def number(place: str, text: str, scale: tuple[float, float]) -> float:
+    """A gold score on its scale. Raises DataError."""
+    low, high = scale
+    try:
+        value = float(text)
+    except ValueError:
+        value = float("nan")
+    if not low <= value <= high:  # nan is nowhere on the scale
+        raise DataError(f"{place}: wanted a score from {low} to {high}, found {text!r}; {AGAIN}")
+    return value
+
+
+def pairs_of(rows: Iterable[Row], group: str) -> Pairs:
+    """Rows of one group as columns."""
+    rows = list(rows)
+    return Pairs(
+        a=tuple(a for a, _, _ in rows),
+        b=tuple(b for _, b, _ in rows),
+        gold=np.array([gold for _, _, gold in rows], dtype=np.float64),
+        group=(group,) * len(rows),
+    )
+
+
+def digest(pairs: Pairs) -> str:
+    """The hex sha256 of the rows "a TAB b TAB gold LF" in UTF-8, gold as Python prints a float."""
+    sha = hashlib.sha256()
+    for a, b, gold in zip(pairs.a, pairs.b, pairs.gold.tolist(), strict=True):
+        sha.update(f"{a}\t{b}\t{gold!r}\n".encode())
+    return sha.hexdigest()
+
+
+def checked(pairs: Pairs, path: Path, rows: int, sha256: str) -> Pairs:
+    """The same pairs, if they are the published ones. Raises DataError."""
+    if len(pairs) != rows:
+        raise DataError(f"{path}: wanted {rows} scored pairs, found {len(pairs)}; {AGAIN}")
+    found = digest(pairs)
+    if found != sha256:
+        wanted = f"wanted rows with sha256 {sha256[:16]}…, found {found[:16]}…"
+        raise DataError(f"{path}: {wanted}; {AGAIN}")
+    return pairs

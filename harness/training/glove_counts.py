@@ -1,0 +1,183 @@
+"""How often words stand near each other: the weighted counts that word vectors are trained on.
+
+As in the released code of Pennington, Socher & Manning (2014): the words are the most frequent
+ones, others are taken out before distances are measured, a pair at distance d counts 1/d in both
+directions, and no window crosses the end of a sentence.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from array import array
+from collections.abc import Iterable, Iterator, Sized
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from harness.core.arrays import Float64, Int, Int32
+from harness.core.types import DataError, UsageError
+from harness.encoders.word_tokenizer import Tokeniser
+from harness.training.loop import Watcher
+
+PIECE = 2**20  # words whose pairs are sorted at a time: 80 MB of keys for a window of 10
+LOWER_CASED = Tokeniser("words", "lower")
+TOLD = 1000  # sentences between two signs of life
+
+
+@dataclass(frozen=True)
+class Counting:
+    """Which words are known and how far apart two of them may stand.
+
+    The `words` most frequent ones with `least` occurrences or more, under the rules that the
+    vectors will be read with. Every form counts as written, so `fallback` gives a cased vocabulary.
+    """
+
+    tokeniser: Tokeniser = LOWER_CASED
+    words: int = 15_000
+    least: int = 5
+    window: int = 10
+
+    def __post_init__(self) -> None:
+        if min(self.words, self.least, self.window) < 1:
+            raise UsageError(
+                "wanted a word, an occurrence and a distance or more, found "
+                f"{self.words} words, least {self.least}, window {self.window}"
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class Cooccurrences:
+    """V words, the most frequent first, and the n pairs of them that met, row <= column.
+
+    `counts` is the weighted count of a pair in one direction; the other one has the same. `digest`
+    is sha256 over the sentences, each ended by LF; `tokens` are those of known and unknown words.
+    """
+
+    words: tuple[str, ...]
+    occurrences: Int[np.ndarray, " V"]
+    rows: Int32[np.ndarray, " n"]
+    columns: Int32[np.ndarray, " n"]
+    counts: Float64[np.ndarray, " n"]
+    sentences: int
+    tokens: int
+    digest: str
+
+    def facts(self) -> dict[str, int]:
+        """How much was counted; `entries` are the numbers in the matrix that are not 0."""
+        alone = int((self.rows == self.columns).sum())
+        return {
+            "sentences": self.sentences,
+            "tokens": self.tokens,
+            "known_tokens": int(self.occurrences.sum()),
+            "words": len(self.words),
+            "occurrences_of_the_rarest": int(self.occurrences[-1]),
+            "entries": 2 * len(self.counts) - alone,
+        }
+
+
+def count(sentences: Iterable[str], counting: Counting, watcher: Watcher) -> Cooccurrences:
+    """Read the sentences once and count.
+
+    Memory grows with the tokens and the distinct pairs, not with how often these met. Raises
+    DataError where no two known words ever meet.
+    """
+    known, numbers, lengths, digest = _read(sentences, counting.tokeniser, watcher)
+    words, occurrences = _most_frequent(known, numbers, counting)
+    rank = np.full(len(known), -1, np.int32)
+    rank[[known[word] for word in words]] = np.arange(len(words))
+    ids = rank[numbers]
+    sentence = np.repeat(np.arange(len(lengths), dtype=np.int32), lengths)
+    pairs = _sum(ids[ids >= 0], sentence[ids >= 0], len(words), counting.window, watcher)
+    if not pairs.nnz:
+        raise DataError(
+            f"wanted words that stand together, found {len(lengths)} sentences with {len(numbers)} "
+            f"words, {len(words)} of them with {counting.least} occurrences or more"
+        )
+    rows = np.repeat(np.arange(len(words), dtype=np.int32), np.diff(pairs.indptr))
+    columns = pairs.indices.astype(np.int32, copy=False)
+    counts = np.where(rows == columns, 2.0, 1.0) * pairs.data  # met itself: once in each direction
+    return Cooccurrences(
+        words, occurrences, rows, columns, counts, len(lengths), len(numbers), digest
+    )
+
+
+class _EveryWord(dict[str, int]):
+    """A vocabulary that knows every word and numbers them as they come."""
+
+    def __contains__(self, word: object) -> bool:
+        return True
+
+    def __missing__(self, word: str) -> int:
+        self[word] = number = len(self)
+        return number
+
+
+def _read(
+    sentences: Iterable[str], tokeniser: Tokeniser, watcher: Watcher
+) -> tuple[dict[str, int], Int32[np.ndarray, " t"], Int32[np.ndarray, " s"], str]:
+    """Numbers of all words, the text as numbers, the words of each sentence, the digest."""
+    watcher.phase("reading", len(sentences) if isinstance(sentences, Sized) else None)
+    known, numbers, lengths, sha = _EveryWord(), array("i"), array("i"), hashlib.sha256()
+    for text in sentences:
+        found = tokeniser.rows(text, known)
+        numbers.extend(found)
+        lengths.append(len(found))
+        sha.update(f"{text}\n".encode())
+        if len(lengths) % TOLD == 0:
+            watcher.step(TOLD)
+    watcher.step(len(lengths) % TOLD)
+    as_array = np.array(numbers, np.int32), np.array(lengths, np.int32)
+    return known, *as_array, sha.hexdigest()
+
+
+def _most_frequent(
+    known: dict[str, int], numbers: Int32[np.ndarray, " t"], counting: Counting
+) -> tuple[tuple[str, ...], Int[np.ndarray, " V"]]:
+    """The words that are kept, ties by the alphabet, and how often each occurs."""
+    occurrences = np.bincount(numbers, minlength=len(known))
+    enough = [word for word, number in known.items() if occurrences[number] >= counting.least]
+    enough.sort(key=lambda word: (-occurrences[known[word]], word))
+    words = tuple(enough[: counting.words])
+    return words, occurrences[[known[word] for word in words]]
+
+
+def _sum(
+    ids: Int32[np.ndarray, " t"],
+    sentence: Int32[np.ndarray, " t"],
+    size: int,
+    window: int,
+    watcher: Watcher,
+) -> csr_array:
+    """The weighted counts of unordered pairs, as the upper triangle of a V x V matrix."""
+    watcher.phase("counting", len(ids))
+    total = csr_array((size, size), dtype=np.float64)
+    for start in range(0, len(ids), PIECE):
+        stop = min(start + PIECE, len(ids))
+        # Sorted by pair, then distance: sums of 1/d have one order, and so one rounding.
+        keys = np.concatenate(list(_keys(ids, sentence, size, window, start, stop)))
+        keys.sort()
+        pairs, distances = np.divmod(keys, window + 1)
+        first = np.flatnonzero(np.diff(pairs, prepend=-1))
+        if len(first):
+            sums = np.add.reduceat(1 / distances, first)
+            total = total + csr_array((sums, np.divmod(pairs[first], size)), shape=total.shape)
+        watcher.step(stop - start)
+    return total
+
+
+def _keys(
+    ids: Int32[np.ndarray, " t"],
+    sentence: Int32[np.ndarray, " t"],
+    size: int,
+    window: int,
+    start: int,
+    stop: int,
+) -> Iterator[Int[np.ndarray, " n"]]:
+    """Pair and distance in one number, for the pairs whose first word stands in the piece."""
+    for distance in range(1, window + 1):
+        one, other = (x[start : stop + distance] for x in (ids, sentence))
+        a, b = one[:-distance], one[distance:]
+        together = other[:-distance] == other[distance:]
+        a, b = a[together].astype(np.int64), b[together]
+        yield (np.minimum(a, b) * size + np.maximum(a, b)) * (window + 1) + distance

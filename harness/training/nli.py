@@ -1,0 +1,161 @@
+"""What a training of pairs reads: sentences in columns, and the order in which they are taken.
+
+Triplets come as CSV with a header (SimCSE's `nli_for_simcse.csv` and its like), labelled pairs as
+tab-separated lines without quoting: SNLI's extract or AllNLI.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import IO, cast
+
+import numpy as np
+
+from harness.core.arrays import Int64
+from harness.core.types import DataError, UsageError
+from harness.tasks.corpora import ALL_NLI, ALL_NLI_HEADER
+from harness.tasks.readers import AGAIN, body, fields, lines, opened
+
+Columns = tuple[tuple[str, ...], ...]  # alike in length; row n of each is one example
+
+TRIPLETS = ("sent0", "sent1", "hard_neg")
+LABELS = ("contradiction", "entailment", "neutral")  # in sentence-transformers' order
+NUMBERED = {"1": "neutral", "2": "contradiction", "3": "entailment"}
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """Premises, hypotheses, and the number of each pair's label in LABELS."""
+
+    premises: tuple[str, ...]
+    hypotheses: tuple[str, ...]
+    labels: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if not len(self.premises) == len(self.hypotheses) == len(self.labels):
+            raise DataError("wanted as many labels as premises and hypotheses")
+        if not set(self.labels) <= set(range(len(LABELS))):
+            raise DataError(f"wanted labels from 0 to {len(LABELS) - 1}, found others")
+
+    @property
+    def columns(self) -> Columns:
+        """Premises and hypotheses."""
+        return self.premises, self.hypotheses
+
+    def triplets(self) -> Columns:
+        """Premise, entailed, contradicted: the n-th of each that a premise has.
+
+        What a premise has of one kind only is left out.
+        """
+        found: dict[str, tuple[list[str], list[str]]] = {}
+        for premise, hypothesis, label in zip(
+            self.premises, self.hypotheses, self.labels, strict=True
+        ):
+            contradicted, entailed = found.setdefault(premise, ([], []))
+            if LABELS[label] == "entailment":
+                entailed.append(hypothesis)
+            elif LABELS[label] == "contradiction":
+                contradicted.append(hypothesis)
+        rows = [
+            (premise, yes, no)
+            for premise, (contradicted, entailed) in found.items()
+            for yes, no in zip(entailed, contradicted, strict=False)
+        ]
+        if not rows:
+            raise DataError("wanted a premise with an entailment and a contradiction, found none")
+        return tuple(zip(*rows, strict=True))
+
+
+def read_triplets(path: Path) -> Columns:
+    """The two or three columns of a CSV file: sentence, its positive, its hard negative.
+
+    Quotes follow RFC 4180; the file may end in .gz or .xz. Raises DataError by line.
+    """
+    wanted = f"the header {','.join(TRIPLETS)} or its first two"
+    columns: list[tuple[str, ...]] = []
+    with (
+        opened(path) as raw,
+        io.TextIOWrapper(cast(IO[bytes], raw), encoding="utf-8-sig", newline="") as text,
+    ):
+        rows = csv.reader(text, strict=True)
+        try:
+            header = tuple(next(rows, ()))
+            if header not in (TRIPLETS, TRIPLETS[:2]):
+                raise DataError(f"{path}:1: wanted {wanted}, found {','.join(header)!r}")
+            for row in rows:
+                if len(row) != len(header) or not all(cell.strip() for cell in row):
+                    raise DataError(
+                        f"{path}:{rows.line_num}: wanted {len(header)} sentences, found {row!r}"
+                    )
+                columns.append(tuple(row))
+        except (csv.Error, UnicodeDecodeError) as error:
+            raise DataError(f"{path}:{rows.line_num}: wanted CSV in UTF-8, found {error}") from None
+    if not columns:
+        raise DataError(f"{path}: wanted rows behind the header, found none")
+    return tuple(zip(*columns, strict=True))
+
+
+def read_labelled(path: Path) -> Labelled:
+    """Labelled pairs: AllNLI's train splits, or lines of label, label, premise, hypothesis.
+
+    Pairs without a gold label are left out. Raises DataError by line.
+    """
+    _, first = next(lines(path), ("", ""))
+    rows = _all_nli(path) if first.split("\t") == list(ALL_NLI_HEADER) else _numbered(path)
+    columns = tuple(zip(*rows, strict=True))
+    if not columns:
+        raise DataError(f"{path}: wanted labelled pairs, found none")
+    return Labelled(*columns)
+
+
+def _numbered(path: Path) -> Iterator[tuple[str, str, int]]:
+    for place, line in lines(path):
+        label, _, premise, hypothesis = fields(place, line, 4)
+        if label not in NUMBERED:
+            raise DataError(f"{place}: wanted a label from 1 to 3, found {label!r}; {AGAIN}")
+        yield premise, hypothesis, LABELS.index(NUMBERED[label])
+
+
+def _all_nli(path: Path) -> Iterator[tuple[str, str, int]]:
+    """The train splits: what sentence-transformers' training reads of it."""
+    for place, line in body(path, ALL_NLI_HEADER):
+        split, dataset, _, premise, hypothesis, label = fields(place, line, 6)
+        if (dataset.lower().replace("multi", "m"), split) in ALL_NLI and split == "train":
+            if label not in LABELS:
+                raise DataError(f"{place}: wanted one of {', '.join(LABELS)}, found {label!r}")
+            yield premise, hypothesis, LABELS.index(label)
+
+
+@dataclass(frozen=True)
+class Batches:
+    """Which examples a step takes: shuffled anew each epoch, its last batch what is left."""
+
+    count: int
+    size: int
+    seed: int
+
+    def __post_init__(self) -> None:
+        if self.count < 2 or self.size < 2:
+            raise UsageError(
+                f"wanted two examples or more, and two or more a batch, found {self.count} "
+                f"examples in batches of {self.size}"
+            )
+
+    @property
+    def steps(self) -> int:
+        """The number of batches in an epoch. One example alone has nobody to differ from."""
+        return self.count // self.size + (self.count % self.size > 1)
+
+    def __call__(self, step: int) -> Int64[np.ndarray, " B"]:
+        epoch, place = divmod(step, self.steps)
+        return _order(self.count, self.seed, epoch)[place * self.size : (place + 1) * self.size]
+
+
+@lru_cache(maxsize=2)
+def _order(count: int, seed: int, epoch: int) -> Int64[np.ndarray, " N"]:
+    return np.random.default_rng((seed, epoch)).permutation(count)

@@ -1,0 +1,89 @@
+"""Poolings: Encoding -> one vector a sentence. Each is a frozen value with the name it has in ids.
+
+Layers count as in Hugging Face's `hidden_states`: 0 is the embedding layer's output, L the last
+layer. Names follow what was computed, not what papers called it: BERT-flow's "last2avg" is
+`first-last` (its code takes layer 1), and the printed "first-last avg." of SimCSE's Table 5 is
+`static-last` (it takes layer 0).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from harness.core.arrays import Float
+from harness.core.types import Encoding, UsageError
+
+
+@dataclass(frozen=True)
+class Mean:
+    """Mean over tokens, then over layers. A negative layer counts from the last, as in Python.
+
+    [CLS] and [SEP] are included and nothing is normalised, as in Li et al. (2020), Su et al.
+    (2021) and sentence-transformers' mean pooling.
+    """
+
+    name: str
+    layers: tuple[int, ...]
+
+    def wanted(self, depth: int) -> tuple[int, ...]:
+        """The hidden states to average in an encoder of this depth, ascending."""
+        return resolve_layers(self.layers, depth, self.name)
+
+    def __call__(self, encoding: Encoding) -> Float[np.ndarray, "N D"]:
+        wanted = self.wanted(encoding.depth)
+        missing = sorted(set(wanted) - set(encoding.layers))
+        if missing:
+            raise UsageError(f"{self.name} needs layers {wanted}; the encoding lacks {missing}")
+        chosen = [encoding.mean[:, encoding.layers.index(layer)] for layer in wanted]
+        return chosen[0] if len(chosen) == 1 else np.mean(chosen, axis=0)
+
+
+@dataclass(frozen=True)
+class Cls:
+    """The last layer's summary token, before any pooler ([CLS]; XLNet's and decoders' last)."""
+
+    name: str = "cls"
+
+    def __call__(self, encoding: Encoding) -> Float[np.ndarray, "N D"]:
+        if encoding.cls is None:
+            raise UsageError(f"{self.name}: this encoder has no summary token; use mean")
+        return encoding.cls
+
+
+@dataclass(frozen=True)
+class Pooler:
+    """The checkpoint's own head over [CLS] (BERT: dense and tanh), if its weights are there."""
+
+    name: str = "pooler"
+
+    def __call__(self, encoding: Encoding) -> Float[np.ndarray, "N D"]:
+        if encoding.pooler is None:
+            raise UsageError(
+                f"{self.name}: the checkpoint holds no pooler weights, and newly initialised ones "
+                "are never scored; use cls or mean"
+            )
+        return encoding.pooler
+
+
+def resolve_layers(layers: tuple[int, ...], depth: int, name: str) -> tuple[int, ...]:
+    """Absolute, ascending layer numbers; refuses a layer the encoder does not have."""
+    absolute = tuple(sorted(layer if layer >= 0 else depth + 1 + layer for layer in layers))
+    if min(absolute) < 0 or max(absolute) > depth or len(set(absolute)) < len(absolute):
+        raise UsageError(
+            f"{name} averages hidden states {layers}; this encoder has only 0..{depth}, use mean"
+        )
+    return absolute
+
+
+CLS = Cls()
+POOLER = Pooler()
+MEAN = Mean("mean", (-1,))
+FIRST_LAST = Mean("first-last", (1, -1))
+STATIC_LAST = Mean("static-last", (0, -1))
+LAST2 = Mean("last2", (-2, -1))
+# What bert-as-service does by default, and with it SBERT's "Avg. BERT embeddings" row.
+SECOND_LAST = Mean("second-last", (-2,))
+
+POOLINGS = (CLS, POOLER, MEAN, FIRST_LAST, STATIC_LAST, LAST2, SECOND_LAST)

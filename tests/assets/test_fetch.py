@@ -1,0 +1,499 @@
+"""`harness fetch` from a stand-in of the hub: what comes, what is refused, what is remembered."""
+
+import io
+import json
+import random
+import shutil
+import tarfile
+import threading
+import time
+from dataclasses import replace
+
+import pytest
+from fakes import snapshot
+from standin import Fault, at_standin, git_sha1, sha256, standin
+
+from harness.assets.asset import Asset, Download, HubTable
+from harness.assets.fetch.batch import default_names
+from harness.assets.fetch.network import silent
+from harness.assets.pins import Pins
+from harness.assets.places import Places
+from harness.cli import main
+from harness.encoders.transformer import TransformerConfig
+from harness.registry import registry
+
+FIRST, SECOND = "1" * 40, "2" * 40
+WEIGHTS = random.Random(2).randbytes(20_000)
+MODEL = {
+    "config.json": b'{"max_position_embeddings": 16}',
+    "tokenizer.json": b"{}",
+    "model.safetensors": WEIGHTS,
+    "pytorch_model.bin": b"not wanted beside the better one",
+    "README.md": b"not wanted at all",
+}
+PINNED = TransformerConfig("pinned", "me/pinned", revision=FIRST)
+LOOSE = TransformerConfig("loose", "me/loose")
+CSV = b"one,two\n" * 400
+PLAIN = Download("plain.csv", "plain/plain.csv", repo="me/data")
+TARRED = Download("texts.tar", r"texts/\1", repo="me/data", keep=r"(?:.*/)?([^/]+\.txt)")
+
+
+@pytest.fixture
+def hub(monkeypatch, tmp_path):
+    """The stand-in, with a model and a data set, in the place of the hub; retries do not wait."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("harness.assets.fetch.hub.LARGE", 1_000)
+    monkeypatch.setattr("harness.assets.fetch.hub.PAUSE", 0.0)
+    monkeypatch.setattr("harness.assets.fetch.download.PAUSE", 0.0)
+    with standin() as running:
+        at_standin(running, monkeypatch, tmp_path)
+        running.model("me/pinned", MODEL, FIRST)
+        running.model("me/loose", MODEL, FIRST)
+        running.dataset("me/data", {"plain.csv": CSV, "texts.tar": tarball({"a/b.txt": b"one"})})
+        running.files = {"far.csv": CSV}
+        found = replace(registry(), encoders={"pinned": PINNED, "loose": LOOSE})
+        monkeypatch.setattr("harness.assets.fetch.batch.registry", lambda: found)
+        monkeypatch.setattr("harness.cli.listing.registry", lambda: found)
+        known = (
+            asset("plain", "plain/plain.csv", PLAIN),
+            asset("texts", "texts", TARRED),
+            asset("far", "far.csv", Download(f"{running.url}/files/far.csv", "far.csv")),
+        )
+        monkeypatch.setattr("harness.assets.places.DATA_ASSETS", known)
+        yield running
+    from huggingface_hub.utils import close_session
+
+    close_session()
+
+
+def asset(name, probe, *downloads):
+    return Asset(name, f"the {name}", (probe,), "me", "none", f"harness fetch {name}", downloads)
+
+
+def tarball(members):
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as archive:
+        for name, content in members.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
+    return packed.getvalue()
+
+
+@pytest.fixture
+def fetch(hub, tmp_path, capfd):
+    """The command, over folders of its own: its status, its lines, its complaints."""
+
+    def answer(*arguments):
+        own = ("--data-dir", tmp_path / "data", "--cache", tmp_path / "cache")
+        with pytest.raises(SystemExit) as ended:
+            main(["fetch", *map(str, (*arguments, *own))])
+        out, err = capfd.readouterr()
+        said = [line for line in err.splitlines() if line.startswith("harness: ")]
+        return ended.value.code or 0, out, "\n".join(said)
+
+    return answer
+
+
+def stored(tmp_path, repo, commit=FIRST):
+    place = f"huggingface/hub/models--{repo.replace('/', '--')}/snapshots/{commit}"
+    return {path.name: path.read_bytes() for path in (tmp_path / place).iterdir()}
+
+
+# Models
+
+
+def test_a_model_comes_at_its_commit_with_what_it_is_read_from(fetch, hub, tmp_path):
+    hub.model("me/pinned", {"config.json": b"another"}, SECOND)
+    status, out, err = fetch("pinned")
+    assert (status, err) == (0, "")
+    assert out.startswith("pinned: ")
+    wanted = ("config.json", "tokenizer.json", "model.safetensors")
+    assert stored(tmp_path, "me/pinned") == {name: MODEL[name] for name in wanted}
+    assert len(hub.got("/store/")) == 1  # the weights, once
+
+
+def test_what_is_here_is_not_asked_for_again(fetch, hub):
+    fetch("pinned", "plain", "texts")
+    hub.asked.clear()
+    status, out, _ = fetch("pinned", "plain", "texts")
+    assert (status, out.count("already here")) == (0, 3)
+    assert hub.asked == []
+
+
+def test_large_weights_are_resumed_by_a_later_call(fetch, hub, tmp_path):
+    hub.fail("GET /store/", Fault(cut_after=12_000), *[Fault(status=503)] * 4)
+    status, _, err = fetch("pinned")
+    assert status == 3
+    assert "12,000 bytes are here; run the same command again" in err
+    assert fetch("pinned")[0] == 0
+    assert hub.got("/store/")[-1]["Range"] == "bytes=12000-"
+    assert stored(tmp_path, "me/pinned")["model.safetensors"] == WEIGHTS
+
+
+def test_small_files_of_the_hub_survive_a_cut(fetch, hub, tmp_path):
+    hub.fail("GET /me/pinned/resolve", Fault(cut_after=5))
+    assert fetch("pinned")[0] == 0
+    assert stored(tmp_path, "me/pinned")["config.json"] == MODEL["config.json"]
+
+
+def test_a_file_that_is_not_what_the_hub_names_is_refused(fetch, hub, tmp_path):
+    """huggingface_hub compares sizes; here the weights of the cache turn out to be others."""
+    fetch("pinned")
+    folder = tmp_path / "huggingface/hub/models--me--pinned"
+    (folder / "blobs" / sha256(WEIGHTS)).write_bytes(WEIGHTS[::-1])
+    shutil.rmtree(folder / "snapshots")
+    status, _, err = fetch("pinned")
+    assert status == 1
+    assert f"wanted digest {sha256(WEIGHTS)}, found {sha256(WEIGHTS[::-1])}" in err
+
+
+def test_a_small_file_is_compared_too(fetch, hub, tmp_path):
+    fetch("pinned")
+    folder = tmp_path / "huggingface/hub/models--me--pinned"
+    (folder / "blobs" / git_sha1(b"{}")).write_bytes(b"[]")
+    shutil.rmtree(folder / "snapshots")
+    status, _, err = fetch("pinned")
+    assert (status, f"wanted digest {git_sha1(b'{}')}, found {git_sha1(b'[]')}" in err) == (1, True)
+
+
+def test_an_unpinned_model_is_remembered_and_stays_what_it_was(fetch, hub, tmp_path):
+    status, out, _ = fetch("loose")
+    assert (status, f"unpinned, first seen {sha256(WEIGHTS)[:12]}" in out) == (0, True)
+    seen = Pins(tmp_path / "cache" / "pins.json").of("me/loose")
+    assert seen == {"revision": FIRST, "weights": sha256(WEIGHTS)}
+    hub.model("me/loose", MODEL | {"model.safetensors": WEIGHTS[::-1]}, SECOND)
+    shutil.rmtree(tmp_path / "huggingface")
+    assert fetch("loose")[0] == 0
+    assert stored(tmp_path, "me/loose")["model.safetensors"] == WEIGHTS
+
+
+def test_what_calls_itself_the_same_and_is_not_is_an_error_that_names_both(fetch, hub, tmp_path):
+    fetch("loose", "pinned")
+    other = MODEL | {"model.safetensors": WEIGHTS[::-1]}
+    hub.model("me/loose", other, FIRST)
+    hub.model("me/pinned", other, FIRST)
+    shutil.rmtree(tmp_path / "huggingface")
+    status, _, err = fetch("loose", "pinned")
+    assert status == 1
+    both = f"wanted {sha256(WEIGHTS)}, found {sha256(WEIGHTS[::-1])}"
+    assert [both in line for line in err.splitlines()] == [True, True]
+
+
+def test_another_programs_main_does_not_replace_what_was_seen_first(fetch, hub, tmp_path):
+    fetch("loose")
+    folder = tmp_path / "huggingface/hub/models--me--loose"
+    shutil.copytree(folder / "snapshots" / FIRST, folder / "snapshots" / SECOND)
+    (folder / "refs" / "main").write_text(SECOND)
+    places = Places(tmp_path / "cache")
+    assert places.encoder(LOOSE).name == FIRST
+
+
+def test_a_repository_is_fetched_by_its_name(fetch, hub, tmp_path):
+    hub.model("you/other", MODEL, SECOND)
+    assert fetch(f"you/other@{SECOND}")[0] == 0
+    assert "config.json" in stored(tmp_path, "you/other", SECOND)
+
+
+# Refused
+
+
+def test_a_gated_model_says_how_to_be_let_in(fetch, hub, monkeypatch):
+    hub.repositories["models", "me/pinned"].gated = True
+    status, _, err = fetch("pinned")
+    assert status == 3
+    assert f"{hub.url}/me/pinned" in err
+    assert "accept its conditions" in err
+    assert "hf auth login" in err
+    assert len(hub.got("/api/models/me/pinned")) == 1  # asking again would change nothing
+    monkeypatch.setenv("HF_TOKEN", "hf_me")
+    assert fetch("pinned")[0] == 0
+    (elsewhere,) = hub.got("/store/")
+    assert "Authorization" not in elsewhere
+
+
+def test_gated_data_say_the_same(fetch, hub):
+    hub.repositories["datasets", "me/data"].gated = True
+    status, _, err = fetch("plain")
+    assert (status, "accept its conditions" in err) == (3, True)
+
+
+@pytest.mark.parametrize("gone", ["the commit", "the repository"])
+def test_a_model_that_is_gone_says_so(fetch, hub, gone):
+    if gone == "the commit":
+        hub.repositories["models", "me/pinned"].commits = {SECOND: MODEL}
+    else:
+        del hub.repositories["models", "me/pinned"]
+    status, _, err = fetch("pinned")
+    assert (status, len(err.splitlines())) == (3, 1)
+    assert "is not there" in err
+
+
+def test_a_file_that_is_gone_says_so(fetch, hub):
+    hub.repositories["datasets", "me/data"].commits = {FIRST: {}}
+    status, _, err = fetch("plain")
+    assert (status, "is not there any more" in err) == (3, True)
+
+
+def test_a_repository_without_a_model_is_refused(fetch, hub):
+    hub.model("me/pinned", {"README.md": b"empty"}, FIRST)
+    status, _, err = fetch("pinned")
+    assert (status, "holds no model" in err) == (3, True)
+
+
+@pytest.mark.parametrize("path", ["/api/models/me/pinned", "HEAD /me/pinned", "/store/"])
+def test_a_hub_that_is_unable_for_a_while_is_asked_again(fetch, hub, path):
+    hub.fail(path, Fault(status=500), Fault(status=503))
+    assert fetch("pinned")[0] == 0
+
+
+def test_one_that_stays_unable_is_given_up_and_the_rest_still_comes(fetch, hub):
+    hub.fail("/api/models/me/pinned", Fault(status=503, for_ever=True))
+    status, out, err = fetch("pinned", "loose", "far")
+    assert status == 3
+    assert "pinned could not be downloaded after 4 attempts" in err
+    assert [line.split(":")[0] for line in out.splitlines()] == ["loose", "far"]
+
+
+# Data
+
+
+def test_data_come_into_their_place(fetch, tmp_path):
+    status, out, _ = fetch("plain", "texts", "far")
+    assert status == 0
+    assert out.splitlines()[0].startswith(f"plain: {tmp_path / 'data/plain/plain.csv'}")
+    assert {name: content for name, (content, _) in snapshot(tmp_path / "data").items()} == {
+        "plain/plain.csv": CSV,
+        "texts/b.txt": b"one",
+        "far.csv": CSV,
+        ".harness/pins.json": (tmp_path / "data/.harness/pins.json").read_bytes(),
+    }
+
+
+def test_data_are_resumed_by_a_later_call(fetch, hub, tmp_path):
+    hub.fail("GET /store/", Fault(cut_after=2_000), *[Fault(status=503)] * 4)
+    status, _, err = fetch("plain")
+    assert (status, "2,000 bytes are here" in err) == (3, True)
+    assert not (tmp_path / "data/plain").exists()
+    assert fetch("plain")[0] == 0
+    assert hub.got("/store/")[-1]["Range"] == "bytes=2000-"
+
+
+def test_the_first_download_is_trusted_and_shown(fetch, tmp_path):
+    status, out, _ = fetch("plain")
+    assert (status, f"unpinned, first seen {sha256(CSV)[:12]}" in out) == (0, True)
+    assert Pins(tmp_path / "data/.harness/pins.json").of("plain") == {
+        "plain/plain.csv": sha256(CSV),
+        "revision": "b" * 40,
+    }
+    rows = {row["asset"]: row for row in json.loads(fetch("--list", "--json")[1])}
+    assert rows["plain"]["pinned"] == f"unpinned, first seen {sha256(CSV)[:12]}"
+    assert rows["far"]["pinned"] == "unpinned"
+
+
+def test_unpinned_data_stay_what_they_were_when_the_hub_moves_on(fetch, hub, tmp_path):
+    fetch("plain")
+    hub.dataset("me/data", {"plain.csv": CSV[::-1]}, "c" * 40)
+    (tmp_path / "data/plain/plain.csv").unlink()
+    assert fetch("plain")[0] == 0
+    assert (tmp_path / "data/plain/plain.csv").read_bytes() == CSV
+
+
+@pytest.mark.parametrize("name", ["plain", "texts", "far"])
+def test_a_later_download_that_differs_is_an_error_and_changes_nothing(fetch, hub, tmp_path, name):
+    fetch(name)
+    before = (tmp_path / "data/.harness/pins.json").read_bytes()
+    shutil.rmtree(tmp_path / "data" / {"far": "none"}.get(name, name), ignore_errors=True)
+    (tmp_path / "data/far.csv").unlink(missing_ok=True)
+    other = {"plain.csv": CSV[::-1], "texts.tar": tarball({"a/b.txt": b"two"})}
+    hub.dataset("me/data", other)
+    hub.files["far.csv"] = CSV[::-1]
+    status, _, err = fetch(name)
+    assert status == 1
+    assert "is not what was first downloaded: wanted " in err
+    found = snapshot(tmp_path / "data")
+    assert list(found) == [".harness/pins.json"]
+    assert found[".harness/pins.json"][0] == before
+
+
+def test_a_local_copy_that_was_changed_is_fetched_again(fetch, hub, tmp_path):
+    fetch("plain")
+    (tmp_path / "data/plain/plain.csv").write_bytes(b"damaged")
+    assert fetch("plain")[0] == 0
+    assert (tmp_path / "data/plain/plain.csv").read_bytes() == CSV
+
+
+def test_offline_a_local_copy_that_was_changed_is_an_error_that_names_both(fetch, tmp_path):
+    fetch("plain")
+    (tmp_path / "data/plain/plain.csv").write_bytes(b"damaged")
+    status, _, err = fetch("plain", "--offline")
+    assert status == 1
+    assert f"wanted {sha256(CSV)}, found {sha256(b'damaged')}" in err
+
+
+def test_an_unsafe_archive_leaves_nothing(fetch, hub, tmp_path, monkeypatch):
+    evil = Download("texts.tar", r"\1", repo="me/data", keep=r"(.*\.txt)")
+    hub.dataset("me/data", {"texts.tar": tarball({"../../evil.txt": b"evil"})})
+    monkeypatch.setattr("harness.assets.places.DATA_ASSETS", (asset("texts", "texts", evil),))
+    status, _, err = fetch("texts")
+    assert (status, "unsafe name" in err) == (1, True)
+    assert not list(tmp_path.rglob("evil.txt"))
+
+
+TABLE = HubTable("me/table", FIRST)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "hint"),
+    [
+        ("gated", "accept its conditions"),
+        ("no commit", "is not there any more"),
+        ("no repository", "is not there or not for everybody"),
+        ("unable", "after 4 attempts"),
+    ],
+)
+def test_rows_that_cannot_be_had_say_why(fetch, hub, monkeypatch, wrong, hint):
+    monkeypatch.setattr(
+        "harness.assets.places.DATA_ASSETS", (replace(asset("t", "t", TABLE), probe=()),)
+    )
+    if wrong != "no repository":
+        commit = SECOND if wrong == "no commit" else FIRST
+        hub.dataset("me/table", {}, commit).gated = wrong == "gated"
+    if wrong == "unable":
+        hub.fail("/api/datasets", Fault(status=503, for_ever=True))
+    status, _, err = fetch("t")
+    assert (status, len(err.splitlines())) == (3, 1)
+    assert hint in err
+
+
+def test_weights_that_were_changed_here_are_noticed(fetch, tmp_path):
+    fetch("loose")
+    (file,) = tmp_path.rglob("snapshots/*/model.safetensors")
+    file.unlink()
+    file.write_bytes(WEIGHTS[::-1])
+    status, _, err = fetch("loose", "--offline")
+    assert status == 1
+    assert f"wanted {sha256(WEIGHTS)}, found {sha256(WEIGHTS[::-1])}" in err
+
+
+# Without a network
+
+
+@pytest.mark.parametrize("how", ["--offline", "HF_HUB_OFFLINE"])
+def test_offline_what_is_here_is_checked_and_the_rest_refused(
+    fetch, hub, monkeypatch, how, tmp_path
+):
+    fetch("plain", "loose")
+    hub.asked.clear()
+    monkeypatch.setattr("harness.assets.fetch.batch.silent", None)  # nobody may ask for the network
+    if how == "HF_HUB_OFFLINE":
+        monkeypatch.setenv(how, "1")
+    arguments = ["--offline"] if how == "--offline" else []
+    before = snapshot(tmp_path)
+    status, out, err = fetch("plain", "loose", "far", "pinned", *arguments)
+    assert status == 3
+    assert [line.split(":")[0] for line in out.splitlines()] == ["plain", "loose"]
+    assert err.splitlines() == [
+        f"harness: {name}: {how} is set, so nothing is downloaded" for name in ("far", "pinned")
+    ]
+    assert hub.asked == []
+    assert snapshot(tmp_path) == before
+
+
+def test_without_a_network_the_answer_comes_within_five_seconds(fetch, hub, monkeypatch, tmp_path):
+    asked, over = [], threading.Event()
+
+    def hang(place, timeout):
+        asked.append(place)
+        over.wait(20)
+        raise OSError("at last")
+
+    monkeypatch.setattr("socket.create_connection", hang)
+    monkeypatch.setattr(
+        "harness.assets.fetch.batch.silent", lambda hosts: silent(hosts, deadline=0.2)
+    )
+    start = time.perf_counter()
+    status, out, err = fetch("pinned", "loose", "plain", "texts", "far")
+    over.set()
+    assert time.perf_counter() - start < 5
+    assert (status, out, len(err.splitlines())) == (3, "", 5)
+    assert len(asked) == 1  # one host holds all of them
+    assert not (tmp_path / "data").exists()
+    assert "carry it here with --export and --import, or by hand: download http" in err
+
+
+def test_a_host_that_is_silent_does_not_keep_the_others(fetch, hub, monkeypatch):
+    def mute(hosts):
+        return {host: "no answer" for host in hosts if host.endswith("far.csv")}
+
+    monkeypatch.setattr("harness.assets.fetch.batch.silent", mute)
+    status, out, err = fetch("far", "plain")
+    assert status == 3
+    assert out.startswith("plain: ")
+    assert err.startswith("harness: far could not be downloaded (no answer)")
+
+
+# What is asked for
+
+
+def test_by_default_the_data_sets_of_the_tasks_are_fetched():
+    names = default_names(registry())
+    assert {"sts-raw", "sick-raw", "sts-senteval", "sick-senteval", "qnli"} <= set(names)
+    assert not {"embedded", "all-nli", "wiki1m", "glove-840b-vectors"} & set(names)
+
+
+MISTAKES = {
+    "nothing of that name": (["plein"], "did you mean plain or pinned?"),
+    "two ways at once": (["--offline", "--list"], "one of --offline"),
+    "a folder that is none": (["--import", "nowhere"], "wanted a folder that"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_one_line_with_status_2_and_nothing_is_asked(fetch, hub, mistake, tmp_path):
+    arguments, hint = MISTAKES[mistake]
+    status, out, err = fetch(*arguments)
+    assert (status, out, len(err.splitlines())) == (2, "", 1)
+    assert hint in err
+    assert hub.asked == []
+    assert not (tmp_path / "data").exists()
+
+
+def test_data_need_a_folder_and_models_none(hub, tmp_path, capfd, monkeypatch):
+    monkeypatch.delenv("HARNESS_DATA_DIR", raising=False)
+    monkeypatch.setenv("HARNESS_CACHE_DIR", str(tmp_path / "cache"))
+    for name, status in {"plain": 2, "pinned": 0}.items():
+        with pytest.raises(SystemExit) as ended:
+            main(["fetch", name])
+        assert (ended.value.code or 0) == status
+    assert "into which folder? give --data-dir DIR" in capfd.readouterr().err
+
+
+def test_the_answer_is_json_for_a_program(fetch):
+    status, out, _ = fetch("plain", "far", "--json")
+    assert status == 0
+    assert [json.loads(line)["asset"] for line in out.splitlines()] == ["plain", "far"]
+    broken = json.loads(fetch("pinned", "--json", "--offline")[1])
+    assert broken["error"] == "pinned: --offline is set, so nothing is downloaded"
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        (b'a,b\n1,"2\n3"\n4,5\n', None),
+        (b"a,b\n1,2\n", "wanted 2 records of a,b, found 1 of a,b"),
+        (b"a,c\n1,2\n3,4\n", "found 2 of a,c"),
+        (b"", "found 0 of ;"),
+    ],
+)
+def test_the_records_of_a_training_file_are_counted(fetch, hub, monkeypatch, content, complaint):
+    counted = replace(asset("far", "far.csv"), columns=("a", "b"), records=2)
+    download = Download(f"{hub.url}/files/far.csv", "far.csv")
+    known = (replace(counted, downloads=(download,)),)
+    monkeypatch.setattr("harness.assets.places.DATA_ASSETS", known)
+    hub.files["far.csv"] = content
+    status, out, err = fetch("far")
+    if complaint is None:
+        assert (status, "2 records checked" in out) == (0, True)
+    else:
+        assert (status, complaint in err) == (1, True)

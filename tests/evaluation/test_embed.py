@@ -1,0 +1,94 @@
+"""A fitted method as a function: the vectors of a run, whatever stands around a text."""
+
+import numpy as np
+import pytest
+from fakes import TOY, FakeConfig, Told, library, method, numbered, ticks
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.core.metrics import cosine, score
+from harness.core.types import Method, ScoreError, UsageError
+from harness.evaluation import embed
+from harness.evaluation.embed import Embedder, fit_method
+from harness.evaluation.runner import execute
+from harness.results.planned import Planned
+from harness.results.records import Store
+
+PLAIN = method("first-last")
+CENTRED = method("mean", "centre", on="target")
+SEEDED = method("cls", "centre", "stretch", on="target")
+SENTENCES = numbered(0, 12)
+
+
+def loaded(wanted: Method, folder):
+    return wanted.encoder.load(folder, folder)
+
+
+@pytest.mark.parametrize("wanted", [PLAIN, CENTRED, SEEDED], ids=lambda m: m.id)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_cell_of_a_run_has_the_scores_of_the_same_vectors(wanted, seed, tmp_path):
+    texts = library(tmp_path)
+    cell = Planned(wanted, TOY, seed)
+    [outcome] = execute([cell], texts, Store(tmp_path / "runs"), Told(), ticks())
+    embedder = fit_method(wanted, loaded(wanted, tmp_path), texts.target(TOY, "target"), seed)
+    pairs = texts.pairs(TOY)
+    ours, _ = cosine(embedder(pairs.a), embedder(pairs.b))
+    for name, scores in score(TOY, ours, pairs).items():
+        # Two orders of summation; the groups are compared with the rest.
+        assert flat(scores) == pytest.approx(flat(outcome.record.scores[name]), abs=1e-9)
+
+
+def flat(scores):
+    return {**scores, **scores["groups"], "groups": None}
+
+
+@given(st.lists(st.sampled_from(SENTENCES), max_size=20))
+def test_a_row_depends_on_its_text_alone(texts):
+    wanted = method("mean", "stretch", on="target")
+    embedder = fit_method(wanted, FakeConfig().load("", ""), SENTENCES)
+    whole = dict(zip(SENTENCES, embedder(SENTENCES), strict=True))
+    assert np.array_equal(embedder(texts), np.array([whole[t] for t in texts]).reshape(-1, 4))
+
+
+def test_repetitions_count_when_fitting(tmp_path):
+    texts = (SENTENCES[0], SENTENCES[0], SENTENCES[0], SENTENCES[1])
+    embedder = fit_method(CENTRED, loaded(CENTRED, tmp_path), texts)
+    assert np.allclose(embedder(texts).mean(axis=0), 0, atol=1e-12)  # rounding of float64
+
+
+def test_a_text_goes_through_the_encoder_once_a_call():
+    encoder = FakeConfig().load("", "")
+    fit_method(PLAIN, encoder)([*SENTENCES, *SENTENCES])
+    assert encoder.log == list(SENTENCES)
+
+
+def test_many_texts_are_encoded_a_shard_at_a_time(monkeypatch, tmp_path):
+    whole = fit_method(SEEDED, loaded(SEEDED, tmp_path), SENTENCES)(SENTENCES)
+    monkeypatch.setattr(embed, "SHARD", 5)
+    assert np.array_equal(fit_method(SEEDED, loaded(SEEDED, tmp_path), SENTENCES)(SENTENCES), whole)
+
+
+def test_fitting_another_seed_leaves_the_first_as_it_was(tmp_path):
+    encoder = loaded(SEEDED, tmp_path)
+    first = fit_method(SEEDED, encoder, SENTENCES, seed=0)
+    before = first(SENTENCES)
+    second = fit_method(SEEDED, encoder, SENTENCES, seed=1)
+    assert not np.allclose(second(SENTENCES), before)
+    assert np.array_equal(first(SENTENCES), before)
+
+
+@pytest.mark.parametrize("texts", [None, ()])
+def test_post_processors_without_texts_are_refused_in_one_line(texts, tmp_path):
+    with pytest.raises(UsageError, match=r"^fake\.mean\+centre@target: wanted texts[^\n]*$"):
+        fit_method(CENTRED, loaded(CENTRED, tmp_path), texts)
+
+
+def test_one_text_is_not_taken_for_a_list_of_letters(tmp_path):
+    with pytest.raises(UsageError, match="put it into a list"):
+        fit_method(PLAIN, loaded(PLAIN, tmp_path))("a sentence")
+
+
+def test_a_vector_that_is_not_finite_is_refused_by_its_text(tmp_path):
+    boundless = Embedder(PLAIN, loaded(PLAIN, tmp_path), (lambda x: x * np.inf,))
+    with pytest.raises(ScoreError, match=SENTENCES[3]):
+        boundless(SENTENCES[3:])

@@ -1,0 +1,438 @@
+"""Fits on vectors: rows of a corpus in files, a share of it, dropout; in bounded memory."""
+
+import shutil
+import tracemalloc
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
+
+import numpy as np
+import pytest
+from fakes import (
+    TOY,
+    Centre,
+    FakeConfig,
+    FakeEncoder,
+    Stretch,
+    Told,
+    corpus,
+    library,
+    numbered,
+    task,
+    ticks,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+from safetensors.numpy import load_file
+
+from baselines.flow import DROPOUT, FLOWS
+from baselines.natsv import Natsv
+from baselines.sn import SN
+from baselines.whitening import Whitening
+from harness.core.types import DataError, Method, UsageError
+from harness.evaluation.corpus_rows import PART, RowsWriter, read_rows
+from harness.evaluation.embed import fit_method
+from harness.evaluation.embeddings import View
+from harness.evaluation.evaluate import FitOn, fit
+from harness.evaluation.fit_corpus import Source
+from harness.evaluation.runner import execute
+from harness.results.planned import cells
+from harness.results.records import Store
+from harness.transforms.pooling import CLS, FIRST_LAST, MEAN, POOLER
+
+TARGET = tuple(t for split in TOY.splits for t in TOY.load(None, split).sentences)
+SAME = corpus("same", TARGET)
+STREAM = corpus("stream", numbered(100, 50))
+
+
+@dataclass(frozen=True)
+class Noisy(FakeEncoder):
+    """Leaves its dropout on: each number is 0, or what keeps the mean."""
+
+    rng: np.random.Generator | None = None
+
+    def with_dropout(self, seed):
+        return replace(self, rng=np.random.default_rng(seed))
+
+    def encode(self, texts):
+        found = super().encode(texts)
+        if self.rng is None:
+            return found
+        parts = {name: getattr(found, name) for name in ("mean", "cls", "pooler")}
+        dropped = {
+            name: (part * 2 * self.rng.integers(0, 2, part.shape)).astype(np.float32)
+            for name, part in parts.items()
+            if part is not None
+        }
+        return replace(found, **dropped)
+
+
+@dataclass(frozen=True)
+class NoisyConfig(FakeConfig):
+    def load(self, path, cache):
+        key = self.identify(path).key
+        return Noisy(key, has_cls=self.has_cls, has_pooler=self.has_pooler, log=self.log)
+
+
+@dataclass(frozen=True)
+class Half:
+    """Looks at half of a corpus, and remembers what it was given."""
+
+    name: ClassVar[str] = "half"
+    from_moments: ClassVar[bool] = False
+    deterministic: ClassVar[bool] = False
+    share: ClassVar[float] = 0.5
+    given: list = field(default_factory=list, compare=False, repr=False)
+
+    def fit(self, x, rng, share=1.0):
+        self.given.append((np.array(x), share))
+        return Stretch().fit(x, rng)
+
+
+@dataclass(frozen=True)
+class Dropped(Stretch):
+    """Fitted on encodings with dropout."""
+
+    name: ClassVar[str] = "dropped"
+    dropout: ClassVar[bool] = True
+    given: list = field(default_factory=list, compare=False, repr=False)
+
+    def fit(self, x, rng):
+        self.given.append(np.array(x))
+        return super().fit(x, rng)
+
+
+def run(folder, planned, *corpora, told=None, fresh=False):
+    made = execute(
+        planned, library(folder, *corpora), Store(folder / "runs"), told or Told(), ticks(), fresh
+    )
+    return {outcome.cell: outcome for outcome in made}
+
+
+def files(folder):
+    return sorted((folder / "cache" / "rows").rglob("*.*"))
+
+
+def points(outcome):
+    return outcome.record.scores["spearman"]
+
+
+# A streamed corpus
+
+CHAINS = {
+    "stretch": (Stretch(),),
+    "flow": (FLOWS["flow"],),
+    "centre+stretch": (Centre(), Stretch()),
+    "sn+flow": (SN(), FLOWS["flow"]),
+    "stretch+sn": (Stretch(), SN()),
+    "sn+natsv+flow+whitening": (SN(), Natsv(1), FLOWS["flow"], Whitening(2)),
+}
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_a_fit_on_a_streamed_corpus_is_the_fit_on_the_same_rows_in_memory(
+    tmp_path, monkeypatch, name
+):
+    monkeypatch.setattr("harness.evaluation.embeddings.SHARD", 7)
+    monkeypatch.setattr("harness.evaluation.corpus_rows.PART", 11)
+    chains = [Method(FakeConfig(), MEAN, CHAINS[name], on) for on in ("same", "target")]
+    one, other = run(tmp_path, cells(chains, [TOY], seeds=1), SAME).values()
+    assert points(one)["all"] == pytest.approx(points(other)["all"], abs=1e-6)
+    assert points(one)["groups"] == pytest.approx(points(other)["groups"], abs=1e-6)
+    assert one.record.digests["fit"] == other.record.digests["fit"]
+
+
+def test_a_corpus_is_encoded_once_for_all_seeds_poolings_and_kinds_of_fit(tmp_path):
+    config = FakeConfig()
+    chains = [(Stretch(),), (Centre(), Stretch()), (Centre(),), (SN(),)]
+    methods = [Method(config, p, chain, "stream") for p in (MEAN, CLS) for chain in chains]
+    outcomes = run(tmp_path, cells(methods, [TOY, task("other", 7)], seeds=2), STREAM)
+    assert {o.status for o in outcomes.values()} == {"measured"}
+    assert [config.log.count(t) for t in numbered(100, 50)] == [1] * 50
+    assert len(files(tmp_path)) == 2
+
+
+def test_each_phase_tells_its_own_steps(tmp_path):
+    told = Told()
+    methods = [Method(NoisyConfig(), MEAN, post, "stream") for post in ((Stretch(),), (Dropped(),))]
+    run(tmp_path, cells(methods, [TOY], seeds=2), STREAM, told=told)
+    assert told.phases == [
+        ("fake: encoding", 45),
+        ("fitting on stream", 50),
+        ("fitting on stream, seed 0", 50),
+        ("fitting on stream, seed 1", 50),
+        ("fake: scoring", 4),
+    ]
+    assert told.steps == 45 + 3 * 50 + 4
+
+
+def test_what_was_measured_is_done_without_its_rows(tmp_path):
+    config = FakeConfig()
+    methods = [Method(config, MEAN, (Stretch(),), "stream"), Method(config, CLS, (Half(),), "same")]
+    planned = cells(methods, [TOY], seeds=2)
+    run(tmp_path, planned, STREAM, SAME)
+    shutil.rmtree(tmp_path / "cache" / "rows")
+    config.log.clear()
+    again = run(tmp_path, planned, STREAM, SAME)
+    assert {o.status for o in again.values()} == {"done"}
+    assert (config.log, files(tmp_path)) == ([], [])
+
+
+def test_another_text_under_the_same_name_is_another_fit(tmp_path):
+    planned = cells([Method(FakeConfig(), MEAN, (Stretch(),), "stream")], [TOY], seeds=1)
+    [first] = run(tmp_path, planned, STREAM).values()
+    [second] = run(tmp_path, planned, corpus("stream", numbered(300, 50))).values()
+    assert (second.status, second.moved) == ("measured", True)
+    assert points(first) != points(second)
+
+
+def test_a_pooling_that_the_encoder_lacks_stops_no_other(tmp_path):
+    config = FakeConfig(has_pooler=False)
+    methods = [Method(config, p, (Stretch(),), "stream") for p in (POOLER, MEAN)]
+    found = {c.method: o for c, o in run(tmp_path, cells(methods, [TOY], 1), STREAM).items()}
+    assert found["fake.mean+stretch@stream"].status == "measured"
+    assert "holds no pooler weights" in found["fake.pooler+stretch@stream"].message
+
+
+def test_an_empty_corpus_is_said_to_be_empty(tmp_path):
+    for chain in ((Stretch(),), (Centre(),)):
+        planned = cells([Method(FakeConfig(), MEAN, chain, "empty")], [TOY], seeds=1)
+        [outcome] = run(tmp_path, planned, corpus("empty", ())).values()
+        assert outcome.status == "failed"
+        assert "empty: wanted sentences to fit on, found none" in outcome.message
+
+
+# A share of it
+
+
+def test_only_the_share_that_a_fit_looks_at_is_encoded(tmp_path, monkeypatch):
+    monkeypatch.setattr("harness.evaluation.fit_corpus.SHARD", 4)
+    config, half = FakeConfig(), Half()
+    planned = cells([Method(config, MEAN, (Centre(), half), "stream")], [TOY], seeds=3)
+    outcomes = run(tmp_path, planned, STREAM).values()
+    taken = [frozenset(t for t in config.log if t in numbered(100, 50))]
+    assert {(len(x), share) for x, share in half.given} == {(25, 0.5)}
+    assert len({x.tobytes() for x, _ in half.given}) == 3  # each seed draws its own
+    assert 25 < len(taken[0]) < 50
+    assert len({o.record.digests["fit"] for o in outcomes}) == 3
+
+
+def test_the_same_seed_draws_the_same_share(tmp_path, monkeypatch):
+    monkeypatch.setattr("harness.evaluation.fit_corpus.SHARD", 4)
+    half = Half()
+    planned = cells([Method(FakeConfig(), MEAN, (half,), "stream")], [TOY], seeds=1)
+    one, other = (run(tmp_path / name, planned, STREAM)[planned[0].cell] for name in "ab")
+    np.testing.assert_array_equal(half.given[0][0], half.given[1][0])
+    assert one.record.scores == other.record.scores
+
+
+def test_a_corpus_of_few_sentences_is_taken_whole(tmp_path):
+    half = Half()
+    run(tmp_path, cells([Method(FakeConfig(), MEAN, (half,), "stream")], [TOY], 1), STREAM)
+    [(x, share)] = half.given
+    assert (len(x), share) == (50, 1.0)
+
+
+def test_a_chain_looks_at_the_largest_share_of_its_parts(tmp_path, monkeypatch):
+    monkeypatch.setattr("harness.evaluation.fit_corpus.SHARD", 4)
+    half = Half()
+    run(
+        tmp_path, cells([Method(FakeConfig(), MEAN, (half, Stretch()), "stream")], [TOY], 1), STREAM
+    )
+    [(x, share)] = half.given
+    assert (len(x), share) == (50, 1.0)
+
+
+@pytest.mark.parametrize("share", [1.0, 0.5, 0.15])
+def test_a_flow_that_is_given_a_share_takes_as_many_steps_as_on_the_whole(share):
+    x = np.random.default_rng(0).normal(size=(4000, 3)).astype(np.float32)
+    flow = FLOWS["flow:paper-nli"]
+    assert flow.share == 0.15
+    found = flow.fit(x[: round(share * len(x))], np.random.default_rng(0), share=share)
+    assert len(found.losses) == int(0.15 * 4000 / 64)
+
+
+@given(st.integers(1, 300), st.floats(0.01, 0.99), st.integers(0, 9))
+def test_a_draw_takes_sentences_once_and_in_their_order(count, part, seed):
+    taken = max(1, int(part * count))
+    source = Source("c", "text", count, taken, seed)
+    found = list(source.drawn(map(str, range(count))))
+    assert len(found) == taken
+    assert list(map(int, found)) == sorted(set(map(int, found)))
+    assert found == list(source.drawn(map(str, range(count))))
+
+
+def test_every_sentence_is_as_likely_to_be_drawn():
+    times = np.zeros(20)
+    for seed in range(400):
+        source = Source("c", "text", 20, 5, seed)
+        times[[int(t) for t in source.drawn(map(str, range(20)))]] += 1
+    # 100 expected, deviation 8.7: five of them is one case in two million
+    assert np.abs(times - 100).max() < 44
+
+
+# Dropout
+
+
+def test_each_occurrence_of_a_sentence_is_encoded_with_dropout_of_its_own(tmp_path):
+    config, dropped = NoisyConfig(), Dropped()
+    planned = cells([Method(config, MEAN, (dropped,), "target")], [TOY], seeds=2)
+    one, other = run(tmp_path, planned).values()
+    rows, others = dropped.given
+    assert len(rows) == len(TARGET) > len(set(TARGET))
+    plain = MEAN(FakeConfig().load("", "").encode(TARGET))
+    assert set(np.unique(np.round(rows / plain, 3))) == {0.0, 2.0}
+    assert not np.array_equal(rows, others)
+    twice = next(t for t in TARGET if TARGET.count(t) > 1)
+    first, second, *_ = (i for i, t in enumerate(TARGET) if t == twice)
+    assert not np.array_equal(rows[first], rows[second])
+    assert points(one) != points(other)
+
+
+def test_what_is_scored_has_no_dropout(tmp_path):
+    """Nor has what the cache keeps."""
+    methods = [
+        Method(NoisyConfig(), MEAN, post, on) for post, on in (((), None), ((Dropped(),), "target"))
+    ]
+    run(tmp_path, cells(methods, [TOY], seeds=1))
+    plain = Method(FakeConfig("plain"), MEAN)
+    texts = library(tmp_path, encoders=("fake", "plain"))
+    [outcome] = execute(cells([plain], [TOY], 1), texts, Store(tmp_path / "runs"), Told(), ticks())
+    records = {r.method: r.scores for r in Store(tmp_path / "runs").records()}
+    assert records["fake.mean"] == outcome.record.scores
+
+
+def test_one_pass_with_dropout_serves_all_poolings_and_all_tasks_of_a_target(tmp_path):
+    config = NoisyConfig()
+    methods = [Method(config, p, (Dropped(),), "target") for p in (MEAN, CLS, FIRST_LAST)]
+    tasks = [TOY, task("toy.dev", scored=("dev",))]
+    run(tmp_path, cells(methods, tasks, seeds=2))
+    assert len(config.log) == 2 * len(TARGET) + len(set(TARGET))
+    assert len(files(tmp_path)) == 6
+    config.log.clear()
+    run(tmp_path, cells(methods, tasks, seeds=2), fresh=True)
+    assert config.log == []
+
+
+def test_poolings_that_come_later_see_the_same_dropout(tmp_path):
+    first, second = Dropped(), Dropped()
+    run(tmp_path / "a", cells([Method(NoisyConfig(), MEAN, (first,), "target")], [TOY], 1))
+    both = [Method(NoisyConfig(), p, (second,), "target") for p in (CLS, MEAN)]
+    run(tmp_path / "b", cells(both, [TOY], 1))
+    assert any(np.array_equal(first.given[0], x) for x in second.given)
+
+
+@pytest.mark.parametrize("on", ["stream", "target", "target-train"])
+def test_dropout_goes_with_every_corpus(tmp_path, on):
+    dropped = Dropped()
+    planned = cells([Method(NoisyConfig(), MEAN, (Centre(), dropped), on)], [TOY], seeds=1)
+    [outcome] = run(tmp_path, planned, STREAM).values()
+    assert outcome.status == "measured"
+    wanted = {"stream": 50, "target": len(TARGET), "target-train": 60}
+    assert len(dropped.given[0]) == wanted[on]
+
+
+def test_an_encoder_without_dropout_is_refused(tmp_path):
+    planned = cells([Method(FakeConfig(), MEAN, (Dropped(),), "target")], [TOY], seeds=1)
+    [outcome] = run(tmp_path, planned).values()
+    assert (outcome.status, outcome.exit_status) == ("failed", 2)
+    assert "wanted an encoder with dropout" in outcome.message
+    with pytest.raises(UsageError, match="wanted an encoder with dropout"):
+        fit_method(planned[0].method, FakeConfig().load("", ""), TARGET)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_method_as_a_function_sees_the_dropout_of_a_run(tmp_path, monkeypatch, seed):
+    monkeypatch.setattr("harness.evaluation.embeddings.SHARD", 7)
+    monkeypatch.setattr("harness.evaluation.embed.SHARD", 7)
+    dropped = Dropped()
+    method = Method(NoisyConfig(), MEAN, (dropped,), "target")
+    run(tmp_path, cells([method], [TOY], seeds=2))
+    fit_method(method, NoisyConfig().load("", ""), TARGET, seed)
+    np.testing.assert_array_equal(dropped.given[2], dropped.given[seed])
+
+
+def test_the_registered_method_is_the_released_recipe_on_dropout():
+    assert DROPOUT.dropout
+    assert {**vars(DROPOUT), "name": ""} == {**vars(FLOWS["flow"]), "name": ""}
+
+
+# Files
+
+
+def stored(path, x, seconds=1.5):
+    writer = RowsWriter(path)
+    for part in np.array_split(x, 3):
+        writer.add(part)
+    writer.finish(seconds)
+    return path
+
+
+def test_rows_are_safetensors_and_come_back_as_they_were(tmp_path):
+    x = np.random.default_rng(0).normal(size=(PART + 7, 3)).astype(np.float32)
+    path = stored(tmp_path / "x.safetensors", x)
+    found = read_rows(path)
+    np.testing.assert_array_equal(found.matrix, x)
+    np.testing.assert_array_equal(load_file(path)["rows"], x)
+    assert found.seconds == 1.5
+    assert not found.matrix.flags.writeable
+
+
+@pytest.mark.parametrize("at", [0, 20, 100, 1500, -1])
+def test_a_changed_byte_is_seen(tmp_path, at):
+    path = stored(tmp_path / "x.safetensors", np.ones((99, 4), np.float32))
+    data = bytearray(path.read_bytes())
+    data[at] ^= 1
+    path.write_bytes(data)
+    assert read_rows(path) is None
+
+
+@pytest.mark.parametrize("harm", ["cut", "flip"])
+def test_damaged_rows_are_never_served(tmp_path, harm):
+    planned = cells([Method(FakeConfig(), MEAN, (Stretch(),), "stream")], [TOY], seeds=1)
+    [good] = run(tmp_path, planned, STREAM).values()
+    [path] = files(tmp_path)
+    data = bytearray(path.read_bytes())
+    data[-2] ^= 0x40
+    path.write_bytes(data[:-1] if harm == "cut" else data)
+    [again] = run(tmp_path, planned, STREAM, fresh=True).values()
+    assert again.record.scores == good.record.scores
+
+
+def test_a_pass_that_ends_early_leaves_no_file(tmp_path, monkeypatch):
+    monkeypatch.setattr("harness.evaluation.embeddings.SHARD", 7)
+    reads = []
+
+    def cut(_):
+        reads.append(None)
+        yield from numbered(100, 20)
+        if len(reads) > 1:  # whole when it is looked through, cut when it is encoded
+            raise DataError("corpus.txt: wanted more sentences, found the end; get it again")
+
+    cutting = replace(STREAM, sentences=cut)
+    [outcome] = run(
+        tmp_path, cells([Method(FakeConfig(), MEAN, (Stretch(),), "stream")], [TOY], 1), cutting
+    ).values()
+    assert outcome.status == "failed"
+    assert list((tmp_path / "cache" / "rows").rglob("*.*")) == []
+
+
+def test_a_fit_on_many_rows_keeps_few_of_them_in_memory(tmp_path, monkeypatch):
+    """A chain whose maps are fitted from moments and from rows, on 20 MB of them."""
+    monkeypatch.setattr("harness.evaluation.corpus_rows.PART", 1024)
+    monkeypatch.setattr("harness.transforms.flows.ROWS", 1024)
+    rng = np.random.default_rng(0)
+    writer = RowsWriter(tmp_path / "x.safetensors")
+    for _ in range(40):
+        writer.add(rng.normal(size=(2000, 64)).astype(np.float32))
+    writer.finish(0.0)
+    vectors = read_rows(tmp_path / "x.safetensors").matrix
+    short = replace(FLOWS["flow"], epochs=0.01, levels=1, depth=1)
+    method = Method(FakeConfig(), MEAN, (short, SN(), short, Whitening()), "stream")
+    view = View({}, np.zeros((0, 64), np.float32), ticks())
+    tracemalloc.start()
+    fit(method, view, FitOn(vectors=vectors, scratch=tmp_path), np.random.default_rng(0))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    # A few parts of half a megabyte and a permutation of 80,000; all rows in float64 are 41 MB.
+    assert peak < 8e6
+    assert [path.name for path in tmp_path.iterdir()] == ["x.safetensors"]

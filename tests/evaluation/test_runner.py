@@ -1,0 +1,460 @@
+"""A run: one pass for many cells, a failure is an outcome, and whatever was done stays done."""
+
+import random
+import shutil
+from itertools import islice
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from fakes import (
+    BROKEN,
+    NO_TRAIN,
+    NOT_HERE,
+    OTHER,
+    TOY,
+    BrokenConfig,
+    FakeConfig,
+    Sentences,
+    Told,
+    corpus,
+    library,
+    method,
+    numbered,
+    snapshot,
+    task,
+    ticks,
+)
+
+from baselines.natsv import Natsv
+from baselines.sn import SN
+from baselines.whitening import Whitening
+from harness.core.energy import _Meter
+from harness.core.types import DataError, Method, UsageError
+from harness.evaluation.evaluate import measure
+from harness.evaluation.runner import execute
+from harness.results.planned import Planned, cells
+from harness.results.records import Cell, Store, largest_move
+from harness.transforms.pooling import MEAN
+
+# One of every kind: plain, another pooling, calibrated, seeded and fitted on the training split.
+METHODS = (
+    method("mean"),
+    method("cls"),
+    method("mean", "centre", on="target"),
+    method("first-last", "centre", "stretch", on="target"),
+    method("mean", "stretch", on="target-train"),
+)
+
+
+def run(folder, planned, *corpora, told=None, fresh=False, weights="weights"):
+    """All outcomes, by cell."""
+    texts = library(folder, *corpora, weights=weights)
+    store = Store(folder / "runs")
+    made = execute(planned, texts, store, told or Told(), ticks(), fresh)
+    return {outcome.cell: outcome for outcome in made}
+
+
+def statuses(outcomes):
+    return [outcome.status for outcome in outcomes.values()]
+
+
+def logged(config, *methods):
+    """The same methods on an encoder whose log is watched."""
+    return [Method(config, m.pooling, m.post, m.fit_on) for m in methods]
+
+
+# What a selection becomes
+
+
+def test_only_a_method_with_randomness_has_seeds():
+    planned = cells(METHODS, [TOY], seeds=3)
+    seeds = {}
+    for one in planned:
+        seeds.setdefault(one.method.id, []).append(one.seed)
+    assert {len(s) for m, s in seeds.items() if "stretch" in m} == {3}
+    assert {tuple(s) for m, s in seeds.items() if "stretch" not in m} == {(0,)}
+
+
+def test_a_training_split_that_is_not_there_is_wrong_usage():
+    with pytest.raises(UsageError, match="no-train: the task has no training split; use @target"):
+        cells([METHODS[-1]], [TOY, NO_TRAIN], seeds=1)
+
+
+# One pass
+
+
+def test_each_sentence_of_all_cells_is_encoded_once(tmp_path):
+    config, told = FakeConfig(), Told()
+    planned = cells(logged(config, *METHODS), [TOY, OTHER], seeds=2)
+    assert set(statuses(run(tmp_path, planned, told=told))) == {"measured"}
+    wanted = {
+        t for one in (TOY, OTHER) for s in one.splits for t in one.load(tmp_path, s).sentences
+    }
+    assert sorted(config.log) == sorted(wanted)
+    assert told.phases == [("fake: encoding", len(wanted)), ("fake: scoring", len(planned))]
+    assert told.steps == len(wanted) + len(planned)
+
+
+def test_only_the_sentences_that_a_cell_needs_are_encoded(tmp_path):
+    config = FakeConfig()
+    run(tmp_path, cells(logged(config, METHODS[0]), [TOY], seeds=1))
+    assert sorted(config.log) == sorted(set(TOY.load(tmp_path, "test").sentences))
+
+
+def test_neither_the_order_of_cells_nor_the_batches_move_a_score(tmp_path, monkeypatch):
+    planned = list(cells(METHODS, [TOY, OTHER], seeds=2))
+    one = run(tmp_path / "one", planned)
+    random.Random(1).shuffle(planned)
+    monkeypatch.setattr("harness.evaluation.embeddings.SHARD", 7)
+    other = run(tmp_path / "other", planned)
+    assert one.keys() == other.keys()
+    for cell, outcome in one.items():
+        a, b = outcome.record.scores, other[cell].record.scores
+        assert a["spearman"] == b["spearman"]
+        # Uniformity sums float32 exponentials, in the order of the rows.
+        assert largest_move(a, b) < 1e-6
+
+
+def test_another_seed_gives_another_score_and_the_same_one_the_same(tmp_path):
+    planned = cells([METHODS[-1]], [TOY], seeds=2)
+    first, second = (run(tmp_path / name, planned) for name in ("a", "b"))
+    scores = [first[one.cell].record.scores for one in planned]
+    assert scores[0] != scores[1]
+    assert scores == [second[one.cell].record.scores for one in planned]
+
+
+# The record
+
+
+def test_a_record_says_everything_that_its_number_belongs_to(tmp_path):
+    [(cell, outcome)] = run(tmp_path, cells([METHODS[3]], [TOY], seeds=1)).items()
+    record = outcome.record
+    assert (record.method, record.task, record.seed) == (cell.method, cell.task, cell.seed)
+    assert record.repr == repr(METHODS[3])
+    assert set(record.scores) == {"spearman", "pearson", "alignment", "uniformity"}
+    assert set(record.scores["spearman"]) == {"all", "mean", "wmean", "groups"}
+    assert set(record.scores["spearman"]["groups"]) == {"left", "right"}
+    assert record.pairs == 30
+    assert set(record.timings) == {"encode", "fit", "apply", "score"}
+    assert min(record.timings.values()) > 0
+    assert set(record.digests) == {"data", "fit", "encoding", "code", "weights"}
+    assert all(len(digest) == 64 for digest in record.digests.values())
+    assert {"commit", "dirty", "packages", "python", "processor", "threads", "device"} <= set(
+        record.environment
+    )
+    facts = {"dimensions": 4, "rank": 4, "zero_vector_pairs": 0, "max_length": 8}
+    assert facts.items() <= record.facts.items()
+    assert record.facts["distinct_sentences"] == 45
+    assert record.facts["peak_memory_mb"] > 0
+    assert Store(tmp_path / "runs").read(cell) == record
+
+
+def test_alignment_and_uniformity_are_measured_where_the_task_says_so(tmp_path):
+    plain = task("plain", geometry=False)
+    found = run(tmp_path, cells([METHODS[3]], [TOY, plain], seeds=1))
+    scores = {cell.task: dict(outcome.record.scores) for cell, outcome in found.items()}
+    geometry = {name: scores[TOY.name].pop(name) for name in ("alignment", "uniformity")}
+    assert None not in geometry.values()
+    assert scores[plain.name] == scores[TOY.name]
+
+
+def test_a_record_says_what_its_own_sentences_cost_where_cells_share_them(tmp_path):
+    short = task("short", load=Sentences(5, size=12))
+    found = run(tmp_path, cells([METHODS[0], METHODS[3]], [TOY, short], seeds=1))
+    for scored in (TOY, short):
+        wanted = len(set(scored.pairs(tmp_path).sentences))
+        of_it = [one.record for cell, one in found.items() if cell.task == scored.name]
+        assert [record.facts["distinct_sentences"] for record in of_it] == [wanted] * 2
+        [paid] = {record.timings["encode"] for record in of_it}
+        for record in of_it:
+            assert record.facts["sentences_per_second"] == pytest.approx(wanted / paid, rel=0.01)
+
+
+def test_a_record_says_how_its_sentences_were_encoded_whenever_that_was(tmp_path):
+    plain, packed = ({"route": route, "device": "cpu"} for route in ("plain", "packed"))
+    one, other = (FakeConfig(facts=tuple(way.items())) for way in (plain, packed))
+    [first] = run(tmp_path, cells([method(encoder=one)], [TOY], seeds=1)).values()
+    assert first.record.facts["encoding"] == [plain]
+    # Most sentences of the other task are cached already.
+    found = run(tmp_path, cells([method(encoder=other)], [TOY, OTHER], seeds=1), fresh=True)
+    ways = {cell.task: outcome.record.facts["encoding"] for cell, outcome in found.items()}
+    assert ways == {TOY.name: [plain], OTHER.name: [packed, plain]}
+
+
+def test_how_it_was_encoded_moves_no_record(tmp_path):
+    config = FakeConfig(facts=(("route", "plain"),))
+    planned = cells([method(encoder=config)], [TOY], seeds=1)
+    [first] = run(tmp_path, planned).values()
+    before = Store(tmp_path / "runs").path(planned[0].cell).read_bytes()
+    shutil.rmtree(tmp_path / "cache")
+    [again] = run(tmp_path, cells([method()], [TOY], seeds=1), fresh=True).values()
+    assert ("encoding" in first.record.facts, "encoding" in again.record.facts) == (True, False)
+    assert not again.moved
+    assert Store(tmp_path / "runs").path(planned[0].cell).read_bytes() == before
+
+
+class Meter:
+    """A tracker that finds a kWh more in each task than in the one before."""
+
+    def __init__(self):
+        self.done = 0
+
+    def start_task(self):
+        pass
+
+    def stop_task(self):
+        self.done += 1
+        return SimpleNamespace(energy_consumed=float(self.done))
+
+
+def test_a_record_holds_the_energy_of_encoding_and_of_the_rest(tmp_path, monkeypatch):
+    meter = Meter()
+    monkeypatch.setattr("harness.core.energy._meter", lambda: _Meter(meter))
+    planned = cells(METHODS[:2], [TOY], seeds=1)
+    first = [o.record.facts["kwh"] for o in run(tmp_path, planned).values()]
+    assert first == [{"encode": 1.0, "rest": 2.0}, {"encode": 1.0, "rest": 3.0}]
+    again = [o.record.facts["kwh"] for o in run(tmp_path, planned, fresh=True).values()]
+    assert again == [{"encode": 1.0, "rest": 4.0}, {"encode": 1.0, "rest": 5.0}]  # paid once
+    monkeypatch.setattr("harness.core.energy._meter", lambda: None)
+    [cached] = run(tmp_path, planned[:1], fresh=True).values()
+    assert cached.record.facts["kwh"] == {"encode": 1.0}
+    shutil.rmtree(tmp_path / "cache")
+    [none] = run(tmp_path, planned[:1], fresh=True).values()
+    assert "kwh" not in none.record.facts
+
+
+def test_nothing_personal_stands_in_a_record(tmp_path):
+    run(tmp_path, cells(METHODS[:1], [TOY], seeds=1))
+    [path] = (tmp_path / "runs").rglob("seed-0.json")
+    assert str(tmp_path) not in path.read_text()
+
+
+# What does not run
+
+
+def test_a_missing_asset_is_not_a_failure(tmp_path):
+    outcomes = run(tmp_path, cells(METHODS[:1], [TOY, NOT_HERE, BROKEN], seeds=1))
+    found = {cell.task: (o.status, o.exit_status) for cell, o in outcomes.items()}
+    assert found == {"toy": ("measured", 0), "away": ("asset missing", 3), "broken": ("failed", 1)}
+    assert "get it: harness fetch sick-raw" in outcomes[Cell("fake.mean", "away")].message
+
+
+def test_an_encoder_that_is_not_here_is_a_missing_asset(tmp_path):
+    absent = method(encoder=FakeConfig("absent"))
+    outcomes = run(tmp_path, cells([absent, METHODS[0]], [TOY], seeds=1))
+    assert statuses(outcomes) == ["asset missing", "measured"]
+
+
+def cut(sentences):
+    yield from sentences
+    raise DataError("corpus.txt: wanted more sentences, found the end; get it again")
+
+
+STREAM = corpus("stream", numbered(100, 25))
+CUT = corpus("cut", ())
+CUT = type(CUT)("cut", lambda _: cut(numbered(100, 5)), CUT.asset)
+NO_POOLER = FakeConfig(has_pooler=False)
+
+CULPRITS = {
+    "its data are damaged": (METHODS[0], BROKEN),
+    "its encoder does not load": (method(encoder=BrokenConfig()), TOY),
+    "its encoder lacks the pooling": (method("pooler", encoder=NO_POOLER), TOY),
+    "and so on a streamed corpus": (
+        method("pooler", "centre", on="stream", encoder=NO_POOLER),
+        TOY,
+    ),
+    "its corpus is cut": (method("cls", "centre", on="cut"), TOY),
+    "its corpus is cut, and rows are wanted of it": (method("cls", "stretch", on="cut"), TOY),
+    "its calibration is impossible": (Method(FakeConfig(), MEAN, (Natsv(9),), "target"), TOY),
+}
+
+
+@pytest.mark.parametrize("why", CULPRITS)
+def test_a_cell_that_fails_stops_no_other(tmp_path, why):
+    culprit, on = CULPRITS[why]
+    healthy = [
+        Planned(m, TOY, 0)
+        for m in (
+            method("mean", encoder=culprit.encoder),
+            method("mean", "centre", on="stream", encoder=culprit.encoder),
+            method("mean", "stretch", on="stream", encoder=culprit.encoder),
+            method("mean", encoder=FakeConfig("fine")),
+        )
+    ]
+    if isinstance(culprit.encoder, BrokenConfig):
+        healthy = healthy[-1:]
+    texts = library(tmp_path, STREAM, CUT, encoders=("fake", "fine"))
+    planned = [Planned(culprit, on, 0), *healthy]
+    made = execute(planned, texts, Store(tmp_path / "runs"), Told(), ticks())
+    found = {outcome.cell: outcome for outcome in made}
+    failed = found.pop(planned[0].cell)
+    assert (failed.status, failed.message.count("\n")) == ("failed", 0)
+    assert failed.exit_status in (1, 2)
+    assert statuses(found) == ["measured"] * len(healthy)
+
+
+def test_a_record_that_was_cut_stops_no_other_cell(tmp_path):
+    planned = cells(METHODS[:2], [TOY], seeds=1)
+    run(tmp_path, planned)
+    path = Store(tmp_path / "runs").path(planned[0].cell)
+    path.write_bytes(path.read_bytes()[:50])
+    first, second = run(tmp_path, planned).values()
+    assert (first.status, second.status) == ("failed", "done")
+    assert str(path) in first.message
+
+
+# Killed, and run again
+
+
+@pytest.mark.parametrize("after", range(1, 10))
+def test_a_killed_run_goes_on_where_it_stopped(tmp_path, after):
+    config = FakeConfig()
+    planned = cells(logged(config, *METHODS), [TOY], seeds=2)
+    store = Store(tmp_path / "runs")
+    killed = execute(planned, library(tmp_path), store, Told(), ticks())
+    done = {outcome.cell for outcome in islice(killed, after)}
+    killed.close()
+    before, encoded = snapshot(store.folder), len(config.log)
+    outcomes = run(tmp_path, planned)
+    assert {cell for cell, o in outcomes.items() if o.status == "done"} == done
+    assert {o.status for cell, o in outcomes.items() if cell not in done} <= {"measured"}
+    assert before.items() <= snapshot(store.folder).items()
+    assert len(config.log) == encoded
+
+
+@pytest.mark.parametrize("after", [0, 1, 6])
+def test_an_interrupted_run_loses_the_cell_in_hand_alone(tmp_path, monkeypatch, after):
+    planned, begun = cells(METHODS, [TOY], seeds=2), []
+
+    def interrupted(*given):
+        begun.append(given)
+        if len(begun) > after:
+            raise KeyboardInterrupt
+        return measure(*given)
+
+    monkeypatch.setattr("harness.evaluation.runner.measure", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, planned)
+    monkeypatch.undo()
+    assert len(planned) > after
+    found = statuses(run(tmp_path, planned))
+    assert (found.count("done"), found.count("measured")) == (after, len(planned) - after)
+
+
+def test_a_second_run_measures_nothing_and_writes_nothing(tmp_path):
+    planned = cells(METHODS, [TOY, OTHER], seeds=2)
+    first = run(tmp_path, planned)
+    before, told = snapshot(tmp_path), Told()
+    second = run(tmp_path, planned, told=told)
+    assert set(statuses(second)) == {"done"}
+    assert {c: o.record for c, o in second.items()} == {c: o.record for c, o in first.items()}
+    assert (snapshot(tmp_path), told.phases) == (before, [])
+
+
+def test_other_weights_or_other_data_are_measured_again(tmp_path):
+    run(tmp_path, cells([method()], [TOY], seeds=1))
+    for change in (
+        cells([method(encoder=FakeConfig(weights="other"))], [TOY], seeds=1),
+        cells([method(encoder=FakeConfig(weights="other"))], [task(start=3)], seeds=1),
+    ):
+        [outcome] = run(tmp_path, change).values()
+        assert (outcome.status, outcome.moved) == ("measured", True)
+
+
+def test_other_labels_of_a_regression_are_measured_again(tmp_path):
+    """They are not scored, and still they move the score."""
+    for labels in (0, 1):
+        scored = task("learnt", load=Sentences(labels=labels), metric="regression")
+        [outcome] = run(tmp_path, cells([method()], [scored], seeds=1)).values()
+        assert outcome.status == "measured"
+
+
+def test_fresh_measures_again_and_leaves_the_same_record(tmp_path):
+    planned = cells(METHODS, [TOY], seeds=1)
+    run(tmp_path, planned)
+    records = {path: path.read_bytes() for path in (tmp_path / "runs").rglob("*.json")}
+    outcomes = run(tmp_path, planned, fresh=True)
+    assert {(o.status, o.moved) for o in outcomes.values()} == {("measured", False)}
+    assert {path: path.read_bytes() for path in (tmp_path / "runs").rglob("*.json")} == records
+
+
+# Corpora that are only fitted on
+
+TARGET = tuple(t for split in TOY.splits for t in TOY.load(None, split).sentences)
+CHAINS = {
+    "sn": (SN(),),
+    "whitening": (Whitening(),),
+    "whitening:3": (Whitening(3),),
+    "natsv:2": (Natsv(2),),
+    "sn+natsv-c:1": (SN(), Natsv(1, centred=True)),
+}
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_streaming_scores_what_fitting_in_memory_scores(tmp_path, monkeypatch, name):
+    monkeypatch.setattr("harness.evaluation.embeddings.SHARD", 7)  # many parts to merge
+    same = corpus("same", TARGET)
+    streamed, kept = (Method(FakeConfig(), MEAN, CHAINS[name], on) for on in ("same", "target"))
+    one, other = run(tmp_path, cells([streamed, kept], [TOY], seeds=1), same).values()
+    for which in ("all", "mean", "wmean"):
+        for correlation in ("spearman", "pearson"):
+            a, b = (o.record.scores[correlation][which] for o in (one, other))
+            # Float64 sums in another order; ranks may not move at all.
+            assert a == pytest.approx(b, abs=1e-6)
+    assert one.record.digests["fit"] == other.record.digests["fit"]
+
+
+def test_a_streamed_corpus_leaves_moments_and_no_vectors(tmp_path):
+    config = FakeConfig()
+    planned = cells(logged(config, method("mean", "centre", on="stream")), [TOY], seeds=1)
+    run(tmp_path, planned, STREAM)
+    texts = list(STREAM.sentences(tmp_path))
+    assert [t for t in config.log if t in texts] == texts
+    from harness.encoders.cache.encodings import EncoderCache
+
+    cache = EncoderCache.open(tmp_path / "cache", config.identify(tmp_path).key)
+    assert cache.missing(texts) == texts
+    [moments] = (tmp_path / "cache" / "moments").rglob("*.mean.safetensors")
+    assert moments.stat().st_size < 2000
+
+
+def test_a_corpus_is_read_in_one_pass_for_all_poolings_and_then_never_again(tmp_path):
+    config = FakeConfig()
+    methods = logged(config, *(method(p, "centre", on="stream") for p in ("mean", "cls", "last2")))
+    first = run(tmp_path, cells(methods, [TOY], seeds=1), STREAM)
+    assert [config.log.count(t) for t in STREAM.sentences(tmp_path)] == [1] * 25
+    config.log.clear()
+    second = run(tmp_path, cells(methods, [TOY, OTHER], seeds=1), STREAM, fresh=True)
+    assert not set(config.log) & set(STREAM.sentences(tmp_path))
+    for cell, outcome in first.items():
+        assert outcome.record.scores == second[cell].record.scores
+
+
+@pytest.mark.parametrize("harm", ["cut", "flip"])
+def test_damaged_moments_are_never_served(tmp_path, harm):
+    planned = cells([Method(FakeConfig(), MEAN, (SN(),), "stream")], [TOY], seeds=1)
+    [good] = run(tmp_path, planned, STREAM).values()
+    [path] = (tmp_path / "cache" / "moments").rglob("*.mean.safetensors")
+    data = bytearray(path.read_bytes())
+    data[-2] ^= 0x40
+    path.write_bytes(data[:-1] if harm == "cut" else data)
+    [again] = run(tmp_path, planned, STREAM, fresh=True).values()
+    assert again.record is None or again.record.scores == good.record.scores
+
+
+def test_fitting_counts_repetitions(tmp_path):
+    """As the papers do: the same sentences once and with repetitions are two corpora."""
+    once, twice = corpus("once", numbered(0, 9)), corpus("twice", numbered(0, 9) + numbered(0, 3))
+    methods = [method("mean", "centre", on=name) for name in ("once", "twice")]
+    one, other = run(tmp_path, cells(methods, [TOY], seeds=1), once, twice).values()
+    assert not np.isclose(one.record.scores["uniformity"], other.record.scores["uniformity"])
+
+
+def test_the_snapshot_that_an_unpinned_encoder_came_from_is_recorded(tmp_path):
+    """A hub snapshot is named by its commit; any other folder has none to tell."""
+    [plain] = run(tmp_path, cells([method("mean")], [TOY], seeds=1)).values()
+    planned = cells([method("mean")], [TOY], seeds=1)
+    [pinned] = run(tmp_path / "b", planned, weights="snapshots/0123abcd").values()
+    assert "revision" not in plain.record.facts
+    assert pinned.record.facts["revision"] == "0123abcd"

@@ -1,0 +1,228 @@
+"""The GitHub action and the workflow that uses it: what they would run is run here.
+
+In a folder of its own, over the fakes: the installation is a stub that notes what it was asked,
+the command `harness` is the real one with a registry of fakes.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+import yaml
+from fakes import PROBE
+
+ROOT = Path(__file__).resolve().parents[2]
+ACTION = yaml.safe_load((ROOT / ".ci/check/action.yml").read_text(encoding="utf-8"))
+WORKFLOW = yaml.safe_load((ROOT / ".ci/workflow-example.yml").read_text(encoding="utf-8"))
+STEPS = ACTION["runs"]["steps"]
+SCRIPTS = [step for step in STEPS if "run" in step]
+[JOB] = WORKFLOW["jobs"].values()
+[USE] = [step for step in JOB["steps"] if "/.ci/check@" in step["uses"]]
+
+GATE = """
+[sets]
+quick = [{ method = "mine.mean", task = "toy" }, { method = "mine.cls", task = "no-train" }]
+"""
+
+# The real command line over a registry of fakes; WEIGHTS are the bytes of their encoder.
+HARNESS = f"""#!{sys.executable}
+import os, sys
+sys.path[:0] = {[str(ROOT), str(ROOT / "tests" / "support")]!r}
+from fakes import FakeConfig, registry
+from harness.cli import main
+import harness.evaluation.select as selection
+found = registry(FakeConfig("mine", os.environ.get("WEIGHTS", "one")))
+selection.registry = lambda: found
+main()
+"""
+NOTE = '#!/bin/sh\nfor word in "$0" "$@"; do echo "$word"; done >> "$NOTED"\n'
+
+
+@dataclass
+class Runner:
+    """As much of GitHub's runner as the scripts see."""
+
+    folder: Path
+    commands: Path
+    environment: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self):
+        self.commands.mkdir()
+        self.command("python", NOTE)
+        self.command("harness", HARNESS)
+        (self.folder / "temp").mkdir()
+
+    def command(self, name, text):
+        (self.commands / name).write_text(text)
+        (self.commands / name).chmod(0o755)
+
+    def noted(self):
+        """Every word that stubs were called with."""
+        path = self.folder / "noted"
+        return path.read_text().splitlines() if path.exists() else []
+
+    def step(self, step, inputs):
+        """Run a step's script the way the runner does, with its expressions filled in."""
+        values = {f"inputs.{name}": value for name, value in inputs.items()}
+        values["runner.temp"] = str(self.folder / "temp")
+        filled = {
+            name: re.sub(r"\$\{\{ (\S+) \}\}", lambda found: values[found[1]], text)
+            for name, text in step.get("env", {}).items()
+        }
+        clean = {n: v for n, v in os.environ.items() if "HARNESS" not in n}
+        own = {
+            "PATH": f"{self.commands}{os.pathsep}{os.environ['PATH']}",
+            "GITHUB_ACTION_PATH": str(ROOT / ".ci/check"),
+            "GITHUB_OUTPUT": str(self.folder / "output"),
+            "NOTED": str(self.folder / "noted"),
+        }
+        return subprocess.run(
+            ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]],
+            cwd=self.folder,
+            env={**clean, **own, **self.environment, **filled},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def action(self, **given):
+        """All scripts of the action in order, until one fails; the last one's answer."""
+        inputs = {name: about.get("default") for name, about in ACTION["inputs"].items()} | given
+        assert None not in inputs.values(), "a required input is missing"
+        for step in SCRIPTS:
+            done = self.step(step, inputs)
+            if done.returncode:
+                break
+        return done
+
+
+def repository(folder):
+    """A repository with data, an encoder and a quick set of its own, and no baseline yet."""
+    (folder / "data" / PROBE).parent.mkdir(parents=True)
+    (folder / "data" / PROBE).touch()
+    (folder / "model").mkdir()
+    (folder / "results").mkdir()
+    (folder / "results/gate.toml").write_text(GATE)
+    return folder
+
+
+@pytest.fixture
+def runner(tmp_path):
+    return Runner(repository(tmp_path / "repository"), tmp_path / "bin")
+
+
+OWN = {"data-dir": "data", "results": "results", "encoder": "mine=model"}
+
+
+@pytest.fixture(scope="module")
+def promoted(tmp_path_factory):
+    """Results with a baseline, made by the command that the workflow's first lines state."""
+    folder = tmp_path_factory.mktemp("baseline")
+    text = (ROOT / ".ci/workflow-example.yml").read_text()
+    [command] = re.findall(r"^#   (harness .*)$", text, re.MULTILINE)
+    own = Runner(repository(folder / "repository"), folder / "bin")
+    done = own.step({"run": command}, {})
+    assert (done.returncode, "promoted: 5 files of results" in done.stdout) == (0, True)
+    return own.folder / "results"
+
+
+@pytest.fixture
+def baseline(runner, promoted):
+    shutil.copytree(promoted, runner.folder / "results", dirs_exist_ok=True)
+    return runner
+
+
+def test_the_workflow_passes_the_inputs_that_the_action_takes():
+    given = USE["with"]
+    assert given.keys() <= ACTION["inputs"].keys()
+    required = {name for name, about in ACTION["inputs"].items() if about.get("required")}
+    assert required <= given.keys()
+
+
+def test_every_input_is_used_and_every_expression_is_known():
+    text = (ROOT / ".ci/check/action.yml").read_text()
+    used = set(re.findall(r"\$\{\{ inputs\.(\S+) \}\}", text))
+    assert used == set(ACTION["inputs"])
+
+
+def test_no_input_is_ever_text_of_a_script():
+    assert not [step["name"] for step in SCRIPTS if "${{" in step["run"]]
+
+
+def test_what_is_installed_is_there(runner):
+    install = next(step for step in SCRIPTS if "pip install" in step["run"])
+    assert runner.step(install, {}).returncode == 0
+    command, *words = runner.noted()
+    assert (Path(command).name, words[:4]) == ("python", ["-m", "pip", "install", "--constraint"])
+    constraints, (source, _, extra) = Path(words[4]), words[5].partition("[")
+    assert constraints.samefile(ROOT / ".ci/constraints.txt")
+    assert Path(source).samefile(ROOT)
+    assert f"\n{extra.rstrip(']')} = [" in (ROOT / "pyproject.toml").read_text()
+
+
+def test_the_cache_is_of_these_versions(runner):
+    step = next(step for step in SCRIPTS if step.get("id") == "versions")
+    assert runner.step(step, {}).returncode == 0
+    assert re.fullmatch(r"digest=[0-9a-f]{40}\n", (runner.folder / "output").read_text())
+    [cached] = [step["with"] for step in STEPS if "cache@" in step.get("uses", "")]
+    assert "steps.versions.outputs.digest" in cached["key"]
+    assert cached["path"] == SCRIPTS[-1]["env"]["HARNESS_CACHE_DIR"]
+
+
+def test_the_action_passes_where_nothing_moved(baseline):
+    done = baseline.action(**{**USE["with"], "fetch": ""})
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (
+        0,
+        "runs against results: agrees: 1 encoder, 2 cells",
+    )
+
+
+def test_the_action_fails_where_the_encoder_is_another(baseline):
+    baseline.environment["WEIGHTS"] = "two"
+    done = baseline.action(**OWN)
+    assert done.returncode == 1
+    assert "other input: mine.mean on toy, seed 0: other weights" in done.stdout
+
+
+def test_the_action_fails_without_a_baseline(runner):
+    done = runner.action(**OWN)
+    assert done.returncode == 1
+    assert "no baseline: mine.cls on no-train, seed 0" in done.stdout
+
+
+def test_the_action_says_what_could_not_run(baseline):
+    """With the status of the run, and with the comparison all the same."""
+    (baseline.folder / "data" / PROBE).unlink()
+    done = baseline.action(**OWN)
+    assert done.returncode == 3
+    assert "could not run: mine.mean on toy, seed 0: qnli" in done.stdout
+
+
+def test_the_action_measures_cells_of_ones_own_choice(baseline):
+    done = baseline.action(**OWN, method="mine.mean mine.cls", task="toy")
+    assert done.returncode == 1
+    assert "no baseline: mine.cls on toy, seed 0" in done.stdout
+    assert done.stdout.splitlines()[-1].endswith("agrees: 1 encoder, 1 cell; no baseline: 1 cell")
+
+
+def test_the_harness_is_asked_for_exactly_what_the_inputs_say(runner):
+    """Several of each, a glob that stays one, and the harness's own results by default."""
+    runner.command("harness", NOTE)
+    (runner.folder / "a.toy").touch()
+    given = {"data-dir": "my data", "encoder": "a=x b=y", "method": "*.toy", "task": "t u"}
+    done = runner.action(**given, fetch="sts-raw sick-raw", runs="my runs")
+    words = " ".join(w if "/" not in w else Path(w).name for w in runner.noted())
+    assert done.returncode == 0
+    chosen = "--method *.toy --task t --task u"
+    assert words.endswith(
+        "harness fetch sts-raw harness fetch sick-raw "
+        f"harness run --quick --encoder a=x --encoder b=y {chosen} --results my runs --committed "
+        f"results harness check my runs {chosen} --committed results"
+    )
+    own = [Path(word) for word in runner.noted() if word.endswith("/results")]
+    assert all(path.samefile(ROOT / "results") for path in own)

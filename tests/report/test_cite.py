@@ -1,0 +1,578 @@
+"""Citations: every key has its entry, every sentence its records, every page its digest."""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+from typing import get_args
+
+import pytest
+import yaml
+from fakes import OTHER, TOY, FakeConfig, method, registry, snapshot
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.assets.catalogue import DATA_ASSETS
+from harness.cli import main
+from harness.core.types import DataError, HarnessError, Metric, Record, UsageError
+from harness.registry import registry as everything
+from harness.report.bibtex import CITATION, HARNESS, REFERENCES, bibtex, entries, software
+from harness.report.build import write_files
+from harness.report.cite import Subject, cite_cell, cite_harness, cite_method, cite_table
+from harness.report.sentences import NOTHING, on_task, protocol, published
+from harness.report.verify import printed, verified
+from harness.results.index import Results
+from harness.results.published import Column, Row, Table
+from harness.results.published_files import load_tables
+from harness.results.records import Cell, Store, encode
+
+ROOT = Path(__file__).resolve().parents[2]
+TABLES = load_tables(ROOT / "results" / "papers")
+ENTRIES = entries()
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+FAKES = registry(FakeConfig())
+
+
+# BibTeX
+
+
+def test_every_key_that_is_named_has_an_entry_and_every_entry_is_named():
+    found = everything()
+    named = (*found.tasks.values(), *found.methods.values(), *found.encoders.values(), *TABLES)
+    of_data = {key for asset in DATA_ASSETS for key in asset.cite}
+    assert {thing.cite for thing in named} - {"", HARNESS} | of_data == set(ENTRIES)
+
+
+def test_the_reader_takes_the_file_apart_without_loss():
+    assert "\n\n".join(ENTRIES.values()) + "\n" == REFERENCES.read_text()
+    assert list(ENTRIES) == sorted(ENTRIES)
+
+
+def fields_of(entry):
+    """Each `name = {value},` line; the braces of a value balance."""
+    found = dict(re.findall(r"^  (\w+) = \{(.*)\},$", entry, re.MULTILINE))
+    assert len(found) == entry.count("\n") - 1
+    for value in found.values():
+        depth = [value[: i + 1].count("{") - value[: i + 1].count("}") for i in range(len(value))]
+        assert min(depth) >= 0
+        assert depth[-1] == 0
+    return found
+
+
+@pytest.mark.parametrize("key", [*ENTRIES, HARNESS])
+def test_an_entry_is_whole_and_latex_can_print_it(key):
+    entry = bibtex([key])
+    found = fields_of(entry)
+    kind = re.match(r"@(\w+)\{", entry)[1]
+    assert {"author", "title", "year"} <= found.keys()
+    assert ("booktitle" in found) == (kind == "inproceedings")
+    assert entry.isascii()
+    assert not [
+        name
+        for name, value in found.items()
+        if name != "url" and set("&%#_$^~") & set(re.sub(r"\{\\.*?\}", "", value))
+    ]
+
+
+@pytest.mark.parametrize("key", ENTRIES)
+def test_a_key_is_its_first_author_and_year_and_leads_to_the_paper(key):
+    found = fields_of(ENTRIES[key])
+    authors = found["author"].split(" and ")
+    assert key.startswith(authors[0].split(",")[0].lower() + found["year"])
+    assert all(re.fullmatch(r"[^,]+, [^,]+", author) for author in authors)
+    assert found["url"].startswith("https://")
+    assert re.fullmatch(r"\d{4}\.\d{5}", found.get("eprint", "0000.00000"))
+    assert ("eprint" in found) == (found.get("archiveprefix") == "arXiv")
+    # The first four digits of an arXiv id are year and month: no paper is printed before it.
+    assert int(found.get("eprint", "00")[:2]) <= int(found["year"][2:])
+
+
+def test_a_key_that_stands_twice_or_nowhere_is_refused(tmp_path):
+    twice = tmp_path / "twice.bib"
+    twice.write_text("@misc{a,\n}\n\n@misc{a,\n}\n")
+    with pytest.raises(DataError, match=r"twice\.bib: the key 'a' stands twice"):
+        entries(twice)
+    with pytest.raises(DataError, match="wanted an entry 'nobody1999', found none"):
+        bibtex(["nobody1999"])
+
+
+# The citation file
+
+REQUIRED = {"cff-version", "message", "title", "authors"}
+ALLOWED = REQUIRED | {
+    *("abstract", "commit", "contact", "date-released", "doi", "identifiers", "keywords"),
+    *("license", "license-url", "preferred-citation", "references", "repository"),
+    *("repository-artifact", "repository-code", "type", "url", "version"),
+}
+PERSON = {"family-names", "given-names", "name-particle", "name-suffix", "alias"}
+ENTITY = {"name", "date-start", "date-end"}
+EITHER = {
+    *("address", "affiliation", "city", "country", "email", "fax", "location", "orcid"),
+    *("post-code", "region", "tel", "website"),
+}
+
+
+def test_the_citation_file_is_valid_cff():
+    """The rules of schema 1.2.0 for the keys that it has."""
+    found = yaml.safe_load(CITATION.read_text())
+    assert REQUIRED <= found.keys() <= ALLOWED
+    assert found["cff-version"] == "1.2.0"
+    assert found["type"] in ("software", "dataset")
+    assert all(isinstance(found[key], str) for key in ("message", "title", "version", "license"))
+    assert re.search(r"^date-released: \d{4}-\d\d-\d\d$", CITATION.read_text(), re.MULTILINE)
+    assert found["authors"]
+    for author in found["authors"]:
+        assert author.keys() <= (ENTITY if "name" in author else PERSON) | EITHER
+    assert len(set(found["keywords"])) == len(found["keywords"])
+
+
+def test_the_citation_file_and_the_package_agree():
+    found = yaml.safe_load(CITATION.read_text())
+    assert (found["version"], found["license"]) == (PROJECT["version"], PROJECT["license"])
+    assert PROJECT["name"] == HARNESS
+
+
+def test_the_harness_has_its_entry_from_the_citation_file_alone(tmp_path):
+    found = yaml.safe_load(CITATION.read_text())
+    own = software()
+    assert own.authors == tuple(author["name"] for author in found["authors"])
+    assert (own.title, own.version, own.licence) == (
+        *(found["title"], found["version"], found["license"]),
+    )
+    assert own.released == str(found["date-released"])
+    changed = tmp_path / "CITATION.cff"
+    changed.write_text(CITATION.read_text().replace(own.version, "9.8.7"))
+    assert software(changed).bibtex() == own.bibtex().replace(own.version, "9.8.7")
+
+
+@pytest.mark.parametrize("missing", ["title:", "version:", "date-released:", "- name:"])
+def test_a_citation_file_without_what_is_cited_is_refused(tmp_path, missing):
+    lines = [x for x in CITATION.read_text().splitlines() if not x.strip().startswith(missing)]
+    broken = tmp_path / "CITATION.cff"
+    broken.write_text("\n".join(lines))
+    with pytest.raises(DataError, match=r"CITATION\.cff: wanted .*found none; restore it"):
+        software(broken)
+
+
+# Sentences
+
+SEEDED = method("mean", "stretch", on="target")
+PLAIN = method("mean")
+TABLE = Table(
+    id="toy.t1",
+    paper="Toy (Nobody 1999)",
+    table="Table 1",
+    title="Table 1: toys",
+    cite="li2020bertflow",
+    source="nowhere",
+    metric="spearman",
+    aggregation="wmean",
+    columns=(
+        Column("toy", "TOY", task=TOY.name),
+        Column("other", "OTHER", task=OTHER.name, aggregation="single set"),
+        Column("avg", "Avg.", average_of=("toy", "other")),
+    ),
+    rows=(
+        *(
+            Row(one.id.replace("+", "-").replace("@", "-"), f"Row of {one.id}", "fake", fit, "none",
+                {"toy": "70.72", "other": "60.50", "avg": "65.61"}, method=one.id,
+                transductive=one.transductive)
+            for one, fit in ((PLAIN, "none"), (SEEDED, "target"))
+        ),
+        Row("quoted", "Quoted", "fake", "none", "none", {"toy": "58.02"}, why_not="quoted from S"),
+    ),
+)  # fmt: skip
+PLAIN_TOY, SEEDED_TOY = "toy.t1/fake.mean/toy", "toy.t1/fake.mean-stretch-target/toy"
+
+
+def record(one, task, seed=0, score=70.0, **change):
+    made = Record(
+        schema=1,
+        method=one.id,
+        repr=repr(one),
+        task=task,
+        seed=seed,
+        scores={"spearman": {"all": score, "mean": score, "wmean": score, "groups": {"g": score}}},
+        pairs=30,
+        timings={},
+        digests={},
+        environment={"commit": COMMIT, "dirty": False, "harness": "0.1.0"},
+    )
+    return replace(made, **change)
+
+
+def stored(folder, *records):
+    """Records on disk, and read again."""
+    store = Store(folder)
+    for one in records:
+        path = store.path(Cell(one.method, one.task, one.seed))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(encode(one))
+    return Results.read(store)
+
+
+def cell(name, results):
+    found = cite_cell(name, [TABLE], results, FAKES)
+    return found, *found.sentences
+
+
+def test_a_cell_is_cited_with_protocol_seeds_code_and_records(tmp_path):
+    scores = (70.4, 70.5, 70.65, 70.8, 70.9)
+    made = [record(SEEDED, "toy", seed, score) for seed, score in enumerate(scores)]
+    found, sentence = cell(SEEDED_TOY, stored(tmp_path, *made))
+    files = sorted((tmp_path / "records").rglob("seed-*.json"))
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
+    assert found.digest == digest
+    assert sentence == (
+        "Row of fake.mean+stretch@target, TOY (toy, test, raw text), "
+        "Spearman x100 of cosine and gold, subsets weighted by their pairs (wmean): "
+        "published 70.72 in Toy (Nobody 1999), Table 1; "
+        "measured 70.65 ± 0.21 over 5 seeds (-0.07, consistent) by fake.mean+stretch@target "
+        f"with sentence-embedding-harness 0.1.0, commit 0123456789ab, records sha256 {digest}."
+    )
+
+
+def test_a_deterministic_cell_has_the_digest_of_its_one_file(tmp_path):
+    found, sentence = cell(PLAIN_TOY, stored(tmp_path, record(PLAIN, "toy", score=70.7)))
+    [path] = (tmp_path / "records").rglob("seed-*.json")
+    assert found.digest == hashlib.sha256(path.read_bytes()).hexdigest()
+    assert "measured 70.70 in one run (-0.02, match) by fake.mean with" in sentence
+    assert sentence.endswith(f"record sha256 {found.digest}.")
+
+
+def test_an_average_is_cited_with_the_records_of_all_its_tasks(tmp_path):
+    made = [record(PLAIN, OTHER.name, score=60.0), record(PLAIN, "toy", score=71.0)]
+    found, sentence = cell("toy.t1/fake.mean/avg", stored(tmp_path, *made))
+    assert "Avg. (mean of toy, test, raw text; sts-b, test, raw text)" in sentence
+    assert "measured 65.50 in one run" in sentence
+    assert found.digest == hashlib.sha256(b"".join(map(encode, made))).hexdigest()
+
+
+@given(st.floats(1, 99), st.integers(0, 10**6))
+def test_another_record_has_another_digest(score, pairs):
+    one, two = record(PLAIN, "toy"), record(PLAIN, "toy", score=score, pairs=pairs)
+    digests = [cell(PLAIN_TOY, Results({(PLAIN.id, "toy"): [r]}))[0].digest for r in (one, two)]
+    assert (digests[0] == digests[1]) == (one == two)
+
+
+def unmeasured():
+    undefined = {"spearman": {"all": None, "mean": None, "wmean": None, "groups": {}}}
+    only_one = {(PLAIN.id, "toy"): [record(PLAIN, "toy")]}
+    return {
+        "not run": (PLAIN_TOY, {}),
+        "stale": (PLAIN_TOY, {(PLAIN.id, "toy"): [record(PLAIN, "toy", repr="Method(other)")]}),
+        "undefined": (PLAIN_TOY, {(PLAIN.id, "toy"): [record(PLAIN, "toy", scores=undefined)]}),
+        "other protocol: quoted from S": ("toy.t1/quoted/toy", only_one),
+        "an average with a hole": ("toy.t1/fake.mean/avg", only_one),
+    }
+
+
+@pytest.mark.parametrize("state", unmeasured())
+def test_where_nothing_was_measured_the_sentence_says_so_without_a_number(state):
+    name, by_cell = unmeasured()[state]
+    found, sentence = cell(name, Results(by_cell))
+    word = "not run" if state.startswith("an average") else state
+    assert sentence.endswith(f"; {NOTHING} ({word}).")
+    assert found.digest is None
+    assert "sha256" not in sentence
+    assert "70.00" not in sentence
+
+
+def test_code_is_named_as_the_records_have_it():
+    def sentence(*environments):
+        made = [record(SEEDED, "toy", i, environment=e) for i, e in enumerate(environments)]
+        return cell(SEEDED_TOY, Results({(SEEDED.id, "toy"): made}))[1]
+
+    clean = {"commit": COMMIT, "dirty": False, "harness": "0.1.0"}
+    assert "0123456789ab with uncommitted changes, " in sentence(clean | {"dirty": True})
+    assert "0.1.0, an unknown commit, " in sentence(clean | {"commit": None, "dirty": None})
+    assert "0.1.0 and 0.2.0, commit 0123456789ab, " in sentence(clean, clean | {"harness": "0.2.0"})
+    assert "0.1.0, commit aaaaaaaaaaaa, commit bbbbbbbbbbbb, " in sentence(
+        *(clean | {"commit": letter * 40} for letter in "ab")
+    )
+    assert "0.1.0, 5 commits, " in sentence(*(clean | {"commit": c * 40} for c in "abcde"))
+
+
+def test_every_published_cell_can_be_cited():
+    for one in (cell for table in TABLES for cell in table.cells()):
+        said = f"{protocol(one, everything())}: {published(one)}"
+        assert one.row.label in said
+        assert f"published {one.in_points or one.value} " in said
+        assert "{" not in said
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("bert-flow.t2/bert-base-flow-target/sts12", "sts12, test, raw text\\), Spearman .*wmean"),
+        (
+            "bert-flow.t2/bert-base-flow-target/sts-b",
+            "sts-b, test, raw text\\), Spearman .*single set",
+        ),
+        ("bert-flow.t2/bert-cls-vector-quoted/sts12", "subsets concatenated \\(all\\)"),
+        ("bert-flow.t6/gold-similarity/edit-distance", "x100 of gold and token edit distance"),
+        ("simcse.t5/simcse-bert-base-unsup/sts12", "sts12.senteval, test, SentEval text"),
+    ],
+)
+def test_the_protocol_is_the_one_of_the_number(name, words):
+    [one] = [cell for table in TABLES for cell in table.cells() if cell.id == name]
+    assert re.search(words, protocol(one, everything()))
+
+
+def test_a_table_and_a_method_are_cited_with_what_was_measured(tmp_path):
+    made = [record(PLAIN, task, score=60.5) for task in ("toy", OTHER.name)]
+    results = stored(tmp_path, *made, record(SEEDED, "toy", repr="Method(other)"))
+    [table] = cite_table("toy.t1", [TABLE], results, FAKES).sentences
+    assert "7 numbers published, 3 of them measured (2 differs, 1 exact) with" in table
+    about, toy, other = cite_method("fake.mean", [TABLE], results, FAKES).sentences
+    assert about == "fake.mean: encoder trained on nothing."
+    assert (
+        "fake.mean, toy, test, raw text, Spearman x100 of cosine and gold: measured 60.50 " in toy
+    )
+    assert other.endswith(f"record sha256 {hashlib.sha256(encode(made[1])).hexdigest()}.")
+    seeded = cite_method(SEEDED.id, [TABLE], results, FAKES)
+    assert seeded.sentences[1] == f"{SEEDED.id}, toy: {NOTHING} (stale)."
+    assert "the sentences that are scored, no labels seen" in seeded.sentences[0]
+    assert seeded.digest is None
+    assert (
+        "3 measured cells (2 methods, 2 tasks) with" in cite_harness([TABLE], results).sentences[0]
+    )
+
+
+@pytest.mark.parametrize("kind", get_args(Metric))
+def test_every_kind_of_task_has_a_sentence(kind):
+    """A task with several subsets gives every aggregation, one without gives its only score."""
+    several = {"all": 70.0, "mean": 71.0, "wmean": 72.0, "groups": {"a": 60.0, "b": 80.0}}
+    made = record(PLAIN, "toy", scores={"auc": 70.0, "edit_distance": -20.0, "spearman": several})
+    results = Results({(PLAIN.id, "toy"): [made]})
+    said = on_task(PLAIN.id, PLAIN, replace(TOY, metric=kind), results)
+    graded = "measured all 70.00, mean 71.00, wmean 72.00 in one run"
+    scores = {"auc": "measured 70.00", "edit-distance": "measured -20.00"}
+    assert scores.get(kind, graded) in said
+    assert ("prediction" in said) == (kind == "regression")
+
+
+def test_a_method_of_an_encoder_by_hand_is_cited_by_its_records():
+    made = record(PLAIN, "toy", method="mine.mean")
+    found = cite_method("mine.mean", [], Results({("mine.mean", "toy"): [made]}), FAKES)
+    assert len(found.sentences) == 1
+    assert found.digest == hashlib.sha256(encode(made)).hexdigest()
+
+
+@pytest.mark.parametrize(
+    ("name", "papers"),
+    [
+        ("minilm.mean+whitening@target", {"wang2020minilm", "su2021whitening"}),
+        ("minilm.mean+sn+natsv:3@target-train", {"wang2020minilm", "li2020bertflow"}),
+        ("bert-base:64.first-last+whitening:256@nli", {"devlin2019bert", "su2021whitening"}),
+    ],
+)
+def test_a_method_brings_the_papers_of_its_parts(name, papers):
+    found = cite_method(name, [], Results({}), everything())
+    assert set(found.keys) == {HARNESS, *papers}
+    assert str(found).count("\n@") == len(papers)
+
+
+def test_a_cell_brings_harness_paper_method_and_data_set():
+    name = "bert-whitening.t1/bert-base-whitening-256-target/sts12"
+    found = cite_cell(name, TABLES, Results({}), everything())
+    assert found.keys == (HARNESS, "su2021whitening", "devlin2019bert", "agirre2012sts")
+
+
+# Digests on the command line
+
+
+def test_a_digest_is_compared_from_twelve_digits_on(tmp_path):
+    found, _ = cell(PLAIN_TOY, stored(tmp_path, record(PLAIN, "toy")))
+    for given_one in (found.digest, found.digest[:12], found.digest.upper()):
+        assert found.compare(given_one) == f"the records have sha256 {found.digest}"
+    with pytest.raises(HarnessError, match="restore"):
+        found.compare(found.digest[1:])
+    with pytest.raises(UsageError, match="wanted 12 to 64 hexadecimal digits"):
+        found.compare(found.digest[:11])
+    with pytest.raises(HarnessError, match=f"the records have sha256 {found.digest}; restore"):
+        found.compare(found.digest[:-1] + ("0" if found.digest[-1] != "0" else "1"))
+    nothing, _ = cell(PLAIN_TOY, Results({}))
+    with pytest.raises(HarnessError, match=NOTHING):
+        nothing.compare("0" * 64)
+
+
+def test_one_thing_is_cited_at_a_time():
+    with pytest.raises(UsageError, match="found --table and --method"):
+        Subject(table="t", method="m")
+
+
+# Pages
+
+NAME = "minilm.mean"
+PUBLISHED = ("mteb.1-12-75.toml", "bert-whitening.t1.toml")
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """Records of the real registry's methods, two published tables, and every page of them."""
+    folder = tmp_path_factory.mktemp("site")
+    (folder / "papers").mkdir()
+    for name in PUBLISHED:
+        shutil.copy(ROOT / "results" / "papers" / name, folder / "papers")
+    found = everything()
+    for name in (NAME, "minilm.cls"):
+        for task in ("sts-b", "sts12.senteval"):
+            stored(folder, record(found.parse(name), task, score=72.5))
+    write_files(folder, folder / "papers", None)
+    return folder
+
+
+def pages_of(folder):
+    return [folder / "LEADERBOARD.md", *sorted((folder / "tables").rglob("*.*"))]
+
+
+def test_every_table_carries_one_digest_and_all_are_verified(site):
+    tables = [path for path in pages_of(site) if path.suffix in (".md", ".tex")]
+    assert len(tables) > 2 * len(PUBLISHED)
+    assert all(printed(path.read_text()) for path in tables)
+    assert list(verified(site, site / "papers")) == [
+        f"{len(pages_of(site))} pages carry the digest of their records"
+    ]
+
+
+def test_a_table_is_cited_by_the_digest_that_its_page_carries(site):
+    found = cite_table("mteb.1-12-75", TABLES, Results.read(Store(site)), everything())
+    page = site / "tables" / "papers" / "mteb.1-12-75.md"
+    assert found.digest == printed(page.read_text())
+
+
+def flip(path):
+    """Change the last hexadecimal digit of the digest in a page."""
+    text = path.read_text()
+    digest = printed(text)
+    path.write_text(text.replace(digest, digest[:-1] + f"{int(digest[-1], 16) ^ 1:x}"))
+
+
+def move(path):
+    """Change a score by the smallest amount that a number can."""
+    made = json.loads(path.read_text())
+    made["scores"]["spearman"]["all"] = 72.5 + 2**-46
+    path.write_text(json.dumps(made))
+
+
+RECORD = Store(Path()).path(Cell(NAME, "sts-b"))
+PAPER, BOARD = Path("tables/papers/mteb.1-12-75"), Path("LEADERBOARD.md")
+BESIDE = [f"{PAPER}.md", f"{PAPER}.tex", "tables/minilm.md"]  # made from that record
+MUTANTS = {
+    "a digit of a page's digest": (flip, Path(f"{PAPER}.md"), [f"{PAPER}.md"]),
+    "the same in LaTeX": (flip, Path(f"{PAPER}.tex"), [f"{PAPER}.tex"]),
+    "a second digest": (
+        lambda path: path.write_text(path.read_text() * 2),
+        Path("tables/minilm.md"),
+        ["tables/minilm.md"],
+    ),
+    "a page is gone": (Path.unlink, BOARD, [BOARD]),
+    "a page is left over": (
+        lambda path: path.write_text(f"Records: sha256 `{'0' * 64}`"),
+        Path("tables/gone.md"),
+        ["tables/gone.md"],
+    ),
+    "a score": (move, RECORD, BESIDE),
+    "a record is gone": (Path.unlink, RECORD, BESIDE),
+    "another record": (
+        lambda path: stored(path.parents[4], record(everything().parse(NAME), "sick-r.all")),
+        Store(Path()).path(Cell(NAME, "sick-r.all")),
+        BESIDE,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_a_page_that_its_records_do_not_make_is_caught(site, tmp_path, name):
+    mutate, path, caught = MUTANTS[name]
+    folder = shutil.copytree(site, tmp_path / "results")
+    mutate(folder / path)
+    wrong = complaints(folder)
+    assert {str(folder / page) for page in caught} <= {line.partition(": ")[0] for line in wrong}
+    assert not any("bert-whitening.t1" in line for line in wrong)  # made from other records
+
+
+def complaints(folder):
+    """What is said of each page that is wrong."""
+    said = []
+
+    def listen():
+        for line in verified(folder, folder / "papers"):
+            said.append(line)
+
+    with pytest.raises(HarnessError, match="pages do not carry the digest of their records"):
+        listen()
+    return said
+
+
+# The command line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (
+            ["--table", "bert-flow.t22"],
+            "unknown published table 'bert-flow.t22': did you mean bert-f",
+        ),
+        (["--cell", "bert-flow.t2/x/sts-b"], "unknown published cell .*did you mean bert-flow"),
+        (["--method", "minilm.men"], "unknown pooling 'men': did you mean mean"),
+        (["--method", "minlm.mean"], "unknown encoder 'minlm': did you mean minilm"),
+        (["--table", "a", "--cell", "b"], "one thing is cited at a time"),
+        (["--digest", "0" * 64], "--digest needs the --cell, --table or --method"),
+        (["--verify", "--table", "a"], "--table needs a --digest"),
+        (["--results", "nowhere"], "--results nowhere: there is no such"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_cited_is_refused_in_one_line(capsys, arguments, complaint):
+    here = ["--results", str(ROOT / "results"), "--papers", str(ROOT / "results" / "papers")]
+    with pytest.raises(SystemExit) as ended:
+        main(["cite", *here, *arguments])
+    out, error = capsys.readouterr()
+    assert (ended.value.code, out, error.count("\n")) == (2, "", 1)
+    assert re.search(complaint, error)
+
+
+READ_ONLY = """
+import os, sys
+done = []
+def watch(event, arguments):
+    if event == "open":
+        done.extend([arguments] * bool(arguments[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)))
+    elif event.startswith(("socket.", "subprocess.", "os.mkdir", "os.rename", "os.remove")):
+        done.append((event, arguments))
+sys.addaudithook(watch)
+from harness.cli import app
+for arguments in {arguments!r}:
+    app(["cite", "--results", {folder!r}, "--papers", {folder!r} + "/papers", *arguments],
+        standalone_mode=False)
+slow = {{"torch", "transformers", "mteb", "datasets", "scipy.stats"}}
+assert not slow & set(sys.modules), slow & set(sys.modules)
+assert not done, done
+"""
+
+
+def test_citing_loads_no_model_touches_no_network_and_writes_nothing(site):
+    digest = hashlib.sha256((site / RECORD).read_bytes()).hexdigest()
+    one = "mteb.1-12-75/minilm/sts-b"
+    forms = [[], ["--table", "mteb.1-12-75"], ["--cell", one], ["-m", "minilm.mean"]]
+    forms += [["--verify"], ["--verify", "--cell", one, "--digest", digest]]
+    script = READ_ONLY.format(arguments=forms, folder=str(site))
+    before = snapshot(site)
+    environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-c", script], check=False, capture_output=True, text=True, env=environment
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.endswith(f"the records have sha256 {digest}\n")
+    assert done.stdout.count(f"@misc{{{HARNESS},") == 4
+    assert snapshot(site) == before

@@ -1,0 +1,123 @@
+"""The committed results: complete, within reach of what is published, and measured again here."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from baselines.minilm import CALIBRATIONS, GRID, MINILM
+from harness.assets.places import Places
+from harness.core.metrics import aggregations, cosine, spearman
+from harness.core.types import Method
+from harness.evaluation.select import meaningful, scored_tasks
+from harness.gate.tolerances import ACROSS_PLATFORMS
+from harness.registry import registry
+from harness.results.index import Results, score_at
+from harness.results.published_files import load_tables
+from harness.results.records import Store
+from harness.results.reproduction import judge
+from harness.transforms.pooling import MEAN
+
+COMMITTED = Path(__file__).parents[2] / "results"
+ANCHORS = 0.01  # points from mteb's published numbers, which agree between years to 1e-4
+
+
+@pytest.fixture(scope="module")
+def results() -> Results:
+    return Results.read(Store(COMMITTED))
+
+
+def test_the_grid_of_minilm_is_committed_on_every_task(results):
+    methods = [Method(MINILM, pooling) for pooling in GRID]
+    methods += [Method(MINILM, p, post, "target") for p in GRID for post in CALIBRATIONS]
+    tasks = scored_tasks(registry())
+    cells = [(m.id, t.name) for m in methods for t in meaningful(m, tasks)]
+    assert [cell for cell in cells if not results.records(*cell)] == []
+
+
+def test_the_records_of_one_method_are_those_among_all(results):
+    name = "minilm.mean+sn+natsv:6@target"
+    own = Results.read(Store(COMMITTED), name)
+    assert own.by_cell == {c: found for c, found in results.by_cell.items() if c[0] == name}
+    assert own.by_cell
+    assert not Results.read(Store(COMMITTED), "minilm.nothing").by_cell
+
+
+def test_glove_is_committed_under_at_least_three_tokenisations(results):
+    found = {m: results.value(m, "sick-r", "spearman", "all").mean for m in results.methods}
+    scores = [v for m, v in found.items() if m.startswith("glove-840b-sick") and v is not None]
+    assert len(set(scores)) >= 3
+    assert min(scores) >= 54.2
+    assert max(scores) <= 56.5
+
+
+@pytest.mark.parametrize("table", ["mteb.1-12-75", "mteb.0-0-2"])
+def test_minilm_meets_every_number_that_mteb_publishes(results, table):
+    tables = {t.id: t for t in load_tables(COMMITTED / "papers")}
+    judged = judge(tables[table], results, registry()).values()
+    anchors = [j for j in judged if j.cell.method == "minilm.mean"]
+    off = {j.cell.id: j.verdict.difference for j in anchors if j.measured is None}
+    off |= {j.cell.id: d for j in anchors if (d := j.verdict.difference) and abs(d) > ANCHORS}
+    assert len(anchors) >= 14
+    assert off == {}
+
+
+def test_every_record_tells_what_it_was_made_with(results):
+    for records in results.by_cell.values():
+        for record in records:
+            assert record.environment["commit"]
+            assert record.environment["dirty"] is False
+            assert {"data", "encoding", "code", "weights"} <= set(record.digests)
+
+
+def test_aggregations_of_the_records_fit_together(results):
+    """wmean lies between the groups, and a single set has one score under every aggregation."""
+    for records in results.by_cell.values():
+        for correlation in ("spearman", "pearson"):
+            scores = records[0].scores.get(correlation)
+            groups = [g for g in (scores or {"groups": {}})["groups"].values() if g is not None]
+            if len(groups) == 1:
+                assert scores["all"] == pytest.approx(scores["wmean"], abs=1e-9)
+            elif groups:
+                assert min(groups) <= scores["wmean"] <= max(groups)
+
+
+@pytest.mark.data
+@pytest.mark.weights
+@pytest.mark.slow
+def test_batches_order_and_threads_move_no_score(data_dir, tmp_path, results, minilm_folder):
+    """Nor is the committed record another number than what is measured now."""
+    import torch
+
+    task = registry().tasks["sts13.senteval"]
+    pairs = task.pairs(data_dir)
+    texts = list(dict.fromkeys(pairs.sentences))
+    encoder = MINILM.load(minilm_folder, tmp_path)
+    shuffled = list(np.random.default_rng(0).permutation(texts))
+    scores = [_score(encoder, texts, pairs)]
+    scores.append(_score(replace(encoder, tokens_per_batch=700), shuffled, pairs))
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        scores.append(_score(replace(encoder, tokens_per_batch=2048), texts, pairs))
+    finally:
+        torch.set_num_threads(threads)
+    assert np.ptp(scores) <= 1e-3
+    [record] = results.records("minilm.mean", task.name)
+    committed = score_at(record.scores, ("spearman", "all"))
+    assert scores[0] == pytest.approx(committed, abs=ACROSS_PLATFORMS)
+
+
+def _score(encoder, texts, pairs) -> float:
+    vectors = dict(zip(texts, MEAN(encoder.encode(texts)), strict=True))
+    a, b = (np.stack([vectors[text] for text in side]) for side in (pairs.a, pairs.b))
+    return aggregations(spearman, np.round(cosine(a, b)[0], 10), pairs)["all"]
+
+
+@pytest.fixture
+def minilm_folder(tmp_path) -> Path:
+    places = Places(cache=tmp_path)
+    if not places.has_encoder(MINILM):
+        pytest.skip("the minilm extra is not installed")
+    return places.encoder(MINILM)

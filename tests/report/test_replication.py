@@ -1,0 +1,499 @@
+"""The page of claims: each word from its numbers, holes as holes, nothing typed that is data."""
+
+import re
+from itertools import chain, combinations
+from pathlib import Path
+
+import numpy as np
+import pytest
+from fakes import FakeConfig, FakeFamily
+from fakes import registry as fake_registry
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+from test_searches import SEARCH
+
+from harness.core.types import DataError, Record
+from harness.registry import registry
+from harness.report.bibtex import entries
+from harness.report.build import stale_files, write_files
+from harness.report.replication import PAGE, claims_page, in_paper, signed
+from harness.report.verify import printed
+from harness.results.claim_tests import Judge, Side, Word, averaged, decide, half_width, order
+from harness.results.claims import FILE, address, read_claims, scored
+from harness.results.index import Results
+from harness.results.published_files import load_table, load_tables
+from harness.results.records import SCHEMA, Store
+from harness.results.row_comparisons import Comparisons, Neighbours
+
+COMMITTED = Path(__file__).parents[2] / "results"
+REGISTRY = fake_registry(FakeConfig()).with_encoders([FakeFamily()])
+SEVEN = ("sts12", "sts13", "sts14", "sts15", "sts16", "sts-b", "sick-r")
+COLUMNS = ",\n".join(f'  {{ id = "{t}", label = "{t.upper()}", task = "{t}" }}' for t in SEVEN)
+# Whoever quotes stands on another text form, or under another aggregation.
+TABLE = f"""
+paper = "Nobody et al. 1999"
+table = "Table 1"
+title = "Three rows"
+cite = "gao2021simcse"
+source = "made up"
+metric = "spearman"
+aggregation = "wmean"
+columns = [
+{COLUMNS},
+  {{ id = "avg", label = "Avg(7)", average_of = ["sts12", "sick-r"] }},
+  {{ id = "mr", label = "MR", why_not = "not scored" }},
+  {{ id = "words", label = "Words", task = "sts-b", metric = "word statistic" }},
+]
+"""
+ROW = """
+[[row]]
+id = "{id}"
+label = "Row {id}"
+why_not = "made up"
+backbone = "none"
+fit = "none"
+supervision = "none"
+{more}
+[row.values]
+{values}
+"""
+CLAIMS = """
+about = "About the model."
+[rows."made-up"]
+high = "fake.mean"
+middle = "other.cls"
+low = "fake.cls"
+[[claim]]
+id = "high-above-low"
+claim = "High lies above low."
+table = "made-up"
+better = "high"
+worse = "low"
+"""
+
+
+def row(name: str, first: float, more: str = "", but: str = "") -> str:
+    values = [f'{t} = "{first + i}"' for i, t in enumerate((*SEVEN, "words")) if t != but]
+    return ROW.format(id=name, more=more, values="\n".join(values))
+
+
+def world(folder: Path, claims: str = CLAIMS):
+    """The claims over the made-up table."""
+    rows = [row("high", 70.5), row("middle", 60.25, 'tasks = { sts12 = "sts12.senteval" }')]
+    rows += [
+        row("low", 50),
+        row("elsewhere", 40, 'aggregation = "all"'),
+        row("part", 30, "", "sts13"),
+    ]
+    (folder / "made-up.toml").write_text(TABLE + "".join(rows))
+    (folder / FILE).write_text(claims)
+    return read_claims(folder / FILE, [load_table(folder / "made-up.toml")])
+
+
+def records(method: str, task: str, *scores: float | None, seeds=None, written: str = "") -> list:
+    """One a seed, under `wmean`; under `all` there is another number, which is not asked for."""
+    made = (
+        Record(
+            SCHEMA,
+            method,
+            written,
+            task,
+            seed,
+            {"spearman": {"wmean": s, "all": 1.0}},
+            9,
+            {},
+            {},
+            {},
+        )
+        for seed, s in zip(seeds or range(len(scores)), scores, strict=True)
+    )
+    return list(made)
+
+
+def results(*every: list[Record]) -> Results:
+    by_cell: dict[tuple[str, str], list[Record]] = {}
+    for one in chain(*every):
+        by_cell.setdefault((one.method, one.task), []).append(one)
+    return Results(by_cell)
+
+
+def judge(*every: list[Record], comparisons=None) -> Judge:
+    return Judge(results(*every), REGISTRY, comparisons or {})
+
+
+def fixed(method: str, *scores: float | None) -> list[Record]:
+    """A score on each task, of a method without seeds, as the registry describes it."""
+    written = repr(REGISTRY.parse(method))
+    return [
+        r
+        for t, s in zip(SEVEN, scores, strict=False)
+        for r in records(method, t, s, written=written)
+    ]
+
+
+def one(score: float | None) -> Side:
+    return Side({0: score})
+
+
+def many(*scores: float | None) -> Side:
+    return Side(dict(enumerate(scores)), seeded=True)
+
+
+FIVE = st.lists(st.floats(-90, 90).map(lambda x: round(x, 3)), min_size=5, max_size=8)
+SIDES = st.one_of(st.floats(-90, 90).map(one), FIVE.map(lambda s: many(*s)))
+OPPOSITE = {Word.HOLDS: Word.FAILS, Word.FAILS: Word.HOLDS}
+
+
+# The word on one task
+
+
+@settings(max_examples=40)
+@given(SIDES, SIDES)
+def test_the_claim_the_other_way_round_gets_the_opposite_word(a, b):
+    there, back = decide(a, b), decide(b, a)
+    assert back.word == OPPOSITE.get(there.word, there.word)
+    assert back.difference == -there.difference
+    assert there.by == back.by
+    if there.interval:
+        low, high = there.interval
+        assert back.interval == pytest.approx((-high, -low), abs=1e-9)
+        assert low <= there.difference <= high
+
+
+@settings(max_examples=40)
+@given(FIVE, FIVE)
+def test_the_interval_over_seeds_is_welchs(a, b):
+    if np.std(a) + np.std(b) < 1e-6:
+        return
+    found = decide(many(*a), many(*b)).interval
+    wanted = stats.ttest_ind(a, b, equal_var=False).confidence_interval()
+    assert found == pytest.approx((wanted.low, wanted.high), abs=1e-6)
+
+
+@settings(max_examples=40)
+@given(FIVE, st.floats(-90, 90))
+def test_against_a_row_without_seeds_it_is_students(a, b):
+    if np.std(a) < 1e-6:
+        return
+    wanted = stats.ttest_1samp(a, b).confidence_interval()
+    found = decide(many(*a), one(b)).interval
+    assert found == pytest.approx((wanted.low - b, wanted.high - b), abs=1e-6)
+
+
+STEPS = (-0.2, -0.1, 0.0, 0.1, 0.2)
+H = half_width([many(*STEPS)])
+
+
+@pytest.mark.parametrize(
+    ("better", "worse", "items", "word", "by"),
+    [
+        (one(60.0), one(59.0), None, "holds", "sign"),
+        (one(59.0), one(60.0), None, "does not hold", "sign"),
+        (one(60.05), one(60.0), None, "undecided", "sign"),
+        (one(60.06), one(60.0), None, "holds", "sign"),
+        (one(60.0), one(60.0), None, "undecided", "sign"),
+        (one(60.0), one(59.0), (0.1, 1.9), "holds", "items"),
+        (one(60.0), one(59.0), (-0.1, 2.1), "undecided", "items"),
+        (one(59.0), one(60.0), (-1.9, -0.1), "does not hold", "items"),
+        (one(60 + H + 0.01), many(*(60 + s for s in STEPS)), None, "holds", "seeds"),
+        (one(60 + H - 0.01), many(*(60 + s for s in STEPS)), None, "undecided", "seeds"),
+        (one(60 - H - 0.01), many(*(60 + s for s in STEPS)), None, "does not hold", "seeds"),
+        (one(60 + H - 0.01), many(*(60 + s for s in STEPS)), (1.0, 2.0), "undecided", "seeds"),
+        (many(*[60.0] * 5), many(*[59.99] * 5), None, "holds", "seeds"),
+        (many(*[60.0] * 5), many(*[60.0] * 5), None, "undecided", "seeds"),
+        (many(*[90.0] * 4), one(10.0), None, "undecided", "too few seeds"),
+        (many(90.0), one(10.0), None, "undecided", "too few seeds"),
+        (one(None), one(10.0), None, "undecided", "undefined"),
+        (many(90.0, None, 90.0, 90.0, 90.0), one(1.0), None, "undecided", "undefined"),
+        (Side({}), one(10.0), None, "not measured", ""),
+        (one(10.0), Side({}), None, "not measured", ""),
+        (Side({}), one(None), None, "not measured", ""),
+    ],
+)
+def test_each_word_and_what_it_rests_on(better, worse, items, word, by):
+    found = decide(better, worse, items)
+    assert (str(found.word), found.by) == (word, by)
+
+
+# The records behind it
+
+
+def test_the_score_is_the_one_of_the_tables_own_protocol(tmp_path):
+    """Not of a row that quotes another text form; a column may have a metric of its own."""
+    claim = world(tmp_path, CLAIMS.replace('worse = "low"', 'worse = "middle"')).claims[0]
+    asked = judge(fixed("fake.mean", 66.0), records("other.cls", "sts12", 65.0))
+    found = asked.judge(claim).findings[0]
+    assert [side.value.mean for side in found.sides] == [66.0, 65.0]
+    assert found.decision.word is Word.HOLDS
+    assert (found.published, found.claimed) == ((70.5, 60.25), 10.25)
+    lexical = load_table(COMMITTED / "papers" / "bert-flow.t6.toml")
+    assert [address(lexical, column) for column in scored(lexical)] == [
+        ("lexical", ("edit_distance",)),
+        ("lexical", ("gold_similarity",)),
+    ]
+
+
+def test_a_hole_is_neither_side_of_a_claim(tmp_path):
+    asked = judge(fixed("fake.mean", 90.0, 90.0), fixed("fake.cls", 10.0))
+    found = asked.judge(world(tmp_path).claims[0])
+    assert found.words == [Word.HOLDS, *[Word.NOT_MEASURED] * 6]
+    assert found.word is Word.UNDECIDED
+    assert found.average.decision.word is Word.NOT_MEASURED
+    nothing = judge().judge(world(tmp_path).claims[0])
+    assert (nothing.word, set(nothing.words)) == (Word.NOT_MEASURED, {Word.NOT_MEASURED})
+
+
+def test_a_record_of_other_settings_is_a_hole(tmp_path):
+    asked = judge(fixed("fake.mean", 90.0), records("fake.cls", "sts12", 10.0, written="older"))
+    found = asked.judge(world(tmp_path).claims[0]).findings[0]
+    assert (str(found.sides[1]), found.decision.word) == ("stale", Word.NOT_MEASURED)
+
+
+@pytest.mark.parametrize(
+    "method", ["fake.mean+stretch@target", "kin.mean", "kin.cls+centre@target"]
+)
+def test_a_seeded_method_of_one_seed_decides_nothing(method):
+    """By its post-processor, or by its encoder, which is trained once a seed."""
+    written = repr(REGISTRY.parse(method))
+    side = judge(records(method, "sts12", 90.0, written=written)).side(
+        method, "sts12", ("spearman", "wmean")
+    )
+    assert str(side) == "90.00 (k=1)"
+    assert decide(side, one(10.0)).by == "too few seeds"
+
+
+def test_several_seeds_are_seeds_whoever_has_them():
+    side = judge(records("new.mean", "sts12", *(60 + s for s in STEPS))).side(
+        "new.mean", "sts12", ("spearman", "wmean")
+    )
+    assert str(side) == "60.00 ± 0.16 (k=5)"
+    assert decide(side, one(59.0)).by == "seeds"
+
+
+# The word on a whole claim, and its average
+
+
+@pytest.mark.parametrize(
+    ("ahead", "behind", "word"),
+    [(4, 3, Word.HOLDS), (3, 4, Word.FAILS), (3, 3, Word.UNDECIDED), (0, 0, Word.NOT_MEASURED)],
+)
+def test_a_claim_holds_on_more_than_half_of_its_tasks(tmp_path, ahead, behind, word):
+    scores = [60.0] * ahead + [40.0] * behind
+    found = judge(fixed("fake.mean", *scores), fixed("fake.cls", *[50.0] * len(scores)))
+    assert found.judge(world(tmp_path).claims[0]).word is word
+
+
+def test_half_of_the_tasks_is_not_more_than_half(tmp_path):
+    claim = world(tmp_path, CLAIMS + 'columns = ["sts12", "sts13"]\n').claims[0]
+    found = judge(fixed("fake.mean", 60.0, 40.0), fixed("fake.cls", 50.0, 50.0)).judge(claim)
+    assert (found.words, found.word) == ([Word.HOLDS, Word.FAILS], Word.UNDECIDED)
+
+
+def test_two_metrics_have_no_average(committed):
+    averages = {c.table.id: judge().judge(c).average for c in committed.claims}
+    assert averages["bert-flow.t6"] is averages["bert-flow.t5"] is None
+    assert averages["bert-flow.t2"] is not None
+
+
+def test_the_average_is_of_the_tasks_and_counts_as_none(tmp_path):
+    asked = judge(fixed("fake.mean", *map(float, range(60, 67))), fixed("fake.cls", *[63.5] * 7))
+    found = asked.judge(world(tmp_path).claims[0])
+    assert found.average.decision.difference == -0.5
+    assert found.average.published == (pytest.approx(73.5), pytest.approx(53.0))
+    assert len(found.words) == 7
+
+
+def test_an_average_of_seeds_pairs_them_by_number():
+    sides = [Side({0: 10.0, 1: 20.0, 2: 30.0}, True), Side({1: 40.0, 2: 60.0, 3: 0.0}, True)]
+    assert averaged(sides) == Side({1: 30.0, 2: 45.0}, True)
+    assert averaged([one(10.0), one(None)]).value.mean is None
+    assert averaged([one(10.0), Side({})]).value.mean is None
+
+
+def neighbours(above: str, below: str, averages: dict[str, float]) -> dict[str, Comparisons]:
+    """Under the table's protocol, and under another, where the rows lie far apart."""
+    return {
+        f"fake.{protocol}": Comparisons("fake", protocol, 9, 0, averages, (rows,))
+        for protocol, rows in {
+            "raw-spearman-wmean": Neighbours(above, below, -0.5, 2.5, 0.2, 0.4),
+            "raw-spearman-all": Neighbours(above, below, 8.0, 9.0, 0.0, 0.0),
+        }.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("above", "below", "other", "interval"),
+    [
+        ("fake.mean", "fake.cls", 59.0, (-0.5, 2.5)),
+        ("fake.cls", "fake.mean", 59.0, (-2.5, 0.5)),
+        ("fake.mean", "fake.last2", 59.0, None),
+        ("fake.mean", "fake.cls", 58.0, None),  # it has moved since
+    ],
+)
+def test_the_average_of_neighbours_has_the_stored_interval(tmp_path, above, below, other, interval):
+    known = neighbours(above, below, {"fake.mean": 60.0, "fake.cls": other, "fake.last2": 1.0})
+    every = fixed("fake.mean", *[60.0] * 7), fixed("fake.cls", *[59.0] * 7)
+    found = judge(*every, comparisons=known).judge(world(tmp_path).claims[0]).average.decision
+    assert found.interval == interval
+    assert found.word is (Word.UNDECIDED if interval else Word.HOLDS)
+
+
+# The order of rows
+
+TENTHS = st.integers(-20, 20).map(lambda x: x / 10)
+
+
+@settings(max_examples=40)
+@given(st.lists(st.tuples(TENTHS, TENTHS), min_size=2, max_size=8))
+def test_the_order_of_rows_is_kendalls(rows):
+    published, ours = map(list, zip(*rows, strict=True))
+    found = order(published, ours)
+    if len(set(published)) == len(rows) == len(set(ours)):
+        wanted = stats.kendalltau(published, ours).statistic
+        assert (found.same - found.opposite) / found.pairs == pytest.approx(wanted)
+    assert found.pairs == sum(a != b for a, b in combinations(published, 2))
+    assert found.same + found.opposite <= found.pairs
+
+
+def test_rows_are_ordered_by_what_was_measured(tmp_path):
+    every = fixed("fake.mean", 60.0, 60.0), fixed("fake.cls", 50.0, 70.0)
+    page = claims_page(world(tmp_path), judge(*every, records("other.cls", "sts12", 40.0)))
+    line = next(
+        x for x in page.splitlines() if x.startswith("| [Nobody") and "papers/made-up.md" in x
+    )
+    cells = [cell.strip() for cell in line.split("|")[1:-1]][1:]
+    assert cells == ["3", "+0.33 (2 of 3)", "-1.00 (0 of 1)", *["not measured"] * 5]
+
+
+# The file
+
+
+FAULTS = {
+    "unknown table": ('"made-up"', '"lost"'),
+    "unknown row": ('low = "fake.cls"', 'lost = "fake.cls"'),
+    "no stand-in": ('worse = "low"', 'worse = "part"'),
+    "no method id": ('"fake.cls"', '"fake cls"'),
+    "one method for two rows": ('"fake.cls"', '"fake.mean"'),
+    "another aggregation": ('low = "fake.cls"', 'low = "fake.cls"\nelsewhere = "fake.last2"'),
+    "twice the same row": ('worse = "low"', 'worse = "high"'),
+    "unknown column": ('worse = "low"', 'worse = "low"\ncolumns = ["mr"]'),
+    "no column": ('worse = "low"', 'worse = "low"\ncolumns = []'),
+    "no score": ('worse = "low"', 'worse = "low"\ncolumns = ["words"]'),
+    "unknown key": ('worse = "low"', 'worse = "low"\nverdict = "holds"'),
+    "missing key": ('claim = "High lies above low."\n', ""),
+    "a number for a text": ('id = "high-above-low"', "id = 1"),
+    "not printed": ('low = "fake.cls"', 'part = "fake.cls"\nlow = "x.cls"'),
+    "unknown top": ('about = "About the model."', 'about = "About."\nnumber = 3'),
+    "no TOML": ('about = "About the model."', "about ="),
+    "twice": ("[[claim]]", CLAIMS[CLAIMS.index("[[claim]]") :] + "\n[[claim]]"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_file_that_says_something_else_is_refused_in_one_line(tmp_path, fault):
+    old, new = FAULTS[fault]
+    assert old in CLAIMS
+    text = CLAIMS.replace(old, new)
+    if fault == "not printed":
+        text = text.replace('worse = "low"', 'worse = "part"')
+    with pytest.raises(DataError, match=r"^claims\.toml: [^\n]+$"):
+        world(tmp_path, text)
+
+
+@pytest.fixture(scope="module")
+def committed():
+    return read_claims(COMMITTED / FILE, load_tables(COMMITTED / "papers"))
+
+
+def test_the_committed_claims_are_those_of_the_papers(committed):
+    """Each stands in a paper that can be cited, and the paper's own numbers show it."""
+    bib, asked = entries(), judge()
+    for claim in committed.claims:
+        assert claim.table.cite in bib, claim.id
+        assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", claim.id)
+        findings = asked.judge(claim).findings
+        assert 2 * in_paper(findings) > len(findings), claim.id
+        assert all(column.label for column in claim.columns)
+
+
+def test_the_committed_stand_ins_are_methods(committed):
+    found = registry()
+    for stand_ins in committed.rows.values():
+        for method in stand_ins.values():
+            assert found.parse(method).id == method
+    tasks = {c.task for name in committed.rows for c in scored(committed.tables[name])}
+    assert tasks <= set(found.tasks)
+
+
+# The page
+
+
+def test_without_a_record_every_claim_is_not_measured(committed):
+    page = claims_page(committed, judge())
+    many_ = len(committed.claims)
+    assert (
+        f"**Of {many_} claims 0 hold, 0 do not hold, 0 undecided, {many_} not measured.**" in page
+    )
+    assert page.count("**Not measured**") == many_
+    assert not re.search(r"by (sign|seeds|items) \|", page)
+    assert printed(page)
+
+
+def test_the_page_says_which_hold_and_by_how_much(tmp_path):
+    asked = judge(fixed("fake.mean", *[60.0] * 6, 40.0), fixed("fake.cls", *[50.0] * 7))
+    page = claims_page(world(tmp_path, CLAIMS), asked)
+    assert "**Of 1 claims 1 hold, 0 do not hold, 0 undecided, 0 not measured.**" in page
+    assert "by task, of 7: 6 hold, 1 do not hold, 0 undecided, 0 not measured." in page
+    assert "- holds: [high-above-low](#high-above-low)" in page
+    assert "\n## high-above-low\n" in page
+    assert "of 7 tasks 6 holds, 1 does not hold, 0 undecided, 0 not measured; the" in page
+    assert "own numbers have this order on 7." in page
+    lines = [[c.strip() for c in x.split("|")[1:-1]] for x in page.splitlines() if "|" in x]
+    assert [
+        *("SICK-R", "76.50", "56.00", "+20.50", "40.00", "50.00", "-10.00", ""),
+        *("does not hold", "sign"),
+    ] in lines
+    effects = ["+20.50, +10.00"] * 6 + ["+20.50, -10.00", "+20.50, +7.14"]
+    assert any(sorted(effects) == sorted(filter(None, line[1:])) for line in lines)
+
+
+def test_the_page_says_where_the_paper_itself_has_another_order(tmp_path):
+    turned = CLAIMS.replace('better = "high"', 'better = "low"')
+    turned = turned.replace('worse = "low"', 'worse = "high"')
+    assert "own numbers have this order on 0." in claims_page(world(tmp_path, turned), judge())
+
+
+def test_a_row_published_on_another_text_is_pointed_out(tmp_path):
+    claims = world(tmp_path, CLAIMS.replace('worse = "low"', 'worse = "middle"'))
+    page = claims_page(claims, judge())
+    assert "Row middle is published on `sts12.senteval`, another text form than here." in page
+
+
+def test_the_page_is_written_and_checked_with_the_others(tmp_path):
+    papers = tmp_path / "papers"
+    papers.mkdir()
+    (papers / "sif.t1.toml").write_bytes((COMMITTED / "papers" / "sif.t1.toml").read_bytes())
+    text = CLAIMS.replace("made-up", "sif.t1").replace("high =", "glove-wr =")
+    text = text.replace("middle =", "tfidf-glove =").replace("low =", "avg-glove =")
+    text = text.replace('"high"', '"glove-wr"').replace('"low"', '"avg-glove"')
+    (tmp_path / FILE).write_text(text)
+    for score, method in ((61.0, "fake.mean"), (52.0, "fake.cls")):
+        scores = {"pearson": {"mean": score, "wmean": 1.0}}
+        made = Record(SCHEMA, method, "", "sts12.senteval", 0, scores, 9, {}, {}, {})
+        Store(tmp_path).write(made, np.zeros(1), {})
+    page = tmp_path / "tables" / PAGE
+    assert page in write_files(tmp_path, papers, None)
+    assert "+3.70, +9.00" in page.read_text()
+    assert stale_files(tmp_path, papers, None) == []
+    (tmp_path / "searches").mkdir()
+    (tmp_path / "searches" / "one.toml").write_text(SEARCH)
+    assert "### Temperature" not in page.read_text()
+    assert stale_files(tmp_path, papers, None) == [page]
+    (tmp_path / FILE).unlink()
+    assert stale_files(tmp_path, papers, None) == [page]
+
+
+@pytest.mark.parametrize(("number", "text"), [(-0.001, "+0.00"), (1.005, "+1.00"), (-2.0, "-2.00")])
+def test_a_difference_has_a_sign_and_no_negative_zero(number, text):
+    assert signed(number) == text

@@ -1,0 +1,150 @@
+"""Searches: what is tried stands in one file, what came of it in another, and the page has both."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+import tiny_models
+from typer.testing import CliRunner
+
+from harness.cli import app
+from harness.core.types import DataError
+from harness.report.searches import Trial, read_search, read_searches
+from harness.results.published_files import load_tables
+
+PAPERS = Path(__file__).resolve().parents[2] / "results" / "papers"
+SEARCH = """
+title = "Temperature"
+caption = "One row a temperature."
+recipe = "it --from there"
+[[row]]
+label = "the paper's"
+options = ""
+[[row]]
+label = "higher"
+options = "--temperature 0.1"
+"""
+TOLD = {
+    "seed": 0,
+    "before": 40.0,
+    "scores": [[125, 50.25], [250, 49.0]],
+    "steps": 250,
+    "curve": [[125, 2.0], [250, 1.5]],
+    "seconds": 9.5,
+    "start": {"there": "a1"},
+    "data": {"text": "b2"},
+    "environment": {"threads": 2},
+}
+
+
+@pytest.fixture
+def spec(tmp_path):
+    path = tmp_path / "searches" / "one.toml"
+    path.parent.mkdir()
+    path.write_text(SEARCH)
+    return path
+
+
+def test_a_row_that_was_not_trained_is_not_measured(spec):
+    title, about, table = read_search(spec).parts({})
+    assert title == "### Temperature"
+    assert about.startswith("One row a temperature.\n\nEach row is `harness train it --from there`")
+    assert table.count("not measured") == 8
+    assert read_searches(spec.parent / "lost") == ()
+
+
+def test_a_trial_stands_in_the_row_of_its_command_and_nowhere_else(spec):
+    found = read_search(spec)
+    found.with_trial(found.rows[1], Trial.of(TOLD)).write()
+    table = read_search(spec).parts({})[2]
+    line = r"\| higher +\| `--temperature 0.1` +\| +40.00 +\| +50.25 +\| +125 of 250 +\| +1.500"
+    assert re.search(line, table)
+    assert table.count("not measured") == 4
+    assert read_searches(spec.parent) == (read_search(spec),)
+    # Another recipe is another command: what came of the old one does not stand for it.
+    spec.write_text(SEARCH.replace("--from there", "--from elsewhere"))
+    assert read_search(spec).parts({})[2].count("not measured") == 8
+
+
+def test_seeds_have_a_mean_and_a_spread_and_one_of_them_is_replaced_by_its_like(spec):
+    found = read_search(spec)
+    row = found.rows[0]
+    for seed, best in ((1, 52.0), (0, 1.0), (0, 50.0)):
+        found = found.with_trial(row, Trial.of({**TOLD, "seed": seed, "scores": [[125, best]]}))
+    assert [trial.seed for trial in found.trials[found.command(row)]] == [0, 1]
+    assert "51.00 ± 1.41" in found.parts({})[2]
+    assert "| 40.00 " in re.sub(" +", " ", found.parts({})[2])
+
+
+def test_published_numbers_stand_beside_the_rows_that_are_their_like(spec):
+    tables = {t.id: t for t in load_tables(PAPERS)}
+    told = SEARCH.replace("[[row]]", 'table = "simcse.d1"\n[[row]]', 1)
+    spec.write_text(f'{told}published = "tau-0-1"\n')
+    lines = read_search(spec).parts(tables)[2].splitlines()
+    assert lines[0].split("|")[-2].strip() == "published"
+    cell = next(r for r in tables["simcse.d1"].rows if r.id == "tau-0-1").values["sts-b-dev"]
+    assert [line.split("|")[-2].strip() for line in lines[2:]] == ["", f"{float(cell):.1f}"]
+    with pytest.raises(DataError, match=r"one\.toml: there is no published table"):
+        read_search(spec).parts({})
+    spec.write_text(spec.read_text().replace("tau-0-1", "tau-0-7"))
+    with pytest.raises(DataError, match=r"simcse\.d1 has no row 'tau-0-7'"):
+        read_search(spec).parts(tables)
+
+
+def test_what_is_committed_reads_and_names_published_rows():
+    tables = {t.id: t for t in load_tables(PAPERS)}
+    found = read_searches(PAPERS.parent / "searches")
+    assert found
+    assert all(search.parts(tables) for search in found)
+
+
+def test_what_was_not_scored_is_no_trial():
+    with pytest.raises(DataError, match="give --dev a task"):
+        Trial.of({**TOLD, "scores": []})
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('recipe = "it --from there"', ""),
+        ('recipe = "it --from there"', 'recipe = " "'),
+        ('title = "Temperature"', "title = 2026-01-01"),
+        ('"--temperature 0.1"', '""'),
+        ('label = "higher"', ""),
+        ('label = "higher"', 'label = "higher"\nscore = 70.1'),
+        ("title =", "title"),
+        ("[[row]]", "[row]"),
+    ],
+)
+def test_a_search_of_another_form_is_refused_in_one_line(spec, old, new):
+    assert old in SEARCH
+    spec.write_text(SEARCH.replace(old, new))
+    with pytest.raises(DataError, match=r"^searches/one\.toml: [^\n]+$"):
+        read_search(spec)
+
+
+def test_damaged_trials_are_refused(spec):
+    spec.with_suffix(".json").write_text('{"it": [{"best": 1}]}')
+    with pytest.raises(DataError, match=r"^searches/one\.json: "):
+        read_search(spec)
+
+
+def test_the_command_trains_every_row_once_and_keeps_the_scores(spec, tmp_path, monkeypatch):
+    tiny_models.make("bert", tmp_path / "tiny")
+    (tmp_path / "text.txt").write_text("the cat\na dog sat\non the mat\nthe dog\na cat sat\n")
+    recipe = "simcse-unsup --from tiny --corpus text.txt --batch 2 --dev mini-sts.dev"
+    spec.write_text(SEARCH.replace("it --from there", recipe))
+    monkeypatch.chdir(tmp_path)
+    line = ["train", "search", str(spec), "--cache", "cache", "--threads", "1"]
+    done = CliRunner().invoke(app, line)
+    assert done.exit_code == 0, (done.output, done.exception)
+    trained = json.loads(spec.with_suffix(".json").read_text())
+    assert list(trained) == [recipe, f"{recipe} --temperature 0.1"]
+    for [trial] in trained.values():
+        assert -100 < trial["before"] < 100
+        assert trial["steps"] == trial["step"] == 2
+    assert trained[recipe][0]["best"] != trained[f"{recipe} --temperature 0.1"][0]["best"]
+    before = spec.with_suffix(".json").stat().st_mtime_ns
+    assert "harness train" not in CliRunner().invoke(app, line).output
+    assert spec.with_suffix(".json").stat().st_mtime_ns == before

@@ -1,0 +1,233 @@
+import numpy as np
+import pytest
+import scipy.stats
+from hypothesis import given
+from hypothesis import strategies as st
+from jaxtyping import TypeCheckError
+
+import harness.results.bootstrap
+from harness.core.types import ScoreError
+from harness.results.bootstrap import bootstrap_scores, compare, holm, paired_bootstrap
+
+METRICS = ("spearman", "pearson", "auc")
+p_values = st.lists(st.floats(0, 1), max_size=12)
+
+
+def generator(seed: int = 5) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+def items(pairs: int = 60, methods: int = 2, metric: str = "spearman", ties: bool = True):
+    """Cosines of a few methods and the gold they follow, both with many ties."""
+    rng = generator(pairs)
+    gold = rng.integers(2 if metric == "auc" else 6, size=pairs).astype(float)
+    cosines = gold / 10 + rng.normal(scale=0.3, size=(methods, pairs))
+    return (np.round(cosines, 1) if ties else cosines), gold, ("",) * pairs
+
+
+def oracle(metric: str, x: np.ndarray, gold: np.ndarray) -> float:
+    if metric == "auc":
+        u = scipy.stats.mannwhitneyu(x[gold == 1], x[gold == 0]).statistic
+        return 100 * u / (gold.sum() * (1 - gold).sum())
+    return 100 * getattr(scipy.stats, metric + "r")(x, gold).statistic
+
+
+@pytest.mark.parametrize("ties", [True, False])
+@pytest.mark.parametrize("metric", METRICS)
+def test_each_score_is_the_oracles_on_the_drawn_items(metric, ties):
+    cosines, gold, group = items(metric=metric, ties=ties)
+    scores = bootstrap_scores(cosines, gold, group, metric=metric, resamples=40, rng=generator())
+    drawn = generator().integers(len(gold), size=(40, len(gold)))
+    expected = [[oracle(metric, x[i], gold[i]) for i in drawn] for x in np.round(cosines, 10)]
+    # points, so 1e-10 is 1e-12 of a correlation
+    np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("aggregate", ["mean", "wmean"])
+def test_means_over_groups_resample_within_each_group(aggregate):
+    cosines, gold, _ = items(pairs=70)
+    group = ("b",) * 20 + ("a",) * 40 + ("b",) * 10
+    rng, expected = generator(), np.zeros(30)
+    for name, size in (("b", 30), ("a", 40)):  # in order of first appearance
+        x, y = (column[np.array(group) == name] for column in (cosines[0], gold))
+        drawn = rng.integers(size, size=(30, size))
+        weight = size / 70 if aggregate == "wmean" else 1 / 2
+        expected += [weight * oracle("spearman", x[i], y[i]) for i in drawn]
+    scores = bootstrap_scores(
+        cosines, gold, group, aggregate=aggregate, resamples=30, rng=generator()
+    )
+    np.testing.assert_allclose(scores[0], expected, rtol=0, atol=1e-10)  # as above
+
+
+def test_all_ignores_the_groups():
+    cosines, gold, _ = items()
+    one, two = (
+        bootstrap_scores(cosines, gold, group, resamples=20, rng=generator())
+        for group in (("",) * 60, ("a", "b") * 30)
+    )
+    np.testing.assert_array_equal(one, two)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("block", [1, 130, 1000, 60 * 100])
+def test_the_answer_does_not_depend_on_the_block_size(monkeypatch, metric, block):
+    cosines, gold, group = items(metric=metric, ties=False)
+    how = {"metric": metric, "resamples": 101}
+    expected = bootstrap_scores(cosines, gold, group, **how, rng=generator())
+    monkeypatch.setattr(harness.results.bootstrap, "BLOCK", block)
+    scores = bootstrap_scores(cosines, gold, group, **how, rng=generator())
+    np.testing.assert_array_equal(scores, expected)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_a_method_scores_the_same_whoever_stands_beside_it(metric):
+    cosines, gold, group = items(methods=4, metric=metric, ties=False)
+    how = {"metric": metric, "resamples": 50}
+    together = bootstrap_scores(cosines, gold, group, **how, rng=generator())
+    alone = bootstrap_scores(cosines[2:3], gold, group, **how, rng=generator())
+    np.testing.assert_array_equal(together[2], alone[0])
+
+
+@given(st.integers(0, 2**32), st.floats(0.1, 5))
+def test_rank_scores_know_only_the_order(seed, power):
+    cosines, gold, group = items()
+    same_order = np.sign(cosines) * np.abs(cosines) ** power
+    before, after = (
+        bootstrap_scores(x, gold, group, resamples=5, rng=generator(seed))
+        for x in (cosines, same_order)
+    )
+    np.testing.assert_array_equal(before, after)
+
+
+def test_cosines_that_differ_by_rounding_alone_tie():
+    cosines, gold, group = items()
+    noisy = cosines + generator().uniform(-1e-12, 1e-12, size=cosines.shape)
+    before, after = (
+        bootstrap_scores(x, gold, group, resamples=20, rng=generator()) for x in (cosines, noisy)
+    )
+    np.testing.assert_array_equal(before, after)
+
+
+def test_equal_methods_have_p_one_and_no_difference():
+    cosines, gold, group = items()
+    found = paired_bootstrap(cosines[0], cosines[0], gold, group, resamples=99, rng=generator())
+    assert (found.low, found.high, found.p, found.resamples) == (0, 0, 1, 99)
+
+
+def test_comparing_the_other_way_round_mirrors_the_answer():
+    a, b = bootstrap_scores(*items(), resamples=500, rng=generator())
+    there, back = compare(a, b), compare(b, a)
+    assert (there.p, there.resamples) == (back.p, back.resamples)
+    # 1e-10: percentiles are interpolated from either end
+    assert [there.low, there.high] == pytest.approx([-back.high, -back.low], abs=1e-10)
+
+
+def test_p_and_interval_by_hand():
+    a = np.array([3.0] * 36 + [0.0] + [-1.0] * 2)
+    found = compare(a, np.zeros(39))
+    assert found.p == 2 * (1 + 3) / 40
+    assert found.low == pytest.approx(-1 + 0 * 0.95, abs=1e-12)  # rank .95 of 38, between two -1
+    assert found.high == 3
+
+
+def test_a_clearly_better_method_wins_but_p_is_never_zero():
+    rng = generator()
+    gold = rng.normal(size=300)
+    good, poor = (gold + scale * rng.normal(size=300) for scale in (0.3, 2.0))
+    found = paired_bootstrap(good, poor, gold, ("",) * 300, resamples=999, rng=rng)
+    assert found.low > 0
+    assert found.p == 2 / 1000
+
+
+def test_equally_good_methods_differ_in_5_of_100_trials():
+    rng, trials = generator(), 400
+    rejected = 0
+    for _ in range(trials):
+        gold = rng.normal(size=150)
+        a, b = gold + rng.normal(size=(2, 150))
+        found = paired_bootstrap(a, b, gold, ("",) * 150, resamples=299, rng=rng)
+        rejected += found.p <= 0.05
+    # three standard errors of a share of .05 among 400 are 0.033
+    assert rejected / trials == pytest.approx(0.05, abs=0.033)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_a_resample_with_a_constant_column_is_left_out_and_counted(metric):
+    gold = np.array([0.0] * 60 + [1.0])  # many sums are inexact: a constant leaves noise
+    cosines = generator().normal(size=(2, 61))
+    scores = bootstrap_scores(
+        cosines, gold, ("",) * 61, metric=metric, resamples=2000, rng=generator()
+    )
+    drawn = generator().integers(61, size=(2000, 61))
+    constant = gold[drawn].min(axis=1) == gold[drawn].max(axis=1)
+    assert 600 < constant.sum() < 900  # (60/61)^61 is about 1/e
+    np.testing.assert_array_equal(np.isnan(scores), [constant, constant])
+    assert compare(*scores).resamples == 2000 - constant.sum()
+
+
+@pytest.mark.parametrize("metric", ["spearman", "pearson"])
+def test_a_constant_method_has_no_score_to_compare(metric):
+    cosines, gold, group = items(ties=False)
+    cosines[1] = 0.7
+    scores = bootstrap_scores(cosines, gold, group, metric=metric, resamples=20, rng=generator())
+    assert np.isnan(scores[1]).all()
+    with pytest.raises(ScoreError, match="constant"):
+        compare(*scores)
+
+
+def test_a_group_without_a_score_leaves_the_mean_without_one():
+    cosines, gold, _ = items()
+    gold[:20] = 3
+    group = ("flat",) * 20 + ("b",) * 40
+    scores = bootstrap_scores(cosines, gold, group, aggregate="mean", resamples=9, rng=generator())
+    assert np.isnan(scores).all()
+
+
+def test_holm_by_hand():
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02], abs=1e-15)
+    assert holm([0.2, 0.9, 0.2]) == pytest.approx([0.6, 0.9, 0.6], abs=1e-15)
+    assert holm([]) == []
+
+
+@given(p_values)
+def test_holm_keeps_the_order_and_never_helps(p):
+    adjusted = holm(p)
+    assert all(raw <= new <= 1 for raw, new in zip(p, adjusted, strict=True))
+    assert [new for _, new in sorted(zip(p, adjusted, strict=True))] == sorted(adjusted)
+
+
+@given(p_values, st.sampled_from([0.01, 0.05, 0.2]))
+def test_holm_rejects_what_the_step_down_procedure_rejects(p, level):
+    rejected: list[float] = []
+    for i, value in enumerate(sorted(p)):
+        if (len(p) - i) * value > level:
+            break
+        rejected.append(value)
+    assert sorted(x for x, new in zip(p, holm(p), strict=True) if new <= level) == rejected
+
+
+def test_bad_input_never_yields_a_number():
+    cosines, gold, group = items()
+    rng = generator()
+    hole = cosines.copy()
+    hole[1, 3] = np.nan
+    for arguments, words in [
+        ((hole, gold, group), "finite"),
+        ((cosines, np.full(60, np.inf), group), "finite"),
+        ((cosines, gold, group[1:]), "found 60, 60, 59"),
+        ((cosines[:, :0], gold[:0], ()), "found 0, 0, 0"),
+    ]:
+        with pytest.raises(ScoreError, match=words):
+            bootstrap_scores(*arguments, rng=rng)
+    with pytest.raises(ScoreError, match="1 or 0"):
+        bootstrap_scores(cosines, gold, group, metric="auc", rng=rng)
+    with pytest.raises(ScoreError, match=r"and 0$"):
+        bootstrap_scores(cosines, gold, group, resamples=0, rng=rng)
+    # While tests run, the shapes in the signatures refuse these two first.
+    with pytest.raises((ScoreError, TypeCheckError), match=r"found 60, 59, 60|gold"):
+        bootstrap_scores(cosines, gold[1:], group, rng=rng)
+    with pytest.raises((ScoreError, TypeCheckError), match=r"found 3 and 4|compare"):
+        compare(np.zeros(3), np.zeros(4))
+    for bad in ([-0.1], [1.1], [float("nan")]):
+        with pytest.raises(ScoreError, match="between 0 and 1"):
+            holm(bad)

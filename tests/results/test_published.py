@@ -1,0 +1,302 @@
+import hashlib
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.core.types import DataError
+from harness.results.published_files import Cell, Table, load_table, load_tables, unresolved
+
+ROOT = Path(__file__).resolve().parents[2]
+PAPERS = ROOT / "results" / "papers"
+TABLES = load_tables(PAPERS)
+CELLS = {cell.id: cell for table in TABLES for cell in table.cells()}
+
+# Of the transcription that the tables were made from: its entries, and the sha256 of every field of
+# them but the notes.
+ENTRIES = 1711
+DIGEST = "795f42084d404113be99f79dcd4172f0d5b10e17d98f7e19d0e392e0c1173e3d"
+
+# Averages that are not the mean of their row, as printed (SBERT 74.89, copied by SimCSE twice;
+# SimCSE's transfer table).
+WRONG_AVERAGES = {
+    "sbert.t1/sbert-nli-base/avg": "74.89",
+    "simcse.t5/sbert-base/avg": "74.89",
+    "simcse.b2/sbert-from-reimers-and-gurevych-2019/avg": "74.89",
+    "simcse.e1/avg-bert-embeddings/avg": "84.94",
+}
+
+SMALL = """
+paper = "A paper"
+table = "Table 1"
+title = "Table 1: an example"
+cite = "a2020paper"
+source = "arXiv 0000.00000"
+metric = "spearman"
+aggregation = "wmean"
+columns = [
+  { id = "sts-b", label = "STS-B", task = "sts-b", aggregation = "single set" },
+  { id = "sts12", label = "STS12", task = "sts12" },
+  { id = "avg", label = "Avg", average_of = ["sts-b", "sts12"] },
+]
+[[row]]
+id = "ours"
+label = "Ours"
+method = "bert-base:64.mean+sn+natsv:6@target"
+transductive = true
+backbone = "bert-base-uncased"
+fit = "target"
+supervision = "none"
+n = 5
+sd = { sts-b = "0.50" }
+values = { sts-b = "58.40", sts12 = "49.07", avg = "53.74" }
+[[row]]
+id = "theirs"
+label = "Theirs"
+why_not = "quoted"
+backbone = "GloVe"
+fit = "none"
+supervision = "none"
+aggregation = "all"
+tasks = { sts12 = "sts12.senteval" }
+values = { sts12 = "55.14" }
+"""
+
+
+def digest(tables: Iterable[Table]) -> str:
+    """sha256 over the sorted entries; values as floats, so that only the number counts."""
+    entries = []
+    for cell in (cell for table in tables for cell in table.cells()):
+        entry = {**cell.transcribed, "value": repr(float(cell.value))}
+        entries.append(json.dumps(list(entry.values()), ensure_ascii=False))
+    return hashlib.sha256("\n".join(sorted(entries)).encode()).hexdigest()
+
+
+def small(folder: Path, text: str = SMALL) -> Table:
+    path = folder / "small.t1.toml"
+    path.write_text(text, encoding="utf-8")
+    return load_table(path)
+
+
+def test_no_published_number_is_lost_or_changed():
+    assert len(CELLS) == ENTRIES
+    assert digest(TABLES) == DIGEST
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('sts-b = "47.29", sick-r = "58.21"', 'sts-b = "47.30", sick-r = "58.21"'),
+        ('sts-b = "47.29", sick-r = "58.21"', 'sick-r = "47.29", sts-b = "58.21"'),
+        ('label = "BERTbase-flow (target)"', 'label = "BERTbase-flow (NLI*)"'),
+        ('fit = "nli"', 'fit = "none"'),
+        ('sts-b = "47.29", ', ""),
+    ],
+    ids=["changed by 0.01", "columns swapped", "row renamed", "corpus changed", "cell lost"],
+)
+def test_the_digest_sees(tmp_path, old, new):
+    name = "bert-flow.t2.toml"
+    shutil.copytree(PAPERS, tmp_path, dirs_exist_ok=True)
+    text = (PAPERS / name).read_text(encoding="utf-8")
+    assert old in text
+    (tmp_path / name).write_text(text.replace(old, new, 1), encoding="utf-8")
+    assert digest(load_tables(tmp_path)) != DIGEST
+
+
+@pytest.mark.parametrize(
+    ("cell", "printed"),
+    [
+        ("sbert.t1/avg-bert-embeddings/sick-r", "58.40"),
+        ("sbert.t1/sroberta-nli-large/sts13", "77.00"),
+        ("bert-flow.t2/bert-large-flow-target/sts12", "65.20"),
+        ("bert-flow.t5/natsv-k-10/sts-b", "60.40"),
+        ("bert-flow.t6/gold-similarity/gold", "100.00"),
+        ("bert-flow.t1/mean-k-nn-dot-product-k-7/bucket-4", "1.60"),
+        ("bert-whitening.t1/bert-base-whitening-nli/sick-r", "63.6"),
+        ("bert-whitening.t1/bert-base-whitening-nli/sts13", "65.70"),
+        ("bert-whitening.t1/bert-base-first-last-avg/sick-r", "63.75"),
+        ("bert-whitening.t2/sbert-large-nli-first-last-avg/sts12", "70.00"),
+        ("bert-whitening-pytorch.readme/bert-base-cls/sts16", "51.80"),
+        ("simcse.t5/simcse-bert-base-unsup/sts12", "68.40"),
+        ("simcse.t1/none-unsup-simcse/sts-b-dev", "82.5"),
+        ("simcse.t3/dropout-p-0-5/sts-b-dev", "71.0"),
+        ("simcse.e1/skip-thought/avg", "83.50"),
+        ("sif.t1/glove-wr/twitter", "48.0"),
+        ("mteb.1-12-75/minilm/sts-b", "0.8203247283076371"),
+    ],
+)
+def test_digits_are_kept_as_printed(cell, printed):
+    assert CELLS[cell].value == printed
+
+
+@pytest.mark.parametrize("table", [t.id for t in TABLES if any(c.id == "avg" for c in t.columns)])
+def test_a_row_average_is_the_mean_of_its_printed_cells(table):
+    cells = [cell for cell in CELLS.values() if cell.table.id == table]
+    for average in (
+        c for c in cells if c.column.id == "avg" and c.row.statistic in ("score", "mean")
+    ):
+        parts = [Decimal(c.value) for c in cells if c.row is average.row and c is not average]
+        if not parts:  # only the average is printed
+            continue
+        # Half a unit for rounding the average, half for its rounded parts.
+        exact = abs(sum(parts) / len(parts) - Decimal(average.value)) <= Decimal("0.01")
+        assert exact == (average.id not in WRONG_AVERAGES), average.id
+
+
+def test_errors_of_the_papers_are_noted_where_they_stand():
+    copied = {"bert-flow.t2/bert-cls-vector-quoted/sts16": "38.03"}
+    copied["bert-flow.t3/infersent-glove-quoted/sts16"] = "66.86"
+    for cell, printed in (WRONG_AVERAGES | copied).items():
+        assert CELLS[cell].value == printed
+        assert "error" in CELLS[cell].notes[0]
+    for row in ("bert-base-whiten-nli", "sbert-large-nli-whiten-384-nli"):
+        assert "swaps" in CELLS[f"bert-whitening-pytorch.readme/{row}/sts-b"].notes[0]
+
+
+def test_every_row_names_a_method_or_says_why_none_can():
+    for cell in CELLS.values():
+        assert (cell.method is None) == bool(cell.why_not)
+        assert cell.why_not or cell.task or cell.average_of
+
+
+def test_whatever_is_fitted_on_the_scored_sentences_is_marked():
+    for cell in CELLS.values():
+        if cell.row.fit.split(" ")[0] == "target":
+            assert cell.transductive, cell.id
+    assert not CELLS["bert-flow.readme/bert-large-nli-flow-target-train-only/sts-b"].transductive
+
+
+def test_a_quoted_row_keeps_its_own_protocol():
+    quoted = CELLS["bert-flow.t3/sbert-base-nli-quoted/sts12"]
+    own = CELLS["bert-flow.t2/bert-base/sts12"]
+    assert (quoted.aggregation, quoted.task) == ("all", "sts12.senteval")
+    assert (own.aggregation, own.task) == ("wmean", "sts12")
+
+
+def test_a_set_without_subsets_has_one_aggregation_whatever_its_row_says():
+    assert CELLS["simcse.b2/sbert-wmean/sts12"].aggregation == "wmean"
+    assert CELLS["simcse.b2/sbert-wmean/sts-b"].aggregation == "all"
+
+
+def test_an_average_runs_over_the_tasks_of_its_own_row():
+    assert CELLS["simcse.t5/simcse-bert-base-unsup/avg"].average_of[5] == "sts-b.senteval"
+    assert CELLS["simcse.t5/sbert-base/avg"].average_of[5] == "sts-b"
+
+
+def test_a_spread_comes_from_the_row_itself_or_from_another_row():
+    own = CELLS["sbert.t2/sbert-stsb-base/sts-b"]
+    other = CELLS["simple-simcse.bert-base/mean/avg"]
+    assert (own.points, own.sd, own.n) == (84.67, 0.19, 10)
+    assert (other.points, other.sd, other.n) == (75.11, 0.84, 50)
+
+
+def test_every_score_is_fit_for_a_verdict():
+    for cell in CELLS.values():
+        assert (cell.published is None) == (cell.table.id == "bert-flow.t1")
+        assert cell.published is None or cell.published.points == cell.points
+        assert cell.points is None or -100 <= cell.points <= 100
+
+
+@given(digits=st.text("0123456789", min_size=1, max_size=20), sign=st.sampled_from(["", "-"]))
+def test_a_fraction_becomes_points_without_losing_a_digit(digits, sign):
+    fraction = f"{sign}0.{digits}"
+    cell = CELLS["mteb.1-12-75/minilm/sts-b"]
+    table = Table(**{**vars(cell.table), "rows": ()})
+    row = type(cell.row)(**{**vars(cell.row), "values": {"sts-b": fraction}})
+    points = Cell(table, row, cell.column).in_points
+    assert Decimal(points) == 100 * Decimal(fraction)
+    assert len(points.partition(".")[2]) == max(len(digits) - 2, 0)
+
+
+def test_what_the_caller_does_not_know_is_named(tmp_path):
+    table = small(tmp_path)
+    assert not list(unresolved([table], lambda _: True, lambda _: True))
+    unknown = list(unresolved([table], lambda _: False, lambda task: task != "sts12"))
+    assert len([line for line in unknown if "unknown method" in line]) == 3
+    assert "small.t1/ours/avg: unknown task 'sts12'" in unknown
+    assert not any("theirs" in line for line in unknown)
+
+
+def test_a_number_that_needs_no_model_needs_no_known_method():
+    assert CELLS["bert-flow.t6/gold-similarity/edit-distance"].method == "gold"
+    assert not list(unresolved(TABLES, lambda method: method != "gold", lambda _: True))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('label = "Ours"', 'lable = "Ours"', "row ours: unknown key 'lable'"),
+        ('fit = "none"\n', "", "row theirs: the key 'fit' is missing"),
+        ('"58.40"', "58.40", "row ours: values: wanted a table of texts"),
+        ('"58.40"', '"58,40"', "row ours: values.sts-b: wanted a number as printed"),
+        ("n = 5", 'n = "5"', "row ours: n: wanted a whole number, found '5'"),
+        ("n = 5", "n = 1", "row ours: n: a standard deviation needs two runs"),
+        ("transductive = true\n", "", "row ours: transductive"),
+        (
+            'why_not = "quoted"',
+            'method = "glove.mean"\nwhy_not = "x"',
+            "row theirs: wanted exactly",
+        ),
+        ('why_not = "quoted"', "", "row theirs: wanted exactly one of method and why_not"),
+        ("natsv:6@target", "natsv:6", "row ours: 'bert-base:64.mean+sn+natsv:6' is no method id"),
+        ('"sts12.senteval"', '"STS 12"', "row theirs: tasks: 'STS 12' is no task id"),
+        ('values = { sts12 = "55.14" }', "values = {}", "row theirs: values: wanted at least one"),
+        ('{ sts12 = "55.14" }', '{ sts13 = "55.14" }', "row theirs: values: 'sts13' is no column"),
+        (', task = "sts12"', "", "column sts12: wanted exactly one of task"),
+        ('["sts-b", "sts12"]', '["sts-b", "avg"]', "column avg: average_of: 'avg' is no column"),
+        ('metric = "spearman"', 'metric = "kendall"', "unknown metric 'kendall'"),
+        ('"single set"', '"median"', "unknown aggregation 'median' of sts-b"),
+        ('cite = "', 'verbatim = { unit = "x" }\ncite = "', "verbatim: unknown word 'unit'"),
+        ('id = "theirs"', 'id = "ours"', "'ours' stands twice"),
+        ('id = "theirs"', 'id = "The irs"', "'The irs' is no id"),
+        ("columns = [", "columns = [ 3,", "columns: wanted one table or more"),
+        ("[[row]]", "[[row]", "wanted a TOML table, found"),
+    ],
+)
+def test_a_faulty_table_is_refused_by_file_row_and_key(tmp_path, old, new, said):
+    small(tmp_path)
+    assert old in SMALL
+    with pytest.raises(DataError, match=f"^small.t1.toml.*{re.escape(said)}") as error:
+        small(tmp_path, SMALL.replace(old, new, 1))
+    assert "\n" not in str(error.value)
+
+
+def test_a_table_that_stands_in_two_files_is_refused(tmp_path):
+    small(tmp_path)
+    (tmp_path / "other.toml").write_text(SMALL, encoding="utf-8")
+    with pytest.raises(DataError, match="also stands in other"):
+        load_tables(tmp_path)
+
+
+def test_a_folder_without_tables_is_refused(tmp_path):
+    with pytest.raises(DataError, match="found none"):
+        load_tables(tmp_path)
+
+
+def test_reading_the_tables_imports_no_array_library():
+    code = (
+        "import sys; from pathlib import Path\n"
+        "from harness.results.published_files import load_tables\n"
+        "[c.published for t in load_tables(Path('results/papers')) for c in t.cells()]\n"
+        "print(sorted({'numpy', 'scipy', 'torch', 'yaml'} & set(sys.modules)))"
+    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.stdout.strip(), done.stderr) == ("[]", "")
+
+
+def test_tables_that_name_a_method_are_those_whose_rows_it_has():
+    name = "bert-mini.mean"
+    assert all(any(row.method == name for row in t.rows) for t in load_tables(PAPERS, name))
+    methods = {row.method for table in TABLES for row in table.rows if row.method}
+    for method in sorted(methods)[::20]:
+        due = {table.id for table in TABLES if any(row.method == method for row in table.rows)}
+        assert due <= {table.id for table in load_tables(PAPERS, method)}

@@ -1,0 +1,246 @@
+import math
+import subprocess
+import sys
+from dataclasses import fields, replace
+from decimal import Decimal
+
+import numpy as np
+import pytest
+import scipy.stats
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.core.types import ScoreError
+from harness.results.verdict import (
+    TOLERANCES,
+    Measured,
+    Published,
+    Tolerances,
+    Verdict,
+    Word,
+    seed_spread,
+    student_quantile,
+    verdict,
+)
+
+# Points in steps of 0.0005: every boundary, and both its neighbours, are among them.
+steps = st.integers(-2400, 2400).map(lambda i: Decimal(i) / 2000)
+printed = st.integers(-9999, 9999).map(lambda i: f"{Decimal(i) / 100:.2f}")
+runs = st.lists(st.floats(-1.5, 1.5), min_size=2, max_size=12)
+WORST_LAST = list(Word)  # within one rule, the words stand from best to worst
+
+
+def deterministic(published: str, measured: float) -> Word:
+    return verdict(Published(published), Measured((measured,))).word
+
+
+def seeded(published: Published, *scores: float | None) -> Verdict:
+    return verdict(published, Measured(scores, seeded=True))
+
+
+@pytest.mark.parametrize(
+    ("published", "measured", "word"),
+    [
+        ("58.40", 58.40, "exact"),
+        ("58.40", 58.405, "exact"),
+        ("58.40", 58.395, "exact"),
+        ("58.40", 58.4051, "match"),
+        ("58.40", 58.45, "match"),
+        ("58.40", 58.35, "match"),
+        ("58.40", 58.4501, "close"),
+        ("58.40", 58.90, "close"),
+        ("58.40", 57.90, "close"),
+        ("58.40", 58.9001, "differs"),
+        ("58.40", 57.8999, "differs"),
+        ("-24.61", -24.555, "close"),
+        ("63.6", 63.65, "exact"),
+        ("63.6", 63.55, "exact"),
+        ("63.6", 63.6501, "close"),
+        ("64", 64.5, "exact"),
+        ("64", 64.51, "differs"),
+        ("82.03247283076371", 82.03247, "exact"),
+        ("82.03247283076371", 82.0385, "match"),
+    ],
+)
+def test_the_deterministic_rule_at_its_boundaries(published, measured, word):
+    assert deterministic(published, measured) == word
+
+
+@given(printed, steps)
+def test_boundaries_are_decimal_and_two_sided(published, step):
+    size = abs(step)
+    bounds = [(Decimal("0.005"), Word.EXACT), (Decimal("0.05"), Word.MATCH)]
+    bounds += [(Decimal("0.5"), Word.CLOSE), (Decimal("inf"), Word.DIFFERS)]
+    expected = next(word for bound, word in bounds if size <= bound)
+    for measured in (Decimal(published) + step, Decimal(published) - step):
+        assert deterministic(published, float(measured)) is expected
+
+
+@given(st.sampled_from(["58.4", "58.40", "58", "58.4000001"]), steps, steps)
+def test_a_closer_measurement_is_never_judged_worse(published, one, other):
+    near, far = sorted((one, other), key=abs)
+    words = [deterministic(published, float(Decimal(published) + d)) for d in (near, far)]
+    assert words == sorted(words, key=WORST_LAST.index)
+
+
+@given(runs, steps, steps, st.sampled_from([(None, None), (0.0, 2), (0.4, 10), (1.76, 5)]))
+def test_closer_seeds_are_never_judged_worse_on_either_side(scores, one, other, paper):
+    centred = np.array(scores) - np.mean(scores)
+    near, far = sorted((abs(one), abs(other)))
+    published = Published("50.00", *paper)
+    words = [
+        [seeded(published, *(50 + sign * (centred + float(d)))).word for d in (near, far)]
+        for sign in (1, -1)
+    ]
+    assert words[0] == words[1]
+    assert words[0] == sorted(words[0], key=WORST_LAST.index)
+
+
+@given(runs, printed, st.booleans())
+def test_a_verdict_has_a_difference_and_a_state_has_none(scores, published, hole):
+    found = seeded(Published(published), *scores, *([math.nan] if hole else []))
+    assert found.word.is_verdict is (found.difference is not None) is not hole
+
+
+def test_every_word_is_a_pass_a_failure_or_a_state():
+    assert {w for w in Word if w.is_pass} == {"exact", "match", "close", "consistent"}
+    states = {"not run", "no method", "asset missing", "not published", "stale", "undefined"}
+    assert {w for w in Word if not w.is_verdict} == states | {"other protocol", "other corpus"}
+
+
+@pytest.mark.parametrize("hole", [None, math.nan, math.inf, -math.inf])
+def test_a_missing_score_is_undefined_and_never_skipped(hole):
+    assert verdict(Published("50.00"), Measured((hole,))) == Verdict(Word.UNDEFINED)
+    assert seeded(Published("50.00"), *[50.0] * 5, hole) == Verdict(Word.UNDEFINED)
+
+
+def test_four_seeds_are_too_few_and_five_are_not():
+    scores = (49.5, 50.0, 50.5, 50.0, 50.0)
+    four = seeded(Published("50.00"), *scores[:4])
+    assert (four.word, four.k, four.difference) == (Word.TOO_FEW_SEEDS, 4, 0.0)
+    assert four.sd == pytest.approx(math.sqrt(0.5 / 3), abs=1e-12)  # rounding
+    assert seeded(Published("50.00"), 49.0).word is Word.TOO_FEW_SEEDS
+    assert seeded(Published("50.00", 0.5, 10), *scores[:4]).word is Word.TOO_FEW_SEEDS
+    assert seeded(Published("50.00"), *scores).word is Word.CONSISTENT
+
+
+def test_the_seeded_rule_at_its_boundaries():
+    scores = np.array([-1.0, 1.0, 0.0, 0.0, 0.0])  # sd = sqrt(1/2)
+    h = 2.7764451052 * math.sqrt(1 / 2) * math.sqrt(1 + 1 / 5)  # t(.975, 4) from the tables
+    assert seeded(Published("50.00"), *(50 + scores)).half_width == pytest.approx(h, abs=1e-9)
+
+    def word(d: float, spread: float) -> Word:
+        return seeded(Published("50.00"), *(50 + d + spread / h * scores)).word
+
+    assert word(1.499, spread=1.5) is word(-1.499, spread=1.5) is Word.CONSISTENT
+    assert word(1.501, spread=1.5) is word(-1.501, spread=1.5) is Word.DIFFERS
+    assert word(0.0, spread=1.999) is Word.CONSISTENT
+    assert word(0.0, spread=2.001) is word(9.0, spread=2.001) is Word.INCONCLUSIVE
+    assert word(0.05, spread=0.0) is word(-0.05, spread=0.0) is Word.CONSISTENT
+    assert word(0.0501, spread=0.0) is Word.DIFFERS
+
+
+def test_the_rule_for_a_published_mean_at_its_boundaries():
+    published = Published("50.00", sd=0.0, n=10)  # so h depends on our five runs alone
+    scores = np.array([-1.0, 1.0, 0.0, 0.0, 0.0])
+    h = 2.7764451052 * math.sqrt(1 / 2) / math.sqrt(5)
+
+    def word(d: float, spread: float) -> Word:
+        return seeded(published, *(50 + d + spread / h * scores)).word
+
+    assert word(0.599, spread=0.4) is word(-0.599, spread=0.4) is Word.CONSISTENT
+    assert word(0.601, spread=0.4) is word(-0.601, spread=0.4) is Word.DIFFERS
+    assert word(0.301, spread=0.7) is word(0.699, spread=0.7) is Word.INCONCLUSIVE
+    assert word(0.0, spread=1.001) is Word.INCONCLUSIVE
+    assert word(-1.002, spread=1.001) is Word.DIFFERS
+    assert word(1.0, spread=0.0) is Word.CONSISTENT
+    assert word(1.0001, spread=0.0) is Word.DIFFERS
+
+
+def test_seeds_that_agree_leave_the_papers_own_spread():
+    found = seeded(Published("50.00", sd=1.76, n=5), *[50.0] * 5)
+    # 1e-9: rounded there; t(.975, 4) from the tables
+    assert found.half_width == pytest.approx(2.7764451052 * 1.76 / math.sqrt(5), abs=1e-9)
+    assert found.word is Word.INCONCLUSIVE
+
+
+@given(
+    st.lists(st.floats(-3, 3), min_size=5, max_size=12),
+    st.lists(st.floats(-3, 3), min_size=2, max_size=12),
+)
+def test_the_interval_against_a_published_mean_is_welchs(ours, theirs):
+    if np.std(ours) < 1e-3 or np.std(theirs) < 1e-3:
+        return  # scipy warns of lost precision
+    published = Published("0.00", sd=float(np.std(theirs, ddof=1)), n=len(theirs))
+    oracle = scipy.stats.ttest_ind(ours, theirs, equal_var=False).confidence_interval()
+    # 1e-8: the half-width is rounded to 1e-9
+    expected = (oracle.high - oracle.low) / 2
+    assert seeded(published, *ours).half_width == pytest.approx(expected, abs=1e-8)
+
+
+def test_the_half_width_holds_one_more_run_in_95_of_100():
+    runs = np.random.default_rng(7).normal(size=(4000, 6))
+    held = 0
+    for *five, one_more in runs.tolist():
+        spread = seed_spread(five)
+        held += abs(one_more - spread.mean) <= spread.half_width
+    # four standard errors of a share of .95 among 4000 are 0.014
+    assert held / len(runs) == pytest.approx(0.95, abs=0.014)
+
+
+def test_students_quantile_is_scipys():
+    df = np.arange(1, 201)
+    ours = [student_quantile(float(d)) for d in df]
+    # 1e-9: what the series leaves at df 1, a hundredfold
+    np.testing.assert_allclose(ours, scipy.stats.t.ppf(0.975, df), rtol=0, atol=1e-9)
+
+
+@given(st.floats(1, 2000))
+def test_students_quantile_takes_real_degrees_of_freedom(df):
+    assert student_quantile(df) == pytest.approx(scipy.stats.t.ppf(0.975, df), abs=1e-9)
+
+
+def test_the_sentence_states_every_tolerance():
+    assert Tolerances().sentence() == TOLERANCES.sentence()
+    for field in fields(Tolerances):
+        other = type(field.default)(777)
+        assert "777" in replace(TOLERANCES, **{field.name: other}).sentence(), field.name
+
+
+@pytest.mark.parametrize(
+    "value", ["", "n/a", "nan", "inf", "58,40", "1e2", " 58.40", "58.", "−1.0"]
+)
+def test_what_is_not_a_printed_number_is_refused(value):
+    with pytest.raises(ScoreError, match=r"like 58\.40"):
+        Published(value)
+
+
+@pytest.mark.parametrize(("sd", "n"), [(0.4, None), (None, 10), (0.4, 1), (-1.0, 5), (math.nan, 5)])
+def test_a_published_spread_is_whole_or_absent(sd, n):
+    with pytest.raises(ScoreError, match=r"50\.00: .*sd"):
+        Published("50.00", sd, n)
+
+
+def test_a_deterministic_cell_has_one_score():
+    for scores, is_seeded in [((), False), ((), True), ((50.0, 50.0), False)]:
+        with pytest.raises(ScoreError, match="one score"):
+            Measured(scores, is_seeded)
+
+
+@pytest.mark.parametrize("scores", [[], [50.0], [50.0, math.nan]])
+def test_a_spread_needs_two_finite_scores(scores):
+    with pytest.raises(ScoreError, match="two or more finite scores"):
+        seed_spread(scores)
+
+
+def test_students_quantile_refuses_less_than_one_degree():
+    for df in (0.5, math.nan, math.inf):
+        with pytest.raises(ScoreError, match="degrees of freedom"):
+            student_quantile(df)
+
+
+def test_reading_verdicts_waits_for_no_array_library():
+    heavy = "{'numpy', 'scipy', 'torch', 'jaxtyping'}"
+    code = f"import sys, harness.results.verdict; sys.exit(str(sorted({heavy} & set(sys.modules))))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stderr.strip() == "[]"

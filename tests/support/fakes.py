@@ -1,0 +1,268 @@
+"""An encoder, tasks, a corpus and post-processors that live in memory, and what a run asks for.
+
+The encoder's vectors are drawn from a digest of the text, so they are the same everywhere and
+never mean anything; `log` is the list of every sentence that went through it.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+
+from harness.assets.places import Places
+from harness.core.types import Corpus, DataError, Encoding, Identity, Method, Pairs, Task
+from harness.registry import Registry
+from harness.tasks.loader import Library
+from harness.transforms.affine import Affine, Moments
+from harness.transforms.pooling import POOLINGS
+
+DEPTH, DIMENSIONS = 3, 4
+# The fake data lie where QNLI's would: one file in the data folder says that they are there.
+HERE, PROBE = "qnli", "glue/QNLI/dev.tsv"
+AWAY = "sick-raw"
+
+
+def digest(*parts: object) -> str:
+    return hashlib.sha256(repr(parts).encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class FakeEncoder:
+    """A few layers of numbers drawn from each text; the last letter of the salt is its weights."""
+
+    key: str
+    layers: tuple[int, ...] = tuple(range(DEPTH + 1))
+    has_cls: bool = True
+    has_pooler: bool = True
+    log: list[str] = field(default_factory=list, compare=False)
+    facts: Mapping[str, object] = field(default_factory=dict, compare=False)
+
+    def encode(self, texts: Sequence[str]) -> Encoding:
+        self.log.extend(texts)
+        made = [self._rows(text) for text in texts]
+        rows = np.array(made, np.float32).reshape(len(texts), DEPTH + 3, DIMENSIONS)
+        return Encoding(
+            self.layers,
+            DEPTH,
+            rows[:, list(self.layers)],
+            cls=rows[:, -2] if self.has_cls else None,
+            pooler=rows[:, -1] if self.has_pooler else None,
+        )
+
+    def _rows(self, text: str) -> np.ndarray:
+        seed = int(digest(self.key, text), 16)
+        return np.random.default_rng(seed).normal(size=(DEPTH + 3, DIMENSIONS))
+
+
+@dataclass(frozen=True)
+class FakeConfig:
+    """The description of a fake encoder; `weights` stands for the bytes of its files."""
+
+    name: str = "fake"
+    weights: str = "one"
+    has_cls: bool = True
+    has_pooler: bool = True
+    facts: tuple[tuple[str, object], ...] = field(default=(), compare=False, repr=False)
+    trained_on: ClassVar[str] = "nothing"
+    cite: ClassVar[str] = ""
+    licence: ClassVar[str] = "none"
+    log: list[str] = field(default_factory=list, compare=False, repr=False)
+
+    def identify(self, path: Path) -> Identity:
+        weights = digest(self.weights, self.has_cls, self.has_pooler)
+        return Identity(digest("key", weights), {"weights": weights}, max_length=8)
+
+    def load(self, path: Path, cache: Path) -> FakeEncoder:
+        key = self.identify(path).key
+        has = {"has_cls": self.has_cls, "has_pooler": self.has_pooler}
+        return FakeEncoder(key, **has, log=self.log, facts=dict(self.facts))
+
+
+@dataclass(frozen=True)
+class BrokenConfig(FakeConfig):
+    """An encoder that is here and cannot be loaded."""
+
+    name: str = "broken"
+
+    def load(self, path: Path, cache: Path) -> FakeEncoder:
+        raise DataError(f"{self.name}: wanted weights, found none; fetch them again")
+
+
+@dataclass(frozen=True)
+class FakeMember(FakeConfig):
+    """What a seed makes of a fake family."""
+
+    seed: int = 0
+    called: ClassVar[str] = "kin"
+    folder: ClassVar[str] = "kin-1"
+
+
+@dataclass(frozen=True)
+class FakeFamily(FakeConfig):
+    """An encoder of which every seed is another one."""
+
+    name: str = "kin"
+
+    def member(self, seed: int) -> FakeMember:
+        name = f"{self.name}, seed {seed}"
+        return FakeMember(name, weights=str(seed), log=self.log, seed=seed)
+
+    def identify(self, path: Path) -> Identity:
+        raise AssertionError("a family has no weights")
+
+
+@dataclass(frozen=True)
+class Sentences:
+    """Loads one split of so many pairs; neighbouring ranges share sentences.
+
+    `labels` makes another gold for the splits that are not scored.
+    """
+
+    start: int = 0
+    size: int = 30
+    broken: bool = False
+    labels: int = 0
+
+    def __call__(self, data_dir: Path, split: str) -> Pairs:
+        if self.broken:
+            raise DataError(f"{data_dir / split}: wanted pairs, found none; get it again")
+        first = self.start + {"train": 40, "dev": 20, "test": 0}[split]
+        a, b = numbered(first, self.size), numbered(first + self.size // 2, self.size)
+        seed = first + (self.labels if split != "test" else 0)
+        gold = np.random.default_rng(seed).integers(0, 6, self.size).astype(np.float64)
+        group = tuple("left" if i < self.size // 3 else "right" for i in range(self.size))
+        return Pairs(a, b, gold, group)
+
+
+def numbered(first: int, size: int) -> tuple[str, ...]:
+    return tuple(f"sentence number {i}{'!' * (i % 5)}" for i in range(first, first + size))
+
+
+def task(name: str = "toy", start: int = 0, **change: object) -> Task:
+    given = {
+        "load": Sentences(start),
+        "splits": ("train", "dev", "test"),
+        "scored": ("test",),
+        "metric": "correlation",
+        "asset": HERE,
+        "text": "raw",
+        "train": "train",
+        "geometry": change.get("metric", "correlation") == "correlation",
+    }
+    return Task(name, **{**given, **change})
+
+
+# One bears a name that the tables of reports know.
+TOY, OTHER = task(), task("sts-b", start=10)
+NO_TRAIN = task("no-train", splits=("test",), train=None)
+NOT_HERE, BROKEN = task("away", asset=AWAY), task("broken", load=Sentences(broken=True))
+
+
+def corpus(name: str, sentences: Sequence[str], asset: str = HERE) -> Corpus:
+    return Corpus(name, lambda _: iter(sentences), asset)
+
+
+@dataclass(frozen=True)
+class Centre:
+    """Takes the mean away; fitted from moments."""
+
+    name: ClassVar[str] = "centre"
+    from_moments: ClassVar[bool] = True
+    deterministic: ClassVar[bool] = True
+
+    def fit(self, x: object, rng: np.random.Generator) -> Affine:
+        mean = Moments.of(x).mean
+        return Affine(mean, np.eye(len(mean)), rank=len(mean))
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Scales each coordinate by its spread on the rows, and by chance."""
+
+    name: ClassVar[str] = "stretch"
+    from_moments: ClassVar[bool] = False
+    deterministic: ClassVar[bool] = False
+
+    def fit(self, x: np.ndarray, rng: np.random.Generator) -> Affine:
+        spread = x.astype(np.float64).std(axis=0)
+        return Affine(np.zeros(len(spread)), np.diag(spread * rng.uniform(size=len(spread))), 4)
+
+
+POOLING = {pooling.name: pooling for pooling in POOLINGS}
+POSTS = {"centre": Centre, "stretch": Stretch}
+
+
+def method(
+    pooling: str = "mean", *post: str, on: str | None = None, encoder: FakeConfig | None = None
+) -> Method:
+    posts = tuple(POSTS[name]() for name in post)
+    return Method(encoder or FakeConfig(), POOLING[pooling], posts, on)
+
+
+def registry(encoder: FakeConfig, *corpora: Corpus) -> Registry:
+    methods = [method(p, encoder=encoder) for p in ("mean", "cls")]
+    methods += [
+        method("mean", "centre", on="target", encoder=encoder),
+        method("mean", "stretch", on="target", encoder=encoder),
+    ]
+    return Registry(
+        encoders={encoder.name: encoder},
+        poolings=POOLING,
+        posts=POSTS,
+        methods={m.id: m for m in methods},
+        tasks={t.name: t for t in (TOY, OTHER, NO_TRAIN)},
+        corpora={c.name: c for c in corpora},
+    )
+
+
+def library(
+    folder: Path,
+    *corpora: Corpus,
+    encoders: Sequence[str] = ("fake",),
+    weights: str = "weights",
+) -> Library:
+    """Data folder, cache and encoders under one folder; the fake data are there, AWAY's are not."""
+    probe = folder / "data" / PROBE
+    if not probe.exists():
+        probe.parent.mkdir(parents=True)
+        probe.touch()
+    (folder / weights).mkdir(parents=True, exist_ok=True)
+    here = dict.fromkeys((*encoders, "broken"), folder / weights)
+    places = Places(folder / "cache", folder / "data", here)
+    return Library(places, {c.name: c for c in corpora})
+
+
+def ticks():
+    """A clock that moves one second at each look."""
+    return count(0.0).__next__
+
+
+@dataclass
+class Told:
+    """What a run told of its progress."""
+
+    phases: list[tuple[str, int | None]] = field(default_factory=list)
+    steps: int = 0
+    noted: str = ""
+
+    def phase(self, what: str, steps: int | None) -> None:
+        self.phases.append((what, steps))
+
+    def step(self, steps: int) -> None:
+        self.steps += steps
+
+    def note(self, text: str) -> None:
+        self.noted = text
+
+
+def snapshot(folder: Path) -> dict[str, tuple[bytes, int]]:
+    """Every file under a folder: its bytes and when they were written."""
+    return {
+        path.relative_to(folder).as_posix(): (path.read_bytes(), path.stat().st_mtime_ns)
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }

@@ -1,0 +1,528 @@
+"""Tasks and corpora: what a file may look like, what is refused, and what the real sets hold."""
+
+import csv
+import gzip
+import hashlib
+import lzma
+import re
+import subprocess
+import sys
+from collections import Counter
+from itertools import islice
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.core.metrics import edit_distance
+from harness.core.types import AssetMissing, DataError, Pairs, UsageError
+from harness.tasks import corpora, lexical, qnli, sick, sts
+from harness.tasks import readers as files
+
+TASKS = {task.name: task for module in (sts, sick, qnli, lexical) for task in module.TASKS}
+CORPORA = {corpus.name: corpus for corpus in corpora.CORPORA}
+every_task = pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)
+
+# Everything that a line may hold: no LF, which ends it, and no CR or byte-order mark at its edges.
+SENTENCE = st.text(st.characters(codec="utf-8", exclude_characters="\n\r\ufeff"))
+GOLD = st.integers(0, 5000).map(lambda thousandths: thousandths / 1000)
+ROWS = st.lists(st.tuples(SENTENCE, SENTENCE, GOLD), min_size=1, max_size=4)
+
+
+def write(path, *rows, end="\n", start=""):
+    path.write_bytes((start + "".join(row + end for row in rows)).encode())
+    return path
+
+
+def sts_b_row(a="A man.", b="A woman.", score="2.500", notes=""):
+    return f"main-news\tMSRpar\t2012test\t0001\t{score}\t{a}\t{b}{notes}"
+
+
+def sick_file(tmp_path, *rows, end="\n", start=""):
+    return write(tmp_path / "SICK.txt", "\t".join(sick.HEADER), *rows, end=end, start=start)
+
+
+# --- lines ---------------------------------------------------------------------------------------
+
+
+@given(st.lists(SENTENCE, min_size=1, max_size=5), st.sampled_from(["\n", "\r\n"]), st.booleans())
+def test_a_line_is_its_text_whatever_the_line_end_and_the_byte_order_mark(
+    tmp_path_factory, sentences, end, mark
+):
+    path = tmp_path_factory.getbasetemp() / "lines.txt"
+    write(path, *sentences, end=end, start="\ufeff" if mark else "")
+    assert [line for _, line in files.lines(path)] == sentences
+
+
+def test_only_the_mark_at_the_start_of_the_file_is_dropped(tmp_path):
+    path = write(tmp_path / "x", "a\ufeffb", "\ufeffc", start="\ufeff")
+    assert [line for _, line in files.lines(path)] == ["a\ufeffb", "\ufeffc"]
+
+
+def test_control_characters_do_not_end_a_line(tmp_path):
+    path = write(tmp_path / "x", "a\x85b\u2028c\x0bd\x1ce")
+    assert len(list(files.lines(path))) == 1
+
+
+def test_undecodable_bytes_are_refused_by_line(tmp_path):
+    path = tmp_path / "x.txt"
+    path.write_bytes("plain\ncaf\u00e9\n".encode("latin-1"))
+    with pytest.raises(DataError, match=r"x\.txt:2: wanted UTF-8"):
+        list(files.lines(path))
+
+
+@pytest.mark.parametrize(("suffix", "compress"), [("xz", lzma.compress), ("gz", gzip.compress)])
+def test_compressed_files_read_alike_and_a_cut_one_is_refused(tmp_path, suffix, compress):
+    path = tmp_path / f"x.{suffix}"
+    whole = compress(b"one\ntwo\n")
+    path.write_bytes(whole)
+    assert [line for _, line in files.lines(path)] == ["one", "two"]
+    path.write_bytes(whole[:-6])
+    with pytest.raises(DataError, match="found it cut"):
+        list(files.lines(path))
+    path.write_bytes(b"not compressed at all")
+    with pytest.raises(DataError, match="get it again"):
+        list(files.lines(path))
+
+
+# --- the digest ----------------------------------------------------------------------------------
+
+
+@given(ROWS, st.data())
+def test_any_change_to_a_row_changes_the_digest(rows, data):
+    k = data.draw(st.integers(0, len(rows) - 1))
+    a, b, gold = rows[k]
+    changed = data.draw(st.sampled_from([(a + " ", b, gold), (a, b + ".", gold), (a, b, -1.0)]))
+    before = files.digest(files.pairs_of(rows, "g"))
+    assert files.digest(files.pairs_of([*rows[:k], changed, *rows[k + 1 :]], "g")) != before
+    assert files.digest(files.pairs_of([*rows, rows[k]], "g")) != before
+
+
+def test_the_digest_is_that_of_the_written_rows():
+    pairs = files.pairs_of([("a", "b", 3.8), ("é", " c ", 5.0)], "g")
+    written = "a\tb\t3.8\né\t c \t5.0\n".encode()
+    assert files.digest(pairs) == hashlib.sha256(written).hexdigest()
+
+
+def test_other_rows_and_other_counts_are_refused(tmp_path):
+    pairs = files.pairs_of([("a", "b", 1.0)], "g")
+    assert files.checked(pairs, tmp_path, 1, files.digest(pairs)) is pairs
+    with pytest.raises(DataError, match="wanted 2 scored pairs, found 1"):
+        files.checked(pairs, tmp_path, 2, files.digest(pairs))
+    with pytest.raises(DataError, match="wanted rows with sha256"):
+        files.checked(pairs, tmp_path, 1, "0" * 64)
+
+
+# --- STS-B ---------------------------------------------------------------------------------------
+
+
+def test_quotes_are_ordinary_characters(tmp_path):
+    path = write(tmp_path / "sts.csv", sts_b_row(a='"Open'), sts_b_row(b='shut"'), sts_b_row())
+    with path.open(newline="") as file:
+        assert len(list(csv.reader(file, delimiter="\t"))) < 3  # the trap
+    pairs = sts.parse_benchmark(path)
+    assert (len(pairs), pairs.a[0], pairs.b[1]) == (3, '"Open', 'shut"')
+
+
+def test_source_notes_after_the_sentences_are_not_text(tmp_path):
+    path = write(tmp_path / "sts.csv", sts_b_row(), sts_b_row(notes="\tsome\tsource"))
+    assert sts.parse_benchmark(path).b == ("A woman.", "A woman.")
+
+
+@pytest.mark.parametrize("notes", ["\tone", "\tone\ttwo\tthree"])
+def test_another_number_of_fields_is_refused_by_line(tmp_path, notes):
+    path = write(tmp_path / "sts.csv", sts_b_row(), sts_b_row(notes=notes))
+    with pytest.raises(DataError, match=r"sts\.csv:2: wanted 7 or 9 fields, found (8|10)"):
+        sts.parse_benchmark(path)
+
+
+def test_outer_blanks_are_kept(tmp_path):
+    pairs = sts.parse_benchmark(write(tmp_path / "sts.csv", sts_b_row(a=" left", b="right ")))
+    assert (pairs.a, pairs.b) == ((" left",), ("right ",))
+
+
+@pytest.mark.parametrize("score", ["", "x", "nan", "inf", "-0.1", "5.001"])
+def test_a_score_off_the_scale_is_refused_by_line(tmp_path, score):
+    path = write(tmp_path / "sts.csv", sts_b_row(), sts_b_row(score=score))
+    with pytest.raises(DataError, match=r"sts\.csv:2: wanted a score from 0\.0 to 5\.0, found"):
+        sts.parse_benchmark(path)
+
+
+# --- STS12-16 ------------------------------------------------------------------------------------
+
+
+def test_a_pair_with_an_empty_score_is_dropped_with_its_sentences(tmp_path):
+    inputs = write(tmp_path / "input", "a\tb", "c\td", "e\tf")
+    pairs = sts.parse_subset(inputs, write(tmp_path / "gs", "1", "", "2.5"), "g")
+    assert (pairs.a, pairs.b, pairs.gold.tolist()) == (("a", "e"), ("b", "f"), [1.0, 2.5])
+    assert pairs.group == ("g", "g")
+
+
+def test_source_notes_of_a_subset_are_not_text(tmp_path):
+    inputs = write(tmp_path / "input", "a\tb\tnote\tnote")
+    pairs = sts.parse_subset(inputs, write(tmp_path / "gs", "1"), "g")
+    assert pairs.sentences == ("a", "b")
+
+
+def test_an_unscored_line_must_be_well_formed_too(tmp_path):
+    inputs = write(tmp_path / "input", "a\tb", "no tab")
+    with pytest.raises(DataError, match="input:2: wanted 2 or 4 fields, found 1"):
+        sts.parse_subset(inputs, write(tmp_path / "gs", "1", ""), "g")
+
+
+def test_files_of_unequal_length_are_refused(tmp_path):
+    inputs = write(tmp_path / "input", "a\tb", "c\td")
+    with pytest.raises(DataError, match="gs: wanted 2 lines, as in input, found 1"):
+        sts.parse_subset(inputs, write(tmp_path / "gs", "1"), "g")
+
+
+# --- SICK and QNLI -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("start", ["", "\ufeff"])
+def test_sick_reads_alike_with_either_line_end_and_with_a_mark(tmp_path, start):
+    row = "6\tNo boy \tA group\t3.3\tNEUTRAL"
+    for end in ("\n", "\r\n"):
+        pairs = sick.parse_sick(sick_file(tmp_path, row, end=end, start=start))
+        assert (pairs.a, pairs.b, pairs.gold.tolist()) == (("No boy ",), ("A group",), [3.3])
+
+
+@pytest.mark.parametrize(
+    ("row", "complaint"),
+    [
+        ("1\ta\tb\t0.9\tNEUTRAL", "a score from 1.0 to 5.0"),
+        ("1\ta\tb\t3", "wanted 5 fields, found 4"),
+    ],
+)
+def test_a_bad_sick_row_is_refused_by_line(tmp_path, row, complaint):
+    path = sick_file(tmp_path, "6\ta\tb\t3.3\tNEUTRAL", row)
+    with pytest.raises(DataError, match=rf"SICK\.txt:3: .*{complaint}"):
+        sick.parse_sick(path)
+
+
+@pytest.mark.parametrize("parse", [sick.parse_sick, qnli.parse_qnli])
+def test_a_file_without_its_header_is_refused(tmp_path, parse):
+    for path in (write(tmp_path / "x", "1\ta\tb\t3.3\tNEUTRAL"), write(tmp_path / "empty")):
+        with pytest.raises(DataError, match=":1: wanted the header"):
+            parse(path)
+
+
+def test_entailment_is_the_positive_label_and_any_other_word_is_refused(tmp_path):
+    header = "\t".join(qnli.HEADER)
+    rows = ["0\tWho?\tHe.\tentailment", '1\tWhy "so?\tIt.\tnot_entailment']
+    pairs = qnli.parse_qnli(write(tmp_path / "dev.tsv", header, *rows))
+    assert (pairs.gold.tolist(), pairs.a[1]) == ([1.0, 0.0], 'Why "so?')
+    with pytest.raises(DataError, match=r"bad\.tsv:2: .*not_entailment, found 'neutral'"):
+        qnli.parse_qnli(write(tmp_path / "bad.tsv", header, "0\tWho?\tHe.\tneutral"))
+
+
+# --- laws of every task --------------------------------------------------------------------------
+
+
+@every_task
+def test_a_missing_file_is_named_in_one_line_that_says_how_to_get_it(task, tmp_path):
+    with pytest.raises(AssetMissing) as error:
+        task.pairs(tmp_path)
+    message = str(error.value)
+    assert str(tmp_path) in message
+    assert f"harness fetch {task.asset}" in message
+    assert "\n" not in message
+
+
+@every_task
+def test_a_split_that_the_task_lacks_is_wrong_usage(task, tmp_path):
+    with pytest.raises(UsageError, match="wanted one of the splits"):
+        task.load(tmp_path, "validation")
+
+
+@every_task
+def test_a_name_spells_its_text_and_then_its_split(task):
+    words = task.name.split(".")[1:]
+    assert ("senteval" in words[:1]) == (task.text == "senteval" and task.name != "lexical")
+    assert set(task.scored) <= set(task.splits)
+    if words and words[-1] in task.splits:
+        assert task.scored == (words[-1],)
+
+
+def test_the_specified_tasks_exist_once():
+    sets = ["sts-b", "sick-r"]
+    years = [f"sts{year}" for year in range(12, 17)]
+    texts = ["", ".senteval"]
+    wanted = [f"{s}{t}{split}" for s in sets for t in texts for split in ("", ".dev", ".train")]
+    wanted += [f"sick-r{t}.all" for t in texts] + [f"{y}{t}" for y in years for t in texts]
+    wanted += ["qnli", "lexical", "lexical.raw"] + [f"{s}.regression" for s in sets]
+    listed = [task.name for module in (sts, sick, qnli, lexical) for task in module.TASKS]
+    assert sorted(listed) == sorted(wanted)
+
+
+def test_importing_tasks_loads_neither_torch_nor_scipy():
+    code = (
+        "import sys\n"
+        "from harness.tasks import corpora, lexical, qnli, sick, sts\n"
+        "print({'torch', 'scipy', 'transformers', 'datasets'} & set(sys.modules))"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "set()"
+
+
+# --- corpora -------------------------------------------------------------------------------------
+
+
+def small(read, count, *digests, prefix=False):
+    return corpora.CorpusFile("asset", ("c.txt",), read, count, digests, prefix)
+
+
+@pytest.mark.parametrize("name", CORPORA)
+def test_a_missing_corpus_is_named_before_anything_is_read(name, tmp_path):
+    with pytest.raises(AssetMissing, match=r"harness fetch"):
+        CORPORA[name].sentences(tmp_path)
+
+
+def test_a_corpus_can_be_read_again(tmp_path):
+    write(tmp_path / "c.txt", "one", "two", "two")
+    sentences = small(corpora.one_a_line, 3)(tmp_path)
+    assert list(sentences) == list(sentences) == ["one", "two", "two"]
+    assert len(sentences) == 3
+
+
+@pytest.mark.parametrize("count", [2, 4])
+def test_a_corpus_of_another_size_is_refused(tmp_path, count):
+    write(tmp_path / "c.txt", "one", "two", "three")
+    with pytest.raises(DataError, match=f"wanted {count} sentences, found 3"):
+        list(small(corpora.one_a_line, count)(tmp_path))
+
+
+def test_a_prefix_leaves_the_rest_of_the_file_unread(tmp_path):
+    (tmp_path / "c.txt").write_bytes(b"one\ntwo\n\xff\xff")
+    assert list(small(corpora.one_a_line, 2, prefix=True)(tmp_path)) == ["one", "two"]
+
+
+def test_a_corpus_is_refused_at_the_first_digest_that_does_not_fit(tmp_path):
+    write(tmp_path / "c.txt", "one", "two", "three")
+    right = hashlib.sha256(b"one\n").hexdigest()
+    assert len(list(small(corpora.one_a_line, 3, (1, right))(tmp_path))) == 3
+    sentences = iter(small(corpora.one_a_line, 3, (1, right), (2, "0" * 64))(tmp_path))
+    assert next(sentences) == "one"
+    with pytest.raises(DataError, match="wanted other sentences up to number 2"):
+        next(sentences)
+
+
+def test_both_sentences_of_every_snli_pair_come_in_order(tmp_path):
+    path = write(tmp_path / "train.csv", "1\t1\tp\th", "3\t3\tp\th2")
+    assert list(corpora.snli_pairs(path)) == ["p", "h", "p", "h2"]
+
+
+@pytest.mark.parametrize("suffix", ["tsv", "tsv.gz"])
+def test_nli_leaves_out_the_dev_and_test_pairs_of_multinli(tmp_path, suffix):
+    kept = ["train\tSNLI", "dev\tSNLI", "test\tSNLI", "train\tMultiNLI", "train\tMNLI"]
+    left_out = ["dev\tMultiNLI", "test\tMultiNLI"]
+    rows = [f'{part}\tfile\t"{k}\t {k}\tneutral' for k, part in enumerate(kept + left_out)]
+    text = "\n".join(["\t".join(corpora.ALL_NLI_HEADER), *rows]).encode()
+    path = tmp_path / f"AllNLI.{suffix}"
+    path.write_bytes(gzip.compress(text) if suffix == "tsv.gz" else text)
+    wanted = [sentence for k in range(len(kept)) for sentence in (f'"{k}', f" {k}")]
+    assert list(corpora.all_nli_pairs(path)) == wanted
+
+
+@pytest.mark.parametrize(
+    ("row", "complaint"),
+    [
+        ("train\tXNLI\tf\ta\tb\tneutral", "wanted SNLI or MultiNLI, found XNLI train"),
+        ("train\tSNLI\ta\tb\tneutral", "wanted 6 fields, found 5"),
+    ],
+)
+def test_a_bad_nli_row_is_refused_by_line(tmp_path, row, complaint):
+    path = write(tmp_path / "AllNLI.tsv", "\t".join(corpora.ALL_NLI_HEADER), row)
+    with pytest.raises(DataError, match=rf"AllNLI\.tsv:2: {complaint}"):
+        list(corpora.all_nli_pairs(path))
+
+
+def test_the_size_of_nli_fits_the_step_of_the_published_checkpoint():
+    assert CORPORA["nli"].sentences.count == 2 * 961_735
+    assert 961_735 // 16 == 60_108  # BERT-flow: one epoch in batches of 16
+
+
+# --- the real sets -------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def real(data_dir):
+    return {name: task.pairs(data_dir) for name, task in TASKS.items()}
+
+
+def keys(pairs: Pairs) -> list[tuple[str, str]]:
+    return list(zip(pairs.a, pairs.b, strict=True))
+
+
+SIZES = {
+    "sts-b": 1379,
+    "sts-b.dev": 1500,
+    "sts-b.train": 5749,
+    "sick-r": 4927,
+    "sick-r.dev": 500,
+    "sick-r.train": 4500,
+    "sick-r.all": 9927,
+    "sts12": 3108,
+    "sts13": 1500,
+    "sts14": 3750,
+    "sts15": 3000,
+    "sts16": 1186,
+    "qnli": 5463,
+    "lexical": 1500,
+}
+
+
+@pytest.mark.data
+@every_task
+def test_a_task_has_its_published_number_of_pairs_on_its_scale(task, real):
+    pairs = real[task.name]
+    name = re.sub(r"\.(senteval|raw|regression)", "", task.name)
+    assert len(pairs) == SIZES[name]
+    low, high = task.graded or (0.0, 1.0)
+    assert low <= pairs.gold.min() < pairs.gold.max() <= high
+
+
+@pytest.mark.data
+@every_task
+def test_every_split_of_a_task_can_be_fitted_on(task, data_dir):
+    assert all(len(task.load(data_dir, split)) for split in task.splits)
+    assert task.train is None or task.train in task.splits
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(
+    ("name", "sizes"),
+    [
+        ("sts12", [750, 750, 459, 750, 399]),
+        ("sts13", [189, 750, 561]),
+        ("sts14", [450, 300, 750, 750, 750, 750]),
+        ("sts15", [375, 750, 375, 750, 750]),
+        ("sts16", [254, 249, 230, 244, 209]),
+    ],
+)
+def test_subsets_have_their_published_sizes(real, name, sizes):
+    assert list(Counter(real[name].group).values()) == sizes
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("name", [n for n in TASKS if ".senteval" in n])
+def test_both_text_forms_hold_the_same_pairs(real, name):
+    raw, tokenised = real[name.replace(".senteval", "")], real[name]
+    assert np.array_equal(raw.gold, tokenised.gold)
+    assert raw.group == tokenised.group
+    assert raw.a != tokenised.a
+
+
+@pytest.mark.data
+def test_default_csv_quoting_would_lose_260_rows_of_sts_b(real, data_dir):
+    with (data_dir / "raw/STS/STSBenchmark/sts-test.csv").open(newline="") as file:
+        assert len(list(csv.reader(file, delimiter="\t"))) == 1119
+    assert len(real["sts-b"]) == 1379
+
+
+@pytest.mark.data
+def test_no_sentence_holds_a_line_end_or_a_tab(real):
+    for pairs in real.values():
+        assert not any(set("\t\r\n") & set(sentence) for sentence in pairs.sentences)
+
+
+@pytest.mark.data
+def test_raw_sts_b_keeps_the_outer_blanks_of_11_test_pairs(real):
+    assert sum(a != a.strip() or b != b.strip() for a, b in keys(real["sts-b"])) == 11
+
+
+@pytest.mark.data
+def test_15_pairs_stand_in_more_than_one_split_of_sts_b(real):
+    splits = Counter(k for n in ("sts-b.train", "sts-b.dev", "sts-b") for k in set(keys(real[n])))
+    assert sum(count > 1 for count in splits.values()) == 15
+
+
+@pytest.mark.data
+def test_1006_test_pairs_of_sts_b_stand_in_the_years(real):
+    years = {k for year in range(12, 17) for k in keys(real[f"sts{year}"])}
+    assert sum(k in years for k in keys(real["sts-b"])) == 1006
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(
+    ("name", "distinct"),
+    [("sts12", 2917), ("sts12.senteval", 2902), ("sts14", 3683), ("sts14.senteval", 3682)],
+)
+def test_the_years_hold_repeated_pairs(real, name, distinct):
+    assert len(set(keys(real[name]))) == distinct
+
+
+@pytest.mark.data
+def test_2702_of_5463_qnli_pairs_are_entailments(real):
+    assert real["qnli"].gold.sum() == 2702
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(("name", "value"), [("lexical", -24.54), ("lexical.raw", -22.51)])
+def test_token_edit_distance_gives_the_gold_row_of_the_lexical_table(real, name, value):
+    pairs = real[name]
+    found = edit_distance(pairs.gold, pairs)["gold_edit_distance"]
+    assert found == pytest.approx(value, abs=0.005)  # half a printed digit
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("under", ["senteval", ".", "downstream", "SentEval/data/downstream"])
+def test_senteval_text_is_found_wherever_senteval_is_unpacked(data_dir, tmp_path, under):
+    (tmp_path / under).mkdir(parents=True, exist_ok=True)
+    for family in ("STS", "SICK"):
+        (tmp_path / under / family).symlink_to(data_dir / "senteval" / family)
+    assert len(TASKS["sts16.senteval"].pairs(tmp_path)) == 1186
+    assert len(TASKS["sick-r.senteval"].pairs(tmp_path)) == 4927
+    with pytest.raises(AssetMissing, match="raw/STS"):
+        TASKS["sts-b"].pairs(tmp_path)
+
+
+@pytest.mark.data
+def test_a_copy_may_differ_in_line_ends_and_in_nothing_else(data_dir, tmp_path):
+    original = (data_dir / "raw/SICK/SICK_trial.txt").read_bytes()
+    copy = tmp_path / "raw/SICK/SICK_trial.txt"
+    copy.parent.mkdir(parents=True)
+    copy.write_bytes(original.replace(b"\n", b"\r\n"))
+    assert len(TASKS["sick-r.dev"].pairs(tmp_path)) == 500
+    copy.write_bytes(original.replace(b"motorbike", b"motor bike"))
+    with pytest.raises(DataError, match=r"SICK_trial\.txt: wanted rows with sha256"):
+        TASKS["sick-r.dev"].pairs(tmp_path)
+    copy.write_bytes(original[: original.rindex(b"\n", 0, -1) + 1])
+    with pytest.raises(DataError, match="wanted 500 scored pairs, found 499"):
+        TASKS["sick-r.dev"].pairs(tmp_path)
+
+
+@pytest.mark.data
+def test_the_text_forms_are_not_taken_for_each_other(data_dir, tmp_path):
+    (tmp_path / "senteval").symlink_to(data_dir / "raw")
+    with pytest.raises(DataError, match="wanted rows with sha256"):
+        TASKS["sts-b.senteval"].pairs(tmp_path)
+
+
+@pytest.mark.data
+def test_snli_18k_holds_both_sentences_of_18000_pairs(data_dir):
+    sentences = list(CORPORA["snli-18k"].sentences(data_dir))
+    assert len(sentences) == 36_000
+    assert len(set(sentences)) < 36_000  # repetitions stay
+
+
+@pytest.mark.data
+def test_the_wikipedia_corpora_are_prefixes_of_each_other(data_dir):
+    short = list(CORPORA["enwiki-10k"].sentences(data_dir))
+    longer = list(islice(CORPORA["enwiki-1m"].sentences(data_dir), 100_000))
+    assert longer[:10_000] == short
+    assert len(set(longer)) == len(list(CORPORA["enwiki-100k"].sentences(data_dir))) == 100_000
+
+
+@pytest.mark.data
+def test_the_true_beginning_of_wiki1m_passes_its_digest(data_dir, tmp_path):
+    start = (data_dir / "wiki/wiki1m_for_simcse.first1280000bytes.txt").read_bytes()
+    copy = tmp_path / "wiki/wiki1m_for_simcse.txt"
+    copy.parent.mkdir()
+    copy.write_bytes(start[: start.rindex(b"\n") + 1])
+    with pytest.raises(DataError, match="wanted 1000000 sentences, found 11914"):
+        list(CORPORA["wiki"].sentences(tmp_path))
+    copy.write_bytes(start.replace(b"YMCA", b"YWCA", 1))
+    with pytest.raises(DataError, match="wanted other sentences up to number 11914"):
+        list(CORPORA["wiki"].sentences(tmp_path))

@@ -1,0 +1,750 @@
+"""The contrastive losses are the published formulas, and a training step is their gradient."""
+
+import copy
+import dataclasses
+import lzma
+import os
+import subprocess
+import sys
+import threading
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import tiny_models
+import torch
+import transformers
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.core.types import DataError, UsageError
+from harness.encoders.transformer import TransformerConfig
+from harness.training.auxiliary_mlm import MaskedWords, open_masked_words
+from harness.training.checkpoint import Made, write_checkpoint
+from harness.training.contrastive import Contrastive, ContrastiveTraining, info_nce, nt_xent
+from harness.training.distributed import Accelerated
+from harness.training.encoder import Setup, open_tower
+from harness.training.loop import Curve, seeded, train
+from harness.training.nli import LABELS, Batches, Labelled, read_labelled, read_triplets
+from harness.transforms.pooling import CLS, MEAN, POOLER
+
+SENTENCES = [
+    "the cat sat on the mat.", "the dog sat on the cat", "the mat!", "a cat, a dog", "on the mat?",
+    "the cat and the dog sat.", "a", "b c d", "dogs sat on the mat and on the cat", "the, cat",
+]  # fmt: skip
+PAIRS = (tuple(SENTENCES), tuple(reversed(SENTENCES)))
+TRIPLETS = (*PAIRS, tuple(SENTENCES[3:] + SENTENCES[:3]))
+
+
+def drawn(count, size=5, n=3, seed=0):
+    """n matrices of rows, in float64, with gradients."""
+    rng = np.random.default_rng(seed)
+    return [torch.tensor(rng.normal(size=(count, size)), requires_grad=True) for _ in range(n)]
+
+
+# The published formulas, with their gradients, in NumPy
+
+
+def normalised(x):
+    return x / np.linalg.norm(x, axis=1, keepdims=True)
+
+
+def through_norm(x, gradient):
+    """The gradient by x of something whose gradient by x / |x| is given."""
+    unit = normalised(x)
+    along = (gradient * unit).sum(axis=1, keepdims=True)
+    return (gradient - along * unit) / np.linalg.norm(x, axis=1, keepdims=True)
+
+
+def published(a, b, hard, temperature, log_alpha):
+    """Equation 5: -log e^(s_ii/t) / sum_j (e^(s_ij/t) + alpha^[i=j] e^(h_ij/t)), and its gradients.
+
+    Without `hard` equation 1.
+    """
+    count = len(a)
+    x, y = normalised(a), normalised(b)
+    loss, dx, dy = 0.0, np.zeros_like(a), np.zeros_like(b)
+    z, dz = (None, None) if hard is None else (normalised(hard), np.zeros_like(hard))
+    for i in range(count):
+        terms = [np.exp(x[i] @ y[j] / temperature) for j in range(count)]
+        pulled = (
+            [np.exp(x[i] @ z[j] / temperature) for j in range(count)] if hard is not None else []
+        )
+        if pulled:
+            pulled[i] *= np.exp(log_alpha)
+        whole = sum(terms) + sum(pulled)
+        loss -= np.log(terms[i] / whole) / count
+        for j in range(count):
+            share = (terms[j] / whole - (i == j)) / temperature / count
+            dx[i] += share * y[j]
+            dy[j] += share * x[i]
+            if pulled:
+                share = pulled[j] / whole / temperature / count
+                dx[i] += share * z[j]
+                dz[j] += share * x[i]
+    gradients = [through_norm(a, dx), through_norm(b, dy)]
+    return loss, gradients if hard is None else [*gradients, through_norm(hard, dz)]
+
+
+@pytest.mark.parametrize("count", [2, 3, 8])
+@pytest.mark.parametrize("temperature", [0.05, 1.0])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_info_nce_and_its_gradient_are_the_papers_equation_1(count, temperature, dtype):
+    a, b = (x.detach().to(dtype).requires_grad_() for x in drawn(count, n=2))
+    loss = info_nce(a, b, temperature)
+    loss.backward()
+    rows = (a.detach().double().numpy(), b.detach().double().numpy())
+    expected, gradients = published(*rows, None, temperature, 0.0)
+    # 1 / 0.05 multiplies what float32 rounds
+    bound = 1e-6 if dtype == torch.float64 else 2e-5
+    assert loss.item() == pytest.approx(expected, abs=bound)
+    for x, gradient in zip((a, b), gradients, strict=True):
+        np.testing.assert_allclose(x.grad, gradient, atol=bound)
+
+
+@pytest.mark.parametrize("alpha", [0.5, 1.0, 2.0])
+@pytest.mark.parametrize("count", [2, 5])
+def test_hard_negatives_and_their_gradient_are_the_papers_equation_5(count, alpha):
+    rows = drawn(count)
+    loss = info_nce(rows[0], rows[1], 0.05, rows[2], float(np.log(alpha)))
+    loss.backward()
+    expected, gradients = published(*(x.detach().numpy() for x in rows), 0.05, np.log(alpha))
+    assert loss.item() == pytest.approx(expected, abs=1e-6)
+    for x, gradient in zip(rows, gradients, strict=True):
+        np.testing.assert_allclose(x.grad, gradient, atol=1e-6)
+
+
+@pytest.mark.parametrize("weight", [0.0, -0.7, 1.3])
+def test_hard_negatives_are_those_of_the_released_code(weight):
+    z1, z2, z3 = drawn(6)
+    sim = torch.nn.CosineSimilarity(dim=-1)
+    cos_sim = sim(z1.unsqueeze(1), z2.unsqueeze(0)) / 0.05
+    z1_z3_cos = sim(z1.unsqueeze(1), z3.unsqueeze(0)) / 0.05
+    cos_sim = torch.cat([cos_sim, z1_z3_cos], 1)
+    width = z1_z3_cos.size(-1)
+    weights = torch.tensor(
+        [[0.0] * (cos_sim.size(-1) - width) + [0.0] * i + [weight] + [0.0] * (width - i - 1)
+         for i in range(width)]
+    )  # fmt: skip
+    expected = torch.nn.CrossEntropyLoss()(cos_sim + weights, torch.arange(6))
+    torch.testing.assert_close(info_nce(z1, z2, 0.05, z3, weight), expected, atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("count", [2, 3, 8])
+def test_nt_xent_is_that_of_the_keras_version(count):
+    """[a, a, b, b, ...], the diagonal pushed away, the labels [1, 0, 3, 2, ...]."""
+    a, b = drawn(count, n=2)
+    loss = nt_xent(a, b, 0.05)
+    loss.backward()
+    rows = np.stack([a.detach().numpy(), b.detach().numpy()], axis=1).reshape(2 * count, -1)
+    y_pred = normalised(rows)
+    idxs = np.arange(2 * count)
+    y_true = idxs[None, :] == (idxs + 1 - idxs % 2 * 2)[:, None]
+    logits = (y_pred @ y_pred.T - np.eye(2 * count) * 1e12) * 20
+    shares = np.exp(logits - logits.max(axis=1, keepdims=True))
+    shares /= shares.sum(axis=1, keepdims=True)
+    assert loss.item() == pytest.approx(-np.log(shares[y_true]).mean(), abs=1e-6)
+    pull = (shares - y_true) * 20 / (2 * count)
+    gradient = through_norm(rows, (pull + pull.T) @ y_pred)
+    np.testing.assert_allclose(a.grad, gradient[::2], atol=1e-6)
+    np.testing.assert_allclose(b.grad, gradient[1::2], atol=1e-6)
+
+
+# Laws of the losses
+
+
+@pytest.mark.parametrize("count", [2, 3, 10])
+def test_the_number_of_negatives_is_as_said(count):
+    """Among equals the loss is the logarithm of how many there are to choose from."""
+    equal = torch.ones(count, 4)
+    assert info_nce(equal, equal, 0.05).item() == pytest.approx(np.log(count), abs=1e-6)
+    hard = info_nce(equal, equal, 0.05, equal).item()
+    assert hard == pytest.approx(np.log(2 * count), abs=1e-6)  # 2N - 1 and the positive
+    assert nt_xent(equal, equal, 0.05).item() == pytest.approx(np.log(2 * count - 1), abs=1e-6)
+
+
+@given(st.integers(2, 7), st.integers(0, 1000), st.floats(0.1, 10))
+def test_neither_the_order_of_a_batch_nor_the_length_of_a_vector_counts(count, seed, length):
+    a, b, hard = drawn(count, seed=seed)
+    order = np.random.default_rng(seed).permutation(count)
+    for found, expected in (
+        (info_nce(a[order], length * b[order], 0.05, hard[order]), info_nce(a, b, 0.05, hard)),
+        (nt_xent(length * a[order], b[order], 0.05), nt_xent(a, b, 0.05)),
+        (nt_xent(b, a, 0.05), nt_xent(a, b, 0.05)),
+    ):
+        torch.testing.assert_close(found, expected, atol=1e-9, rtol=1e-9)
+
+
+def test_a_dot_product_is_not_normalised():
+    a, b = drawn(4, n=2)
+    expected = torch.nn.functional.cross_entropy(a @ b.T / 2, torch.arange(4))
+    torch.testing.assert_close(info_nce(a, b, 2.0, similarity="dot"), expected)
+
+
+# Settings
+
+BERT_LARGE = {"model_type": "bert", "hidden_size": 1024}
+ROBERTA_BASE = {"model_type": "roberta", "hidden_size": 768}
+
+
+@pytest.mark.parametrize(
+    ("config", "unsupervised", "supervised"),
+    [
+        ({"model_type": "bert", "hidden_size": 768}, (3e-5, 64), 5e-5),
+        (BERT_LARGE, (1e-5, 64), 1e-5),
+        (ROBERTA_BASE, (1e-5, 512), 5e-5),
+        ({"model_type": "xlm-roberta", "hidden_size": 1024}, (3e-5, 512), 1e-5),
+        ({"model_type": "bert", "hidden_size": 256}, (3e-5, 64), 5e-5),
+    ],
+)
+def test_the_defaults_are_the_papers_for_each_size(config, unsupervised, supervised):
+    one, other = Contrastive.unsupervised(config), Contrastive.supervised(config)
+    assert (one.learning_rate, one.batch) == unsupervised
+    assert (other.learning_rate, other.batch) == (supervised, 512)
+    assert (one.epochs, one.setup.head, other.epochs, other.setup.head) == (1, "train", 3, "keep")
+    assert one.temperature == other.temperature == 0.05
+    assert one.setup.max_length == other.setup.max_length == 32
+    assert {one.setup.pooling, other.setup.pooling} == {CLS}
+
+
+def test_a_schedule_is_full_epochs_and_a_linear_decay():
+    found = Contrastive(batch=64, epochs=3).schedule(1000)
+    assert found.steps == 3 * 16  # 15 whole batches, and 40 that are left
+    assert (found.rate(0), found.rate(24), found.weight_decay) == (3e-5, 1.5e-5, 0.0)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"temperature": 0.0}, {"masked_words": -1.0}, {"masked_share": 0.0}]
+)
+def test_impossible_settings_are_refused(wrong):
+    with pytest.raises(UsageError, match="wanted a temperature above 0"):
+        Contrastive(**wrong)
+
+
+# Batches
+
+
+@given(st.integers(2, 60), st.integers(2, 20), st.integers(0, 9), st.integers(0, 3))
+def test_an_epoch_takes_every_example_once(count, size, seed, epoch):
+    batches = Batches(count, size, seed)
+    taken = [batches(epoch * batches.steps + step) for step in range(batches.steps)]
+    assert all(len(batch) > 1 for batch in taken)
+    left_out = count - sum(map(len, taken))
+    assert left_out == (count % size == 1)
+    assert len(set(np.concatenate(taken))) == count - left_out
+    assert all(len(batch) == size for batch in taken[:-1])
+
+
+def test_each_epoch_and_each_seed_has_an_order_of_its_own():
+    def order(seed, epoch):
+        batches = Batches(50, 50, seed)
+        return batches(epoch).tolist()
+
+    orders = [order(0, 0), order(0, 1), order(1, 0)]
+    assert len({tuple(found) for found in orders}) == 3
+    assert order(0, 0) == orders[0] != sorted(orders[0])
+
+
+@pytest.mark.parametrize(("count", "size"), [(1, 4), (4, 1), (0, 4)])
+def test_nothing_to_differ_from_is_refused(count, size):
+    with pytest.raises(UsageError, match="two or more a batch"):
+        Batches(count, size, 0)
+
+
+# A training step
+
+
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory):
+    return tiny_models.make("bert", tmp_path_factory.mktemp("bert"))
+
+
+@pytest.fixture(scope="module")
+def started(bert):
+    """Towers that were opened once, by their setup; a test gets a copy."""
+    made = {}
+
+    def tower(setup):
+        if setup not in made:
+            made[setup] = open_tower("tiny", bert, bert, setup, seed=0)
+        return copy.deepcopy(made[setup])
+
+    return tower
+
+
+@pytest.fixture
+def training(started):
+    def make(columns=(tuple(SENTENCES),), setup=None, together=None, masked=None, **settings):
+        settings = Contrastive(setup=setup or Setup(), batch=settings.pop("batch", 5), **settings)
+        tower = started(settings.setup).train()
+        return ContrastiveTraining(settings, tower, columns, 0, masked, together)
+
+    return make
+
+
+def stepped(trainee, step=0, seed=0):
+    """The loss and the gradients of one step."""
+    trainee.model.train().zero_grad(set_to_none=True)
+    with seeded(seed):
+        loss = trainee.backward(step)
+    named = trainee.model.named_parameters()
+    return loss, {name: p.grad.clone() for name, p in named if p.grad is not None}
+
+
+def assert_same(found, expected, atol=1e-5, rtol=1e-4):
+    assert found[0] == pytest.approx(expected[0], rel=1e-5)
+    assert found[1].keys() == expected[1].keys()
+    for name, gradient in found[1].items():
+        torch.testing.assert_close(gradient, expected[1][name], atol=atol, rtol=rtol, msg=name)
+
+
+def columns_of(trainee, step):
+    rows = trainee.batches(step)
+    return [[column[row] for row in rows] for column in trainee.columns]
+
+
+@pytest.mark.parametrize("columns", [PAIRS, TRIPLETS], ids=["pairs", "triplets"])
+@pytest.mark.parametrize("hard_negatives", [True, False])
+def test_a_step_is_the_loss_over_its_batch(columns, hard_negatives, training):
+    setup = Setup(dropout=0.0)
+    trainee = training(columns, setup, hard_negatives=hard_negatives, hard_weight=0.3)
+    found = stepped(trainee, 1)
+    trainee.model.zero_grad(set_to_none=True)
+    views = [trainee.tower(trainee.tower.tokenizer(texts)) for texts in columns_of(trainee, 1)]
+    assert len(views) == (3 if len(columns) == 3 and hard_negatives else 2)
+    hard = views[2] if len(views) == 3 else None
+    loss = info_nce(views[0], views[1], 0.05, hard, 0.3)
+    loss.backward()
+    named = trainee.model.named_parameters()
+    expected = {name: p.grad for name, p in named if p.grad is not None}
+    assert_same(found, (loss.item(), expected), atol=1e-3)  # gradients near 10 over 0.05
+
+
+def test_a_step_depends_on_its_number_and_torchs_generator_alone(training):
+    trainee = training()
+    first = stepped(trainee, 1)
+    other, reseeded = stepped(trainee, 0), stepped(trainee, 1, seed=1)
+    again = stepped(trainee, 1)
+    assert first[0] == again[0]
+    assert all(torch.equal(first[1][name], again[1][name]) for name in first[1])
+    assert len({first[0], other[0], reseeded[0]}) == 3
+
+
+def test_a_gradient_is_added(training):
+    trainee = training(setup=Setup(dropout=0.0))
+    _, once = stepped(trainee)
+    with seeded(0):
+        trainee.backward(0)
+    for name, p in trainee.model.named_parameters():
+        if name in once:
+            torch.testing.assert_close(p.grad, 2 * once[name])
+
+
+def test_dropout_is_what_tells_two_views_of_a_sentence_apart(training):
+    """Without it the loss is that of equal views; one mask for both makes them equal, too."""
+    silent = training(setup=Setup(dropout=0.0))
+    z = silent.tower.eval()(silent.tower.tokenizer(columns_of(silent, 0)[0]))
+    assert stepped(silent)[0] == pytest.approx(info_nce(z, z, 0.05).item(), rel=1e-4)
+    fixed, free = training(same_mask=True), training()
+    with torch.no_grad(), seeded(0):
+        z = fixed.tower.train()(fixed.tower.tokenizer(columns_of(fixed, 0)[0]))
+    assert stepped(fixed)[0] == pytest.approx(info_nce(z, z, 0.05).item(), rel=1e-6)
+    with torch.no_grad(), seeded(0):
+        z = free.tower.train()(free.tower.tokenizer(columns_of(free, 0)[0] * 2))
+    assert stepped(free)[0] == pytest.approx(info_nce(z[:5], z[5:], 0.05).item(), rel=1e-6)
+
+
+def test_the_named_objectives_are_two(training):
+    one, other = training(setup=Setup(dropout=0.0)), training(objective="nt-xent", setup=Setup())
+    other.tower.load_state_dict(one.tower.state_dict())
+    with torch.no_grad(), seeded(0):
+        z = other.tower.train()(other.tower.tokenizer(columns_of(other, 0)[0] * 2))
+    assert stepped(other)[0] == pytest.approx(nt_xent(z[:5], z[5:], 0.05).item(), rel=1e-6)
+
+
+def test_a_batch_in_portions_keeps_its_negatives_and_its_gradient(training):
+    setup = Setup(dropout=0.0)
+    found = [stepped(training(TRIPLETS, setup, tokens_at_once=n)) for n in (10_000, 40, 1)]
+    assert_same(found[1], found[0], atol=1e-3)
+    assert_same(found[2], found[0], atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("columns", "settings", "why"),
+    [
+        (TRIPLETS, {"objective": "nt-xent"}, "no place for hard negatives"),
+        (PAIRS, {"same_mask": True}, "found pairs"),
+        (PAIRS, {"masked_words": 0.1}, "a weight above 0 and a head"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(columns, settings, why, training):
+    with pytest.raises(UsageError, match=why):
+        training(columns, **settings)
+
+
+# Masked words
+
+
+@pytest.fixture(scope="module")
+def with_head(tmp_path_factory):
+    """A checkpoint that holds its head over masked words."""
+    folder = tiny_models.make("bert", tmp_path_factory.mktemp("masked"))
+    config = transformers.BertConfig.from_pretrained(folder)
+    with seeded(3):
+        model = transformers.BertForMaskedLM(config)
+        for parameter in model.parameters():
+            parameter.data.normal_(std=0.3)
+    model.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture
+def masked_training(with_head):
+    def make(weight, **settings):
+        found = Contrastive(setup=Setup(dropout=0.0), batch=5, masked_words=weight, **settings)
+        tower = open_tower("tiny", with_head, with_head, found.setup, seed=0)
+        masked = open_masked_words("tiny", with_head, with_head, tower) if weight else None
+        return ContrastiveTraining(found, tower, (tuple(SENTENCES),), 0, masked)
+
+    return make
+
+
+def test_masked_words_add_their_weight_times_the_loss_of_the_checkpoints_own_head(
+    masked_training, with_head, monkeypatch
+):
+    hidden = {}
+
+    def remember(ids, share, *rest):
+        hidden["ids"], hidden["share"] = ids, share
+        changed, places = real(ids, share, *rest)
+        hidden["changed"], hidden["places"] = changed, places
+        return changed, places
+
+    import harness.training.auxiliary_mlm as auxiliary
+
+    real = auxiliary.mask
+    monkeypatch.setattr(auxiliary, "mask", remember)
+    without = stepped(masked_training(0.0))[0]
+    added = stepped(masked_training(0.1))[0] - without
+    rows = masked_training(0.0).tower.tokenizer(columns_of(masked_training(0.0), 0)[0])
+    lengths = sorted(2 * [len(row) for row in rows])  # both views
+    assert hidden["ids"].size == sum(lengths)
+    model = transformers.BertForMaskedLM.from_pretrained(with_head).eval()
+    starts, losses = np.cumsum([0, *lengths]), []
+    for start, end in pairwise(starts):
+        logits = model(torch.from_numpy(hidden["changed"][:, start:end])).logits[0]
+        for place in hidden["places"]:
+            if start <= place < end:
+                shares = logits[place - start].log_softmax(dim=0)
+                losses.append(-shares[hidden["ids"][0, place]].item())
+    assert len(losses) == len(hidden["places"]) == round(0.15 * (sum(lengths) - 2 * len(lengths)))
+    assert added == pytest.approx(0.1 * np.mean(losses), rel=1e-4)
+
+
+def test_masked_words_in_portions_have_one_gradient(masked_training):
+    whole, parts = (stepped(masked_training(0.1, tokens_at_once=n)) for n in (10_000, 40))
+    assert_same(parts, whole, atol=1e-3)
+    assert any(name.startswith("masked.") for name in whole[1])
+
+
+def test_other_words_are_hidden_in_another_step(masked_training):
+    trainee = masked_training(1.0, temperature=1000.0)
+    trainee.batches = lambda step: np.arange(5)
+    assert len({stepped(trainee, step)[0] for step in (0, 1, 1, 2)}) == 3
+
+
+def test_a_checkpoint_without_such_a_head_is_refused(bert, started):
+    with pytest.raises(DataError, match="wanted its whole head over masked words"):
+        open_masked_words("tiny", bert, bert, started(Setup()))
+
+
+# Several processes
+
+
+class Shared:
+    """Two processes of one training, as two threads that wait for each other."""
+
+    def __init__(self, count):
+        self.count, self.barrier, self.box = count, threading.Barrier(count), [None] * count
+
+    def exchange(self, rank, x):
+        self.barrier.wait()
+        self.box[rank] = x
+        self.barrier.wait()
+        return list(self.box)
+
+
+@dataclasses.dataclass
+class Seat:
+    shared: Shared
+    rank: int
+    device: str | None = None
+
+    @property
+    def count(self):
+        return self.shared.count
+
+    def gather(self, x):
+        return torch.stack(self.shared.exchange(self.rank, x))
+
+    def total(self, x):
+        return sum(self.shared.exchange(self.rank, x))
+
+
+def on_both(make, step=0):
+    """The same step in each of two processes."""
+    shared, found, trouble = Shared(2), [None, None], []
+    trainees = [make(Seat(shared, rank)) for rank in (0, 1)]
+
+    def work(rank):
+        try:
+            loss = trainees[rank].backward(step)
+            named = trainees[rank].model.named_parameters()
+            found[rank] = loss, {n: p.grad.clone() for n, p in named if p.grad is not None}
+        except BaseException as error:
+            shared.barrier.abort()
+            trouble.append(error)
+            raise
+
+    threads = [threading.Thread(target=work, args=(rank,)) for rank in (0, 1)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not trouble
+    return found
+
+
+@pytest.mark.parametrize("columns", [(tuple(SENTENCES),), TRIPLETS], ids=["one", "triplets"])
+@pytest.mark.parametrize("objective", ["info-nce", "nt-xent"])
+@pytest.mark.parametrize("at_once", [10_000, 40])
+def test_two_processes_have_the_loss_and_the_gradient_of_one(columns, objective, at_once, training):
+    columns = columns[:2] if objective == "nt-xent" else columns
+    settings = {"objective": objective, "tokens_at_once": at_once, "batch": 6}
+    setup = Setup(dropout=0.0, head="train")
+    expected = stepped(training(columns, setup, **settings))
+    for found in on_both(lambda seat: training(columns, setup, seat, **settings)):
+        assert_same(found, expected, atol=1e-3)
+
+
+def test_masked_words_of_two_processes_weigh_as_much_as_of_one(training):
+    """Each adds its share, and hides words of its own."""
+    setup, drawn = Setup(dropout=0.0), []
+
+    class Hidden(MaskedWords):
+        def __init__(self):
+            torch.nn.Module.__init__(self)
+
+        def backward(self, tower, rows, share, weight, at_once, rng):
+            drawn.append(rng.random())
+            return 3.0 * weight
+
+    def make(seat):
+        return training(setup=setup, together=seat, masked=Hidden(), masked_words=0.1, batch=6)
+
+    without, _ = stepped(training(setup=setup, batch=6))
+    for loss, _ in on_both(make):
+        assert loss == pytest.approx(without + 0.1 * 3.0, rel=1e-5)
+    assert drawn[0] != drawn[1]
+
+
+def test_what_cannot_be_shared_equally_is_left_out(training):
+    seats = on_both(lambda seat: training(setup=Setup(dropout=0.0), together=seat, batch=5))
+    trainee = training(setup=Setup(dropout=0.0), batch=5)
+    taken = trainee.batches(0)[:4]
+    trainee.batches = lambda step: taken
+    assert_same(seats[0], stepped(trainee), atol=1e-3)
+
+
+def test_several_processes_without_accelerate_are_a_usage_error(monkeypatch):
+    monkeypatch.setitem(sys.modules, "accelerate", None)
+    with pytest.raises(UsageError, match="pip install accelerate"):
+        Accelerated()
+
+
+def test_one_process_of_accelerate_is_one_process(training):
+    pytest.importorskip("accelerate")
+    together = Accelerated()
+    assert (together.rank, together.count) == (0, 1)
+    x = torch.arange(6.0).view(2, 3)
+    assert torch.equal(together.gather(x), x[None])
+    assert torch.equal(together.total(x[0]), x[0])
+
+
+PROCESS = """
+import sys
+from pathlib import Path
+
+from harness.training.contrastive import Contrastive, ContrastiveTraining
+from harness.training.distributed import Accelerated
+from harness.training.encoder import Setup, open_tower
+
+folder, together = Path(sys.argv[1]), Accelerated()
+settings = Contrastive(Setup(dropout=0.0), batch=6)
+tower = open_tower("tiny", folder, folder, settings.setup, 0, stream=together.rank)
+trainee = ContrastiveTraining(settings, tower, (tuple(sys.argv[2:]),), 0, together=together)
+loss = trainee.backward(0)
+total = sum(float(p.grad.abs().sum()) for p in trainee.model.parameters())
+print(f"{together.rank} {together.count} {loss} {total}\\n", end="", flush=True)
+"""
+
+
+@pytest.mark.slow
+def test_two_processes_of_accelerate_have_the_loss_and_the_gradient_of_one(
+    training, bert, tmp_path
+):
+    pytest.importorskip("accelerate")
+    script = tmp_path / "process.py"
+    script.write_text(PROCESS)
+    launch = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
+    found = subprocess.run(
+        [sys.executable, *launch, str(script), str(bert), *SENTENCES],
+        env=os.environ | {"ACCELERATE_USE_CPU": "1", "OMP_NUM_THREADS": "1"},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    loss, gradients = stepped(training(setup=Setup(dropout=0.0), batch=6))
+    rows = sorted(line.split() for line in found.stdout.splitlines())
+    assert [row[:2] for row in rows] == [["0", "2"], ["1", "2"]]
+    for row in rows:
+        assert float(row[2]) == pytest.approx(loss, rel=1e-5)
+        total = sum(float(gradient.abs().sum()) for gradient in gradients.values())
+        assert float(row[3]) == pytest.approx(total, rel=1e-4)
+
+
+# A whole training
+
+
+class Quiet:
+    def phase(self, what, steps): ...
+
+    def step(self, steps): ...
+
+    def note(self, text): ...
+
+
+@pytest.mark.parametrize(("head", "pooling"), [("train", CLS), ("keep", POOLER)])
+def test_the_loss_falls_and_the_checkpoint_is_read_as_it_was_trained(
+    head, pooling, training, bert, tmp_path
+):
+    setup = Setup(head=head, dropout=0.0)
+    trainee = training(TRIPLETS, setup, epochs=15, learning_rate=1e-3)
+    schedule = trainee.settings.schedule(len(SENTENCES))
+    curve = train(trainee, schedule, 0, Quiet())
+    assert len(curve.losses) == 30
+    assert np.mean(curve.losses[-5:]) < np.mean(curve.losses[:5]) - 0.3
+    made = Made("harness train", {}, 0, {}, Curve())
+    write_checkpoint(tmp_path / "out", trainee.tower.encoder, bert, "cls", 40, made)
+    encoder = TransformerConfig("trained", "trained").load(tmp_path / "out", tmp_path)
+    encoding = encoder.encode(SENTENCES)
+    np.testing.assert_allclose(pooling(encoding), trainee.tower.embed(SENTENCES), atol=1e-5)
+    if head == "train":
+        with pytest.raises(UsageError, match="holds no pooler weights"):
+            POOLER(encoding)
+
+
+# Files
+
+
+def test_triplets_are_csv_with_quotes(tmp_path):
+    path = tmp_path / "nli.csv.xz"
+    text = 'sent0,sent1,hard_neg\r\n"a, ""b""",c,"d\ne"\nf,g,h\n'
+    path.write_bytes(lzma.compress(b"\xef\xbb\xbf" + text.encode()))
+    assert read_triplets(path) == (('a, "b"', "f"), ("c", "g"), ("d\ne", "h"))
+    pairs = tmp_path / "pairs.csv"
+    pairs.write_text("sent0,sent1\na,b\n")
+    assert read_triplets(pairs) == (("a",), ("b",))
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", ":1: wanted the header sent0,sent1,hard_neg"),
+        ("a,b,c\n", "found 'a,b,c'"),
+        ("sent0,sent1,hard_neg\n", "wanted rows behind the header"),
+        ("sent0,sent1,hard_neg\na,b,c\nd,e\n", ":3: wanted 3 sentences"),
+        ("sent0,sent1\na,\n", ":2: wanted 2 sentences"),
+        ('sent0,sent1\n"a"b,c\n', ":2: wanted CSV in UTF-8"),
+        (b"sent0,sent1\na,\xff\n", "wanted CSV in UTF-8"),
+    ],
+)
+def test_other_files_are_refused_by_line(text, why, tmp_path):
+    path = tmp_path / "nli.csv"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(DataError, match=why):
+        read_triplets(path)
+
+
+HEADER = "split\tdataset\tfilename\tsentence1\tsentence2\tlabel\n"
+
+
+def test_labelled_pairs_are_read_from_both_forms(tmp_path):
+    numbered, all_nli = tmp_path / "train.csv", tmp_path / "AllNLI.tsv"
+    numbered.write_text('1\t1\ta\t"b\n2\t2\tc\td\n3\t3\te\tf\n')
+    assert read_labelled(numbered) == Labelled(("a", "c", "e"), ('"b', "d", "f"), (2, 0, 1))
+    all_nli.write_text(
+        HEADER
+        + "train\tSNLI\tx\ta\tb\tneutral\ndev\tSNLI\tx\tq\tr\tneutral\n"
+        + "train\tMultiNLI\tx\tc\td\tcontradiction\n"
+    )
+    assert read_labelled(all_nli) == Labelled(("a", "c"), ("b", "d"), (2, 0))
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "wanted labelled pairs"),
+        ("4\t4\ta\tb\n", ":1: wanted a label from 1 to 3, found '4'"),
+        ("1\ta\tb\n", ":1: wanted 4 fields, found 3"),
+        (HEADER + "train\tSNLI\tx\ta\tb\t-\n", ":2: wanted one of contradiction"),
+        (HEADER, "wanted labelled pairs"),
+    ],
+)
+def test_other_labelled_files_are_refused(text, why, tmp_path):
+    path = tmp_path / "train.csv"
+    path.write_text(text)
+    with pytest.raises(DataError, match=why):
+        read_labelled(path)
+
+
+def test_labels_are_checked():
+    with pytest.raises(DataError, match="as many labels"):
+        Labelled(("a",), ("b",), ())
+    with pytest.raises(DataError, match="labels from 0 to 2"):
+        Labelled(("a",), ("b",), (3,))
+
+
+def test_triplets_of_labelled_pairs_join_what_one_premise_has():
+    rows = [
+        ("p", "yes", "entailment"),
+        ("p", "perhaps", "neutral"),
+        ("q", "alone", "entailment"),
+        ("p", "no", "contradiction"),
+        ("p", "never", "contradiction"),
+        ("r", "not", "contradiction"),
+        ("p", "indeed", "entailment"),
+    ]
+    a, b, labels = zip(*rows, strict=True)
+    found = Labelled(a, b, tuple(map(LABELS.index, labels))).triplets()
+    assert found == (("p", "p"), ("yes", "indeed"), ("no", "never"))
+    with pytest.raises(DataError, match="an entailment and a contradiction"):
+        Labelled(("p",), ("yes",), (1,)).triplets()
+
+
+@pytest.mark.data
+def test_the_real_files_are_read_whole(data_dir):
+    triplets = read_triplets(data_dir / "nli/snli_triplets_for_simcse.csv")
+    assert [len(column) for column in triplets] == [16_971] * 3
+    pairs = read_labelled(data_dir / "nli/snli_18k/train.csv")
+    assert len(pairs.labels) == 18_000
+    # Labels that were read wrongly would not agree with the triplets made from the same source.
+    entailed = dict.fromkeys(zip(triplets[0], triplets[1], strict=True))
+    contradicted = dict.fromkeys(zip(triplets[0], triplets[2], strict=True))
+    rows = list(zip(pairs.premises, pairs.hypotheses, pairs.labels, strict=True))
+    assert {LABELS[n] for a, b, n in rows if (a, b) in entailed} <= {"entailment"}
+    assert {LABELS[n] for a, b, n in rows if (a, b) in contradicted} <= {"contradiction"}
+
+
+def test_means_can_be_trained_as_well(training):
+    loss, gradients = stepped(training(setup=Setup(pooling=MEAN)))
+    assert np.isfinite(loss)
+    assert len(gradients) > 50

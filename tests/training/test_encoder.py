@@ -1,0 +1,331 @@
+"""A tower is the encoder with gradients: same vectors, no padding, repeatable dropout."""
+
+from itertools import chain
+
+import numpy as np
+import pytest
+import tiny_models
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+
+from harness.core.types import ScoreError, UsageError
+from harness.encoders.transformer import TransformerConfig
+from harness.training.dropout import Noise, use_dropout
+from harness.training.encoder import PACKED, Setup, Tower, open_tower, portions
+from harness.training.gradcache import SCALES, gradient, scaled
+from harness.training.loop import seeded
+from harness.transforms.pooling import CLS, FIRST_LAST, LAST2, MEAN, POOLER, STATIC_LAST
+
+TEXTS = ["the cat sat on the mat.", "a", "dogs!", "the dog sat, the cat sat", "mat", "a cat?", "a"]
+
+
+@pytest.fixture
+def opened(checkpoint, tmp_path):
+    def tower(kind="bert", **setup):
+        return open_tower(kind, checkpoint(kind), tmp_path, Setup(**setup), seed=0)
+
+    return tower
+
+
+def another(tower, pooling):
+    """The same encoder under another pooling."""
+    parts = {"padding": tower.padding, "summary": tower.summary, "rng": np.random.default_rng(0)}
+    return Tower(tower.encoder, tower.tokenizer, tower.reader, Setup(pooling), **parts)
+
+
+def gradients(model):
+    return {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+
+
+def assert_same_gradients(found, expected, atol):
+    assert found.keys() == expected.keys()
+    for name, value in found.items():
+        torch.testing.assert_close(value, expected[name], rtol=1e-4, atol=atol, msg=name)
+
+
+def moved(z):
+    """A loss whose gradient is another for every number."""
+    weights = torch.linspace(-1, 1, z.numel()).view_as(z)
+    return (weights * z).sum() + (z**2).mean()
+
+
+# Vectors
+
+
+@pytest.mark.parametrize("kind", tiny_models.KINDS)
+def test_in_evaluation_the_vectors_are_those_of_the_encoder(kind, opened, checkpoint):
+    encoding = TransformerConfig(kind, kind).load(checkpoint(kind), checkpoint(kind)).encode(TEXTS)
+    opening = opened(kind, pooling=MEAN)
+    for pooling in (CLS, MEAN, FIRST_LAST, STATIC_LAST, LAST2):
+        if pooling is CLS and encoding.cls is None:
+            with pytest.raises(UsageError, match="no summary token; use mean"):
+                opened(kind)
+            continue
+        tower, expected = another(opening, pooling), pooling(encoding)
+        # float32 rounds at 1e-7 of the largest number
+        np.testing.assert_allclose(tower.embed(TEXTS), expected, atol=1e-6 * abs(expected).max())
+
+
+def test_texts_are_cut_in_training_alone(opened):
+    tower = opened(max_length=6)
+    long = "the cat sat on the mat and the dog sat on the cat"
+    assert len(tower.tokenizer([long])[0]) == 6
+    assert np.abs(tower.embed([long]) - tower.embed(["the cat sat on the"])).max() > 1e-3
+    with pytest.raises(UsageError, match="wanted 41 tokens, the checkpoint takes 40"):
+        opened(max_length=41)
+
+
+def test_embedding_leaves_the_mode_as_it_was(opened):
+    tower = opened()
+    for training in (True, False):
+        tower.train(training).embed(TEXTS)
+        assert tower.training is tower.encoder.training is training
+
+
+@pytest.mark.parametrize("kind", sorted(PACKED & set(tiny_models.KINDS)))
+@pytest.mark.parametrize("pooling", [CLS, MEAN, FIRST_LAST, STATIC_LAST], ids=lambda p: p.name)
+def test_packed_and_padded_have_one_gradient(kind, pooling, opened):
+    tower = opened(kind, pooling=pooling, dropout=0.0, head="train").train()
+    assert tower.packs
+    rows, found = tower.tokenizer(TEXTS), []
+    for tower.packs in (True, False):
+        tower.zero_grad(set_to_none=True)
+        moved(tower(rows)).backward()
+        found.append(gradients(tower))
+    assert len(found[0]) > 50
+    # sums of a few hundred float32 numbers, the largest near 10
+    assert_same_gradients(*found, atol=1e-4)
+
+
+def test_every_other_architecture_gets_its_gradient_through_its_own_forward_pass(opened):
+    tower = opened("distilbert", head="none").train()
+    assert not tower.packs
+    moved(tower(tower.tokenizer(TEXTS))).backward()
+    assert all(p.grad is not None for p in tower.encoder.parameters())
+
+
+# Dropout
+
+
+@pytest.mark.parametrize("kind", tiny_models.KINDS)
+def test_the_switch_reaches_every_dropout(kind, opened):
+    silent, loud = opened(kind, pooling=MEAN, dropout=0.0), opened(kind, pooling=MEAN, dropout=0.5)
+    rows = silent.tokenizer(TEXTS)
+    with torch.no_grad():
+        evaluated = silent.eval()(rows)
+        # the attention of evaluation and training are two kernels
+        bound = 1e-5 * float(evaluated.abs().max())
+        assert (silent.train()(rows) - evaluated).abs().max() < bound
+        assert (loud.train()(rows) - loud(rows)).abs().max() > 1e-2
+
+
+def test_without_a_switch_the_checkpoint_decides(opened):
+    tower, other = opened(), opened(dropout=0.3)
+    find = [m.p for m in tower.modules() if hasattr(m, "noise") and hasattr(m, "p")]
+    assert set(find) == {0.1}
+    assert not [m for m in tower.modules() if isinstance(m, nn.Dropout)]
+    assert {m.p for m in other.modules() if hasattr(m, "p")} == {0.3}
+
+
+@pytest.mark.parametrize("p", [-0.1, 1.0, 1.5])
+def test_a_probability_that_leaves_nothing_is_refused(p, opened):
+    with pytest.raises(UsageError, match="from 0 to below 1"):
+        opened(dropout=p)
+
+
+def test_masks_follow_torchs_generator_and_differ_by_process(opened, checkpoint, tmp_path):
+    tower = opened().train()
+    other = open_tower("bert", checkpoint("bert"), tmp_path, Setup(), seed=0, stream=1).train()
+    rows = tower.tokenizer(TEXTS)
+    with torch.no_grad():
+        found = []
+        for model, seed in ((tower, 0), (tower, 0), (tower, 1), (other, 0)):
+            with seeded(seed):
+                found.append((model(rows), model(rows)))
+    (first, second), again, third, elsewhere = found
+    assert torch.equal(torch.stack([first, second]), torch.stack(again))
+    for view in (second, third[0], elsewhere[0]):
+        assert (first - view).abs().max() > 1e-2
+
+
+def test_equal_sentences_get_masks_of_their_own(opened):
+    tower = opened().train()
+    with torch.no_grad():
+        z = tower(tower.tokenizer(["the cat sat"] * 4))
+    assert torch.pdist(z).min() > 1e-2
+
+
+@given(st.floats(0, 0.9), st.integers(0, 2**32))
+def test_a_mask_keeps_the_mean_and_its_probability(p, seed):
+    noise = Noise()
+    noise.bits = np.random.SFC64(seed)
+    mask = noise.mask(torch.zeros(300, 101), p)
+    # 6 standard deviations of 30,300 independent draws, and the rounding of p
+    bound = 6 * np.sqrt(p * (1 - p) / mask.numel()) + 2**-16
+    assert abs((mask == 0).double().mean() - p) <= bound
+    assert len(mask.unique()) <= 2
+    assert abs(mask.double().mean() - 1) <= bound / (1 - p) + 1e-6
+
+
+def test_neighbouring_numbers_of_a_mask_are_independent():
+    """Four come from one word of the generator."""
+    noise = Noise()
+    dropped = (noise.mask(torch.zeros(400_000), 0.3) == 0).double().view(-1, 4) - 0.3
+    correlations = (dropped.T @ dropped / len(dropped) / 0.21).numpy()
+    np.testing.assert_allclose(correlations, np.eye(4), atol=6 / np.sqrt(100_000))  # 6 deviations
+
+
+def test_dropout_has_the_gradient_of_its_mask():
+    model = nn.Sequential(nn.Dropout(0.4))
+    use_dropout(model, None, Noise())
+    x = torch.ones(50, requires_grad=True)
+    y = model(x)
+    y.sum().backward()
+    assert torch.equal(x.grad, y.detach())
+    assert 0 < (y == 0).sum() < 50
+
+
+# Heads
+
+
+def test_a_head_of_training_is_not_read_in_evaluation(opened):
+    bare, headed = opened(), opened(head="train")
+    assert np.array_equal(bare.embed(TEXTS), headed.embed(TEXTS))
+    rows = bare.tokenizer(TEXTS)
+    with torch.no_grad(), seeded(0):
+        z = headed.train()(rows)
+    assert z.abs().max() < 1  # a tanh over weights of 0.02
+    assert headed.encoder.pooler is None
+
+
+def test_a_head_that_is_kept_is_the_encoders_pooler(opened, checkpoint):
+    tower = opened(head="keep")
+    assert tower.head.dense is tower.encoder.pooler.dense
+    dense = tower.head.dense
+    assert abs(float(dense.weight.detach().std()) - 0.02) < 0.002  # 1,024 draws
+    assert not dense.bias.any()
+    rows = tower.tokenizer(TEXTS)
+    bare = opened().embed(TEXTS)
+    expected = np.tanh(bare @ dense.weight.detach().numpy().T)
+    np.testing.assert_allclose(tower.embed(TEXTS), expected, atol=1e-6)
+    moved(tower.train()(rows)).backward()
+    assert tower.encoder.pooler.dense.weight.grad.abs().sum() > 0
+
+
+def test_two_seeds_draw_two_heads(checkpoint, tmp_path):
+    def head(seed):
+        tower = open_tower("bert", checkpoint("bert"), tmp_path, Setup(head="train"), seed)
+        return tower.head.dense.weight
+
+    assert torch.equal(head(0), head(0))
+    assert not torch.equal(head(0), head(1))
+
+
+@pytest.mark.parametrize("kind", ["distilbert", "albert"])
+def test_a_head_cannot_be_kept_where_there_is_no_such_pooler(kind, opened):
+    with pytest.raises(UsageError, match="no dense pooler to keep a head in"):
+        opened(kind, head="keep")
+    opened(kind, head="train")
+
+
+def test_what_cannot_be_trained_is_refused():
+    with pytest.raises(UsageError, match="found pooler; a pooler is cls with a head"):
+        Setup(pooling=POOLER)
+    with pytest.raises(UsageError, match="fp16 needs a GPU"):
+        Setup(precision="fp16")
+
+
+def test_16_bits_are_close_and_weights_stay_in_32(opened):
+    exact, half = opened(dropout=0.0), opened(dropout=0.0, precision="bf16")
+    rows = exact.tokenizer(TEXTS)
+    a, b = exact.train()(rows), half.train()(rows)
+    assert b.dtype == torch.float32
+    assert 0 < (a - b).abs().max() < 0.1 * a.abs().max()  # eight bits of mantissa
+    moved(b).backward()
+    assert {p.grad.dtype for p in half.parameters()} == {torch.float32}
+
+
+# Portions of a batch
+
+
+@given(st.lists(st.integers(1, 9), max_size=30), st.integers(1, 40))
+def test_portions_hold_every_row_once_in_order_and_no_more_than_they_may(lengths, tokens):
+    rows = [[0] * length for length in lengths]
+    parts = [list(range(len(rows)))[part] for part in portions(rows, tokens)]
+    assert list(chain.from_iterable(parts)) == list(range(len(rows)))
+    for part in parts:
+        assert part
+        assert len(part) == 1 or sum(lengths[row] for row in part) <= tokens
+
+
+@pytest.mark.parametrize("kind", ["bert", "distilbert"])
+@pytest.mark.parametrize("at_once", [1, 12, 25])
+def test_the_gradient_of_a_whole_batch_does_not_need_it_in_memory(kind, at_once, opened):
+    """Against all portions held at once, under the same dropout."""
+    tower = opened(kind).train()
+    rows = tower.tokenizer(TEXTS)
+    order = np.argsort([len(row) for row in rows], kind="stable")
+    parts = [order[part] for part in portions([rows[i] for i in order], at_once)]
+    assert len(parts) > 1
+    with seeded(0):
+        z = torch.cat([tower([rows[i] for i in part]) for part in parts])
+        loss = moved(z[torch.from_numpy(np.argsort(np.concatenate(parts)))])
+        loss.backward()
+        expected, follows = gradients(tower), torch.rand(3)
+    tower.zero_grad(set_to_none=True)
+    with seeded(0):
+        found = gradient(tower, rows, moved, at_once)
+        assert torch.equal(torch.rand(3), follows)  # the generator is where it would be
+    assert found == pytest.approx(loss.item(), rel=1e-6)
+    assert_same_gradients(gradients(tower), expected, atol=1e-4)  # sums in another order
+
+
+def test_a_batch_that_fits_and_one_that_does_not_have_one_gradient(opened):
+    tower = opened(dropout=0.0).train()
+    rows, found = tower.tokenizer(TEXTS), []
+    for at_once in (1000, 12):
+        tower.zero_grad(set_to_none=True)
+        gradient(tower, rows, moved, at_once)
+        found.append(gradients(tower))
+    assert_same_gradients(*found, atol=1e-4)
+
+
+# 16-bit gradients
+
+
+def passes(limit):
+    """A pass whose gradient overflows above a factor, and what factors it was given."""
+    weight, seen = nn.Parameter(torch.ones(3)), []
+
+    def run(scale):
+        seen.append((scale, float(torch.rand(()))))
+        gradient = torch.full((3,), 0.5 * scale if scale <= limit else torch.inf)
+        weight.grad = gradient if weight.grad is None else weight.grad + gradient
+        return 2.0 * scale
+
+    return weight, seen, run
+
+
+@pytest.mark.parametrize("limit", SCALES)
+def test_an_overflow_repeats_the_pass_with_a_smaller_factor_and_the_same_dropout(limit):
+    weight, seen, run = passes(limit)
+    with seeded(0):
+        assert scaled(run, [weight], half=True) == 2.0
+    assert weight.grad.tolist() == [0.5] * 3
+    assert [scale for scale, _ in seen] == list(SCALES[: SCALES.index(limit) + 1])
+    assert len({drawn for _, drawn in seen}) == 1
+
+
+def test_an_overflow_at_any_factor_is_said():
+    weight, _, run = passes(0.5)
+    with pytest.raises(ScoreError, match="take bf16 or float32"):
+        scaled(run, [weight], half=True)
+    assert passes(0)[2](1.0) == 2.0
+
+
+def test_without_16_bits_nothing_is_multiplied():
+    weight, seen, run = passes(np.inf)
+    assert scaled(run, [weight], half=False) == 2.0
+    assert [scale for scale, _ in seen] == [1.0]

@@ -1,0 +1,159 @@
+"""`harness train simcse-unsup|simcse-sup|sbert-nli`, from a tiny checkpoint to a folder."""
+
+import json
+import os
+import subprocess
+import sys
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import tiny_models
+from fakes import Told
+from typer.testing import CliRunner
+
+from harness.assets.places import Places
+from harness.cli import app
+from harness.core.types import Pairs
+from harness.encoders.transformer import TransformerConfig
+from harness.training.contrastive import Contrastive, ContrastiveTraining
+from harness.training.encoder import Setup
+from harness.training.finetune import Dev, Start, dev_score, finetune
+from harness.transforms.pooling import CLS, MEAN, POOLER
+
+WHO, WHERE = ("cat", "dog", "mat", "a7", "b2"), ("mat", "cat", "x9", "q")
+TEXTS = tuple(f"the {who} sat on {where}" for who in WHO for where in WHERE)
+PAIRS = Pairs(TEXTS[:8], TEXTS[8:16], np.linspace(0.0, 5.0, 8), ("all",) * 8)
+
+
+@pytest.fixture(scope="module")
+def start(tmp_path_factory):
+    return tiny_models.make("bert", tmp_path_factory.mktemp("start"))
+
+
+@pytest.fixture
+def files(tmp_path):
+    (tmp_path / "text.txt").write_text("".join(f"{text}\n" for text in TEXTS))
+    rows = zip(TEXTS[:6], TEXTS[6:12], TEXTS[12:18], strict=True)
+    triplets = ["sent0,sent1,hard_neg", *(",".join(row) for row in rows)]
+    (tmp_path / "triplets.csv").write_text("".join(f"{row}\n" for row in triplets))
+    labelled = (f"{1 + n % 3}\t0\t{a}\t{b}\n" for n, (a, b) in enumerate(pairwise(TEXTS)))
+    (tmp_path / "labelled.csv").write_text("".join(labelled))
+    return tmp_path
+
+
+COMMANDS = {
+    "simcse-unsup": ["--corpus", "text.txt", "--batch", "5"],
+    "simcse-sup": ["--file", "triplets.csv", "--batch", "3", "--epochs", "2"],
+    "sbert-nli": ["--file", "labelled.csv", "--batch", "4", "--max-length", "30"],
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_makes_a_checkpoint_that_the_harness_reads(command, start, files, monkeypatch):
+    monkeypatch.chdir(files)
+    line = ["train", command, "--from", str(start), "--out", "out", "--dev", "none"]
+    line += ["--learning-rate", "0.01", *COMMANDS[command]]
+    done = CliRunner().invoke(app, line)
+    assert done.exit_code == 0, (done.output, done.exception)
+    assert "steps" in done.output
+    about = json.loads((files / "out" / "training.json").read_text())
+    assert about["steps"] == len(about["curve"]) > 3
+    assert about["start"].keys() == {start.name}
+    assert str(files) not in json.dumps(about)
+
+    before = TransformerConfig("a", "").load(start, files).encode(TEXTS)
+    after = TransformerConfig("a", "").load(files / "out", files).encode(TEXTS)
+    assert not np.allclose(MEAN(before), MEAN(after), atol=1e-3)
+    assert np.isfinite(CLS(after)).all()
+    if command == "simcse-sup":
+        assert POOLER(after).shape == (len(TEXTS), 32)  # its head is kept
+    else:
+        assert after.pooler is None
+
+
+def test_the_checkpoint_that_scores_best_is_the_one_on_disk(start, tmp_path):
+    settings = Contrastive(Setup(head="none"), batch=5, epochs=5, learning_rate=0.01)
+    begin = Start("tiny", start)
+    tower = begin.open(settings.setup, tmp_path, 0)
+    trainee = ContrastiveTraining(settings, tower, (TEXTS,), 0)
+    dev = Dev("toy", PAIRS, every=3)
+    curve = finetune(
+        trainee,
+        tower,
+        settings.schedule(len(TEXTS)),
+        0,
+        tmp_path / "out",
+        Told(),
+        start=begin,
+        data={},
+        settings=settings,
+        command="",
+        dev=dev,
+    )
+    assert len({score for _, score in curve.scores}) > 2
+    loaded = Start("tiny", tmp_path / "out").open(settings.setup, tmp_path, 0)
+    assert dev_score(loaded, dev)() == pytest.approx(curve.best[1], abs=1e-6)
+
+
+def test_an_interrupted_training_writes_the_same_checkpoint(start, tmp_path):
+    class Stops(Told):
+        def step(self, steps: int) -> None:
+            super().step(steps)
+            if self.steps == 7:
+                raise KeyboardInterrupt
+
+    def run(out, watcher):
+        settings = Contrastive(batch=5, epochs=3, learning_rate=0.01)
+        begin = Start("tiny", start)
+        tower = begin.open(settings.setup, tmp_path, 0)
+        trainee = ContrastiveTraining(settings, tower, (TEXTS,), 0)
+        schedule = settings.schedule(len(TEXTS))
+        words = {"start": begin, "data": {}, "settings": settings, "command": "", "save_every": 4}
+        finetune(trainee, tower, schedule, 0, tmp_path / out, watcher, **words)
+
+    run("whole", Told())
+    with pytest.raises(KeyboardInterrupt):
+        run("cut", Stops())
+    run("cut", Told())
+    one, two = ((tmp_path / n / "model.safetensors").read_bytes() for n in ("whole", "cut"))
+    assert one == two
+
+
+def test_an_unknown_word_is_refused(start, files, monkeypatch):
+    monkeypatch.chdir(files)
+    line = ["train", "simcse-unsup", "--from", str(start), "--out", "o", "--corpus", "text.txt"]
+    done = CliRunner().invoke(app, [*line, "--dev", "none", "--head", "two"])
+    assert "--head two: wanted one of" in str(done.exception)
+    for option, word in (("--objective", "triplet"), ("--similarity", "euclid")):
+        done = CliRunner().invoke(app, [*line, "--dev", "none", option, word])
+        assert f"{option} {word}: wanted one of" in str(done.exception)
+    assert not (files / "o").exists()
+    done = CliRunner().invoke(app, [*line, "--dev", "sts-z"])
+    assert "unknown task" in str(done.exception)
+    assert Places.from_environment({}).data_dir is None
+
+
+@pytest.mark.slow
+def test_two_processes_end_with_the_checkpoint_of_one(start, files, monkeypatch):
+    pytest.importorskip("accelerate")
+    monkeypatch.chdir(files)
+    line = ["train", "simcse-unsup", "--from", str(start), "--corpus", "text.txt", "--batch", "4"]
+    line += ["--dropout", "0.0", "--dev", "none", "--learning-rate", "0.01", "--threads", "1"]
+    script = files / "process.py"
+    script.write_text("import sys\nfrom harness.cli import main\nmain(sys.argv[1:])\n")
+    launch = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", str(script)]
+    found = subprocess.run(
+        [sys.executable, *launch, *line, "--out", "two"],
+        env=os.environ | {"ACCELERATE_USE_CPU": "1", "OMP_NUM_THREADS": "1"},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert found.stdout.count("two: 5 steps") == 1  # one of them speaks
+    assert CliRunner().invoke(app, [*line, "--out", "one"]).exit_code == 0
+    one, two = (
+        MEAN(TransformerConfig("a", "").load(files / n, files).encode(TEXTS))
+        for n in ("one", "two")
+    )
+    before = MEAN(TransformerConfig("a", "").load(start, files).encode(TEXTS))
+    assert np.abs(one - before).max() > 0.05
+    np.testing.assert_allclose(two, one, atol=1e-3)

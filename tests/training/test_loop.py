@@ -1,0 +1,376 @@
+"""The training loop, what it saves, and a model in miniature made from nothing."""
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from fakes import Told
+from torch import nn
+from typer.testing import CliRunner
+
+from harness.assets.places import Places
+from harness.cli import app
+from harness.core.types import DataError, ScoreError, UsageError
+from harness.training.loop import STATE, Curve, Keeping, Schedule, train
+from harness.training.mlm import (
+    SPECIAL,
+    MaskedLanguageModel,
+    Miniature,
+    Sentences,
+    mask,
+    pretrain,
+    wordpieces,
+)
+from harness.training.text import OneALine, Text, open_text
+
+
+class Line:
+    """Fits y = 3x with a dropped-out input: its steps depend on torch's generator."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self.model = nn.Sequential(nn.Dropout(0.3), nn.Linear(4, 4), nn.Linear(4, 1))
+        rng = np.random.default_rng(seed)
+        for parameter in self.model.parameters():
+            parameter.data = torch.from_numpy(rng.normal(size=tuple(parameter.shape))).float()
+        self.stop_at: int | None = None
+        self.trained = []
+
+    def backward(self, step: int) -> float:
+        if step == self.stop_at:
+            raise KeyboardInterrupt
+        self.trained.append(self.model.training)
+        x = torch.from_numpy(np.random.default_rng((7, step)).normal(size=(16, 4))).float()
+        loss = ((self.model(x) - 3 * x.sum(1, keepdim=True)) ** 2).mean()
+        torch.autograd.backward(loss)
+        return loss.item()
+
+
+SCHEDULE = Schedule(steps=20, learning_rate=0.05, warmup=3, decay=0.5, weight_decay=0.1)
+
+
+def weights(line: Line) -> torch.Tensor:
+    return torch.cat([p.detach().reshape(-1) for p in line.model.parameters()])
+
+
+NOWHERE = Places(Path("nowhere"))
+
+
+# Schedule
+
+
+def test_a_rate_rises_holds_and_falls():
+    rates = [SCHEDULE.rate(step) for step in range(20)]
+    assert rates[:3] == pytest.approx([0.05 / 3, 0.1 / 3, 0.05])
+    assert set(rates[2:11]) == {0.05}
+    assert rates[10:] == sorted(rates[10:], reverse=True)
+    assert rates[-1] == pytest.approx(0.05 / 10)
+
+
+def test_a_linear_decay_is_that_of_the_papers():
+    rates = [Schedule(10, 1.0).rate(step) for step in range(10)]
+    assert rates == pytest.approx([(10 - n) / 10 for n in range(10)])
+
+
+@pytest.mark.parametrize("wrong", [{"steps": 0}, {"decay": 1.5}, {"warmup": 21}, {"warmup": -1}])
+def test_an_impossible_schedule_is_refused(wrong):
+    with pytest.raises(UsageError, match="decay"):
+        Schedule(**{"steps": 20, "learning_rate": 0.1} | wrong)
+
+
+def test_schedules_agree_as_far_as_their_rates_do():
+    longer = Schedule(steps=40, learning_rate=0.05, warmup=3, decay=0.5, weight_decay=0.1)
+    assert SCHEDULE.agrees(longer, 11)
+    assert not SCHEDULE.agrees(longer, 12)
+    assert not SCHEDULE.agrees(Schedule(20, 0.05, 3, 0.5, weight_decay=0.2), 1)
+
+
+# The loop
+
+
+def test_what_is_learnt_is_learnt_and_the_model_ends_in_evaluation_mode():
+    def error(line: Line) -> float:
+        with torch.inference_mode():
+            return float(((line.model.eval()(torch.eye(4)) - 3) ** 2).mean())
+
+    line = Line()
+    before = error(line)
+    train(line, Schedule(400, 0.1), 0, Told())
+    assert all(line.trained)
+    assert not line.model.training
+    assert error(line) < 0.3 * before
+
+
+def test_a_seed_gives_the_same_bits_and_another_seed_others():
+    first, again, other = Line(), Line(), Line()
+    torch.manual_seed(99)  # what stands outside makes no difference
+    train(first, SCHEDULE, 1, Told())
+    torch.manual_seed(7)
+    train(again, SCHEDULE, 1, Told())
+    train(other, SCHEDULE, 2, Told())
+    assert torch.equal(weights(first), weights(again))
+    assert not torch.equal(weights(first), weights(other))
+
+
+def test_training_leaves_the_generator_of_others_alone():
+    line = Line()
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    torch.manual_seed(5)
+    train(line, SCHEDULE, 1, Told())
+    assert torch.equal(torch.rand(3), expected)
+
+
+@pytest.mark.parametrize("stop_at", [5, 12, 19])
+@pytest.mark.parametrize("scored", [False, True])
+def test_an_interrupted_training_ends_with_the_same_bits(tmp_path, stop_at, scored):
+    def keeping(line: Line, folder: Path | None) -> Keeping:
+        score = (lambda: -float(weights(line).norm())) if scored else None
+        return Keeping(folder, save_every=4, score=score, score_every=3)
+
+    whole = Line()
+    wanted = train(whole, SCHEDULE, 3, Told(), keeping(whole, None), clock=lambda: 0.0)
+
+    cut = Line()
+    cut.stop_at = stop_at
+    with pytest.raises(KeyboardInterrupt):
+        train(cut, SCHEDULE, 3, Told(), keeping(cut, tmp_path))
+    resumed = Line(seed=8)  # its weights come from the state
+    found = train(resumed, SCHEDULE, 3, Told(), keeping(resumed, tmp_path), clock=lambda: 0.0)
+
+    assert len(resumed.trained) == 20 - stop_at // 4 * 4
+    assert torch.equal(weights(whole), weights(resumed))
+    assert (found.losses, found.scores) == (wanted.losses, wanted.scores)
+    assert not (tmp_path / STATE).exists()
+
+
+def test_a_training_can_be_prolonged_before_its_rate_falls(tmp_path):
+    longer = Schedule(steps=40, learning_rate=0.05, warmup=3, decay=0.5, weight_decay=0.1)
+    cut, resumed, whole = Line(), Line(), Line()
+    cut.stop_at = 9
+    with pytest.raises(KeyboardInterrupt):
+        train(cut, SCHEDULE, 3, Told(), Keeping(tmp_path, save_every=4))
+    train(resumed, longer, 3, Told(), Keeping(tmp_path, save_every=4))
+    train(whole, longer, 3, Told())
+    assert torch.equal(weights(whole), weights(resumed))
+
+
+def test_a_state_of_other_settings_is_refused(tmp_path):
+    cut = Line()
+    cut.stop_at = 9
+    with pytest.raises(KeyboardInterrupt):
+        train(cut, SCHEDULE, 3, Told(), Keeping(tmp_path, 4, settings={"corpus": "a"}))
+    with pytest.raises(DataError, match="corpus"):
+        train(Line(), SCHEDULE, 3, Told(), Keeping(tmp_path, 4, settings={"corpus": "b"}))
+    other = Schedule(20, 0.01)
+    with pytest.raises(DataError, match="schedule"):
+        train(Line(), other, 3, Told(), Keeping(tmp_path, 4, settings={"corpus": "a"}))
+
+
+def test_the_weights_that_score_best_are_kept():
+    line = Line()
+    seen = []
+
+    def score() -> float:
+        assert not line.model.training
+        torch.rand(5)  # a score may draw: the training does not notice
+        seen.append(weights(line).clone())
+        return {0: 7.0, 1: 1.0, 2: 5.0, 3: 2.0}.get(len(seen) - 1, 0.0)
+
+    curve = train(line, SCHEDULE, 0, Told(), Keeping(score=score, score_every=5))
+    assert (curve.before, curve.best) == (7.0, (10, 5.0))  # the start is told and never kept
+    assert [step for step, _ in curve.scores] == [5, 10, 15, 20]
+    assert torch.equal(weights(line), seen[2])
+    plain = Line()
+    assert train(plain, SCHEDULE, 0, Told()).losses == curve.losses
+
+
+def test_a_loss_that_is_no_number_ends_the_training():
+    class Broken(Line):
+        def backward(self, step: int) -> float:
+            return math.nan if step == 3 else super().backward(step)
+
+    with pytest.raises(ScoreError, match="step 3 of 20; take a lower learning rate"):
+        train(Broken(), SCHEDULE, 0, Told())
+
+
+def test_biases_do_not_decay():
+    class Still(Line):
+        def backward(self, step: int) -> float:
+            for parameter in self.model.parameters():
+                parameter.grad = torch.zeros_like(parameter)
+            return 0.0
+
+    still, before = Still(), Still()
+    train(still, SCHEDULE, 0, Told())
+    for after, first in zip(still.model.parameters(), before.model.parameters(), strict=True):
+        assert torch.equal(after, first) == (first.ndim == 1)
+
+
+def test_a_thinned_curve_keeps_the_mean_and_the_last_step():
+    points = Curve(tuple(float(n) for n in range(10))).thinned(4)
+    assert points == [(3, 1.0), (6, 4.0), (9, 7.0), (10, 9.0)]
+
+
+# Masked language modelling
+
+TEXTS = tuple(
+    f"{who} {does} {what} {where}"
+    for who in ("A man", "The woman", "Some children", "Nobody")
+    for does in ("sees", "is carrying", "will buy")
+    for what in ("a red ball.", "two old boats,", "the guitar")
+    for where in ("near the lake", "in town", "today")
+)
+TINY = Miniature(
+    vocabulary=90,
+    layers=1,
+    size=16,
+    heads=2,
+    positions=12,
+    tokens=20_000,
+    tokens_per_batch=128,
+    warmup=5,
+    learning_rate=1e-2,
+)
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return wordpieces(TEXTS, 90)
+
+
+@pytest.fixture
+def corpus(tokenizer):
+    return Sentences.of(TEXTS, tokenizer, TINY.positions)
+
+
+def test_a_vocabulary_has_the_wanted_size_and_order(tokenizer):
+    pieces = sorted(tokenizer.get_vocab(), key=tokenizer.get_vocab().__getitem__)
+    assert tuple(pieces[:5]) == SPECIAL
+    assert pieces[5:] == sorted(pieces[5:])
+    assert len(pieces) == 90
+    with pytest.raises(DataError, match="take more sentences"):
+        wordpieces(TEXTS[:3], 500)
+
+
+def test_sentences_are_cut_framed_and_never_empty(tokenizer):
+    found = Sentences.of(["", "a man " * 30, "nobody"], tokenizer, 12)
+    assert np.diff(found.starts)[0] == 12
+    assert len(found.starts) == 3
+    assert found.ids[0] == SPECIAL.index("[CLS]")
+    assert found.ids[-1] == SPECIAL.index("[SEP]")
+    with pytest.raises(DataError, match="none with a word"):
+        Sentences.of([""], tokenizer, 12)
+
+
+def test_an_epoch_holds_every_sentence_once_in_batches_of_equal_length(corpus):
+    order = corpus.order(np.random.default_rng(0), 128)
+    assert sorted(np.concatenate(order)) == list(range(len(TEXTS)))
+    for rows in order:
+        batch = corpus.batch(rows)
+        assert batch.size <= 128
+        assert (batch[:, -1] == SPECIAL.index("[SEP]")).all()
+        assert (batch[:, 0] == SPECIAL.index("[CLS]")).all()
+
+
+def test_masking_follows_the_shares_of_the_paper():
+    rng = np.random.default_rng(0)
+    ids = rng.integers(5, 90, size=(400, 25))
+    ids[:, 0], ids[:, -1] = 2, 3
+    hidden, places = mask(ids, 0.15, 90, range(5), 4, rng)
+    assert len(places) == round(0.15 * 400 * 23)
+    flat, before = hidden.reshape(-1), ids.reshape(-1)
+    assert (np.delete(flat, places) == np.delete(before, places)).all()
+    assert not np.isin(before[places], range(5)).any()
+    masked, same = (flat[places] == 4).mean(), (flat[places] == before[places]).mean()
+    assert masked == pytest.approx(0.8, abs=0.03)
+    assert same == pytest.approx(0.1, abs=0.03)
+    assert (flat[places] >= 4).all()
+
+
+def test_masking_hides_at_least_one_piece_and_refuses_none():
+    rng = np.random.default_rng(0)
+    assert len(mask(np.array([[2, 9, 3]]), 0.01, 90, range(5), 4, rng)[1]) == 1
+    with pytest.raises(UsageError, match="every token is a special one"):
+        mask(np.array([[2, 3]]), 0.15, 90, range(5), 4, rng)
+
+
+def test_the_loss_at_the_start_is_that_of_guessing(corpus):
+    trainee = MaskedLanguageModel(TINY.build(0), corpus, TINY, 0)
+    assert trainee.backward(0) == pytest.approx(math.log(90), rel=0.05)
+
+
+def test_dropout_is_off_while_it_trains_and_on_in_what_is_saved():
+    model = TINY.build(0).train()
+    ids = torch.arange(5, 15)[None]
+    assert torch.equal(model(ids).logits, model(ids).logits)
+    assert model.config.hidden_dropout_prob == 0.1
+
+
+def test_a_miniature_is_made_resumed_and_loaded(tmp_path):
+    """The whole way: a text file, an interruption, a folder that two libraries open alike."""
+    from sentence_transformers import SentenceTransformer
+
+    from harness.encoders.transformer import TransformerConfig
+    from harness.transforms.pooling import MEAN
+
+    class Stops(Told):
+        def step(self, steps: int) -> None:
+            super().step(steps)
+            if self.steps == 60:
+                raise KeyboardInterrupt
+
+    text = Text("texts", TEXTS)
+    whole = pretrain(text, TINY, 0, tmp_path / "whole", Told(), "harness train")
+    with pytest.raises(KeyboardInterrupt):
+        pretrain(text, TINY, 0, tmp_path / "cut", Stops(), "harness train", 20)
+    again = pretrain(text, TINY, 0, tmp_path / "cut", Told(), "harness train", 20)
+    assert again.losses == whole.losses
+    assert np.mean(whole.losses[-20:]) < np.mean(whole.losses[:20]) - 1
+
+    files = {path.name for path in (tmp_path / "cut").iterdir()}
+    assert "unfinished" not in files
+    one, two = (tmp_path / name / "model.safetensors" for name in ("whole", "cut"))
+    assert one.read_bytes() == two.read_bytes()
+    about = json.loads((tmp_path / "cut" / "training.json").read_text())
+    assert about["steps"] == len(whole.losses)
+    assert about["data"]["texts"] == text.digest()
+
+    encoder = TransformerConfig("mine", "").load(tmp_path / "cut", tmp_path)
+    ours = MEAN(encoder.encode(TEXTS[:9]))
+    theirs = SentenceTransformer(str(tmp_path / "cut"), device="cpu").encode(list(TEXTS[:9]))
+    assert ours == pytest.approx(theirs, abs=1e-5)
+    assert encoder.dimensions == 16
+
+    with pytest.raises(UsageError, match="take another folder"):
+        pretrain(text, TINY, 0, tmp_path / "cut", Told(), "")
+
+
+def test_a_text_is_a_corpus_or_a_file(tmp_path):
+    file = tmp_path / "some.txt"
+    file.write_text("one\n\ntwo\nthree\n")
+    text = open_text(str(file), {}, NOWHERE)
+    assert (text.name, list(text), list(text)) == ("some.txt", ["one", "two", "three"], [*text])
+    assert list(open_text(str(file), {}, NOWHERE, first=2)) == ["one", "two"]
+    assert open_text(str(file), {}, NOWHERE, 2).digest() == Text("x", ("one", "two")).digest()
+    with pytest.raises(DataError, match="wanted 5 sentences, found 3"):
+        Text("some.txt", OneALine(file), 5).digest()
+    with pytest.raises(UsageError, match="found neither"):
+        open_text("nothing", {}, NOWHERE)
+
+
+def test_the_command_line_trains_a_miniature(tmp_path):
+    file = tmp_path / "some.txt"
+    rng = np.random.default_rng(0)
+    words = ["".join(rng.choice(list("abcdefgh"), 4)) for _ in range(60)]
+    file.write_text("".join(" ".join(rng.choice(words, 6)) + "\n" for _ in range(200)))
+    line = ["train", "bert-mini", "--out", str(tmp_path / "out"), "--corpus", str(file)]
+    line += ["--tokens", "2000", "--layers", "1", "--size", "16", "--vocabulary", "120"]
+    done = CliRunner().invoke(app, line)
+    assert done.exit_code == 0, done.output
+    assert "steps, loss" in done.output
+    about = json.loads((tmp_path / "out" / "training.json").read_text())
+    assert str(tmp_path) not in json.dumps(about)
+    assert "--corpus some.txt --tokens 2000" in about["command"]

@@ -1,0 +1,243 @@
+"""The siamese losses are the published formulas, and those of sentence-transformers."""
+
+import copy
+
+import numpy as np
+import pytest
+import tiny_models
+import torch
+from test_contrastive import Quiet, on_both
+from torch import nn
+
+from harness.core.types import UsageError
+from harness.encoders.transformer import TransformerConfig
+from harness.training.checkpoint import Made, write_checkpoint
+from harness.training.contrastive import info_nce
+from harness.training.encoder import Setup, open_tower
+from harness.training.loop import Curve, seeded, train
+from harness.training.nli import LABELS, Labelled
+from harness.training.siamese import FEATURES, Siamese, SiameseTraining, softmax_nli
+from harness.transforms.pooling import CLS, MEAN
+
+PREMISES = ("the cat sat", "the dog sat on the mat", "a cat", "dogs!", "on the mat", "a dog") * 2
+HYPOTHESES = ("a cat sat.", "the mat", "the dog", "a dog, a cat", "the cat", "b") * 2
+NLI = Labelled(PREMISES, HYPOTHESES, (0, 1, 2, 1, 0, 2) * 2)
+TRIPLETS = (PREMISES, HYPOTHESES, HYPOTHESES[1:] + HYPOTHESES[:1])
+SETUP = Setup(pooling=MEAN, dropout=0.0)
+
+
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory):
+    return tiny_models.make("bert", tmp_path_factory.mktemp("bert"))
+
+
+@pytest.fixture(scope="module")
+def opened(bert):
+    return open_tower("tiny", bert, bert, SETUP, seed=0)
+
+
+@pytest.fixture
+def training(opened):
+    def make(data=NLI, together=None, **settings):
+        settings = Siamese(setup=SETUP, batch=6, **settings)
+        return SiameseTraining(settings, copy.deepcopy(opened).train(), data, 0, together)
+
+    return make
+
+
+def drawn(count, size=4, n=2, seed=0):
+    rng = np.random.default_rng(seed)
+    return [torch.tensor(rng.normal(size=(count, size)), requires_grad=True) for _ in range(n)]
+
+
+def gradients(model):
+    return {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+
+
+# The loss
+
+
+@pytest.mark.parametrize("count", [1, 5])
+def test_softmax_and_its_gradient_are_the_papers_formula(count):
+    """o = softmax(W (u, v, |u - v|) + b), and minus its mean logarithm, in NumPy."""
+    u, v = drawn(count)
+    weight, bias = drawn(3, size=12, n=1)[0], drawn(1, size=3, n=1, seed=1)[0]
+    labels = torch.tensor([0, 2, 1, 1, 0][:count])
+    loss = softmax_nli(u, v, labels, weight, bias[0])
+    loss.backward()
+    a, b, W = (x.detach().numpy() for x in (u, v, weight))
+    x = np.concatenate([a, b, np.abs(a - b)], axis=1)
+    shares = np.exp(x @ W.T + bias.detach().numpy())
+    shares /= shares.sum(axis=1, keepdims=True)
+    assert loss.item() == pytest.approx(-np.log(shares[range(count), labels]).mean(), abs=1e-6)
+    pull = (shares - np.eye(3)[labels]) / count
+    into = pull @ W
+    apart = np.sign(a - b) * into[:, 8:]
+    for found, expected in (
+        (u.grad, into[:, :4] + apart),
+        (v.grad, into[:, 4:8] - apart),
+        (weight.grad, pull.T @ x),
+        (bias.grad[0], pull.sum(axis=0)),
+    ):
+        np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("features", "size"), [(("u", "v"), 8), (("|u-v|",), 4), (("u", "v", "|u-v|", "u*v"), 16)]
+)
+def test_what_the_classifier_sees_can_be_chosen(features, size):
+    u, v = drawn(5)
+    weight = drawn(3, size=size, n=1)[0]
+    parts = {"u": u, "v": v, "|u-v|": (u - v).abs(), "u*v": u * v}
+    assert set(parts) == set(FEATURES)
+    logits = torch.cat([parts[feature] for feature in features], dim=1) @ weight.T
+    labels = torch.tensor([0, 1, 2, 0, 1])
+    found = softmax_nli(u, v, labels, weight, torch.zeros(3, dtype=torch.double), features)
+    torch.testing.assert_close(found, nn.functional.cross_entropy(logits, labels))
+
+
+@pytest.mark.slow
+def test_both_losses_are_those_of_sentence_transformers(training):
+    losses = pytest.importorskip("sentence_transformers.sentence_transformer.losses")
+    u, v, hard = (x.float().detach() for x in drawn(6, n=3))
+
+    class Model(nn.Module):
+        """What its loss asks of a model: a size, and vectors that are there already."""
+
+        def get_embedding_dimension(self):
+            return 4
+
+        def forward(self, features):
+            return features
+
+        device = torch.device("cpu")
+
+    softmax = losses.SoftmaxLoss(Model(), 4, 3)
+    labels = torch.tensor([0, 1, 2, 0, 1, 2])
+    theirs = softmax([{"sentence_embedding": x} for x in (u, v)], labels)
+    classifier = softmax.classifier
+    ours = softmax_nli(u, v, labels, classifier.weight, classifier.bias)
+    torch.testing.assert_close(ours, theirs, atol=1e-6, rtol=0)
+    ranking = losses.MultipleNegativesRankingLoss(Model())
+    for vectors in ((u, v), (u, v, hard)):
+        theirs = ranking.compute_loss_from_embeddings(list(vectors), None)
+        ours = info_nce(u, v, Siamese.ranking().temperature, *vectors[2:])
+        torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=0)
+
+
+# Settings
+
+
+def test_the_defaults_are_the_papers():
+    found = Siamese()
+    assert (found.batch, found.epochs, found.learning_rate) == (16, 1, 2e-5)
+    assert (found.setup.pooling, found.setup.head, found.features) == (
+        MEAN,
+        "none",
+        ("u", "v", "|u-v|"),
+    )
+    schedule = found.schedule(942_069)  # the pairs of AllNLI's train splits
+    assert (schedule.steps, schedule.warmup, schedule.weight_decay) == (58_880, 5_888, 0.01)
+    assert schedule.rate(5_887) == pytest.approx(2e-5, rel=0.2)
+    other = Siamese.ranking()
+    assert (other.objective, other.batch, other.setup.max_length) == ("ranking", 128, 75)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        ({"features": ()}, "wanted features of u, v"),
+        ({"features": ("u", "w")}, "wanted features of u, v"),
+        ({"temperature": 0.0}, "a temperature above 0"),
+        ({"warmup": 1.5}, "a share of warm-up"),
+    ],
+)
+def test_impossible_settings_are_refused(wrong, why):
+    with pytest.raises(UsageError, match=why):
+        Siamese(**wrong)
+
+
+def test_each_objective_has_its_data(training):
+    for settings in ({"data": TRIPLETS}, {"data": NLI, "objective": "ranking"}):
+        with pytest.raises(UsageError, match="softmax learns from labelled pairs"):
+            training(**settings)
+
+
+# A training step
+
+
+def test_a_step_is_the_loss_over_its_batch(training):
+    trainee = training()
+    loss = trainee.backward(1)
+    found = gradients(trainee.model)
+    assert {"classifier.weight", "classifier.bias"} <= found.keys()
+    trainee.model.zero_grad(set_to_none=True)
+    rows, tower, classifier = trainee.batches(1), trainee.tower, trainee.classifier
+    u, v = (tower(tower.tokenizer([c[row] for row in rows])) for c in (PREMISES, HYPOTHESES))
+    labels = torch.tensor([NLI.labels[row] for row in rows])
+    expected = softmax_nli(u, v, labels, classifier.weight, classifier.bias)
+    expected.backward()
+    assert loss == pytest.approx(expected.item(), rel=1e-5)
+    for name, gradient in gradients(trainee.model).items():
+        torch.testing.assert_close(found[name], gradient, atol=1e-4, rtol=1e-4, msg=name)
+
+
+def test_ranking_is_the_contrastive_loss_over_triplets(training):
+    trainee = training(TRIPLETS, objective="ranking")
+    loss = trainee.backward(0)
+    rows, tower = trainee.batches(0), trainee.tower
+    views = [tower(tower.tokenizer([c[row] for row in rows])) for c in TRIPLETS]
+    assert loss == pytest.approx(info_nce(views[0], views[1], 0.05, views[2]).item(), rel=1e-5)
+    assert not [name for name, _ in trainee.model.named_parameters() if "classifier" in name]
+
+
+@pytest.mark.parametrize("data", [NLI, TRIPLETS], ids=["softmax", "ranking"])
+def test_a_batch_in_portions_has_one_gradient(data, training):
+    objective = "softmax" if data is NLI else "ranking"
+    found = []
+    for at_once in (10_000, 20):
+        trainee = training(data, objective=objective, tokens_at_once=at_once)
+        found.append((trainee.backward(0), gradients(trainee.model)))
+    assert found[0][0] == pytest.approx(found[1][0], rel=1e-5)
+    assert found[0][1].keys() == found[1][1].keys()
+    for name, gradient in found[0][1].items():
+        torch.testing.assert_close(found[1][1][name], gradient, atol=1e-3, rtol=1e-4, msg=name)
+
+
+@pytest.mark.parametrize("data", [NLI, TRIPLETS], ids=["softmax", "ranking"])
+def test_two_processes_have_the_gradient_of_one(data, training):
+    settings = {"objective": "softmax" if data is NLI else "ranking"}
+    trainee = training(data, **settings)
+    loss, expected = trainee.backward(0), gradients(trainee.model)
+    seats = on_both(lambda seat: training(data, seat, **settings))
+    for found, gradient in seats:
+        assert found == pytest.approx(loss, rel=1e-5)
+        assert gradient.keys() >= expected.keys()
+        for name, value in expected.items():
+            torch.testing.assert_close(gradient[name], value, atol=1e-3, rtol=1e-4, msg=name)
+
+
+def test_the_classifier_is_drawn_from_its_own_seed(opened):
+    def classifier(seed):
+        return SiameseTraining(Siamese(setup=SETUP), opened, NLI, seed).classifier.weight
+
+    assert torch.equal(classifier(0), classifier(0))
+    assert not torch.equal(classifier(0), classifier(1))
+    bound = 1 / np.sqrt(3 * 32)  # torch's own way to draw a layer
+    assert 0.9 * bound < float(classifier(0).detach().abs().max()) <= bound
+
+
+def test_the_loss_falls_and_the_checkpoint_is_read_as_it_was_trained(training, bert, tmp_path):
+    trainee = training(epochs=20, learning_rate=1e-2)
+    with seeded(0):
+        curve = train(trainee, trainee.settings.schedule(len(PREMISES)), 0, Quiet())
+    assert np.mean(curve.losses[-4:]) < np.mean(curve.losses[:4]) - 0.5
+    made = Made("harness train", {}, 0, {}, Curve())
+    write_checkpoint(tmp_path / "out", trainee.tower.encoder, bert, "mean", 40, made)
+    encoding = TransformerConfig("x", "x").load(tmp_path / "out", tmp_path).encode(PREMISES)
+    np.testing.assert_allclose(MEAN(encoding), trainee.tower.embed(PREMISES), atol=1e-5)
+    assert CLS(encoding).shape == (len(PREMISES), 32)
+
+
+def test_labels_are_named_in_the_order_of_sentence_transformers():
+    assert LABELS == ("contradiction", "entailment", "neutral")

@@ -1,0 +1,202 @@
+"""Moments and affine maps: what they equal, what they survive, what they refuse."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from specimens import rows, with_constants
+
+from harness.core.types import ScoreError
+from harness.transforms.affine import BLOCK, LEAST_VARIANCE, Affine, Moments, principal_directions
+
+WIDTH = 3
+# A grid of eighths, so that hypothesis finds equal rows and constant columns, and shrinks well.
+GRID = st.integers(-800, 800).map(lambda eighths: np.float32(eighths / 8))
+ROWS = arrays(np.float32, st.tuples(st.integers(1, 12), st.just(WIDTH)), elements=GRID)
+
+
+def assert_same(one: Moments, other: Moments) -> None:
+    """Up to rounding: sums of 1e5 and less, in float64, in another order."""
+    assert one.count == other.count
+    np.testing.assert_allclose(one.mean, other.mean, atol=1e-10)
+    np.testing.assert_allclose(one.scatter, other.scatter, atol=1e-7)
+
+
+# --- moments -------------------------------------------------------------------------------------
+
+
+@given(ROWS)
+def test_moments_are_the_mean_and_the_population_covariance(x):
+    moments = Moments.of(x)
+    np.testing.assert_allclose(moments.mean, x.mean(axis=0, dtype=np.float64), atol=1e-10)
+    np.testing.assert_allclose(moments.covariance, np.cov(x.T, ddof=0), atol=1e-8)
+    np.testing.assert_allclose(moments.uncentred, x.T.astype(float) @ x / len(x), atol=1e-8)
+
+
+@given(st.lists(ROWS, min_size=1, max_size=5), st.randoms(use_true_random=False))
+def test_moments_of_shards_are_those_of_the_whole_in_any_order(shards, random):
+    whole = Moments.of(np.concatenate(shards))
+    random.shuffle(shards)
+    assert_same(Moments.merged(map(Moments.of, shards)), whole)
+
+
+@given(ROWS, ROWS, ROWS)
+def test_merging_commutes_and_associates(x, y, z):
+    a, b, c = map(Moments.of, (x, y, z))
+    assert_same(a.merge(b), b.merge(a))
+    assert_same(a.merge(b).merge(c), a.merge(b.merge(c)))
+
+
+@given(ROWS, st.data())
+def test_a_count_is_as_good_as_a_repetition(x, data):
+    repeats = data.draw(arrays(np.int64, len(x), elements=st.integers(1, 4)))
+    assert_same(Moments.of(x, repeats), Moments.of(np.repeat(x, repeats, axis=0)))
+
+
+@given(ROWS, st.randoms(use_true_random=False))
+def test_moments_behind_a_map_are_the_moments_of_mapped_rows(x, random):
+    rng = np.random.default_rng(random.getrandbits(32))
+    affine = Affine(rng.normal(size=WIDTH), rng.normal(size=(WIDTH, 2)), rank=2)
+    assert_same(Moments.of(x).after(affine), Moments.of(affine(x)))
+
+
+def test_a_far_away_cloud_keeps_its_shape():
+    """The textbook formula E[xx'] - E[x]E[x]' would lose every digit here."""
+    x = rows(50, 4).astype(np.float64)
+    near, far = Moments.of(x), Moments.of(x + 1e8)
+    shards = Moments.merged(Moments.of(part) for part in np.split(x + 1e8, 5))
+    # x + 1e8 keeps about 8 digits of x.
+    np.testing.assert_allclose(far.covariance, near.covariance, atol=1e-6)
+    np.testing.assert_allclose(shards.covariance, near.covariance, atol=1e-6)
+
+
+def test_a_constant_coordinate_has_no_variance_at_all():
+    x = with_constants(rows(1000, 4)).astype(np.float64) * np.pi
+    shards = Moments.merged(Moments.of(part) for part in np.split(x, [1, 10, 500]))
+    for moments in (Moments.of(x), shards):
+        assert not np.diag(moments.covariance)[-3:].any()
+
+
+def test_moments_pass_through_and_rows_are_left_as_they_were():
+    for dtype in (np.float32, np.float64):
+        x = rows(10, 3).astype(dtype)
+        kept = x.copy()
+        moments = Moments.of(x)
+        np.testing.assert_array_equal(x, kept)
+        assert Moments.of(moments) is moments
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_a_row_that_is_not_finite_is_named(value):
+    x = rows(5, 3)
+    x[2, 1] = value
+    for repeats in (None, np.ones(5, dtype=np.int64)):
+        with pytest.raises(ScoreError, match=r"^row 2 .* not finite$"):
+            Moments.of(x, repeats)
+
+
+def test_nothing_has_no_moments():
+    with pytest.raises(ScoreError, match="no sentences to fit on"):
+        Moments.of(rows(0, 3))
+    with pytest.raises(ScoreError, match="no sentences to fit on"):
+        Moments.of(rows(2, 3), np.array([0, 0]))
+    with pytest.raises(ScoreError, match="no sentences to fit on"):
+        Moments.merged([])
+
+
+# --- principal directions ------------------------------------------------------------------------
+
+
+def symmetric(width: int, seed: int) -> np.ndarray:
+    return Moments.of(rows(3 * width, width, seed)).covariance
+
+
+@given(st.integers(1, 8), st.integers(0, 1000))
+def test_principal_directions_take_the_matrix_apart(width, seed):
+    matrix = symmetric(width, seed)
+    found = principal_directions(matrix)
+    assert found.rank == width
+    assert (np.diff(found.values) <= 0).all()
+    np.testing.assert_allclose(found.vectors.T @ found.vectors, np.eye(width), atol=1e-12)
+    np.testing.assert_allclose((found.vectors * found.values) @ found.vectors.T, matrix, atol=1e-12)
+
+
+@given(st.integers(1, 8), st.integers(0, 1000))
+def test_the_heaviest_coordinate_of_a_direction_is_positive(width, seed):
+    vectors = principal_directions(symmetric(width, seed)).vectors
+    assert (vectors[np.abs(vectors).argmax(axis=0), np.arange(width)] > 0).all()
+
+
+@pytest.mark.parametrize("scale", [1e-20, 1.0, 1e20])
+def test_rank_counts_what_is_above_the_floor_at_any_scale(scale):
+    spectrum = np.array([1.0, 2 * LEAST_VARIANCE, 0.5 * LEAST_VARIANCE, 0.0])
+    turn, _ = np.linalg.qr(rows(4, 4).astype(np.float64))
+    for matrix in (np.diag(spectrum), (turn * spectrum) @ turn.T):
+        assert principal_directions(scale * matrix).rank == 2
+
+
+def test_fewer_rows_than_dimensions_span_one_less_than_they_are():
+    moments = Moments.of(rows(5, 20))
+    assert moments.principal.rank == 4
+    assert moments.principal_uncentred.rank == 5
+
+
+def test_the_directions_of_moments_are_those_of_their_own_matrices():
+    moments = Moments.of(rows(30, 4))
+    for found, matrix in (
+        (moments.principal, moments.covariance),
+        (moments.principal_uncentred, moments.uncentred),
+    ):
+        np.testing.assert_array_equal(found.vectors, principal_directions(matrix).vectors)
+
+
+def test_no_variance_has_no_direction():
+    with pytest.raises(ScoreError, match="no direction"):
+        principal_directions(np.zeros((3, 3)))
+
+
+@pytest.mark.parametrize("count", [1, 3, 7, 10, 1000])
+def test_equal_rows_have_no_variance_at_all(count):
+    """Not even the ulp by which a sum of equal float64 numbers misses their multiple."""
+    x = np.tile(rows(1, 5).astype(np.float64) * np.pi, (count, 1))
+    repeats = np.arange(3, 3 + count)
+    for moments in (Moments.of(x), Moments.of(x, repeats), Moments.of(x).merge(Moments.of(x[:1]))):
+        assert not moments.scatter.any()
+
+
+# --- maps ----------------------------------------------------------------------------------------
+
+
+@given(ROWS)
+def test_a_map_shifts_then_weighs_in_float64(x):
+    affine = Affine(np.array([1.0, 2.0, 3.0]), np.array([[1.0], [10.0], [100.0]]), rank=1)
+    expected = [[(a - 1) + 10 * (b - 2) + 100 * (c - 3)] for a, b, c in x.astype(float)]
+    np.testing.assert_allclose(affine(x), expected, rtol=1e-12)
+    assert affine(x).dtype == np.float64
+
+
+@pytest.mark.parametrize("count", [0, 1, BLOCK, 2 * BLOCK + 1])
+def test_a_map_of_blocks_is_the_map_of_all_rows(count):
+    x, shift, weight = rows(count, 4), np.arange(4.0), rows(4, 3, seed=1).astype(np.float64)
+    mapped = Affine(shift, weight, rank=3)(x)
+    np.testing.assert_allclose(mapped, (x.astype(np.float64) - shift) @ weight, rtol=1e-12)
+    assert mapped.shape == (count, 3)
+
+
+@pytest.mark.parametrize("scales", [[0.5, 2.0, 3.0], [0.0, 1.0, 0.0], [0.0, 0.0, 0.0]])
+def test_scaling_is_the_product_with_a_diagonal_matrix(scales):
+    x, shift, weight = rows(20, 3), np.arange(3.0), np.diag(scales)
+    expected = (x.astype(np.float64) - shift) @ weight
+    np.testing.assert_array_equal(Affine(shift, weight, rank=3)(x), expected)
+    for other in (weight[:, :2], weight + np.eye(3)[::-1], np.rot90(weight)):
+        found = Affine(shift, other, rank=1)(x)
+        np.testing.assert_allclose(found, (x - shift) @ other, atol=1e-12)
+
+
+def test_nulling_takes_directions_out_as_its_weight_does():
+    x, shift = rows(BLOCK + 5, 6), np.arange(6.0)
+    directions = np.linalg.qr(rows(6, 2, seed=1).astype(np.float64))[0]
+    affine = Affine.nulling(shift, directions, rank=4)
+    np.testing.assert_allclose(affine(x), (x - shift) @ affine.weight, atol=1e-12)
+    np.testing.assert_allclose(affine(x) @ directions, 0, atol=1e-12)

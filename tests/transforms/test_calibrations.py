@@ -1,0 +1,283 @@
+"""SN, NATSV and whitening against the authors' formulas in plain NumPy, alone and in chains."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from fakes import Told
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import spearmanr
+from specimens import rows, view_of, with_constants
+
+from baselines.minilm import MINILM
+from baselines.natsv import Natsv
+from baselines.sn import SN
+from baselines.whitening import Whitening
+from harness.assets.places import Places
+from harness.core.types import AssetMissing, Method, Pairs, ScoreError, UsageError
+from harness.encoders.cache.encodings import EncoderCache
+from harness.evaluation.evaluate import FitOn, fit
+from harness.evaluation.runner import Library, execute
+from harness.registry import registry
+from harness.results.planned import cells
+from harness.results.records import Store
+from harness.transforms.pooling import MEAN
+
+SEEDS = st.integers(0, 10_000)
+# float64 rounding, amplified by the specimens' spread of variances, about 400 to 1.
+CLOSE = 1e-9
+NEVER_DRAWN = np.random.default_rng(0)
+
+
+def calibrated(x: np.ndarray, *posts) -> np.ndarray:
+    """The rows behind post-processors that were fitted on them in the written order."""
+    for post in posts:
+        x = post.fit(x, NEVER_DRAWN)(x)
+    return x
+
+
+def cosines(x: np.ndarray) -> np.ndarray:
+    unit = x / np.linalg.norm(x, axis=1, keepdims=True)
+    return unit @ unit.T
+
+
+# --- the authors' formulas -----------------------------------------------------------------------
+
+
+def plain_sn(x: np.ndarray) -> np.ndarray:
+    """Li et al. 2020: (u - mean) / standard deviation."""
+    x = x.astype(np.float64)
+    return (x - x.mean(axis=0)) / x.std(axis=0)
+
+
+def plain_natsv(x: np.ndarray, k: int, centred: bool = False) -> np.ndarray:
+    """Arora et al. 2017 (SIF_embedding.py): X - X V V'; Mu & Viswanath 2018 centre first."""
+    x = x.astype(np.float64)
+    x = x - x.mean(axis=0) if centred else x
+    _, _, vh = np.linalg.svd(x, full_matrices=False)
+    return x - x @ vh[:k].T @ vh[:k]
+
+
+def plain_whitening(x: np.ndarray, k: int | None = None) -> np.ndarray:
+    """Su et al. 2021: compute_kernel_bias, then transform_and_normalize up to its norm."""
+    x = x.astype(np.float64)
+    u, s, _ = np.linalg.svd(np.cov(x.T))
+    weight = (u @ np.diag(1 / np.sqrt(s)))[:, :k]
+    return (x - x.mean(axis=0, keepdims=True)) @ weight
+
+
+@given(SEEDS)
+def test_sn_is_the_z_score(seed):
+    x = rows(30, 6, seed)
+    np.testing.assert_allclose(calibrated(x, SN()), plain_sn(x), atol=CLOSE)
+
+
+@given(SEEDS, st.integers(1, 5), st.booleans())
+def test_natsv_is_what_singular_vectors_leave(seed, k, centred):
+    x = rows(30, 6, seed)
+    found = calibrated(x, Natsv(k, centred))
+    np.testing.assert_allclose(found, plain_natsv(x, k, centred), atol=CLOSE)
+
+
+@given(SEEDS, st.none() | st.integers(1, 6))
+def test_whitening_has_the_authors_cosines(seed, k):
+    x = rows(30, 6, seed)
+    found, plain = calibrated(x, Whitening(k)), plain_whitening(x, k)
+    assert found.shape == plain.shape
+    np.testing.assert_allclose(cosines(found), cosines(plain), atol=CLOSE)
+
+
+@given(SEEDS)
+def test_whitening_is_the_authors_on_what_varies(seed):
+    """Behind three constant coordinates the authors' last three columns are amplified noise."""
+    x = rows(30, 6, seed)
+    found = calibrated(with_constants(x), Whitening())
+    assert found.shape[1] == 6
+    np.testing.assert_allclose(cosines(found), cosines(plain_whitening(x)), atol=CLOSE)
+
+
+CHAINS = [
+    ((SN(), Natsv(2)), lambda x: plain_natsv(plain_sn(x), 2)),
+    ((Natsv(2), SN()), lambda x: plain_sn(plain_natsv(x, 2))),
+    ((SN(), Whitening(4)), lambda x: plain_whitening(plain_sn(x), 4)),
+    ((Natsv(2), Whitening(3)), lambda x: plain_whitening(plain_natsv(x, 2), 3)),
+    ((Natsv(1, True), SN(), Natsv(2)), lambda x: plain_natsv(plain_sn(plain_natsv(x, 1, True)), 2)),
+]
+
+
+@pytest.mark.parametrize(("posts", "plain"), CHAINS)
+@pytest.mark.parametrize("streamed", [True, False], ids=["moments", "rows"])
+def test_a_chain_applies_the_formulas_in_the_written_order(posts, plain, streamed):
+    view, pairs = view_of(rows(30, 6))
+    moments, _ = view.moments("target", pairs.sentences)
+    fit_on = FitOn(moments) if streamed else FitOn(rows=view.rows(pairs.sentences))
+    found = view.matrix
+    for transform in fit(Method(MINILM, MEAN, posts, "target"), view, fit_on, NEVER_DRAWN):
+        found = transform(found)
+    np.testing.assert_allclose(cosines(found), cosines(plain(view.matrix)), atol=CLOSE)
+
+
+def test_the_written_order_matters():
+    x = rows(30, 6)
+    one, other = (calibrated(x, *posts) for posts in ((SN(), Natsv(2)), (Natsv(2), SN())))
+    assert np.abs(cosines(one) - cosines(other)).max() > 0.01
+
+
+# --- what each promises --------------------------------------------------------------------------
+
+
+@given(SEEDS)
+def test_sn_gives_every_coordinate_mean_0_and_spread_1_and_constant_ones_0(seed):
+    found = calibrated(with_constants(rows(30, 6, seed)), SN())
+    np.testing.assert_allclose(found.mean(axis=0), 0, atol=CLOSE)
+    np.testing.assert_allclose(found[:, :6].std(axis=0), 1, atol=CLOSE)
+    assert not found[:, 6:].any()
+
+
+@given(SEEDS, st.integers(1, 5), st.booleans())
+def test_natsv_leaves_nothing_along_the_top_directions_and_the_rest_alone(seed, k, centred):
+    x = rows(30, 6, seed).astype(np.float64)
+    x = x - x.mean(axis=0) if centred else x
+    _, _, vh = np.linalg.svd(x)
+    found = calibrated(x, Natsv(k, centred))
+    np.testing.assert_allclose(found @ vh[:k].T, 0, atol=CLOSE)
+    np.testing.assert_allclose(found @ vh[k:].T, x @ vh[k:].T, atol=CLOSE)
+
+
+@given(SEEDS)
+def test_whitening_gives_the_identity_as_covariance(seed):
+    found = calibrated(with_constants(rows(30, 6, seed)), Whitening())
+    np.testing.assert_allclose(np.cov(found.T, ddof=0), np.eye(6), atol=CLOSE)
+
+
+@given(SEEDS)
+def test_whitening_cannot_see_an_invertible_map_of_its_input(seed):
+    x = rows(30, 6, seed).astype(np.float64)
+    mixing = np.linalg.qr(rows(6, 6, seed + 1).astype(np.float64))[0] * [1, 2, 3, 0.5, 0.2, 7]
+    mixed = x @ mixing + rows(1, 6, seed + 2)
+    one, other = (cosines(calibrated(v, Whitening())) for v in (x, mixed))
+    np.testing.assert_allclose(one, other, atol=1e-7)  # rounding, squared condition of the mixing
+
+
+@given(SEEDS, st.sampled_from([1e-3, 1e3]))
+def test_no_calibration_sees_the_unit_of_length(seed, factor):
+    x = rows(30, 6, seed).astype(np.float64)
+    for post in (SN(), Natsv(2), Natsv(2, centred=True), Whitening(), Whitening(3)):
+        one, other = (cosines(calibrated(v, post)) for v in (x, factor * x))
+        np.testing.assert_allclose(one, other, atol=CLOSE)
+
+
+@given(SEEDS)
+def test_only_uncentred_natsv_sees_where_zero_is(seed):
+    x = rows(30, 6, seed).astype(np.float64)
+    for post in (SN(), Natsv(2, centred=True), Whitening()):
+        one, other = (cosines(calibrated(v, post)) for v in (x, x + 5))
+        np.testing.assert_allclose(one, other, atol=1e-7)  # x + 5 loses a digit, twice
+    one, other = (cosines(calibrated(v, Natsv(2))) for v in (x, x + 5))
+    assert np.abs(one - other).max() > 1e-3
+
+
+# --- what is refused -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("post", [Natsv(6), Natsv(7), Natsv(6, True), Whitening(7)])
+def test_more_directions_than_there_are_is_refused(post):
+    with pytest.raises(ScoreError, match=rf"^{post.name} .* span only 6 of 6 .*smaller k$"):
+        post.fit(rows(30, 6), NEVER_DRAWN)
+
+
+@pytest.mark.parametrize(("post", "span"), [(Natsv(5), 5), (Natsv(4, True), 4), (Whitening(5), 4)])
+def test_fewer_rows_than_dimensions_span_fewer_directions(post, span):
+    with pytest.raises(ScoreError, match=rf"span only {span} of 20 dimensions \(5 rows\)"):
+        post.fit(rows(5, 20), NEVER_DRAWN)
+    smaller = replace(post, k=span - 1)
+    assert np.isfinite(calibrated(rows(5, 20), smaller)).all()
+
+
+def test_whitening_without_a_k_keeps_the_rank():
+    assert Whitening().fit(rows(5, 20), NEVER_DRAWN).rank == 4
+    assert Whitening().fit(rows(30, 6), NEVER_DRAWN).rank == 6
+
+
+@pytest.mark.parametrize("k", [0, -1])
+def test_a_count_below_one_is_wrong_usage(k):
+    for make in (Natsv, Whitening):
+        with pytest.raises(UsageError, match=f"k >= 1 directions, not {k}"):
+            make(k)
+
+
+# --- on real text and real weights ---------------------------------------------------------------
+
+
+def what_varies(x: np.ndarray) -> np.ndarray:
+    spread = x.std(axis=0, dtype=np.float64)
+    return x[:, spread > 1e-6 * spread.max()]
+
+
+REAL = {
+    "": lambda x: x.astype(np.float64),
+    "+sn@target": lambda x: plain_sn(what_varies(x)),
+    "+natsv:1@target": lambda x: plain_natsv(x, 1),
+    "+natsv:10@target": lambda x: plain_natsv(x, 10),
+    "+natsv-c:1@target": lambda x: plain_natsv(x, 1, centred=True),
+    "+sn+natsv:6@target": lambda x: plain_natsv(plain_sn(what_varies(x)), 6),
+    "+whitening@target": lambda x: plain_whitening(x, 381),
+    "+whitening:256@target": lambda x: plain_whitening(x, 256),
+}
+
+
+@dataclass(frozen=True)
+class First:
+    """So many pairs of a split, and no more to encode."""
+
+    count: int
+    load: Callable[[Path, str], Pairs]
+
+    def __call__(self, data_dir, split):
+        p, n = self.load(data_dir, split), self.count
+        return Pairs(p.a[:n], p.b[:n], p.gold[:n], p.group[:n])
+
+
+@pytest.fixture(scope="module")
+def real(data_dir, tmp_path_factory):
+    """Records by method of a run over 300 pairs of STS-B, the pairs, and the vectors it cached."""
+    folder = tmp_path_factory.mktemp("real")
+    library = Library(Places(folder / "cache", data_dir), {})
+    try:
+        path = library.places.encoder(MINILM)
+    except AssetMissing as missing:
+        pytest.skip(str(missing))
+    whole = registry().tasks["sts-b"]
+    few = replace(whole, load=First(300, whole.load), splits=("test",))  # which is all of @target
+    planned = cells([registry().parse(f"minilm.mean{post}") for post in REAL], [few], seeds=1)
+    run = execute(planned, library, Store(folder), Told(), time.perf_counter)
+    records = {outcome.cell.method: outcome.record for outcome in run}
+    pairs = library.pairs(few)
+    cached = EncoderCache.open(folder / "cache", MINILM.identify(path).key)
+    return records, pairs, MEAN(cached.read(pairs.sentences, layers=(6,)))
+
+
+@pytest.mark.data
+@pytest.mark.weights
+@pytest.mark.parametrize("post", REAL)
+def test_real_scores_are_those_of_the_formulas_on_the_same_vectors(post, real):
+    records, pairs, x = real
+    a, b = np.split(REAL[post](x), 2)  # fitted on both columns, with repetitions
+    plain = (a * b).sum(axis=1) / np.linalg.norm(a, axis=1) / np.linalg.norm(b, axis=1)
+    record = records[f"minilm.mean{post}"]
+    # In points: another rounding of cosines swaps a few neighbouring ranks of 300.
+    expected = 100 * spearmanr(plain, pairs.gold).statistic
+    assert record.scores["spearman"]["all"] == pytest.approx(expected, abs=1e-3)
+
+
+@pytest.mark.data
+@pytest.mark.weights
+def test_minilm_has_three_constant_coordinates(real):
+    records, _, x = real
+    assert what_varies(x).shape[1] == 381
+    assert records["minilm.mean+whitening@target"].facts["rank"] == 381
+    assert records["minilm.mean+sn@target"].facts["rank"] == 381

@@ -1,0 +1,81 @@
+"""Poolings: which hidden states each name averages, and what is refused."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from specimens import encoding
+
+from harness.core.types import Encoding, UsageError
+from harness.transforms.pooling import (
+    CLS,
+    FIRST_LAST,
+    LAST2,
+    MEAN,
+    POOLER,
+    POOLINGS,
+    SECOND_LAST,
+    STATIC_LAST,
+    Mean,
+    resolve_layers,
+)
+
+
+@pytest.mark.parametrize(
+    ("pooling", "layers"),
+    [
+        (MEAN, [4]),
+        (FIRST_LAST, [1, 4]),  # BERT-flow's "last2avg", BERT-whitening's "first-last-avg"
+        (STATIC_LAST, [0, 4]),  # "first-last avg." as printed in SimCSE's Table 5
+        (LAST2, [3, 4]),
+        (SECOND_LAST, [3]),  # bert-as-service
+    ],
+)
+def test_a_mean_is_over_the_hidden_states_that_its_name_stands_for(pooling, layers):
+    whole = encoding(depth=4)
+    plain = sum(whole.mean[:, layer].astype(np.float64) for layer in layers) / len(layers)
+    np.testing.assert_allclose(pooling(whole), plain, atol=1e-6)  # float32
+    assert pooling.wanted(4) == tuple(layers)
+
+
+def test_the_summary_token_and_the_pooler_are_handed_through():
+    whole = encoding()
+    assert CLS(whole) is whole.cls
+    assert POOLER(whole) is whole.pooler
+
+
+def test_a_mean_over_layers_commutes_with_the_mean_over_tokens():
+    """Which is why per-layer token means serve every pooling."""
+    states = np.random.default_rng(0).normal(size=(5, 7, 6)).astype(np.float32)  # layer token dim
+    kept = Encoding(tuple(range(5)), 4, states.mean(axis=1)[None])
+    for pooling in POOLINGS:
+        if isinstance(pooling, Mean):
+            by_token = states[list(pooling.wanted(4))].mean(axis=0).mean(axis=0)
+            np.testing.assert_allclose(pooling(kept)[0], by_token, atol=1e-6)  # float32
+
+
+@given(st.lists(st.integers(-9, 9), min_size=1, max_size=3), st.integers(0, 6))
+def test_layers_count_as_pythons_indices_or_are_refused(layers, depth):
+    states = list(range(depth + 1))
+    try:
+        expected = sorted(states[layer] for layer in layers)
+    except IndexError:
+        expected = []
+    if expected and len(set(expected)) == len(expected):
+        assert resolve_layers(tuple(layers), depth, "x") == tuple(expected)
+    else:
+        with pytest.raises(UsageError, match="this encoder has only 0"):
+            resolve_layers(tuple(layers), depth, "x")
+
+
+@pytest.mark.parametrize("pooling", [FIRST_LAST, STATIC_LAST, LAST2])
+def test_two_layers_are_not_found_in_one(pooling):
+    """Static vectors have one layer; an average of it with itself would pass for two."""
+    with pytest.raises(UsageError, match="use mean"):
+        pooling(Encoding((0,), 0, encoding().mean[:, :1]))
+
+
+@pytest.mark.parametrize(("pooling", "instead"), [(CLS, "use mean"), (POOLER, "use cls or mean")])
+def test_a_missing_part_is_refused_with_what_to_use_instead(pooling, instead):
+    with pytest.raises(UsageError, match=instead):
+        pooling(Encoding((0,), 0, encoding().mean[:, :1]))
