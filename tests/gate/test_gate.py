@@ -21,14 +21,14 @@ from harness.assets.places import Places
 from harness.cli import main
 from harness.core.types import DataError, Record, UsageError
 from harness.evaluation.runner import execute
-from harness.gate import ACROSS_PLATFORMS, compare
 from harness.gate import failures as reasons
 from harness.gate import golden_vectors as golden
 from harness.gate import pair_drift as pairs
 from harness.gate.check import State, check, render, wanted
-from harness.gate.drift import judge, other_input
+from harness.gate.drift import compare, judge, other_input
 from harness.gate.quick import encode_golden, promote, quick_set
 from harness.gate.tolerances import (
+    ACROSS_PLATFORMS,
     GOLDEN_ACROSS_PLATFORMS,
     GOLDEN_SAME_PLATFORM,
     PLATFORM,
