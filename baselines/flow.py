@@ -24,7 +24,8 @@ import numpy as np
 
 from baselines.bert import BERT_BASE, BERT_LARGE
 from baselines.minilm import MINILM
-from harness.core.types import Method, UsageError
+from harness.core.errors import UsageError
+from harness.core.types import Method
 from harness.transforms.pooling import FIRST_LAST, LAST2, MEAN
 
 if TYPE_CHECKING:

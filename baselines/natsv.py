@@ -14,7 +14,8 @@ import numpy as np
 
 from baselines.bert import BERT_BASE
 from baselines.sn import SN
-from harness.core.types import Method, ScoreError, UsageError
+from harness.core.errors import ScoreError, UsageError
+from harness.core.types import Method
 from harness.transforms.affine import Affine, Moments
 from harness.transforms.pooling import MEAN
 

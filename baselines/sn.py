@@ -11,7 +11,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from baselines.bert import BERT_BASE
-from harness.core.types import Method, ScoreError
+from harness.core.errors import ScoreError
+from harness.core.types import Method
 from harness.transforms.affine import LEAST_SPREAD, Affine, Moments
 from harness.transforms.pooling import MEAN
 

@@ -12,7 +12,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from baselines.bert import BERT_BASE, BERT_LARGE
-from harness.core.types import Method, ScoreError, UsageError
+from harness.core.errors import ScoreError, UsageError
+from harness.core.types import Method
 from harness.transforms.affine import Affine, Moments
 from harness.transforms.pooling import FIRST_LAST
 

@@ -18,16 +18,8 @@ from fnmatch import fnmatchcase
 from functools import cache
 from typing import Any, TypeVar
 
-from harness.core.types import (
-    Corpus,
-    EncoderConfig,
-    HarnessError,
-    Method,
-    Pooling,
-    PostProcessor,
-    Task,
-    UsageError,
-)
+from harness.core.errors import HarnessError, UsageError
+from harness.core.types import Corpus, EncoderConfig, Method, Pooling, PostProcessor, Task
 from harness.tasks.loader import TARGETS
 from harness.transforms.pooling import POOLINGS
 

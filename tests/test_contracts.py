@@ -16,7 +16,7 @@ from specimens import rows
 import baselines
 from harness import tasks
 from harness.assets import places as assets
-from harness.core.types import ScoreError
+from harness.core.errors import ScoreError
 from harness.registry import registry
 from harness.transforms.affine import Affine, Moments
 

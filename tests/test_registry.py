@@ -9,7 +9,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import baselines
-from harness.core.types import Family, HarnessError, UsageError
+from harness.core.errors import HarnessError, UsageError
+from harness.core.types import Family
 from harness.registry import TARGETS, registry
 from harness.results.records import Cell, Store
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from harness.core.errors import DataError
 from harness.core.files import write_atomically
-from harness.core.types import DataError
 
 SCHEMA = 1
 OF_DATA = ".harness/pins.json"  # under the data folder

@@ -18,8 +18,9 @@ from typing import Any, Protocol, runtime_checkable
 from harness.assets.asset import Asset, HubTable
 from harness.assets.catalogue import DATA_ASSETS
 from harness.assets.pins import OF_DATA, OF_ENCODERS, Pins
+from harness.core.errors import AssetMissing, UsageError
 from harness.core.files import sized
-from harness.core.types import AssetMissing, EncoderConfig, UsageError, member
+from harness.core.types import EncoderConfig, member
 
 CACHE = "~/.cache/sentence-embedding-harness"
 EMBEDDED = Path(__file__).parent.parent / "tasks" / "english"

@@ -11,7 +11,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from harness.core.types import HarnessError
+from harness.core.errors import HarnessError
 
 COMMANDS = {
     "list": "reading:list_",

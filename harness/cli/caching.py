@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from harness.cli.options import CacheDir, Json, say
-from harness.core.types import HarnessError, UsageError
+from harness.core.errors import HarnessError, UsageError
 
 caching = typer.Typer(
     help="Encodings and what else runs keep to be quick: how much there is, and clearing it.",

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import os
 import sys
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from harness.cli.options import CacheDir, DataDir, Json, say
-from harness.core.types import UsageError
+from harness.core.errors import UsageError
 
 
 def fetch(
@@ -43,11 +45,14 @@ def fetch(
     """Download assets and check them; or carry them to a machine without a network."""
     from rich.progress import DownloadColumn
 
-    from harness.assets.fetch.batch import export_all, fetch_all, import_all
+    from harness.assets.fetch.batch import export_all, fetch_all, import_all, portable
+    from harness.assets.fetch.jobs import Jobs
     from harness.assets.fetch.network import switched_off
     from harness.assets.places import Places
+    from harness.cli import fetch_names
     from harness.cli.listing import listing, table
     from harness.core.progress import Bar
+    from harness.registry import registry
 
     if sum(map(bool, (offline, listed, export, bring_in))) > 1:
         raise UsageError("one of --offline, --list, --export and --import at a time")
@@ -58,22 +63,28 @@ def fetch(
         rows = listing("assets", places)
         say(json.dumps(rows, indent=1) if as_json else table(rows))
         return
-    names, worst = assets or [], 0
+    found, worst = registry(), 0
+    resolve = partial(fetch_names.resolve, found=found)
     with Bar(sys.stderr, DownloadColumn()) as bar:
+        jobs = Jobs(places, bar, tuple(found.tasks.values()), tuple(found.corpora.values()))
         if export is not None:
-            outcomes = export_all(names, places, bar, export)
+            things = chain.from_iterable(resolve(assets or fetch_names.all_names(found)).values())
+            outcomes = export_all(
+                (t for t in things if assets or portable(t, places)), jobs, export
+            )
         elif bring_in is not None:
-            outcomes = import_all(places, bar, bring_in, data_dir)
+            outcomes = import_all(resolve, jobs, bring_in, data_dir)
         else:
             switch = "--offline" if offline else switched_off(os.environ)
-            outcomes = fetch_all(names, places, bar, data_dir, switch)
-        for found in outcomes:
-            error = str(found.error or "")
+            wanted = resolve(assets or fetch_names.default_names(found))
+            outcomes = fetch_all(wanted, jobs, data_dir, switch)
+        for fetched in outcomes:
+            error = str(fetched.error or "")
             if as_json:
-                say(json.dumps({"asset": found.name, "is": found.line, "error": error}))
+                say(json.dumps({"asset": fetched.name, "is": fetched.line, "error": error}))
             elif not error:
-                say(f"{found.name}: {found.line}")
-            if found.error is not None:
+                say(f"{fetched.name}: {fetched.line}")
+            if fetched.error is not None:
                 typer.echo(f"harness: {error}", err=True)
-                worst = min(filter(None, (worst, found.error.exit_status)))
+                worst = min(filter(None, (worst, fetched.error.exit_status)))
     sys.exit(worst)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from harness.core.types import UsageError
+from harness.core.errors import UsageError
 
 DataDir = Annotated[
     Path | None,

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from harness.cli.options import DataDir, Json, Methods, Papers, Results, Tasks, require_folder, say
-from harness.core.types import HarnessError
+from harness.core.errors import HarnessError
 
 
 def list_(

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Container, Sequence
 from pathlib import Path
 
+from harness.core.errors import HarnessError
 from harness.core.files import write_atomically
-from harness.core.types import HarnessError
+from harness.core.types import Progress
 from harness.evaluation.bootstrap_rows import compare_tables
-from harness.evaluation.embeddings import Progress
 from harness.evaluation.runner import Outcome
 from harness.gate import drift
 from harness.registry import registry

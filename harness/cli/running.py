@@ -25,7 +25,7 @@ from harness.cli.options import (
     require_folder,
     say,
 )
-from harness.core.types import AssetMissing, UsageError
+from harness.core.errors import AssetMissing, UsageError
 
 EVERY_FILE = 10**7  # however many records a run has
 
@@ -192,7 +192,7 @@ def _execute(
     already said (missing assets) is not said again.
     """
     from harness.cli.train.families import train_on_the_spot
-    from harness.core.progress import Bar, Whole
+    from harness.core.progress import Bar, OverallProgress
     from harness.evaluation.runner import execute
     from harness.evaluation.wanted import remember
     from harness.gate.failures import note_outcomes
@@ -201,7 +201,7 @@ def _execute(
     train_on_the_spot(planned, library.places)
     outcomes = []
     with Bar(sys.stderr) as bar:
-        shown = bar if seconds is None else Whole(bar, seconds)
+        shown = bar if seconds is None else OverallProgress(bar, seconds)
         for outcome in execute(planned, library, Store(results), shown, time.perf_counter, fresh):
             outcomes.append(outcome)
             if outcome.record is not None and as_json:

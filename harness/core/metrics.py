@@ -16,7 +16,8 @@ import numpy as np
 from rapidfuzz.distance import Levenshtein
 
 from harness.core.arrays import Float, Float32, Float64, Int
-from harness.core.types import Pairs, ScoreError, Task
+from harness.core.errors import ScoreError
+from harness.core.types import Pairs, Task
 
 # Cosines that differ by rounding alone must tie: STS12 holds 61 identical and 194 repeated pairs.
 TIE_DECIMALS = 10

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from typing import Protocol, TextIO, runtime_checkable
+from typing import TextIO
 
 from rich.console import Console
 from rich.progress import (
@@ -18,9 +18,11 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from harness.core import types
+
 
 class Bar:
-    """`harness.evaluation.embeddings.Progress` for people: one bar, renamed at each phase."""
+    """`harness.core.types.Progress` for people: one bar, renamed at each phase."""
 
     def __init__(self, stream: TextIO, count: ProgressColumn | None = None) -> None:
         self._progress = Progress(
@@ -64,24 +66,13 @@ class Bar:
             self._progress.update(self._phase, description=f"{self._what}: {text}")
 
 
-@runtime_checkable
-class Shown(Protocol):
-    """What a Whole is drawn with: a Bar, or what stands in for one."""
-
-    def phase(self, what: str, steps: int | None) -> None: ...
-
-    def step(self, steps: int) -> None: ...
-
-    def note(self, text: str) -> None: ...
-
-
-class Whole:
+class OverallProgress:
     """One bar over everything: phases whose seconds were estimated move it, others only name it.
 
-    It is a Progress like the Bar that it is drawn with.
+    It is itself a Progress, drawn with the Bar that it is given.
     """
 
-    def __init__(self, bar: Shown, seconds: Mapping[str, float]) -> None:
+    def __init__(self, bar: types.Progress, seconds: Mapping[str, float]) -> None:
         self._bar, self._seconds = bar, dict(seconds)
         self._done = self._unit = self._left = 0.0
         self._shown, self._total = 0, max(1, round(sum(seconds.values())))

@@ -14,45 +14,30 @@ from typing import Any, Literal, Protocol, cast, runtime_checkable
 import numpy as np
 
 from harness.core.arrays import Float, Float32, Float64
+from harness.core.errors import DataError, UsageError
 
 Metric = Literal["correlation", "auc", "edit-distance", "regression"]
 
 
-class HarnessError(Exception):
-    """Something the user can act on: one line that says what was wanted, found, and to be done.
+# Seconds from any fixed moment, as `time.perf_counter` gives them.
+Clock = Callable[[], float]
 
-    `exit_status` is what the command line ends with: 1 a cell failed, 2 wrong usage, 3 something
-    could not run because an asset is missing.
+
+@runtime_checkable
+class Progress(Protocol):
+    """Where long work reports how far it is: a phase with a number of steps, then the steps.
+
+    `harness.core.progress.Bar` shows it to people.
     """
 
-    exit_status = 1
+    def phase(self, what: str, steps: int | None) -> None:
+        """Begin a phase of so many steps; None where their number is unknown."""
 
+    def step(self, steps: int) -> None:
+        """Count further steps as done."""
 
-class UsageError(HarnessError):
-    """The request itself is wrong: an unknown id, an impossible composition, an empty selection."""
-
-    exit_status = 2
-
-
-class AssetMissing(HarnessError):
-    """A file that the work needs is not on this machine; the message ends with how to get it.
-
-    `get` is the command or the step that gets it, alone, for a list of many.
-    """
-
-    exit_status = 3
-
-    def __init__(self, message: str, get: str = "") -> None:
-        super().__init__(message)
-        self.get = get
-
-
-class DataError(HarnessError):
-    """A file is there and is not what it should be: names file, line, wanted and found."""
-
-
-class ScoreError(HarnessError):
-    """Numbers that cannot be scored: not finite, degenerate, or of the wrong shape."""
+    def note(self, text: str) -> None:
+        """Put a short text beside the phase, such as the current loss."""
 
 
 @dataclass(frozen=True, eq=False)

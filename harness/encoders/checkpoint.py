@@ -16,7 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from harness.core.types import AssetMissing, DataError
+from harness.core.errors import AssetMissing, DataError
 
 SAFETENSORS = "model.safetensors"
 INDEX = "model.safetensors.index.json"

@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from harness.core.types import DataError
+from harness.core.errors import DataError
 
 Sha256 = Callable[[Path], str]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.core.types import DataError
+from harness.core.errors import DataError
 
 # Case, accents, a clitic, digits, currency, a dash, scripts, an emoji, and a rare word that splits.
 GOLDEN_SENTENCE = (

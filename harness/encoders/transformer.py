@@ -16,8 +16,9 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 
 from harness.core.arrays import Float32
+from harness.core.errors import DataError, ScoreError, UsageError
 from harness.core.files import sha256_of
-from harness.core.types import DataError, Encoding, Identity, ScoreError, UsageError
+from harness.core.types import Encoding, Identity
 from harness.encoders.checkpoint import read_json, read_tensors, tokenizer_files, weights_files
 from harness.encoders.fingerprint import Sha256, digest_of, digest_of_files, require_weights
 from harness.encoders.kernels.speed import PLAIN, Choice, in_order

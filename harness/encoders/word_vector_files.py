@@ -21,8 +21,8 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save
 
 from harness.core.arrays import Float, Float32
+from harness.core.errors import DataError
 from harness.core.files import write_atomically
-from harness.core.types import DataError
 from harness.encoders.checkpoint import convert_once
 
 Vectors = tuple[tuple[str, ...], Float32[np.ndarray, "V D"]]

@@ -13,11 +13,10 @@ from itertools import pairwise
 import numpy as np
 
 from harness.core.arrays import Float64
-from harness.evaluation.embeddings import Progress
+from harness.core.types import Progress
 from harness.registry import Registry
-from harness.report.leaderboard import by_encoder
 from harness.results.bootstrap import bootstrap_scores, compare, holm
-from harness.results.index import Results
+from harness.results.index import Results, by_encoder
 from harness.results.protocols import BERT_FLOW, SEVEN, SIMCSE, Protocol, averages
 from harness.results.records import Cell, Store
 from harness.results.row_comparisons import Comparisons, Neighbours, rounded

@@ -124,7 +124,7 @@ def moments_of(x: Float[np.ndarray, "n D"]) -> Moments:
     return Moments.merged(Moments.of(part) for part in parts(x))
 
 
-def through(
+def apply_in_chunks(
     transform: Transform, x: Float[np.ndarray, "n D"], folder: Path
 ) -> Float[np.ndarray, "n K"]:
     """Rows behind a map, in float64, in a scratch file of the folder that goes when they do."""

@@ -15,8 +15,9 @@ from time import perf_counter
 import numpy as np
 
 from harness.core.arrays import Float, Float32
-from harness.core.types import Encoder, Method, ScoreError, Transform, UsageError
-from harness.evaluation.embeddings import SHARD, View, dropping
+from harness.core.errors import ScoreError, UsageError
+from harness.core.types import Encoder, Method, Transform
+from harness.evaluation.embeddings import SHARD, PooledEmbeddings, dropping
 from harness.evaluation.evaluate import FitOn, fit
 from harness.evaluation.fit_corpus import from_moments, with_dropout
 
@@ -57,7 +58,7 @@ def fit_method(
     require_list(method, texts)
     if with_dropout(method):
         matrix = encoded(method, dropping(encoder, seed), texts)
-        view, fit_on = View({}, matrix, perf_counter), FitOn(vectors=matrix)
+        view, fit_on = PooledEmbeddings({}, matrix, perf_counter), FitOn(vectors=matrix)
     else:
         view = pooled(method, encoder, texts)
         if from_moments(method):
@@ -67,11 +68,11 @@ def fit_method(
     return Embedder(method, encoder, fit(method, view, fit_on, np.random.default_rng(seed)))
 
 
-def pooled(method: Method, encoder: Encoder, texts: Sequence[str]) -> View:
+def pooled(method: Method, encoder: Encoder, texts: Sequence[str]) -> PooledEmbeddings:
     """The distinct texts under the method's pooling."""
     require_list(method, texts)
     rows = {text: row for row, text in enumerate(dict.fromkeys(texts))}
-    return View(rows, encoded(method, encoder, list(rows)), perf_counter)
+    return PooledEmbeddings(rows, encoded(method, encoder, list(rows)), perf_counter)
 
 
 def encoded(method: Method, encoder: Encoder, texts: Sequence[str]) -> Float32[np.ndarray, "N D"]:

@@ -1,8 +1,9 @@
-"""One encoder on the bench: sentences into the cache once, and views of it that cells share.
+"""An encoder behind its cache: each sentence is encoded once, and cells share the embeddings.
 
-`Bench` encodes what is missing; a `View` is one pooling of it, a matrix over distinct sentences
-that every task and every post-processor reads. A corpus that is only fitted on streams through,
-into moments that are kept instead of its vectors, or, for a fit that needs these, into a file.
+`CachedEncoder` encodes what is missing; a `PooledEmbeddings` is one pooling of its encodings, a
+matrix over distinct sentences that every task and every post-processor reads. A corpus that is
+only fitted on streams through, into moments that are kept instead of its vectors, or, for a fit
+that needs these, into a file.
 """
 
 from __future__ import annotations
@@ -19,27 +20,16 @@ import numpy as np
 
 from harness.core.arrays import Float32, Int
 from harness.core.energy import measured_energy
+from harness.core.errors import UsageError
 from harness.core.files import write_atomically
-from harness.core.types import Corpus, Encoder, Encoding, Pooling, UsageError
+from harness.core.types import Clock, Corpus, Encoder, Encoding, Pooling, Progress
 from harness.encoders.cache.encodings import EncoderCache
 from harness.evaluation.corpus_rows import Rows, read_rows, writing
 from harness.transforms.affine import Moments
 
 SHARD = 2048  # sentences a shard; an interruption loses two at most
 
-Clock = Callable[[], float]
 Encode = Callable[[Sequence[str]], Encoding]
-
-
-@runtime_checkable
-class Progress(Protocol):
-    """What long work tells: a phase with its number of steps (None: unknown), then the steps."""
-
-    def phase(self, what: str, steps: int | None) -> None:
-        """A new phase begins."""
-
-    def step(self, steps: int) -> None:
-        """So many more are done."""
 
 
 @runtime_checkable
@@ -60,7 +50,7 @@ class Streamed(NamedTuple):
 
 
 @dataclass
-class View:
+class PooledEmbeddings:
     """The distinct sentences of a run under one pooling, and the moments fitted from them."""
 
     row: Mapping[str, int]
@@ -87,7 +77,7 @@ class View:
 
 
 @dataclass
-class Bench:
+class CachedEncoder:
     """An encoder that is loaded only if a sentence is missing, and the cache that it fills."""
 
     key: str
@@ -136,12 +126,14 @@ class Bench:
             if written is not None:
                 written.result()
 
-    def view(self, pooling: Pooling, texts: Sequence[str]) -> View:
+    def view(self, pooling: Pooling, texts: Sequence[str]) -> PooledEmbeddings:
         """One pooling of cached texts; reads only the layers that it needs."""
         wanted = getattr(pooling, "wanted", None)
         layers = wanted(self.cache.depth) if wanted else (self.cache.depth,)
         encoding = self.cache.read(texts, layers, parts=() if wanted else ("cls", "pooler"))
-        return View({text: i for i, text in enumerate(texts)}, pooling(encoding), self.clock)
+        return PooledEmbeddings(
+            {text: i for i, text in enumerate(texts)}, pooling(encoding), self.clock
+        )
 
     def stream(
         self,

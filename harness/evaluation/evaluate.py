@@ -10,10 +10,11 @@ from typing import Any, cast
 import numpy as np
 
 from harness.core.arrays import Float, Float32, Float64, Int
+from harness.core.errors import ScoreError, UsageError
 from harness.core.metrics import alignment_uniformity, pair_cosines, score
-from harness.core.types import Method, Pairs, ScoreError, Task, Transform, UsageError
-from harness.evaluation.corpus_rows import moments_of, through
-from harness.evaluation.embeddings import Clock, View
+from harness.core.types import Clock, Method, Pairs, Task, Transform
+from harness.evaluation.corpus_rows import apply_in_chunks, moments_of
+from harness.evaluation.embeddings import PooledEmbeddings
 from harness.evaluation.ridge import features, regress
 from harness.transforms.affine import Affine, Moments
 
@@ -55,7 +56,7 @@ def measure(
     method: Method,
     task: Task,
     pairs: Pairs,
-    view: View,
+    view: PooledEmbeddings,
     fit_on: FitOn,
     seed: int,
     clock: Clock,
@@ -111,7 +112,7 @@ def _regression(
 
 
 def fit(
-    method: Method, view: View, fit_on: FitOn, rng: np.random.Generator
+    method: Method, view: PooledEmbeddings, fit_on: FitOn, rng: np.random.Generator
 ) -> tuple[Transform, ...]:
     """Fit the post-processors in the written order, each on what the ones before it give.
 
@@ -142,7 +143,7 @@ def _behind(transform: Transform, given: Any, scratch: Path | None) -> Any:
     """The moments or the rows that a map makes of those before it."""
     if isinstance(given, Moments):
         return given.after(cast(Affine, transform))
-    return transform(given) if scratch is None else through(transform, given, scratch)
+    return transform(given) if scratch is None else apply_in_chunks(transform, given, scratch)
 
 
 def _in_parts(given: Any, scratch: Path | None) -> Any:

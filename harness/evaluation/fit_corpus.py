@@ -23,8 +23,9 @@ from typing import NoReturn, Protocol, runtime_checkable
 
 import numpy as np
 
-from harness.core.types import DataError, Method, Pooling, Task
-from harness.evaluation.embeddings import SHARD, Bench, Encode, Progress, Streamed, View
+from harness.core.errors import DataError
+from harness.core.types import Method, Pooling, Progress, Task
+from harness.evaluation.embeddings import SHARD, CachedEncoder, Encode, PooledEmbeddings, Streamed
 from harness.evaluation.evaluate import FitOn
 from harness.tasks.loader import TARGETS, Library, text_digest
 
@@ -57,7 +58,7 @@ def share(method: Method) -> float:
     return max(shares, default=1.0)
 
 
-def in_files(method: Method) -> bool:
+def needs_streamed_embeddings(method: Method) -> bool:
     """Whether it is fitted on rows that no view holds."""
     streams = method.fit_on is not None and method.fit_on not in TARGETS
     return with_dropout(method) or (streams and not from_moments(method))
@@ -105,7 +106,7 @@ class Fitting:
     """Finds or makes what the cells of one encoder are fitted on."""
 
     library: Library
-    bench: Bench
+    bench: CachedEncoder
     progress: Progress
     cells: Sequence[ToFit]
     read: dict[str, tuple[str, int]] = field(default_factory=dict)
@@ -124,15 +125,15 @@ class Fitting:
 
     def prepare(self, cell: ToFit) -> None:
         """Make the rows that a cell is fitted on, if they are in a file."""
-        if in_files(cell.method):
+        if needs_streamed_embeddings(cell.method):
             self._rows(cell)
 
-    def fit_on(self, cell: ToFit, view: View) -> FitOn:
+    def fit_on(self, cell: ToFit, view: PooledEmbeddings) -> FitOn:
         """What a cell's chain is fitted on."""
         method, name = cell.method, cell.method.fit_on
         if name is None:
             return FitOn()
-        if in_files(method):
+        if needs_streamed_embeddings(method):
             return self._rows(cell)
         if name not in TARGETS:
             found = self._moments(name, method.pooling)
@@ -150,7 +151,9 @@ class Fitting:
         of_it = [cell for cell in self.cells if cell.method.fit_on == name]
         wanted = {cell.method.pooling for cell in of_it if from_moments(cell.method)}
         keep: dict[Pooling, Path] = {}
-        for source in {self._source(cell) for cell in of_it if in_files(cell.method)}:
+        for source in {
+            self._source(cell) for cell in of_it if needs_streamed_embeddings(cell.method)
+        }:
             if source.seed is source.dropout is None:
                 keep |= self._files(source)
         poolings = sorted(wanted, key=str)
@@ -215,7 +218,11 @@ class Fitting:
 
     def _files(self, source: Source) -> dict[Pooling, Path]:
         """Where the rows of a source lie under each pooling that this run wants of it."""
-        near = [c for c in self.cells if in_files(c.method) and c.method.fit_on == source.corpus]
+        near = [
+            c
+            for c in self.cells
+            if needs_streamed_embeddings(c.method) and c.method.fit_on == source.corpus
+        ]
         wanted = {cell.method.pooling for cell in near if self._source(cell) == source}
         return {p: source.file(self.bench.rows_folder, p) for p in sorted(wanted, key=str)}
 

@@ -12,8 +12,9 @@ from itertools import groupby
 from pathlib import Path
 
 from harness.assets.places import asset_named, source_of
+from harness.core.errors import AssetMissing, HarnessError
 from harness.core.files import sized
-from harness.core.types import AssetMissing, EncoderConfig, HarnessError, Task
+from harness.core.types import EncoderConfig, Task
 from harness.encoders.cache.encodings import EncoderCache
 from harness.encoders.cache.gc import size
 from harness.encoders.cache.labels import known_key

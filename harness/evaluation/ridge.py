@@ -11,8 +11,8 @@ from __future__ import annotations
 import numpy as np
 
 from harness.core.arrays import Float, Float64
+from harness.core.errors import ScoreError
 from harness.core.metrics import pearson
-from harness.core.types import ScoreError
 from harness.transforms.affine import LEAST_SPREAD
 
 PENALTIES = tuple(10.0**power for power in range(-1, 6))

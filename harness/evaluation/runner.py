@@ -14,17 +14,12 @@ from typing import Literal
 
 from harness.assets.places import revision_of
 from harness.core.energy import measured_energy
+from harness.core.errors import AssetMissing, HarnessError
 from harness.core.provenance import code_digest, environment
-from harness.core.types import (
-    AssetMissing,
-    HarnessError,
-    Identity,
-    Record,
-    Task,
-)
-from harness.encoders.cache.encodings import Paid
+from harness.core.types import Clock, Identity, Progress, Record, Task
+from harness.encoders.cache.encodings import EncodingCost
 from harness.encoders.cache.labels import open_labelled
-from harness.evaluation.embeddings import Bench, Clock, Progress, View
+from harness.evaluation.embeddings import CachedEncoder, PooledEmbeddings
 from harness.evaluation.evaluate import Measurement, measure
 from harness.evaluation.fit_corpus import Fitting
 from harness.results.planned import Planned
@@ -73,7 +68,7 @@ class _EncoderRun:
     progress: Progress
     clock: Clock
     fresh: bool
-    paid: dict[Task, Paid] = field(default_factory=dict)  # for the sentences that are scored
+    paid: dict[Task, EncodingCost] = field(default_factory=dict)
 
     def outcomes(self) -> Iterator[Outcome]:
         config = self.planned[0].encoder
@@ -84,7 +79,7 @@ class _EncoderRun:
         except HarnessError as error:
             yield from (_not_run(p.cell, error) for p in self.planned)
             return
-        bench = Bench(
+        bench = CachedEncoder(
             identity.key,
             open_labelled(places.cache, config, path, identity),
             lambda: config.load(path, places.cache),
@@ -104,7 +99,7 @@ class _EncoderRun:
         yield from self._ready(ready, bench, identity)
 
     def _ready(
-        self, ready: Sequence[Planned], bench: Bench, identity: Identity
+        self, ready: Sequence[Planned], bench: CachedEncoder, identity: Identity
     ) -> Iterator[Outcome]:
         fitting = Fitting(self.library, bench, self.progress, ready)
         name = self.planned[0].encoder.name
@@ -155,7 +150,9 @@ class _EncoderRun:
                 yield _not_run(planned.cell, error)
             self.progress.step(1)
 
-    def _cell(self, planned: Planned, fitting: Fitting, view: View, identity: Identity) -> Outcome:
+    def _cell(
+        self, planned: Planned, fitting: Fitting, view: PooledEmbeddings, identity: Identity
+    ) -> Outcome:
         pairs, bench = self.library.pairs(planned.task), fitting.bench
         labelled = self.library.labelled(planned.task)
         method, task, seed = planned.method, planned.task, planned.seed
@@ -190,7 +187,7 @@ def _record(
     found: Measurement,
     about: Mapping[str, str],
     identity: Identity,
-    paid: Paid,
+    paid: EncodingCost,
     rest: float | None,
     revision: str | None,
 ) -> Record:

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from harness.core.types import EncoderConfig, HarnessError, Method, Task, UsageError
+from harness.core.errors import HarnessError, UsageError
+from harness.core.types import EncoderConfig, Method, Task
 from harness.encoders.transformer import TransformerConfig
 from harness.encoders.word_vectors import StaticConfig
 from harness.registry import Registry, is_glob, registry

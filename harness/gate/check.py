@@ -16,8 +16,9 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from harness.assets.places import Places
+from harness.core.errors import HarnessError, UsageError
 from harness.core.provenance import code_digest
-from harness.core.types import HarnessError, Pairs, Record, UsageError
+from harness.core.types import Pairs, Record
 from harness.gate import failures as reasons
 from harness.gate import golden_vectors as golden
 from harness.gate import pair_drift as pairs

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from harness.core.errors import DataError, UsageError
 from harness.core.files import write_atomically
-from harness.core.types import DataError, UsageError
 
 if TYPE_CHECKING:  # reading reasons needs nothing of what runs
     from harness.evaluation.runner import Outcome

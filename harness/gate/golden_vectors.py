@@ -20,9 +20,10 @@ import numpy as np
 
 from harness.assets.places import Places
 from harness.core.arrays import Float, Float32, Float64
+from harness.core.errors import DataError
 from harness.core.files import file_name, write_atomically
 from harness.core.provenance import environment
-from harness.core.types import DataError, EncoderConfig
+from harness.core.types import EncoderConfig
 from harness.gate.tolerances import GOLDEN_ACROSS_PLATFORMS, GOLDEN_SAME_PLATFORM, platform
 from harness.results.records import Cell
 from harness.tasks.loader import text_digest

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from harness.assets.places import Places
+from harness.core.errors import HarnessError, UsageError
 from harness.core.files import write_atomically
-from harness.core.types import EncoderConfig, Family, HarnessError, UsageError
+from harness.core.types import EncoderConfig, Family
 from harness.evaluation.runner import Outcome
 from harness.gate import failures as reasons
 from harness.gate import golden_vectors as golden

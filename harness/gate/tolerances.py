@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness.core.types import DataError
+from harness.core.errors import DataError
 from harness.results.records import Cell
 
 FILE = "gate.toml"

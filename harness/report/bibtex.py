@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.core.errors import DataError
 from harness.core.provenance import ROOT
-from harness.core.types import DataError
 
 HARNESS = "sentence-embedding-harness"  # the key of the entry that stands in no .bib file
 REFERENCES = Path(__file__).with_name("references.bib")

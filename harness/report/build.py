@@ -10,7 +10,7 @@ from harness.registry import registry
 from harness.report.cost_chart import PICTURE, quality_against_cost
 from harness.report.flows import FILE as FLOWS
 from harness.report.flows import flows_page
-from harness.report.leaderboard import by_encoder, encoder_page, leaderboard, summary
+from harness.report.leaderboard import encoder_page, leaderboard, summary
 from harness.report.markdown import between_markers
 from harness.report.paper_tables import latex, markdown
 from harness.report.paper_tables import summary as published_summary
@@ -27,7 +27,7 @@ from harness.results import row_comparisons as comparisons
 from harness.results.claim_tests import Judge
 from harness.results.claims import FILE as CLAIMS
 from harness.results.claims import read_claims
-from harness.results.index import Results
+from harness.results.index import Results, by_encoder
 from harness.results.published_files import load_tables
 from harness.results.records import Store
 from harness.results.reproduction import judge

@@ -12,7 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.core.types import HarnessError, Method, UsageError
+from harness.core.errors import HarnessError, UsageError
+from harness.core.types import Method
 from harness.registry import Registry, known, registry
 from harness.report.bibtex import HARNESS, bibtex, software
 from harness.report.sentences import (

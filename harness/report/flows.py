@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import NamedTuple
 
-from harness.core.types import DataError
+from harness.core.errors import DataError
 from harness.report.markdown import page, table
 from harness.results.index import Results, Value
 from harness.results.protocols import BERT_FLOW, LABELS, SEVEN, Protocol, row

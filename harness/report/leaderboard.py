@@ -9,7 +9,7 @@ from harness.core.files import file_name
 from harness.registry import Registry
 from harness.report import cost_chart as cost
 from harness.report.markdown import page, table
-from harness.results.index import Results, Value
+from harness.results.index import Results, Value, by_encoder
 from harness.results.protocols import (
     BERT_FLOW,
     LABELS,
@@ -58,15 +58,6 @@ EMBEDDED = {
 def label(method: str) -> str:
     """The method's id, marked where it was fitted on what is scored."""
     return f"`{method}`" + (" †" if method.endswith("@target") else "")
-
-
-def by_encoder(methods: Sequence[str]) -> Mapping[str, tuple[str, ...]]:
-    """Methods of each encoder, in order."""
-    groups: dict[str, tuple[str, ...]] = {}
-    for method in methods:
-        encoder = method.partition(".")[0]
-        groups[encoder] = (*groups.get(encoder, ()), method)
-    return groups
 
 
 def seven(

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.core.types import DataError
+from harness.core.errors import DataError
 from harness.report.markdown import page, table
 from harness.results.index import Results, Value
 

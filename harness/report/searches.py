@@ -15,8 +15,8 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any, NoReturn
 
+from harness.core.errors import DataError
 from harness.core.files import write_atomically
-from harness.core.types import DataError
 from harness.report.markdown import table
 from harness.results.claims import points
 from harness.results.published import Table

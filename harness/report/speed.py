@@ -16,8 +16,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from harness.core.errors import DataError, UsageError
 from harness.core.files import write_atomically
-from harness.core.types import DataError, UsageError
 from harness.report.markdown import page, table
 
 FILE, FOLDER, PAGE = "speed.toml", "speed", "speed.md"

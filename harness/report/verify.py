@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.core.types import HarnessError
+from harness.core.errors import HarnessError
 from harness.report.build import generated
 from harness.results.index import SHOWN
 

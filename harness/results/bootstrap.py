@@ -20,8 +20,8 @@ from typing import Any, Literal
 import numpy as np
 
 from harness.core.arrays import Float, Float64, Int, Int64, Num
+from harness.core.errors import ScoreError
 from harness.core.metrics import TIE_DECIMALS
-from harness.core.types import ScoreError
 from harness.results.verdict import Spread, seed_spread
 
 __all__ = [

@@ -12,7 +12,8 @@ from enum import StrEnum
 from itertools import combinations
 from statistics import fmean
 
-from harness.core.types import HarnessError, Method
+from harness.core.errors import HarnessError
+from harness.core.types import Method
 from harness.registry import Registry
 from harness.results.claims import Claim, Claims, address
 from harness.results.index import NOT_RUN, Results, Value, score_at, value

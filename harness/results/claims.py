@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from harness.core.types import DataError
+from harness.core.errors import DataError
 from harness.results.published import AGGREGATIONS, SCORES, Cell, Column, Row, Table
 from harness.results.published_files import METHOD_ID
 

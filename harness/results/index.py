@@ -123,3 +123,12 @@ def average(values: Sequence[Value]) -> Value:
     """The mean over a row; it exists only if every one of its cells does."""
     means = [v.mean for v in values if v.mean is not None]
     return Value(fmean(means)) if len(means) == len(values) else Value(None, state="–")
+
+
+def by_encoder(methods: Sequence[str]) -> Mapping[str, tuple[str, ...]]:
+    """Methods of each encoder, in order."""
+    groups: dict[str, tuple[str, ...]] = {}
+    for method in methods:
+        encoder = method.partition(".")[0]
+        groups[encoder] = (*groups.get(encoder, ()), method)
+    return groups

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from harness.core.types import EncoderConfig, Method, Task, UsageError, member
+from harness.core.errors import UsageError
+from harness.core.types import EncoderConfig, Method, Task, member
 from harness.results.records import Cell
 
 

@@ -187,6 +187,6 @@ def _name(raw: Mapping[str, Any]) -> str:
 
 def _refuse(place: str, fault: str) -> NoReturn:
     """Raise the project's error; its module brings NumPy, so it is imported only to complain."""
-    from harness.core.types import DataError
+    from harness.core.errors import DataError
 
     raise DataError(f"{place}: {fault}")

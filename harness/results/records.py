@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 
 from harness.core.arrays import Float
+from harness.core.errors import DataError
 from harness.core.files import file_name, write_atomically
-from harness.core.types import DataError, Record
+from harness.core.types import Record
 
 SCHEMA = 1
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
-from harness.core.types import HarnessError, Method, Record
+from harness.core.errors import HarnessError
+from harness.core.types import Method, Record
 from harness.registry import Registry
 from harness.results.index import Results, score_at
 from harness.results.published import Cell, Row, Table

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from harness.core.errors import DataError
 from harness.core.files import file_name, write_atomically
-from harness.core.types import DataError
 
 LEVEL = 0.05
 

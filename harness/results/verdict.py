@@ -244,6 +244,6 @@ def _mean(scores: Sequence[float]) -> float:
 
 def _refuse(message: str) -> NoReturn:
     """Raise the project's error; its module brings NumPy, so it is imported only to complain."""
-    from harness.core.types import ScoreError
+    from harness.core.errors import ScoreError
 
     raise ScoreError(message)

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
-from harness.core.types import Corpus, DataError
+from harness.core.errors import DataError
+from harness.core.types import Corpus
 from harness.tasks.readers import AGAIN, body, fields, lines, locate
 
 

@@ -33,7 +33,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from harness.core.types import Corpus, DataError, Metric, Pairs, Task
+from harness.core.errors import DataError
+from harness.core.types import Corpus, Metric, Pairs, Task
 from harness.tasks.readers import digest, known_split
 
 ASSET = "embedded"

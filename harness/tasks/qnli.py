@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.core.types import DataError, Pairs, Task
+from harness.core.errors import DataError
+from harness.core.types import Pairs, Task
 from harness.tasks.readers import (
     AGAIN,
     Row,

@@ -20,7 +20,8 @@ from typing import Literal
 
 import numpy as np
 
-from harness.core.types import AssetMissing, DataError, Pairs, UsageError
+from harness.core.errors import AssetMissing, DataError, UsageError
+from harness.core.types import Pairs
 
 Text = Literal["raw", "senteval"]
 Row = tuple[str, str, float]

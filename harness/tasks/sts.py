@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from harness.core.types import DataError, Pairs, Task
+from harness.core.errors import DataError
+from harness.core.types import Pairs, Task
 from harness.tasks.readers import (
     AGAIN,
     Row,

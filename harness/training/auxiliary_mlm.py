@@ -17,12 +17,12 @@ from torch.nn import functional as F  # noqa: N812
 from transformers import MODEL_FOR_MASKED_LM_MAPPING, AutoConfig
 
 from harness.core.arrays import Float, Int64
+from harness.core.errors import DataError, UsageError
 from harness.core.files import sha256_of
-from harness.core.types import DataError, UsageError
 from harness.encoders.checkpoint import read_tensors, weights_files
 from harness.encoders.fingerprint import digest_of_files
 from harness.encoders.kernels.padded import filled
-from harness.training.encoder import Tower, portions
+from harness.training.encoder import SentenceEncoder, portions
 from harness.training.mlm import mask
 from harness.training.packing import Rows
 
@@ -37,7 +37,7 @@ class MaskedWords(nn.Module):
 
     def backward(
         self,
-        tower: Tower,
+        tower: SentenceEncoder,
         rows: Rows,
         share: float,
         weight: float,
@@ -64,7 +64,7 @@ class MaskedWords(nn.Module):
 
     def _lost(
         self,
-        tower: Tower,
+        tower: SentenceEncoder,
         rows: Rows,
         places: Int64[np.ndarray, " M"],
         wanted: Int64[np.ndarray, " M"],
@@ -77,7 +77,7 @@ class MaskedWords(nn.Module):
         return F.cross_entropy(logits.float(), labels, reduction="sum")
 
 
-def open_masked_words(name: str, folder: Path, cache: Path, tower: Tower) -> MaskedWords:
+def open_masked_words(name: str, folder: Path, cache: Path, tower: SentenceEncoder) -> MaskedWords:
     """The head that the checkpoint holds. Raises DataError if it holds none."""
     files = weights_files(folder)
     tensors = read_tensors(files, digest_of_files(files, sha256_of), cache)

@@ -19,9 +19,9 @@ import safetensors.torch
 import torch
 from torch import nn
 
+from harness.core.errors import UsageError
 from harness.core.files import write_atomically
 from harness.core.provenance import environment
-from harness.core.types import UsageError
 from harness.encoders.checkpoint import tokenizer_files
 from harness.training.curve import curve_svg
 from harness.training.loop import STATE, Curve

@@ -19,17 +19,17 @@ from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
 from harness.core.arrays import Float
-from harness.core.types import UsageError
+from harness.core.errors import UsageError
 from harness.training.auxiliary_mlm import MaskedWords
 from harness.training.distributed import (
-    Alone,
-    Together,
+    ProcessGroup,
+    SingleProcess,
     add_gradients,
-    everyones,
+    gather_embeddings,
     share_of,
     total_of,
 )
-from harness.training.encoder import Setup, Tower
+from harness.training.encoder import SentenceEncoder, Setup
 from harness.training.gradcache import gradient, scaled
 from harness.training.loop import Schedule
 from harness.training.nli import Batches
@@ -170,11 +170,11 @@ class ContrastiveTraining:
     def __init__(
         self,
         settings: Contrastive,
-        tower: Tower,
+        tower: SentenceEncoder,
         columns: Sequence[Sequence[str]],
         seed: int,
         masked: MaskedWords | None = None,
-        together: Together | None = None,
+        together: ProcessGroup | None = None,
     ) -> None:
         columns = columns if settings.hard_negatives else columns[:2]
         if len(columns) == 3 and settings.objective == "nt-xent":
@@ -184,7 +184,7 @@ class ContrastiveTraining:
         if (masked is None) != (settings.masked_words == 0):
             raise UsageError("masked words need a weight above 0 and a head, both or neither")
         self.settings, self.tower, self.columns, self.seed = settings, tower, columns, seed
-        self.masked, self.together = masked, together or Alone()
+        self.masked, self.together = masked, together or SingleProcess()
         self.batches = Batches(len(columns[0]), settings.batch, seed)
         parts = {"tower": tower} | ({} if masked is None else {"masked": masked})
         self.model: nn.Module = nn.ModuleDict(parts)
@@ -216,7 +216,7 @@ class ContrastiveTraining:
 
     def _loss(self, z: Float[Tensor, "all D"]) -> Float[Tensor, ""]:
         count = len(self.columns) if len(self.columns) > 1 or self.settings.same_mask else 2
-        views = [everyones(view, self.together) for view in z.chunk(count)]
+        views = [gather_embeddings(view, self.together) for view in z.chunk(count)]
         return self.settings.loss(*(views * 2 if count == 1 else views))
 
     def _hide(self, masked: MaskedWords, rows: Rows, weight: float, step: int) -> float:

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from harness.assets.places import Places, asset_named
+from harness.core.errors import DataError, UsageError
 from harness.core.files import sha256_of
-from harness.core.types import DataError, UsageError
 from harness.tasks.english import sets
 from harness.tasks.loader import text_digest
 from harness.tasks.readers import AGAIN

@@ -18,11 +18,11 @@ import torch
 from torch import Tensor, nn
 
 from harness.core.arrays import Float, Int64
-from harness.core.types import UsageError
+from harness.core.errors import UsageError
 
 
 @runtime_checkable
-class Together(Protocol):
+class ProcessGroup(Protocol):
     """The processes of a training, as one of them sees them."""
 
     @property
@@ -46,7 +46,7 @@ class Together(Protocol):
 
 
 @dataclass(frozen=True)
-class Alone:
+class SingleProcess:
     """One process."""
 
     rank: int = 0
@@ -83,18 +83,18 @@ class Accelerated:
         return self.accelerator.reduce(x, reduction="sum")
 
 
-def started(environment: Mapping[str, str]) -> Together:
+def started(environment: Mapping[str, str]) -> ProcessGroup:
     """The processes that were started together, by what a launcher leaves in the environment."""
-    return Accelerated() if int(environment.get("WORLD_SIZE") or 1) > 1 else Alone()
+    return Accelerated() if int(environment.get("WORLD_SIZE") or 1) > 1 else SingleProcess()
 
 
-def share_of(rows: Int64[np.ndarray, " B"], together: Together) -> Int64[np.ndarray, " n"]:
+def share_of(rows: Int64[np.ndarray, " B"], together: ProcessGroup) -> Int64[np.ndarray, " n"]:
     """This process's share of a batch; what cannot be shared equally is left out."""
     size = len(rows) // together.count
     return rows[together.rank * size : (together.rank + 1) * size]
 
 
-def everyones(x: Float[Tensor, "n D"], together: Together) -> Float[Tensor, "all D"]:
+def gather_embeddings(x: Float[Tensor, "n D"], together: ProcessGroup) -> Float[Tensor, "all D"]:
     """The vectors of all processes; a gradient reaches the own ones."""
     if together.count == 1:
         return x
@@ -103,12 +103,12 @@ def everyones(x: Float[Tensor, "n D"], together: Together) -> Float[Tensor, "all
     return torch.cat(parts)
 
 
-def total_of(value: float, together: Together, device: str) -> float:
+def total_of(value: float, together: ProcessGroup, device: str) -> float:
     """The sum of one number over the processes."""
     return float(together.total(torch.tensor([value], device=device)))
 
 
-def add_gradients(parameters: Iterable[nn.Parameter], together: Together) -> None:
+def add_gradients(parameters: Iterable[nn.Parameter], together: ProcessGroup) -> None:
     """Replace every gradient by its sum over the processes."""
     if together.count == 1:
         return

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
 from harness.core.arrays import Float
-from harness.core.types import UsageError
+from harness.core.errors import UsageError
 
 STEPS = 1 << 16  # a probability is rounded to a multiple of 1 / STEPS
 

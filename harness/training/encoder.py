@@ -19,8 +19,9 @@ import torch
 from torch import Tensor, nn
 
 from harness.core.arrays import Float, Float32
+from harness.core.errors import UsageError
 from harness.core.files import sha256_of
-from harness.core.types import Pooling, UsageError
+from harness.core.types import Pooling
 from harness.encoders.checkpoint import read_tensors, weights_files
 from harness.encoders.fingerprint import digest_of_files
 from harness.encoders.kernels.padded import CuttingTokenizer, open_checkpoint
@@ -89,7 +90,7 @@ class Setup:
         return HALF.get(self.precision)
 
 
-class Tower(nn.Module):
+class SentenceEncoder(nn.Module):
     """An encoder, what is read of it, and a projection over that.
 
     `tokenizer` cuts to the length of training, `reader` to the checkpoint's own. `stream` sets the
@@ -219,9 +220,9 @@ def portions(rows: Rows, tokens: int) -> list[slice]:
     return [slice(a, b) for a, b in zip(cuts, [*cuts[1:], len(rows)], strict=True) if b > a]
 
 
-def open_tower(
+def open_encoder(
     name: str, folder: Path, cache: Path, setup: Setup, seed: int, stream: int = 0
-) -> Tower:
+) -> SentenceEncoder:
     """The checkpoint in a folder, ready to be trained; the seed draws the weights of a new head.
 
     `cache` keeps the safetensors form of a pickled checkpoint. Raises AssetMissing, DataError,
@@ -232,7 +233,7 @@ def open_tower(
     length = maximum_length(TransformerConfig(name, name, max_length=setup.max_length), folder)
     tokenizer, kernel, _ = open_checkpoint(name, folder, tensors, length)
     whole = maximum_length(TransformerConfig(name, name), folder)
-    return Tower(
+    return SentenceEncoder(
         kernel.model,
         tokenizer,
         CuttingTokenizer(name, tokenizer.tokenizer, whole),

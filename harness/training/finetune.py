@@ -12,12 +12,12 @@ from typing import Any
 
 from harness.core.files import sha256_of
 from harness.core.metrics import cosine, spearman
-from harness.core.types import Pairs
+from harness.core.types import Pairs, Progress
 from harness.encoders.checkpoint import weights_files
 from harness.encoders.fingerprint import digest_of_files
 from harness.training.checkpoint import Made, Pooling, require_new, write_checkpoint
-from harness.training.encoder import Setup, Tower, open_tower
-from harness.training.loop import Curve, Keeping, Schedule, Trainee, Watcher, train
+from harness.training.encoder import SentenceEncoder, Setup, open_encoder
+from harness.training.loop import CheckpointPolicy, Curve, Schedule, TrainingTask, train
 from harness.transforms.pooling import Cls
 
 
@@ -32,9 +32,9 @@ class Start:
         """Of its weights, by the checkpoint's name."""
         return {self.name: digest_of_files(weights_files(self.folder), sha256_of)}
 
-    def open(self, setup: Setup, cache: Path, seed: int, stream: int = 0) -> Tower:
+    def open(self, setup: Setup, cache: Path, seed: int, stream: int = 0) -> SentenceEncoder:
         """The encoder, ready to be trained; each stream has a dropout of its own."""
-        return open_tower(self.name, self.folder, cache, setup, seed, stream)
+        return open_encoder(self.name, self.folder, cache, setup, seed, stream)
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Dev:
     every: int = 125  # SimCSE's
 
 
-def dev_score(tower: Tower, dev: Dev) -> Callable[[], float]:
+def dev_score(tower: SentenceEncoder, dev: Dev) -> Callable[[], float]:
     """Spearman in points of the cosines of the vectors as they are at the time."""
 
     def score() -> float:
@@ -59,12 +59,12 @@ def dev_score(tower: Tower, dev: Dev) -> Callable[[], float]:
 
 
 def finetune(
-    trainee: Trainee,
-    tower: Tower,
+    trainee: TrainingTask,
+    tower: SentenceEncoder,
     schedule: Schedule,
     seed: int,
     out: Path,
-    watcher: Watcher,
+    progress: Progress,
     *,
     start: Start,
     data: Mapping[str, str],
@@ -85,7 +85,7 @@ def finetune(
     unfinished = out / "unfinished"
     about = _plain(asdict(settings)) | {"seed": seed, **start.digests(), **data}
     about |= {"dev": dev.name if dev else "none"}
-    keeping = Keeping(
+    keeping = CheckpointPolicy(
         unfinished,
         save_every,
         dev_score(tower, dev) if dev else None,
@@ -93,7 +93,7 @@ def finetune(
         about,
         leads,
     )
-    curve = train(trainee, schedule, seed, watcher, keeping)
+    curve = train(trainee, schedule, seed, progress, keeping)
     if not leads:
         return curve
     kept = about | {"schedule": asdict(schedule)}

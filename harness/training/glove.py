@@ -27,12 +27,13 @@ import torch
 from torch import Tensor
 
 from harness.core.arrays import Float, Float32, Float64, Int32, Int64
+from harness.core.errors import DataError, ScoreError, UsageError
 from harness.core.files import write_atomically
-from harness.core.types import DataError, ScoreError, UsageError
+from harness.core.types import Progress
 from harness.encoders.word_vector_files import write_vectors
 from harness.training.checkpoint import CURVE, TRAINING, Made, drawn, require_new
 from harness.training.glove_counts import Cooccurrences, Counting, count
-from harness.training.loop import Curve, Watcher
+from harness.training.loop import Curve
 from harness.training.text import Text
 from harness.transforms.flows import one_thread
 
@@ -70,7 +71,7 @@ def train_vectors(
     recipe: Recipe,
     seed: int,
     out: Path,
-    watcher: Watcher,
+    progress: Progress,
     command: str,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Curve:
@@ -82,10 +83,10 @@ def train_vectors(
     """
     require_new(out)
     start = clock()
-    found = count(corpus, recipe.counting, watcher)
+    found = count(corpus, recipe.counting, progress)
     if corpus.first is not None and found.sentences < corpus.first:
         raise DataError(f"{corpus.name}: wanted {corpus.first} sentences, found {found.sentences}")
-    vectors, losses = fit_vectors(found, recipe, np.random.default_rng(seed), watcher)
+    vectors, losses = fit_vectors(found, recipe, np.random.default_rng(seed), progress)
     curve = Curve(losses, seconds=clock() - start)
     made = Made(command, asdict(recipe), seed, {corpus.name: found.digest}, curve)
     out.mkdir(parents=True, exist_ok=True)
@@ -97,26 +98,26 @@ def train_vectors(
 
 
 def fit_vectors(
-    found: Cooccurrences, recipe: Recipe, rng: np.random.Generator, watcher: Watcher
+    found: Cooccurrences, recipe: Recipe, rng: np.random.Generator, progress: Progress
 ) -> tuple[Float32[np.ndarray, "V D"], tuple[float, ...]]:
     """The vectors of the words, and the mean cost of each epoch."""
     places, strata = stratify(found, recipe, rng)
     model = Model.start(strata[0].blocks, recipe, rng)
     entries = sum(stratum.entries for stratum in strata)
     losses: list[float] = []
-    watcher.phase("training", recipe.epochs * len(strata))
+    progress.phase("training", recipe.epochs * len(strata))
     for _ in range(recipe.epochs):
         cost = 0.0
         for number in rng.permutation(len(strata)):
             cost += model.step(strata[number], recipe.learning_rate)
-            watcher.step(1)
+            progress.step(1)
         losses.append(cost / entries)
         if not math.isfinite(cost):
             raise ScoreError(
                 f"the training diverged: its cost is {cost} in epoch {len(losses)}; take a lower "
                 "learning rate or smaller blocks"
             )
-        watcher.note(f"loss {losses[-1]:.4f}")
+        progress.note(f"loss {losses[-1]:.4f}")
     return model.vectors()[places], tuple(losses)
 
 

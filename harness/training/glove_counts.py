@@ -16,9 +16,9 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from harness.core.arrays import Float64, Int, Int32
-from harness.core.types import DataError, UsageError
+from harness.core.errors import DataError, UsageError
+from harness.core.types import Progress
 from harness.encoders.word_tokenizer import Tokeniser
-from harness.training.loop import Watcher
 
 PIECE = 2**20  # words whose pairs are sorted at a time: 80 MB of keys for a window of 10
 LOWER_CASED = Tokeniser("words", "lower")
@@ -76,19 +76,19 @@ class Cooccurrences:
         }
 
 
-def count(sentences: Iterable[str], counting: Counting, watcher: Watcher) -> Cooccurrences:
+def count(sentences: Iterable[str], counting: Counting, progress: Progress) -> Cooccurrences:
     """Read the sentences once and count.
 
     Memory grows with the tokens and the distinct pairs, not with how often these met. Raises
     DataError where no two known words ever meet.
     """
-    known, numbers, lengths, digest = _read(sentences, counting.tokeniser, watcher)
+    known, numbers, lengths, digest = _read(sentences, counting.tokeniser, progress)
     words, occurrences = _most_frequent(known, numbers, counting)
     rank = np.full(len(known), -1, np.int32)
     rank[[known[word] for word in words]] = np.arange(len(words))
     ids = rank[numbers]
     sentence = np.repeat(np.arange(len(lengths), dtype=np.int32), lengths)
-    pairs = _sum(ids[ids >= 0], sentence[ids >= 0], len(words), counting.window, watcher)
+    pairs = _sum(ids[ids >= 0], sentence[ids >= 0], len(words), counting.window, progress)
     if not pairs.nnz:
         raise DataError(
             f"wanted words that stand together, found {len(lengths)} sentences with {len(numbers)} "
@@ -114,10 +114,10 @@ class _EveryWord(dict[str, int]):
 
 
 def _read(
-    sentences: Iterable[str], tokeniser: Tokeniser, watcher: Watcher
+    sentences: Iterable[str], tokeniser: Tokeniser, progress: Progress
 ) -> tuple[dict[str, int], Int32[np.ndarray, " t"], Int32[np.ndarray, " s"], str]:
     """Numbers of all words, the text as numbers, the words of each sentence, the digest."""
-    watcher.phase("reading", len(sentences) if isinstance(sentences, Sized) else None)
+    progress.phase("reading", len(sentences) if isinstance(sentences, Sized) else None)
     known, numbers, lengths, sha = _EveryWord(), array("i"), array("i"), hashlib.sha256()
     for text in sentences:
         found = tokeniser.rows(text, known)
@@ -125,8 +125,8 @@ def _read(
         lengths.append(len(found))
         sha.update(f"{text}\n".encode())
         if len(lengths) % TOLD == 0:
-            watcher.step(TOLD)
-    watcher.step(len(lengths) % TOLD)
+            progress.step(TOLD)
+    progress.step(len(lengths) % TOLD)
     as_array = np.array(numbers, np.int32), np.array(lengths, np.int32)
     return known, *as_array, sha.hexdigest()
 
@@ -147,10 +147,10 @@ def _sum(
     sentence: Int32[np.ndarray, " t"],
     size: int,
     window: int,
-    watcher: Watcher,
+    progress: Progress,
 ) -> csr_array:
     """The weighted counts of unordered pairs, as the upper triangle of a V x V matrix."""
-    watcher.phase("counting", len(ids))
+    progress.phase("counting", len(ids))
     total = csr_array((size, size), dtype=np.float64)
     for start in range(0, len(ids), PIECE):
         stop = min(start + PIECE, len(ids))
@@ -162,7 +162,7 @@ def _sum(
         if len(first):
             sums = np.add.reduceat(1 / distances, first)
             total = total + csr_array((sums, np.divmod(pairs[first], size)), shape=total.shape)
-        watcher.step(stop - start)
+        progress.step(stop - start)
     return total
 
 

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from harness.core.arrays import Float, Float32
-from harness.core.types import ScoreError
-from harness.training.encoder import Tower, portions
+from harness.core.errors import ScoreError
+from harness.training.encoder import SentenceEncoder, portions
 from harness.training.packing import Rows
 
 Loss = Callable[[Float32[Tensor, "N D"]], Float[Tensor, ""]]
@@ -25,7 +25,7 @@ Loss = Callable[[Float32[Tensor, "N D"]], Float[Tensor, ""]]
 SCALES = (4096.0, 256.0, 16.0, 1.0)
 
 
-def gradient(tower: Tower, rows: Rows, loss_of: Loss, at_once: int) -> float:
+def gradient(tower: SentenceEncoder, rows: Rows, loss_of: Loss, at_once: int) -> float:
     """Add the gradient of loss_of(tower(rows)) to the parameters; returns the loss.
 
     `at_once` is the number of tokens whose activations are held at a time.

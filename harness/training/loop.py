@@ -1,9 +1,9 @@
 """The loop that every gradient training shares: one optimiser, one schedule, one way to go on.
 
-What is trained is a `Trainee`: a model and a `backward(step)` that depends on the step's number,
-the data and torch's generator alone. So a state of weights, moments, generator and step number is
-all that a training needs to go on, and an interrupted one ends with the very bits of one that was
-not (on one device and thread count).
+What is trained is a `TrainingTask`: a model and a `backward(step)` that depends on the step's
+number, the data and torch's generator alone. So a state of weights, moments, generator and step
+number is all that a training needs to go on, and an interrupted one ends with the very bits of
+one that was not (on one device and thread count).
 """
 
 from __future__ import annotations
@@ -22,32 +22,22 @@ import torch
 from safetensors import safe_open
 from torch import Tensor, nn
 
+from harness.core.errors import DataError, ScoreError, UsageError
 from harness.core.files import write_atomically
-from harness.core.types import DataError, ScoreError, UsageError
+from harness.core.types import Progress
 
 STATE = "unfinished.safetensors"
 SHOWN = 50  # steps whose mean loss stands on the bar
 
 
 @runtime_checkable
-class Trainee(Protocol):
+class TrainingTask(Protocol):
     """`backward` adds the gradient of one step's batch to the parameters and returns its loss."""
 
     @property
     def model(self) -> nn.Module: ...
 
     def backward(self, step: int) -> float: ...
-
-
-@runtime_checkable
-class Watcher(Protocol):
-    """What shows a training: `harness.core.progress.Bar` is one."""
-
-    def phase(self, what: str, steps: int | None) -> None: ...
-
-    def step(self, steps: int) -> None: ...
-
-    def note(self, text: str) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -110,7 +100,7 @@ class Curve:
 
 
 @dataclass(frozen=True)
-class Keeping:
+class CheckpointPolicy:
     """When to score, what to keep, and where to save: `folder` None saves nothing.
 
     With `score` the weights that score best are kept, else the last ones. `settings` are what a
@@ -127,11 +117,11 @@ class Keeping:
 
 
 def train(
-    trainee: Trainee,
+    trainee: TrainingTask,
     schedule: Schedule,
     seed: int,
-    watcher: Watcher,
-    keeping: Keeping | None = None,
+    progress: Progress,
+    keeping: CheckpointPolicy | None = None,
     clock: Callable[[], float] = time.perf_counter,
     what: str = "training",
 ) -> Curve:
@@ -139,16 +129,16 @@ def train(
 
     Raises ScoreError where a loss is not a finite number.
     """
-    keeping = keeping or Keeping()
+    keeping = keeping or CheckpointPolicy()
     with seeded(seed):
         run = _Run(trainee, schedule, keeping, clock)
         done = run.resume() or run.start()
-        watcher.phase(what, schedule.steps)
-        watcher.step(done)
+        progress.phase(what, schedule.steps)
+        progress.step(done)
         for step in range(done, schedule.steps):
             run.step(step)
-            watcher.step(1)
-            watcher.note(run.told())
+            progress.step(1)
+            progress.note(run.told())
             if (step + 1) % keeping.save_every == 0 and step + 1 < schedule.steps:
                 run.save()
         return run.end()
@@ -169,7 +159,11 @@ class _Run:
     """A training under way."""
 
     def __init__(
-        self, trainee: Trainee, schedule: Schedule, keeping: Keeping, clock: Callable[[], float]
+        self,
+        trainee: TrainingTask,
+        schedule: Schedule,
+        keeping: CheckpointPolicy,
+        clock: Callable[[], float],
     ) -> None:
         self.trainee, self.schedule, self.keeping, self.clock = trainee, schedule, keeping, clock
         self.model = trainee.model.train()

@@ -29,10 +29,11 @@ from torch.nn import functional as F  # noqa: N812
 from transformers import BertConfig, BertForMaskedLM, BertTokenizerFast  # type: ignore[attr-defined]
 
 from harness.core.arrays import Int, Int64
-from harness.core.types import DataError, UsageError
+from harness.core.errors import DataError, UsageError
+from harness.core.types import Progress
 from harness.encoders.fingerprint import digest_of
 from harness.training.checkpoint import Made, require_new, write_checkpoint
-from harness.training.loop import Curve, Keeping, Schedule, Watcher, seeded, train
+from harness.training.loop import CheckpointPolicy, Curve, Schedule, seeded, train
 from harness.training.text import Text
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -274,7 +275,7 @@ def pretrain(
     settings: Miniature,
     seed: int,
     out: Path,
-    watcher: Watcher,
+    progress: Progress,
     command: str,
     save_every: int = 500,
 ) -> Curve:
@@ -285,14 +286,14 @@ def pretrain(
     require_new(out)
     unfinished = out / "unfinished"
     digest = corpus.digest()
-    tokenizer = _tokenizer(corpus, settings, unfinished, watcher)
-    watcher.phase("word pieces of the corpus", None)
+    tokenizer = _tokenizer(corpus, settings, unfinished, progress)
+    progress.phase("word pieces of the corpus", None)
     sentences = Sentences.of(corpus, tokenizer, settings.positions)
     about = {name: value for name, value in asdict(settings).items() if name != "tokens"}
     about |= {"corpus": digest, "vocabulary": digest_of(tokenizer.get_vocab()), "seed": seed}
     trainee = MaskedLanguageModel(settings.build(seed), sentences, settings, seed)
-    keeping = Keeping(unfinished, save_every, settings=about)
-    curve = train(trainee, settings.schedule(sentences), seed, watcher, keeping)
+    keeping = CheckpointPolicy(unfinished, save_every, settings=about)
+    curve = train(trainee, settings.schedule(sentences), seed, progress, keeping)
     data = {corpus.name: digest, "vocabulary": about["vocabulary"]}
     made = Made(command, asdict(settings), seed, data, curve)
     write_checkpoint(out, trainee.model, unfinished, "mean", settings.positions, made, half=True)
@@ -300,10 +301,10 @@ def pretrain(
     return curve
 
 
-def _tokenizer(corpus: Text, settings: Miniature, folder: Path, watcher: Watcher) -> Tokenizer:
+def _tokenizer(corpus: Text, settings: Miniature, folder: Path, progress: Progress) -> Tokenizer:
     """The vocabulary trained on the corpus, in the files of a checkpoint; trained once a folder."""
     if not (folder / "tokenizer.json").exists():
-        watcher.phase("training the vocabulary", None)
+        progress.phase("training the vocabulary", None)
         whole = BertTokenizerFast(
             tokenizer_object=wordpieces(corpus, settings.vocabulary),
             model_max_length=settings.positions,

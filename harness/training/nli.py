@@ -17,7 +17,7 @@ from typing import IO, cast
 import numpy as np
 
 from harness.core.arrays import Int64
-from harness.core.types import DataError, UsageError
+from harness.core.errors import DataError, UsageError
 from harness.tasks.corpora import ALL_NLI, ALL_NLI_HEADER
 from harness.tasks.readers import AGAIN, body, fields, lines, opened
 

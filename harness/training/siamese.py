@@ -19,17 +19,17 @@ from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
 from harness.core.arrays import Float, Int64
-from harness.core.types import UsageError
+from harness.core.errors import UsageError
 from harness.training.contrastive import info_nce
 from harness.training.distributed import (
-    Alone,
-    Together,
+    ProcessGroup,
+    SingleProcess,
     add_gradients,
-    everyones,
+    gather_embeddings,
     share_of,
     total_of,
 )
-from harness.training.encoder import Setup, Tower
+from harness.training.encoder import SentenceEncoder, Setup
 from harness.training.gradcache import gradient, scaled
 from harness.training.loop import Schedule
 from harness.training.nli import LABELS, Batches, Columns, Labelled
@@ -114,15 +114,15 @@ class SiameseTraining:
     def __init__(
         self,
         settings: Siamese,
-        tower: Tower,
+        tower: SentenceEncoder,
         data: Labelled | Columns,
         seed: int,
-        together: Together | None = None,
+        together: ProcessGroup | None = None,
     ) -> None:
         if isinstance(data, Labelled) != (settings.objective == "softmax"):
             raise UsageError("softmax learns from labelled pairs and ranking from triplets")
         self.settings, self.tower = settings, tower
-        self.together = together or Alone()
+        self.together = together or SingleProcess()
         labels = data.labels if isinstance(data, Labelled) else ()
         self.labels = torch.tensor(labels, dtype=torch.long)
         self.columns: Columns = data.columns if isinstance(data, Labelled) else data
@@ -155,7 +155,7 @@ class SiameseTraining:
     def _loss(self, z: Float[Tensor, "all D"], mine: Int64[np.ndarray, " n"]) -> Float[Tensor, ""]:
         views = z.chunk(len(self.columns))
         if self.settings.objective == "ranking":
-            a, b, *hard = (everyones(view, self.together) for view in views)
+            a, b, *hard = (gather_embeddings(view, self.together) for view in views)
             return info_nce(a, b, self.settings.temperature, hard[0] if hard else None)
         u, v = views
         labels = self.labels[torch.from_numpy(mine)].to(z.device)

@@ -9,7 +9,8 @@ from itertools import islice
 from pathlib import Path
 
 from harness.assets.places import Places
-from harness.core.types import Corpus, DataError, UsageError
+from harness.core.errors import DataError, UsageError
+from harness.core.types import Corpus
 from harness.tasks.readers import lines
 
 

@@ -15,7 +15,7 @@ from functools import cached_property, reduce
 import numpy as np
 
 from harness.core.arrays import Float, Float64, Int
-from harness.core.types import ScoreError
+from harness.core.errors import ScoreError
 
 # A coordinate whose spread is below this share of the largest, or a direction whose variance is,
 # holds rounding noise of float32 encodings and no information. MiniLM's last layer has three

@@ -146,7 +146,7 @@ class Reversal(Bijection):
         return y.flip(1)
 
 
-class Mixing(Bijection):
+class InvertibleLinear(Bijection):
     """y = x P L U: a learned linear map that starts as a rotation (Glow's "1x1 convolution").
 
     P permutes and stays, L has a unit diagonal, U has +-exp(s) on its own.
@@ -196,7 +196,7 @@ class Conditioner(Scaling):
         return torch.addmm(self.bias, x, self.last) * self.scales
 
 
-class Additive(Bijection):
+class AdditiveCoupling(Bijection):
     """One half of the coordinates stays; the other is shifted by a function of it."""
 
     def __init__(self, size: int, width: int, rng: np.random.Generator) -> None:
@@ -213,7 +213,7 @@ class Additive(Bijection):
         return torch.cat([stays, moved - self.shift(stays)], dim=1)
 
 
-class Scaled(Bijection):
+class AffineCoupling(Bijection):
     """One half stays; the other is shifted and scaled by functions of it ("affine coupling").
 
     The log-scale is a tanh, as in RealNVP, so that neither direction can overflow.

@@ -20,19 +20,19 @@ from safetensors import safe_open
 from torch import Tensor, nn
 
 from harness.core.arrays import Bool, Float, Float64, Int
+from harness.core.errors import ScoreError, UsageError
 from harness.core.files import write_atomically
-from harness.core.types import ScoreError, UsageError
 from harness.transforms.affine import LEAST_SPREAD
 from harness.transforms.flow_layers import (
     Actnorm,
-    Additive,
+    AdditiveCoupling,
+    AffineCoupling,
     AtOnce,
     Bijection,
     Chain,
-    Mixing,
+    InvertibleLinear,
     MultiScale,
     Reversal,
-    Scaled,
     bits_per_dimension,
     initialise,
 )
@@ -67,11 +67,11 @@ class Architecture:
             case "reversal":
                 return Reversal()
             case "mixing":
-                return Mixing(size, rng)
+                return InvertibleLinear(size, rng)
             case "additive":
-                return Additive(size, self.width, rng)
+                return AdditiveCoupling(size, self.width, rng)
             case "scaled":
-                return Scaled(size, self.width, rng)
+                return AffineCoupling(size, self.width, rng)
         raise UsageError(f"{name!r} is no piece: actnorm, reversal, mixing, additive or scaled")
 
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from harness.core.arrays import Float
-from harness.core.types import Encoding, UsageError
+from harness.core.errors import UsageError
+from harness.core.types import Encoding
 
 
 @dataclass(frozen=True)

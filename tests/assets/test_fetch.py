@@ -14,11 +14,11 @@ from fakes import snapshot
 from standin import Fault, at_standin, git_sha1, sha256, standin
 
 from harness.assets.asset import Asset, Download, HubTable
-from harness.assets.fetch.batch import default_names
 from harness.assets.fetch.network import silent
 from harness.assets.pins import Pins
 from harness.assets.places import Places
 from harness.cli import main
+from harness.cli.fetch_names import default_names
 from harness.encoders.transformer import TransformerConfig
 from harness.registry import registry
 
@@ -52,7 +52,7 @@ def hub(monkeypatch, tmp_path):
         running.dataset("me/data", {"plain.csv": CSV, "texts.tar": tarball({"a/b.txt": b"one"})})
         running.files = {"far.csv": CSV}
         found = replace(registry(), encoders={"pinned": PINNED, "loose": LOOSE})
-        monkeypatch.setattr("harness.assets.fetch.batch.registry", lambda: found)
+        monkeypatch.setattr("harness.registry.registry", lambda: found)
         monkeypatch.setattr("harness.cli.listing.registry", lambda: found)
         known = (
             asset("plain", "plain/plain.csv", PLAIN),

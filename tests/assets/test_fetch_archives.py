@@ -14,7 +14,7 @@ from standin import sha256
 from harness.assets.asset import Download
 from harness.assets.catalogue import DATA_ASSETS, SENTEVAL, SICK_RAW, STS_RAW
 from harness.assets.fetch.archives import safe, unpack
-from harness.core.types import DataError
+from harness.core.errors import DataError
 
 TEXTS = Download("https://host/texts.zip", r"texts/\1", keep=r"(?:.*/)?([^/]+\.txt)", unpacked=100)
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from standin import Fault, sha256, standin
 
 from harness.assets.fetch.download import PAUSE, TRIES, Remote, download
-from harness.core.types import AssetMissing, DataError
+from harness.core.errors import AssetMissing, DataError
 
 CONTENT = random.Random(1).randbytes(3_000)
 

@@ -35,7 +35,7 @@ TABLE = Asset("table", "a table", ("tables/one.csv",), "me", "none", "ask")
 def known(monkeypatch):
     """Only these things there are."""
     found = replace(registry(), encoders={c.name: c for c in (PINNED, LOOSE, PACKED, VECTORS)})
-    monkeypatch.setattr("harness.assets.fetch.batch.registry", lambda: found)
+    monkeypatch.setattr("harness.registry.registry", lambda: found)
     monkeypatch.setattr("harness.assets.places.DATA_ASSETS", (TEXTS, TABLE))
 
 

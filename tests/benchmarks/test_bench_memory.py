@@ -15,7 +15,7 @@ import pytest
 import harness.evaluation.embeddings
 from harness.assets.places import Places
 from harness.encoders.cache.encodings import EncoderCache
-from harness.evaluation.embeddings import SHARD, Bench
+from harness.evaluation.embeddings import SHARD, CachedEncoder
 from harness.registry import registry
 
 ENCODER, CORPUS = "bert-mini", "enwiki-1m"
@@ -42,7 +42,9 @@ def bench(folder):
     path = places.encoder(config)
     key = config.identify(path).key
     cache = EncoderCache.open(folder, key)
-    made = Bench(key, cache, lambda: config.load(path, folder), perf_counter, folder, folder)
+    made = CachedEncoder(
+        key, cache, lambda: config.load(path, folder), perf_counter, folder, folder
+    )
     made.encode(["One sentence."])  # loads the model, and chooses how its passes run
     return made
 
@@ -55,7 +57,7 @@ class Interleaved:
     cache of their own.
     """
 
-    main: Bench
+    main: CachedEncoder
     folder: Path
     texts: list[str]
     every: int
@@ -80,7 +82,7 @@ class Interleaved:
 
     def sample(self, texts):
         folder = self.folder / f"sample-{len(self.samples)}"
-        alone = Bench(
+        alone = CachedEncoder(
             self.main.key,
             EncoderCache.open(folder, self.main.key),
             self.main.load,

@@ -12,8 +12,8 @@ import transformers
 
 from harness.registry import registry
 from harness.training.contrastive import Contrastive, ContrastiveTraining
-from harness.training.encoder import Setup, open_tower
-from harness.training.loop import Keeping, Schedule, _Run, seeded
+from harness.training.encoder import Setup, open_encoder
+from harness.training.loop import CheckpointPolicy, Schedule, _Run, seeded
 from harness.training.nli import read_triplets
 
 BATCH, LENGTH, RATE = 64, 32, 1e-6  # SimCSE's, at a rate that leaves the weights where they are
@@ -39,10 +39,10 @@ def wikipedia(data_dir):
 
 def our_steps(name, folder, cache, columns, size, precision):
     settings = Contrastive(Setup(head="none", max_length=LENGTH, precision=precision), size)
-    tower = open_tower(name, folder, cache, settings.setup, seed=0)
+    tower = open_encoder(name, folder, cache, settings.setup, seed=0)
     trainee = ContrastiveTraining(settings, tower, columns, seed=0)
     trainee.batches = lambda step: np.arange(size) + step % BATCHES * size
-    run = _Run(trainee, Schedule(10**6, RATE, decay=0.0), Keeping(), perf_counter)
+    run = _Run(trainee, Schedule(10**6, RATE, decay=0.0), CheckpointPolicy(), perf_counter)
     for step in count():
         run.step(step)
         yield run.curve.losses[-1]

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tabulate import tabulate
 
-from harness.core.types import Record, UsageError
+from harness.core.errors import UsageError
+from harness.core.types import Record
 from harness.registry import Unknown, known
 from harness.report.markdown import table
 from harness.results.index import Results

@@ -11,8 +11,9 @@ from sklearn.metrics import roc_auc_score
 from specimens import rows
 
 from harness.core import metrics
+from harness.core.errors import ScoreError
 from harness.core.metrics import alignment_uniformity, cosine, score, spearman, token_distances
-from harness.core.types import Pairs, ScoreError, Task
+from harness.core.types import Pairs, Task
 from harness.registry import registry
 from harness.tasks.lexical import TASKS as LEXICAL
 

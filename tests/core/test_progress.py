@@ -2,18 +2,20 @@
 
 from fakes import Told
 
-from harness.core.progress import Whole
+from harness.core.progress import OverallProgress
 
 
 def test_nothing_is_shown_before_something_runs():
     told = Told()
-    Whole(told, {"a": 3.0})
+    OverallProgress(told, {"a": 3.0})
     assert told.phases == []
 
 
 def test_phases_move_the_whole_by_their_estimates():
     told = Told()
-    whole = Whole(told, {"one: encoding": 10.0, "one: scoring": 4.0, "two: encoding": 6.0})
+    whole = OverallProgress(
+        told, {"one: encoding": 10.0, "one: scoring": 4.0, "two: encoding": 6.0}
+    )
     whole.phase("one: encoding", 100)
     assert told.phases == [("everything", 20)]
     whole.step(50)
@@ -34,5 +36,5 @@ def test_phases_move_the_whole_by_their_estimates():
 
 def test_a_note_is_passed_on():
     told = Told()
-    Whole(told, {}).note("loss 3")
+    OverallProgress(told, {}).note("loss 3")
     assert told.noted == "loss 3"

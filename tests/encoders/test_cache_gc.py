@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from harness.cli import main
 from harness.cli.caching import bytes_in
 from harness.core import locks as holding
+from harness.core.errors import UsageError
 from harness.core.files import sized
-from harness.core.types import UsageError
 from harness.encoders.cache import labels
 from harness.encoders.cache.encodings import EncoderCache
 from harness.encoders.cache.gc import (

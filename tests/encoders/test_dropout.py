@@ -5,7 +5,7 @@ import pytest
 import torch
 from tiny_models import CONFIGS, make
 
-from harness.core.types import UsageError
+from harness.core.errors import UsageError
 from harness.encoders.transformer import TransformerConfig
 from harness.encoders.word_vectors import StaticConfig
 from harness.evaluation.embeddings import Dropping

@@ -14,10 +14,11 @@ from fakes import DEPTH, FakeConfig, FakeEncoder, Told, numbered, ticks
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness.core.errors import HarnessError
 from harness.core.files import write_atomically
-from harness.core.types import Encoding, HarnessError
+from harness.core.types import Encoding
 from harness.encoders.cache.encodings import EncoderCache, sentence_key
-from harness.evaluation.embeddings import SHARD, Bench
+from harness.evaluation.embeddings import SHARD, CachedEncoder
 
 KEY = FakeConfig().identify(Path()).key
 TEXTS = numbered(0, 12)
@@ -29,7 +30,7 @@ def bench(root, config=None):
     config = config or FakeConfig()
     key = config.identify(root).key
     cache = EncoderCache.open(root, key)
-    return Bench(
+    return CachedEncoder(
         key, cache, lambda: config.load(root, root), ticks(), root / "moments", root / "rows"
     )
 

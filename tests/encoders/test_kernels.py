@@ -17,7 +17,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.core.types import DataError, ScoreError, UsageError
+from harness.core.errors import DataError, ScoreError, UsageError
 from harness.encoders.kernels import choose as passes
 from harness.encoders.kernels import packed
 from harness.encoders.kernels.choose import SwappedKernel, make

@@ -20,7 +20,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
-from harness.core.types import AssetMissing, DataError, EncoderConfig, ScoreError, UsageError
+from harness.core.errors import AssetMissing, DataError, ScoreError, UsageError
+from harness.core.types import EncoderConfig
 from harness.encoders.checkpoint import convert_once
 from harness.encoders.kernels.padded import cls_position
 from harness.encoders.tokenizer_check import BERT_UNCASED_IDS, GOLDEN_SENTENCE

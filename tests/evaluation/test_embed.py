@@ -6,8 +6,9 @@ from fakes import TOY, FakeConfig, Told, library, method, numbered, ticks
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.core.errors import ScoreError, UsageError
 from harness.core.metrics import cosine, score
-from harness.core.types import Method, ScoreError, UsageError
+from harness.core.types import Method
 from harness.evaluation import embed
 from harness.evaluation.embed import Embedder, fit_method
 from harness.evaluation.runner import execute

@@ -11,7 +11,8 @@ from baselines.minilm import MINILM
 from baselines.natsv import Natsv
 from baselines.sn import SN
 from baselines.whitening import Whitening
-from harness.core.types import Method, Pairs, ScoreError, Task, UsageError
+from harness.core.errors import ScoreError, UsageError
+from harness.core.types import Method, Pairs, Task
 from harness.evaluation.evaluate import FitOn, fit, measure
 from harness.transforms.affine import Moments
 from harness.transforms.pooling import MEAN

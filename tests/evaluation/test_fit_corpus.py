@@ -28,10 +28,11 @@ from baselines.flow import DROPOUT, FLOWS
 from baselines.natsv import Natsv
 from baselines.sn import SN
 from baselines.whitening import Whitening
-from harness.core.types import DataError, Method, UsageError
+from harness.core.errors import DataError, UsageError
+from harness.core.types import Method
 from harness.evaluation.corpus_rows import PART, RowsWriter, read_rows
 from harness.evaluation.embed import fit_method
-from harness.evaluation.embeddings import View
+from harness.evaluation.embeddings import PooledEmbeddings
 from harness.evaluation.evaluate import FitOn, fit
 from harness.evaluation.fit_corpus import Source
 from harness.evaluation.runner import execute
@@ -428,7 +429,7 @@ def test_a_fit_on_many_rows_keeps_few_of_them_in_memory(tmp_path, monkeypatch):
     vectors = read_rows(tmp_path / "x.safetensors").matrix
     short = replace(FLOWS["flow"], epochs=0.01, levels=1, depth=1)
     method = Method(FakeConfig(), MEAN, (short, SN(), short, Whitening()), "stream")
-    view = View({}, np.zeros((0, 64), np.float32), ticks())
+    view = PooledEmbeddings({}, np.zeros((0, 64), np.float32), ticks())
     tracemalloc.start()
     fit(method, view, FitOn(vectors=vectors, scratch=tmp_path), np.random.default_rng(0))
     _, peak = tracemalloc.get_traced_memory()

@@ -30,7 +30,8 @@ from baselines.natsv import Natsv
 from baselines.sn import SN
 from baselines.whitening import Whitening
 from harness.core.energy import _Meter
-from harness.core.types import DataError, Method, UsageError
+from harness.core.errors import DataError, UsageError
+from harness.core.types import Method
 from harness.evaluation.evaluate import measure
 from harness.evaluation.runner import execute
 from harness.results.planned import Planned, cells

@@ -5,7 +5,7 @@ import os
 import pytest
 from fakes import AWAY, Sentences, corpus, library, task
 
-from harness.core.types import AssetMissing, DataError
+from harness.core.errors import AssetMissing, DataError
 from harness.encoders.cache.encodings import KEY_BYTES, keys_in, sentence_key
 from harness.evaluation import wanted
 from harness.evaluation.wanted import Wanted, file_of, packed, remember

@@ -19,7 +19,8 @@ from scipy.stats import rankdata
 import harness.evaluation.evaluate
 from harness.assets.places import Places
 from harness.cli import main
-from harness.core.types import DataError, Record, UsageError
+from harness.core.errors import DataError, UsageError
+from harness.core.types import Record
 from harness.evaluation.runner import execute
 from harness.gate import failures as reasons
 from harness.gate import golden_vectors as golden

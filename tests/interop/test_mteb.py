@@ -14,8 +14,8 @@ from mteb.models import CrossEncoderProtocol, EncoderProtocol, SearchProtocol
 from mteb.results.task_result import TaskError, TaskResult
 
 from harness.assets.places import Places
+from harness.core.errors import UsageError
 from harness.core.metrics import TIE_DECIMALS, cosine
-from harness.core.types import UsageError
 from harness.evaluation.embed import fit_method
 from harness.evaluation.runner import execute
 from harness.interop.mteb import COUNTERPARTS, as_mteb, local_task, local_tasks

@@ -20,7 +20,8 @@ from hypothesis import strategies as st
 
 from harness.assets.catalogue import DATA_ASSETS
 from harness.cli import main
-from harness.core.types import DataError, HarnessError, Metric, Record, UsageError
+from harness.core.errors import DataError, HarnessError, UsageError
+from harness.core.types import Metric, Record
 from harness.registry import registry as everything
 from harness.report.bibtex import CITATION, HARNESS, REFERENCES, bibtex, entries, software
 from harness.report.build import write_files

@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.core.types import DataError, Record
+from harness.core.errors import DataError
+from harness.core.types import Record
 from harness.registry import registry
 from harness.report.build import stale_files, write_files
 from harness.report.flows import FILE, Duel, answer, flows_page, read_maps

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from scipy import stats
 from test_searches import SEARCH
 
-from harness.core.types import DataError, Record
+from harness.core.errors import DataError
+from harness.core.types import Record
 from harness.registry import registry
 from harness.report.bibtex import entries
 from harness.report.build import stale_files, write_files

@@ -9,7 +9,7 @@ import tiny_models
 from typer.testing import CliRunner
 
 from harness.cli import app
-from harness.core.types import DataError
+from harness.core.errors import DataError
 from harness.report.searches import Trial, read_search, read_searches
 from harness.results.published_files import load_tables
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.core.types import DataError, UsageError
+from harness.core.errors import DataError, UsageError
 from harness.report.build import stale_files, write_files
 from harness.report.speed import (
     FILE,

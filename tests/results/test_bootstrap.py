@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from jaxtyping import TypeCheckError
 
 import harness.results.bootstrap
-from harness.core.types import ScoreError
+from harness.core.errors import ScoreError
 from harness.results.bootstrap import bootstrap_scores, compare, holm, paired_bootstrap
 
 METRICS = ("spearman", "pearson", "auc")

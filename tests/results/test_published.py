@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.core.types import DataError
+from harness.core.errors import DataError
 from harness.results.published_files import Cell, Table, load_table, load_tables, unresolved
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -10,8 +10,9 @@ from fakes import snapshot
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness.core.errors import DataError
 from harness.core.files import file_name
-from harness.core.types import DataError, Record
+from harness.core.types import Record
 from harness.results.records import (
     SAME_PLATFORM,
     SCHEMA,

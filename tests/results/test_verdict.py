@@ -10,7 +10,7 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.core.types import ScoreError
+from harness.core.errors import ScoreError
 from harness.results.verdict import (
     TOLERANCES,
     Measured,

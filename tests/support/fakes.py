@@ -14,7 +14,8 @@ from typing import ClassVar
 import numpy as np
 
 from harness.assets.places import Places
-from harness.core.types import Corpus, DataError, Encoding, Identity, Method, Pairs, Task
+from harness.core.errors import DataError
+from harness.core.types import Corpus, Encoding, Identity, Method, Pairs, Task
 from harness.registry import Registry
 from harness.tasks.loader import Library
 from harness.transforms.affine import Affine, Moments

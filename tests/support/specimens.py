@@ -3,7 +3,7 @@
 import numpy as np
 
 from harness.core.types import Encoding, Pairs, PostProcessor
-from harness.evaluation.embeddings import View
+from harness.evaluation.embeddings import PooledEmbeddings
 
 
 def rows(count: int, width: int, seed: int = 0) -> np.ndarray:
@@ -41,10 +41,12 @@ def encoding(count: int = 5, depth: int = 4, width: int = 6) -> Encoding:
     return Encoding(tuple(range(depth + 1)), depth, mean, cls, pooler)
 
 
-def view_of(x: np.ndarray) -> tuple[View, Pairs]:
+def view_of(x: np.ndarray) -> tuple[PooledEmbeddings, Pairs]:
     """The rows as the sentences of a view, and neighbouring ones as pairs in two groups."""
     texts = [f"sentence {row}" for row in range(len(x))]
     gold = np.random.default_rng(0).integers(0, 11, len(x) // 2) / 2
     group = tuple("near" if row % 3 else "far" for row in range(len(gold)))
     pairs = Pairs(tuple(texts[0::2]), tuple(texts[1::2]), gold, group)
-    return View({text: row for row, text in enumerate(texts)}, x, clock=lambda: 0.0), pairs
+    return PooledEmbeddings(
+        {text: row for row, text in enumerate(texts)}, x, clock=lambda: 0.0
+    ), pairs

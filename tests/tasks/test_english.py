@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.core.types import DataError
+from harness.core.errors import DataError
 from harness.tasks.english import edits, grammar
 from harness.tasks.english.dice import BLOCK, Dice
 from harness.tasks.english.gold import RELATEDNESS, SIMILARITY

@@ -12,8 +12,9 @@ import pytest
 
 from baselines.minilm import MINILM
 from harness.assets.places import Places
+from harness.core.errors import DataError
 from harness.core.metrics import cosine, edit_distance, roc_auc, spearman
-from harness.core.types import DataError, Pairs
+from harness.core.types import Pairs
 from harness.registry import registry
 from harness.tasks import mini as miniature
 from harness.tasks.english import sets

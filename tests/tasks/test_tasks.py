@@ -15,8 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.core.errors import AssetMissing, DataError, UsageError
 from harness.core.metrics import edit_distance
-from harness.core.types import AssetMissing, DataError, Pairs, UsageError
+from harness.core.types import Pairs
 from harness.tasks import corpora, lexical, qnli, sick, sts
 from harness.tasks import readers as files
 

@@ -17,13 +17,13 @@ import transformers
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.core.types import DataError, UsageError
+from harness.core.errors import DataError, UsageError
 from harness.encoders.transformer import TransformerConfig
 from harness.training.auxiliary_mlm import MaskedWords, open_masked_words
 from harness.training.checkpoint import Made, write_checkpoint
 from harness.training.contrastive import Contrastive, ContrastiveTraining, info_nce, nt_xent
 from harness.training.distributed import Accelerated
-from harness.training.encoder import Setup, open_tower
+from harness.training.encoder import Setup, open_encoder
 from harness.training.loop import Curve, seeded, train
 from harness.training.nli import LABELS, Batches, Labelled, read_labelled, read_triplets
 from harness.transforms.pooling import CLS, MEAN, POOLER
@@ -266,7 +266,7 @@ def started(bert):
 
     def tower(setup):
         if setup not in made:
-            made[setup] = open_tower("tiny", bert, bert, setup, seed=0)
+            made[setup] = open_encoder("tiny", bert, bert, setup, seed=0)
         return copy.deepcopy(made[setup])
 
     return tower
@@ -402,7 +402,7 @@ def with_head(tmp_path_factory):
 def masked_training(with_head):
     def make(weight, **settings):
         found = Contrastive(setup=Setup(dropout=0.0), batch=5, masked_words=weight, **settings)
-        tower = open_tower("tiny", with_head, with_head, found.setup, seed=0)
+        tower = open_encoder("tiny", with_head, with_head, found.setup, seed=0)
         masked = open_masked_words("tiny", with_head, with_head, tower) if weight else None
         return ContrastiveTraining(found, tower, (tuple(SENTENCES),), 0, masked)
 

@@ -3,7 +3,7 @@
 import pytest
 
 from harness.assets.places import Places, asset_named, every_asset
-from harness.core.types import AssetMissing, DataError, UsageError
+from harness.core.errors import AssetMissing, DataError, UsageError
 from harness.registry import registry
 from harness.tasks.loader import text_digest
 from harness.training.datasets import MADE, PAIRS, TRIPLETS, open_labelled_pairs, open_triplets

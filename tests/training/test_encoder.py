@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from harness.core.types import ScoreError, UsageError
+from harness.core.errors import ScoreError, UsageError
 from harness.encoders.transformer import TransformerConfig
 from harness.training.dropout import Noise, use_dropout
-from harness.training.encoder import PACKED, Setup, Tower, open_tower, portions
+from harness.training.encoder import PACKED, SentenceEncoder, Setup, open_encoder, portions
 from harness.training.gradcache import SCALES, gradient, scaled
 from harness.training.loop import seeded
 from harness.transforms.pooling import CLS, FIRST_LAST, LAST2, MEAN, POOLER, STATIC_LAST
@@ -24,7 +24,7 @@ TEXTS = ["the cat sat on the mat.", "a", "dogs!", "the dog sat, the cat sat", "m
 @pytest.fixture
 def opened(checkpoint, tmp_path):
     def tower(kind="bert", **setup):
-        return open_tower(kind, checkpoint(kind), tmp_path, Setup(**setup), seed=0)
+        return open_encoder(kind, checkpoint(kind), tmp_path, Setup(**setup), seed=0)
 
     return tower
 
@@ -32,7 +32,7 @@ def opened(checkpoint, tmp_path):
 def another(tower, pooling):
     """The same encoder under another pooling."""
     parts = {"padding": tower.padding, "summary": tower.summary, "rng": np.random.default_rng(0)}
-    return Tower(tower.encoder, tower.tokenizer, tower.reader, Setup(pooling), **parts)
+    return SentenceEncoder(tower.encoder, tower.tokenizer, tower.reader, Setup(pooling), **parts)
 
 
 def gradients(model):
@@ -137,7 +137,7 @@ def test_a_probability_that_leaves_nothing_is_refused(p, opened):
 
 def test_masks_follow_torchs_generator_and_differ_by_process(opened, checkpoint, tmp_path):
     tower = opened().train()
-    other = open_tower("bert", checkpoint("bert"), tmp_path, Setup(), seed=0, stream=1).train()
+    other = open_encoder("bert", checkpoint("bert"), tmp_path, Setup(), seed=0, stream=1).train()
     rows = tower.tokenizer(TEXTS)
     with torch.no_grad():
         found = []
@@ -216,7 +216,7 @@ def test_a_head_that_is_kept_is_the_encoders_pooler(opened, checkpoint):
 
 def test_two_seeds_draw_two_heads(checkpoint, tmp_path):
     def head(seed):
-        tower = open_tower("bert", checkpoint("bert"), tmp_path, Setup(head="train"), seed)
+        tower = open_encoder("bert", checkpoint("bert"), tmp_path, Setup(head="train"), seed)
         return tower.head.dense.weight
 
     assert torch.equal(head(0), head(0))

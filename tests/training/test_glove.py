@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.numpy import load_file
 
-from harness.core.types import DataError, ScoreError, UsageError
+from harness.core.errors import DataError, ScoreError, UsageError
 from harness.encoders.word_tokenizer import Tokeniser
 from harness.encoders.word_vectors import StaticConfig
 from harness.training import glove as vectors

@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 
 from harness.assets.places import Places
 from harness.cli import app
-from harness.core.types import DataError, ScoreError, UsageError
-from harness.training.loop import STATE, Curve, Keeping, Schedule, train
+from harness.core.errors import DataError, ScoreError, UsageError
+from harness.training.loop import STATE, CheckpointPolicy, Curve, Schedule, train
 from harness.training.mlm import (
     SPECIAL,
     MaskedLanguageModel,
@@ -126,9 +126,9 @@ def test_training_leaves_the_generator_of_others_alone():
 @pytest.mark.parametrize("stop_at", [5, 12, 19])
 @pytest.mark.parametrize("scored", [False, True])
 def test_an_interrupted_training_ends_with_the_same_bits(tmp_path, stop_at, scored):
-    def keeping(line: Line, folder: Path | None) -> Keeping:
+    def keeping(line: Line, folder: Path | None) -> CheckpointPolicy:
         score = (lambda: -float(weights(line).norm())) if scored else None
-        return Keeping(folder, save_every=4, score=score, score_every=3)
+        return CheckpointPolicy(folder, save_every=4, score=score, score_every=3)
 
     whole = Line()
     wanted = train(whole, SCHEDULE, 3, Told(), keeping(whole, None), clock=lambda: 0.0)
@@ -151,8 +151,8 @@ def test_a_training_can_be_prolonged_before_its_rate_falls(tmp_path):
     cut, resumed, whole = Line(), Line(), Line()
     cut.stop_at = 9
     with pytest.raises(KeyboardInterrupt):
-        train(cut, SCHEDULE, 3, Told(), Keeping(tmp_path, save_every=4))
-    train(resumed, longer, 3, Told(), Keeping(tmp_path, save_every=4))
+        train(cut, SCHEDULE, 3, Told(), CheckpointPolicy(tmp_path, save_every=4))
+    train(resumed, longer, 3, Told(), CheckpointPolicy(tmp_path, save_every=4))
     train(whole, longer, 3, Told())
     assert torch.equal(weights(whole), weights(resumed))
 
@@ -161,12 +161,12 @@ def test_a_state_of_other_settings_is_refused(tmp_path):
     cut = Line()
     cut.stop_at = 9
     with pytest.raises(KeyboardInterrupt):
-        train(cut, SCHEDULE, 3, Told(), Keeping(tmp_path, 4, settings={"corpus": "a"}))
+        train(cut, SCHEDULE, 3, Told(), CheckpointPolicy(tmp_path, 4, settings={"corpus": "a"}))
     with pytest.raises(DataError, match="corpus"):
-        train(Line(), SCHEDULE, 3, Told(), Keeping(tmp_path, 4, settings={"corpus": "b"}))
+        train(Line(), SCHEDULE, 3, Told(), CheckpointPolicy(tmp_path, 4, settings={"corpus": "b"}))
     other = Schedule(20, 0.01)
     with pytest.raises(DataError, match="schedule"):
-        train(Line(), other, 3, Told(), Keeping(tmp_path, 4, settings={"corpus": "a"}))
+        train(Line(), other, 3, Told(), CheckpointPolicy(tmp_path, 4, settings={"corpus": "a"}))
 
 
 def test_the_weights_that_score_best_are_kept():
@@ -179,7 +179,7 @@ def test_the_weights_that_score_best_are_kept():
         seen.append(weights(line).clone())
         return {0: 7.0, 1: 1.0, 2: 5.0, 3: 2.0}.get(len(seen) - 1, 0.0)
 
-    curve = train(line, SCHEDULE, 0, Told(), Keeping(score=score, score_every=5))
+    curve = train(line, SCHEDULE, 0, Told(), CheckpointPolicy(score=score, score_every=5))
     assert (curve.before, curve.best) == (7.0, (10, 5.0))  # the start is told and never kept
     assert [step for step, _ in curve.scores] == [5, 10, 15, 20]
     assert torch.equal(weights(line), seen[2])

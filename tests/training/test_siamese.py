@@ -9,11 +9,11 @@ import torch
 from test_contrastive import Quiet, on_both
 from torch import nn
 
-from harness.core.types import UsageError
+from harness.core.errors import UsageError
 from harness.encoders.transformer import TransformerConfig
 from harness.training.checkpoint import Made, write_checkpoint
 from harness.training.contrastive import info_nce
-from harness.training.encoder import Setup, open_tower
+from harness.training.encoder import Setup, open_encoder
 from harness.training.loop import Curve, seeded, train
 from harness.training.nli import LABELS, Labelled
 from harness.training.siamese import FEATURES, Siamese, SiameseTraining, softmax_nli
@@ -33,7 +33,7 @@ def bert(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def opened(bert):
-    return open_tower("tiny", bert, bert, SETUP, seed=0)
+    return open_encoder("tiny", bert, bert, SETUP, seed=0)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from specimens import rows, with_constants
 
-from harness.core.types import ScoreError
+from harness.core.errors import ScoreError
 from harness.transforms.affine import BLOCK, LEAST_VARIANCE, Affine, Moments, principal_directions
 
 WIDTH = 3

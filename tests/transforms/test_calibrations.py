@@ -18,7 +18,8 @@ from baselines.natsv import Natsv
 from baselines.sn import SN
 from baselines.whitening import Whitening
 from harness.assets.places import Places
-from harness.core.types import AssetMissing, Method, Pairs, ScoreError, UsageError
+from harness.core.errors import AssetMissing, ScoreError, UsageError
+from harness.core.types import Method, Pairs
 from harness.encoders.cache.encodings import EncoderCache
 from harness.evaluation.evaluate import FitOn, fit
 from harness.evaluation.runner import Library, execute

@@ -14,7 +14,7 @@ from torch import nn
 from baselines.flow import FLOWS, GLOW, NICE, REALNVP, WIDTH, flow
 from baselines.minilm import MINILM
 from harness.assets.places import Places
-from harness.core.types import ScoreError, UsageError
+from harness.core.errors import ScoreError, UsageError
 from harness.evaluation.runner import Library, execute
 from harness.registry import registry
 from harness.results.planned import cells
@@ -22,7 +22,7 @@ from harness.results.records import Store
 from harness.transforms.flow_layers import (
     Actnorm,
     AtOnce,
-    Mixing,
+    InvertibleLinear,
     MultiScale,
     bits_per_dimension,
     initialise,
@@ -151,7 +151,7 @@ def test_a_coordinate_without_spread_is_centred_and_keeps_its_scale():
 
 def test_mixing_starts_as_a_rotation():
     x = torch.from_numpy(rows(10, 6)).double()
-    z, log_det = Mixing(6, rng())(x)
+    z, log_det = InvertibleLinear(6, rng())(x)
     # QR and LU of a 6 x 6 matrix round at 1e-16
     assert abs(log_det) < 1e-12
     assert (z.norm(dim=1) - x.norm(dim=1)).abs().max() < 1e-12

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from specimens import encoding
 
-from harness.core.types import Encoding, UsageError
+from harness.core.errors import UsageError
+from harness.core.types import Encoding
 from harness.transforms.pooling import (
     CLS,
     FIRST_LAST,

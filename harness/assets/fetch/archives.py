@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 from harness.assets.asset import Download
 from harness.assets.fetch.download import Readable
 from harness.assets.fetch.network import reason_of
-from harness.core.types import DataError
+from harness.core.errors import DataError
 
 CHUNK = 2**18
 # What the readers of archives raise; RuntimeError for one that is encrypted.

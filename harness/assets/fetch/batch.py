@@ -8,20 +8,17 @@ not asked for again. Offline, or without a network, the answer comes at once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness.assets.asset import Asset
-from harness.assets.catalogue import TOGETHER
-from harness.assets.fetch import offline as carry
+from harness.assets.fetch import offline
 from harness.assets.fetch.jobs import Jobs, Thing
 from harness.assets.fetch.network import hub_address, silent
-from harness.assets.places import Places, asset_named, every_asset, packaged, vectors_of
-from harness.core.types import AssetMissing, Family, HarnessError, UsageError
-from harness.evaluation.embeddings import Progress
-from harness.evaluation.select import config_for
-from harness.registry import Registry, known, registry
+from harness.assets.places import Places, packaged
+from harness.core.errors import AssetMissing, HarnessError, UsageError
+from harness.core.types import Family
 
 
 @dataclass(frozen=True)
@@ -34,22 +31,18 @@ class Fetched:
 
 
 def fetch_all(
-    names: Sequence[str],
-    places: Places,
-    told: Progress,
+    wanted: Mapping[str, tuple[Thing, ...]],
+    jobs: Jobs,
     into: Path | None = None,
     switch: str | None = None,
 ) -> Iterator[Fetched]:
-    """Fetch assets and encoders by name; by default the data sets that tasks score.
+    """Fetch the assets and encoders that each name stands for.
 
     `into` is the data folder, made when something is downloaded into it; `switch` is what forbids
-    downloads, if anything does. Raises UsageError, before anything is asked for, for a name that
-    there is not or a folder that is not named.
+    downloads, if anything does. Raises UsageError, before anything is asked for, where something
+    goes into a data folder and none is named.
     """
-    found = registry()
-    wanted = resolve(names or default_names(found), found)
-    require_folder(wanted, into or places.data_dir)
-    jobs = Jobs(places, told, found)
+    require_folder(wanted, into or jobs.places.data_dir)
     missing: dict[str, tuple[Thing, ...]] = {}
     for name, things in wanted.items():
         said = [jobs.here(thing) for thing in things]
@@ -66,7 +59,7 @@ def fetch_all(
             continue
         if into is not None and hosts[name]:
             into.mkdir(parents=True, exist_ok=True)
-            jobs.places = replace(places, data_dir=into)
+            jobs.places = replace(jobs.places, data_dir=into)
         try:
             line = ", ".join(jobs.bring(thing) for thing in things)
         except HarnessError as refused:
@@ -75,51 +68,44 @@ def fetch_all(
             yield Fetched(name, line)
 
 
-def export_all(
-    names: Sequence[str], places: Places, told: Progress, folder: Path
-) -> Iterator[Fetched]:
-    """Write assets that are here into a folder, by default all but those of packages.
+def export_all(things: Iterable[Thing], jobs: Jobs, folder: Path) -> Iterator[Fetched]:
+    """Write assets into a folder, from which another machine imports them.
 
-    Raises UsageError for a name that there is not, AssetMissing for one that is not here.
+    Raises AssetMissing for one that is not here, and where there is none at all.
     """
-    found = registry()
-    things = resolve(names or all_names(found), found).values()
-    wanted = dict.fromkeys(thing for several in things for thing in several)
-    parts = [carry.parts_of(thing, places) for thing in wanted if names or portable(thing, places)]
+    parts = [offline.parts_of(thing, jobs.places) for thing in dict.fromkeys(things)]
     if not parts:
         raise AssetMissing("nothing is here to export: harness fetch --list shows what there is")
-    for name, line in carry.export(parts, folder, told):
+    for name, line in offline.export(parts, folder, jobs.told):
         yield Fetched(name, line)
 
 
 def import_all(
-    places: Places, told: Progress, folder: Path, into: Path | None
+    resolve: Callable[[Iterable[str]], Mapping[str, tuple[Thing, ...]]],
+    jobs: Jobs,
+    folder: Path,
+    into: Path | None,
 ) -> Iterator[Fetched]:
-    """Put what such a folder holds into its places here, and check it.
+    """Put what an exported folder holds into its places here, and check it.
 
-    Raises UsageError for a folder that is none, DataError for one that is damaged.
+    `resolve` gives what names stand for. Raises UsageError for a folder that was not exported,
+    DataError for one that is damaged.
     """
-    found = registry()
-    entries = carry.read_index(folder)
+    entries = offline.read_index(folder)
     if not entries:
         raise UsageError(f"--import {folder}: wanted a folder that harness fetch --export wrote")
-    wanted = resolve((entry.name for entry in entries), found)
+    wanted = resolve(entry.name for entry in entries)
     require_folder(wanted, into)
     if into is not None:
         into.mkdir(parents=True, exist_ok=True)
-    jobs = Jobs(replace(places, data_dir=into), told, found)
+    jobs.places = replace(jobs.places, data_dir=into)
     for entry in entries:
         try:
-            line = carry.bring_in(entry, wanted[entry.name][0], folder, jobs)
+            line = offline.bring_in(entry, wanted[entry.name][0], folder, jobs)
         except HarnessError as error:
             yield Fetched(entry.name, error=error)
         else:
             yield Fetched(entry.name, line)
-
-
-def all_names(found: Registry) -> list[str]:
-    """Every asset and every encoder."""
-    return [*(asset.name for asset in every_asset()), *found.encoders]
 
 
 def portable(thing: Thing, places: Places) -> bool:
@@ -129,29 +115,6 @@ def portable(thing: Thing, places: Places) -> bool:
     if isinstance(thing, Family):
         return False
     return places.has_encoder(thing) and packaged(thing) is None
-
-
-def default_names(found: Registry) -> tuple[str, ...]:
-    """The data sets that tasks score."""
-    names = dict.fromkeys(task.asset for task in found.tasks.values())
-    return tuple(name for name in names if not asset_named(name).embedded)
-
-
-def resolve(names: Iterable[str], found: Registry) -> dict[str, tuple[Thing, ...]]:
-    """What each name stands for: an asset, several in one download, an encoder, a repository.
-
-    Raises UsageError for a name that is none of them.
-    """
-    assets = {asset.name: asset for asset in every_asset()}
-    things: dict[str, tuple[Thing, ...]] = {name: (asset,) for name, asset in assets.items()}
-    for name, parts in TOGETHER.items():
-        things[name] = tuple(asset for asset in assets.values() if asset.name in parts)
-    things |= {name: (vectors_of(config) or config,) for name, config in found.encoders.items()}
-    wanted: dict[str, tuple[Thing, ...]] = {}
-    for name in dict.fromkeys(names):
-        by_hand = "/" in name and name not in things
-        wanted[name] = (config_for(name, name, None),) if by_hand else known("asset", name, things)
-    return wanted
 
 
 def require_folder(wanted: Mapping[str, Iterable[Thing]], data_dir: Path | None) -> None:

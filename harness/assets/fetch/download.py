@@ -21,8 +21,8 @@ from typing import Any, Protocol, runtime_checkable
 from urllib.parse import urlsplit
 
 from harness.assets.fetch.network import reason_of
-from harness.core.types import AssetMissing, DataError
-from harness.evaluation.embeddings import Progress
+from harness.core.errors import AssetMissing, DataError
+from harness.core.types import Progress
 
 TRIES, PAUSE = 4, 0.5  # attempts that bring nothing; seconds before the second, then doubled
 STALLED = 30.0  # seconds without a byte

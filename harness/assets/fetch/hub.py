@@ -18,9 +18,9 @@ from urllib.parse import urlsplit
 from harness.assets.asset import Download
 from harness.assets.fetch.download import PAUSE, TRIES, Remote, Sleep, Where, download, refusal
 from harness.assets.fetch.network import hub_address, reason_of
+from harness.core.errors import AssetMissing, DataError
 from harness.core.files import sha256_of
-from harness.core.types import AssetMissing, DataError
-from harness.evaluation.embeddings import Progress
+from harness.core.types import Progress
 
 TIMEOUT = 10.0  # seconds for an answer about a file
 MODEL_FILES = ("*.json", "*.txt", "*.model", "model*.safetensors", "pytorch_model.bin")

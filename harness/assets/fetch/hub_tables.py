@@ -8,8 +8,8 @@ from typing import Any
 from harness.assets.asset import HubTable
 from harness.assets.fetch.hub import asked
 from harness.assets.fetch.network import hub_address, reason_of
+from harness.core.errors import AssetMissing
 from harness.core.files import write_atomically
-from harness.core.types import AssetMissing
 
 
 def bring(name: str, table: HubTable, data_dir: Path | None) -> int:

@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from harness.assets.asset import Asset, Download, HubTable
-from harness.assets.fetch import hub
-from harness.assets.fetch import hub_tables as tables
+from harness.assets.fetch import hub, hub_tables
 from harness.assets.fetch.archives import unpack
 from harness.assets.fetch.download import Remote, download
 from harness.assets.fetch.verify import verified
 from harness.assets.places import Places
-from harness.core.types import (
-    AssetMissing,
-    DataError,
-    EncoderConfig,
-    Family,
-    HarnessError,
-    UsageError,
-)
-from harness.evaluation.embeddings import Progress
-from harness.registry import Registry
+from harness.core.errors import AssetMissing, DataError, HarnessError, UsageError
+from harness.core.types import Corpus, EncoderConfig, Family, Progress, Task
 
 Thing = Asset | EncoderConfig
 UNFINISHED = ".harness/downloads"  # under the data folder
@@ -34,7 +25,8 @@ class Jobs:
 
     places: Places
     told: Progress
-    registry: Registry
+    tasks: Collection[Task]
+    corpora: Collection[Corpus]
     complaints: dict[str, HarnessError] = field(default_factory=dict)
 
     def here(self, thing: Thing) -> str | None:
@@ -44,7 +36,7 @@ class Jobs:
                 found = self.places.data(thing)
                 if found is None:
                     return None
-                return f"{found} ({verified(thing, self.places, self.registry)})"
+                return f"{found} ({self._verified(thing)})"
             path = self.places.encoder(thing)
             self.places.encoder_pins.check(*_seen(thing, path))
         except AssetMissing:
@@ -60,6 +52,9 @@ class Jobs:
             return self.here(thing) or self._asset(thing)
         return self._model(thing)
 
+    def _verified(self, asset: Asset) -> str:
+        return verified(asset, self.places, self.tasks, self.corpora)
+
     def _asset(self, asset: Asset) -> str:
         if not asset.downloads:
             raise AssetMissing(f"{asset.name} has no download: {asset.get}")
@@ -67,13 +62,13 @@ class Jobs:
         for wanted in asset.downloads:
             if isinstance(wanted, HubTable):
                 self.told.phase(f"{asset.name}: {wanted.repo}", None)
-                tables.bring(asset.name, wanted, self.places.data_dir)
+                hub_tables.bring(asset.name, wanted, self.places.data_dir)
             else:
                 seen |= self._file(asset, wanted)
         pins = self.places.data_pins
         if pins and seen:
             pins.record(asset.name, seen)
-        said = f"{self.places.data(asset)} ({verified(asset, self.places, self.registry)})"
+        said = f"{self.places.data(asset)} ({self._verified(asset)})"
         return f"{said}; {first_seen(seen)}" if asset.pinned == "unpinned" and seen else said
 
     def _file(self, asset: Asset, wanted: Download) -> dict[str, str]:

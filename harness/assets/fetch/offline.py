@@ -24,9 +24,9 @@ from harness.assets.fetch.archives import safe, write_stream
 from harness.assets.fetch.hub import model_files
 from harness.assets.fetch.jobs import Jobs, Thing
 from harness.assets.places import Places, model_folder, packaged, table_folder
+from harness.core.errors import AssetMissing, DataError, UsageError
 from harness.core.files import sha256_of, write_atomically
-from harness.core.types import AssetMissing, DataError, EncoderConfig, UsageError
-from harness.evaluation.embeddings import Progress
+from harness.core.types import EncoderConfig, Progress
 
 SCHEMA, INDEX = 1, "index.json"
 COMMIT = re.compile(r"[0-9A-Za-z]+")

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Collection
 from pathlib import Path
 
 from harness.assets.asset import Asset
 from harness.assets.places import Places
+from harness.core.errors import DataError
 from harness.core.files import sha256_of
-from harness.core.types import DataError
-from harness.registry import Registry
+from harness.core.types import Corpus, Task
 
 
-def verified(asset: Asset, places: Places, registry: Registry) -> str:
+def verified(
+    asset: Asset, places: Places, tasks: Collection[Task], corpora: Collection[Corpus]
+) -> str:
     """Read all that tasks and corpora take from an asset, which checks it; says what was checked.
 
     Raises DataError, or AssetMissing for a part that is not here.
@@ -26,10 +29,10 @@ def verified(asset: Asset, places: Places, registry: Registry) -> str:
     seen = {name: _digest(data_dir / name) for name in places.first_seen(asset)}
     if places.data_pins:
         places.data_pins.check(asset.name, {k: digest for k, digest in seen.items() if digest})
-    counts = {"pairs": _pairs(asset, data_dir, registry)}
+    counts = {"pairs": _pairs(asset, data_dir, tasks)}
     counts["sentences"] = sum(
         sum(1 for _ in corpus.sentences(data_dir))
-        for corpus in registry.corpora.values()
+        for corpus in corpora
         if corpus.asset == asset.name
     )
     counts["records"] = _records(asset, found) if asset.records else 0
@@ -41,11 +44,11 @@ def _digest(path: Path) -> str | None:
     return sha256_of(path) if path.is_file() else None
 
 
-def _pairs(asset: Asset, data_dir: Path, registry: Registry) -> int:
+def _pairs(asset: Asset, data_dir: Path, tasks: Collection[Task]) -> int:
     """Every split of every task that reads the asset, each once."""
     read = {
         (repr(task.load), split): task
-        for task in registry.tasks.values()
+        for task in tasks
         if task.asset == asset.name
         for split in task.splits
     }

@@ -12,7 +12,7 @@ import typer
 from harness.cli.options import CacheDir, DataDir, Encoders, Seeds, say
 from harness.cli.train.finetuning import train
 from harness.cli.train.training import Threads
-from harness.core.types import HarnessError
+from harness.core.errors import HarnessError
 
 
 @train.command("family")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.cli.options import say
-from harness.core.types import UsageError
+from harness.core.errors import UsageError
 
 
 @dataclass(frozen=True)

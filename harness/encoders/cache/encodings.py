@@ -28,9 +28,10 @@ from typing import Any
 import numpy as np
 
 from harness.core.arrays import Float32, Int, UInt8
+from harness.core.errors import HarnessError
 from harness.core.files import write_atomically
 from harness.core.locks import share
-from harness.core.types import Encoding, HarnessError
+from harness.core.types import Encoding
 
 KEY_BYTES = 16  # of a sentence's sha256: 2^64 sentences before a collision is likely
 
@@ -136,7 +137,7 @@ class Shard:
 
 
 @dataclass(frozen=True)
-class Paid:
+class EncodingCost:
     """What encoding distinct sentences cost, whenever that was.
 
     `kwh` is None unless it was measured for all of them; `how` holds the distinct ways in which
@@ -239,7 +240,7 @@ class EncoderCache:
         """The number of the last layer; the cache must hold something."""
         return int(self.shards[0].metadata["depth"])
 
-    def paid(self, texts: Iterable[str]) -> Paid:
+    def paid(self, texts: Iterable[str]) -> EncodingCost:
         """What encoding these distinct texts cost."""
         known = self.known
         counts = Counter([known[sentence_key(t)][0] for t in texts])
@@ -249,7 +250,7 @@ class EncoderCache:
         kwh = [each * count for each, count in energy if each is not None]
         found = {shard.how for shard, _ in shares}
         how = [json.loads(way) for way in sorted(way for way in found if way is not None)]
-        return Paid(
+        return EncodingCost(
             sum(counts.values()),
             seconds,
             sum(kwh) if len(kwh) == len(shares) else None,

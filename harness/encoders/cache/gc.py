@@ -18,9 +18,9 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import Literal
 
+from harness.core.errors import UsageError
 from harness.core.files import sized
 from harness.core.locks import alone
-from harness.core.types import UsageError
 from harness.encoders.cache.encodings import Shard
 from harness.encoders.cache.labels import FILE as LABEL
 from harness.encoders.cache.labels import read_label

@@ -14,8 +14,9 @@ import numpy as np
 import torch
 from torch import nn
 
+from harness.core.errors import UsageError
 from harness.core.provenance import environment
-from harness.core.types import Encoding, UsageError
+from harness.core.types import Encoding
 from harness.encoders.kernels.linear import libraries, swapped
 from harness.encoders.kernels.packed import PackedKernel, is_known, read_stack
 from harness.encoders.kernels.padded import PaddedKernel

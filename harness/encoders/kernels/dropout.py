@@ -14,7 +14,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from harness.core.types import Encoding, UsageError
+from harness.core.errors import UsageError
+from harness.core.types import Encoding
 from harness.encoders.kernels.padded import PaddedKernel
 
 # Who shares a batch is part of the draw, so this is the same on every machine; small, because the

@@ -20,7 +20,8 @@ from transformers import MODEL_MAPPING, AutoConfig, AutoTokenizer
 from transformers.utils import logging as chatter
 
 from harness.core.arrays import Float32
-from harness.core.types import DataError, Encoding, UsageError
+from harness.core.errors import DataError, UsageError
+from harness.core.types import Encoding
 from harness.encoders.tokenizer_check import GOLDEN_SENTENCE
 
 # What transformers raises, by experiment, over folders it cannot make sense of.

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-from harness.core.types import DataError
+from harness.core.errors import DataError
 
 FOLDER = Path(__file__).parent
 Kind = Literal["nouns", "places", "events", "traits"]
