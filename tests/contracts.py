@@ -17,12 +17,12 @@ import pytest
 from specimens import dimensions, encoding, enough, rows, view_of, with_constants
 
 from harness.assets import places as assets
+from harness.core.digests import pairs_digest
 from harness.core.errors import AssetMissing, HarnessError, ScoreError, UsageError
 from harness.core.types import EncoderConfig, Method, Pooling, PostProcessor, Task
 from harness.evaluation.evaluate import FitOn, fit, measure
 from harness.registry import METHOD_ID, TARGETS, Registry
 from harness.report.bibtex import HARNESS, entries
-from harness.tasks.loader import pairs_digest
 from harness.transforms.affine import Affine, Moments
 
 NOWHERE = Path("no-such-folder")

@@ -1,14 +1,15 @@
-"""Files that are whole or absent, digests of files, names that no file system refuses."""
+"""Files that are whole or absent, whether they were changed, names that no file system refuses."""
 
 from __future__ import annotations
 
-import hashlib
 import os
 import tempfile
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from urllib.parse import quote
+
+from harness.core.digests import digest_of_repr
 
 # Names that Windows keeps for devices, whatever the suffix.
 DEVICES = frozenset(
@@ -33,12 +34,6 @@ def write_atomically(path: Path, data: bytes) -> None:
         raise
 
 
-def sha256_of(path: Path) -> str:
-    """The hex sha256 of a file's bytes."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def state_of(path: Path, most: int = 10_000) -> str | None:
     """A digest over size and times of a file, or of all files below a folder, and over their names.
 
@@ -50,7 +45,7 @@ def state_of(path: Path, most: int = 10_000) -> str | None:
         return None
     states = ((name, os.stat(name)) for name in sorted(files))  # noqa: PTH116 - thousands
     seen = [(name, s.st_size, s.st_mtime_ns, s.st_ctime_ns, s.st_ino) for name, s in states]
-    return hashlib.sha256(repr(seen).encode()).hexdigest()
+    return digest_of_repr(seen)
 
 
 def _below(folder: Path) -> Iterator[str]:

@@ -13,11 +13,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from harness.core.digests import Sha256, digest_of, sha256_of
 from harness.core.errors import DataError, UsageError
-from harness.core.files import sha256_of
 from harness.core.types import Encoder, Identity
 from harness.encoders.checkpoint import read_json
-from harness.encoders.fingerprint import Sha256, digest_of
 from harness.encoders.transformer import TransformerConfig
 
 TRAINING = "training.json"

@@ -16,11 +16,11 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 
 from harness.core.arrays import Float32
+from harness.core.digests import Sha256, digest_of, digest_of_files, sha256_of
 from harness.core.errors import DataError, ScoreError, UsageError
-from harness.core.files import sha256_of
 from harness.core.types import Encoding, Identity
 from harness.encoders.checkpoint import read_json, read_tensors, tokenizer_files, weights_files
-from harness.encoders.fingerprint import Sha256, digest_of, digest_of_files, require_weights
+from harness.encoders.fingerprint import require_weights
 from harness.encoders.kernels.speed import PLAIN, Choice, in_order
 from harness.encoders.tokenizer_check import GOLDEN_SENTENCE, require_golden_ids
 

@@ -7,23 +7,20 @@ map. It is complete or absent, and carries a digest over all that it holds.
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import json
-import os
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
 from harness.core.arrays import Float, Float32
+from harness.core.tensors import MatrixWriter, TensorFile
 from harness.core.types import Transform
-from harness.encoders.cache.encodings import read_header
 from harness.transforms.affine import Moments
 
-HEADER = 1024  # bytes, blanks at its end included: it is written when all rows are there
+TENSOR = "rows"
 PART = 8192  # rows that stand in memory at a time
 
 Name = TypeVar("Name")
@@ -37,80 +34,16 @@ class Rows:
     seconds: float
 
 
-@dataclass
-class RowsWriter:
-    """Rows on their way into a file that does not exist before `finish`."""
-
-    path: Path
-    temporary: Path = Path()
-    file: BinaryIO | None = None
-    shape: tuple[int, int] = (0, 0)
-    digest: Any = field(default_factory=hashlib.sha256)
-
-    def add(self, rows: Float32[np.ndarray, "m D"]) -> None:
-        """Append rows."""
-        if self.file is None:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            handle, name = tempfile.mkstemp(dir=self.path.parent, prefix=".", suffix=".tmp")
-            self.temporary = Path(name)
-            self.file = os.fdopen(handle, "wb")
-            self.file.write(b" " * HEADER)
-        data = np.ascontiguousarray(rows, dtype="<f4").data
-        self.digest.update(data)
-        self.file.write(data)
-        self.shape = (self.shape[0] + len(rows), rows.shape[1])
-
-    def finish(self, seconds: float) -> None:
-        """Put the file in its place; without a row there is none."""
-        if self.file is None:
-            return
-        about = {"seconds": repr(seconds)}
-        about["sha256"] = _seal(self.digest, self.shape, about)
-        end = 4 * self.shape[0] * self.shape[1]
-        tensor = {"dtype": "F32", "shape": self.shape, "data_offsets": (0, end)}
-        header = json.dumps({"__metadata__": about, "rows": tensor}).encode()
-        self.file.seek(0)
-        self.file.write((HEADER - 8).to_bytes(8, "little") + header.ljust(HEADER - 8))
-        self.file.flush()
-        os.fsync(self.file.fileno())
-        self.file.close()
-        self.temporary.chmod(0o644)
-        self.temporary.replace(self.path)
-        self.file = None
-
-    def discard(self) -> None:
-        """Leave nothing behind of a file that was not finished."""
-        if self.file is not None:
-            self.file.close()
-            self.temporary.unlink(missing_ok=True)
-            self.file = None
-
-
 def read_rows(path: Path, check: bool = True) -> Rows | None:
     """Stored rows; None if there are none, or they were damaged (then they are made again).
 
     What was checked once in a run need not be read through again.
     """
-    parsed = read_header(path)
-    if parsed is None:
+    file = TensorFile.parse(path)
+    matrix = file.read(TENSOR, check) if file else None
+    if file is None or matrix is None or "seconds" not in file.metadata:
         return None
-    header, start = parsed
-    try:
-        about, shape = header["__metadata__"], tuple(header["rows"]["shape"])
-        matrix = np.memmap(path, "<f4", "r", start, shape)
-        seal, seconds = about.pop("sha256"), float(about["seconds"])
-    except (KeyError, TypeError, ValueError):
-        return None
-    digest = hashlib.sha256()
-    for part in parts(matrix) if check else ():
-        digest.update(part.data)
-    return Rows(matrix, seconds) if not check or seal == _seal(digest, shape, about) else None
-
-
-def _seal(digest: Any, shape: tuple[int, ...], about: dict[str, str]) -> str:
-    sealed = digest.copy()
-    sealed.update(repr((tuple(shape), sorted(about.items()))).encode())
-    return str(sealed.hexdigest())
+    return Rows(matrix, float(file.metadata["seconds"]))
 
 
 def parts(x: Float[np.ndarray, "n D"]) -> Iterator[Float[np.ndarray, "m D"]]:
@@ -139,9 +72,9 @@ def apply_in_chunks(
 
 
 @contextlib.contextmanager
-def writing(paths: Mapping[Name, Path]) -> Iterator[dict[Name, RowsWriter]]:
+def writing(paths: Mapping[Name, Path]) -> Iterator[dict[Name, MatrixWriter]]:
     """Writers by name; none leaves anything half-written behind."""
-    writers = {name: RowsWriter(path) for name, path in paths.items()}
+    writers = {name: MatrixWriter(path, TENSOR) for name, path in paths.items()}
     try:
         yield writers
     finally:

@@ -8,7 +8,6 @@ that needs these, into a file.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -19,9 +18,10 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import numpy as np
 
 from harness.core.arrays import Float32, Int
+from harness.core.digests import TextDigest
 from harness.core.energy import measured_energy
 from harness.core.errors import UsageError
-from harness.core.files import write_atomically
+from harness.core.tensors import TensorFile, write_tensors
 from harness.core.types import Clock, Corpus, Encoder, Encoding, Pooling, Progress
 from harness.encoders.cache.encodings import EncoderCache
 from harness.evaluation.corpus_rows import Rows, read_rows, writing
@@ -160,7 +160,7 @@ class CachedEncoder:
                 texts = corpus.sentences(data_dir)
                 seconds, digest = self._pass(texts, self.encode, (sums, kept), progress)
                 for writer in kept.values():
-                    writer.finish(seconds)
+                    writer.finish({"seconds": repr(seconds)})
             for pooling, added in sums.items():
                 if added.moments is not None:
                     found = Streamed(added.moments, seconds, digest)
@@ -186,7 +186,7 @@ class CachedEncoder:
             with writing(missing) as writers:
                 seconds, _ = self._pass(texts(), encode(), (writers,), progress)
                 for writer in writers.values():
-                    writer.finish(seconds)
+                    writer.finish({"seconds": repr(seconds)})
             found |= {p: self._read(file) for p, file in missing.items()}
         return {p: rows for p, rows in found.items() if rows is not None}
 
@@ -207,11 +207,12 @@ class CachedEncoder:
 
         A pooling that the encoder lacks is passed over.
         """
-        start, digest = self.clock(), hashlib.sha256()
+        start, digest = self.clock(), TextDigest()
         every = [(pooling, sink) for by_pooling in sinks for pooling, sink in by_pooling.items()]
         usable: set[Pooling] | None = None
         for batch in _batches(texts, SHARD):
-            digest.update("".join(f"{text}\n" for text in batch).encode())
+            for text in batch:
+                digest.add(text)
             encoding = encode(batch)
             if usable is None:
                 usable = {pooling for pooling, _ in every if _has(pooling, encoding)}
@@ -266,35 +267,18 @@ def _batches(texts: Iterable[str], size: int) -> Iterator[list[str]]:
 
 
 def write_moments(path: Path, found: Streamed) -> None:
-    """Store moments with a digest over all that is stored."""
-    from safetensors.numpy import save
-
+    """Store moments, sealed."""
     moments = found.moments
     tensors = {"mean": moments.mean, "scatter": moments.scatter}
     about = {"count": str(moments.count), "seconds": repr(found.seconds), "text": found.digest}
-    write_atomically(path, save(tensors, metadata=about | {"sha256": _seal(tensors, about)}))
+    write_tensors(path, tensors, about)
 
 
 def read_moments(path: Path) -> Streamed | None:
     """Stored moments; None if there are none, or they were damaged (then they are made again)."""
-    from safetensors import SafetensorError, safe_open
-
-    if not path.exists():
+    file = TensorFile.parse(path)
+    tensors = [file.read(name) for name in ("mean", "scatter")] if file else [None]
+    if file is None or any(tensor is None for tensor in tensors):
         return None
-    try:
-        with safe_open(path, framework="numpy") as file:
-            about = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except SafetensorError:
-        return None
-    if about.pop("sha256", None) != _seal(tensors, about):
-        return None
-    moments = Moments(int(about["count"]), tensors["mean"], tensors["scatter"])
-    return Streamed(moments, float(about["seconds"]), about["text"])
-
-
-def _seal(tensors: Mapping[str, np.ndarray], about: Mapping[str, str]) -> str:
-    digest = hashlib.sha256(repr(sorted(about.items())).encode())
-    for name in sorted(tensors):
-        digest.update(name.encode() + np.ascontiguousarray(tensors[name]).tobytes())
-    return digest.hexdigest()
+    about = file.metadata
+    return Streamed(Moments(int(about["count"]), *tensors), float(about["seconds"]), about["text"])

@@ -17,17 +17,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import compress, count
+from itertools import compress
 from pathlib import Path
 from typing import NoReturn, Protocol, runtime_checkable
 
 import numpy as np
 
+from harness.core.digests import TextDigest, text_digest
 from harness.core.errors import DataError
 from harness.core.types import Method, Pooling, Progress, Task
 from harness.evaluation.embeddings import SHARD, CachedEncoder, Encode, PooledEmbeddings, Streamed
 from harness.evaluation.evaluate import FitOn
-from harness.tasks.loader import TARGETS, Library, text_digest
+from harness.tasks.loader import TARGETS, Library
 
 
 @runtime_checkable
@@ -202,9 +203,8 @@ class Fitting:
     def _text_of(self, name: str) -> tuple[str, int]:
         """Digest and number of a corpus's sentences."""
         if name not in self.read:
-            numbers = count(0)
-            numbered = zip(self._corpus(name), numbers, strict=False)
-            self.read[name] = text_digest(text for text, _ in numbered), next(numbers)
+            digest = TextDigest.of(self._corpus(name))
+            self.read[name] = digest.hexdigest(), digest.count
         return self.read[name]
 
     def _texts(self, cell: ToFit) -> Iterable[str]:

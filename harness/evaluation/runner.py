@@ -13,6 +13,7 @@ from itertools import groupby
 from typing import Literal
 
 from harness.assets.places import revision_of
+from harness.core.digests import pairs_digest
 from harness.core.energy import measured_energy
 from harness.core.errors import AssetMissing, HarnessError
 from harness.core.provenance import code_digest, environment
@@ -24,7 +25,7 @@ from harness.evaluation.evaluate import Measurement, measure
 from harness.evaluation.fit_corpus import Fitting
 from harness.results.planned import Planned
 from harness.results.records import SCHEMA, Cell, Store
-from harness.tasks.loader import Library, pairs_digest
+from harness.tasks.loader import Library
 
 Status = Literal["measured", "done", "asset missing", "failed"]
 

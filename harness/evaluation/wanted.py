@@ -17,10 +17,12 @@ import numpy as np
 
 from harness.assets.places import Places
 from harness.core.arrays import UInt8
-from harness.core.files import state_of, write_atomically
+from harness.core.digests import KEY_BYTES, sentence_key
+from harness.core.files import state_of
 from harness.core.provenance import code_digest
+from harness.core.tensors import TensorFile, write_tensors
 from harness.core.types import Task
-from harness.encoders.cache.encodings import KEY_BYTES, keys_in, read_header, sentence_key
+from harness.encoders.cache.encodings import keys_in
 from harness.tasks.loader import Library, needed_splits
 
 Keys = frozenset[bytes]
@@ -88,22 +90,18 @@ def remember(library: Library) -> None:
     new = {name: of for name, of in needed.items() if name not in stored}
     if now is None or not new:
         return
-    from safetensors.numpy import save
-
     tensors = stored | {name: packed(keys_of(library, *of)) for name, of in new.items()}
     with contextlib.suppress(OSError):  # a cache that may only be read is no reason to fail
-        write_atomically(file, save(tensors, metadata={"state": now}))
+        write_tensors(file, tensors, {"state": now})
 
 
 def read_stored(file: Path, now: str | None) -> Mapping[str, UInt8[np.ndarray, "N 16"]]:
     """What is in the file, if it is whole and of the state that there is now."""
-    parsed = read_header(file) if now else None
-    if parsed is None or parsed[0].pop("__metadata__", {}).get("state") != now:
+    stored = TensorFile.parse(file) if now else None
+    if stored is None or stored.metadata.get("state") != now:
         return {}
-    header, start = parsed
-    data = np.fromfile(file, np.uint8, offset=start)
-    ends = {name: tensor["data_offsets"] for name, tensor in header.items()}
-    return {name: data[a:b].reshape(-1, KEY_BYTES) for name, (a, b) in ends.items()}
+    keys = {name: stored.read(name) for name in stored.tensors}
+    return {name: rows for name, rows in keys.items() if rows is not None}
 
 
 def name_of(task: Task, split: str) -> str:

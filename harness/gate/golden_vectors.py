@@ -20,13 +20,14 @@ import numpy as np
 
 from harness.assets.places import Places
 from harness.core.arrays import Float, Float32, Float64
+from harness.core.digests import text_digest
 from harness.core.errors import DataError
-from harness.core.files import file_name, write_atomically
+from harness.core.files import file_name
 from harness.core.provenance import environment
+from harness.core.tensors import TensorFile, write_tensors
 from harness.core.types import EncoderConfig
 from harness.gate.tolerances import GOLDEN_ACROSS_PLATFORMS, GOLDEN_SAME_PLATFORM, platform
 from harness.results.records import Cell
-from harness.tasks.loader import text_digest
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,31 +95,29 @@ def path_of(results: Path, encoder: str) -> Path:
 
 def write(results: Path, golden: Golden) -> None:
     """Store golden vectors, whole or not at all."""
-    from safetensors.numpy import save
-
     about = {
         "encoder": golden.encoder,
         "key": golden.key,
         "platform": json.dumps(golden.platform, sort_keys=True),
         "sentences": golden.sentences,
     }
-    data = save({"vectors": golden.vectors}, metadata=about)
-    write_atomically(path_of(results, golden.encoder), data)
+    write_tensors(path_of(results, golden.encoder), {"vectors": golden.vectors}, about)
 
 
 def read(results: Path, encoder: str) -> Golden | None:
     """An encoder's golden vectors, or None. Raises DataError for a file that holds none."""
-    from safetensors import SafetensorError, safe_open
-
     path = path_of(results, encoder)
     if not path.exists():
         return None
+    file = TensorFile.parse(path, sealed=False)
+    vectors = file.read("vectors") if file else None
+    if file is None or vectors is None:
+        raise DataError(f"{path} holds no golden vectors (it was cut or changed); delete it")
+    about = file.metadata
     try:
-        with safe_open(path, framework="numpy") as file:
-            about, vectors = file.metadata() or {}, file.get_tensor("vectors")
         made = json.loads(about["platform"])
         golden = Golden(about["encoder"], about["key"], made, about["sentences"], vectors)
-    except (SafetensorError, KeyError, ValueError) as error:
+    except (KeyError, ValueError) as error:
         raise DataError(f"{path} holds no golden vectors ({error}); delete it") from None
     if vectors.dtype != np.float32 or vectors.ndim != 2 or not np.isfinite(vectors).all():
         raise DataError(f"{path}: wanted finite float32 vectors, found others; delete it")

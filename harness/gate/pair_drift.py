@@ -13,6 +13,7 @@ import numpy as np
 
 from harness.core.arrays import Float, Float64
 from harness.core.files import write_atomically
+from harness.core.tensors import TensorFile
 from harness.results.records import Cell, Store, sidecar_metadata
 
 MOST = 10
@@ -49,10 +50,8 @@ def path_of(results: Path, cell: Cell) -> Path:
 
 def read(results: Path, cell: Cell) -> Float[np.ndarray, " P"] | None:
     """The committed similarities of a cell, or None where there are no whole ones."""
-    from safetensors.numpy import load_file
-
-    path = path_of(results, cell)
-    return None if sidecar_metadata(path) is None else load_file(path).get("cosine")
+    file = TensorFile.parse(path_of(results, cell), sealed=False)
+    return file.read("cosine") if file else None
 
 
 def promote(cell: Cell, runs: Path, committed: Path) -> bool:

@@ -34,12 +34,12 @@ from sklearn.metrics import roc_auc_score  # type: ignore[import-untyped]  # com
 
 from harness.assets.places import Places
 from harness.core.arrays import Float32, Float64
+from harness.core.digests import text_digest
 from harness.core.files import file_name
 from harness.core.metrics import TIE_DECIMALS, cosine
 from harness.core.types import Identity, Method, member
 from harness.evaluation.embed import Embedder, fit_method
 from harness.registry import known, registry
-from harness.tasks.loader import text_digest
 
 
 @dataclass(frozen=True, eq=False)

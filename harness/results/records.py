@@ -20,6 +20,7 @@ import numpy as np
 from harness.core.arrays import Float
 from harness.core.errors import DataError
 from harness.core.files import file_name, write_atomically
+from harness.core.tensors import TensorFile, write_tensors
 from harness.core.types import Record
 
 SCHEMA = 1
@@ -77,16 +78,14 @@ class Store:
 
         A record whose scores agree with the stored one's leaves that file byte-identical.
         """
-        from safetensors.numpy import save
-
         cell = Cell(record.method, record.task, record.seed)
         path = self.path(cell)
         stored = read_record(path) if path.exists() else None
         moved = stored is None or not same_measurement(stored, record)
         if moved:
             write_atomically(path, encode(record))
-        sidecar = save({"cosine": cosines.astype(np.float32)}, metadata=dict(identity))
-        write_atomically(path.with_suffix(".safetensors"), sidecar)
+        sidecar = path.with_suffix(".safetensors")
+        write_tensors(sidecar, {"cosine": cosines.astype(np.float32)}, identity)
         return moved
 
     def done(self, cell: Cell, identity: Mapping[str, str]) -> bool:
@@ -100,10 +99,8 @@ class Store:
 
     def cosines(self, cell: Cell) -> Float[np.ndarray, " P"] | None:
         """The per-pair similarities of a cell that was measured here."""
-        from safetensors.numpy import load_file
-
-        path = self.path(cell).with_suffix(".safetensors")
-        return load_file(path)["cosine"] if path.exists() else None
+        file = TensorFile.parse(self.path(cell).with_suffix(".safetensors"), sealed=False)
+        return file.read("cosine") if file else None
 
 
 def _no_number(word: str) -> float:
@@ -144,12 +141,10 @@ def parse_record(path: Path, data: bytes) -> Record:
     return record
 
 
-def sidecar_metadata(path: Path) -> dict[str, str] | None:
+def sidecar_metadata(path: Path) -> Mapping[str, str] | None:
     """The identity in a sidecar's header; None if there is no whole one."""
-    from harness.encoders.cache.encodings import read_header
-
-    header = read_header(path)
-    return None if header is None else header[0].get("__metadata__", {})
+    file = TensorFile.parse(path, sealed=False)
+    return None if file is None else file.metadata
 
 
 def same_measurement(old: Record, new: Record, tolerance: float = SAME_PLATFORM) -> bool:

@@ -7,12 +7,12 @@ digest where one is known, at the latest by count when the last has been read.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
+from harness.core.digests import TextDigest
 from harness.core.errors import DataError
 from harness.core.types import Corpus
 from harness.tasks.readers import AGAIN, body, fields, lines, locate
@@ -48,17 +48,17 @@ class Sentences:
         return self.source.count
 
     def __iter__(self) -> Iterator[str]:
-        due, sha, found = dict(self.source.digests), hashlib.sha256(), 0
+        due, digest = dict(self.source.digests), TextDigest()
         sentences = self.source.read(self.path)
         for sentence in islice(sentences, len(self)) if self.source.prefix else sentences:
-            found += 1
-            sha.update(f"{sentence}\n".encode())
-            if found in due and sha.hexdigest() != due[found]:
-                wanted = f"wanted other sentences up to number {found}"
-                raise DataError(f"{self.path}: {wanted}, found sha256 {sha.hexdigest()}; {AGAIN}")
+            digest.add(sentence)
+            if digest.count in due and (sha256 := digest.hexdigest()) != due[digest.count]:
+                wanted = f"wanted other sentences up to number {digest.count}"
+                raise DataError(f"{self.path}: {wanted}, found sha256 {sha256}; {AGAIN}")
             yield sentence
-        if found != len(self):
-            raise DataError(f"{self.path}: wanted {len(self)} sentences, found {found}; {AGAIN}")
+        if digest.count != len(self):
+            wanted = f"wanted {len(self)} sentences, found {digest.count}"
+            raise DataError(f"{self.path}: {wanted}; {AGAIN}")
 
 
 def one_a_line(path: Path) -> Iterator[str]:

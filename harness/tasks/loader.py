@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from harness.assets.places import Places
+from harness.core.digests import pairs_digest, text_digest
 from harness.core.types import Corpus, Pairs, Task
 
 # What `@` may name besides a corpus: the sentences of the task itself.
@@ -84,17 +84,3 @@ def needed_splits(task: Task, fit_on: str | None) -> tuple[str, ...]:
     labelled = ("train", "dev") if task.metric == "regression" else ()
     fitted = {"target": task.splits, "target-train": (str(task.train),)}.get(fit_on or "", ())
     return tuple(dict.fromkeys((*task.scored, *labelled, *fitted)))
-
-
-def text_digest(texts: Iterable[str]) -> str:
-    """sha256 over sentences, one a line: what a record says it was fitted on."""
-    digest = hashlib.sha256()
-    for text in texts:
-        digest.update(text.encode() + b"\n")
-    return digest.hexdigest()
-
-
-def pairs_digest(pairs: Pairs) -> str:
-    """sha256 over the scored rows: both texts, gold, group."""
-    rows = zip(pairs.a, pairs.b, pairs.gold, pairs.group, strict=True)
-    return text_digest(f"{a}\t{b}\t{float(gold)!r}\t{group}" for a, b, gold, group in rows)

@@ -33,15 +33,16 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
+from harness.core.digests import rows_digest
 from harness.core.errors import DataError
 from harness.core.types import Corpus, Metric, Pairs, Task
-from harness.tasks.readers import digest, known_split
+from harness.tasks.readers import known_split
 
 ASSET = "embedded"
 LICENCE = "CC0 1.0"
 CITE = "sentence-embedding-harness"
 
-# The ends of the graded sets' gold; of each split the number of pairs and the `files.digest`.
+# The ends of the graded sets' gold; of each split the number of pairs and the `rows_digest`.
 SCALES = {"mini-sts": (0.0, 5.0), "mini-sick": (1.0, 5.0)}
 SPLITS = {
     "mini-sts": {
@@ -77,7 +78,7 @@ def made(name: str, split: str) -> Pairs:
 
     count, sha256 = SPLITS[name][split]
     found = sets.answers(count) if name == "mini-qnli" else sets.graded(name, split, count)
-    unchanged(f"{name}, {split}", sha256, digest(found))
+    unchanged(f"{name}, {split}", sha256, rows_digest(found))
     return found
 
 

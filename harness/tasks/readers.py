@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import codecs
 import gzip
-import hashlib
 import lzma
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,6 +19,7 @@ from typing import Literal
 
 import numpy as np
 
+from harness.core.digests import rows_digest
 from harness.core.errors import AssetMissing, DataError, UsageError
 from harness.core.types import Pairs
 
@@ -127,19 +127,11 @@ def pairs_of(rows: Iterable[Row], group: str) -> Pairs:
     )
 
 
-def digest(pairs: Pairs) -> str:
-    """The hex sha256 of the rows "a TAB b TAB gold LF" in UTF-8, gold as Python prints a float."""
-    sha = hashlib.sha256()
-    for a, b, gold in zip(pairs.a, pairs.b, pairs.gold.tolist(), strict=True):
-        sha.update(f"{a}\t{b}\t{gold!r}\n".encode())
-    return sha.hexdigest()
-
-
 def checked(pairs: Pairs, path: Path, rows: int, sha256: str) -> Pairs:
     """The same pairs, if they are the published ones. Raises DataError."""
     if len(pairs) != rows:
         raise DataError(f"{path}: wanted {rows} scored pairs, found {len(pairs)}; {AGAIN}")
-    found = digest(pairs)
+    found = rows_digest(pairs)
     if found != sha256:
         wanted = f"wanted rows with sha256 {sha256[:16]}…, found {found[:16]}…"
         raise DataError(f"{path}: {wanted}; {AGAIN}")

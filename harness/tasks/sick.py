@@ -32,7 +32,7 @@ SPLITS = {
     "test": ("SICK_test_annotated.txt", 4927),
 }
 
-# `files.digest` of the rows of each.
+# `rows_digest` of the rows of each.
 SHA256: dict[Text, dict[str, str]] = {
     "raw": {
         "train": "ef91cdd152cacd282961967edf8989ef6a1bd35269030534e906f4c29dab3099",

@@ -62,7 +62,7 @@ SUBSETS = {
     },
 }
 
-# `files.digest` of the scored rows of each.
+# `rows_digest` of the scored rows of each.
 SHA256: dict[Text, dict[str, str]] = {
     "raw": {
         "b/train": "5310a528a30383778477c1168f92c256822cf925a022142330a03e71f8d7f18a",

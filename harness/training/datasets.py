@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from harness.assets.places import Places, asset_named
+from harness.core.digests import sha256_of, text_digest
 from harness.core.errors import DataError, UsageError
-from harness.core.files import sha256_of
 from harness.tasks.english import sets
-from harness.tasks.loader import text_digest
 from harness.tasks.readers import AGAIN
 from harness.training.nli import LABELS, Columns, Labelled, read_labelled, read_triplets
 

@@ -19,11 +19,10 @@ import torch
 from torch import Tensor, nn
 
 from harness.core.arrays import Float, Float32
+from harness.core.digests import digest_of_files, sha256_of
 from harness.core.errors import UsageError
-from harness.core.files import sha256_of
 from harness.core.types import Pooling
 from harness.encoders.checkpoint import read_tensors, weights_files
-from harness.encoders.fingerprint import digest_of_files
 from harness.encoders.kernels.padded import CuttingTokenizer, open_checkpoint
 from harness.encoders.transformer import TransformerConfig, maximum_length
 from harness.training.dropout import Noise, use_dropout

@@ -10,11 +10,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.core.files import sha256_of
+from harness.core.digests import digest_of_files, sha256_of
 from harness.core.metrics import cosine, spearman
 from harness.core.types import Pairs, Progress
 from harness.encoders.checkpoint import weights_files
-from harness.encoders.fingerprint import digest_of_files
 from harness.training.checkpoint import Made, Pooling, require_new, write_checkpoint
 from harness.training.encoder import SentenceEncoder, Setup, open_encoder
 from harness.training.loop import CheckpointPolicy, Curve, Schedule, TrainingTask, train

@@ -7,7 +7,6 @@ directions, and no window crosses the end of a sentence.
 
 from __future__ import annotations
 
-import hashlib
 from array import array
 from collections.abc import Iterable, Iterator, Sized
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from harness.core.arrays import Float64, Int, Int32
+from harness.core.digests import TextDigest
 from harness.core.errors import DataError, UsageError
 from harness.core.types import Progress
 from harness.encoders.word_tokenizer import Tokeniser
@@ -118,17 +118,17 @@ def _read(
 ) -> tuple[dict[str, int], Int32[np.ndarray, " t"], Int32[np.ndarray, " s"], str]:
     """Numbers of all words, the text as numbers, the words of each sentence, the digest."""
     progress.phase("reading", len(sentences) if isinstance(sentences, Sized) else None)
-    known, numbers, lengths, sha = _EveryWord(), array("i"), array("i"), hashlib.sha256()
+    known, numbers, lengths, digest = _EveryWord(), array("i"), array("i"), TextDigest()
     for text in sentences:
         found = tokeniser.rows(text, known)
         numbers.extend(found)
         lengths.append(len(found))
-        sha.update(f"{text}\n".encode())
+        digest.add(text)
         if len(lengths) % TOLD == 0:
             progress.step(TOLD)
     progress.step(len(lengths) % TOLD)
     as_array = np.array(numbers, np.int32), np.array(lengths, np.int32)
-    return known, *as_array, sha.hexdigest()
+    return known, *as_array, digest.hexdigest()
 
 
 def _most_frequent(

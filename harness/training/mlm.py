@@ -29,9 +29,9 @@ from torch.nn import functional as F  # noqa: N812
 from transformers import BertConfig, BertForMaskedLM, BertTokenizerFast  # type: ignore[attr-defined]
 
 from harness.core.arrays import Int, Int64
+from harness.core.digests import digest_of
 from harness.core.errors import DataError, UsageError
 from harness.core.types import Progress
-from harness.encoders.fingerprint import digest_of
 from harness.training.checkpoint import Made, require_new, write_checkpoint
 from harness.training.loop import CheckpointPolicy, Curve, Schedule, seeded, train
 from harness.training.text import Text

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
 from harness.assets.places import Places
+from harness.core.digests import TextDigest
 from harness.core.errors import DataError, UsageError
 from harness.core.types import Corpus
 from harness.tasks.readers import lines
@@ -27,13 +27,10 @@ class Text:
 
     def digest(self) -> str:
         """The hex sha256 of the sentences, each ended by LF, in UTF-8. One pass."""
-        sha, count = hashlib.sha256(), 0
-        for sentence in self:
-            sha.update(f"{sentence}\n".encode())
-            count += 1
-        if self.first is not None and count < self.first:
-            raise DataError(f"{self.name}: wanted {self.first} sentences, found {count}")
-        return sha.hexdigest()
+        digest = TextDigest.of(self)
+        if self.first is not None and digest.count < self.first:
+            raise DataError(f"{self.name}: wanted {self.first} sentences, found {digest.count}")
+        return digest.hexdigest()
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,8 @@ from harness.assets.places import (
     vectors_of,
 )
 from harness.cli.listing import listing
+from harness.core.digests import sha256_of
 from harness.core.errors import AssetMissing, DataError, UsageError
-from harness.core.files import sha256_of
 from harness.core.types import Record
 from harness.encoders.transformer import TransformerConfig
 from harness.encoders.word_vectors import StaticConfig

@@ -68,7 +68,7 @@ def add_rest(root, config):
     write_moments(root / "moments" / identity.key / "corpus.mean.safetensors", moments)
     with writing({"rows": root / "rows" / identity.key / "corpus.rows.safetensors"}) as writers:
         writers["rows"].add(encoding.mean[:, 0])
-        writers["rows"].finish(1.0)
+        writers["rows"].finish({"seconds": "1.0"})
     for name in (f"converted/{identity.digests['weights']}.safetensors", f"speed/{'a' * 32}.json"):
         (root / name).parent.mkdir(exist_ok=True)
         (root / name).write_text("{}")

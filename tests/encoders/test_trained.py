@@ -15,8 +15,8 @@ from harness.assets.fetch.batch import portable
 from harness.assets.places import FamilyMember, Places, source_of
 from harness.cli import app
 from harness.cli.train.families import train_on_the_spot
+from harness.core.digests import sha256_of
 from harness.core.errors import AssetMissing, DataError, UsageError
-from harness.core.files import sha256_of
 from harness.core.types import Family, Method
 from harness.encoders.trained import FamilyConfig, without
 from harness.encoders.transformer import TransformerConfig

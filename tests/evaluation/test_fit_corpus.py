@@ -29,8 +29,9 @@ from baselines.natsv import Natsv
 from baselines.sn import SN
 from baselines.whitening import Whitening
 from harness.core.errors import DataError, UsageError
+from harness.core.tensors import MatrixWriter
 from harness.core.types import Method
-from harness.evaluation.corpus_rows import PART, RowsWriter, read_rows
+from harness.evaluation.corpus_rows import PART, TENSOR, read_rows
 from harness.evaluation.embed import fit_method
 from harness.evaluation.embeddings import PooledEmbeddings
 from harness.evaluation.evaluate import FitOn, fit
@@ -361,10 +362,10 @@ def test_the_registered_method_is_the_released_recipe_on_dropout():
 
 
 def stored(path, x, seconds=1.5):
-    writer = RowsWriter(path)
+    writer = MatrixWriter(path, TENSOR)
     for part in np.array_split(x, 3):
         writer.add(part)
-    writer.finish(seconds)
+    writer.finish({"seconds": repr(seconds)})
     return path
 
 
@@ -422,10 +423,10 @@ def test_a_fit_on_many_rows_keeps_few_of_them_in_memory(tmp_path, monkeypatch):
     monkeypatch.setattr("harness.evaluation.corpus_rows.PART", 1024)
     monkeypatch.setattr("harness.transforms.flows.ROWS", 1024)
     rng = np.random.default_rng(0)
-    writer = RowsWriter(tmp_path / "x.safetensors")
+    writer = MatrixWriter(tmp_path / "x.safetensors", TENSOR)
     for _ in range(40):
         writer.add(rng.normal(size=(2000, 64)).astype(np.float32))
-    writer.finish(0.0)
+    writer.finish({"seconds": "0.0"})
     vectors = read_rows(tmp_path / "x.safetensors").matrix
     short = replace(FLOWS["flow"], epochs=0.01, levels=1, depth=1)
     method = Method(FakeConfig(), MEAN, (short, SN(), short, Whitening()), "stream")

@@ -5,8 +5,9 @@ import os
 import pytest
 from fakes import AWAY, Sentences, corpus, library, task
 
+from harness.core.digests import KEY_BYTES, sentence_key
 from harness.core.errors import AssetMissing, DataError
-from harness.encoders.cache.encodings import KEY_BYTES, keys_in, sentence_key
+from harness.encoders.cache.encodings import keys_in
 from harness.evaluation import wanted
 from harness.evaluation.wanted import Wanted, file_of, packed, remember
 from harness.tasks.loader import needed_splits
@@ -106,7 +107,7 @@ def test_a_cache_that_may_only_be_read_is_no_reason_to_fail(folder, monkeypatch)
     def refuse(*_):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(wanted, "write_atomically", refuse)
+    monkeypatch.setattr(wanted, "write_tensors", refuse)
     read = library(folder)
     read.sentences(task("new", 200), None)
     remember(read)

@@ -3,9 +3,9 @@
 import pytest
 
 from harness.assets.places import Places, asset_named, every_asset
+from harness.core.digests import text_digest
 from harness.core.errors import AssetMissing, DataError, UsageError
 from harness.registry import registry
-from harness.tasks.loader import text_digest
 from harness.training.datasets import MADE, PAIRS, TRIPLETS, open_labelled_pairs, open_triplets
 from harness.training.nli import LABELS
 

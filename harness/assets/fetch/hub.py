@@ -18,8 +18,8 @@ from urllib.parse import urlsplit
 from harness.assets.asset import Download
 from harness.assets.fetch.download import PAUSE, TRIES, Remote, Sleep, Where, download, refusal
 from harness.assets.fetch.network import hub_address, reason_of
+from harness.core.digests import sha256_of
 from harness.core.errors import AssetMissing, DataError
-from harness.core.files import sha256_of
 from harness.core.types import Progress
 
 TIMEOUT = 10.0  # seconds for an answer about a file

@@ -24,8 +24,9 @@ from harness.assets.fetch.archives import safe, write_stream
 from harness.assets.fetch.hub import model_files
 from harness.assets.fetch.jobs import Jobs, Thing
 from harness.assets.places import Places, model_folder, packaged, table_folder
+from harness.core.digests import sha256_of
 from harness.core.errors import AssetMissing, DataError, UsageError
-from harness.core.files import sha256_of, write_atomically
+from harness.core.files import write_atomically
 from harness.core.types import EncoderConfig, Progress
 
 SCHEMA, INDEX = 1, "index.json"

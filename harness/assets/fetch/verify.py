@@ -8,8 +8,8 @@ from pathlib import Path
 
 from harness.assets.asset import Asset
 from harness.assets.places import Places
+from harness.core.digests import sha256_of
 from harness.core.errors import DataError
-from harness.core.files import sha256_of
 from harness.core.types import Corpus, Task
 
 

@@ -12,15 +12,12 @@ open, nobody clears it.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
-import struct
 import weakref
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from itertools import repeat
 from pathlib import Path
 from typing import Any
@@ -28,18 +25,14 @@ from typing import Any
 import numpy as np
 
 from harness.core.arrays import Float32, Int, UInt8
+from harness.core.digests import KEY_BYTES, sentence_key
 from harness.core.errors import HarnessError
 from harness.core.files import write_atomically
 from harness.core.locks import share
+from harness.core.tensors import TensorFile, encode_tensors, header_digest
 from harness.core.types import Encoding
 
-KEY_BYTES = 16  # of a sentence's sha256: 2^64 sentences before a collision is likely
-
-
-@lru_cache(maxsize=2**17)  # every cell of a run asks for the same sentences again
-def sentence_key(text: str) -> bytes:
-    """The content address of a sentence."""
-    return hashlib.sha256(text.encode()).digest()[:KEY_BYTES]
+NAME_DIGITS = 32  # of a header's digest, which names its shard
 
 
 def keys_in(rows: UInt8[np.ndarray, "N 16"]) -> list[bytes]:
@@ -49,70 +42,20 @@ def keys_in(rows: UInt8[np.ndarray, "N 16"]) -> list[bytes]:
     return keys
 
 
-def read_header(path: Path) -> tuple[dict[str, Any], int] | None:
-    """A safetensors header and where the tensors start; None if the file is not whole.
-
-    Read by hand, since a memory map of single tensors needs their offsets.
-    """
-    try:
-        with path.open("rb") as file:
-            (length,) = struct.unpack("<Q", file.read(8))
-            size = path.stat().st_size
-            header: Any = json.loads(file.read(length)) if length < size else None
-    except (struct.error, ValueError, FileNotFoundError):
-        return None
-    try:
-        ends = [t["data_offsets"][1] for name, t in header.items() if name != "__metadata__"]
-        whole = 8 + length + max(ends, default=0) == size
-    except (AttributeError, KeyError, IndexError, TypeError):
-        return None
-    return (header, 8 + length) if whole else None
-
-
-def header_digest(path: Path) -> str:
-    """What a shard's file is named by."""
-    with path.open("rb") as file:
-        (length,) = struct.unpack("<Q", file.read(8))
-        return hashlib.sha256(file.read(length)).hexdigest()[:32]
-
-
-def _digest(tensor: np.ndarray) -> str:
-    return hashlib.sha256(np.ascontiguousarray(tensor).view(np.uint8).data).hexdigest()
-
-
 @dataclass(frozen=True)
-class Shard:
+class Shard(TensorFile):
     """One file: header parsed, tensors left on disk until they are asked for.
 
     The header holds the digest of every tensor, and the file's name that of the header, so that
     no bit of it can change unnoticed.
     """
 
-    path: Path
-    tensors: Mapping[str, Mapping[str, Any]]
-    metadata: Mapping[str, str]
-    start: int
-
     @classmethod
     def open(cls, path: Path) -> Shard | None:
         """Parse the header; None if the file is cut short, was changed, or is not a shard."""
-        parsed = read_header(path)
-        if parsed is None or "keys" not in parsed[0] or path.stem != header_digest(path):
-            return None
-        tensors, start = parsed
-        return cls(path, tensors, tensors.pop("__metadata__", {}), start)
-
-    def read(self, name: str) -> np.ndarray | None:
-        """One tensor, its digest checked; None if it does not match or the file is gone."""
-        if not self.path.exists():
-            return None
-        tensor = self.tensors[name]
-        begin, end = tensor["data_offsets"]
-        dtype = np.dtype({"F32": "<f4", "U8": "u1"}[tensor["dtype"]])
-        data = np.memmap(self.path, mode="r", offset=self.start + begin, shape=(end - begin,))
-        if _digest(data) != self.metadata.get(f"sha256.{name}"):
-            return None
-        return data.view(dtype).reshape(tensor["shape"])
+        shard = cls.parse(path, sealed=False)
+        named = shard is not None and path.stem == shard.header_digest[:NAME_DIGITS]
+        return shard if named and shard and "keys" in shard.tensors else None
 
     @property
     def rows(self) -> int:
@@ -215,8 +158,6 @@ class EncoderCache:
 
         `how` is what the encoder says of its passes (kernel, device, precision), if it does.
         """
-        from safetensors.numpy import save
-
         self.hold()
         tensors = {"keys": np.array([list(sentence_key(t)) for t in texts], dtype=np.uint8)}
         for i, layer in enumerate(encoding.layers):
@@ -224,14 +165,11 @@ class EncoderCache:
         for name in ("cls", "pooler"):
             if (part := getattr(encoding, name)) is not None:
                 tensors[name] = np.ascontiguousarray(part)
-        digests = {f"sha256.{name}": _digest(tensor) for name, tensor in tensors.items()}
         about = {"depth": str(encoding.depth), "seconds": repr(seconds)}
         about |= {} if kwh is None else {"kwh": repr(kwh)}
         about |= {"how": json.dumps(dict(how), sort_keys=True)} if how else {}
-        data = save(tensors, metadata=about | digests)
-        (length,) = struct.unpack("<Q", data[:8])
-        name = hashlib.sha256(data[8 : 8 + length]).hexdigest()[:32]
-        path = self.folder / f"{name}.safetensors"
+        data = encode_tensors(tensors, about)
+        path = self.folder / f"{header_digest(data)[:NAME_DIGITS]}.safetensors"
         write_atomically(path, data)
         self._admit(path)
 

@@ -8,7 +8,6 @@ digested every time.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
 import time
@@ -17,6 +16,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from harness.core.digests import digest_of_repr
 from harness.core.files import state_of, write_atomically
 from harness.core.provenance import code_digest
 from harness.core.types import EncoderConfig, Identity
@@ -83,4 +83,4 @@ def known_key(root: Path, config: EncoderConfig, path: Path) -> str | None:
 
 def fingerprint(config: EncoderConfig, path: Path) -> str:
     """Digest of what an identity rests on: the configuration, the code, the state of the files."""
-    return hashlib.sha256(repr((config, code_digest(), state_of(path))).encode()).hexdigest()
+    return digest_of_repr((config, code_digest(), state_of(path)))

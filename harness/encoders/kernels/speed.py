@@ -16,8 +16,8 @@ from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any, Literal, NamedTuple, TypeVar
 
+from harness.core.digests import digest_of
 from harness.core.files import write_atomically
-from harness.encoders.fingerprint import digest_of
 
 VERSION = 1  # of what is measured, part of the key
 ROUNDS = 2  # the better one counts: whatever else runs only ever slows a pass down
