@@ -62,12 +62,26 @@ KOMNINOS = "https://public.ukp.informatik.tu-darmstadt.de/reimers/embeddings"
 SNLI = ("bowman2015snli",)
 NLI = (*SNLI, "williams2018multinli")
 
+# The digest of each file of the asset `embedded`: sha256 of its lines, each ended by LF.
+EMBEDDED_SHA256 = {
+    "sts-train.tsv": "4dc108361439e493dc6cdcfe27ebfd892e5effcdeef6ff1ac169d698e248656a",
+    "sts-dev.tsv": "5cc580cde5a693bc9d7d6a93d26ddf60e97b998bc495ffc13d6ad338c18c2097",
+    "sts-test.tsv": "30b8f61b08659e502b1bcc758c5a32f4061bc3afbed92e240ba01655c25bcad7",
+    "sick-train.tsv": "a8d0c6dbb49a7d20a532b5b0eba8008a9324bcc0e899c219d2e00a69ff6aaa33",
+    "sick-dev.tsv": "eee2604a97e614dd7034cd84ef5ce32ace5f6e01166890d3ca28441cf1ea4570",
+    "sick-test.tsv": "bdbdf27c0fc8c6c16631c32bbbbee2b7065421d5b3126220c14cf9098767e8e0",
+    "qnli-dev.tsv": "b9ed786dacce28258cb1815e047d6e974b5eb0b4f103771aba18e646efa2bc9a",
+    "text.txt": "dbea07d9607058254ad8ace6d69c3728ad698ba182cce62f149e3bf3a9d0cf52",
+    "nli.tsv": "21b5e23430cb1ef0891dd6431de37ea123df19087946391c8d0beaad169ff0f9",
+    "triplets.tsv": "b5a08c2bd672ca27429842b30e5796e5c4347560888fdd82f3aeb95a40d81eee",
+}
+
 DATA_ASSETS = (
     Asset(
         "embedded",
         "English sentences that the package makes itself, for the tasks and corpora mini-*",
         (),
-        "this package, harness/tasks/english",
+        "this package; made by tests/tasks/english of its repository",
         "CC0 1.0",
         "nothing to get: it comes with the package",
         rows=True,

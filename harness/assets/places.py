@@ -23,7 +23,7 @@ from harness.core.files import sized
 from harness.core.types import EncoderConfig, member
 
 CACHE = "~/.cache/sentence-embedding-harness"
-EMBEDDED = Path(__file__).parent.parent / "tasks" / "english"
+EMBEDDED = Path(__file__).parent / "embedded" / "mini"
 TRAINED = "trained"  # of the cache folder: what `harness train family` makes
 TABLE_INFO = "dataset_info.json"  # what `datasets` writes last
 

@@ -1,14 +1,14 @@
-"""Embedded tasks and corpora: English that the project makes itself, so that nothing is downloaded.
+"""Embedded tasks and corpora: English of the project's own, whose files come with the package.
 
-`harness.tasks.english` draws scenes from an authored lexicon (who does what to what, where, how
-many), edits them, and puts each into words through a template of its own. What two sentences of a
-pair have in common is therefore known, and the gold follows from it alone:
+A generator (tests/tasks/english in the repository) drew scenes from an authored lexicon (who does
+what to what, where, how many), edited them, and put each into words through a template of its own.
+What two sentences of a pair have in common is therefore known, and the gold follows from it alone:
 
     gold = low + (high - low) * core * kept
 
 where `core` is the weighted likeness of event (4), patient (3) and agent (2) in the lexicon's trees
 (Wu and Palmer 1994), and `kept` a product of one discount for each detail that differs: setting,
-trait, number, denial. `english.gold` has the formula in full, and the two scales:
+trait, number, denial. There are two scales:
 
 * `mini-sts`, 0 to 5: captions, headlines and questions, which are its groups. Words and templates
   vary freely, so that a paraphrase may share no content word with its original.
@@ -17,104 +17,91 @@ trait, number, denial. `english.gold` has the formula in full, and the two scale
 * `mini-qnli`: questions about invented things, with sentences that answer them or do not.
 * `mini-lexical`: similarity against edit distance on `mini-sts.dev`, as `lexical` is on STS-B.
 * corpora to fit and train on: `mini-text` (sentences), `mini-nli` (labelled pairs) and
-  `mini-triplets` (anchor, what follows, what it excludes), from `english.inference`.
+  `mini-triplets` (anchor, what follows from it, what it excludes).
 
 Who does what to what decides the split of a scene, in all of these alike: no scene of a corpus or a
-training split is ever in a development or test split. The same bytes come out everywhere and for
-ever (`english.dice`): a digest holds every split and corpus, and a change asks for another name.
-Text, lexicon and gold are released under CC0 1.0.
+training split is ever in a development or test split. The files never change: the catalogue holds
+their digests, and other content would need other names. Text and gold are released under CC0 1.0.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from harness.core.digests import rows_digest
+import numpy as np
+
+from harness.assets.catalogue import EMBEDDED_SHA256
+from harness.assets.places import EMBEDDED
+from harness.core.digests import text_digest
 from harness.core.errors import DataError
 from harness.core.types import Corpus, Metric, Pairs, Task
-from harness.tasks.readers import known_split
+from harness.tasks.readers import fields, known_split, lines
 
 ASSET = "embedded"
 LICENCE = "CC0 1.0"
 CITE = "sentence-embedding-harness"
 
-# The ends of the graded sets' gold; of each split the number of pairs and the `rows_digest`.
+# The ends of the graded sets' gold; of each split, its number of pairs.
 SCALES = {"mini-sts": (0.0, 5.0), "mini-sick": (1.0, 5.0)}
 SPLITS = {
-    "mini-sts": {
-        "train": (2000, "c8d484ae11cecc01a2ce6b6b18a6fccb930f9a84744f1195cde05cbf627d57d6"),
-        "dev": (1500, "44355dde870462566e458a2f22225487eff54aa83d512c9cab8dfa544320e34f"),
-        "test": (1500, "6c7186657f40a0e35103a8219b39587702023f9a91c78e537838f15d86738786"),
-    },
-    "mini-sick": {
-        "train": (2000, "d6e8468bb834ee5e5085dd3889f888b7e0f6c176be6f9351b4a02349bbf0fce6"),
-        "dev": (1000, "3e733f5fe4816b387beadfd9143c15121053e61230f02870f0c7533660bb5ed0"),
-        "test": (1000, "943606774eaec541b6b5b1e30670c52c9f1ad7a6709c9cac4142f4556a6ecd5c"),
-    },
-    "mini-qnli": {
-        "dev": (1500, "616ffb93f2a00ea0049b4d0717b36f91e60750147e7a5d8a167094b2820d50c2"),
-    },
+    "mini-sts": {"train": 2000, "dev": 1500, "test": 1500},
+    "mini-sick": {"train": 2000, "dev": 1000, "test": 1000},
+    "mini-qnli": {"dev": 1500},
 }
+
+
+def embedded_rows(name: str, columns: int) -> list[list[str]]:
+    """The rows of an embedded file as so many fields each. Raises DataError if it was changed."""
+    path = EMBEDDED / name
+    placed = list(lines(path))
+    digest, wanted = text_digest(line for _, line in placed), EMBEDDED_SHA256[name]
+    if digest != wanted:
+        raise DataError(
+            f"{path}: wanted lines with sha256 {wanted[:16]}…, found {digest[:16]}…: the file was "
+            "changed; install the package again"
+        )
+    return [fields(place, line, columns) for place, line in placed]
+
+
+@cache
+def embedded_pairs(name: str, split: str) -> Pairs:
+    """One split of an embedded set. A row is group, gold and two sentences."""
+    rows = embedded_rows(f"{name.removeprefix('mini-')}-{split}.tsv", 4)
+    group, gold, a, b = zip(*rows, strict=True)
+    return Pairs(a, b, np.array(gold, dtype=np.float64), group)
 
 
 @dataclass(frozen=True)
 class MiniPairs:
-    """Makes one split of a set; the data folder is not looked at."""
+    """Loads one split of an embedded set; the data folder is not looked at."""
 
     name: str
 
     def __call__(self, data_dir: Path, split: str) -> Pairs:  # noqa: ARG002 - as tasks are loaded
-        return made(self.name, known_split(split, SPLITS[self.name]))
-
-
-@cache
-def made(name: str, split: str) -> Pairs:
-    """One split of a set, checked against its digest."""
-    from harness.tasks.english import sets
-
-    count, sha256 = SPLITS[name][split]
-    found = sets.answers(count) if name == "mini-qnli" else sets.graded(name, split, count)
-    unchanged(f"{name}, {split}", sha256, rows_digest(found))
-    return found
-
-
-def unchanged(what: str, wanted: str, found: str) -> None:
-    """Raises DataError if what was made is not what this name has always meant."""
-    if wanted != found:
-        raise DataError(
-            f"{what}: wanted sha256 {wanted[:16]}…, made {found[:16]}…: generator or lexicon were "
-            "changed; restore them, or give what they make now a name of its own"
-        )
+        return embedded_pairs(self.name, known_split(split, SPLITS[self.name]))
 
 
 @dataclass(frozen=True)
-class Made:
-    """A corpus that is made as it is read. Called with a data folder, which it does not look at.
+class EmbeddedText:
+    """The sentences of an embedded corpus: the first columns of each row of its file.
 
-    `make` is the function of `english.sets` that does. `sha256` is that of all sentences, each
-    ended by LF, in UTF-8.
+    Called with a data folder, which it does not look at.
     """
 
-    name: str
-    make: str = field(repr=False)
-    count: int
-    sha256: str = field(repr=False)
+    file: str
+    columns: int = field(repr=False)
+    sentences: int = field(repr=False)  # of these columns
+    count: int = field(repr=False)
 
-    def __call__(self, data_dir: Path) -> Made:  # noqa: ARG002 - as corpora are read
+    def __call__(self, data_dir: Path) -> EmbeddedText:  # noqa: ARG002 - as corpora are read
         return self
 
     def __iter__(self) -> Iterator[str]:
-        from harness.tasks.english import sets
-
-        sha = hashlib.sha256()
-        for sentence in getattr(sets, self.make)(self.count):
-            sha.update(f"{sentence}\n".encode())
-            yield sentence
-        unchanged(self.name, self.sha256, sha.hexdigest())
+        for row in embedded_rows(self.file, self.columns):
+            yield from row[: self.sentences]
 
 
 def mini(name: str, of: str, scored: str, metric: Metric = "correlation", note: str = "") -> Task:
@@ -136,9 +123,9 @@ def mini(name: str, of: str, scored: str, metric: Metric = "correlation", note: 
     )
 
 
-def corpus(made: Made, note: str) -> Corpus:
+def corpus(name: str, text: EmbeddedText, note: str) -> Corpus:
     """One embedded corpus."""
-    return Corpus(made.name, made, ASSET, licence=LICENCE, note=note)
+    return Corpus(name, text, ASSET, licence=LICENCE, note=note)
 
 
 TASKS = (
@@ -154,30 +141,18 @@ TASKS = (
 
 CORPORA = (
     corpus(
-        Made(
-            "mini-text",
-            "sentences",
-            20_000,
-            "dbea07d9607058254ad8ace6d69c3728ad698ba182cce62f149e3bf3a9d0cf52",
-        ),
+        "mini-text",
+        EmbeddedText("text.txt", columns=1, sentences=1, count=20_000),
         "20,000 different sentences that the project makes: captions, headlines, questions",
     ),
     corpus(
-        Made(
-            "mini-nli",
-            "texts_of_pairs",
-            10_000,
-            "c14ad3a2e06a65fe535e6765790bcb59c13e5ed698e8601e7411a0f7486eb882",
-        ),
+        "mini-nli",
+        EmbeddedText("nli.tsv", columns=3, sentences=2, count=10_000),
         "5,000 labelled pairs that the project makes; both sentences of each",
     ),
     corpus(
-        Made(
-            "mini-triplets",
-            "texts_of_triplets",
-            15_000,
-            "85baacacd5bd9aa84d46959ab45649d8580a4d7967ec7573ad773525febdb8ca",
-        ),
+        "mini-triplets",
+        EmbeddedText("triplets.tsv", columns=3, sentences=3, count=15_000),
         "5,000 triplets that the project makes; all three sentences of each",
     ),
 )

@@ -32,9 +32,9 @@ from harness.core.files import write_atomically
 from harness.core.types import Progress
 from harness.encoders.word_vector_files import write_vectors
 from harness.training.checkpoint import CURVE, TRAINING, Made, drawn, require_new
+from harness.training.datasets import Text
 from harness.training.glove_counts import Cooccurrences, Counting, count
 from harness.training.loop import Curve
-from harness.training.text import Text
 from harness.transforms.flows import one_thread
 
 VECTORS = "vectors.safetensors"

@@ -33,8 +33,8 @@ from harness.core.digests import digest_of
 from harness.core.errors import DataError, UsageError
 from harness.core.types import Progress
 from harness.training.checkpoint import Made, require_new, write_checkpoint
+from harness.training.datasets import Text
 from harness.training.loop import CheckpointPolicy, Curve, Schedule, seeded, train
-from harness.training.text import Text
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 TOKENISED_AT_ONCE = 10_000  # sentences

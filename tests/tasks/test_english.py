@@ -7,16 +7,12 @@ from itertools import cycle, islice
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
-from harness.core.errors import DataError
-from harness.tasks.english import edits, grammar
-from harness.tasks.english.dice import BLOCK, Dice
-from harness.tasks.english.gold import RELATEDNESS, SIMILARITY
-from harness.tasks.english.lexicon import GENRES, below, lexicon, read, tree
-from harness.tasks.english.pairs import SICK, STS, edited
-from harness.tasks.english.scenes import (
+from english import edits, grammar
+from english.dice import BLOCK, Dice
+from english.gold import RELATEDNESS, SIMILARITY
+from english.lexicon import GENRES, below, lexicon, read, tree
+from english.pairs import SICK, STS, edited
+from english.scenes import (
     PARTS,
     Entity,
     Scene,
@@ -25,7 +21,14 @@ from harness.tasks.english.scenes import (
     settings_of,
     split_of,
 )
-from harness.tasks.english.wording import say, templates
+from english.sets import files
+from english.wording import say, templates
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.assets.catalogue import EMBEDDED_SHA256
+from harness.assets.places import EMBEDDED
+from harness.core.errors import DataError
 
 SCALES = pytest.mark.parametrize("scale", [SIMILARITY, RELATEDNESS], ids=["sts", "sick"])
 EDITS = {edit.__name__: edit for recipe, _ in (*STS, *SICK) for edit in recipe}
@@ -375,3 +378,15 @@ CHASE = Scene("captions.chase", 0, DOG, CAT, "park")
 def test_gold_is_what_the_formula_says(other, similar, related):
     assert SIMILARITY.grade(CHASE, other) == similar
     assert RELATEDNESS.grade(CHASE, other) == related
+
+
+# --- the files that the package carries ----------------------------------------------------------
+
+
+def test_the_generator_still_makes_every_committed_file():
+    made = {name: content.encode() for name, content in files()}
+    assert made.keys() == EMBEDDED_SHA256.keys()
+    committed = {path.name for path in EMBEDDED.iterdir()}
+    assert committed == made.keys() | {"README.md"}
+    for name, content in made.items():
+        assert content == (EMBEDDED / name).read_bytes(), name

@@ -1,27 +1,41 @@
-"""The embedded tasks: made the same everywhere, kept apart, and measuring what they should."""
+"""The embedded tasks: frozen, kept apart, and measuring what they should."""
 
 import re
-import subprocess
-import sys
 from collections import Counter
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
+from english import sets
+from english.facts import Answer, answers, kinds
 
 from baselines.minilm import MINILM
-from harness.assets.places import Places
+from harness.assets.places import EMBEDDED, Places
+from harness.core.digests import rows_digest, text_digest
 from harness.core.errors import DataError
 from harness.core.metrics import cosine, edit_distance, roc_auc, spearman
 from harness.core.types import Pairs
 from harness.registry import registry
 from harness.tasks import mini as miniature
-from harness.tasks.english import sets
-from harness.tasks.english.facts import Answer, answers, kinds
 from harness.tasks.loader import Library
 from harness.transforms.pooling import MEAN
 
+# Digests in the records of version 0.1.0: of rows, and of the sentences of a corpus.
+ROWS = {
+    ("mini-sts", "train"): "c8d484ae11cecc01a2ce6b6b18a6fccb930f9a84744f1195cde05cbf627d57d6",
+    ("mini-sts", "dev"): "44355dde870462566e458a2f22225487eff54aa83d512c9cab8dfa544320e34f",
+    ("mini-sts", "test"): "6c7186657f40a0e35103a8219b39587702023f9a91c78e537838f15d86738786",
+    ("mini-sick", "train"): "d6e8468bb834ee5e5085dd3889f888b7e0f6c176be6f9351b4a02349bbf0fce6",
+    ("mini-sick", "dev"): "3e733f5fe4816b387beadfd9143c15121053e61230f02870f0c7533660bb5ed0",
+    ("mini-sick", "test"): "943606774eaec541b6b5b1e30670c52c9f1ad7a6709c9cac4142f4556a6ecd5c",
+    ("mini-qnli", "dev"): "616ffb93f2a00ea0049b4d0717b36f91e60750147e7a5d8a167094b2820d50c2",
+}
+SENTENCES = {
+    "mini-text": "dbea07d9607058254ad8ace6d69c3728ad698ba182cce62f149e3bf3a9d0cf52",
+    "mini-nli": "c14ad3a2e06a65fe535e6765790bcb59c13e5ed698e8601e7411a0f7486eb882",
+    "mini-triplets": "85baacacd5bd9aa84d46959ab45649d8580a4d7967ec7573ad773525febdb8ca",
+}
 NOWHERE = Path("no-such-folder")
 GRADED = [(name, split) for name in miniature.SCALES for split in miniature.SPLITS[name]]
 MARGIN = 15  # points that a real encoder must be ahead of token overlap
@@ -56,20 +70,20 @@ def one_hot(values: list[str]) -> np.ndarray:
 
 
 def examples(name: str, split: str) -> tuple:
-    return sets.examples(name, split, miniature.SPLITS[name][split][0])
+    return sets.examples(name, split, miniature.SPLITS[name][split])
 
 
 def words_of(texts: tuple[str, ...]) -> np.ndarray:
     return np.array([len(text.split()) for text in texts], float)
 
 
-# --- what is made --------------------------------------------------------------------------------
+# --- what is read --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", miniature.SPLITS)
 def test_every_split_holds_at_least_a_thousand_pairs(name):
-    for split, (count, _) in miniature.SPLITS[name].items():
-        pairs = miniature.made(name, split)
+    for split, count in miniature.SPLITS[name].items():
+        pairs = miniature.embedded_pairs(name, split)
         assert (
             count == len(pairs) == len({frozenset(p) for p in zip(pairs.a, pairs.b, strict=True)})
         )
@@ -84,28 +98,44 @@ def test_no_data_folder_is_needed(tmp_path):
         assert library.sentences(task, "mini-text") == set(library.pairs(task).sentences)
 
 
-def test_other_rows_than_have_always_been_made_are_refused(monkeypatch):
-    monkeypatch.setitem(miniature.SPLITS["mini-qnli"], "dev", (1000, "0" * 64))
-    with pytest.raises(DataError, match="mini-qnli, dev: wanted sha256 0000000000000000…, made"):
-        miniature.made.__wrapped__("mini-qnli", "dev")
-    made = miniature.Made("mini-text", "sentences", 3, "0" * 64)
-    with pytest.raises(DataError, match="mini-text: wanted sha256"):
-        list(made(NOWHERE))
-
-
-def test_the_corpora_have_their_digests():
-    """In a process of its own, where no types are checked: that is ten times faster."""
-    code = (
-        "from pathlib import Path\n"
-        "from harness.tasks.mini import CORPORA\n"
-        "for c in CORPORA: print(c.name, len({*c.sentences(Path())}), c.sentences.count)"
+@pytest.mark.parametrize(("line", "found"), [("a\tb\tc\td\n", "50f9dff0"), ("", "e3b0c442")])
+def test_a_changed_file_is_refused(tmp_path, monkeypatch, line, found):
+    monkeypatch.setattr(miniature, "EMBEDDED", tmp_path)
+    for name in ("qnli-dev.tsv", "text.txt"):
+        (tmp_path / name).write_text(line)
+    refused = (
+        rf"qnli-dev\.tsv: wanted lines with sha256 b9ed786d\w+…, found {found}\w+…: the file was"
     )
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    lines = [line.split() for line in out.stdout.splitlines()]
-    found = {name: int(distinct) / int(count) for name, distinct, count in lines}
-    assert set(found) == {corpus.name for corpus in miniature.CORPORA}
-    assert found["mini-text"] == 1
-    assert min(found.values()) > 0.9
+    with pytest.raises(DataError, match=refused):
+        miniature.embedded_pairs.__wrapped__("mini-qnli", "dev")
+    with pytest.raises(DataError, match=r"text\.txt: wanted lines with sha256 dbea"):
+        list(miniature.CORPORA[0].sentences(NOWHERE))
+
+
+def test_another_line_end_is_no_other_content(tmp_path, monkeypatch):
+    monkeypatch.setattr(miniature, "EMBEDDED", tmp_path)
+    content = (EMBEDDED / "sick-dev.tsv").read_bytes()
+    (tmp_path / "sick-dev.tsv").write_bytes(content.replace(b"\n", b"\r\n"))
+    found = miniature.embedded_pairs.__wrapped__("mini-sick", "dev")
+    assert rows_digest(found) == ROWS["mini-sick", "dev"]
+
+
+def test_records_hold_the_digests_of_these_rows_and_sentences():
+    for (name, split), digest in ROWS.items():
+        assert rows_digest(miniature.embedded_pairs(name, split)) == digest
+    assert len(ROWS) == sum(map(len, miniature.SPLITS.values()))
+    for corpus in miniature.CORPORA:
+        assert text_digest(corpus.sentences(NOWHERE)) == SENTENCES[corpus.name]
+
+
+def test_the_corpora_repeat_hardly_a_sentence():
+    distinct = {}
+    for corpus in miniature.CORPORA:
+        texts = list(corpus.sentences(NOWHERE))
+        assert len(texts) == corpus.sentences.count
+        distinct[corpus.name] = len(set(texts)) / len(texts)
+    assert distinct["mini-text"] == 1
+    assert min(distinct.values()) > 0.9
 
 
 def test_the_tasks_say_how_their_gold_is_scaled():
@@ -113,15 +143,11 @@ def test_the_tasks_say_how_their_gold_is_scaled():
     assert ends == miniature.SCALES
 
 
-def test_importing_the_generator_loads_neither_torch_nor_scipy():
-    code = "import sys, harness.tasks.english.sets\nprint({'torch', 'scipy'} & set(sys.modules))"
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert out.stdout.strip() == "set()"
-
-
 def test_no_sentence_stands_in_two_splits():
     for name in miniature.SCALES:
-        splits = [set(miniature.made(name, s).sentences) for s in ("train", "dev", "test")]
+        splits = [
+            set(miniature.embedded_pairs(name, s).sentences) for s in ("train", "dev", "test")
+        ]
         assert not splits[0] & splits[1]
         assert not splits[0] & splits[2]
         assert not splits[1] & splits[2]
@@ -132,7 +158,7 @@ def test_nothing_to_train_or_fit_on_is_ever_scored():
         text
         for name, split in GRADED
         if split != "train"
-        for text in miniature.made(name, split).sentences
+        for text in miniature.embedded_pairs(name, split).sentences
     }
     seen = {text for triplet in sets.triplets(300) for text in triplet}
     seen |= {text for pair in sets.labelled(300) for text in pair[:2]}
@@ -160,7 +186,7 @@ def test_the_graded_tasks_have_their_scales_and_groups():
 
 @pytest.mark.parametrize(("name", "split"), GRADED)
 def test_template_and_length_explain_less_than_a_tenth_of_the_gold(name, split):
-    pairs, every = miniature.made(name, split), examples(name, split)
+    pairs, every = miniature.embedded_pairs(name, split), examples(name, split)
     a, b = words_of(pairs.a), words_of(pairs.b)
     first, second = ([getattr(e, side).template for e in every] for side in "ab")
     same = np.array([x == y for x, y in zip(first, second, strict=True)], float)
@@ -171,21 +197,21 @@ def test_template_and_length_explain_less_than_a_tenth_of_the_gold(name, split):
 
 def test_the_regression_sees_a_template_that_gives_the_gold_away():
     every = examples("mini-sick", "dev")
-    gold = miniature.made("mini-sick", "dev").gold
+    gold = miniature.embedded_pairs("mini-sick", "dev").gold
     told = [example.a.template if g < 3 else "?" for example, g in zip(every, gold, strict=True)]
     assert explained(gold, one_hot(told)) > 0.3
 
 
 @pytest.mark.parametrize(("name", "split"), GRADED)
 def test_token_overlap_alone_stays_below(name, split):
-    pairs = miniature.made(name, split)
+    pairs = miniature.embedded_pairs(name, split)
     at_most = 75 - MARGIN if name == "mini-sts" else 65
     assert 30 < spearman(overlap(pairs), pairs.gold) < at_most
     assert 30 < spearman(overlap(pairs, FUNCTION_WORDS), pairs.gold) < at_most
 
 
 def test_similarity_follows_edit_distance_less_than_meaning():
-    pairs = miniature.made("mini-sts", "dev")
+    pairs = miniature.embedded_pairs("mini-sts", "dev")
     assert -40 < edit_distance(pairs.gold, pairs)["gold_edit_distance"] < -10
 
 
@@ -198,7 +224,7 @@ def many_answers() -> tuple[Answer, ...]:
 
 
 def test_half_of_the_questions_are_answered_and_length_does_not_tell_which():
-    pairs = miniature.made("mini-qnli", "dev")
+    pairs = miniature.embedded_pairs("mini-qnli", "dev")
     assert pairs.gold.mean() == 0.5
     for side in (pairs.a, pairs.b):
         assert abs(roc_auc(words_of(side), pairs.gold) - 50) < 3
@@ -264,7 +290,7 @@ def similarity(encoder, pairs: Pairs) -> np.ndarray:
 @pytest.mark.weights
 @pytest.mark.slow
 def test_a_real_encoder_follows_the_gold_and_token_overlap_does_not(minilm):
-    pairs = miniature.made("mini-sts", "test")
+    pairs = miniature.embedded_pairs("mini-sts", "test")
     found = spearman(similarity(minilm, pairs), pairs.gold)
     assert found >= 75
     for without in (frozenset(), FUNCTION_WORDS):
@@ -274,6 +300,6 @@ def test_a_real_encoder_follows_the_gold_and_token_overlap_does_not(minilm):
 @pytest.mark.weights
 @pytest.mark.slow
 def test_a_real_encoder_tells_answers_better_than_overlap_does(minilm):
-    pairs = miniature.made("mini-qnli", "dev")
+    pairs = miniature.embedded_pairs("mini-qnli", "dev")
     found = roc_auc(similarity(minilm, pairs), pairs.gold)
     assert found > roc_auc(overlap(pairs), pairs.gold) + 5

@@ -1,4 +1,4 @@
-"""Pairs and triplets by name: carried ones are made, others read from a folder and checked."""
+"""Pairs and triplets by name: embedded ones, and others read from a folder and checked."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from harness.assets.places import Places, asset_named, every_asset
 from harness.core.digests import text_digest
 from harness.core.errors import AssetMissing, DataError, UsageError
 from harness.registry import registry
-from harness.training.datasets import MADE, PAIRS, TRIPLETS, open_labelled_pairs, open_triplets
+from harness.training.datasets import PAIRS, TRIPLETS, open_labelled_pairs, open_triplets
 from harness.training.nli import LABELS
 
 CSV = "sent0,sent1,hard_neg\na man,a person,a dog\none,two,three\n"
@@ -15,7 +15,7 @@ CSV = "sent0,sent1,hard_neg\na man,a person,a dog\none,two,three\n"
 def test_carried_triplets_are_the_corpus_of_that_name_row_by_row(tmp_path):
     found = open_triplets("mini-triplets", Places(tmp_path))
     rows = list(zip(*found.content, strict=True))
-    assert (len(rows), {len(row) for row in rows}) == (MADE, {3})
+    assert (len(rows), {len(row) for row in rows}) == (5_000, {3})
     corpus = registry().corpora["mini-triplets"].sentences(tmp_path)
     assert [sentence for row in rows for sentence in row] == list(corpus)
     assert found.digest == text_digest("\t".join(row) for row in rows)

@@ -21,9 +21,9 @@ from harness.encoders.word_tokenizer import Tokeniser
 from harness.encoders.word_vectors import StaticConfig
 from harness.training import glove as vectors
 from harness.training import glove_counts as cooccurrence
+from harness.training.datasets import Text
 from harness.training.glove import Model, Recipe, Side, descend, fit_vectors, stratify
 from harness.training.glove_counts import Cooccurrences, Counting, count
-from harness.training.text import Text
 
 SPACED = Tokeniser("whitespace", "keep")
 EVERY = Counting(SPACED, least=1, window=3)

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from harness.assets.places import Places
 from harness.cli import app
 from harness.core.errors import DataError, ScoreError, UsageError
+from harness.training.datasets import OneALine, Text, open_text
 from harness.training.loop import STATE, CheckpointPolicy, Curve, Schedule, train
 from harness.training.mlm import (
     SPECIAL,
@@ -24,7 +25,6 @@ from harness.training.mlm import (
     pretrain,
     wordpieces,
 )
-from harness.training.text import OneALine, Text, open_text
 
 
 class Line:

@@ -118,7 +118,7 @@ def open_corpus(corpus: str, first: int | None, data_dir: Path | None, cache: Pa
     """The sentences of a registered corpus or a file; told where they cannot be found."""
     from harness.assets.places import Places
     from harness.registry import registry
-    from harness.training.text import open_text
+    from harness.training.datasets import open_text
 
     places = Places.from_environment(os.environ, cache=cache, data_dir=data_dir)
     return open_text(corpus, registry().corpora, places, first)

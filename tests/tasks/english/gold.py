@@ -18,8 +18,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from harness.tasks.english.lexicon import Kind, lexicon
-from harness.tasks.english.scenes import Entity, Scene
+from english.lexicon import Kind, lexicon
+from english.scenes import Entity, Scene
 
 EVENT, PATIENT, AGENT = 4.0, 3.0, 2.0  # the weights of the core
 HALF = 0.5  # what a part counts that only one of the two names

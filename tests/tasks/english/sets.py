@@ -1,19 +1,22 @@
-"""The sets that the generator makes: graded pairs, questions and answers, NLI, plain sentences."""
+"""What the generator makes: graded pairs, questions and answers, NLI, sentences; as files, too."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 
 import numpy as np
 
+from english import facts, pairs
+from english.inference import labelled, sentences, triplets
+from english.pairs import Example
 from harness.core.types import Pairs
-from harness.tasks.english import facts, pairs
-from harness.tasks.english.inference import labelled, sentences, triplets
-from harness.tasks.english.pairs import Example
+from harness.tasks.mini import SPLITS
 
 GRADED = {"mini-sts": pairs.SIMILAR, "mini-sick": pairs.RELATED}
 QNLI_SEED = 4
+LABELS = ("entailment", "neutral", "contradiction")  # as `labelled` numbers them
+SENTENCES, ROWS = 20_000, 5_000  # of the corpora
 
 
 @cache
@@ -44,14 +47,17 @@ def answers(count: int) -> Pairs:
     )
 
 
-def texts_of_pairs(count: int) -> Iterator[str]:
-    """Premise and hypothesis of every labelled pair."""
-    return (text for pair in labelled(count // 2) for text in pair[:2])
+def files() -> Iterator[tuple[str, str]]:
+    """Name and content of every file that the package carries (harness/assets/embedded/mini)."""
+    for name, splits in SPLITS.items():
+        for split, count in splits.items():
+            pairs = answers(count) if name == "mini-qnli" else graded(name, split, count)
+            rows = zip(pairs.group, map(repr, pairs.gold.tolist()), pairs.a, pairs.b, strict=True)
+            yield f"{name.removeprefix('mini-')}-{split}.tsv", _lines(rows)
+    yield "text.txt", _lines([text] for text in sentences(SENTENCES))
+    yield "nli.tsv", _lines((*texts, LABELS[label]) for *texts, label in labelled(ROWS))
+    yield "triplets.tsv", _lines(triplets(ROWS))
 
 
-def texts_of_triplets(count: int) -> Iterator[str]:
-    """All three sentences of every triplet."""
-    return (text for triplet in triplets(count // 3) for text in triplet)
-
-
-__all__ = ["labelled", "sentences", "triplets"]  # and what stands here
+def _lines(rows: Iterable[Iterable[str]]) -> str:
+    return "".join("\t".join(row) + "\n" for row in rows)

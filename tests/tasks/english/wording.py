@@ -11,10 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 
-from harness.tasks.english import grammar
-from harness.tasks.english.dice import Dice
-from harness.tasks.english.lexicon import Kind, lexicon, read
-from harness.tasks.english.scenes import Entity, Scene
+from english import grammar
+from english.dice import Dice
+from english.lexicon import Kind, lexicon, read
+from english.scenes import Entity, Scene
 
 COUNTED = {
     "two": ("two", "a couple of", "a pair of"),

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harness.tasks.english import edits
-from harness.tasks.english.dice import Dice
-from harness.tasks.english.pairs import Recipes, edited
-from harness.tasks.english.scenes import Scene, draw
-from harness.tasks.english.wording import say
+from english import edits
+from english.dice import Dice
+from english.pairs import Recipes, edited
+from english.scenes import Scene, draw
+from english.wording import say
 
 ENTAILMENT, NEUTRAL, CONTRADICTION = 0, 1, 2
 LABELS = (ENTAILMENT, NEUTRAL, CONTRADICTION)

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from harness.tasks.english.dice import Dice
-from harness.tasks.english.lexicon import read
+from english.dice import Dice
+from english.lexicon import read
 
 SLOT = re.compile(r"\{(\w+)\}")
 

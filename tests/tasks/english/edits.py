@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from harness.tasks.english.dice import Dice
-from harness.tasks.english.lexicon import lexicon
-from harness.tasks.english.scenes import (
+from english.dice import Dice
+from english.lexicon import lexicon
+from english.scenes import (
     COUNTS,
     Entity,
     Scene,

@@ -13,9 +13,9 @@ from itertools import accumulate
 from typing import Literal
 from zlib import crc32
 
-from harness.tasks.english.dice import Dice
-from harness.tasks.english.grammar import is_bare, is_mass, is_plural, is_sole
-from harness.tasks.english.lexicon import Event, Frame, lexicon
+from english.dice import Dice
+from english.grammar import is_bare, is_mass, is_plural, is_sole
+from english.lexicon import Event, Frame, lexicon
 
 Count = Literal["one", "two", "three", "several", "plain"]  # plain: "apples"
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from harness.tasks.english import edits
-from harness.tasks.english.dice import Dice
-from harness.tasks.english.edits import Edit
-from harness.tasks.english.gold import RELATEDNESS, SIMILARITY, Scale
-from harness.tasks.english.scenes import Scene, draw
-from harness.tasks.english.wording import Sentence, say
+from english import edits
+from english.dice import Dice
+from english.edits import Edit
+from english.gold import RELATEDNESS, SIMILARITY, Scale
+from english.scenes import Scene, draw
+from english.wording import Sentence, say
 
 # What is done to the first scene to get the second, and how often.
 Recipes = tuple[tuple[tuple[Edit, ...], int], ...]
