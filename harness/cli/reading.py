@@ -37,24 +37,15 @@ def report(
     check: Annotated[bool, typer.Option(help="Only say whether something would change.")] = False,
 ) -> None:
     """Write LEADERBOARD.md and tables/ from the records, and the README's part."""
-    from harness.assets.places import Places
-    from harness.report.settled import Settled
-
-    require_folder("--results", results)
-    settled = Settled.of(Places.from_environment(os.environ).cache, results, papers, readme)
-    state = settled.state()
-    if settled.holds(state):
-        say("all generated files are up to date" if check else "nothing changed")
-        return
     from harness.report.build import stale_files, write_files
 
+    require_folder("--results", results)
     if check:
         stale = stale_files(results, papers, readme)
         for path in stale:
             say(f"would change: {path}")
         if stale:
             raise HarnessError(f"{len(stale)} generated files are stale: run harness report")
-        settled.remember(state)
         say("all generated files are up to date")
         return
     written = write_files(results, papers, readme)

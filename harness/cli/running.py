@@ -194,7 +194,6 @@ def _execute(
     from harness.cli.train.families import train_on_the_spot
     from harness.core.progress import Bar, OverallProgress
     from harness.evaluation.runner import execute
-    from harness.evaluation.wanted import remember
     from harness.gate.failures import note_outcomes
     from harness.results.records import Store
 
@@ -210,7 +209,6 @@ def _execute(
             elif outcome.record is not None:
                 say(f"{outcome.cell}: {headline(outcome.record.scores)}")
     note_outcomes(results, outcomes)
-    remember(library)
     reasons: dict[str, int] = {}
     for outcome in outcomes:
         told = seconds is not None and outcome.status == "asset missing"

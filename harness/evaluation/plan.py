@@ -1,7 +1,7 @@
 """Before anything runs: which cells, which assets, what is cached, how long it will take.
 
-Reads data files and weights that no run has seen yet; loads no model, imports no torch, writes
-nothing.
+Reads the data files, and digests weights that no run has seen yet; loads no model, imports no
+torch, writes nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from harness.core.types import EncoderConfig, Task
 from harness.encoders.cache.encodings import EncoderCache
 from harness.encoders.cache.gc import size
 from harness.encoders.cache.labels import known_key
-from harness.evaluation.wanted import Keys, Wanted
 from harness.results.planned import Planned
 from harness.tasks.loader import Library
 
@@ -92,21 +91,20 @@ def estimates(found: Plan) -> dict[str, float]:
 def plan(planned: Sequence[Planned], library: Library) -> Plan:
     """Look at everything that the cells need."""
     missing: dict[str, str] = {}
-    wanted = Wanted.open(library)
-    wants = dict.fromkeys((p.task, p.method.fit_on) for p in planned)
-    splits = {want: _splits(*want, wanted, missing) for want in wants}
+    texts = dict.fromkeys((p.task, p.method.fit_on) for p in planned)
+    sentences = {text: _sentences(*text, library, missing) for text in texts}
     encoders: list[EncoderPlan] = []
     runnable = 0
     for _, cells in groupby(planned, key=lambda p: p.encoder.name):
         group = tuple(cells)
-        found = [splits[p.task, p.method.fit_on] for p in group]
-        names = frozenset().union(*(one for one in dict.fromkeys(found) if one is not None))
-        entry = _encoder(group[0].encoder, len(group), wanted.keys(names), library)
+        needed = [sentences[p.task, p.method.fit_on] for p in group]
+        distinct = frozenset().union(*{part for part in needed if part is not None})
+        entry = _encoder(group[0].encoder, len(group), distinct, library)
         if entry.missing:
             base = group[0].method.encoder.name.partition(":")[0]
             missing[f"encoder {base}"] = entry.missing
         else:
-            runnable += sum(one is not None for one in found)
+            runnable += sum(part is not None for part in needed)
         encoders.append(entry)
     total = size(library.places.cache)
     data = tuple(_data(name, library) for name in _assets(planned, library))
@@ -128,21 +126,22 @@ def _data(name: str, library: Library) -> DataPlan:
     return DataPlan(name, kind, asset.size, not asset.downloads)
 
 
-def _splits(
-    task: Task, fit_on: str | None, wanted: Wanted, missing: dict[str, str]
+def _sentences(
+    task: Task, fit_on: str | None, library: Library, missing: dict[str, str]
 ) -> frozenset[str] | None:
-    """The splits that a cell reads; None, and a reason, if data are missing."""
+    """The distinct sentences that a cell needs encoded; None, and a reason, if data are missing."""
     try:
-        return wanted.splits(task, fit_on)
+        return library.sentences(task, fit_on)
     except HarnessError as error:
-        library = wanted.library
         corpus = library.corpora.get(fit_on or "")
         lacks_corpus = corpus is not None and library.places.has_data(task.asset)
         missing[corpus.asset if corpus and lacks_corpus else task.asset] = str(error)
         return None
 
 
-def _encoder(config: EncoderConfig, cells: int, distinct: Keys, library: Library) -> EncoderPlan:
+def _encoder(
+    config: EncoderConfig, cells: int, distinct: frozenset[str], library: Library
+) -> EncoderPlan:
     places = library.places
     try:
         path = places.encoder(config)
@@ -154,7 +153,7 @@ def _encoder(config: EncoderConfig, cells: int, distinct: Keys, library: Library
             return replace(entry, seconds=round(seconds, 1), to_train=True)
         return EncoderPlan(config.name, source_of(config), cells, str(error))
     cache = EncoderCache.open(places.cache, key)
-    left = len(distinct - cache.known.keys())
+    left = len(cache.missing(tuple(distinct)))
     rate = cache.rate or FIRST_GUESS * FIRST_GUESS_BYTES / max(1, _weights_size(path))
     return EncoderPlan(
         name=config.name,

@@ -1,7 +1,7 @@
 """What lies in a cache folder, what it takes, when it was last used; and clearing parts of it.
 
 Only what has the name and the form of something cached is ever touched: folders and files named by
-hex digests, below the cache folder's own six. Links are passed over, as they may lead elsewhere.
+hex digests, below the cache folder's own five. Links are passed over, as they may lead elsewhere.
 The pins of encoders and the encoders trained here lie in the same folder; they are no cache, and
 stay.
 """
@@ -33,9 +33,9 @@ OURS = ("*.safetensors", f"*{DAMAGED}", ".*.tmp", LABEL)
 SECONDS_TO_WRITE = 3600.0  # what has not grown for so long is not being written any more
 SHORTEST = 6  # digits by which a key may be called
 
-Kind = Literal["encoder", "converted", "speed", "sentences"]
+Kind = Literal["encoder", "converted", "speed"]
 CONVERTED: Kind = "converted"
-FILES: Mapping[Kind, str] = {CONVERTED: "safetensors", "speed": "json", "sentences": "safetensors"}
+FILES: Mapping[Kind, str] = {CONVERTED: "safetensors", "speed": "json"}
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,6 @@ class Entry:
         others = {
             CONVERTED: f"converted weights of {name}",
             "speed": "choice of speed",
-            "sentences": "keys of sentences",
         }
         return others.get(self.kind, name)
 
@@ -166,7 +165,7 @@ def tidy(root: Path, now: float, dry_run: bool) -> Iterator[Cleared]:
 def shrink(root: Path, most: int, dry_run: bool) -> Iterator[Cleared]:
     """Clear what was unused for longest until no more than so many bytes are left, if that can be.
 
-    What is small stays: choices of speed, and keys of sentences for plans.
+    What is small stays: choices of speed.
     """
     left = size(root)
     for entry in entries(root):
