@@ -11,7 +11,6 @@ import difflib
 import importlib
 import inspect
 import pkgutil
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -19,18 +18,13 @@ from functools import cache
 from typing import Any, TypeVar
 
 from harness.core.errors import HarnessError, UsageError
+from harness.core.ids import GRAMMAR, MethodId
 from harness.core.types import Corpus, EncoderConfig, Method, Pooling, PostProcessor, Task
 from harness.tasks.loader import TARGETS
 from harness.transforms.pooling import POOLINGS
 
 BASELINES = "baselines"
 TASKS = "harness.tasks"
-
-METHOD_ID = re.compile(
-    r"(?P<encoder>[a-z0-9-]+)(?::(?P<length>[0-9]+))?\.(?P<pooling>[a-z0-9-]+)"
-    r"(?P<post>(?:\+[a-z-]+(?::[a-z0-9.-]+)?)*)(?:@(?P<fit>[a-z0-9-]+))?"
-)
-GRAMMAR = "encoder[:max-length].pooling(+post[:argument])*(@fit-corpus)"
 
 Thing = TypeVar("Thing")
 
@@ -54,17 +48,18 @@ class Registry:
         """The method that an id names. Raises UsageError with the nearest known word."""
         if identifier in self.methods:
             return self.methods[identifier]
-        match = METHOD_ID.fullmatch(identifier)
-        if match is None:
+        parts = MethodId.parse(identifier)
+        if parts is None:
             raise UsageError(f"{identifier!r} is no method id; the form is {GRAMMAR}")
-        encoder = known("encoder", match["encoder"], self.encoders)
-        if match["length"]:
-            encoder = with_length(encoder, int(match["length"]))
-        post = tuple(self._post(part) for part in match["post"].split("+")[1:])
-        fit = match["fit"]
-        if fit is not None and fit not in TARGETS:
-            known("fit corpus", fit, {**dict.fromkeys(TARGETS), **self.corpora})
-        return Method(encoder, known("pooling", match["pooling"], self.poolings), post, fit)
+        name, _, length = parts.encoder.partition(":")
+        encoder = known("encoder", name, self.encoders)
+        if length:
+            encoder = with_length(encoder, int(length))
+        post = tuple(map(self._post, parts.post))
+        if parts.fit_on is not None and parts.fit_on not in TARGETS:
+            known("fit corpus", parts.fit_on, {**dict.fromkeys(TARGETS), **self.corpora})
+        pooling = known("pooling", parts.pooling, self.poolings)
+        return Method(encoder, pooling, post, parts.fit_on)
 
     def _post(self, text: str) -> PostProcessor:
         name, _, argument = text.partition(":")

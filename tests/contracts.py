@@ -19,9 +19,10 @@ from specimens import dimensions, encoding, enough, rows, view_of, with_constant
 from harness.assets import places as assets
 from harness.core.digests import pairs_digest
 from harness.core.errors import AssetMissing, HarnessError, ScoreError, UsageError
+from harness.core.ids import is_method_id
 from harness.core.types import EncoderConfig, Method, Pooling, PostProcessor, Task
 from harness.evaluation.evaluate import FitOn, fit, measure
-from harness.registry import METHOD_ID, TARGETS, Registry
+from harness.registry import TARGETS, Registry
 from harness.report.bibtex import HARNESS, entries
 from harness.transforms.affine import Affine, Moments
 
@@ -372,7 +373,7 @@ MOMENT_CHAIN_LAWS = (check_a_chain_from_moments_is_the_chain_from_rows,)
 
 
 def check_its_id_parses_to_it(method: Method, found: Registry) -> None:
-    assert METHOD_ID.fullmatch(method.id)
+    assert is_method_id(method.id)
     assert found.parse(method.id) == method
 
 

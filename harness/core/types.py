@@ -15,6 +15,7 @@ import numpy as np
 
 from harness.core.arrays import Float, Float32, Float64
 from harness.core.errors import DataError, UsageError
+from harness.core.ids import MethodId
 
 Metric = Literal["correlation", "auc", "edit-distance", "regression"]
 
@@ -221,10 +222,9 @@ class Method:
 
     @property
     def id(self) -> str:
-        """`encoder[:max-length].pooling(+post[:argument])*(@fit-corpus)?`."""
-        post = "".join(f"+{p.name}" for p in self.post)
-        fit = f"@{self.fit_on}" if self.fit_on else ""
-        return f"{self.encoder.name}.{self.pooling.name}{post}{fit}"
+        """Its id in the grammar of `harness.core.ids`."""
+        post = tuple(post.name for post in self.post)
+        return str(MethodId(self.encoder.name, self.pooling.name, post, self.fit_on))
 
     @property
     def transductive(self) -> bool:

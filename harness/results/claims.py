@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from harness.core.errors import DataError
+from harness.core.ids import is_method_id
 from harness.results.published import AGGREGATIONS, SCORES, Cell, Column, Row, Table
-from harness.results.published_files import METHOD_ID
 
 FILE = "claims.toml"
 TOP = {"about", "rows", "claim"}
@@ -111,7 +111,7 @@ def _check_rows(tables: Mapping[str, Table], name: str, stand_ins: Any) -> None:
             _refuse(f"rows.{name}: there is no row {row!r}")
         if rows[row].aggregation not in (None, tables[name].aggregation):
             _refuse(f"rows.{name}: {row!r} is printed under another aggregation than its table")
-        if not METHOD_ID.fullmatch(method):
+        if not is_method_id(method):
             _refuse(f"rows.{name}: {method!r} is no method id")
         if list(stand_ins.values()).count(method) > 1:
             _refuse(f"rows.{name}: {method} stands for two rows; the order of rows needs one each")

@@ -14,8 +14,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from harness.core.ids import MethodId
 from harness.core.types import Task
-from harness.registry import METHOD_ID, Registry, known
+from harness.registry import Registry, known
 from harness.results.index import Results
 from harness.results.published import Cell, Table
 from harness.results.reproduction import Judged, judge
@@ -145,15 +146,16 @@ def protocol_of(cell: Cell, registry: Registry) -> Protocol | None:
 
 
 def _protocol(method: str, task: Task, metric: str, aggregation: str) -> Protocol | None:
-    match = METHOD_ID.fullmatch(method)
-    if match is None:
+    parts = MethodId.parse(method)
+    if parts is None:
         return None
+    encoder, _, length = parts.encoder.partition(":")
     return Protocol(
-        encoder=match["encoder"],
-        max_length=match["length"] or "",
-        pooling=match["pooling"],
-        post=match["post"],
-        fit_on=match["fit"] or "",
+        encoder=encoder,
+        max_length=length,
+        pooling=parts.pooling,
+        post="".join(f"+{name}" for name in parts.post),
+        fit_on=parts.fit_on or "",
         task=task.name.partition(".")[0],
         text=task.text,
         split="+".join(task.scored),

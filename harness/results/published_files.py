@@ -15,14 +15,12 @@ from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
+from harness.core.ids import is_method_id
 from harness.results.published import AGGREGATIONS, METRICS, Cell, Column, Row, Table
 
 __all__ = ["Cell", "Column", "Row", "Table", "load_table", "load_tables", "unresolved"]
 
 NUMBER = re.compile(r"-?\d+(\.\d+)?")
-METHOD_ID = re.compile(
-    r"[a-z0-9-]+(:\d+)?\.[a-z0-9-]+((\+[a-z-]+(:[a-z0-9.-]+)?)+@[a-z0-9-]+)?"
-)  # a post-processor and its fit corpus come together
 TASK_ID = re.compile(r"[a-z0-9-]+(\.[a-z]+)*")
 ID = re.compile(r"[a-z0-9]+([.-][a-z0-9]+)*")
 
@@ -152,7 +150,7 @@ def _column_faults(column: Column, table: Table) -> Iterator[str]:
 def _row_faults(row: Row, table: Table) -> Iterator[str]:
     if bool(row.method) == bool(row.why_not):
         yield "wanted exactly one of method and why_not"
-    if row.method and not row.model_free and not METHOD_ID.fullmatch(row.method):
+    if row.method and not row.model_free and not is_method_id(row.method):
         yield f"{row.method!r} is no method id"
     if row.method and row.method.endswith("@target") != row.transductive:
         yield f"transductive: {row.method!r} says the opposite"
