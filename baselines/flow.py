@@ -48,6 +48,7 @@ class Flow:
 
     from_moments: ClassVar[bool] = False
     deterministic: ClassVar[bool] = False
+    dropout: ClassVar[bool] = False
 
     @property
     def share(self) -> float:

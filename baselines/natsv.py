@@ -31,6 +31,8 @@ class Natsv:
 
     from_moments: ClassVar[bool] = True
     deterministic: ClassVar[bool] = True
+    share: ClassVar[float] = 1.0
+    dropout: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if self.k < 1:

@@ -24,6 +24,8 @@ class SN:
     name: ClassVar[str] = "sn"
     from_moments: ClassVar[bool] = True
     deterministic: ClassVar[bool] = True
+    share: ClassVar[float] = 1.0
+    dropout: ClassVar[bool] = False
 
     def fit(self, x: Any, rng: np.random.Generator) -> Affine:  # noqa: ARG002 - draws nothing
         """Fit on rows (n, D) or their Moments."""

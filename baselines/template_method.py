@@ -26,6 +26,8 @@ class Centre:
     name: ClassVar[str] = "centre"  # as in the id; with a setting a property: `natsv:6`
     from_moments: ClassVar[bool] = True  # fitted from a mean and a covariance: any corpus streams
     deterministic: ClassVar[bool] = True  # never draws from the generator: one seed is enough
+    share: ClassVar[float] = 1.0  # of a corpus that a fit looks at; less in flow.py's
+    dropout: ClassVar[bool] = False  # fitted on encodings as they are scored
 
     def fit(self, x: Any, rng: np.random.Generator) -> Affine:  # noqa: ARG002 - draws nothing
         """Fit on rows (n, D) or their Moments. Bad input raises a ScoreError, never a number."""

@@ -28,6 +28,8 @@ class Whitening:
 
     from_moments: ClassVar[bool] = True
     deterministic: ClassVar[bool] = True
+    share: ClassVar[float] = 1.0
+    dropout: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if self.k is not None and self.k < 1:

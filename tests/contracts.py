@@ -136,8 +136,8 @@ def check_pooling_keeps_rows_apart(pooling: Pooling) -> None:
 
 def check_pooling_reads_only_the_layers_it_wants(pooling: Pooling) -> None:
     whole = encoding()
-    wanted = getattr(pooling, "wanted", lambda depth: (depth,))(whole.depth)
-    part = replace(whole, layers=wanted, mean=whole.mean[:, list(wanted)])
+    layers = pooling.hidden_states(whole.depth) or (whole.depth,)
+    part = replace(whole, layers=layers, mean=whole.mean[:, list(layers)])
     np.testing.assert_array_equal(pooling(part), pooling(whole))
 
 
@@ -162,6 +162,12 @@ POOLING_LAWS = (
 
 def fitted(post: PostProcessor, x: np.ndarray | Moments, seed: int = 0) -> Any:
     return post.fit(x, np.random.default_rng(seed))
+
+
+def check_it_declares_what_the_engine_asks(post: PostProcessor) -> None:
+    assert isinstance(post, PostProcessor)
+    assert 0 < post.share <= 1
+    assert not post.from_moments or post.share == 1  # moments are of whole corpora
 
 
 def check_fit_changes_nothing(post: PostProcessor) -> None:
@@ -272,6 +278,7 @@ def check_few_rows_give_a_finite_map_or_a_refusal(post: PostProcessor) -> None:
 
 
 POST_LAWS = (
+    check_it_declares_what_the_engine_asks,
     check_fit_changes_nothing,
     check_fit_returns_a_new_object,
     check_the_same_seed_fits_the_same_map,

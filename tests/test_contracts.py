@@ -97,6 +97,8 @@ class Sound:
     name = "sound"
     from_moments = True
     deterministic = True
+    share = 1.0
+    dropout = False
 
     def fit(self, x, rng):
         moments = Moments.of(x)

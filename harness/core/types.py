@@ -111,16 +111,18 @@ class Identity:
 
 @runtime_checkable
 class Encoder(Protocol):
-    """A loaded encoder: text in, Encoding out. Rows do not depend on their neighbours."""
+    """A loaded encoder: N texts in, Encoding out, in order. Rows do not depend on their neighbours.
+
+    `key` is a hex digest of everything that changes the output: weights, tokenizer, length, case.
+    `facts` are kernel, device and precision of its passes, for records; empty where none varies.
+    """
 
     @property
-    def key(self) -> str:
-        """Hex digest of everything that changes the output: weights, tokenizer, length, case."""
-        ...
+    def key(self) -> str: ...
+    @property
+    def facts(self) -> Mapping[str, Any]: ...
 
-    def encode(self, texts: Sequence[str]) -> Encoding:
-        """Encode N texts in the given order."""
-        ...
+    def encode(self, texts: Sequence[str]) -> Encoding: ...
 
 
 @runtime_checkable
@@ -163,10 +165,16 @@ def member(encoder: EncoderConfig, seed: int) -> EncoderConfig:
 
 @runtime_checkable
 class Pooling(Protocol):
-    """Encoding -> one vector a sentence. A frozen dataclass; raises UsageError if it cannot."""
+    """Encoding -> one vector a sentence. A frozen dataclass; raises UsageError if it cannot.
+
+    `hidden_states` are the layers that it averages in an encoder of this depth, ascending; none
+    where it reads the summary token.
+    """
 
     @property
     def name(self) -> str: ...
+
+    def hidden_states(self, depth: int) -> tuple[int, ...]: ...
 
     def __call__(self, encoding: Encoding) -> Float[np.ndarray, "N D"]: ...
 
@@ -182,9 +190,12 @@ class Transform(Protocol):
 class PostProcessor(Protocol):
     """Frozen configuration; `fit` returns a new Transform and changes nothing.
 
-    `from_moments` says that a mean and a covariance are all it needs: then `fit` also accepts
-    `harness.transforms.affine.Moments`, and a corpus of any size streams. `deterministic` says
-    that the generator is never drawn from.
+    `from_moments`: a mean and a covariance are all it needs. Then `fit` also accepts
+    `harness.transforms.affine.Moments`, and a corpus of any size streams.
+    `deterministic`: the generator is never drawn from.
+    `share`: below 1 where a fit ends before it has seen a whole corpus. Then a random sample of
+    that size is encoded, and `fit` is told by the keyword `share` how much it is given.
+    `dropout`: fitted on encodings with dropout, one an occurrence of a sentence, drawn by seed.
     """
 
     @property
@@ -193,6 +204,10 @@ class PostProcessor(Protocol):
     def from_moments(self) -> bool: ...
     @property
     def deterministic(self) -> bool: ...
+    @property
+    def share(self) -> float: ...
+    @property
+    def dropout(self) -> bool: ...
 
     def fit(self, x: Any, rng: np.random.Generator) -> Transform: ...
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 
@@ -67,6 +68,8 @@ class StaticEncoder:
     tokeniser: Tokeniser
     vocabulary: Mapping[str, int] = field(repr=False)
     vectors: Float32[np.ndarray, "V D"] = field(repr=False)
+
+    facts: ClassVar[Mapping[str, object]] = {}
 
     @property
     def dimensions(self) -> int:

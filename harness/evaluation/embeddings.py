@@ -120,17 +120,18 @@ class CachedEncoder:
                 seconds = self.clock() - began
                 if written is not None:
                     written.result()  # raises what went wrong in writing
-                how = getattr(encoder, "facts", None)
-                written = writer.submit(self.cache.add, batch, encoding, seconds, energy.kwh, how)
+                cost = seconds, energy.kwh, encoder.facts
+                written = writer.submit(self.cache.add, batch, encoding, *cost)
                 progress.step(len(batch))
             if written is not None:
                 written.result()
 
     def view(self, pooling: Pooling, texts: Sequence[str]) -> PooledEmbeddings:
         """One pooling of cached texts; reads only the layers that it needs."""
-        wanted = getattr(pooling, "wanted", None)
-        layers = wanted(self.cache.depth) if wanted else (self.cache.depth,)
-        encoding = self.cache.read(texts, layers, parts=() if wanted else ("cls", "pooler"))
+        depth = self.cache.depth
+        layers = pooling.hidden_states(depth)
+        parts = () if layers else ("cls", "pooler")
+        encoding = self.cache.read(texts, layers or (depth,), parts)
         return PooledEmbeddings(
             {text: i for i, text in enumerate(texts)}, pooling(encoding), self.clock
         )

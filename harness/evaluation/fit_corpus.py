@@ -1,13 +1,5 @@
 """What cells are fitted on: moments, rows of a view, or rows in a file; made once for all of them.
 
-A post-processor that a mean and a covariance do not suffice (`from_moments` is False) reads the
-vectors themselves. It may have two more attributes, which are looked at here:
-
-* `share`, below 1 where a fit ends before it has seen a whole corpus: then a random sample of that
-  size is encoded and no more, and `fit` is told by the keyword `share` how much it is given.
-* `dropout`, True where it is fitted on encodings with the encoder's dropout on: one for each
-  occurrence of a sentence, drawn from the cell's seed.
-
 A chain is fitted on one set of rows: of its parts' shares the largest, and with dropout if one part
 asks for it.
 """
@@ -50,12 +42,12 @@ def from_moments(method: Method) -> bool:
 
 def with_dropout(method: Method) -> bool:
     """Whether its chain is fitted on encodings with dropout."""
-    return any(getattr(post, "dropout", False) for post in method.post)
+    return any(post.dropout for post in method.post)
 
 
 def share(method: Method) -> float:
     """How much of a corpus its chain looks at."""
-    shares = (float(getattr(p, "share", 1.0)) for p in method.post if not p.from_moments)
+    shares = (post.share for post in method.post if not post.from_moments)
     return max(shares, default=1.0)
 
 

@@ -114,7 +114,9 @@ class SentenceEncoder(nn.Module):
         self.padding, self.summary, self.noise = padding, summary, Noise(stream)
         config: Any = encoder.config
         depth: int = config.num_hidden_layers
-        self.layers = setup.pooling.wanted(depth) if isinstance(setup.pooling, Mean) else (depth,)
+        self.layers = (
+            setup.pooling.hidden_states(depth) if isinstance(setup.pooling, Mean) else (depth,)
+        )
         if isinstance(setup.pooling, Cls) and summary is None:
             raise UsageError(f"{tokenizer.name}: this encoder has no summary token; use mean")
         self.head = self._headed(rng)

@@ -28,16 +28,16 @@ class Mean:
     name: str
     layers: tuple[int, ...]
 
-    def wanted(self, depth: int) -> tuple[int, ...]:
+    def hidden_states(self, depth: int) -> tuple[int, ...]:
         """The hidden states to average in an encoder of this depth, ascending."""
         return resolve_layers(self.layers, depth, self.name)
 
     def __call__(self, encoding: Encoding) -> Float[np.ndarray, "N D"]:
-        wanted = self.wanted(encoding.depth)
-        missing = sorted(set(wanted) - set(encoding.layers))
+        layers = self.hidden_states(encoding.depth)
+        missing = sorted(set(layers) - set(encoding.layers))
         if missing:
-            raise UsageError(f"{self.name} needs layers {wanted}; the encoding lacks {missing}")
-        chosen = [encoding.mean[:, encoding.layers.index(layer)] for layer in wanted]
+            raise UsageError(f"{self.name} needs layers {layers}; the encoding lacks {missing}")
+        chosen = [encoding.mean[:, encoding.layers.index(layer)] for layer in layers]
         return chosen[0] if len(chosen) == 1 else np.mean(chosen, axis=0)
 
 
@@ -46,6 +46,10 @@ class Cls:
     """The last layer's summary token, before any pooler ([CLS]; XLNet's and decoders' last)."""
 
     name: str = "cls"
+
+    def hidden_states(self, depth: int) -> tuple[int, ...]:  # noqa: ARG002 - reads none
+        """None: it reads the summary token."""
+        return ()
 
     def __call__(self, encoding: Encoding) -> Float[np.ndarray, "N D"]:
         if encoding.cls is None:
@@ -58,6 +62,10 @@ class Pooler:
     """The checkpoint's own head over [CLS] (BERT: dense and tanh), if its weights are there."""
 
     name: str = "pooler"
+
+    def hidden_states(self, depth: int) -> tuple[int, ...]:  # noqa: ARG002 - reads none
+        """None: it reads the pooler's output."""
+        return ()
 
     def __call__(self, encoding: Encoding) -> Float[np.ndarray, "N D"]:
         if encoding.pooler is None:

@@ -308,6 +308,7 @@ class Wide:
     dimensions: int
     key: str = KEY
     asked: list[int] = field(default_factory=list)
+    facts: dict[str, object] = field(default_factory=dict)
 
     def encode(self, texts):
         self.asked.append(len(texts))

@@ -83,6 +83,7 @@ class Half:
     from_moments: ClassVar[bool] = False
     deterministic: ClassVar[bool] = False
     share: ClassVar[float] = 0.5
+    dropout: ClassVar[bool] = False
     given: list = field(default_factory=list, compare=False, repr=False)
 
     def fit(self, x, rng, share=1.0):

@@ -174,6 +174,8 @@ class Centre:
     name: ClassVar[str] = "centre"
     from_moments: ClassVar[bool] = True
     deterministic: ClassVar[bool] = True
+    share: ClassVar[float] = 1.0
+    dropout: ClassVar[bool] = False
 
     def fit(self, x: object, rng: np.random.Generator) -> Affine:
         mean = Moments.of(x).mean
@@ -187,6 +189,8 @@ class Stretch:
     name: ClassVar[str] = "stretch"
     from_moments: ClassVar[bool] = False
     deterministic: ClassVar[bool] = False
+    share: ClassVar[float] = 1.0
+    dropout: ClassVar[bool] = False
 
     def fit(self, x: np.ndarray, rng: np.random.Generator) -> Affine:
         spread = x.astype(np.float64).std(axis=0)

@@ -36,7 +36,7 @@ def test_a_mean_is_over_the_hidden_states_that_its_name_stands_for(pooling, laye
     whole = encoding(depth=4)
     plain = sum(whole.mean[:, layer].astype(np.float64) for layer in layers) / len(layers)
     np.testing.assert_allclose(pooling(whole), plain, atol=1e-6)  # float32
-    assert pooling.wanted(4) == tuple(layers)
+    assert pooling.hidden_states(4) == tuple(layers)
 
 
 def test_the_summary_token_and_the_pooler_are_handed_through():
@@ -51,7 +51,7 @@ def test_a_mean_over_layers_commutes_with_the_mean_over_tokens():
     kept = Encoding(tuple(range(5)), 4, states.mean(axis=1)[None])
     for pooling in POOLINGS:
         if isinstance(pooling, Mean):
-            by_token = states[list(pooling.wanted(4))].mean(axis=0).mean(axis=0)
+            by_token = states[list(pooling.hidden_states(4))].mean(axis=0).mean(axis=0)
             np.testing.assert_allclose(pooling(kept)[0], by_token, atol=1e-6)  # float32
 
 
