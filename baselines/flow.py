@@ -57,10 +57,10 @@ class Flow:
 
     def fit(self, x: Any, rng: np.random.Generator, share: float = 1.0) -> Fitted:
         """Fit on rows (n, D), in any order, which are this share of the corpus."""
-        from harness.transforms.flows import Architecture, Recipe, fit
+        from harness.transforms.flows import Architecture, FitSettings, fit
 
         architecture = Architecture(self.levels, self.depth, WIDTH, self.step, self.first)
-        return fit(x, architecture, Recipe(self.epochs / share, self.learning_rate), rng)
+        return fit(x, architecture, FitSettings(self.epochs / share, self.learning_rate), rng)
 
 
 @dataclass(frozen=True)

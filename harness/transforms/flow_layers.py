@@ -1,10 +1,10 @@
-"""Invertible pieces over vectors, and their stack over several scales.
+"""Layers of normalising flows, and their composition over several scales.
 
-A piece maps rows (n, D) to rows (n, D) and knows the log |det| of its Jacobian, so a stack of them
-is a density: that of a standard Gaussian, times |det|. NICE (Dinh et al. 2014, arXiv 1410.8516),
-RealNVP (Dinh et al. 2016, arXiv 1605.08803) and Glow (Kingma & Dhariwal 2018, arXiv 1807.03039)
-put the same pieces together in different orders. Numbers are float64, and whatever is random comes
-from the given generator.
+A layer is an invertible map of rows (n, D) to rows (n, D) whose Jacobian's log |det| is known, so
+that a stack of layers is a density: log p(x) = log N(f(x); 0, I) + log |det df/dx|. NICE (Dinh et
+al. 2014, arXiv 1410.8516), RealNVP (Dinh et al. 2016, arXiv 1605.08803) and Glow (Kingma & Dhariwal
+2018, arXiv 1807.03039) differ in the layers they take and in their order. Everything is float64;
+first weights are drawn from the given generator.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from itertools import chain, repeat
 from typing import cast
 
 import numpy as np
@@ -25,10 +24,10 @@ from harness.transforms.affine import LEAST_SPREAD
 
 # Scales are learned as exp(3 s), in actnorm and behind a conditioner (Glow's released code).
 SCALE_FACTOR = 3.0
-FIRST_WEIGHTS = 0.05  # their standard deviation; actnorm takes it out again
+INITIAL_STD = 0.05  # of a conditioner's weights; the actnorm behind them takes it out again
 
 Rows = Float64[Tensor, "n D"]
-LogDet = Float64[Tensor, "..."] | float  # one a row, or one for all
+LogDet = Float64[Tensor, "..."] | float  # one for each row, or one for all rows
 
 
 def zeros(*shape: int) -> nn.Parameter:
@@ -36,89 +35,34 @@ def zeros(*shape: int) -> nn.Parameter:
     return nn.Parameter(torch.zeros(shape, dtype=torch.float64))
 
 
-def drawn(rng: np.random.Generator, *shape: int) -> nn.Parameter:
-    """A parameter that starts small and random."""
-    return nn.Parameter(torch.from_numpy(rng.normal(scale=FIRST_WEIGHTS, size=shape)))
+def normal(rng: np.random.Generator, *shape: int) -> nn.Parameter:
+    """A parameter that starts at small Gaussian values."""
+    return nn.Parameter(torch.from_numpy(rng.normal(scale=INITIAL_STD, size=shape)))
 
 
 class Bijection(nn.Module, ABC):
-    """An invertible piece."""
+    """An invertible layer y = f(x) of a flow."""
 
     @abstractmethod
     def forward(self, x: Rows) -> tuple[Rows, LogDet]:
-        """y and log |det dy/dx|."""
+        """y = f(x) and log |det dy/dx|."""
 
     @abstractmethod
     def inverse(self, y: Rows) -> Rows:
-        """x."""
+        """x with f(x) = y."""
 
 
-class Scaling(nn.Module):
-    """What learns a scale exp(3 s) for each coordinate.
-
-    `made` holds the scales, and for an Actnorm its log |det|, while `AtOnce` has them ready.
-    """
-
-    log_scale: nn.Parameter
-    made: tuple[Tensor, LogDet] | None = None
-
-    @property
-    def logs(self) -> Float64[Tensor, " D"]:
-        """3 s."""
-        return SCALE_FACTOR * self.log_scale
-
-    @property
-    def scales(self) -> Float64[Tensor, " D"]:
-        """exp(3 s)."""
-        return self.made[0] if self.made else self.logs.exp()
-
-
-class AtOnce:
-    """Inside it, all scales of a model are those of its parameters on entering.
-
-    A step on a few rows takes as long as it has operations, and scales that are made one by one are
-    a sixth of them. Nor is log |det| summed one by one: one Actnorm has it of all.
-    """
-
-    def __init__(self, model: nn.Module) -> None:
-        parts = [part for part in model.modules() if isinstance(part, Scaling)]
-        pieces = [part for part in parts if isinstance(part, Actnorm)]
-        self.parts = pieces + [part for part in parts if not isinstance(part, Actnorm)]
-        self.sizes = [len(part.log_scale) for part in self.parts]
-        self.of_pieces = sum(self.sizes[: len(pieces)])
-
-    def __enter__(self) -> None:
-        if not self.parts:
-            return
-        logs = SCALE_FACTOR * torch.cat([part.log_scale for part in self.parts])
-        scales = torch.split(logs.exp(), self.sizes)
-        log_dets = chain([logs[: self.of_pieces].sum()], repeat(0.0))
-        for part, made in zip(self.parts, zip(scales, log_dets, strict=False), strict=True):
-            vars(part)["made"] = made  # past nn.Module's own way, which takes as long as a scale
-
-    def __exit__(self, *_: object) -> None:
-        for part in self.parts:
-            del vars(part)["made"]
-
-
-class Norm(Scaling):
-    """y = (x + shift) exp(3 s) in each coordinate; behind a linear map, of x times its weight."""
+class Norm(nn.Module):
+    """A shift and a scale exp(3 s) of each coordinate, initialised from a batch of data."""
 
     def __init__(self, size: int) -> None:
         super().__init__()
         self.shift, self.log_scale = zeros(size), zeros(size)
 
-    def forward(
-        self, x: Float64[Tensor, "n d"], weight: Float64[Tensor, "d k"] | None = None
-    ) -> Float64[Tensor, "n K"]:
-        """y."""
-        shifted = x + self.shift if weight is None else torch.addmm(self.shift, x, weight)
-        return shifted * self.scales
-
     def standardise(self, x: Rows) -> None:
-        """Make these rows come out with mean 0 and variance 1.
+        """Set shift and scale so that these rows come out with mean 0 and variance 1.
 
-        A coordinate in which they do not differ is centred and keeps its scale.
+        A coordinate that is constant in the rows is centred and keeps its scale.
         """
         spread = x.std(dim=0, correction=0)
         spread = torch.where(spread > LEAST_SPREAD * spread.max(), spread, 1.0)
@@ -127,13 +71,23 @@ class Norm(Scaling):
 
 
 class Actnorm(Norm, Bijection):
-    """The same as a piece."""
+    """y = (x + shift) exp(3 s) in each coordinate (Glow, section 3.1)."""
 
-    def forward(self, x: Rows) -> tuple[Rows, LogDet]:  # type: ignore[override]
-        return super().forward(x), self.made[1] if self.made else self.logs.sum()
+    def forward(self, x: Rows) -> tuple[Rows, LogDet]:
+        logs = SCALE_FACTOR * self.log_scale
+        return (x + self.shift) * logs.exp(), logs.sum()
 
     def inverse(self, y: Rows) -> Rows:
-        return y * (-self.logs).exp() - self.shift
+        return y * (-SCALE_FACTOR * self.log_scale).exp() - self.shift
+
+
+class LinearNorm(Norm):
+    """y = (x W + shift) exp(3 s): actnorm behind a linear map."""
+
+    def forward(
+        self, x: Float64[Tensor, "n d"], weight: Float64[Tensor, "d k"]
+    ) -> Float64[Tensor, "n k"]:
+        return torch.addmm(self.shift, x, weight) * (SCALE_FACTOR * self.log_scale).exp()
 
 
 class Reversal(Bijection):
@@ -147,9 +101,10 @@ class Reversal(Bijection):
 
 
 class InvertibleLinear(Bijection):
-    """y = x P L U: a learned linear map that starts as a rotation (Glow's "1x1 convolution").
+    """y = x P L U, a learned linear map that starts as a random rotation.
 
-    P permutes and stays, L has a unit diagonal, U has +-exp(s) on its own.
+    Glow's "invertible 1x1 convolution" in its LU decomposition (section 3.2): P is a fixed
+    permutation, L has a unit diagonal, U has +-exp(s) on its diagonal, and log |det| = sum(s).
     """
 
     order: Tensor
@@ -165,7 +120,7 @@ class InvertibleLinear(Bijection):
         self.log_scale = nn.Parameter(upper.diagonal().abs().log())
 
     def factors(self) -> tuple[Float64[Tensor, "D D"], Float64[Tensor, "D D"]]:
-        """L and U."""
+        """The triangular factors L and U."""
         diagonal = self.sign * self.log_scale.exp()
         lower = self.lower.tril(-1) + torch.ones_like(diagonal).diag()
         return lower, self.upper.triu(1) + diagonal.diag()
@@ -181,23 +136,26 @@ class InvertibleLinear(Bijection):
         return y[:, self.order.argsort()]
 
 
-class Conditioner(Scaling):
-    """Linear, actnorm and ReLU, twice; then a linear map and a scale, zero at first."""
+class Conditioner(nn.Module):
+    """The network inside a coupling: (linear, actnorm, ReLU) twice, then linear and a scale.
+
+    The last linear map starts at zero, so that a coupling starts as the identity.
+    """
 
     def __init__(self, inputs: int, outputs: int, width: int, rng: np.random.Generator) -> None:
         super().__init__()
-        self.first, self.second = drawn(rng, inputs, width), drawn(rng, width, width)
-        self.norms = nn.ModuleList([Norm(width), Norm(width)])
+        self.first, self.second = normal(rng, inputs, width), normal(rng, width, width)
+        self.norms = nn.ModuleList([LinearNorm(width), LinearNorm(width)])
         self.last, self.bias, self.log_scale = zeros(width, outputs), zeros(outputs), zeros(outputs)
 
     def forward(self, x: Float64[Tensor, "n d"]) -> Float64[Tensor, "n k"]:
         for weight, norm in zip((self.first, self.second), self.norms, strict=True):
             x = functional.relu(norm(x, weight))
-        return torch.addmm(self.bias, x, self.last) * self.scales
+        return torch.addmm(self.bias, x, self.last) * (SCALE_FACTOR * self.log_scale).exp()
 
 
 class AdditiveCoupling(Bijection):
-    """One half of the coordinates stays; the other is shifted by a function of it."""
+    """y = (x1, x2 + m(x1)) over two halves of the coordinates (NICE, section 3.2); |det| = 1."""
 
     def __init__(self, size: int, width: int, rng: np.random.Generator) -> None:
         super().__init__()
@@ -214,7 +172,7 @@ class AdditiveCoupling(Bijection):
 
 
 class AffineCoupling(Bijection):
-    """One half stays; the other is shifted and scaled by functions of it ("affine coupling").
+    """y = (x1, (x2 + m(x1)) exp(tanh s(x1))) over two halves (RealNVP, section 3.2).
 
     The log-scale is a tanh, as in RealNVP, so that neither direction can overflow.
     """
@@ -224,24 +182,26 @@ class AffineCoupling(Bijection):
         self.halves = [size // 2, size - size // 2]
         self.shift_and_scale = Conditioner(self.halves[0], 2 * self.halves[1], width, rng)
 
-    def given(self, stays: Float64[Tensor, "n d"]) -> tuple[Float64[Tensor, "n k"], ...]:
-        """Shift and log-scale."""
+    def shift_and_log_scale(
+        self, stays: Float64[Tensor, "n d"]
+    ) -> tuple[Float64[Tensor, "n k"], ...]:
+        """m and tanh s of the half that stays."""
         shift, log_scale = self.shift_and_scale(stays).chunk(2, dim=1)
         return shift, log_scale.tanh()
 
     def forward(self, x: Rows) -> tuple[Rows, LogDet]:
         stays, moves = torch.split(x, self.halves, dim=1)
-        shift, log_scale = self.given(stays)
+        shift, log_scale = self.shift_and_log_scale(stays)
         return torch.cat([stays, (moves + shift) * log_scale.exp()], dim=1), log_scale.sum(dim=1)
 
     def inverse(self, y: Rows) -> Rows:
         stays, moved = torch.split(y, self.halves, dim=1)
-        shift, log_scale = self.given(stays)
+        shift, log_scale = self.shift_and_log_scale(stays)
         return torch.cat([stays, moved * (-log_scale).exp() - shift], dim=1)
 
 
 class Chain(Bijection):
-    """One piece after another."""
+    """The composition of bijections, the first one applied first."""
 
     def __init__(self, pieces: Sequence[Bijection]) -> None:
         super().__init__()
@@ -250,8 +210,8 @@ class Chain(Bijection):
     def forward(self, x: Rows) -> tuple[Rows, LogDet]:
         log_det: LogDet = 0.0
         for piece in self.pieces:
-            x, gained = piece(x)
-            log_det = _added(log_det, gained)
+            x, piece_log_det = piece(x)
+            log_det = log_det + piece_log_det
         return x, log_det
 
     def inverse(self, y: Rows) -> Rows:
@@ -261,9 +221,11 @@ class Chain(Bijection):
 
 
 class MultiScale(Bijection):
-    """Levels; behind each but the last, half of its coordinates is finished, one more stays if odd.
+    """Levels of a multi-scale architecture (RealNVP, section 3.6).
 
-    `sizes` are how many coordinates each level takes.
+    Behind each level but the last, half of its coordinates is final and the other half, the larger
+    one if their number is odd, goes on to the next level. `sizes` are the coordinates that enter
+    each level.
     """
 
     def __init__(self, levels: Sequence[Bijection], sizes: Sequence[int]) -> None:
@@ -275,44 +237,37 @@ class MultiScale(Bijection):
     def forward(self, x: Rows) -> tuple[Rows, LogDet]:
         finished, log_det = [], cast(LogDet, 0.0)
         for level, on, done in zip(self.levels, self.goes_on, self.finished, strict=True):
-            x, gained = level(x)
-            log_det = _added(log_det, gained)
+            x, level_log_det = level(x)
+            log_det = log_det + level_log_det
             if done:
-                x, found = torch.split(x, [on, done], dim=1)
-                finished.append(found)
+                x, final = torch.split(x, [on, done], dim=1)
+                finished.append(final)
         return torch.cat([*finished, x], dim=1), log_det
 
     def inverse(self, y: Rows) -> Rows:
         *finished, y = torch.split(y, [*self.finished, self.goes_on[-1]], dim=1)
-        for level, done in zip(reversed(self.levels), reversed(finished), strict=True):
-            y = level.inverse(torch.cat([y, done], dim=1))
+        for level, final in zip(reversed(self.levels), reversed(finished), strict=True):
+            y = level.inverse(torch.cat([y, final], dim=1))
         return y
-
-
-def _added(one: LogDet, other: LogDet) -> LogDet:
-    """Their sum; adding a plain 0 is no operation."""
-    if isinstance(other, float) and other == 0.0:
-        return one
-    return other if isinstance(one, float) and one == 0.0 else one + other
 
 
 @torch.no_grad()
 def initialise(model: Bijection, x: Rows) -> None:
-    """Let every actnorm standardise what reaches it of these rows."""
-    norms = [piece for piece in model.modules() if isinstance(piece, Norm)]
+    """Initialise every actnorm from the data that reach it of these rows (Glow, section 3.1)."""
+    norms = [module for module in model.modules() if isinstance(module, Norm)]
     hooks = [norm.register_forward_pre_hook(_standardise) for norm in norms]
     model(x)
     for hook in hooks:
         hook.remove()
 
 
-def _standardise(norm: Norm, given: tuple[Tensor, ...]) -> None:
-    x, *weight = given
+def _standardise(norm: Norm, inputs: tuple[Tensor, ...]) -> None:
+    x, *weight = inputs
     norm.standardise(x @ weight[0] if weight else x)
 
 
 def bits_per_dimension(model: Bijection, x: Rows) -> Float64[Tensor, ""]:
-    """Mean negative log2-likelihood of the rows, per coordinate."""
+    """The mean negative log2-likelihood of the rows under the flow, divided by D."""
     z, log_det = model(x)
     size = x.shape[1]
     nats = 0.5 * (z.square().sum(dim=1) + size * math.log(2 * math.pi)) - log_det

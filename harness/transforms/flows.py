@@ -1,7 +1,8 @@
-"""Fit a stack of bijections to vectors by maximum likelihood, and map vectors to its Gaussian.
+"""Fit a normalising flow to vectors by maximum likelihood, and map vectors to its Gaussian.
 
-`fit` is BERT-flow's released recipe (Li et al. 2020, arXiv 2011.05864): one batch sets the scales,
-then AdamW without bias correction lowers the bits per dimension at a constant rate.
+`fit` is BERT-flow's released procedure (Li et al. 2020, arXiv 2011.05864): actnorm is initialised
+from the first batch, then AdamW without bias correction minimises the bits per dimension at a
+constant learning rate.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import safetensors.torch
 import torch
 from safetensors import safe_open
 from torch import Tensor, nn
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from harness.core.arrays import Bool, Float, Float64, Int
 from harness.core.errors import ScoreError, UsageError
@@ -27,7 +29,6 @@ from harness.transforms.flow_layers import (
     Actnorm,
     AdditiveCoupling,
     AffineCoupling,
-    AtOnce,
     Bijection,
     Chain,
     InvertibleLinear,
@@ -37,12 +38,17 @@ from harness.transforms.flow_layers import (
     initialise,
 )
 
-ROWS = 4096  # at a time, where all are looked at
+BLOCK = 4096  # rows that are mapped or checked at a time
 
 
 @dataclass(frozen=True)
 class Architecture:
-    """`levels` of `depth` steps; a step is pieces by name, `first` stands once before them."""
+    """A multi-scale flow: `levels` of `depth` steps, each of the layers named in `step`.
+
+    `first` names layers that stand once, before all steps; `width` is the size of the couplings'
+    hidden layers. Layer names: actnorm, reversal, mixing (an invertible linear map), additive and
+    scaled (an affine coupling).
+    """
 
     levels: int
     depth: int
@@ -51,16 +57,15 @@ class Architecture:
     first: tuple[str, ...] = ()
 
     def build(self, size: int, rng: np.random.Generator) -> MultiScale:
-        """A model of vectors of this size, as it is before any fit."""
+        """An unfitted model of vectors of this size. Raises UsageError for an unknown layer."""
         sizes, levels = [size], []
         for number in range(self.levels):
             names = (() if number else self.first) + self.step * self.depth
-            levels.append(Chain([self.piece(name, sizes[-1], rng) for name in names]))
+            levels.append(Chain([self._layer(name, sizes[-1], rng) for name in names]))
             sizes.append(sizes[-1] - sizes[-1] // 2)
         return MultiScale(levels, sizes[:-1])
 
-    def piece(self, name: str, size: int, rng: np.random.Generator) -> Bijection:
-        """The piece of that name."""
+    def _layer(self, name: str, size: int, rng: np.random.Generator) -> Bijection:
         match name:
             case "actnorm":
                 return Actnorm(size)
@@ -76,11 +81,11 @@ class Architecture:
 
 
 @dataclass(frozen=True)
-class Recipe:
-    """How long and how fast; the rest is what BERT's own optimiser does.
+class FitSettings:
+    """How a flow is fitted; betas, epsilon, weight decay and clipping are BERT's own optimiser's.
 
     The released code takes 32 pairs a step and adds the losses of their two sides. Which sentences
-    meet in a step makes no difference that 12 seeds show, so `rows` are drawn one by one.
+    share a batch makes no difference that 12 seeds show, so `rows` are drawn one by one.
     """
 
     epochs: float = 1.0
@@ -93,7 +98,7 @@ class Recipe:
     clip: float = 1.0
 
     def batches(self, count: int, rng: np.random.Generator) -> Int[np.ndarray, "steps rows"]:
-        """Which of so many rows each step takes: shuffled anew each epoch, the last few left."""
+        """Row numbers of each step's batch: shuffled every epoch, an incomplete batch dropped."""
         size = min(self.rows, count)
         steps = max(1, int(self.epochs * count / size))
         epochs = math.ceil(steps * size / count)
@@ -102,39 +107,37 @@ class Recipe:
 
 
 class AdamW:
-    """Adam without bias correction, decoupled decay of every weight, one clipped norm for all.
+    """BERT's AdamW: no bias correction, every weight decays, one clipped norm for all gradients.
 
-    It moves one buffer that the model's parameters become views of, so a step costs a handful of
-    operations however many they are.
+    The parameters become views of one vector `values`, so that a step is a handful of operations
+    however many parameters there are.
     """
 
-    def __init__(self, model: nn.Module, recipe: Recipe) -> None:
-        self.recipe = recipe
+    def __init__(self, model: nn.Module, settings: FitSettings) -> None:
+        self.settings = settings
         self.parameters = list(model.parameters())
-        self.values = torch.cat([p.detach().reshape(-1) for p in self.parameters])
-        self.mean, self.square, self.scratch = torch.zeros(3, len(self.values)).to(self.values)
-        sizes = [p.numel() for p in self.parameters]
-        for p, value in zip(self.parameters, torch.split(self.values, sizes), strict=True):
-            p.data = value.view_as(p)
+        self.values = parameters_to_vector(self.parameters).detach()
+        vector_to_parameters(self.values, self.parameters)
+        self.mean, self.square = torch.zeros_like(self.values), torch.zeros_like(self.values)
 
+    @torch.no_grad()
     def step(self, loss: Float64[Tensor, ""]) -> None:
-        """Move against its gradient."""
-        recipe, (b1, b2) = self.recipe, self.recipe.betas
+        """Move the parameters against the gradient of the loss."""
+        settings, (b1, b2) = self.settings, self.settings.betas
         gradients = torch.autograd.grad(loss, self.parameters)
-        with torch.no_grad():
-            gradient = torch.cat([part.reshape(-1) for part in gradients], out=self.scratch)
-            if (norm := float(gradient.norm())) > recipe.clip:
-                gradient *= recipe.clip / norm
-            self.mean.lerp_(gradient, 1 - b1)
-            self.square.mul_(b2).addcmul_(gradient, gradient, value=1 - b2)
-            spread = torch.sqrt(self.square, out=self.scratch).add_(recipe.epsilon)
-            self.values.mul_(1 - recipe.learning_rate * recipe.weight_decay)
-            self.values.addcdiv_(self.mean, spread, value=-recipe.learning_rate)
+        gradient = torch.cat([part.reshape(-1) for part in gradients])
+        if (norm := float(gradient.norm())) > settings.clip:
+            gradient *= settings.clip / norm
+        self.mean.lerp_(gradient, 1 - b1)
+        self.square.mul_(b2).addcmul_(gradient, gradient, value=1 - b2)
+        root = self.square.sqrt().add_(settings.epsilon)
+        self.values.mul_(1 - settings.learning_rate * settings.weight_decay)
+        self.values.addcdiv_(self.mean, root, value=-settings.learning_rate)
 
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """The map to the Gaussian, in float64; `losses` are bits per dimension, one a step.
+    """A fitted flow: x -> f(x), in float64. `losses` are the bits per dimension at each step.
 
     Coordinates that were constant in the rows of the fit (`kept` is False) are left out.
     """
@@ -145,10 +148,10 @@ class Fitted:
     losses: tuple[float, ...]
 
     def __call__(self, x: Float[np.ndarray, "m D"]) -> Float64[np.ndarray, "m K"]:
-        """Raises ScoreError for a row that comes out infinite or not a number."""
+        """The rows under the flow. Raises ScoreError for a row whose image is not finite."""
         rows = torch.from_numpy(x[:, self.kept].astype(np.float64))
         with torch.inference_mode():
-            z = torch.cat([self.model(part)[0] for part in torch.split(rows, ROWS)]).numpy()
+            z = torch.cat([self.model(block)[0] for block in torch.split(rows, BLOCK)]).numpy()
         finite = np.isfinite(z).all(axis=1)
         if not finite.all():
             raise ScoreError(f"row {finite.argmin()} of the vectors is not finite behind the map")
@@ -158,28 +161,30 @@ class Fitted:
         """Write a safetensors file; `load` gives the same map."""
         tensors = {name: tensor.clone() for name, tensor in self.model.state_dict().items()}
         tensors["kept"] = torch.from_numpy(self.kept)
-        about = {"architecture": asdict(self.architecture), "losses": self.losses}
-        metadata = {name: json.dumps(value) for name, value in about.items()}
+        metadata = {
+            "architecture": json.dumps(asdict(self.architecture)),
+            "losses": json.dumps(self.losses),
+        }
         write_atomically(path, safetensors.torch.save(tensors, metadata))
 
     @classmethod
     def load(cls, path: Path) -> Fitted:
-        """The map that was saved there."""
+        """The flow that `save` wrote."""
         with safe_open(path, framework="pt") as file:
-            about = {name: json.loads(text) for name, text in file.metadata().items()}
+            metadata = {name: json.loads(text) for name, text in file.metadata().items()}
         tensors = safetensors.torch.load_file(path)
         kept = tensors.pop("kept").numpy()
-        shape = about["architecture"]
+        shape = metadata["architecture"]
         shape |= {name: tuple(shape[name]) for name in ("step", "first")}
         architecture = Architecture(**shape)
         model = architecture.build(int(kept.sum()), np.random.default_rng(0))
         model.load_state_dict(tensors)
-        return cls(architecture, kept, model, tuple(about["losses"]))
+        return cls(architecture, kept, model, tuple(metadata["losses"]))
 
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """The steps of a fit are too small to share; and on one thread every machine sums alike."""
+    """One torch thread inside: small steps gain nothing from more, and sums get one order."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -192,49 +197,50 @@ def one_thread() -> Iterator[None]:
 def fit(
     x: Float[np.ndarray, "n D"],
     architecture: Architecture,
-    recipe: Recipe,
+    settings: FitSettings,
     rng: np.random.Generator,
 ) -> Fitted:
-    """Fit on rows, in a shuffled order: files are sorted by source, and a fit forgets.
+    """Fit a flow to rows, in shuffled order.
 
-    They may be mapped from a file, since no more of them is read at a time than a batch. Raises
-    ScoreError for rows that are all equal or not finite, and where the loss stops being a finite
-    number.
+    The order matters: files are sorted by source, and a fit forgets what it saw first. `x` may be
+    memory-mapped, since no more than a batch is read at a time. Raises ScoreError for rows that are
+    all equal or not finite, and for a loss that is not finite.
     """
     kept = varying(x)
     columns = np.flatnonzero(kept)
-    batches = recipe.batches(len(x), rng)
+    batches = settings.batches(len(x), rng)
     model = architecture.build(len(columns), rng)
     initialise(model, torch.from_numpy(x[batches[0]].take(columns, axis=1)).double())
-    optimiser = AdamW(model, recipe)
-    scales = AtOnce(model)
+    optimiser = AdamW(model, settings)
     losses = []
     for step, batch in enumerate(batches):
         rows = torch.from_numpy(x[batch].take(columns, axis=1)).double()
-        with scales:
-            loss = bits_per_dimension(model, rows)
+        loss = bits_per_dimension(model, rows)
         losses.append(loss.item())
         if not math.isfinite(losses[-1]):
             raise ScoreError(
                 f"the fit diverged: its loss is {losses[-1]} at step {step} of {len(batches)}; "
                 "take a lower learning rate"
             )
-        optimiser.step(recipe.sides * loss)
+        optimiser.step(settings.sides * loss)
     return Fitted(architecture, kept, model.requires_grad_(False), tuple(losses))
 
 
 def varying(x: Float[np.ndarray, "n D"]) -> Bool[np.ndarray, " D"]:
-    """The coordinates in which the rows differ by more than rounding noise."""
+    """The coordinates in which the rows differ by more than rounding noise.
+
+    Raises ScoreError for no rows, rows that are all equal, and values that are not finite.
+    """
     if len(x) == 0:
         raise ScoreError("no sentences to fit on")
     low = high = x[0]
-    for start in range(0, len(x), ROWS):
-        part = x[start : start + ROWS]
-        finite = np.isfinite(part).all(axis=1)
+    for start in range(0, len(x), BLOCK):
+        block = x[start : start + BLOCK]
+        finite = np.isfinite(block).all(axis=1)
         if not finite.all():
             row = start + int(finite.argmin())
             raise ScoreError(f"row {row} of the vectors to fit on holds a value that is not finite")
-        low, high = np.minimum(low, part.min(axis=0)), np.maximum(high, part.max(axis=0))
+        low, high = np.minimum(low, block.min(axis=0)), np.maximum(high, block.max(axis=0))
     spread = high.astype(np.float64) - low
     kept = spread > LEAST_SPREAD * spread.max()
     if not kept.any():

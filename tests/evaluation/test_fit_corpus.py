@@ -422,7 +422,7 @@ def test_a_pass_that_ends_early_leaves_no_file(tmp_path, monkeypatch):
 def test_a_fit_on_many_rows_keeps_few_of_them_in_memory(tmp_path, monkeypatch):
     """A chain whose maps are fitted from moments and from rows, on 20 MB of them."""
     monkeypatch.setattr("harness.evaluation.corpus_rows.PART", 1024)
-    monkeypatch.setattr("harness.transforms.flows.ROWS", 1024)
+    monkeypatch.setattr("harness.transforms.flows.BLOCK", 1024)
     rng = np.random.default_rng(0)
     writer = MatrixWriter(tmp_path / "x.safetensors", TENSOR)
     for _ in range(40):

@@ -21,13 +21,12 @@ from harness.results.planned import cells
 from harness.results.records import Store
 from harness.transforms.flow_layers import (
     Actnorm,
-    AtOnce,
     InvertibleLinear,
     MultiScale,
     bits_per_dimension,
     initialise,
 )
-from harness.transforms.flows import ROWS, AdamW, Architecture, Fitted, Recipe, fit, varying
+from harness.transforms.flows import BLOCK, AdamW, Architecture, FitSettings, Fitted, fit, varying
 
 FLOW = FLOWS["flow"]
 EVERY = {post.name: post for post in (FLOW, FLOWS["flow:paper"], NICE, REALNVP, GLOW)}
@@ -102,30 +101,6 @@ def test_the_loss_reaches_every_parameter(post):
     bits_per_dimension(model, x).backward()
     without = [name for name, p in model.named_parameters() if not p.grad.abs().sum() > 0]
     assert not without
-
-
-@every
-@pytest.mark.parametrize("size", [1, 8, 33])
-def test_scales_made_at_once_are_those_made_apart_and_those_of_now(post, size):
-    model, x = trained(post, size)
-    at_once = AtOnce(model)
-    for _ in range(2):
-        apart = bits_per_dimension(model, x)
-        wanted = torch.autograd.grad(apart, list(model.parameters()))
-        with at_once:
-            found = bits_per_dimension(model, x)
-        assert found.item() == pytest.approx(apart.item(), rel=1e-14)  # sums round
-        gradients = torch.autograd.grad(found, list(model.parameters()))
-        torch.testing.assert_close(gradients, wanted, rtol=1e-9, atol=1e-12)
-        with torch.no_grad():
-            for parameter in model.parameters():
-                parameter += 0.01
-
-
-def test_a_model_without_scales_has_none_to_make():
-    model = Architecture(1, 2, 8, ("mixing", "reversal")).build(6, rng())
-    with AtOnce(model):
-        assert torch.isfinite(bits_per_dimension(model, torch.ones(3, 6).double()))
 
 
 @every
@@ -210,8 +185,8 @@ def test_half_of_the_coordinates_is_finished_behind_each_level():
 def test_adamw_is_berts():
     """m and v without bias correction, decay beside the gradient, the whole gradient clipped."""
     layer = nn.Linear(3, 2).double()
-    recipe = Recipe(learning_rate=0.1)
-    optimiser = AdamW(layer, recipe)
+    settings = FitSettings(learning_rate=0.1)
+    optimiser = AdamW(layer, settings)
     w = optimiser.values.clone().numpy()
     m, v = np.zeros_like(w), np.zeros_like(w)
     for step in range(3):
@@ -230,7 +205,7 @@ def test_one_step_of_a_fit_is_the_recipe():
     """A whole batch sets the scales; then the losses of both sides are added, and moved against."""
     x, shape = rows(64, 5), Architecture(2, 1, 4, FLOW.step)
     # No clipping and a large epsilon, so that the size of the gradient shows.
-    fitted = fit(x, shape, Recipe(epsilon=1.0, clip=1e9, learning_rate=0.1), rng())
+    fitted = fit(x, shape, FitSettings(epsilon=1.0, clip=1e9, learning_rate=0.1), rng())
     drawn = rng()
     batch = torch.from_numpy(x[drawn.permutation(64)]).double()
     model = shape.build(5, drawn)
@@ -255,7 +230,7 @@ def test_the_loss_falls(post):
 
 @given(st.integers(1, 800), st.sampled_from([0.15, 1.0, 2.5]), st.integers(0, 5))
 def test_an_epoch_takes_no_row_twice(count, epochs, seed):
-    batches = Recipe(epochs=epochs).batches(count, rng(seed))
+    batches = FitSettings(epochs=epochs).batches(count, rng(seed))
     size = min(64, count)
     assert batches.shape == (max(1, int(epochs * count / size)), size)
     taken = batches.flatten()
@@ -266,7 +241,7 @@ def test_an_epoch_takes_no_row_twice(count, epochs, seed):
 
 
 def test_the_order_of_a_fit_is_drawn_anew_for_each_seed():
-    first, again, other = (Recipe().batches(100, rng(seed)) for seed in (0, 0, 1))
+    first, again, other = (FitSettings().batches(100, rng(seed)) for seed in (0, 0, 1))
     assert np.array_equal(first, again)
     assert not np.array_equal(first, other)
 
@@ -355,12 +330,12 @@ def test_a_value_that_is_not_finite_is_refused_by_its_row(value):
 
 def test_many_rows_are_looked_at_in_parts_as_in_one():
     """A coordinate that is constant in each part varies; a bad row is counted from the first."""
-    x = rows(3 * ROWS, 3)
-    x[:ROWS, 1], x[ROWS:, 1], x[:, 2] = 1, 2, 3
+    x = rows(3 * BLOCK, 3)
+    x[:BLOCK, 1], x[BLOCK:, 1], x[:, 2] = 1, 2, 3
     assert varying(x).tolist() == [True, True, False]
     assert varying(x[::-1]).tolist() == [True, True, False]
-    x[2 * ROWS + 5, 0] = np.inf
-    with pytest.raises(ScoreError, match=f"row {2 * ROWS + 5} of"):
+    x[2 * BLOCK + 5, 0] = np.inf
+    with pytest.raises(ScoreError, match=f"row {2 * BLOCK + 5} of"):
         varying(x)
 
 
