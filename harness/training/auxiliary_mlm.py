@@ -1,8 +1,8 @@
-"""Masked language modelling beside another objective, with the checkpoint's own head for it.
+"""Masked language modelling as an auxiliary objective, with the checkpoint's own head for it.
 
-SimCSE (Gao et al. 2021, section 4.3 and Table D.2) adds it at a weight of 0.1. As in the released
-code, every view of a sentence is hidden anew, and the head's vectors are its own from the start,
-not tied to the encoder's.
+SimCSE (Gao et al. 2021, arXiv 2104.08821, section 4.3 and Table D.2) adds it at a weight of 0.1. As
+in the released code, every view of a sentence is masked anew, and the output embeddings of the head
+are its own from the start, not tied to the encoder's.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from harness.core.digests import digest_of_files, sha256_of
 from harness.core.errors import DataError, UsageError
 from harness.encoders.checkpoint import read_tensors, weights_files
 from harness.encoders.kernels.padded import filled
-from harness.training.encoder import SentenceEncoder, portions
+from harness.training.encoder import SentenceEncoder, token_chunks
 from harness.training.mlm import mask
-from harness.training.packing import Rows
+from harness.training.packing import TokenIds
 
 
-class MaskedWords(nn.Module):
-    """A head over tokens that tells which word piece stood there."""
+class MaskedLMHead(nn.Module):
+    """The head of a masked language model: token states to logits over the vocabulary."""
 
     def __init__(self, head: nn.Module, special: Sequence[int], mask_id: int, vocabulary: int):
         super().__init__()
@@ -36,65 +36,72 @@ class MaskedWords(nn.Module):
 
     def backward(
         self,
-        tower: SentenceEncoder,
-        rows: Rows,
+        encoder: SentenceEncoder,
+        rows: TokenIds,
         share: float,
         weight: float,
-        at_once: int,
+        chunk_tokens: int,
         rng: np.random.Generator,
     ) -> float:
-        """Add the gradient of weight times the mean cross-entropy over the hidden pieces."""
+        """Add the gradient of weight times the mean cross-entropy over the masked word pieces.
+
+        `share` of the word pieces are masked; at most `chunk_tokens` tokens are in memory at a
+        time. Returns the weighted loss.
+        """
         rows = sorted(rows, key=len)
         ids = np.concatenate([np.array(row, np.int64) for row in rows])[None]
-        hidden, places = mask(ids, share, self.vocabulary, self.special, self.mask_id, rng)
+        masked_ids, places = mask(ids, share, self.vocabulary, self.special, self.mask_id, rng)
         starts = np.cumsum([0, *map(len, rows)])
         total = 0.0
-        for part in portions(rows, at_once):
-            first, end = starts[part.start], starts[part.stop]
-            here = places[(places >= first) & (places < end)]
-            if len(here) == 0:
+        for chunk in token_chunks(rows, chunk_tokens):
+            first, end = starts[chunk.start], starts[chunk.stop]
+            inside = places[(places >= first) & (places < end)]
+            if len(inside) == 0:
                 continue
-            cut = np.split(hidden[0], starts[1:-1])[part]
-            loss = self._lost(tower, [row.tolist() for row in cut], here - first, ids[0, here])
+            masked_rows = [row.tolist() for row in np.split(masked_ids[0], starts[1:-1])[chunk]]
+            loss = self._cross_entropy(encoder, masked_rows, inside - first, ids[0, inside])
             loss = weight * loss / len(places)
             torch.autograd.backward(loss)
             total += loss.item()
         return total
 
-    def _lost(
+    def _cross_entropy(
         self,
-        tower: SentenceEncoder,
-        rows: Rows,
+        encoder: SentenceEncoder,
+        rows: TokenIds,
         places: Int64[np.ndarray, " M"],
-        wanted: Int64[np.ndarray, " M"],
+        targets: Int64[np.ndarray, " M"],
     ) -> Float[Tensor, ""]:
-        """The cross-entropy of what stood at these places of the rows, summed."""
-        states = tower.tokens(rows)
-        with tower.autocast():
+        """The sum over these places of the concatenated rows."""
+        states = encoder.tokens(rows)
+        with encoder.autocast():
             logits = self.head(states[torch.from_numpy(places).to(states.device)])
-        labels = torch.from_numpy(wanted).to(states.device)
+        labels = torch.from_numpy(targets).to(states.device)
         return F.cross_entropy(logits.float(), labels, reduction="sum")
 
 
-def open_masked_words(name: str, folder: Path, cache: Path, tower: SentenceEncoder) -> MaskedWords:
-    """The head that the checkpoint holds. Raises DataError if it holds none."""
+def open_mlm_head(name: str, folder: Path, cache: Path, encoder: SentenceEncoder) -> MaskedLMHead:
+    """The masked-LM head that the checkpoint in a folder holds.
+
+    Raises DataError if the checkpoint lacks weights of it, UsageError if its architecture has none.
+    """
     files = weights_files(folder)
     tensors = read_tensors(files, digest_of_files(files, sha256_of), cache)
     config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     if type(config) not in MODEL_FOR_MASKED_LM_MAPPING:
         raise UsageError(f"{name}: this architecture models no masked words; leave them out")
-    model, found = filled(MODEL_FOR_MASKED_LM_MAPPING[type(config)], config, tensors)
-    heads = [part for key, part in model.named_children() if key != model.base_model_prefix]
+    model, loading = filled(MODEL_FOR_MASKED_LM_MAPPING[type(config)], config, tensors)
+    heads = [child for key, child in model.named_children() if key != model.base_model_prefix]
     if len(heads) != 1:
         raise UsageError(f"{name}: wanted one head over masked words, found {len(heads)} parts")
-    made_up = [k for k in found["missing_keys"] if not k.startswith(model.base_model_prefix)]
-    if made_up:
+    missing = [k for k in loading["missing_keys"] if not k.startswith(model.base_model_prefix)]
+    if missing:
         raise DataError(
-            f"{name}: the checkpoint lacks {made_up[0]}, wanted its whole head over masked words; "
+            f"{name}: the checkpoint lacks {missing[0]}, wanted its whole head over masked words; "
             "take one that was pretrained with it, or leave masked words out"
         )
-    tokenizer = tower.tokenizer.tokenizer
-    words = MaskedWords(
+    tokenizer = encoder.tokenizer.tokenizer
+    head = MaskedLMHead(
         heads[0], tokenizer.all_special_ids, tokenizer.mask_token_id, len(tokenizer)
     )
-    return words.to(tower.setup.device)
+    return head.to(encoder.setup.device)

@@ -1,8 +1,8 @@
 """A trained checkpoint as a folder that `--encoder` and sentence-transformers load.
 
-`training.json` in it says how it was made: the command, every setting, seed, digests of the data
-and of the starting checkpoint, the curve, seconds, device, threads and package versions;
-`curve.svg` is the curve as a picture.
+Its `training.json` holds the command, every setting, seed, digests of the data and of the starting
+checkpoint, the training curve, seconds, device, threads and package versions; `curve.svg` draws the
+curve.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -22,21 +22,19 @@ from torch import nn
 from harness.core.errors import UsageError
 from harness.core.files import write_atomically
 from harness.core.provenance import environment
+from harness.core.svg import Axis, Dot, Line, Panel, Point, svg
 from harness.encoders.checkpoint import tokenizer_files
-from harness.training.curve import curve_svg
 from harness.training.loop import STATE, Curve
 
 Pooling = Literal["mean", "cls"]
 TRAINING = "training.json"
 CURVE = "curve.svg"
-
-# What sentence-transformers reads a folder by.
-ST_MODULES = "sentence_transformers.models"
+ST_MODULES = "sentence_transformers.models"  # where modules.json finds the classes
 
 
 @dataclass(frozen=True)
-class Made:
-    """How a checkpoint came to be. `data` and `start` are digests by name."""
+class TrainingInfo:
+    """The provenance of a checkpoint; `data` and `start` are digests by name."""
 
     command: str
     settings: Mapping[str, Any]
@@ -45,8 +43,8 @@ class Made:
     curve: Curve
     start: Mapping[str, str] = field(default_factory=dict)
 
-    def told(self) -> dict[str, Any]:
-        """As it is written to training.json."""
+    def as_json(self) -> dict[str, Any]:
+        """The content of training.json."""
         return {
             **{name: value for name, value in asdict(self).items() if name != "curve"},
             "steps": len(self.curve.losses),
@@ -59,13 +57,27 @@ class Made:
         }
 
 
-def drawn(curve: Curve) -> str:
-    """The curve as a picture."""
-    return curve_svg(curve.thinned(), curve.scores)
+def curve_svg(losses: Sequence[Point], scores: Sequence[Point]) -> str:
+    """The training curve as SVG: loss and, below it, development scores over the steps.
+
+    Points are (step, value). The last loss and the best score are marked.
+    """
+    end = max(step for step, _ in (*losses, *scores))
+    panels = []
+    for name, points, digits, height in (("loss", losses, 3, 240), ("dev score", scores, 2, 170)):
+        if points:
+            step, value = points[-1] if name == "loss" else max(points, key=lambda p: p[1])
+            lowest = name == "dev score" or not scores
+            dot = Dot(step, value, name, f"{value:.{digits}f}", f"{name} at step {step:,}")
+            y = Axis.around(name, [value for _, value in points])
+            x = Axis("steps" if lowest else "", 0, end)
+            panels.append(Panel(x, y, (dot,), (Line(points, name),), height))
+    marked = "the last loss and the best score are marked" if scores else "the last loss is marked"
+    return svg("Training curve", [f"{end:,} step{'s' if end != 1 else ''}; {marked}"], panels)
 
 
 def require_new(folder: Path) -> None:
-    """Raise UsageError for a folder that already holds a checkpoint; an unfinished one goes on."""
+    """Raise UsageError for a folder that already holds a checkpoint."""
     if (folder / TRAINING).exists() or (folder / "config.json").exists():
         raise UsageError(f"--out {folder}: a checkpoint stands there; take another folder")
 
@@ -76,13 +88,13 @@ def write_checkpoint(
     tokenizer: Path,
     pooling: Pooling,
     max_length: int,
-    made: Made,
+    info: TrainingInfo,
     half: bool = False,
 ) -> None:
     """Write model and tokenizer, all files or none; `half` stores the weights in 16 bits.
 
-    `tokenizer` is a folder whose tokenizer files are taken over. A folder that holds a
-    checkpoint already is refused.
+    `tokenizer` is a folder whose tokenizer files are copied. Raises UsageError for a folder that
+    already holds a checkpoint.
     """
     require_new(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -92,9 +104,10 @@ def write_checkpoint(
         for file in tokenizer_files(tokenizer):
             shutil.copy(file, new / file.name)
         _write_modules(new, model.config.hidden_size, pooling, max_length)
-        _write_json(new / TRAINING, made.told())
-        if made.curve.losses:
-            (new / CURVE).write_text(drawn(made.curve), encoding="utf-8")
+        _write_json(new / TRAINING, info.as_json())
+        if info.curve.losses:
+            picture = curve_svg(info.curve.thinned(), info.curve.scores)
+            (new / CURVE).write_text(picture, encoding="utf-8")
         # The description comes last: a folder without it is no checkpoint yet.
         for file in sorted(new.iterdir(), key=lambda path: path.name == TRAINING):
             file.replace(folder / file.name)
@@ -111,14 +124,14 @@ def _write_model(folder: Path, model: Any, half: bool) -> None:
 
 
 def _weights(model: nn.Module, dtype: torch.dtype) -> dict[str, torch.Tensor]:
-    """Every tensor once: tied ones are tied again by whoever loads them."""
-    seen: dict[int, str] = {}
+    """The state dict with tied tensors once; loading ties them again."""
+    once: dict[int, str] = {}
     for name, tensor in model.state_dict(keep_vars=True).items():
-        seen.setdefault(id(tensor), name)
+        once.setdefault(id(tensor), name)
     state = model.state_dict()
     return {
         name: state[name].to(dtype if state[name].is_floating_point() else None).contiguous()
-        for name in seen.values()
+        for name in once.values()
     }
 
 

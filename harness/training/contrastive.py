@@ -1,10 +1,10 @@
-"""Contrastive learning: two views of a sentence agree, and differ from the others of the batch.
+"""SimCSE: contrastive learning of sentence embeddings with in-batch negatives.
 
-SimCSE (Gao, Yao & Chen 2021, arXiv 2104.08821). Unsupervised, both views are the sentence itself
-under two dropout masks; supervised, a pair with an entailment and a contradiction as its hard
+Gao, Yao & Chen 2021, arXiv 2104.08821. Unsupervised, the two views of a sentence are its encodings
+under two dropout masks; supervised, a premise and its entailment, with the contradiction as hard
 negative. Different from the released code: a batch larger than memory keeps all its negatives
-(`harness.training.gradcache`); the vectors of several processes get the gradient of the one-process
-loss, not its mean; the order of the data has its own generator.
+(`harness.training.gradcache`); several processes get the gradient of the one-process loss, not that
+gradient divided by their number; the order of the data has a generator of its own.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from torch.nn import functional as F  # noqa: N812
 
 from harness.core.arrays import Float
 from harness.core.errors import UsageError
-from harness.training.auxiliary_mlm import MaskedWords
+from harness.training.auxiliary_mlm import MaskedLMHead
 from harness.training.distributed import (
     ProcessGroup,
     SingleProcess,
-    add_gradients,
+    all_reduce_gradients,
     gather_embeddings,
-    share_of,
-    total_of,
+    local_rows,
+    sum_over_processes,
 )
 from harness.training.encoder import SentenceEncoder, Setup
-from harness.training.gradcache import gradient, scaled
+from harness.training.gradcache import backward_in_chunks, with_loss_scaling
 from harness.training.loop import Schedule
 from harness.training.nli import Batches
-from harness.training.packing import Rows
+from harness.training.packing import TokenIds
 
 Similarity = Literal["cosine", "dot"]
 Objective = Literal["info-nce", "nt-xent"]
 
-# Learning rate and batch (paper, appendix A), as in the released models' table.
+# Learning rate and batch size (paper, appendix A), as in the released models' table.
 UNSUPERVISED = {
     ("bert", "base"): (3e-5, 64),
     ("bert", "large"): (1e-5, 64),
@@ -52,7 +52,7 @@ LARGE = 1024  # dimensions
 def similarities(
     a: Float[Tensor, "N D"], b: Float[Tensor, "M D"], kind: Similarity = "cosine"
 ) -> Float[Tensor, "N M"]:
-    """Every row of a with every row of b."""
+    """The cosine or dot product of every row of a with every row of b."""
     if kind == "cosine":
         a, b = F.normalize(a, dim=1), F.normalize(b, dim=1)
     return a @ b.T
@@ -66,15 +66,16 @@ def info_nce(
     hard_weight: float = 0.0,
     similarity: Similarity = "cosine",
 ) -> Float[Tensor, ""]:
-    """Mean cross-entropy of finding b[i] for a[i] among all of b (paper, equation 1).
+    """InfoNCE: the mean cross-entropy of classifying b[i] as a[i]'s positive among all rows of b.
 
-    N - 1 negatives a sentence; with `hard` 2N - 1, all of which count (equation 5). `hard_weight`
-    is added to the logit of the sentence's own: the logarithm of the paper's alpha.
+    The loss of SimCSE's equation 1 (van den Oord et al. 2018, arXiv 1807.03748): each sentence has
+    N - 1 in-batch negatives, with `hard` 2N - 1 (equation 5). `hard_weight`, the logarithm of the
+    paper's alpha, is added to the logit of a sentence's own hard negative.
     """
     logits = similarities(a, b, similarity) / temperature
     if hard is not None:
-        own = hard_weight * torch.eye(len(a), device=a.device)
-        logits = torch.cat([logits, similarities(a, hard, similarity) / temperature + own], dim=1)
+        bonus = hard_weight * torch.eye(len(a), device=a.device)
+        logits = torch.cat([logits, similarities(a, hard, similarity) / temperature + bonus], dim=1)
     return F.cross_entropy(logits, torch.arange(len(a), device=a.device))
 
 
@@ -84,7 +85,7 @@ def nt_xent(
     temperature: float,
     similarity: Similarity = "cosine",
 ) -> Float[Tensor, ""]:
-    """The same over the rows [a0, b0, a1, b1, ...], each looking for its partner among all others.
+    """NT-Xent: InfoNCE over the rows [a0, b0, a1, b1, ...], each classified among all others.
 
     2N - 2 negatives a row: SimCLR's loss (Chen et al. 2020, arXiv 2002.05709), which the Keras
     version of SimCSE trains with.
@@ -97,12 +98,12 @@ def nt_xent(
 
 @dataclass(frozen=True)
 class Contrastive:
-    """What the paper varies. The defaults are unsupervised BERT-base.
+    """The settings that the paper varies; the defaults are those of unsupervised BERT-base.
 
     `same_mask` gives both views one dropout mask (Table 3); `hard_weight` is log(alpha) of Table 7,
-    `masked_words` the weight of masked language modelling (Table D.2), `masked_share` how many of
-    the word pieces it hides. `tokens_at_once` bounds memory and changes neither the loss nor the
-    negatives.
+    `masked_words` the weight of the auxiliary masked-language-modelling loss (Table D.2) and
+    `masked_share` the share of word pieces it masks. `tokens_at_once` bounds memory and changes
+    neither the loss nor the negatives.
     """
 
     setup: Setup = field(default_factory=lambda: Setup(head="train"))
@@ -129,19 +130,19 @@ class Contrastive:
 
     @classmethod
     def unsupervised(cls, config: Mapping[str, Any]) -> Contrastive:
-        """The paper's settings for a checkpoint's config.json; any other size has BERT's."""
+        """The paper's settings for the architecture and size in a checkpoint's config.json."""
         family = "roberta" if "roberta" in str(config.get("model_type")) else "bert"
         learning_rate, batch = UNSUPERVISED[family, _size(config)]
         return cls(Setup(head="train"), batch, 1, learning_rate)
 
     @classmethod
     def supervised(cls, config: Mapping[str, Any]) -> Contrastive:
-        """The same for triplets: three epochs, and a head that is kept."""
+        """The paper's settings for triplets: three epochs, and the head is kept."""
         learning_rate, batch = SUPERVISED[_size(config)]
         return cls(Setup(head="keep"), batch, 3, learning_rate)
 
     def schedule(self, count: int) -> Schedule:
-        """Full epochs of so many examples; the rate falls linearly, nothing decays."""
+        """Full epochs over so many examples: linear learning-rate decay, no weight decay."""
         steps = self.epochs * Batches(count, self.batch, 0).steps
         return Schedule(steps=steps, learning_rate=self.learning_rate)
 
@@ -151,7 +152,7 @@ class Contrastive:
         b: Float[Tensor, "N D"],
         hard: Float[Tensor, "N D"] | None = None,
     ) -> Float[Tensor, ""]:
-        """The objective over two views, and a hard negative where there is one."""
+        """The objective over two views and, where there are any, hard negatives."""
         if self.objective == "nt-xent":
             return nt_xent(a, b, self.temperature, self.similarity)
         return info_nce(a, b, self.temperature, hard, self.hard_weight, self.similarity)
@@ -162,19 +163,20 @@ def _size(config: Mapping[str, Any]) -> str:
 
 
 class ContrastiveTraining:
-    """What the loop trains. One column is a sentence seen twice, three end with hard negatives.
+    """The training task of SimCSE over columns of equally many sentences.
 
-    Every process gets the whole of the columns and takes its share of each batch.
+    One column: both views are the sentence itself. Two or three: sentence, positive, hard negative.
+    Every process gets the whole columns and takes its share of each batch.
     """
 
     def __init__(
         self,
         settings: Contrastive,
-        tower: SentenceEncoder,
+        encoder: SentenceEncoder,
         columns: Sequence[Sequence[str]],
         seed: int,
-        masked: MaskedWords | None = None,
-        together: ProcessGroup | None = None,
+        masked: MaskedLMHead | None = None,
+        group: ProcessGroup | None = None,
     ) -> None:
         columns = columns if settings.hard_negatives else columns[:2]
         if len(columns) == 3 and settings.objective == "nt-xent":
@@ -183,52 +185,49 @@ class ContrastiveTraining:
             raise UsageError("one mask for both views needs one sentence seen twice, found pairs")
         if (masked is None) != (settings.masked_words == 0):
             raise UsageError("masked words need a weight above 0 and a head, both or neither")
-        self.settings, self.tower, self.columns, self.seed = settings, tower, columns, seed
-        self.masked, self.together = masked, together or SingleProcess()
+        self.settings, self.encoder, self.columns, self.seed = settings, encoder, columns, seed
+        self.masked, self.group = masked, group or SingleProcess()
         self.batches = Batches(len(columns[0]), settings.batch, seed)
-        parts = {"tower": tower} | ({} if masked is None else {"masked": masked})
-        self.model: nn.Module = nn.ModuleDict(parts)
+        modules = {"encoder": encoder} | ({} if masked is None else {"masked": masked})
+        self.model: nn.Module = nn.ModuleDict(modules)
 
     def backward(self, step: int) -> float:
-        """The loss of a step's batch, in nats, over all processes; its gradient is added."""
-        views = self._views(step)
-        rows = [row for view in views for row in view]
+        """Add the gradient of a step's batch; return its loss over all processes, in nats."""
+        settings = self.settings
+        rows = [row for view in self._views(step) for row in view]
 
-        def run(scale: float) -> float:
-            at_once = self.settings.tokens_at_once
-            loss = gradient(self.tower, rows, lambda z: scale * self._loss(z), at_once)
+        def backward(scale: float) -> float:
+            loss = backward_in_chunks(
+                self.encoder, rows, lambda z: scale * self._loss(z), settings.tokens_at_once
+            )
             if self.masked is not None:
-                weight = scale * self.settings.masked_words
-                loss += self._hide(self.masked, rows, weight, step)
-            add_gradients(self.model.parameters(), self.together)
+                weight = scale * settings.masked_words
+                loss += self._masked_lm_loss(self.masked, rows, weight, step)
+            all_reduce_gradients(self.model.parameters(), self.group)
             return loss
 
-        half = self.settings.setup.precision == "fp16"
-        return scaled(run, self.model.parameters(), half)
+        half = settings.setup.precision == "fp16"
+        return with_loss_scaling(backward, self.model.parameters(), half)
 
-    def _views(self, step: int) -> list[Rows]:
+    def _views(self, step: int) -> list[TokenIds]:
         """The token ids of this process's share of the batch, one list a view."""
-        mine = share_of(self.batches(step), self.together)
-        views: list[Rows] = [
-            self.tower.tokenizer([column[row] for row in mine]) for column in self.columns
+        batch = local_rows(self.batches(step), self.group)
+        views: list[TokenIds] = [
+            self.encoder.tokenizer([column[row] for row in batch]) for column in self.columns
         ]
         return views * 2 if len(views) == 1 and not self.settings.same_mask else views
 
     def _loss(self, z: Float[Tensor, "all D"]) -> Float[Tensor, ""]:
         count = len(self.columns) if len(self.columns) > 1 or self.settings.same_mask else 2
-        views = [gather_embeddings(view, self.together) for view in z.chunk(count)]
+        views = [gather_embeddings(view, self.group) for view in z.chunk(count)]
         return self.settings.loss(*(views * 2 if count == 1 else views))
 
-    def _hide(self, masked: MaskedWords, rows: Rows, weight: float, step: int) -> float:
-        """Masked language modelling over every view, hidden anew (paper, section 4.3)."""
-        settings, together = self.settings, self.together
-        rng = np.random.default_rng((self.seed, 3, step, together.rank))
-        part = masked.backward(
-            self.tower,
-            rows,
-            settings.masked_share,
-            weight / together.count,
-            settings.tokens_at_once,
-            rng,
-        )
-        return total_of(part, together, settings.setup.device)
+    def _masked_lm_loss(
+        self, head: MaskedLMHead, rows: TokenIds, weight: float, step: int
+    ) -> float:
+        """The auxiliary loss over all views, each masked anew (paper, section 4.3)."""
+        share, chunk_tokens = self.settings.masked_share, self.settings.tokens_at_once
+        rng = np.random.default_rng((self.seed, 3, step, self.group.rank))
+        weight /= self.group.count
+        loss = head.backward(self.encoder, rows, share, weight, chunk_tokens, rng)
+        return sum_over_processes(loss, self.group, self.settings.setup.device)

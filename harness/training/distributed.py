@@ -1,9 +1,9 @@
-"""Several processes as one: what a step asks the others for.
+"""Training on several processes: each holds its share of a batch and gathers the others' vectors.
 
-Each process holds its share of a batch. Vectors are gathered, so that every sentence has all the
-others as negatives; the gradient flows through the own share only and is then summed over the
-processes, which makes it the gradient of the one-process loss. (SimCSE's released code gathers the
-same way and takes the mean, which is that gradient over the number of processes.)
+Every sentence then has the sentences of all processes as in-batch negatives. The gradient flows
+through a process's own vectors only and is summed over the processes, which makes it the gradient
+of the one-process loss. (SimCSE's released code gathers likewise and takes the mean, which is that
+gradient divided by the number of processes.)
 """
 
 from __future__ import annotations
@@ -23,7 +23,11 @@ from harness.core.errors import UsageError
 
 @runtime_checkable
 class ProcessGroup(Protocol):
-    """The processes of a training, as one of them sees them."""
+    """The processes of a training, as one of them sees them.
+
+    `rank` is the number of this process, `count` how many there are, `device` the one that a
+    launcher chose for this process, if any.
+    """
 
     @property
     def rank(self) -> int: ...
@@ -32,22 +36,20 @@ class ProcessGroup(Protocol):
     def count(self) -> int: ...
 
     @property
-    def device(self) -> str | None:
-        """Of this process, if a launcher chose it."""
-        ...
+    def device(self) -> str | None: ...
 
     def gather(self, x: Float[Tensor, "n D"]) -> Float[Tensor, "count n D"]:
-        """Everybody's values, without gradient, in the order of ranks."""
+        """The values of all processes in the order of ranks, without gradient (all-gather)."""
         ...
 
     def total(self, x: Float[Tensor, " P"]) -> Float[Tensor, " P"]:
-        """The sum of everybody's values."""
+        """The sum over all processes (all-reduce)."""
         ...
 
 
 @dataclass(frozen=True)
 class SingleProcess:
-    """One process."""
+    """A group of one process."""
 
     rank: int = 0
     count: int = 1
@@ -83,37 +85,37 @@ class Accelerated:
         return self.accelerator.reduce(x, reduction="sum")
 
 
-def started(environment: Mapping[str, str]) -> ProcessGroup:
-    """The processes that were started together, by what a launcher leaves in the environment."""
+def current_group(environment: Mapping[str, str]) -> ProcessGroup:
+    """The group that a launcher describes in the environment; without one, a single process."""
     return Accelerated() if int(environment.get("WORLD_SIZE") or 1) > 1 else SingleProcess()
 
 
-def share_of(rows: Int64[np.ndarray, " B"], together: ProcessGroup) -> Int64[np.ndarray, " n"]:
-    """This process's share of a batch; what cannot be shared equally is left out."""
-    size = len(rows) // together.count
-    return rows[together.rank * size : (together.rank + 1) * size]
+def local_rows(rows: Int64[np.ndarray, " B"], group: ProcessGroup) -> Int64[np.ndarray, " n"]:
+    """This process's share of a batch; what does not divide by the processes is dropped."""
+    size = len(rows) // group.count
+    return rows[group.rank * size : (group.rank + 1) * size]
 
 
-def gather_embeddings(x: Float[Tensor, "n D"], together: ProcessGroup) -> Float[Tensor, "all D"]:
-    """The vectors of all processes; a gradient reaches the own ones."""
-    if together.count == 1:
+def gather_embeddings(x: Float[Tensor, "n D"], group: ProcessGroup) -> Float[Tensor, "all D"]:
+    """The vectors of all processes; gradients reach those of this process only."""
+    if group.count == 1:
         return x
-    parts = list(together.gather(x.detach()))
-    parts[together.rank] = x
-    return torch.cat(parts)
+    shares = list(group.gather(x.detach()))
+    shares[group.rank] = x
+    return torch.cat(shares)
 
 
-def total_of(value: float, together: ProcessGroup, device: str) -> float:
-    """The sum of one number over the processes."""
-    return float(together.total(torch.tensor([value], device=device)))
+def sum_over_processes(value: float, group: ProcessGroup, device: str) -> float:
+    """The sum of one number over all processes."""
+    return float(group.total(torch.tensor([value], device=device)))
 
 
-def add_gradients(parameters: Iterable[nn.Parameter], together: ProcessGroup) -> None:
+def all_reduce_gradients(parameters: Iterable[nn.Parameter], group: ProcessGroup) -> None:
     """Replace every gradient by its sum over the processes."""
-    if together.count == 1:
+    if group.count == 1:
         return
-    held = [p for p in parameters if p.requires_grad]
-    flat = [(torch.zeros_like(p) if p.grad is None else p.grad).reshape(-1) for p in held]
-    sums = torch.split(together.total(torch.cat(flat)), [len(part) for part in flat])
-    for p, total in zip(held, sums, strict=True):
+    trained = [p for p in parameters if p.requires_grad]
+    flat = [(torch.zeros_like(p) if p.grad is None else p.grad).reshape(-1) for p in trained]
+    sums = torch.split(group.total(torch.cat(flat)), [len(gradient) for gradient in flat])
+    for p, total in zip(trained, sums, strict=True):
         p.grad = total.view_as(p).clone()

@@ -1,13 +1,14 @@
-"""The encoder as training sees it: token ids in, one vector a sentence out, with gradients.
+"""A sentence encoder with gradients: token ids in, one vector a sentence out.
 
-A batch is never padded where the architecture is BERT's or RoBERTa's and the device a CPU; where
-[CLS] alone is read, the last layer then computes nothing else. Other architectures get padded
-pieces of similar lengths, and a GPU gets one. In evaluation mode the vectors are those of the same
-pooling over `harness.encoders`.
+On a CPU, a batch is never padded where the architecture is BERT's or RoBERTa's, and where only
+[CLS] is read, the last layer computes nothing else. Other architectures get padded chunks of
+similar lengths; a GPU gets the padded batch. In evaluation mode the vectors equal those of
+`harness.encoders` under the same pooling.
 """
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -26,7 +27,7 @@ from harness.encoders.checkpoint import read_tensors, weights_files
 from harness.encoders.kernels.padded import CuttingTokenizer, open_checkpoint
 from harness.encoders.transformer import TransformerConfig, maximum_length
 from harness.training.dropout import Noise, use_dropout
-from harness.training.packing import Rows, packed_states, padded_states, token_means
+from harness.training.packing import TokenIds, packed_states, padded_states, token_means
 from harness.transforms.pooling import CLS, Cls, Mean
 
 Head = Literal["none", "train", "keep"]
@@ -34,37 +35,18 @@ Precision = Literal["float32", "bf16", "fp16"]
 HALF: Mapping[str, torch.dtype] = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 PACKED = frozenset({"bert", "roberta", "xlm-roberta", "camembert"})
-PIECE = 8  # padded pieces hold lengths up to the same multiple of this
-FIRST_WEIGHTS = 0.02  # their standard deviation in a new head, as in BERT
-EMBEDDED_AT_ONCE = 8192  # tokens, when no gradient is kept
-
-
-class Projection(nn.Module):
-    """Dense and tanh over the pooled vector: what BERT's pooler is."""
-
-    def __init__(self, dense: nn.Linear) -> None:
-        super().__init__()
-        self.dense = dense
-
-    def forward(self, x: Float[Tensor, "N D"]) -> Float[Tensor, "N D"]:
-        return torch.tanh(self.dense(x))
-
-
-def drawn(dense: nn.Linear, rng: np.random.Generator) -> nn.Linear:
-    """The layer with new weights, as BERT's begin."""
-    weight = rng.normal(scale=FIRST_WEIGHTS, size=dense.weight.shape).astype(np.float32)
-    with torch.no_grad():
-        dense.weight.copy_(torch.from_numpy(weight))
-        dense.bias.zero_()
-    return dense
+LENGTH_STEP = 8  # padded chunks hold lengths up to the same multiple of this
+INITIAL_STD = 0.02  # of the weights of a new head, as in BERT
+EMBED_CHUNK = 8192  # tokens at a time when no gradient is kept
 
 
 @dataclass(frozen=True)
 class Setup:
     """How an encoder is opened for training.
 
-    `head` is a projection that only training reads ("train") or that is kept as the checkpoint's
-    pooler ("keep"). `max_length` counts special tokens; `dropout` None is the checkpoint's own.
+    `head` is a dense layer with tanh over the pooled vector, as BERT's pooler is: used in training
+    only ("train") or kept as the checkpoint's pooler ("keep"). `max_length` is in tokens, special
+    ones included; `dropout` None is the checkpoint's own probability.
     """
 
     pooling: Pooling = CLS
@@ -85,21 +67,22 @@ class Setup:
 
     @property
     def half(self) -> torch.dtype | None:
-        """What autocast computes in; None where it is off."""
+        """The dtype of automatic mixed precision; None where it is off."""
         return HALF.get(self.precision)
 
 
 class SentenceEncoder(nn.Module):
-    """An encoder, what is read of it, and a projection over that.
+    """A transformer, a pooling over its hidden states, and a projection head.
 
-    `tokenizer` cuts to the length of training, `reader` to the checkpoint's own. `stream` sets the
-    masks of several processes apart. `encoder` ends as what is to be written: a head that is kept
-    is its pooler, and it has no other.
+    `tokenizer` truncates to the setup's length, `reader` to the checkpoint's own. `padding` is the
+    padding token's id and `summary` the place of the summary token ([CLS]; -1 is the last token).
+    Each `stream` has its own dropout masks, one for each process. `transformer` is what a
+    checkpoint stores: its pooler is the head that is kept, or absent.
     """
 
     def __init__(
         self,
-        encoder: nn.Module,
+        transformer: nn.Module,
         tokenizer: CuttingTokenizer,
         reader: CuttingTokenizer,
         setup: Setup,
@@ -110,94 +93,99 @@ class SentenceEncoder(nn.Module):
         stream: int = 0,
     ) -> None:
         super().__init__()
-        self.encoder, self.tokenizer, self.reader, self.setup = encoder, tokenizer, reader, setup
+        self.transformer, self.tokenizer, self.reader, self.setup = (
+            transformer,
+            tokenizer,
+            reader,
+            setup,
+        )
         self.padding, self.summary, self.noise = padding, summary, Noise(stream)
-        config: Any = encoder.config
+        config: Any = transformer.config
         depth: int = config.num_hidden_layers
         self.layers = (
             setup.pooling.hidden_states(depth) if isinstance(setup.pooling, Mean) else (depth,)
         )
         if isinstance(setup.pooling, Cls) and summary is None:
             raise UsageError(f"{tokenizer.name}: this encoder has no summary token; use mean")
-        self.head = self._headed(rng)
+        self.head = self._new_head(rng)
         use_dropout(self, setup.dropout, self.noise)
         self.to(setup.device)
         self.packs = config.model_type in PACKED and setup.device == "cpu"
 
     @property
     def size(self) -> int:
-        """The dimensions of a vector."""
-        return int(self.encoder.config.hidden_size)  # type: ignore[union-attr, arg-type]
+        """The dimension of a vector."""
+        return int(self.transformer.config.hidden_size)  # type: ignore[union-attr, arg-type]
 
-    def forward(self, rows: Rows) -> Float32[Tensor, "N D"]:
-        """One vector a sentence. In training mode dropout draws new masks."""
+    def forward(self, rows: TokenIds) -> Float32[Tensor, "N D"]:
+        """One vector a sentence. In training mode every call draws new dropout masks."""
         order = np.argsort([len(row) for row in rows], kind="stable")
-        ascending = [rows[i] for i in order]
         self.noise.restart(self.setup.device)
         with self.autocast():
-            z = torch.cat([self._pooled(piece) for piece in self._pieces(ascending)])
-            # A head that only training reads is not there in evaluation.
+            chunks = self._length_chunks([rows[i] for i in order])
+            z = torch.cat([self._pooled(chunk) for chunk in chunks])
+            # A head for training only is left out in evaluation.
             if self.head is not None and (self.training or self.setup.head == "keep"):
                 z = self.head(z)
         return z.float()[torch.from_numpy(np.argsort(order)).to(z.device)]
 
-    def tokens(self, rows: Rows) -> Float[Tensor, "T D"]:
-        """The last layer's state of every token, sentence after sentence."""
-        last = int(self.encoder.config.num_hidden_layers)  # type: ignore[union-attr, arg-type]
+    def tokens(self, rows: TokenIds) -> Float[Tensor, "T D"]:
+        """The last hidden states of all tokens, sentence after sentence."""
+        last = int(self.transformer.config.num_hidden_layers)  # type: ignore[union-attr, arg-type]
         self.noise.restart(self.setup.device)
         with self.autocast():
             return self._states(rows, (last,))[last]
 
     def embed(self, texts: Sequence[str]) -> Float32[np.ndarray, "N D"]:
-        """The vectors of texts in their order, without dropout, at the checkpoint's own length."""
+        """The vectors of texts, without dropout, truncated at the checkpoint's own length."""
         rows = self.reader(texts)
         order = np.argsort([len(row) for row in rows], kind="stable")
-        found = np.empty((len(rows), self.size), np.float32)
-        before = self.training
+        vectors = np.empty((len(rows), self.size), np.float32)
+        was_training = self.training
         self.eval()
         with torch.no_grad():
-            for part in portions([rows[i] for i in order], EMBEDDED_AT_ONCE):
-                found[order[part]] = self([rows[i] for i in order[part]]).cpu().numpy()
-        self.train(before)
-        return found
+            for chunk in token_chunks([rows[i] for i in order], EMBED_CHUNK):
+                vectors[order[chunk]] = self([rows[i] for i in order[chunk]]).cpu().numpy()
+        self.train(was_training)
+        return vectors
 
     def autocast(self) -> torch.autocast:
-        """The precision of the setup: weights stay in float32."""
+        """Mixed precision as the setup has it; weights stay in float32."""
         half, device = self.setup.half, torch.device(self.setup.device).type
         return torch.autocast(device, half, enabled=half is not None)
 
-    def _headed(self, rng: np.random.Generator) -> Projection | None:
-        """A new head. One that is kept stands in the encoder, as its pooler; else that has none.
+    def _new_head(self, rng: np.random.Generator) -> nn.Module | None:
+        """A head with new weights, in the transformer's pooler if it is kept.
 
-        The pooler of the checkpoint would belong to the encoder as it was before.
+        Otherwise the pooler is removed: it was trained with the weights from before.
         """
-        encoder: Any = self.encoder
-        pooler = getattr(encoder, "pooler", None)
+        transformer: Any = self.transformer
+        pooler = getattr(transformer, "pooler", None)
         if self.setup.head == "keep":
             if not isinstance(getattr(pooler, "dense", None), nn.Linear):
                 raise UsageError(
                     f"{self.tokenizer.name}: this architecture has no dense pooler to keep a head "
                     "in; train one that is not kept"
                 )
-            return Projection(drawn(encoder.pooler.dense, rng))
+            return _projection(transformer.pooler.dense, rng)
         if pooler is not None:
-            encoder.pooler = None
+            transformer.pooler = None
         if self.setup.head == "none":
             return None
-        return Projection(drawn(nn.Linear(self.size, self.size), rng))
+        return _projection(nn.Linear(self.size, self.size), rng)
 
-    def _pieces(self, rows: Rows) -> list[Rows]:
-        """Rows in ascending length, in pieces for one forward pass each."""
+    def _length_chunks(self, rows: TokenIds) -> list[TokenIds]:
+        """Rows in ascending length, cut into one chunk for each forward pass."""
         if self.packs or self.setup.device != "cpu":
             return [rows]
-        return [list(piece) for _, piece in groupby(rows, lambda row: -(-len(row) // PIECE))]
+        return [list(run) for _, run in groupby(rows, lambda row: -(-len(row) // LENGTH_STEP))]
 
-    def _states(self, rows: Rows, layers: Sequence[int]) -> dict[int, Float[Tensor, "T D"]]:
+    def _states(self, rows: TokenIds, layers: Sequence[int]) -> dict[int, Float[Tensor, "T D"]]:
         if self.packs:
-            return packed_states(self.encoder, rows, layers)
-        return padded_states(self.encoder, rows, layers, self.padding)
+            return packed_states(self.transformer, rows, layers)
+        return padded_states(self.transformer, rows, layers, self.padding)
 
-    def _pooled(self, rows: Rows) -> Float[Tensor, "n D"]:
+    def _pooled(self, rows: TokenIds) -> Float[Tensor, "n D"]:
         lengths = np.array([len(row) for row in rows])
         if isinstance(self.setup.pooling, Mean):
             states = self._states(rows, self.layers)
@@ -206,12 +194,22 @@ class SentenceEncoder(nn.Module):
         ends = np.cumsum(lengths)
         places = torch.from_numpy(ends - 1 if self.summary == -1 else ends - lengths)
         if self.packs:
-            return packed_states(self.encoder, rows, self.layers, places)[self.layers[0]]
+            return packed_states(self.transformer, rows, self.layers, places)[self.layers[0]]
         return self._states(rows, self.layers)[self.layers[0]][places.to(self.setup.device)]
 
 
-def portions(rows: Rows, tokens: int) -> list[slice]:
-    """Rows in their order, cut where the next one would exceed so many tokens."""
+def _projection(dense: nn.Linear, rng: np.random.Generator) -> nn.Module:
+    """tanh(W x + b), the weights drawn anew as BERT initialises them."""
+    weight = rng.normal(scale=INITIAL_STD, size=dense.weight.shape).astype(np.float32)
+    with torch.no_grad():
+        dense.weight.copy_(torch.from_numpy(weight))
+        dense.bias.zero_()
+    return nn.Sequential(OrderedDict(dense=dense, activation=nn.Tanh()))
+
+
+def token_chunks(rows: TokenIds, tokens: int) -> list[slice]:
+    """Consecutive rows as slices of at most so many tokens; a longer row is alone in its slice."""
+
     cuts, held = [0], 0
     for number, row in enumerate(rows):
         if held and held + len(row) > tokens:
@@ -224,10 +222,10 @@ def portions(rows: Rows, tokens: int) -> list[slice]:
 def open_encoder(
     name: str, folder: Path, cache: Path, setup: Setup, seed: int, stream: int = 0
 ) -> SentenceEncoder:
-    """The checkpoint in a folder, ready to be trained; the seed draws the weights of a new head.
+    """The checkpoint in a folder as an encoder to train; the seed draws the weights of a new head.
 
     `cache` keeps the safetensors form of a pickled checkpoint. Raises AssetMissing, DataError,
-    and UsageError for a setup that the checkpoint cannot follow.
+    and UsageError for a setup that the architecture does not allow.
     """
     files = weights_files(folder)
     tensors = read_tensors(files, digest_of_files(files, sha256_of), cache)

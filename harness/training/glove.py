@@ -1,15 +1,14 @@
-"""Word vectors by weighted least squares on the logarithms of co-occurrence counts.
+"""GloVe: word vectors by weighted least squares on the logarithms of co-occurrence counts.
 
-Pennington, Socher & Manning (2014, EMNLP), Global Vectors for Word Representation, sections 3 and
-4.2: over all pairs that met, lower f(X_ij) (w_i . c_j + b_i + d_j - log X_ij)^2 by AdaGrad; w + c
-is a word's vector.
+Pennington, Socher & Manning 2014 (EMNLP), sections 3 and 4.2: minimise over all entries X_ij > 0
+the sum of f(X_ij) (w_i . c_j + b_i + d_j - log X_ij)^2 by AdaGrad; a word's vector is w + c.
 
-The update is that of the authors' released code, and with blocks of one word it is nothing else.
-Different here: how entries come together in a step. The words are dealt into blocks, and the
-matrix into strata: sets of block pairs of which no two share a row or a column (Gemulla et al.
-2011, KDD). Pairs of blocks in a stratum do not touch each other; inside of one, every entry's step
-is computed from the values before it, and the steps are added. That is dense arithmetic, and so
-one core does 25 epochs over 31 million entries in minutes.
+The update is that of the authors' released code, and equal to it with blocks of one word. Different
+here: how entries are grouped into steps. Words are assigned to blocks at random and the matrix is
+divided into strata, sets of block pairs of which no two share a row or a column (Gemulla et al.
+2011, KDD). The block pairs of a stratum are independent; inside a pair, the steps of all entries
+are computed from the values before it and added. That is dense arithmetic, so that one core does 25
+epochs over 31 million entries in minutes.
 """
 
 from __future__ import annotations
@@ -31,19 +30,22 @@ from harness.core.errors import DataError, ScoreError, UsageError
 from harness.core.files import write_atomically
 from harness.core.types import Progress
 from harness.encoders.word_vector_files import write_vectors
-from harness.training.checkpoint import CURVE, TRAINING, Made, drawn, require_new
+from harness.training.checkpoint import CURVE, TRAINING, TrainingInfo, curve_svg, require_new
 from harness.training.datasets import Text
 from harness.training.glove_counts import Cooccurrences, Counting, count
 from harness.training.loop import Curve
 from harness.transforms.flows import one_thread
 
 VECTORS = "vectors.safetensors"
-AT_ONCE = 16  # pairs of blocks whose numbers fit into a core's cache; moves no result
+GROUP = 16  # block pairs whose values fit into a core's cache; does not affect the result
 
 
 @dataclass(frozen=True)
-class Recipe:
-    """What is minimised, and how."""
+class GloveSettings:
+    """The objective (x_max and alpha of equation 9) and its optimisation.
+
+    `block` is the number of words in a block.
+    """
 
     counting: Counting = field(default_factory=Counting)
     dimensions: int = 100
@@ -61,55 +63,55 @@ class Recipe:
             )
 
     def weights(self, counts: Float64[np.ndarray, " n"]) -> Float64[np.ndarray, " n"]:
-        """What the squared error of each count is worth: equation 9."""
+        """The weight f(X) of each count's squared error: min(1, (X / x_max)^alpha)."""
         return np.minimum(1.0, (counts / self.x_max) ** self.alpha)
 
 
 @one_thread()
 def train_vectors(
     corpus: Text,
-    recipe: Recipe,
+    settings: GloveSettings,
     seed: int,
     out: Path,
     progress: Progress,
     command: str,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Curve:
-    """Count the co-occurrences of a corpus, fit vectors to them, and write both into a new folder.
+    """Count co-occurrences in a corpus, fit vectors to them, and write those into a new folder.
 
-    The vectors are stored in 16 bits, far finer than what another seed moves. The same seed gives
-    the same bits on one kind of processor. Raises DataError for a corpus without co-occurrences and
-    ScoreError where the cost stops being a finite number; then nothing is written.
+    Vectors are stored in 16 bits, far finer than the difference between seeds. A seed gives equal
+    bits on one kind of processor. Raises DataError for a corpus without co-occurrences and
+    ScoreError for a loss that is not finite; nothing is written then.
     """
     require_new(out)
     start = clock()
-    found = count(corpus, recipe.counting, progress)
-    if corpus.first is not None and found.sentences < corpus.first:
-        raise DataError(f"{corpus.name}: wanted {corpus.first} sentences, found {found.sentences}")
-    vectors, losses = fit_vectors(found, recipe, np.random.default_rng(seed), progress)
+    matrix = count(corpus, settings.counting, progress)
+    if corpus.first is not None and matrix.sentences < corpus.first:
+        raise DataError(f"{corpus.name}: wanted {corpus.first} sentences, found {matrix.sentences}")
+    vectors, losses = fit_vectors(matrix, settings, np.random.default_rng(seed), progress)
     curve = Curve(losses, seconds=clock() - start)
-    made = Made(command, asdict(recipe), seed, {corpus.name: found.digest}, curve)
+    info = TrainingInfo(command, asdict(settings), seed, {corpus.name: matrix.digest}, curve)
     out.mkdir(parents=True, exist_ok=True)
-    write_vectors(out / VECTORS, found.words, vectors.astype(np.float16))
-    write_atomically(out / CURVE, drawn(made.curve).encode())
-    told = json.dumps(made.told() | {"counted": found.facts()}, indent=1, ensure_ascii=False)
-    write_atomically(out / TRAINING, f"{told}\n".encode())  # last: without it, no checkpoint
+    write_vectors(out / VECTORS, matrix.words, vectors.astype(np.float16))
+    write_atomically(out / CURVE, curve_svg(curve.thinned(), ()).encode())
+    text = json.dumps(info.as_json() | {"counted": matrix.facts()}, indent=1, ensure_ascii=False)
+    write_atomically(out / TRAINING, f"{text}\n".encode())  # last: without it, no checkpoint
     return curve
 
 
 def fit_vectors(
-    found: Cooccurrences, recipe: Recipe, rng: np.random.Generator, progress: Progress
+    matrix: Cooccurrences, settings: GloveSettings, rng: np.random.Generator, progress: Progress
 ) -> tuple[Float32[np.ndarray, "V D"], tuple[float, ...]]:
-    """The vectors of the words, and the mean cost of each epoch."""
-    places, strata = stratify(found, recipe, rng)
-    model = Model.start(strata[0].blocks, recipe, rng)
+    """The vectors of the words, and the mean loss of each epoch. Raises ScoreError."""
+    places, strata = stratify(matrix, settings, rng)
+    model = Model.start(strata[0].blocks, settings, rng)
     entries = sum(stratum.entries for stratum in strata)
     losses: list[float] = []
-    progress.phase("training", recipe.epochs * len(strata))
-    for _ in range(recipe.epochs):
+    progress.phase("training", settings.epochs * len(strata))
+    for _ in range(settings.epochs):
         cost = 0.0
         for number in rng.permutation(len(strata)):
-            cost += model.step(strata[number], recipe.learning_rate)
+            cost += model.step(strata[number], settings.learning_rate)
             progress.step(1)
         losses.append(cost / entries)
         if not math.isfinite(cost):
@@ -123,10 +125,10 @@ def fit_vectors(
 
 @dataclass(frozen=True, eq=False)
 class Stratum:
-    """Block a of the rows meets block a + shift of the columns, for every a, round and round.
+    """The pairs of row block a and column block a + shift (mod blocks), for every a.
 
-    `at` says where each of the n entries stands in a (blocks, B, B) tensor of such pairs. If
-    `mirrored`, block a + shift of the rows meets block a of the columns in the same counts.
+    `at` holds the places of the n entries in a (blocks, B, B) tensor of these pairs. If `mirrored`,
+    the symmetric pairs of row block a + shift and column block a belong to the stratum too.
     """
 
     shift: int
@@ -139,41 +141,41 @@ class Stratum:
 
     @property
     def entries(self) -> int:
-        """How many entries it covers, those of its mirror image included."""
+        """The number of entries of the stratum, mirrored ones included."""
         return len(self.at) * (1 + self.mirrored)
 
     def dense(self, values: Float[Tensor, " n"]) -> Float[Tensor, "blocks B B"]:
-        """The values where they belong, and 0 elsewhere."""
+        """The values at the places of the entries, and 0 elsewhere."""
         cells = values.new_zeros(self.blocks * self.block**2)
         cells[self.at] = values
         return cells.view(self.blocks, self.block, self.block)
 
     def groups(self) -> Iterator[tuple[slice, slice]]:
-        """A few consecutive blocks of the rows, and the blocks of the columns that they meet."""
+        """Runs of row blocks, each with the run of column blocks that it is paired with."""
         turn = self.blocks - self.shift
         for start, stop, move in ((0, turn, self.shift), (turn, self.blocks, -turn)):
-            for low in range(start, stop, AT_ONCE):
-                high = min(low + AT_ONCE, stop)
+            for low in range(start, stop, GROUP):
+                high = min(low + GROUP, stop)
                 yield slice(low, high), slice(low + move, high + move)
 
 
 def stratify(
-    found: Cooccurrences, recipe: Recipe, rng: np.random.Generator
+    matrix: Cooccurrences, settings: GloveSettings, rng: np.random.Generator
 ) -> tuple[Int64[np.ndarray, " V"], list[Stratum]]:
-    """Deal the words into blocks; the place that each one gets, and the strata.
+    """Assign words to random places, whose blocks divide the matrix; the places and the strata.
 
-    The matrix is symmetric, so of two strata that mirror each other one is made.
+    The matrix is symmetric, so that one of two mirrored strata is built.
     """
-    size, block = len(found.words), recipe.block
+    size, block = len(matrix.words), settings.block
     blocks = math.ceil(size / block)
     places = rng.permutation(size)
-    rows, columns, counts = _both_ways(found, places)
+    rows, columns, counts = _both_ways(matrix, places)
     shifts = (columns // block - rows // block) % blocks
     needed = np.flatnonzero(shifts <= blocks // 2)
     needed = needed[np.argsort(shifts[needed], kind="stable")]
     at = torch.from_numpy(rows[needed].astype(np.int64) * block + columns[needed] % block)
     logs = torch.from_numpy(np.log(counts[needed]).astype(np.float32))
-    weights = torch.from_numpy(recipe.weights(counts[needed]).astype(np.float32))
+    weights = torch.from_numpy(settings.weights(counts[needed]).astype(np.float32))
     ends = np.searchsorted(shifts[needed], np.arange(blocks // 2 + 2))
     return places, [
         Stratum(shift, blocks, block, 0 < 2 * shift != blocks, at[a:b], logs[a:b], weights[a:b])
@@ -182,92 +184,92 @@ def stratify(
 
 
 def _both_ways(
-    found: Cooccurrences, places: Int64[np.ndarray, " V"]
+    matrix: Cooccurrences, places: Int64[np.ndarray, " V"]
 ) -> tuple[Int32[np.ndarray, " m"], Int32[np.ndarray, " m"], Float64[np.ndarray, " m"]]:
-    """Every entry of the symmetric matrix, words by their places."""
-    one, other = (places[x].astype(np.int32) for x in (found.rows, found.columns))
-    apart = one != other
-    rows = np.concatenate([one, other[apart]])
-    columns = np.concatenate([other, one[apart]])
-    return rows, columns, np.concatenate([found.counts, found.counts[apart]])
+    """Row place, column place and count of every entry of the symmetric matrix."""
+    a, b = (places[words].astype(np.int32) for words in (matrix.rows, matrix.columns))
+    off = a != b  # off the diagonal
+    counts = np.concatenate([matrix.counts, matrix.counts[off]])
+    return np.concatenate([a, b[off]]), np.concatenate([b, a[off]]), counts
 
 
 @dataclass(frozen=True, eq=False)
 class Side:
-    """The vectors of the words, or of the contexts, and AdaGrad's sums of squared steps.
+    """Word or context vectors, and AdaGrad's sums of their squared gradients.
 
-    Behind a vector stand its bias and a one, which meets the bias of the other side; so a product
-    of two rows is what the logarithm is compared with. The sum of a one is infinite: it stays.
+    Behind each vector stand its bias and a constant 1, which multiplies the bias of the other side:
+    the dot product of a word's and a context's row is the model of log X_ij. The constant's sum of
+    squares is infinite, so that it never moves.
     """
 
     values: Float[Tensor, "blocks B E"]
     squares: Float[Tensor, "blocks B E"]
 
     def part(self, blocks: slice) -> Side:
-        """Some blocks of it, in the same memory."""
+        """A view of some blocks."""
         return Side(self.values[blocks], self.squares[blocks])
 
     def move(self, steps: Float[Tensor, "b B E"], squares: Float[Tensor, "b B E"]) -> None:
-        """AdaGrad: a step is divided by the root of 1 + the squares of all before it."""
+        """AdaGrad: divide the steps by the root of 1 + all squares before them, and subtract."""
         self.values.addcmul_(steps, self.squares.rsqrt(), value=-1)
         self.squares.add_(squares)
 
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """Both sides. Their last two columns are bias and one, one and bias."""
+    """Words and contexts; their last two columns are (bias, 1) and (1, bias)."""
 
     words: Side
     contexts: Side
 
     @classmethod
-    def start(cls, blocks: int, recipe: Recipe, rng: np.random.Generator) -> Model:
-        """Uniform in -0.5 to 0.5, divided by the numbers of a row, as in the released code."""
-        shape = (blocks, recipe.block, recipe.dimensions + 2)
+    def start(cls, blocks: int, settings: GloveSettings, rng: np.random.Generator) -> Model:
+        """Values uniform in (-0.5, 0.5) / (D + 1), as in the released code."""
+        shape = (blocks, settings.block, settings.dimensions + 2)
         sides = []
-        for one in (-1, -2):
-            values = (rng.random(shape, np.float32) - np.float32(0.5)) / (recipe.dimensions + 1)
+        for constant in (-1, -2):
+            values = (rng.random(shape, np.float32) - np.float32(0.5)) / (settings.dimensions + 1)
             squares = np.ones(shape, np.float32)
-            values[..., one], squares[..., one] = 1.0, np.inf
+            values[..., constant], squares[..., constant] = 1.0, np.inf
             sides.append(Side(torch.from_numpy(values), torch.from_numpy(squares)))
         return cls(*sides)
 
     def step(self, stratum: Stratum, rate: float) -> float:
-        """Take the entries of a stratum; returns the sum of what they cost before."""
+        """Update by all entries of a stratum; returns the sum of their losses before it."""
         logs, weights = stratum.dense(stratum.logs), stratum.dense(stratum.weights)
         sides = [(self.words, self.contexts), (self.contexts, self.words)]
         cost = 0.0
-        for one, other in sides[: 1 + stratum.mirrored]:
+        for left, right in sides[: 1 + stratum.mirrored]:
             for rows, columns in stratum.groups():
-                group = logs[rows], weights[rows]
-                cost += descend(one.part(rows), other.part(columns), *group, rate)
+                entries = logs[rows], weights[rows]
+                cost += descend(left.part(rows), right.part(columns), *entries, rate)
         return cost
 
     def vectors(self) -> Float[np.ndarray, "places D"]:
-        """Words and contexts added, without the biases."""
+        """w + c, without the biases."""
         total = (self.words.values + self.contexts.values).flatten(0, 1)[:, :-2]
         return total.numpy()
 
 
 def descend(
-    one: Side,
-    other: Side,
+    words: Side,
+    contexts: Side,
     logs: Float[Tensor, "b B B"],
     weights: Float[Tensor, "b B B"],
     rate: float,
 ) -> float:
-    """A step of every entry where the blocks of two sides meet; returns the cost before it.
+    """One AdaGrad step by every entry of some block pairs; returns their loss before it.
 
-    Squares are those of single entries, as AdaGrad's are, and not of their sum.
+    The squared gradients are those of single entries, not of their sum.
     """
-    w, c = one.values, other.values
+    w, c = words.values, contexts.values
     errors = torch.bmm(w, c.mT).sub_(logs)
     steps = errors * weights
     cost = 0.5 * torch.dot(steps.flatten(), errors.flatten()).item()
     steps *= rate
     squares = steps.square()
-    of_one = torch.bmm(steps, c), torch.bmm(squares, c.square())
-    of_other = torch.bmm(steps.mT, w), torch.bmm(squares.mT, w.square())
-    one.move(*of_one)
-    other.move(*of_other)
+    word_steps = torch.bmm(steps, c), torch.bmm(squares, c.square())
+    context_steps = torch.bmm(steps.mT, w), torch.bmm(squares.mT, w.square())
+    words.move(*word_steps)
+    contexts.move(*context_steps)
     return cost

@@ -1,7 +1,7 @@
-"""How often words stand near each other: the weighted counts that word vectors are trained on.
+"""The weighted co-occurrence counts that GloVe is trained on.
 
-As in the released code of Pennington, Socher & Manning (2014): the words are the most frequent
-ones, others are taken out before distances are measured, a pair at distance d counts 1/d in both
+As in the released code of Pennington, Socher & Manning 2014: the vocabulary is the most frequent
+words, others are removed before distances are measured, a pair at distance d counts 1/d in both
 directions, and no window crosses the end of a sentence.
 """
 
@@ -22,15 +22,16 @@ from harness.encoders.word_tokenizer import Tokeniser
 
 PIECE = 2**20  # words whose pairs are sorted at a time: 80 MB of keys for a window of 10
 LOWER_CASED = Tokeniser("words", "lower")
-TOLD = 1000  # sentences between two signs of life
+REPORTED = 1000  # sentences between two steps of the progress bar
 
 
 @dataclass(frozen=True)
 class Counting:
-    """Which words are known and how far apart two of them may stand.
+    """The vocabulary and the window.
 
-    The `words` most frequent ones with `least` occurrences or more, under the rules that the
-    vectors will be read with. Every form counts as written, so `fallback` gives a cased vocabulary.
+    The vocabulary is the `words` most frequent words with at least `least` occurrences, as the
+    tokeniser that the vectors will be read with splits sentences. Forms are counted as written, so
+    that case rule `fallback` gives a cased vocabulary.
     """
 
     tokeniser: Tokeniser = LOWER_CASED
@@ -48,10 +49,10 @@ class Counting:
 
 @dataclass(frozen=True, eq=False)
 class Cooccurrences:
-    """V words, the most frequent first, and the n pairs of them that met, row <= column.
+    """V words, the most frequent first, and the n entries row <= column of their symmetric matrix.
 
-    `counts` is the weighted count of a pair in one direction; the other one has the same. `digest`
-    is sha256 over the sentences, each ended by LF; `tokens` are those of known and unknown words.
+    `counts` are weighted counts. `digest` is the hex sha256 of the sentences, each ended by LF, in
+    UTF-8; `tokens` is the length of the corpus, words outside the vocabulary included.
     """
 
     words: tuple[str, ...]
@@ -64,23 +65,23 @@ class Cooccurrences:
     digest: str
 
     def facts(self) -> dict[str, int]:
-        """How much was counted; `entries` are the numbers in the matrix that are not 0."""
-        alone = int((self.rows == self.columns).sum())
+        """The size of the counts; `entries` is the number of nonzeros of the symmetric matrix."""
+        diagonal = int((self.rows == self.columns).sum())
         return {
             "sentences": self.sentences,
             "tokens": self.tokens,
             "known_tokens": int(self.occurrences.sum()),
             "words": len(self.words),
             "occurrences_of_the_rarest": int(self.occurrences[-1]),
-            "entries": 2 * len(self.counts) - alone,
+            "entries": 2 * len(self.counts) - diagonal,
         }
 
 
 def count(sentences: Iterable[str], counting: Counting, progress: Progress) -> Cooccurrences:
-    """Read the sentences once and count.
+    """Count the co-occurrences in one pass over the sentences.
 
-    Memory grows with the tokens and the distinct pairs, not with how often these met. Raises
-    DataError where no two known words ever meet.
+    Memory grows with the tokens and the distinct pairs. Raises DataError where no two words of the
+    vocabulary co-occur.
     """
     known, numbers, lengths, digest = _read(sentences, counting.tokeniser, progress)
     words, occurrences = _most_frequent(known, numbers, counting)
@@ -96,14 +97,14 @@ def count(sentences: Iterable[str], counting: Counting, progress: Progress) -> C
         )
     rows = np.repeat(np.arange(len(words), dtype=np.int32), np.diff(pairs.indptr))
     columns = pairs.indices.astype(np.int32, copy=False)
-    counts = np.where(rows == columns, 2.0, 1.0) * pairs.data  # met itself: once in each direction
+    counts = np.where(rows == columns, 2.0, 1.0) * pairs.data  # with itself: both directions
     return Cooccurrences(
         words, occurrences, rows, columns, counts, len(lengths), len(numbers), digest
     )
 
 
 class _EveryWord(dict[str, int]):
-    """A vocabulary that knows every word and numbers them as they come."""
+    """A vocabulary that contains every word and numbers them in the order of lookup."""
 
     def __contains__(self, word: object) -> bool:
         return True
@@ -116,17 +117,17 @@ class _EveryWord(dict[str, int]):
 def _read(
     sentences: Iterable[str], tokeniser: Tokeniser, progress: Progress
 ) -> tuple[dict[str, int], Int32[np.ndarray, " t"], Int32[np.ndarray, " s"], str]:
-    """Numbers of all words, the text as numbers, the words of each sentence, the digest."""
+    """The numbers of all words, the corpus as numbers, sentence lengths, and the digest."""
     progress.phase("reading", len(sentences) if isinstance(sentences, Sized) else None)
     known, numbers, lengths, digest = _EveryWord(), array("i"), array("i"), TextDigest()
     for text in sentences:
-        found = tokeniser.rows(text, known)
-        numbers.extend(found)
-        lengths.append(len(found))
+        row = tokeniser.rows(text, known)
+        numbers.extend(row)
+        lengths.append(len(row))
         digest.add(text)
-        if len(lengths) % TOLD == 0:
-            progress.step(TOLD)
-    progress.step(len(lengths) % TOLD)
+        if len(lengths) % REPORTED == 0:
+            progress.step(REPORTED)
+    progress.step(len(lengths) % REPORTED)
     as_array = np.array(numbers, np.int32), np.array(lengths, np.int32)
     return known, *as_array, digest.hexdigest()
 
@@ -134,7 +135,7 @@ def _read(
 def _most_frequent(
     known: dict[str, int], numbers: Int32[np.ndarray, " t"], counting: Counting
 ) -> tuple[tuple[str, ...], Int[np.ndarray, " V"]]:
-    """The words that are kept, ties by the alphabet, and how often each occurs."""
+    """The vocabulary by descending frequency, ties alphabetical, and the frequencies."""
     occurrences = np.bincount(numbers, minlength=len(known))
     enough = [word for word, number in known.items() if occurrences[number] >= counting.least]
     enough.sort(key=lambda word: (-occurrences[known[word]], word))
@@ -149,12 +150,12 @@ def _sum(
     window: int,
     progress: Progress,
 ) -> csr_array:
-    """The weighted counts of unordered pairs, as the upper triangle of a V x V matrix."""
+    """The weighted counts of unordered pairs: the upper triangle of a V x V matrix."""
     progress.phase("counting", len(ids))
     total = csr_array((size, size), dtype=np.float64)
     for start in range(0, len(ids), PIECE):
         stop = min(start + PIECE, len(ids))
-        # Sorted by pair, then distance: sums of 1/d have one order, and so one rounding.
+        # Sorted by pair, then distance: one order of the sums of 1/d gives one rounding.
         keys = np.concatenate(list(_keys(ids, sentence, size, window, start, stop)))
         keys.sort()
         pairs, distances = np.divmod(keys, window + 1)
@@ -174,10 +175,9 @@ def _keys(
     start: int,
     stop: int,
 ) -> Iterator[Int[np.ndarray, " n"]]:
-    """Pair and distance in one number, for the pairs whose first word stands in the piece."""
+    """Pair and distance as one integer, for pairs whose first word is in ids[start:stop]."""
     for distance in range(1, window + 1):
-        one, other = (x[start : stop + distance] for x in (ids, sentence))
-        a, b = one[:-distance], one[distance:]
-        together = other[:-distance] == other[distance:]
-        a, b = a[together].astype(np.int64), b[together]
+        words, numbers = (x[start : stop + distance] for x in (ids, sentence))
+        inside = numbers[:-distance] == numbers[distance:]  # of one sentence
+        a, b = words[:-distance][inside].astype(np.int64), words[distance:][inside]
         yield (np.minimum(a, b) * size + np.maximum(a, b)) * (window + 1) + distance

@@ -1,8 +1,9 @@
-"""The gradient of a loss over a whole batch, whatever part of the batch fits in memory.
+"""The gradient of a contrastive loss over a batch that does not fit in memory.
 
 GradCache (Gao et al. 2021, arXiv 2101.06983): all vectors without a graph, the loss over all of
-them and its gradient by the vectors, then one portion after the other again, under the same
-dropout. So a batch that is taken in portions has all its negatives, and the same gradient.
+them and its gradient with respect to the vectors, then each chunk of the batch once more, under
+the same dropout masks, with that gradient. A batch taken in chunks so keeps all its in-batch
+negatives and has the gradient of the whole.
 """
 
 from __future__ import annotations
@@ -16,60 +17,65 @@ from torch import Tensor, nn
 
 from harness.core.arrays import Float, Float32
 from harness.core.errors import ScoreError
-from harness.training.encoder import SentenceEncoder, portions
-from harness.training.packing import Rows
+from harness.training.encoder import SentenceEncoder, token_chunks
+from harness.training.packing import TokenIds
 
 Loss = Callable[[Float32[Tensor, "N D"]], Float[Tensor, ""]]
 
-# Powers of two, since those change no digit: what a loss in 16 bits is multiplied by.
-SCALES = (4096.0, 256.0, 16.0, 1.0)
+# What a loss in 16 bits is multiplied by: powers of two, which change no digit.
+LOSS_SCALES = (4096.0, 256.0, 16.0, 1.0)
 
 
-def gradient(tower: SentenceEncoder, rows: Rows, loss_of: Loss, at_once: int) -> float:
-    """Add the gradient of loss_of(tower(rows)) to the parameters; returns the loss.
+def backward_in_chunks(
+    encoder: SentenceEncoder, rows: TokenIds, loss_of: Loss, chunk_tokens: int
+) -> float:
+    """Add the gradient of loss_of(encoder(rows)) to the parameters' gradients; return the loss.
 
-    `at_once` is the number of tokens whose activations are held at a time.
+    Activations of at most `chunk_tokens` tokens are held at a time.
     """
     order = np.argsort([len(row) for row in rows], kind="stable")
-    parts = [order[part] for part in portions([rows[i] for i in order], at_once)]
-    if len(parts) == 1:
-        loss = loss_of(tower(rows))
+    chunks = [order[chunk] for chunk in token_chunks([rows[i] for i in order], chunk_tokens)]
+    if len(chunks) == 1:
+        loss = loss_of(encoder(rows))
         torch.autograd.backward(loss)
         return loss.item()
-    states, found = [], []
+    states, vectors = [], []
     with torch.no_grad():
-        for part in parts:
+        for chunk in chunks:
             states.append(torch.get_rng_state())
-            found.append(tower([rows[i] for i in part]))
-    after = torch.get_rng_state()
-    places = torch.from_numpy(np.argsort(np.concatenate(parts))).to(found[0].device)
-    z = torch.cat(found)[places].requires_grad_()
+            vectors.append(encoder([rows[i] for i in chunk]))
+    final_state = torch.get_rng_state()
+    places = torch.from_numpy(np.argsort(np.concatenate(chunks))).to(vectors[0].device)
+    z = torch.cat(vectors)[places].requires_grad_()
     loss = loss_of(z)
     torch.autograd.backward(loss)
-    wanted = cast(Tensor, z.grad)
-    for part, state in zip(parts, states, strict=True):
+    gradient = cast(Tensor, z.grad)
+    for chunk, state in zip(chunks, states, strict=True):
         torch.set_rng_state(state)
-        again = tower([rows[i] for i in part])
-        torch.autograd.backward(again, wanted[torch.from_numpy(part).to(z.device)])
-    torch.set_rng_state(after)
+        recomputed = encoder([rows[i] for i in chunk])
+        torch.autograd.backward(recomputed, gradient[torch.from_numpy(chunk).to(z.device)])
+    torch.set_rng_state(final_state)
     return loss.item()
 
 
-def scaled(run: Callable[[float], float], parameters: Iterable[nn.Parameter], half: bool) -> float:
-    """Run a backward pass whose loss is multiplied so that 16-bit gradients do not vanish.
+def with_loss_scaling(
+    backward: Callable[[float], float], parameters: Iterable[nn.Parameter], half: bool
+) -> float:
+    """Run a backward pass with its loss scaled up, so that 16-bit gradients do not underflow.
 
-    `run` takes the factor and adds its gradient, which is then divided by it. Where a number
-    overflows, the pass is repeated with a smaller factor and the same dropout: no step is skipped,
-    and none depends on those before. Raises ScoreError where it overflows at any.
+    `backward` takes the scale, adds the gradient of the scaled loss and returns that loss. Where a
+    gradient overflows, the pass is repeated at a smaller scale under the same dropout: unlike with
+    a dynamic scale, no step is skipped and none depends on those before it. Raises ScoreError
+    where a gradient overflows at every scale.
     """
     if not half:
-        return run(1.0)
-    held, state = list(parameters), torch.get_rng_state()
-    for scale in SCALES:
+        return backward(1.0)
+    trained, state = list(parameters), torch.get_rng_state()
+    for scale in LOSS_SCALES:
         torch.set_rng_state(state)
-        loss = run(scale)
-        gradients = [p.grad for p in held if p.grad is not None]
-        if all(torch.isfinite(g).all() for g in gradients):
+        loss = backward(scale)
+        gradients = [p.grad for p in trained if p.grad is not None]
+        if all(torch.isfinite(gradient).all() for gradient in gradients):
             torch._foreach_mul_(gradients, 1 / scale)
             return loss / scale
         torch._foreach_zero_(gradients)

@@ -1,9 +1,9 @@
-"""The loop that every gradient training shares: one optimiser, one schedule, one way to go on.
+"""The training loop: AdamW, a learning-rate schedule, checkpoint selection, and resumption.
 
-What is trained is a `TrainingTask`: a model and a `backward(step)` that depends on the step's
-number, the data and torch's generator alone. So a state of weights, moments, generator and step
-number is all that a training needs to go on, and an interrupted one ends with the very bits of
-one that was not (on one device and thread count).
+A `TrainingTask` is a model and a `backward(step)` that depends on the step number, the data and
+torch's generator alone. The state to resume from is therefore weights, optimiser moments, generator
+and step number, and an interrupted training ends with the same bits as an uninterrupted one (on one
+device and thread count).
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from harness.core.files import write_atomically
 from harness.core.types import Progress
 
 STATE = "unfinished.safetensors"
-SHOWN = 50  # steps whose mean loss stands on the bar
+SHOWN = 50  # the progress bar shows the mean loss of so many steps
 
 
 @runtime_checkable
 class TrainingTask(Protocol):
-    """`backward` adds the gradient of one step's batch to the parameters and returns its loss."""
+    """A model and its batches; `backward` adds a step's gradient and returns the step's loss."""
 
     @property
     def model(self) -> nn.Module: ...
@@ -42,11 +42,12 @@ class TrainingTask(Protocol):
 
 @dataclass(frozen=True)
 class Schedule:
-    """AdamW whose rate rises over `warmup` steps, holds, and falls to 0 over the last `decay`.
+    """AdamW with linear warm-up, a constant learning rate, and linear decay to 0.
 
-    `decay` is a share of the steps: 1 is the linear decay of the papers. With less, the first
-    steps do not depend on how many there are, so that a training can be prolonged.
-    Biases and norms do not decay.
+    `warmup` is a number of steps, `decay` a share of them: 1 is the linear decay of the papers,
+    with less the first steps do not depend on the total, so that a training can be prolonged.
+    Weight decay (decoupled: Loshchilov & Hutter 2019, arXiv 1711.05101) leaves out biases and
+    norms; `clip` bounds the norm of the whole gradient, and 0 does not.
     """
 
     steps: int
@@ -72,14 +73,17 @@ class Schedule:
         return self.learning_rate * min(1.0, rise, fall)
 
     def agrees(self, other: Schedule, steps: int) -> bool:
-        """Whether both do the same in the first so many steps."""
-        same = replace(self, steps=1, warmup=0) == replace(other, steps=1, warmup=0)
-        return same and all(self.rate(step) == other.rate(step) for step in range(steps))
+        """Whether both schedules are equal in the first so many steps."""
+        equal = replace(self, steps=1, warmup=0) == replace(other, steps=1, warmup=0)
+        return equal and all(self.rate(step) == other.rate(step) for step in range(steps))
 
 
 @dataclass(frozen=True)
 class Curve:
-    """The loss of every step, the scores of some (`before` is the start's), and the seconds."""
+    """The training curve: the loss of every step, development scores by step, and the seconds.
+
+    `before` is the score of the starting weights.
+    """
 
     losses: tuple[float, ...] = ()
     scores: tuple[tuple[int, float], ...] = ()
@@ -88,24 +92,24 @@ class Curve:
 
     @property
     def best(self) -> tuple[int, float] | None:
-        """The step with the highest score, the first of several."""
-        return max(self.scores, key=lambda found: found[1], default=None)
+        """The step with the highest score and that score; the first step of several."""
+        return max(self.scores, key=lambda point: point[1], default=None)
 
     def thinned(self, points: int = 200) -> list[tuple[int, float]]:
-        """Means over equal stretches: the step that each ends with, and the mean loss."""
+        """Mean losses over windows of equal length, each with its last step."""
         size = max(1, math.ceil(len(self.losses) / points))
-        parts = [self.losses[at : at + size] for at in range(0, len(self.losses), size)]
-        ends = [min((n + 1) * size, len(self.losses)) for n in range(len(parts))]
-        return [(end, sum(part) / len(part)) for end, part in zip(ends, parts, strict=True)]
+        windows = [self.losses[at : at + size] for at in range(0, len(self.losses), size)]
+        ends = [min((n + 1) * size, len(self.losses)) for n in range(len(windows))]
+        return [(end, sum(losses) / len(losses)) for end, losses in zip(ends, windows, strict=True)]
 
 
 @dataclass(frozen=True)
 class CheckpointPolicy:
-    """When to score, what to keep, and where to save: `folder` None saves nothing.
+    """How often to save and to score; `folder` None saves nothing.
 
-    With `score` the weights that score best are kept, else the last ones. `settings` are what a
-    saved state must have been made with, besides the schedule. Without `leads` another process
-    saves, and this one goes on from the same state.
+    With `score` the weights that score best are kept, else the last ones. A saved state is resumed
+    only under equal `settings` and an agreeing schedule. Of several processes the one that `leads`
+    saves; the others resume from its state.
     """
 
     folder: Path | None = None
@@ -117,36 +121,36 @@ class CheckpointPolicy:
 
 
 def train(
-    trainee: TrainingTask,
+    task: TrainingTask,
     schedule: Schedule,
     seed: int,
     progress: Progress,
-    keeping: CheckpointPolicy | None = None,
+    policy: CheckpointPolicy | None = None,
     clock: Callable[[], float] = time.perf_counter,
     what: str = "training",
 ) -> Curve:
-    """Train the model in place; it ends with the weights that are kept.
+    """Train the model in place, resuming from a saved state; it ends with the kept weights.
 
-    Raises ScoreError where a loss is not a finite number.
+    Raises ScoreError where a loss is not finite, DataError for a saved state with other settings.
     """
-    keeping = keeping or CheckpointPolicy()
+    policy = policy or CheckpointPolicy()
     with seeded(seed):
-        run = _Run(trainee, schedule, keeping, clock)
+        run = _Run(task, schedule, policy, clock)
         done = run.resume() or run.start()
         progress.phase(what, schedule.steps)
         progress.step(done)
         for step in range(done, schedule.steps):
             run.step(step)
             progress.step(1)
-            progress.note(run.told())
-            if (step + 1) % keeping.save_every == 0 and step + 1 < schedule.steps:
+            progress.note(run.summary())
+            if (step + 1) % policy.save_every == 0 and step + 1 < schedule.steps:
                 run.save()
         return run.end()
 
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """torch's own generators at this seed inside, as they were after: dropout knows no other."""
+    """Seed torch's global generators, which dropout draws from, and restore them on leaving."""
     devices = range(torch.cuda.device_count()) if torch.cuda.is_available() else ()
     with torch.random.fork_rng(devices=devices):
         torch.set_rng_state(torch.Generator().manual_seed(seed).get_state())
@@ -156,20 +160,20 @@ def seeded(seed: int) -> Iterator[None]:
 
 
 class _Run:
-    """A training under way."""
+    """The state of a training between two steps."""
 
     def __init__(
         self,
-        trainee: TrainingTask,
+        task: TrainingTask,
         schedule: Schedule,
-        keeping: CheckpointPolicy,
+        policy: CheckpointPolicy,
         clock: Callable[[], float],
     ) -> None:
-        self.trainee, self.schedule, self.keeping, self.clock = trainee, schedule, keeping, clock
-        self.model = trainee.model.train()
+        self.task, self.schedule, self.policy, self.clock = task, schedule, policy, clock
+        self.model = task.model.train()
         self.curve = Curve()
-        self.kept: dict[str, Tensor] = {}  # the weights that scored best
-        self.started = clock()
+        self.best_weights: dict[str, Tensor] = {}
+        self.started_at = clock()
         self.optimiser = torch.optim.AdamW(
             _groups(self.model, schedule.weight_decay),
             lr=schedule.learning_rate,
@@ -179,16 +183,16 @@ class _Run:
         )
 
     def start(self) -> int:
-        """Score the weights that there are before the first step; 0 steps are done."""
-        if score := self.keeping.score:
+        """Score the starting weights; returns 0, the number of steps done."""
+        if score := self.policy.score:
             self.curve = replace(self.curve, before=self._scored(score))
         return 0
 
     def step(self, step: int) -> None:
-        """One step, and a score where one is due."""
+        """One optimiser step, and a score where one is due."""
         for group in self.optimiser.param_groups:
             group["lr"] = self.schedule.rate(step)
-        loss = self.trainee.backward(step)
+        loss = self.task.backward(step)
         if not math.isfinite(loss):
             raise ScoreError(
                 f"the training diverged: its loss is {loss} at step {step} of "
@@ -199,114 +203,106 @@ class _Run:
         self.optimiser.step()
         self.optimiser.zero_grad(set_to_none=False)
         scores = self.curve.scores
-        due = (step + 1) % self.keeping.score_every == 0 or step + 1 == self.schedule.steps
-        if self.keeping.score is not None and due:
-            scores = (*scores, (step + 1, self._score(self.keeping.score)))
+        due = (step + 1) % self.policy.score_every == 0 or step + 1 == self.schedule.steps
+        if self.policy.score is not None and due:
+            scores = (*scores, (step + 1, self._score(self.policy.score)))
         self.curve = replace(self.curve, losses=(*self.curve.losses, loss), scores=scores)
 
     def _score(self, score: Callable[[], float]) -> float:
-        """The score of the weights as they are; the best ones are put aside."""
-        found = self._scored(score)
-        if self.curve.best is None or found > self.curve.best[1]:
-            self.kept = {name: value.clone() for name, value in self.model.state_dict().items()}
-        return found
+        """The score of the current weights, which are copied if it is the best."""
+        value = self._scored(score)
+        if self.curve.best is None or value > self.curve.best[1]:
+            self.best_weights = {n: tensor.clone() for n, tensor in self.model.state_dict().items()}
+        return value
 
     def _scored(self, score: Callable[[], float]) -> float:
         self.model.eval()
         with torch.random.fork_rng(devices=()):
-            found = score()
+            value = score()
         self.model.train()
-        return found
+        return value
 
-    def told(self) -> str:
-        """The last losses and the last score, for people."""
-        last = self.curve.losses[-SHOWN:]
-        text = f"loss {sum(last) / len(last):.4f}"
+    def summary(self) -> str:
+        """The mean of the last losses, and the last score."""
+        recent = self.curve.losses[-SHOWN:]
+        text = f"loss {sum(recent) / len(recent):.4f}"
         return text + (f", dev {self.curve.scores[-1][1]:.2f}" if self.curve.scores else "")
 
     def end(self) -> Curve:
-        """Put the kept weights into the model; the saved state is of no more use."""
-        if self.kept:
-            self.model.load_state_dict(self.kept)
+        """Load the kept weights into the model and remove the saved state."""
+        if self.best_weights:
+            self.model.load_state_dict(self.best_weights)
         self.model.eval()
-        if self.keeping.folder is not None and self.keeping.leads:
-            (self.keeping.folder / STATE).unlink(missing_ok=True)
+        if self.policy.folder is not None and self.policy.leads:
+            (self.policy.folder / STATE).unlink(missing_ok=True)
         return replace(self.curve, seconds=self._seconds())
 
     def _seconds(self) -> float:
-        return self.curve.seconds + self.clock() - self.started
+        return self.curve.seconds + self.clock() - self.started_at
 
     def save(self) -> None:
-        """Everything that the next step depends on, in one file that is whole or absent."""
-        if self.keeping.folder is None or not self.keeping.leads:
+        """Write everything that the next step depends on into one file, atomically."""
+        if self.policy.folder is None or not self.policy.leads:
             return
         tensors = {f"model.{name}": value for name, value in self.model.state_dict().items()}
-        tensors |= {f"kept.{name}": value for name, value in self.kept.items()}
-        for name, state in self._moments():
-            tensors |= {f"adam.{name}.{part}": value for part, value in state.items()}
+        tensors |= {f"kept.{name}": value for name, value in self.best_weights.items()}
+        for name, parameter in self.model.named_parameters():
+            state = self.optimiser.state.get(parameter, {})
+            tensors |= {f"adam.{name}.{moment}": value for moment, value in state.items()}
         tensors["generator"] = torch.get_rng_state()
         if torch.cuda.is_available():
             tensors["generator.cuda"] = torch.cuda.get_rng_state()
-        about = {
-            "schedule": asdict(self.schedule),
-            "settings": self.keeping.settings,
-            "curve": asdict(replace(self.curve, seconds=self._seconds())),
+        metadata = {
+            "schedule": json.dumps(asdict(self.schedule)),
+            "settings": json.dumps(self.policy.settings),
+            "curve": json.dumps(asdict(replace(self.curve, seconds=self._seconds()))),
         }
-        metadata = {name: json.dumps(value) for name, value in about.items()}
-        whole = {name: value.clone().contiguous() for name, value in tensors.items()}
-        write_atomically(self.keeping.folder / STATE, safetensors.torch.save(whole, metadata))
+        copies = {name: value.clone().contiguous() for name, value in tensors.items()}
+        write_atomically(self.policy.folder / STATE, safetensors.torch.save(copies, metadata))
 
     def resume(self) -> int:
-        """Go on from the saved state, if there is one; returns the number of steps done."""
-        path = self.keeping.folder / STATE if self.keeping.folder else None
+        """Load the saved state, if there is one; returns the number of steps done."""
+        path = self.policy.folder / STATE if self.policy.folder else None
         if path is None or not path.exists():
             return 0
         with safe_open(path, framework="pt") as file:
-            about = {name: json.loads(text) for name, text in file.metadata().items()}
-        found = about["curve"]
-        done = len(found["losses"])
-        self._require_same(path, about, done)
+            metadata = {name: json.loads(text) for name, text in file.metadata().items()}
+        curve = metadata["curve"]
+        done = len(curve["losses"])
+        self._require_equal(path, metadata, done)
         tensors = safetensors.torch.load_file(path)
         torch.set_rng_state(tensors.pop("generator"))
         if torch.cuda.is_available() and "generator.cuda" in tensors:
             torch.cuda.set_rng_state(tensors.pop("generator.cuda"))
         self.model.load_state_dict(_under("model.", tensors))
-        self.kept = _under("kept.", tensors)
-        self._load_moments(_under("adam.", tensors))
-        scores = tuple((int(step), float(value)) for step, value in found["scores"])
-        self.curve = Curve(tuple(found["losses"]), scores, found["seconds"], found.get("before"))
+        self.best_weights = _under("kept.", tensors)
+        for name, parameter in self.model.named_parameters():
+            if moments := _under(f"adam.{name}.", tensors):
+                self.optimiser.state[parameter] = moments
+        scores = tuple((int(step), float(value)) for step, value in curve["scores"])
+        self.curve = Curve(tuple(curve["losses"]), scores, curve["seconds"], curve.get("before"))
         return done
 
-    def _require_same(self, path: Path, about: Mapping[str, Any], done: int) -> None:
-        schedule = about["schedule"] | {"betas": tuple(about["schedule"]["betas"])}
-        here = json.loads(json.dumps(self.keeping.settings))
-        if about["settings"] != here or not self.schedule.agrees(Schedule(**schedule), done):
-            other = [n for n in here if about["settings"].get(n) != here[n]] or ["the schedule"]
+    def _require_equal(self, path: Path, saved: Mapping[str, Any], done: int) -> None:
+        schedule = saved["schedule"] | {"betas": tuple(saved["schedule"]["betas"])}
+        settings = json.loads(json.dumps(self.policy.settings))
+        if saved["settings"] != settings or not self.schedule.agrees(Schedule(**schedule), done):
+            differing = [n for n in settings if saved["settings"].get(n) != settings[n]]
+            other = differing or ["the schedule"]
             raise DataError(
                 f"{path}: an unfinished training with other settings ({', '.join(other)}) stands "
                 "there; finish it, take another folder, or remove that file"
             )
 
-    def _moments(self) -> Iterator[tuple[str, dict[str, Tensor]]]:
-        """The optimiser's state of each parameter, by the parameter's name."""
-        for name, parameter in self.model.named_parameters():
-            if parameter in self.optimiser.state:
-                yield name, self.optimiser.state[parameter]
-
-    def _load_moments(self, tensors: Mapping[str, Tensor]) -> None:
-        for name, parameter in self.model.named_parameters():
-            state = _under(f"{name}.", tensors)
-            if state:
-                self.optimiser.state[parameter] = state
-
 
 def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    cut = len(prefix)
-    return {name[cut:]: value for name, value in tensors.items() if name.startswith(prefix)}
+    """The tensors whose names begin with the prefix, without it."""
+    named = {name: value for name, value in tensors.items() if name.startswith(prefix)}
+    return {name.removeprefix(prefix): value for name, value in named.items()}
 
 
 def _groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
-    """Matrices decay, biases and norms (vectors, all of them) do not."""
+    """Parameter groups: matrices decay, biases and norms (all of them vectors) do not."""
     trained = [p for p in model.parameters() if p.requires_grad]
     return [
         {"params": [p for p in trained if p.ndim > 1], "weight_decay": weight_decay},

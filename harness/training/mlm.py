@@ -1,19 +1,20 @@
-"""BERT in miniature, from scratch: a WordPiece vocabulary and masked language modelling.
+"""A small BERT pre-trained from scratch: a WordPiece vocabulary and masked language modelling.
 
-Devlin et al. 2018 (arXiv 1810.04805), section 3.1, at a scale that two cores pay for. Different
-here: single sentences instead of packed 512-token passages, hence no next-sentence task and no
-trained pooler; batches of equally long sentences, so that nothing is padded; no dropout while it
-trains, since no sentence is seen often enough to be learnt by heart (the configuration names 0.1,
-which is what later training on it uses).
+Devlin et al. 2018, arXiv 1810.04805, section 3.1, at a scale for two processor cores. Different
+here: single sentences instead of packed 512-token passages, hence no next-sentence prediction and
+no trained pooler; batches of equally long sentences, so that nothing is padded; no dropout in
+pre-training, since no sentence is seen often enough to be memorised (the configuration has 0.1,
+which fine-tuning then uses).
 """
 
 from __future__ import annotations
 
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -32,35 +33,21 @@ from harness.core.arrays import Int, Int64
 from harness.core.digests import digest_of
 from harness.core.errors import DataError, UsageError
 from harness.core.types import Progress
-from harness.training.checkpoint import Made, require_new, write_checkpoint
+from harness.training.checkpoint import TrainingInfo, require_new, write_checkpoint
 from harness.training.datasets import Text
 from harness.training.loop import CheckpointPolicy, Curve, Schedule, seeded, train
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 TOKENISED_AT_ONCE = 10_000  # sentences
-IGNORED = 2  # tokens of an empty sentence: CLS and SEP
-FOLLOWING = 0xF0000  # a private plane of Unicode, for characters that follow another in a word
-
-
-class _Shift(dict[int, int]):
-    """A translation that moves every character by so much."""
-
-    def __init__(self, by: int) -> None:
-        super().__init__()
-        self.by = by
-
-    def __missing__(self, character: int) -> int:
-        return character + self.by
-
-
-FORTH, BACK = _Shift(FOLLOWING), _Shift(-FOLLOWING)
+EMPTY = 2  # tokens of an empty sentence: CLS and SEP
+CONTINUED = 0xF0000  # a private plane of Unicode: continuation characters, `##x` of WordPiece
 
 
 @dataclass(frozen=True)
-class Miniature:
-    """The shape of the model and how it is trained; `tokens` are word pieces seen in all.
+class MlmSettings:
+    """The model's dimensions and its training; `tokens` is the number of word pieces seen in all.
 
-    `masked` is the share of the word pieces to predict: of these 80 % become [MASK], 10 % a random
+    `masked` is the share of word pieces to predict: 80 % of them become [MASK], 10 % a random word
     piece, 10 % stay (section 3.1).
     """
 
@@ -79,7 +66,7 @@ class Miniature:
     weight_decay: float = 0.01
 
     def schedule(self, corpus: Sentences) -> Schedule:
-        """As many steps as see that many tokens of the corpus."""
+        """The schedule over as many steps as see `tokens` word pieces of the corpus."""
         batches = len(corpus.order(np.random.default_rng(0), self.tokens_per_batch))
         steps = max(1, round(self.tokens * batches / len(corpus.ids)))
         return Schedule(
@@ -93,7 +80,7 @@ class Miniature:
         )
 
     def build(self, seed: int) -> BertForMaskedLM:
-        """A new model, its weights drawn with the seed, its dropout off."""
+        """A model with weights drawn from the seed, without dropout."""
         with seeded(seed):
             model = BertForMaskedLM(self.config())
         for module in model.modules():
@@ -102,7 +89,7 @@ class Miniature:
         return model
 
     def config(self) -> BertConfig:
-        """The configuration that is saved with the weights."""
+        """The configuration that is stored with the weights."""
         return BertConfig(
             vocab_size=self.vocabulary,
             hidden_size=self.size,
@@ -118,29 +105,28 @@ class Miniature:
 def wordpieces(sentences: Iterable[str], size: int, characters: int = 150) -> Tokenizer:
     """A lower-cased WordPiece vocabulary of that size, trained on the sentences.
 
-    Its alphabet is the most frequent `characters`. The same sentences always give the same pieces:
-    the WordPiece trainer of `tokenizers` numbers what follows in a word (`##x`) in a random order
-    and breaks ties by it, so those characters go into its byte-pair trainer as characters of their
-    own. Raises DataError where the sentences do not give as many pieces.
+    The alphabet is the most frequent `characters`. The result is deterministic: the WordPiece
+    trainer of `tokenizers` numbers continuation pieces (`##x`) in a random order and breaks ties by
+    it, so the byte-pair trainer is given continuation characters as characters of their own. Raises
+    DataError where the sentences give fewer word pieces.
     """
     counts = _words(sentences)
-    used: Counter[str] = Counter()
+    frequency: Counter[str] = Counter()
     for word, count in counts.items():
         for character in word:
-            used[character] += count
-    alphabet = {
-        c for c, _ in sorted(used.items(), key=lambda item: (-item[1], item[0]))[:characters]
-    }
+            frequency[character] += count
+    alphabet = set(sorted(frequency, key=lambda c: (-frequency[c], c))[:characters])
     words = sorted(word for word in counts if alphabet.issuperset(word))
     trainer = BpeTrainer(vocab_size=size - len(SPECIAL), min_frequency=2, show_progress=False)
-    pairs = Tokenizer(BPE())
-    pairs.pre_tokenizer = WhitespaceSplit()
-    pairs.train_from_iterator((_following(w, counts[w]) for w in words), trainer)
+    byte_pairs = Tokenizer(BPE())
+    byte_pairs.pre_tokenizer = WhitespaceSplit()
+    repeated = (" ".join([w[0] + _shifted(w[1:], CONTINUED)] * counts[w]) for w in words)
+    byte_pairs.train_from_iterator(repeated, trainer)
     pieces = sorted(
-        piece[0] + piece[1:].translate(BACK)
-        if ord(piece[0]) < FOLLOWING
-        else f"##{piece.translate(BACK)}"
-        for piece in pairs.get_vocab()
+        piece[0] + _shifted(piece[1:], -CONTINUED)
+        if ord(piece[0]) < CONTINUED
+        else f"##{_shifted(piece, -CONTINUED)}"
+        for piece in byte_pairs.get_vocab()
     )
     if len(pieces) + len(SPECIAL) != size:
         raise DataError(
@@ -152,45 +138,46 @@ def wordpieces(sentences: Iterable[str], size: int, characters: int = 150) -> To
 
 
 def _words(sentences: Iterable[str]) -> Counter[str]:
-    """How often each word stands in the sentences, as BERT cuts them into words."""
-    normalise, cut = BertNormalizer(lowercase=True), BertPreTokenizer()
+    """The frequencies of words, as BERT splits sentences into words."""
+    normalizer, splitter = BertNormalizer(lowercase=True), BertPreTokenizer()
     counts: Counter[str] = Counter()
     for sentence in sentences:
-        text = normalise.normalize_str(sentence)
-        counts.update(word for word, _ in cut.pre_tokenize_str(text))
+        text = normalizer.normalize_str(sentence)
+        counts.update(word for word, _ in splitter.pre_tokenize_str(text))
     return counts
 
 
-def _following(word: str, count: int) -> str:
-    """The word so many times, all its characters but the first marked as following."""
-    return " ".join([word[0] + word[1:].translate(FORTH)] * count)
+def _shifted(text: str, by: int) -> str:
+    """The text with every code point moved by so much."""
+    return "".join(chr(ord(character) + by) for character in text)
 
 
 @dataclass(frozen=True, eq=False)
 class Sentences:
-    """A corpus as ids: sentence n is ids[starts[n] : starts[n + 1]], CLS and SEP included."""
+    """A tokenised corpus: sentence n is ids[starts[n] : starts[n + 1]], CLS and SEP included."""
 
     ids: Int[np.ndarray, " T"]
     starts: Int64[np.ndarray, " N_plus_1"]
 
     @classmethod
     def of(cls, texts: Iterable[str], tokenizer: Tokenizer, positions: int) -> Sentences:
-        """Tokenise, cut to so many positions; sentences without a word piece are left out."""
+        """Tokenise texts, truncated to so many positions; those without a word are left out."""
         tokenizer.enable_truncation(positions)
-        parts: list[np.ndarray[Any, Any]] = []
+        ids: list[np.ndarray[Any, Any]] = []
         lengths: list[int] = []
-        for block in _blocks(texts, TOKENISED_AT_ONCE):
-            rows = [e.ids for e in tokenizer.encode_batch_fast(block) if len(e.ids) > IGNORED]
+        remaining = iter(texts)
+        while block := list(islice(remaining, TOKENISED_AT_ONCE)):
+            rows = [e.ids for e in tokenizer.encode_batch_fast(block) if len(e.ids) > EMPTY]
             lengths += map(len, rows)
-            parts.append(np.array([i for row in rows for i in row], np.int32))
+            ids.append(np.array([i for row in rows for i in row], np.int32))
         if not lengths:
             raise DataError("wanted sentences to train on, found none with a word in it")
-        return cls(np.concatenate(parts), np.concatenate([[0], np.cumsum(lengths)]))
+        return cls(np.concatenate(ids), np.concatenate([[0], np.cumsum(lengths)]))
 
     def order(
         self, rng: np.random.Generator, tokens_per_batch: int
     ) -> list[Int64[np.ndarray, " B"]]:
-        """Every sentence once, in batches of equal length, the batches shuffled."""
+        """An epoch: every sentence once, in batches of equally long ones, the batches shuffled."""
         lengths = np.diff(self.starts)
         batches = []
         for length in np.unique(lengths):
@@ -205,17 +192,6 @@ class Sentences:
         return self.ids[self.starts[rows, None] + np.arange(length)].astype(np.int64)
 
 
-def _blocks(texts: Iterable[str], size: int) -> Iterator[list[str]]:
-    block: list[str] = []
-    for text in texts:
-        block.append(text)
-        if len(block) == size:
-            yield block
-            block = []
-    if block:
-        yield block
-
-
 def mask(
     ids: Int64[np.ndarray, "B T"],
     share: float,
@@ -224,34 +200,38 @@ def mask(
     mask_id: int,
     rng: np.random.Generator,
 ) -> tuple[Int64[np.ndarray, "B T"], Int64[np.ndarray, " M"]]:
-    """The ids with some hidden, and the flat places of those, of which there is at least one."""
+    """Mask a share of the word pieces, at least one (BERT, section 3.1).
+
+    Returns the ids with masks and the flat places of the masked pieces. Raises UsageError where
+    every token is a special one.
+    """
     free = np.flatnonzero(~np.isin(ids, special))
     if len(free) == 0:
         raise UsageError("no word piece to hide: every token is a special one")
     places = np.sort(rng.permutation(free)[: max(1, round(share * len(free)))])
     fate = rng.random(len(places))
-    hidden = ids.reshape(-1).copy()
-    hidden[places[fate < 0.8]] = mask_id
+    masked = ids.reshape(-1).copy()
+    masked[places[fate < 0.8]] = mask_id
     random = (fate >= 0.8) & (fate < 0.9)
-    hidden[places[random]] = rng.integers(len(special), vocabulary, random.sum())
-    return hidden.reshape(ids.shape), places
+    masked[places[random]] = rng.integers(len(special), vocabulary, random.sum())
+    return masked.reshape(ids.shape), places
 
 
 class MaskedLanguageModel:
-    """What the loop trains: every step predicts the hidden word pieces of one batch."""
+    """The training task of pre-training: every step predicts the masked word pieces of a batch."""
 
     def __init__(
-        self, model: BertForMaskedLM, corpus: Sentences, settings: Miniature, seed: int
+        self, model: BertForMaskedLM, corpus: Sentences, settings: MlmSettings, seed: int
     ) -> None:
         self.model, self.corpus, self.settings, self.seed = model, corpus, settings, seed
         self.batches = len(self._epoch(0))
         self._order = lru_cache(maxsize=1)(self._epoch)  # steps come in order
 
     def backward(self, step: int) -> float:
-        """Mean cross-entropy in nats over the hidden pieces of the batch."""
+        """Add the gradient of a step; return its mean cross-entropy over masked pieces, in nats."""
         settings = self.settings
         ids = self.corpus.batch(self._order(step // self.batches)[step % self.batches])
-        hidden, places = mask(
+        masked, places = mask(
             ids,
             settings.masked,
             settings.vocabulary,
@@ -259,7 +239,7 @@ class MaskedLanguageModel:
             SPECIAL.index("[MASK]"),
             np.random.default_rng((self.seed, 1, step)),
         )
-        states = self.model.bert(torch.from_numpy(hidden)).last_hidden_state
+        states = self.model.bert(torch.from_numpy(masked)).last_hidden_state
         logits = self.model.cls(states.reshape(-1, settings.size)[torch.from_numpy(places)])
         loss = F.cross_entropy(logits, torch.from_numpy(ids.reshape(-1)[places]))
         torch.autograd.backward(loss)
@@ -272,16 +252,16 @@ class MaskedLanguageModel:
 
 def pretrain(
     corpus: Text,
-    settings: Miniature,
+    settings: MlmSettings,
     seed: int,
     out: Path,
     progress: Progress,
     command: str,
     save_every: int = 500,
 ) -> Curve:
-    """Train a vocabulary and a model on the corpus into a checkpoint folder, or go on with it.
+    """Train a vocabulary and a model on the corpus and write the checkpoint, weights in 16 bits.
 
-    What an interrupted run has done stands in `out/unfinished`. The weights are stored in 16 bits.
+    An interrupted run goes on from `out/unfinished`.
     """
     require_new(out)
     unfinished = out / "unfinished"
@@ -289,25 +269,26 @@ def pretrain(
     tokenizer = _tokenizer(corpus, settings, unfinished, progress)
     progress.phase("word pieces of the corpus", None)
     sentences = Sentences.of(corpus, tokenizer, settings.positions)
-    about = {name: value for name, value in asdict(settings).items() if name != "tokens"}
-    about |= {"corpus": digest, "vocabulary": digest_of(tokenizer.get_vocab()), "seed": seed}
-    trainee = MaskedLanguageModel(settings.build(seed), sentences, settings, seed)
-    keeping = CheckpointPolicy(unfinished, save_every, settings=about)
-    curve = train(trainee, settings.schedule(sentences), seed, progress, keeping)
-    data = {corpus.name: digest, "vocabulary": about["vocabulary"]}
-    made = Made(command, asdict(settings), seed, data, curve)
-    write_checkpoint(out, trainee.model, unfinished, "mean", settings.positions, made, half=True)
+    vocabulary = digest_of(tokenizer.get_vocab())
+    identity = {name: value for name, value in asdict(settings).items() if name != "tokens"}
+    identity |= {"corpus": digest, "vocabulary": vocabulary, "seed": seed}
+    task = MaskedLanguageModel(settings.build(seed), sentences, settings, seed)
+    policy = CheckpointPolicy(unfinished, save_every, settings=identity)
+    curve = train(task, settings.schedule(sentences), seed, progress, policy)
+    data = {corpus.name: digest, "vocabulary": vocabulary}
+    info = TrainingInfo(command, asdict(settings), seed, data, curve)
+    write_checkpoint(out, task.model, unfinished, "mean", settings.positions, info, half=True)
     shutil.rmtree(unfinished)
     return curve
 
 
-def _tokenizer(corpus: Text, settings: Miniature, folder: Path, progress: Progress) -> Tokenizer:
-    """The vocabulary trained on the corpus, in the files of a checkpoint; trained once a folder."""
+def _tokenizer(corpus: Text, settings: MlmSettings, folder: Path, progress: Progress) -> Tokenizer:
+    """The tokenizer in the folder, trained on the corpus and written there if it is not yet."""
     if not (folder / "tokenizer.json").exists():
         progress.phase("training the vocabulary", None)
-        whole = BertTokenizerFast(
+        tokenizer = BertTokenizerFast(
             tokenizer_object=wordpieces(corpus, settings.vocabulary),
             model_max_length=settings.positions,
         )
-        whole.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
     return Tokenizer.from_file(str(folder / "tokenizer.json"))

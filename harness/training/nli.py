@@ -1,7 +1,7 @@
-"""What a training of pairs reads: sentences in columns, and the order in which they are taken.
+"""Natural language inference as training data: triplets, labelled pairs, and shuffled batches.
 
-Triplets come as CSV with a header (SimCSE's `nli_for_simcse.csv` and its like), labelled pairs as
-tab-separated lines without quoting: SNLI's extract or AllNLI.
+Triplets are CSV with a header (SimCSE's `nli_for_simcse.csv`), labelled pairs tab-separated lines
+without quoting: an extract of SNLI, or AllNLI.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from harness.core.errors import DataError, UsageError
 from harness.tasks.corpora import ALL_NLI, ALL_NLI_HEADER
 from harness.tasks.readers import AGAIN, body, fields, lines, opened
 
-Columns = tuple[tuple[str, ...], ...]  # alike in length; row n of each is one example
+Columns = tuple[tuple[str, ...], ...]  # of equal length; row n of all columns is one example
 
 TRIPLETS = ("sent0", "sent1", "hard_neg")
 LABELS = ("contradiction", "entailment", "neutral")  # in sentence-transformers' order
@@ -30,7 +30,7 @@ NUMBERED = {"1": "neutral", "2": "contradiction", "3": "entailment"}
 
 @dataclass(frozen=True)
 class Labelled:
-    """Premises, hypotheses, and the number of each pair's label in LABELS."""
+    """Labelled pairs: premises, hypotheses, and labels as indices into LABELS."""
 
     premises: tuple[str, ...]
     hypotheses: tuple[str, ...]
@@ -48,23 +48,18 @@ class Labelled:
         return self.premises, self.hypotheses
 
     def triplets(self) -> Columns:
-        """Premise, entailed, contradicted: the n-th of each that a premise has.
+        """Premise, entailment and contradiction: the n-th of each kind that a premise has.
 
-        What a premise has of one kind only is left out.
+        Where a premise has more of one kind, the surplus is left out. Raises DataError for none.
         """
-        found: dict[str, tuple[list[str], list[str]]] = {}
-        for premise, hypothesis, label in zip(
-            self.premises, self.hypotheses, self.labels, strict=True
-        ):
-            contradicted, entailed = found.setdefault(premise, ([], []))
-            if LABELS[label] == "entailment":
-                entailed.append(hypothesis)
-            elif LABELS[label] == "contradiction":
-                contradicted.append(hypothesis)
+        hypotheses: dict[str, dict[str, list[str]]] = {}
+        for premise, hypothesis, label in zip(*self.columns, self.labels, strict=True):
+            of_premise = hypotheses.setdefault(premise, {name: [] for name in LABELS})
+            of_premise[LABELS[label]].append(hypothesis)
         rows = [
-            (premise, yes, no)
-            for premise, (contradicted, entailed) in found.items()
-            for yes, no in zip(entailed, contradicted, strict=False)
+            (premise, positive, negative)
+            for premise, by in hypotheses.items()
+            for positive, negative in zip(by["entailment"], by["contradiction"], strict=False)
         ]
         if not rows:
             raise DataError("wanted a premise with an entailment and a contradiction, found none")
@@ -72,12 +67,11 @@ class Labelled:
 
 
 def read_triplets(path: Path) -> Columns:
-    """The two or three columns of a CSV file: sentence, its positive, its hard negative.
+    """The two or three columns of a CSV file: sentence, positive, hard negative.
 
-    Quotes follow RFC 4180; the file may end in .gz or .xz. Raises DataError by line.
+    Quoting follows RFC 4180; the file may be packed (.gz, .xz). Raises DataError with the line.
     """
-    wanted = f"the header {','.join(TRIPLETS)} or its first two"
-    columns: list[tuple[str, ...]] = []
+    examples: list[tuple[str, ...]] = []
     with (
         opened(path) as raw,
         io.TextIOWrapper(cast(IO[bytes], raw), encoding="utf-8-sig", newline="") as text,
@@ -86,24 +80,27 @@ def read_triplets(path: Path) -> Columns:
         try:
             header = tuple(next(rows, ()))
             if header not in (TRIPLETS, TRIPLETS[:2]):
-                raise DataError(f"{path}:1: wanted {wanted}, found {','.join(header)!r}")
+                raise DataError(
+                    f"{path}:1: wanted the header {','.join(TRIPLETS)} or its first two, found "
+                    f"{','.join(header)!r}"
+                )
             for row in rows:
                 if len(row) != len(header) or not all(cell.strip() for cell in row):
                     raise DataError(
                         f"{path}:{rows.line_num}: wanted {len(header)} sentences, found {row!r}"
                     )
-                columns.append(tuple(row))
+                examples.append(tuple(row))
         except (csv.Error, UnicodeDecodeError) as error:
             raise DataError(f"{path}:{rows.line_num}: wanted CSV in UTF-8, found {error}") from None
-    if not columns:
+    if not examples:
         raise DataError(f"{path}: wanted rows behind the header, found none")
-    return tuple(zip(*columns, strict=True))
+    return tuple(zip(*examples, strict=True))
 
 
 def read_labelled(path: Path) -> Labelled:
     """Labelled pairs: AllNLI's train splits, or lines of label, label, premise, hypothesis.
 
-    Pairs without a gold label are left out. Raises DataError by line.
+    Raises DataError with the line.
     """
     _, first = next(lines(path), ("", ""))
     rows = _all_nli(path) if first.split("\t") == list(ALL_NLI_HEADER) else _numbered(path)
@@ -122,7 +119,7 @@ def _numbered(path: Path) -> Iterator[tuple[str, str, int]]:
 
 
 def _all_nli(path: Path) -> Iterator[tuple[str, str, int]]:
-    """The train splits: what sentence-transformers' training reads of it."""
+    """AllNLI's train splits, which sentence-transformers trains on."""
     for place, line in body(path, ALL_NLI_HEADER):
         split, dataset, _, premise, hypothesis, label = fields(place, line, 6)
         if (dataset.lower().replace("multi", "m"), split) in ALL_NLI and split == "train":
@@ -133,7 +130,10 @@ def _all_nli(path: Path) -> Iterator[tuple[str, str, int]]:
 
 @dataclass(frozen=True)
 class Batches:
-    """Which examples a step takes: shuffled anew each epoch, its last batch what is left."""
+    """The batches of a training: examples shuffled in each epoch, its last batch the remainder.
+
+    A remainder of one example is dropped, since it has no in-batch negative.
+    """
 
     count: int
     size: int
@@ -148,10 +148,11 @@ class Batches:
 
     @property
     def steps(self) -> int:
-        """The number of batches in an epoch. One example alone has nobody to differ from."""
+        """The number of batches in an epoch."""
         return self.count // self.size + (self.count % self.size > 1)
 
     def __call__(self, step: int) -> Int64[np.ndarray, " B"]:
+        """The numbers of the examples in a step's batch."""
         epoch, place = divmod(step, self.steps)
         return _order(self.count, self.seed, epoch)[place * self.size : (place + 1) * self.size]
 

@@ -1,8 +1,8 @@
-"""Forward passes that keep hidden states by the token: packed without padding, or padded.
+"""Forward passes with gradients over sequences of unequal lengths: packed, or padded.
 
-Both give the states of all tokens of a batch as one matrix (T, D), sentence after sentence.
-`packed_states` goes through the modules of a BERT or RoBERTa itself: its matrix products then see
-every token once, and no padding. `padded_states` takes any encoder's own forward pass.
+Both return hidden states as one matrix (T, D), the tokens of all sentences one after another.
+`packed_states` calls the modules of a BERT or RoBERTa one by one, so that matrix products see every
+token once and no padding. `padded_states` calls the forward pass of any encoder.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from torch.nn import functional as F  # noqa: N812
 
 from harness.core.arrays import Float, Int, Int64
 
-Rows = Sequence[Sequence[int]]  # the token ids of sentences
-Groups = list[tuple[int, int]]  # so many sentences of this length, in their order
+TokenIds = Sequence[Sequence[int]]  # the token ids of sentences
+Groups = list[tuple[int, int]]  # runs of sentences of equal length: (count, length)
 
 
 def groups_of(lengths: Int[np.ndarray, " N"]) -> Groups:
@@ -28,12 +28,11 @@ def groups_of(lengths: Int[np.ndarray, " N"]) -> Groups:
 
 
 def packed_states(
-    model: Any, rows: Rows, layers: Sequence[int], places: Int64[Tensor, " N"] | None = None
+    model: Any, rows: TokenIds, layers: Sequence[int], places: Int64[Tensor, " N"] | None = None
 ) -> dict[int, Float[Tensor, "T D"]]:
     """The hidden states of these layers, 0 being the embedding layer's output.
 
-    With `places`, one token of each sentence, the last layer holds those alone (N, D): nothing
-    else of it is computed.
+    With `places`, one token of each sentence, the last layer is computed for those alone: (N, D).
     """
     groups = groups_of(np.array([len(row) for row in rows]))
     ids = torch.tensor(list(chain.from_iterable(rows)))
@@ -42,41 +41,41 @@ def packed_states(
     h = model.embeddings(input_ids=ids[None], position_ids=positions[None])[0]
     states, depth = {0: h}, len(model.encoder.layer)
     for number, layer in enumerate(model.encoder.layer, start=1):
-        asked = h if places is None or number < depth else h[places]
-        told = layer.attention.output(_attended(layer.attention.self, asked, h, groups), asked)
-        h = layer.output(layer.intermediate(told), told)
+        x = h if places is None or number < depth else h[places]
+        attended = layer.attention.output(_self_attention(layer.attention.self, x, h, groups), x)
+        h = layer.output(layer.intermediate(attended), attended)
         if number in layers:
             states[number] = h
     return {layer: states[layer] for layer in layers}
 
 
-def _attended(
-    attention: Any, asked: Float[Tensor, "Q D"], h: Float[Tensor, "T D"], groups: Groups
+def _self_attention(
+    attention: Any, x: Float[Tensor, "Q D"], h: Float[Tensor, "T D"], groups: Groups
 ) -> Float[Tensor, "Q D"]:
-    """Self-attention inside each sentence; every token asks, or one token of each sentence."""
-    one = len(asked) < len(h)
-    split = [n * L for n, L in groups]
-    queries = torch.split(attention.query(asked), [n for n, _ in groups] if one else split)
-    keys, values = torch.split(attention.key(h), split), torch.split(attention.value(h), split)
-    found = []
-    for (n, _), *parts in zip(groups, queries, keys, values, strict=True):
+    """Attention inside each sentence. Queries are all its tokens, or x holds one of each."""
+    tokens = [n * L for n, L in groups]
+    asking = tokens if len(x) == len(h) else [n for n, _ in groups]
+    queries = torch.split(attention.query(x), asking)
+    keys, values = torch.split(attention.key(h), tokens), torch.split(attention.value(h), tokens)
+    outputs = []
+    for (n, _), *qkv in zip(groups, queries, keys, values, strict=True):
         heads = (n, -1, attention.num_attention_heads, attention.attention_head_size)
-        q, k, v = (part.view(heads).transpose(1, 2) for part in parts)  # (n, heads, tokens, d)
+        q, k, v = (matrix.view(heads).transpose(1, 2) for matrix in qkv)  # (n, heads, tokens, d)
         if attention.training and attention.dropout.p > 0:
             weights = torch.softmax(q @ k.transpose(2, 3) * attention.scaling, dim=-1)
             mixed = attention.dropout(weights) @ v
         else:
             mixed = F.scaled_dot_product_attention(q, k, v)
-        found.append(mixed.transpose(1, 2).reshape(len(parts[0]), -1))
-    return torch.cat(found)
+        outputs.append(mixed.transpose(1, 2).reshape(len(qkv[0]), -1))
+    return torch.cat(outputs)
 
 
 def padded_states(
-    model: Any, rows: Rows, layers: Sequence[int], padding: int
+    model: Any, rows: TokenIds, layers: Sequence[int], padding: int
 ) -> dict[int, Float[Tensor, "T D"]]:
-    """The hidden states of these layers as the encoder's own forward pass makes them.
+    """The hidden states of these layers by the encoder's own forward pass over a padded batch.
 
-    The last one is as the model returns it: after a final norm, where there is one.
+    The last layer's are the model's `last_hidden_state`: behind a final norm, where there is one.
     """
     lengths = torch.tensor([len(row) for row in rows])
     width = int(lengths.max())

@@ -1,9 +1,9 @@
-"""Siamese training on labelled pairs: one encoder for both sentences, and a classifier over them.
+"""SBERT: a siamese encoder trained on natural language inference.
 
-SBERT (Reimers & Gurevych 2019, arXiv 1908.10084): softmax over (u, v, |u - v|) for NLI, mean
-pooling. "ranking" is the variant that sentence-transformers recommended later: premise, entailment
-and contradiction under the loss of `harness.training.contrastive`. Different from the first
-releases, whose numbers the paper prints: AdamW corrects its bias.
+Reimers & Gurevych 2019, arXiv 1908.10084: one encoder with mean pooling for both sentences, and a
+softmax classifier over (u, v, |u - v|). The objective "ranking" is the multiple-negatives ranking
+loss that sentence-transformers recommended later: premise, entailment and contradiction under
+InfoNCE. Different from the first releases, whose numbers the paper prints: AdamW corrects its bias.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from harness.training.contrastive import info_nce
 from harness.training.distributed import (
     ProcessGroup,
     SingleProcess,
-    add_gradients,
+    all_reduce_gradients,
     gather_embeddings,
-    share_of,
-    total_of,
+    local_rows,
+    sum_over_processes,
 )
 from harness.training.encoder import SentenceEncoder, Setup
-from harness.training.gradcache import gradient, scaled
+from harness.training.gradcache import backward_in_chunks, with_loss_scaling
 from harness.training.loop import Schedule
 from harness.training.nli import LABELS, Batches, Columns, Labelled
 from harness.transforms.pooling import MEAN
@@ -47,7 +47,7 @@ FEATURES: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = {
 def joined(
     u: Float[Tensor, "N D"], v: Float[Tensor, "N D"], features: Sequence[str]
 ) -> Float[Tensor, "N F"]:
-    """What the classifier sees of two vectors, side by side (paper, Table 6)."""
+    """The concatenated features of a pair that the classifier reads (paper, Table 6)."""
     return torch.cat([FEATURES[feature](u, v) for feature in features], dim=1)
 
 
@@ -65,7 +65,7 @@ def softmax_nli(
 
 @dataclass(frozen=True)
 class Siamese:
-    """The paper's settings; `warmup` is a share of the steps."""
+    """The paper's settings; `warmup` is a share of the steps, `features` are keys of FEATURES."""
 
     setup: Setup = field(default_factory=lambda: Setup(pooling=MEAN, max_length=128))
     batch: int = 16
@@ -89,12 +89,12 @@ class Siamese:
 
     @classmethod
     def ranking(cls) -> Siamese:
-        """The variant with in-batch negatives, as sentence-transformers' `training_nli_v2.py`."""
+        """The settings of sentence-transformers' `training_nli_v2.py`: in-batch negatives."""
         setup = Setup(pooling=MEAN, max_length=75)
         return cls(setup=setup, batch=128, objective="ranking")
 
     def schedule(self, count: int) -> Schedule:
-        """Full epochs of so many examples: the rate rises, then falls linearly."""
+        """Full epochs over so many examples: linear warm-up, then linear learning-rate decay."""
         steps = self.epochs * Batches(count, self.batch, 0).steps
         return Schedule(
             steps=steps,
@@ -105,70 +105,72 @@ class Siamese:
 
 
 class SiameseTraining:
-    """What the loop trains: labelled pairs for softmax, triplets for ranking.
+    """The training task of SBERT over labelled pairs (softmax) or triplets (ranking).
 
-    Every process gets all of the data and takes its share of each batch. `model` ends with a
-    classifier that only softmax reads, and no checkpoint holds.
+    Every process gets all of the data and takes its share of each batch. The classifier is read by
+    softmax only, and no checkpoint stores it.
     """
 
     def __init__(
         self,
         settings: Siamese,
-        tower: SentenceEncoder,
+        encoder: SentenceEncoder,
         data: Labelled | Columns,
         seed: int,
-        together: ProcessGroup | None = None,
+        group: ProcessGroup | None = None,
     ) -> None:
         if isinstance(data, Labelled) != (settings.objective == "softmax"):
             raise UsageError("softmax learns from labelled pairs and ranking from triplets")
-        self.settings, self.tower = settings, tower
-        self.together = together or SingleProcess()
+        self.settings, self.encoder = settings, encoder
+        self.group = group or SingleProcess()
         labels = data.labels if isinstance(data, Labelled) else ()
         self.labels = torch.tensor(labels, dtype=torch.long)
         self.columns: Columns = data.columns if isinstance(data, Labelled) else data
         self.batches = Batches(len(self.columns[0]), settings.batch, seed)
         self.classifier = _classifier(
-            len(settings.features) * tower.size, np.random.default_rng((seed, 4))
+            len(settings.features) * encoder.size, np.random.default_rng((seed, 4))
         ).to(settings.setup.device)
-        parts: dict[str, nn.Module] = {"tower": tower}
+        modules: dict[str, nn.Module] = {"encoder": encoder}
         self.model: nn.Module = nn.ModuleDict(
-            parts | ({"classifier": self.classifier} if labels else {})
+            modules | ({"classifier": self.classifier} if labels else {})
         )
 
     def backward(self, step: int) -> float:
-        """The loss of a step's batch, in nats, over all processes; its gradient is added."""
-        mine = share_of(self.batches(step), self.together)
-        columns = [[column[row] for row in mine] for column in self.columns]
-        rows = [row for column in columns for row in self.tower.tokenizer(column)]
+        """Add the gradient of a step's batch; return its loss over all processes, in nats."""
+        settings = self.settings
+        batch = local_rows(self.batches(step), self.group)
+        columns = [[column[row] for row in batch] for column in self.columns]
+        rows = [row for column in columns for row in self.encoder.tokenizer(column)]
 
-        def run(scale: float) -> float:
-            at_once = self.settings.tokens_at_once
-            loss = gradient(self.tower, rows, lambda z: scale * self._loss(z, mine), at_once)
-            if self.settings.objective == "softmax":
-                loss = total_of(loss, self.together, self.settings.setup.device)
-            add_gradients(self.model.parameters(), self.together)
+        def backward(scale: float) -> float:
+            loss = backward_in_chunks(
+                self.encoder, rows, lambda z: scale * self._loss(z, batch), settings.tokens_at_once
+            )
+            if settings.objective == "softmax":
+                loss = sum_over_processes(loss, self.group, settings.setup.device)
+            all_reduce_gradients(self.model.parameters(), self.group)
             return loss
 
-        half = self.settings.setup.precision == "fp16"
-        return scaled(run, self.model.parameters(), half)
+        half = settings.setup.precision == "fp16"
+        return with_loss_scaling(backward, self.model.parameters(), half)
 
-    def _loss(self, z: Float[Tensor, "all D"], mine: Int64[np.ndarray, " n"]) -> Float[Tensor, ""]:
+    def _loss(self, z: Float[Tensor, "all D"], batch: Int64[np.ndarray, " n"]) -> Float[Tensor, ""]:
         views = z.chunk(len(self.columns))
         if self.settings.objective == "ranking":
-            a, b, *hard = (gather_embeddings(view, self.together) for view in views)
+            a, b, *hard = (gather_embeddings(view, self.group) for view in views)
             return info_nce(a, b, self.settings.temperature, hard[0] if hard else None)
         u, v = views
-        labels = self.labels[torch.from_numpy(mine)].to(z.device)
+        labels = self.labels[torch.from_numpy(batch)].to(z.device)
         classifier, features = self.classifier, self.settings.features
         loss = softmax_nli(u, v, labels, classifier.weight, classifier.bias, features)
-        return loss / self.together.count  # the gradients of all processes are summed
+        return loss / self.group.count  # the gradients of all processes are summed
 
 
 def _classifier(inputs: int, rng: np.random.Generator) -> nn.Linear:
-    """A linear layer drawn as torch draws one, from the given generator."""
+    """A linear layer initialised as `nn.Linear` is, from the given generator."""
     layer, bound = nn.Linear(inputs, len(LABELS)), 1 / math.sqrt(inputs)
     with torch.no_grad():
         for parameter in layer.parameters():
-            drawn = rng.uniform(-bound, bound, size=parameter.shape).astype(np.float32)
-            parameter.copy_(torch.from_numpy(drawn))
+            values = rng.uniform(-bound, bound, size=parameter.shape).astype(np.float32)
+            parameter.copy_(torch.from_numpy(values))
     return layer

@@ -12,7 +12,7 @@ from harness.assets.catalogue import DATA_ASSETS
 from harness.assets.places import packaged, source_of
 from harness.encoders.checkpoint import read_json
 from harness.registry import registry
-from harness.training.curve import curve_svg
+from harness.training.checkpoint import curve_svg
 from harness.transforms.pooling import MEAN
 
 ENCODERS = (*FROM_SCRATCH, SIMCSE_SUP_MINI)

@@ -39,10 +39,10 @@ def wikipedia(data_dir):
 
 def our_steps(name, folder, cache, columns, size, precision):
     settings = Contrastive(Setup(head="none", max_length=LENGTH, precision=precision), size)
-    tower = open_encoder(name, folder, cache, settings.setup, seed=0)
-    trainee = ContrastiveTraining(settings, tower, columns, seed=0)
-    trainee.batches = lambda step: np.arange(size) + step % BATCHES * size
-    run = _Run(trainee, Schedule(10**6, RATE, decay=0.0), CheckpointPolicy(), perf_counter)
+    encoder = open_encoder(name, folder, cache, settings.setup, seed=0)
+    task = ContrastiveTraining(settings, encoder, columns, seed=0)
+    task.batches = lambda step: np.arange(size) + step % BATCHES * size
+    run = _Run(task, Schedule(10**6, RATE, decay=0.0), CheckpointPolicy(), perf_counter)
     for step in count():
         run.step(step)
         yield run.curve.losses[-1]

@@ -28,7 +28,7 @@ from harness.report.verify import pages, printed
 from harness.results.index import Results
 from harness.results.protocols import BERT_FLOW, SEVEN, SIMCSE
 from harness.results.records import Store
-from harness.training.curve import curve_svg
+from harness.training.checkpoint import curve_svg
 
 PAPERS = Path(__file__).resolve().parents[2] / "results" / "papers"
 SVG = "{http://www.w3.org/2000/svg}"

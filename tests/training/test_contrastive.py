@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 
 from harness.core.errors import DataError, UsageError
 from harness.encoders.transformer import TransformerConfig
-from harness.training.auxiliary_mlm import MaskedWords, open_masked_words
-from harness.training.checkpoint import Made, write_checkpoint
+from harness.training.auxiliary_mlm import MaskedLMHead, open_mlm_head
+from harness.training.checkpoint import TrainingInfo, write_checkpoint
 from harness.training.contrastive import Contrastive, ContrastiveTraining, info_nce, nt_xent
 from harness.training.distributed import Accelerated
 from harness.training.encoder import Setup, open_encoder
@@ -260,34 +260,34 @@ def bert(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def started(bert):
+def opened(bert):
     """Towers that were opened once, by their setup; a test gets a copy."""
     made = {}
 
-    def tower(setup):
+    def encoder(setup):
         if setup not in made:
             made[setup] = open_encoder("tiny", bert, bert, setup, seed=0)
         return copy.deepcopy(made[setup])
 
-    return tower
+    return encoder
 
 
 @pytest.fixture
-def training(started):
-    def make(columns=(tuple(SENTENCES),), setup=None, together=None, masked=None, **settings):
+def training(opened):
+    def make(columns=(tuple(SENTENCES),), setup=None, group=None, masked=None, **settings):
         settings = Contrastive(setup=setup or Setup(), batch=settings.pop("batch", 5), **settings)
-        tower = started(settings.setup).train()
-        return ContrastiveTraining(settings, tower, columns, 0, masked, together)
+        encoder = opened(settings.setup).train()
+        return ContrastiveTraining(settings, encoder, columns, 0, masked, group)
 
     return make
 
 
-def stepped(trainee, step=0, seed=0):
+def stepped(task, step=0, seed=0):
     """The loss and the gradients of one step."""
-    trainee.model.train().zero_grad(set_to_none=True)
+    task.model.train().zero_grad(set_to_none=True)
     with seeded(seed):
-        loss = trainee.backward(step)
-    named = trainee.model.named_parameters()
+        loss = task.backward(step)
+    named = task.model.named_parameters()
     return loss, {name: p.grad.clone() for name, p in named if p.grad is not None}
 
 
@@ -298,44 +298,44 @@ def assert_same(found, expected, atol=1e-5, rtol=1e-4):
         torch.testing.assert_close(gradient, expected[1][name], atol=atol, rtol=rtol, msg=name)
 
 
-def columns_of(trainee, step):
-    rows = trainee.batches(step)
-    return [[column[row] for row in rows] for column in trainee.columns]
+def columns_of(task, step):
+    rows = task.batches(step)
+    return [[column[row] for row in rows] for column in task.columns]
 
 
 @pytest.mark.parametrize("columns", [PAIRS, TRIPLETS], ids=["pairs", "triplets"])
 @pytest.mark.parametrize("hard_negatives", [True, False])
 def test_a_step_is_the_loss_over_its_batch(columns, hard_negatives, training):
     setup = Setup(dropout=0.0)
-    trainee = training(columns, setup, hard_negatives=hard_negatives, hard_weight=0.3)
-    found = stepped(trainee, 1)
-    trainee.model.zero_grad(set_to_none=True)
-    views = [trainee.tower(trainee.tower.tokenizer(texts)) for texts in columns_of(trainee, 1)]
+    task = training(columns, setup, hard_negatives=hard_negatives, hard_weight=0.3)
+    found = stepped(task, 1)
+    task.model.zero_grad(set_to_none=True)
+    views = [task.encoder(task.encoder.tokenizer(texts)) for texts in columns_of(task, 1)]
     assert len(views) == (3 if len(columns) == 3 and hard_negatives else 2)
     hard = views[2] if len(views) == 3 else None
     loss = info_nce(views[0], views[1], 0.05, hard, 0.3)
     loss.backward()
-    named = trainee.model.named_parameters()
+    named = task.model.named_parameters()
     expected = {name: p.grad for name, p in named if p.grad is not None}
     assert_same(found, (loss.item(), expected), atol=1e-3)  # gradients near 10 over 0.05
 
 
 def test_a_step_depends_on_its_number_and_torchs_generator_alone(training):
-    trainee = training()
-    first = stepped(trainee, 1)
-    other, reseeded = stepped(trainee, 0), stepped(trainee, 1, seed=1)
-    again = stepped(trainee, 1)
+    task = training()
+    first = stepped(task, 1)
+    other, reseeded = stepped(task, 0), stepped(task, 1, seed=1)
+    again = stepped(task, 1)
     assert first[0] == again[0]
     assert all(torch.equal(first[1][name], again[1][name]) for name in first[1])
     assert len({first[0], other[0], reseeded[0]}) == 3
 
 
 def test_a_gradient_is_added(training):
-    trainee = training(setup=Setup(dropout=0.0))
-    _, once = stepped(trainee)
+    task = training(setup=Setup(dropout=0.0))
+    _, once = stepped(task)
     with seeded(0):
-        trainee.backward(0)
-    for name, p in trainee.model.named_parameters():
+        task.backward(0)
+    for name, p in task.model.named_parameters():
         if name in once:
             torch.testing.assert_close(p.grad, 2 * once[name])
 
@@ -343,22 +343,22 @@ def test_a_gradient_is_added(training):
 def test_dropout_is_what_tells_two_views_of_a_sentence_apart(training):
     """Without it the loss is that of equal views; one mask for both makes them equal, too."""
     silent = training(setup=Setup(dropout=0.0))
-    z = silent.tower.eval()(silent.tower.tokenizer(columns_of(silent, 0)[0]))
+    z = silent.encoder.eval()(silent.encoder.tokenizer(columns_of(silent, 0)[0]))
     assert stepped(silent)[0] == pytest.approx(info_nce(z, z, 0.05).item(), rel=1e-4)
     fixed, free = training(same_mask=True), training()
     with torch.no_grad(), seeded(0):
-        z = fixed.tower.train()(fixed.tower.tokenizer(columns_of(fixed, 0)[0]))
+        z = fixed.encoder.train()(fixed.encoder.tokenizer(columns_of(fixed, 0)[0]))
     assert stepped(fixed)[0] == pytest.approx(info_nce(z, z, 0.05).item(), rel=1e-6)
     with torch.no_grad(), seeded(0):
-        z = free.tower.train()(free.tower.tokenizer(columns_of(free, 0)[0] * 2))
+        z = free.encoder.train()(free.encoder.tokenizer(columns_of(free, 0)[0] * 2))
     assert stepped(free)[0] == pytest.approx(info_nce(z[:5], z[5:], 0.05).item(), rel=1e-6)
 
 
 def test_the_named_objectives_are_two(training):
     one, other = training(setup=Setup(dropout=0.0)), training(objective="nt-xent", setup=Setup())
-    other.tower.load_state_dict(one.tower.state_dict())
+    other.encoder.load_state_dict(one.encoder.state_dict())
     with torch.no_grad(), seeded(0):
-        z = other.tower.train()(other.tower.tokenizer(columns_of(other, 0)[0] * 2))
+        z = other.encoder.train()(other.encoder.tokenizer(columns_of(other, 0)[0] * 2))
     assert stepped(other)[0] == pytest.approx(nt_xent(z[:5], z[5:], 0.05).item(), rel=1e-6)
 
 
@@ -377,7 +377,7 @@ def test_a_batch_in_portions_keeps_its_negatives_and_its_gradient(training):
         (PAIRS, {"masked_words": 0.1}, "a weight above 0 and a head"),
     ],
 )
-def test_what_does_not_go_together_is_refused(columns, settings, why, training):
+def test_settings_that_exclude_each_other_are_refused(columns, settings, why, training):
     with pytest.raises(UsageError, match=why):
         training(columns, **settings)
 
@@ -402,9 +402,9 @@ def with_head(tmp_path_factory):
 def masked_training(with_head):
     def make(weight, **settings):
         found = Contrastive(setup=Setup(dropout=0.0), batch=5, masked_words=weight, **settings)
-        tower = open_encoder("tiny", with_head, with_head, found.setup, seed=0)
-        masked = open_masked_words("tiny", with_head, with_head, tower) if weight else None
-        return ContrastiveTraining(found, tower, (tuple(SENTENCES),), 0, masked)
+        encoder = open_encoder("tiny", with_head, with_head, found.setup, seed=0)
+        masked = open_mlm_head("tiny", with_head, with_head, encoder) if weight else None
+        return ContrastiveTraining(found, encoder, (tuple(SENTENCES),), 0, masked)
 
     return make
 
@@ -426,7 +426,7 @@ def test_masked_words_add_their_weight_times_the_loss_of_the_checkpoints_own_hea
     monkeypatch.setattr(auxiliary, "mask", remember)
     without = stepped(masked_training(0.0))[0]
     added = stepped(masked_training(0.1))[0] - without
-    rows = masked_training(0.0).tower.tokenizer(columns_of(masked_training(0.0), 0)[0])
+    rows = masked_training(0.0).encoder.tokenizer(columns_of(masked_training(0.0), 0)[0])
     lengths = sorted(2 * [len(row) for row in rows])  # both views
     assert hidden["ids"].size == sum(lengths)
     model = transformers.BertForMaskedLM.from_pretrained(with_head).eval()
@@ -448,14 +448,14 @@ def test_masked_words_in_portions_have_one_gradient(masked_training):
 
 
 def test_other_words_are_hidden_in_another_step(masked_training):
-    trainee = masked_training(1.0, temperature=1000.0)
-    trainee.batches = lambda step: np.arange(5)
-    assert len({stepped(trainee, step)[0] for step in (0, 1, 1, 2)}) == 3
+    task = masked_training(1.0, temperature=1000.0)
+    task.batches = lambda step: np.arange(5)
+    assert len({stepped(task, step)[0] for step in (0, 1, 1, 2)}) == 3
 
 
-def test_a_checkpoint_without_such_a_head_is_refused(bert, started):
+def test_a_checkpoint_without_such_a_head_is_refused(bert, opened):
     with pytest.raises(DataError, match="wanted its whole head over masked words"):
-        open_masked_words("tiny", bert, bert, started(Setup()))
+        open_mlm_head("tiny", bert, bert, opened(Setup()))
 
 
 # Several processes
@@ -494,12 +494,12 @@ class Seat:
 def on_both(make, step=0):
     """The same step in each of two processes."""
     shared, found, trouble = Shared(2), [None, None], []
-    trainees = [make(Seat(shared, rank)) for rank in (0, 1)]
+    tasks = [make(Seat(shared, rank)) for rank in (0, 1)]
 
     def work(rank):
         try:
-            loss = trainees[rank].backward(step)
-            named = trainees[rank].model.named_parameters()
+            loss = tasks[rank].backward(step)
+            named = tasks[rank].model.named_parameters()
             found[rank] = loss, {n: p.grad.clone() for n, p in named if p.grad is not None}
         except BaseException as error:
             shared.barrier.abort()
@@ -531,16 +531,16 @@ def test_masked_words_of_two_processes_weigh_as_much_as_of_one(training):
     """Each adds its share, and hides words of its own."""
     setup, drawn = Setup(dropout=0.0), []
 
-    class Hidden(MaskedWords):
+    class Hidden(MaskedLMHead):
         def __init__(self):
             torch.nn.Module.__init__(self)
 
-        def backward(self, tower, rows, share, weight, at_once, rng):
+        def backward(self, encoder, rows, share, weight, at_once, rng):
             drawn.append(rng.random())
             return 3.0 * weight
 
     def make(seat):
-        return training(setup=setup, together=seat, masked=Hidden(), masked_words=0.1, batch=6)
+        return training(setup=setup, group=seat, masked=Hidden(), masked_words=0.1, batch=6)
 
     without, _ = stepped(training(setup=setup, batch=6))
     for loss, _ in on_both(make):
@@ -549,11 +549,11 @@ def test_masked_words_of_two_processes_weigh_as_much_as_of_one(training):
 
 
 def test_what_cannot_be_shared_equally_is_left_out(training):
-    seats = on_both(lambda seat: training(setup=Setup(dropout=0.0), together=seat, batch=5))
-    trainee = training(setup=Setup(dropout=0.0), batch=5)
-    taken = trainee.batches(0)[:4]
-    trainee.batches = lambda step: taken
-    assert_same(seats[0], stepped(trainee), atol=1e-3)
+    seats = on_both(lambda seat: training(setup=Setup(dropout=0.0), group=seat, batch=5))
+    task = training(setup=Setup(dropout=0.0), batch=5)
+    taken = task.batches(0)[:4]
+    task.batches = lambda step: taken
+    assert_same(seats[0], stepped(task), atol=1e-3)
 
 
 def test_several_processes_without_accelerate_are_a_usage_error(monkeypatch):
@@ -564,11 +564,11 @@ def test_several_processes_without_accelerate_are_a_usage_error(monkeypatch):
 
 def test_one_process_of_accelerate_is_one_process(training):
     pytest.importorskip("accelerate")
-    together = Accelerated()
-    assert (together.rank, together.count) == (0, 1)
+    group = Accelerated()
+    assert (group.rank, group.count) == (0, 1)
     x = torch.arange(6.0).view(2, 3)
-    assert torch.equal(together.gather(x), x[None])
-    assert torch.equal(together.total(x[0]), x[0])
+    assert torch.equal(group.gather(x), x[None])
+    assert torch.equal(group.total(x[0]), x[0])
 
 
 PROCESS = """
@@ -577,15 +577,15 @@ from pathlib import Path
 
 from harness.training.contrastive import Contrastive, ContrastiveTraining
 from harness.training.distributed import Accelerated
-from harness.training.encoder import Setup, open_tower
+from harness.training.encoder import Setup, open_encoder
 
-folder, together = Path(sys.argv[1]), Accelerated()
+folder, group = Path(sys.argv[1]), Accelerated()
 settings = Contrastive(Setup(dropout=0.0), batch=6)
-tower = open_tower("tiny", folder, folder, settings.setup, 0, stream=together.rank)
-trainee = ContrastiveTraining(settings, tower, (tuple(sys.argv[2:]),), 0, together=together)
-loss = trainee.backward(0)
-total = sum(float(p.grad.abs().sum()) for p in trainee.model.parameters())
-print(f"{together.rank} {together.count} {loss} {total}\\n", end="", flush=True)
+encoder = open_encoder("tiny", folder, folder, settings.setup, 0, stream=group.rank)
+task = ContrastiveTraining(settings, encoder, (tuple(sys.argv[2:]),), 0, group=group)
+loss = task.backward(0)
+total = sum(float(p.grad.abs().sum()) for p in task.model.parameters())
+print(f"{group.rank} {group.count} {loss} {total}\\n", end="", flush=True)
 """
 
 
@@ -627,16 +627,16 @@ def test_the_loss_falls_and_the_checkpoint_is_read_as_it_was_trained(
     head, pooling, training, bert, tmp_path
 ):
     setup = Setup(head=head, dropout=0.0)
-    trainee = training(TRIPLETS, setup, epochs=15, learning_rate=1e-3)
-    schedule = trainee.settings.schedule(len(SENTENCES))
-    curve = train(trainee, schedule, 0, Quiet())
+    task = training(TRIPLETS, setup, epochs=15, learning_rate=1e-3)
+    schedule = task.settings.schedule(len(SENTENCES))
+    curve = train(task, schedule, 0, Quiet())
     assert len(curve.losses) == 30
     assert np.mean(curve.losses[-5:]) < np.mean(curve.losses[:5]) - 0.3
-    made = Made("harness train", {}, 0, {}, Curve())
-    write_checkpoint(tmp_path / "out", trainee.tower.encoder, bert, "cls", 40, made)
+    made = TrainingInfo("harness train", {}, 0, {}, Curve())
+    write_checkpoint(tmp_path / "out", task.encoder.transformer, bert, "cls", 40, made)
     encoder = TransformerConfig("trained", "trained").load(tmp_path / "out", tmp_path)
     encoding = encoder.encode(SENTENCES)
-    np.testing.assert_allclose(pooling(encoding), trainee.tower.embed(SENTENCES), atol=1e-5)
+    np.testing.assert_allclose(pooling(encoding), task.encoder.embed(SENTENCES), atol=1e-5)
     if head == "train":
         with pytest.raises(UsageError, match="holds no pooler weights"):
             POOLER(encoding)

@@ -1,4 +1,4 @@
-"""A tower is the encoder with gradients: same vectors, no padding, repeatable dropout."""
+"""A sentence encoder with gradients: same vectors, no padding, repeatable dropout."""
 
 from itertools import chain
 
@@ -13,8 +13,8 @@ from torch import nn
 from harness.core.errors import ScoreError, UsageError
 from harness.encoders.transformer import TransformerConfig
 from harness.training.dropout import Noise, use_dropout
-from harness.training.encoder import PACKED, SentenceEncoder, Setup, open_encoder, portions
-from harness.training.gradcache import SCALES, gradient, scaled
+from harness.training.encoder import PACKED, SentenceEncoder, Setup, open_encoder, token_chunks
+from harness.training.gradcache import LOSS_SCALES, backward_in_chunks, with_loss_scaling
 from harness.training.loop import seeded
 from harness.transforms.pooling import CLS, FIRST_LAST, LAST2, MEAN, POOLER, STATIC_LAST
 
@@ -23,16 +23,22 @@ TEXTS = ["the cat sat on the mat.", "a", "dogs!", "the dog sat, the cat sat", "m
 
 @pytest.fixture
 def opened(checkpoint, tmp_path):
-    def tower(kind="bert", **setup):
+    def encoder(kind="bert", **setup):
         return open_encoder(kind, checkpoint(kind), tmp_path, Setup(**setup), seed=0)
 
-    return tower
+    return encoder
 
 
-def another(tower, pooling):
+def another(encoder, pooling):
     """The same encoder under another pooling."""
-    parts = {"padding": tower.padding, "summary": tower.summary, "rng": np.random.default_rng(0)}
-    return SentenceEncoder(tower.encoder, tower.tokenizer, tower.reader, Setup(pooling), **parts)
+    parts = {
+        "padding": encoder.padding,
+        "summary": encoder.summary,
+        "rng": np.random.default_rng(0),
+    }
+    return SentenceEncoder(
+        encoder.transformer, encoder.tokenizer, encoder.reader, Setup(pooling), **parts
+    )
 
 
 def gradients(model):
@@ -63,47 +69,47 @@ def test_in_evaluation_the_vectors_are_those_of_the_encoder(kind, opened, checkp
             with pytest.raises(UsageError, match="no summary token; use mean"):
                 opened(kind)
             continue
-        tower, expected = another(opening, pooling), pooling(encoding)
+        encoder, expected = another(opening, pooling), pooling(encoding)
         # float32 rounds at 1e-7 of the largest number
-        np.testing.assert_allclose(tower.embed(TEXTS), expected, atol=1e-6 * abs(expected).max())
+        np.testing.assert_allclose(encoder.embed(TEXTS), expected, atol=1e-6 * abs(expected).max())
 
 
 def test_texts_are_cut_in_training_alone(opened):
-    tower = opened(max_length=6)
+    encoder = opened(max_length=6)
     long = "the cat sat on the mat and the dog sat on the cat"
-    assert len(tower.tokenizer([long])[0]) == 6
-    assert np.abs(tower.embed([long]) - tower.embed(["the cat sat on the"])).max() > 1e-3
+    assert len(encoder.tokenizer([long])[0]) == 6
+    assert np.abs(encoder.embed([long]) - encoder.embed(["the cat sat on the"])).max() > 1e-3
     with pytest.raises(UsageError, match="wanted 41 tokens, the checkpoint takes 40"):
         opened(max_length=41)
 
 
 def test_embedding_leaves_the_mode_as_it_was(opened):
-    tower = opened()
+    encoder = opened()
     for training in (True, False):
-        tower.train(training).embed(TEXTS)
-        assert tower.training is tower.encoder.training is training
+        encoder.train(training).embed(TEXTS)
+        assert encoder.training is encoder.transformer.training is training
 
 
 @pytest.mark.parametrize("kind", sorted(PACKED & set(tiny_models.KINDS)))
 @pytest.mark.parametrize("pooling", [CLS, MEAN, FIRST_LAST, STATIC_LAST], ids=lambda p: p.name)
 def test_packed_and_padded_have_one_gradient(kind, pooling, opened):
-    tower = opened(kind, pooling=pooling, dropout=0.0, head="train").train()
-    assert tower.packs
-    rows, found = tower.tokenizer(TEXTS), []
-    for tower.packs in (True, False):
-        tower.zero_grad(set_to_none=True)
-        moved(tower(rows)).backward()
-        found.append(gradients(tower))
+    encoder = opened(kind, pooling=pooling, dropout=0.0, head="train").train()
+    assert encoder.packs
+    rows, found = encoder.tokenizer(TEXTS), []
+    for encoder.packs in (True, False):
+        encoder.zero_grad(set_to_none=True)
+        moved(encoder(rows)).backward()
+        found.append(gradients(encoder))
     assert len(found[0]) > 50
     # sums of a few hundred float32 numbers, the largest near 10
     assert_same_gradients(*found, atol=1e-4)
 
 
 def test_every_other_architecture_gets_its_gradient_through_its_own_forward_pass(opened):
-    tower = opened("distilbert", head="none").train()
-    assert not tower.packs
-    moved(tower(tower.tokenizer(TEXTS))).backward()
-    assert all(p.grad is not None for p in tower.encoder.parameters())
+    encoder = opened("distilbert", head="none").train()
+    assert not encoder.packs
+    moved(encoder(encoder.tokenizer(TEXTS))).backward()
+    assert all(p.grad is not None for p in encoder.transformer.parameters())
 
 
 # Dropout
@@ -122,10 +128,10 @@ def test_the_switch_reaches_every_dropout(kind, opened):
 
 
 def test_without_a_switch_the_checkpoint_decides(opened):
-    tower, other = opened(), opened(dropout=0.3)
-    find = [m.p for m in tower.modules() if hasattr(m, "noise") and hasattr(m, "p")]
+    encoder, other = opened(), opened(dropout=0.3)
+    find = [m.p for m in encoder.modules() if hasattr(m, "noise") and hasattr(m, "p")]
     assert set(find) == {0.1}
-    assert not [m for m in tower.modules() if isinstance(m, nn.Dropout)]
+    assert not [m for m in encoder.modules() if isinstance(m, nn.Dropout)]
     assert {m.p for m in other.modules() if hasattr(m, "p")} == {0.3}
 
 
@@ -136,12 +142,12 @@ def test_a_probability_that_leaves_nothing_is_refused(p, opened):
 
 
 def test_masks_follow_torchs_generator_and_differ_by_process(opened, checkpoint, tmp_path):
-    tower = opened().train()
+    encoder = opened().train()
     other = open_encoder("bert", checkpoint("bert"), tmp_path, Setup(), seed=0, stream=1).train()
-    rows = tower.tokenizer(TEXTS)
+    rows = encoder.tokenizer(TEXTS)
     with torch.no_grad():
         found = []
-        for model, seed in ((tower, 0), (tower, 0), (tower, 1), (other, 0)):
+        for model, seed in ((encoder, 0), (encoder, 0), (encoder, 1), (other, 0)):
             with seeded(seed):
                 found.append((model(rows), model(rows)))
     (first, second), again, third, elsewhere = found
@@ -151,9 +157,9 @@ def test_masks_follow_torchs_generator_and_differ_by_process(opened, checkpoint,
 
 
 def test_equal_sentences_get_masks_of_their_own(opened):
-    tower = opened().train()
+    encoder = opened().train()
     with torch.no_grad():
-        z = tower(tower.tokenizer(["the cat sat"] * 4))
+        z = encoder(encoder.tokenizer(["the cat sat"] * 4))
     assert torch.pdist(z).min() > 1e-2
 
 
@@ -197,27 +203,27 @@ def test_a_head_of_training_is_not_read_in_evaluation(opened):
     with torch.no_grad(), seeded(0):
         z = headed.train()(rows)
     assert z.abs().max() < 1  # a tanh over weights of 0.02
-    assert headed.encoder.pooler is None
+    assert headed.transformer.pooler is None
 
 
 def test_a_head_that_is_kept_is_the_encoders_pooler(opened, checkpoint):
-    tower = opened(head="keep")
-    assert tower.head.dense is tower.encoder.pooler.dense
-    dense = tower.head.dense
+    encoder = opened(head="keep")
+    assert encoder.head.dense is encoder.transformer.pooler.dense
+    dense = encoder.head.dense
     assert abs(float(dense.weight.detach().std()) - 0.02) < 0.002  # 1,024 draws
     assert not dense.bias.any()
-    rows = tower.tokenizer(TEXTS)
+    rows = encoder.tokenizer(TEXTS)
     bare = opened().embed(TEXTS)
     expected = np.tanh(bare @ dense.weight.detach().numpy().T)
-    np.testing.assert_allclose(tower.embed(TEXTS), expected, atol=1e-6)
-    moved(tower.train()(rows)).backward()
-    assert tower.encoder.pooler.dense.weight.grad.abs().sum() > 0
+    np.testing.assert_allclose(encoder.embed(TEXTS), expected, atol=1e-6)
+    moved(encoder.train()(rows)).backward()
+    assert encoder.transformer.pooler.dense.weight.grad.abs().sum() > 0
 
 
 def test_two_seeds_draw_two_heads(checkpoint, tmp_path):
     def head(seed):
-        tower = open_encoder("bert", checkpoint("bert"), tmp_path, Setup(head="train"), seed)
-        return tower.head.dense.weight
+        encoder = open_encoder("bert", checkpoint("bert"), tmp_path, Setup(head="train"), seed)
+        return encoder.head.dense.weight
 
     assert torch.equal(head(0), head(0))
     assert not torch.equal(head(0), head(1))
@@ -253,7 +259,7 @@ def test_16_bits_are_close_and_weights_stay_in_32(opened):
 @given(st.lists(st.integers(1, 9), max_size=30), st.integers(1, 40))
 def test_portions_hold_every_row_once_in_order_and_no_more_than_they_may(lengths, tokens):
     rows = [[0] * length for length in lengths]
-    parts = [list(range(len(rows)))[part] for part in portions(rows, tokens)]
+    parts = [list(range(len(rows)))[part] for part in token_chunks(rows, tokens)]
     assert list(chain.from_iterable(parts)) == list(range(len(rows)))
     for part in parts:
         assert part
@@ -264,31 +270,31 @@ def test_portions_hold_every_row_once_in_order_and_no_more_than_they_may(lengths
 @pytest.mark.parametrize("at_once", [1, 12, 25])
 def test_the_gradient_of_a_whole_batch_does_not_need_it_in_memory(kind, at_once, opened):
     """Against all portions held at once, under the same dropout."""
-    tower = opened(kind).train()
-    rows = tower.tokenizer(TEXTS)
+    encoder = opened(kind).train()
+    rows = encoder.tokenizer(TEXTS)
     order = np.argsort([len(row) for row in rows], kind="stable")
-    parts = [order[part] for part in portions([rows[i] for i in order], at_once)]
+    parts = [order[part] for part in token_chunks([rows[i] for i in order], at_once)]
     assert len(parts) > 1
     with seeded(0):
-        z = torch.cat([tower([rows[i] for i in part]) for part in parts])
+        z = torch.cat([encoder([rows[i] for i in part]) for part in parts])
         loss = moved(z[torch.from_numpy(np.argsort(np.concatenate(parts)))])
         loss.backward()
-        expected, follows = gradients(tower), torch.rand(3)
-    tower.zero_grad(set_to_none=True)
+        expected, follows = gradients(encoder), torch.rand(3)
+    encoder.zero_grad(set_to_none=True)
     with seeded(0):
-        found = gradient(tower, rows, moved, at_once)
+        found = backward_in_chunks(encoder, rows, moved, at_once)
         assert torch.equal(torch.rand(3), follows)  # the generator is where it would be
     assert found == pytest.approx(loss.item(), rel=1e-6)
-    assert_same_gradients(gradients(tower), expected, atol=1e-4)  # sums in another order
+    assert_same_gradients(gradients(encoder), expected, atol=1e-4)  # sums in another order
 
 
 def test_a_batch_that_fits_and_one_that_does_not_have_one_gradient(opened):
-    tower = opened(dropout=0.0).train()
-    rows, found = tower.tokenizer(TEXTS), []
+    encoder = opened(dropout=0.0).train()
+    rows, found = encoder.tokenizer(TEXTS), []
     for at_once in (1000, 12):
-        tower.zero_grad(set_to_none=True)
-        gradient(tower, rows, moved, at_once)
-        found.append(gradients(tower))
+        encoder.zero_grad(set_to_none=True)
+        backward_in_chunks(encoder, rows, moved, at_once)
+        found.append(gradients(encoder))
     assert_same_gradients(*found, atol=1e-4)
 
 
@@ -308,24 +314,24 @@ def passes(limit):
     return weight, seen, run
 
 
-@pytest.mark.parametrize("limit", SCALES)
+@pytest.mark.parametrize("limit", LOSS_SCALES)
 def test_an_overflow_repeats_the_pass_with_a_smaller_factor_and_the_same_dropout(limit):
     weight, seen, run = passes(limit)
     with seeded(0):
-        assert scaled(run, [weight], half=True) == 2.0
+        assert with_loss_scaling(run, [weight], half=True) == 2.0
     assert weight.grad.tolist() == [0.5] * 3
-    assert [scale for scale, _ in seen] == list(SCALES[: SCALES.index(limit) + 1])
+    assert [scale for scale, _ in seen] == list(LOSS_SCALES[: LOSS_SCALES.index(limit) + 1])
     assert len({drawn for _, drawn in seen}) == 1
 
 
 def test_an_overflow_at_any_factor_is_said():
     weight, _, run = passes(0.5)
     with pytest.raises(ScoreError, match="take bf16 or float32"):
-        scaled(run, [weight], half=True)
+        with_loss_scaling(run, [weight], half=True)
     assert passes(0)[2](1.0) == 2.0
 
 
 def test_without_16_bits_nothing_is_multiplied():
     weight, seen, run = passes(np.inf)
-    assert scaled(run, [weight], half=False) == 2.0
+    assert with_loss_scaling(run, [weight], half=False) == 2.0
     assert [scale for scale, _ in seen] == [1.0]

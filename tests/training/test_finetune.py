@@ -18,7 +18,7 @@ from harness.core.types import Pairs
 from harness.encoders.transformer import TransformerConfig
 from harness.training.contrastive import Contrastive, ContrastiveTraining
 from harness.training.encoder import Setup
-from harness.training.finetune import Dev, Start, dev_score, finetune
+from harness.training.finetune import DevSet, StartCheckpoint, dev_scorer, finetune
 from harness.transforms.pooling import CLS, MEAN, POOLER
 
 WHO, WHERE = ("cat", "dog", "mat", "a7", "b2"), ("mat", "cat", "x9", "q")
@@ -74,13 +74,13 @@ def test_a_command_makes_a_checkpoint_that_the_harness_reads(command, start, fil
 
 def test_the_checkpoint_that_scores_best_is_the_one_on_disk(start, tmp_path):
     settings = Contrastive(Setup(head="none"), batch=5, epochs=5, learning_rate=0.01)
-    begin = Start("tiny", start)
-    tower = begin.open(settings.setup, tmp_path, 0)
-    trainee = ContrastiveTraining(settings, tower, (TEXTS,), 0)
-    dev = Dev("toy", PAIRS, every=3)
+    begin = StartCheckpoint("tiny", start)
+    encoder = begin.open(settings.setup, tmp_path, 0)
+    task = ContrastiveTraining(settings, encoder, (TEXTS,), 0)
+    dev = DevSet("toy", PAIRS, every=3)
     curve = finetune(
-        trainee,
-        tower,
+        task,
+        encoder,
         settings.schedule(len(TEXTS)),
         0,
         tmp_path / "out",
@@ -92,8 +92,8 @@ def test_the_checkpoint_that_scores_best_is_the_one_on_disk(start, tmp_path):
         dev=dev,
     )
     assert len({score for _, score in curve.scores}) > 2
-    loaded = Start("tiny", tmp_path / "out").open(settings.setup, tmp_path, 0)
-    assert dev_score(loaded, dev)() == pytest.approx(curve.best[1], abs=1e-6)
+    loaded = StartCheckpoint("tiny", tmp_path / "out").open(settings.setup, tmp_path, 0)
+    assert dev_scorer(loaded, dev)() == pytest.approx(curve.best[1], abs=1e-6)
 
 
 def test_an_interrupted_training_writes_the_same_checkpoint(start, tmp_path):
@@ -105,12 +105,12 @@ def test_an_interrupted_training_writes_the_same_checkpoint(start, tmp_path):
 
     def run(out, watcher):
         settings = Contrastive(batch=5, epochs=3, learning_rate=0.01)
-        begin = Start("tiny", start)
-        tower = begin.open(settings.setup, tmp_path, 0)
-        trainee = ContrastiveTraining(settings, tower, (TEXTS,), 0)
+        begin = StartCheckpoint("tiny", start)
+        encoder = begin.open(settings.setup, tmp_path, 0)
+        task = ContrastiveTraining(settings, encoder, (TEXTS,), 0)
         schedule = settings.schedule(len(TEXTS))
         words = {"start": begin, "data": {}, "settings": settings, "command": "", "save_every": 4}
-        finetune(trainee, tower, schedule, 0, tmp_path / out, watcher, **words)
+        finetune(task, encoder, schedule, 0, tmp_path / out, watcher, **words)
 
     run("whole", Told())
     with pytest.raises(KeyboardInterrupt):

@@ -22,7 +22,7 @@ from harness.encoders.word_vectors import StaticConfig
 from harness.training import glove as vectors
 from harness.training import glove_counts as cooccurrence
 from harness.training.datasets import Text
-from harness.training.glove import Model, Recipe, Side, descend, fit_vectors, stratify
+from harness.training.glove import GloveSettings, Model, Side, descend, fit_vectors, stratify
 from harness.training.glove_counts import Cooccurrences, Counting, count
 
 SPACED = Tokeniser("whitespace", "keep")
@@ -137,8 +137,8 @@ def dense(found: Cooccurrences) -> np.ndarray:
 
 @given(st.integers(1, 23), st.integers(1, 6), st.integers(0, 9))
 def test_strata_hold_every_entry_once_and_share_no_row_and_no_column(size, block, seed):
-    found, recipe = matrix(size, seed), Recipe(block=block)
-    places, strata = stratify(found, recipe, rng(seed))
+    found, settings = matrix(size, seed), GloveSettings(block=block)
+    places, strata = stratify(found, settings, rng(seed))
     blocks = strata[0].blocks
     logs, weights = np.zeros((2, blocks * block, blocks * block))
     for stratum in strata:
@@ -181,27 +181,27 @@ def in_double(model: Model) -> Model:
 class Port:
     """The released code's loop over entries, line by line; l1 is a word, l2 a context."""
 
-    def __init__(self, model: Model, recipe: Recipe) -> None:
+    def __init__(self, model: Model, settings: GloveSettings) -> None:
         words, contexts = (
             side.values.flatten(0, 1).numpy().copy() for side in (model.words, model.contexts)
         )
         # There the bias is the last number of both.
         self.w, self.c = words[:, :-1], np.delete(contexts, -2, axis=1)
         self.gradsq_w, self.gradsq_c = np.ones_like(self.w), np.ones_like(self.c)
-        self.recipe = recipe
+        self.settings = settings
 
     def entry(self, l1: int, l2: int, value: float) -> float:
-        w, c, eta = self.w, self.c, self.recipe.learning_rate
+        w, c, eta = self.w, self.c, self.settings.learning_rate
         diff = 0.0
-        for b in range(self.recipe.dimensions):
+        for b in range(self.settings.dimensions):
             diff += w[l1, b] * c[l2, b]
         # As a float32, since that is what is stored.
         diff += w[l1, -1] + c[l2, -1] - np.float32(log(value))
-        over = value > self.recipe.x_max
-        fdiff = diff if over else np.float32((value / self.recipe.x_max) ** 0.75) * diff
+        over = value > self.settings.x_max
+        fdiff = diff if over else np.float32((value / self.settings.x_max) ** 0.75) * diff
         cost = 0.5 * fdiff * diff
         fdiff *= eta
-        for b in range(self.recipe.dimensions):
+        for b in range(self.settings.dimensions):
             temp1, temp2 = fdiff * c[l2, b], fdiff * w[l1, b]
             w[l1, b] -= temp1 / sqrt(self.gradsq_w[l1, b])
             c[l2, b] -= temp2 / sqrt(self.gradsq_c[l2, b])
@@ -216,17 +216,17 @@ class Port:
 
 def test_with_blocks_of_one_word_it_is_the_released_code():
     """Three epochs, entry after entry in the order of the strata; the rate is a large one."""
-    found, recipe = matrix(7), Recipe(dimensions=5, block=1, learning_rate=0.4)
-    places, strata = stratify(found, recipe, rng())
-    model = in_double(Model.start(7, recipe, rng(1)))
-    port = Port(model, recipe)
+    found, settings = matrix(7), GloveSettings(dimensions=5, block=1, learning_rate=0.4)
+    places, strata = stratify(found, settings, rng())
+    model = in_double(Model.start(7, settings, rng(1)))
+    port = Port(model, settings)
     value = dense(found)[np.ix_(np.argsort(places), np.argsort(places))]
     for _ in range(3):
         for stratum in strata:
             in_float64 = replace(
                 stratum, logs=stratum.logs.double(), weights=stratum.weights.double()
             )
-            cost = model.step(in_float64, recipe.learning_rate)
+            cost = model.step(in_float64, settings.learning_rate)
             pairs = [(a, (a + stratum.shift) % 7) for a in range(7)]
             pairs += [(b, a) for a, b in pairs] if stratum.mirrored else []
             wanted = sum(port.entry(a, b, value[a, b]) for a, b in pairs if value[a, b])
@@ -276,10 +276,10 @@ def test_the_squares_of_a_block_are_those_of_its_entries_one_by_one():
 
 
 def test_how_many_blocks_are_taken_at_once_moves_nothing(monkeypatch):
-    found, recipe = matrix(30), Recipe(dimensions=8, epochs=2, block=4)
-    first = fit_vectors(found, recipe, rng(), Told())
-    monkeypatch.setattr(vectors, "AT_ONCE", 3)
-    again = fit_vectors(found, recipe, rng(), Told())
+    found, settings = matrix(30), GloveSettings(dimensions=8, epochs=2, block=4)
+    first = fit_vectors(found, settings, rng(), Told())
+    monkeypatch.setattr(vectors, "GROUP", 3)
+    again = fit_vectors(found, settings, rng(), Told())
     np.testing.assert_allclose(first[0], again[0], atol=1e-6)  # float32, in another order
     assert first[1] == pytest.approx(again[1], rel=1e-6)
 
@@ -291,15 +291,15 @@ def test_counts_that_have_vectors_are_fitted():
     one = w @ c.T + draw.normal(size=size)
     found = matrix(size, share=1.0)
     counts = np.exp((one + one.T)[found.rows, found.columns])
-    recipe = Recipe(dimensions=8, epochs=200, learning_rate=0.1, x_max=1.0, block=6)
-    _, losses = fit_vectors(replace(found, counts=counts), recipe, rng(), Told())
+    settings = GloveSettings(dimensions=8, epochs=200, learning_rate=0.1, x_max=1.0, block=6)
+    _, losses = fit_vectors(replace(found, counts=counts), settings, rng(), Told())
     assert losses[-1] < losses[0] / 100
 
 
 def test_a_loss_is_the_mean_over_all_entries_of_half_the_weighted_squared_error():
     found = matrix(20)
-    recipe = Recipe(dimensions=200, epochs=2, learning_rate=0.0, block=4)
-    _, losses = fit_vectors(found, recipe, rng(), Told())
+    settings = GloveSettings(dimensions=200, epochs=2, learning_rate=0.0, block=4)
+    _, losses = fit_vectors(found, settings, rng(), Told())
     counts = dense(found)[dense(found) > 0]
     wanted = np.mean(0.5 * np.minimum(1, (counts / 10) ** 0.75) * np.log(counts) ** 2)
     # Whatever a start of 0.0025 at most moves: two biases beside logarithms of up to 6.
@@ -311,7 +311,7 @@ def test_a_loss_is_the_mean_over_all_entries_of_half_the_weighted_squared_error(
 )
 def test_an_impossible_recipe_is_refused(wrong):
     with pytest.raises(UsageError, match="wanted a dimension, an epoch"):
-        Recipe(**wrong)
+        GloveSettings(**wrong)
 
 
 # From sentences to an encoder
@@ -327,13 +327,15 @@ def sentences(number: int = 400) -> Iterator[str]:
         yield " ".join(draw.choice([*theme, "The", "a", "of", "."], 12)) + " ."
 
 
-SMALL = Recipe(Counting(window=5), dimensions=12, epochs=15, learning_rate=0.1, block=8)
+SMALL = GloveSettings(Counting(window=5), dimensions=12, epochs=15, learning_rate=0.1, block=8)
 
 
-def trained(folder: Path, seed: int = 0, recipe: Recipe = SMALL, **text) -> tuple[Path, dict]:
+def trained(
+    folder: Path, seed: int = 0, settings: GloveSettings = SMALL, **text
+) -> tuple[Path, dict]:
     corpus = Text("themes", list(sentences()), **text)
-    curve = vectors.train_vectors(corpus, recipe, seed, folder, Told(), "harness train", ticks())
-    assert len(curve.losses) == recipe.epochs
+    curve = vectors.train_vectors(corpus, settings, seed, folder, Told(), "harness train", ticks())
+    assert len(curve.losses) == settings.epochs
     return folder / "vectors.safetensors", json.loads((folder / "training.json").read_text())
 
 
@@ -399,16 +401,16 @@ def test_what_is_there_is_not_written_over(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("recipe", "first", "kind", "message"),
+    ("settings", "first", "kind", "message"),
     [
         (replace(SMALL, learning_rate=1e4), None, ScoreError, r"diverged: its cost is .* in epoch"),
         (SMALL, 401, DataError, "wanted 401 sentences, found 400"),
         (replace(SMALL, counting=Counting(least=9999)), None, DataError, "stand together"),
     ],
 )
-def test_what_fails_leaves_nothing(recipe, first, kind, message, tmp_path):
+def test_what_fails_leaves_nothing(settings, first, kind, message, tmp_path):
     with pytest.raises(kind, match=message):
-        trained(tmp_path / "v", recipe=recipe, first=first)
+        trained(tmp_path / "v", settings=settings, first=first)
     assert not (tmp_path / "v").exists()
 
 

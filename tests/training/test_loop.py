@@ -19,7 +19,7 @@ from harness.training.loop import STATE, CheckpointPolicy, Curve, Schedule, trai
 from harness.training.mlm import (
     SPECIAL,
     MaskedLanguageModel,
-    Miniature,
+    MlmSettings,
     Sentences,
     mask,
     pretrain,
@@ -126,19 +126,19 @@ def test_training_leaves_the_generator_of_others_alone():
 @pytest.mark.parametrize("stop_at", [5, 12, 19])
 @pytest.mark.parametrize("scored", [False, True])
 def test_an_interrupted_training_ends_with_the_same_bits(tmp_path, stop_at, scored):
-    def keeping(line: Line, folder: Path | None) -> CheckpointPolicy:
+    def policy(line: Line, folder: Path | None) -> CheckpointPolicy:
         score = (lambda: -float(weights(line).norm())) if scored else None
         return CheckpointPolicy(folder, save_every=4, score=score, score_every=3)
 
     whole = Line()
-    wanted = train(whole, SCHEDULE, 3, Told(), keeping(whole, None), clock=lambda: 0.0)
+    wanted = train(whole, SCHEDULE, 3, Told(), policy(whole, None), clock=lambda: 0.0)
 
     cut = Line()
     cut.stop_at = stop_at
     with pytest.raises(KeyboardInterrupt):
-        train(cut, SCHEDULE, 3, Told(), keeping(cut, tmp_path))
+        train(cut, SCHEDULE, 3, Told(), policy(cut, tmp_path))
     resumed = Line(seed=8)  # its weights come from the state
-    found = train(resumed, SCHEDULE, 3, Told(), keeping(resumed, tmp_path), clock=lambda: 0.0)
+    found = train(resumed, SCHEDULE, 3, Told(), policy(resumed, tmp_path), clock=lambda: 0.0)
 
     assert len(resumed.trained) == 20 - stop_at // 4 * 4
     assert torch.equal(weights(whole), weights(resumed))
@@ -223,7 +223,7 @@ TEXTS = tuple(
     for what in ("a red ball.", "two old boats,", "the guitar")
     for where in ("near the lake", "in town", "today")
 )
-TINY = Miniature(
+TINY = MlmSettings(
     vocabulary=90,
     layers=1,
     size=16,
@@ -298,8 +298,8 @@ def test_masking_hides_at_least_one_piece_and_refuses_none():
 
 
 def test_the_loss_at_the_start_is_that_of_guessing(corpus):
-    trainee = MaskedLanguageModel(TINY.build(0), corpus, TINY, 0)
-    assert trainee.backward(0) == pytest.approx(math.log(90), rel=0.05)
+    task = MaskedLanguageModel(TINY.build(0), corpus, TINY, 0)
+    assert task.backward(0) == pytest.approx(math.log(90), rel=0.05)
 
 
 def test_dropout_is_off_while_it_trains_and_on_in_what_is_saved():

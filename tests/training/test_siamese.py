@@ -11,7 +11,7 @@ from torch import nn
 
 from harness.core.errors import UsageError
 from harness.encoders.transformer import TransformerConfig
-from harness.training.checkpoint import Made, write_checkpoint
+from harness.training.checkpoint import TrainingInfo, write_checkpoint
 from harness.training.contrastive import info_nce
 from harness.training.encoder import Setup, open_encoder
 from harness.training.loop import Curve, seeded, train
@@ -38,9 +38,9 @@ def opened(bert):
 
 @pytest.fixture
 def training(opened):
-    def make(data=NLI, together=None, **settings):
+    def make(data=NLI, group=None, **settings):
         settings = Siamese(setup=SETUP, batch=6, **settings)
-        return SiameseTraining(settings, copy.deepcopy(opened).train(), data, 0, together)
+        return SiameseTraining(settings, copy.deepcopy(opened).train(), data, 0, group)
 
     return make
 
@@ -167,28 +167,28 @@ def test_each_objective_has_its_data(training):
 
 
 def test_a_step_is_the_loss_over_its_batch(training):
-    trainee = training()
-    loss = trainee.backward(1)
-    found = gradients(trainee.model)
+    task = training()
+    loss = task.backward(1)
+    found = gradients(task.model)
     assert {"classifier.weight", "classifier.bias"} <= found.keys()
-    trainee.model.zero_grad(set_to_none=True)
-    rows, tower, classifier = trainee.batches(1), trainee.tower, trainee.classifier
-    u, v = (tower(tower.tokenizer([c[row] for row in rows])) for c in (PREMISES, HYPOTHESES))
+    task.model.zero_grad(set_to_none=True)
+    rows, encoder, classifier = task.batches(1), task.encoder, task.classifier
+    u, v = (encoder(encoder.tokenizer([c[row] for row in rows])) for c in (PREMISES, HYPOTHESES))
     labels = torch.tensor([NLI.labels[row] for row in rows])
     expected = softmax_nli(u, v, labels, classifier.weight, classifier.bias)
     expected.backward()
     assert loss == pytest.approx(expected.item(), rel=1e-5)
-    for name, gradient in gradients(trainee.model).items():
+    for name, gradient in gradients(task.model).items():
         torch.testing.assert_close(found[name], gradient, atol=1e-4, rtol=1e-4, msg=name)
 
 
 def test_ranking_is_the_contrastive_loss_over_triplets(training):
-    trainee = training(TRIPLETS, objective="ranking")
-    loss = trainee.backward(0)
-    rows, tower = trainee.batches(0), trainee.tower
-    views = [tower(tower.tokenizer([c[row] for row in rows])) for c in TRIPLETS]
+    task = training(TRIPLETS, objective="ranking")
+    loss = task.backward(0)
+    rows, encoder = task.batches(0), task.encoder
+    views = [encoder(encoder.tokenizer([c[row] for row in rows])) for c in TRIPLETS]
     assert loss == pytest.approx(info_nce(views[0], views[1], 0.05, views[2]).item(), rel=1e-5)
-    assert not [name for name, _ in trainee.model.named_parameters() if "classifier" in name]
+    assert not [name for name, _ in task.model.named_parameters() if "classifier" in name]
 
 
 @pytest.mark.parametrize("data", [NLI, TRIPLETS], ids=["softmax", "ranking"])
@@ -196,8 +196,8 @@ def test_a_batch_in_portions_has_one_gradient(data, training):
     objective = "softmax" if data is NLI else "ranking"
     found = []
     for at_once in (10_000, 20):
-        trainee = training(data, objective=objective, tokens_at_once=at_once)
-        found.append((trainee.backward(0), gradients(trainee.model)))
+        task = training(data, objective=objective, tokens_at_once=at_once)
+        found.append((task.backward(0), gradients(task.model)))
     assert found[0][0] == pytest.approx(found[1][0], rel=1e-5)
     assert found[0][1].keys() == found[1][1].keys()
     for name, gradient in found[0][1].items():
@@ -207,8 +207,8 @@ def test_a_batch_in_portions_has_one_gradient(data, training):
 @pytest.mark.parametrize("data", [NLI, TRIPLETS], ids=["softmax", "ranking"])
 def test_two_processes_have_the_gradient_of_one(data, training):
     settings = {"objective": "softmax" if data is NLI else "ranking"}
-    trainee = training(data, **settings)
-    loss, expected = trainee.backward(0), gradients(trainee.model)
+    task = training(data, **settings)
+    loss, expected = task.backward(0), gradients(task.model)
     seats = on_both(lambda seat: training(data, seat, **settings))
     for found, gradient in seats:
         assert found == pytest.approx(loss, rel=1e-5)
@@ -228,14 +228,14 @@ def test_the_classifier_is_drawn_from_its_own_seed(opened):
 
 
 def test_the_loss_falls_and_the_checkpoint_is_read_as_it_was_trained(training, bert, tmp_path):
-    trainee = training(epochs=20, learning_rate=1e-2)
+    task = training(epochs=20, learning_rate=1e-2)
     with seeded(0):
-        curve = train(trainee, trainee.settings.schedule(len(PREMISES)), 0, Quiet())
+        curve = train(task, task.settings.schedule(len(PREMISES)), 0, Quiet())
     assert np.mean(curve.losses[-4:]) < np.mean(curve.losses[:4]) - 0.5
-    made = Made("harness train", {}, 0, {}, Curve())
-    write_checkpoint(tmp_path / "out", trainee.tower.encoder, bert, "mean", 40, made)
+    made = TrainingInfo("harness train", {}, 0, {}, Curve())
+    write_checkpoint(tmp_path / "out", task.encoder.transformer, bert, "mean", 40, made)
     encoding = TransformerConfig("x", "x").load(tmp_path / "out", tmp_path).encode(PREMISES)
-    np.testing.assert_allclose(MEAN(encoding), trainee.tower.embed(PREMISES), atol=1e-5)
+    np.testing.assert_allclose(MEAN(encoding), task.encoder.embed(PREMISES), atol=1e-5)
     assert CLS(encoding).shape == (len(PREMISES), 32)
 
 

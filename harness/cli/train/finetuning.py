@@ -100,12 +100,12 @@ def simcse_unsup(
             masked_words=masked_words,
         )
         sentences = tuple(text)
-        tower = work.open(setup, seed)
-        masked = work.masked(settings, tower)
-        trainee = ContrastiveTraining(settings, tower, (sentences,), seed, masked, work.together)
+        encoder = work.open(setup, seed)
+        masked = work.masked(settings, encoder)
+        task = ContrastiveTraining(settings, encoder, (sentences,), seed, masked, work.group)
         schedule = settings.schedule(len(sentences))
         data = {text.name: text.digest()}
-        work.run(trainee, tower, schedule, seed, out, bar, data, settings, command, half)
+        work.run(task, encoder, schedule, seed, out, bar, data, settings, command, half)
 
 
 @train.command("simcse-sup")
@@ -153,12 +153,12 @@ def simcse_sup(
             hard_negatives=hard_negatives,
             masked_words=masked_words,
         )
-        tower = work.open(setup, seed)
-        masked = work.masked(settings, tower)
-        trainee = ContrastiveTraining(settings, tower, rows.content, seed, masked, work.together)
+        encoder = work.open(setup, seed)
+        masked = work.masked(settings, encoder)
+        task = ContrastiveTraining(settings, encoder, rows.content, seed, masked, work.group)
         schedule = settings.schedule(len(rows.content[0]))
         data = {rows.name: rows.digest}
-        work.run(trainee, tower, schedule, seed, out, bar, data, settings, command, half)
+        work.run(task, encoder, schedule, seed, out, bar, data, settings, command, half)
 
 
 @train.command("sbert-nli")
@@ -199,12 +199,12 @@ def sbert_nli(
             setup=setup,
         )
         data = rows.content.triplets() if ranking else rows.content
-        tower = work.open(setup, seed)
-        trainee = SiameseTraining(settings, tower, data, seed, work.together)
+        encoder = work.open(setup, seed)
+        task = SiameseTraining(settings, encoder, data, seed, work.group)
         count = len(data[0]) if isinstance(data, tuple) else len(data.labels)
         schedule = settings.schedule(count)
         digests = {rows.name: rows.digest}
-        work.run(trainee, tower, schedule, seed, out, bar, digests, settings, command, half)
+        work.run(task, encoder, schedule, seed, out, bar, digests, settings, command, half)
 
 
 __all__ = ["train"]  # with its commands

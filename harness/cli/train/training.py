@@ -55,9 +55,9 @@ def bert_mini(
 ) -> None:
     """BERT in miniature from scratch: a WordPiece vocabulary, then masked language modelling."""
     command = told(bert_mini, locals())
-    from harness.training.mlm import Miniature, pretrain
+    from harness.training.mlm import MlmSettings, pretrain
 
-    settings = Miniature(
+    settings = MlmSettings(
         vocabulary=vocabulary,
         layers=layers,
         size=size,
@@ -87,10 +87,10 @@ def glove_mini(
 ) -> None:
     """GloVe from scratch: co-occurrence counts, then weighted least squares on their logarithms."""
     command = told(glove_mini, locals())
-    from harness.training.glove import Recipe, train_vectors
+    from harness.training.glove import GloveSettings, train_vectors
     from harness.training.glove_counts import Counting
 
-    recipe = Recipe(
+    recipe = GloveSettings(
         Counting(words=words),
         dimensions=dimensions,
         epochs=epochs,

@@ -19,15 +19,15 @@ class Work:
     start: Any
     places: Any
     dev: Any
-    together: Any
+    group: Any
 
     def open(self, setup: Any, seed: int) -> Any:
         """The encoder, ready to be trained."""
-        return self.start.open(setup, self.places.cache, seed, self.together.rank)
+        return self.start.open(setup, self.places.cache, seed, self.group.rank)
 
     def device(self, asked: str) -> str:
         """What was asked for; of several GPUs, this process's own."""
-        return self.together.device or asked if asked != "cpu" else asked
+        return self.group.device or asked if asked != "cpu" else asked
 
     @property
     def cache(self) -> Path:
@@ -41,18 +41,18 @@ class Work:
 
         return read_json(self.start.folder / "config.json")
 
-    def masked(self, settings: Any, tower: Any) -> Any:
+    def masked(self, settings: Any, encoder: Any) -> Any:
         """The starting checkpoint's head over masked words, if they are trained beside."""
         if not settings.masked_words:
             return None
-        from harness.training.auxiliary_mlm import open_masked_words
+        from harness.training.auxiliary_mlm import open_mlm_head
 
-        return open_masked_words(self.start.name, self.start.folder, self.cache, tower)
+        return open_mlm_head(self.start.name, self.start.folder, self.cache, encoder)
 
     def run(
         self,
-        trainee: Any,
-        tower: Any,
+        task: Any,
+        encoder: Any,
         schedule: Any,
         seed: int,
         out: Path,
@@ -66,8 +66,8 @@ class Work:
         from harness.training.finetune import finetune
 
         curve = finetune(
-            trainee,
-            tower,
+            task,
+            encoder,
             schedule,
             seed,
             out,
@@ -78,9 +78,9 @@ class Work:
             command=command,
             dev=self.dev,
             half=half,
-            leads=self.together.rank == 0,
+            leads=self.group.rank == 0,
         )
-        if self.together.rank:
+        if self.group.rank:
             return
         line = f"{out}: {len(curve.losses):,} steps"
         if curve.best is not None:
@@ -93,21 +93,21 @@ def open_work(start: str, data_dir: Path | None, cache: Path | None, dev: str) -
     """The encoder by name or folder, and the pairs of a task, unless `dev` is none."""
     from harness.assets.places import Places
     from harness.registry import known, registry
-    from harness.training.distributed import started
-    from harness.training.finetune import Dev, Start
+    from harness.training.distributed import current_group
+    from harness.training.finetune import DevSet, StartCheckpoint
 
     found = registry()
     places = Places.from_environment(os.environ, cache=cache, data_dir=data_dir)
     if Path(start).is_dir():
-        begin = Start(Path(start).resolve().name, Path(start))
+        begin = StartCheckpoint(Path(start).resolve().name, Path(start))
     else:
-        begin = Start(start, places.encoder(known("encoder", start, found.encoders)))
-    together = started(os.environ)
+        begin = StartCheckpoint(start, places.encoder(known("encoder", start, found.encoders)))
+    group = current_group(os.environ)
     if dev == "none":
-        return Work(begin, places, None, together)
+        return Work(begin, places, None, group)
     task = known("task", dev, found.tasks)
     pairs = task.pairs(places.require_data(task.asset))
-    return Work(begin, places, Dev(dev, pairs), together)
+    return Work(begin, places, DevSet(dev, pairs), group)
 
 
 def setup_of(
