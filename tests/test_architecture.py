@@ -51,8 +51,8 @@ NAMED = {
     "report.flows": {"flow", "whitening"},  # what its question is about
     "evaluation.bootstrap_rows": {"simcse", "flow"},  # a protocol is called by who set it
     "report.replication": {"miniature"},  # its page's own name
-    "cli.train.training": {"glove", "miniature"},  # the names of commands
-    "cli.train.finetuning": {"simcse", "sbert"},  # the same
+    "cli.train.pretrain": {"glove", "miniature"},  # the names of commands
+    "cli.train.finetune": {"simcse", "sbert"},  # the same
     "training.mlm": {"miniature"},  # what it makes
     "training.datasets": {"miniature", "simcse"},  # names of data sets
 }

@@ -23,7 +23,7 @@ COMMANDS = {
     "explain": "reading:explain",
     "cite": "reading:cite",
     "fetch": "fetching:fetch",
-    "train": "train.searching:train",
+    "train": "train.app:train",
     "cache": "caching:caching",
 }
 

@@ -191,7 +191,7 @@ def _execute(
     With the plan's estimates in seconds there is one bar over everything, and what the plan has
     already said (missing assets) is not said again.
     """
-    from harness.cli.train.families import train_on_the_spot
+    from harness.cli.train.family import train_on_the_spot
     from harness.core.progress import Bar, OverallProgress
     from harness.evaluation.runner import execute
     from harness.gate.failures import note_outcomes

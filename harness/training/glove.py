@@ -41,7 +41,7 @@ GROUP = 16  # block pairs whose values fit into a core's cache; does not affect 
 
 
 @dataclass(frozen=True)
-class GloveSettings:
+class WordVectorSettings:
     """The objective (x_max and alpha of equation 9) and its optimisation.
 
     `block` is the number of words in a block.
@@ -70,7 +70,7 @@ class GloveSettings:
 @one_thread()
 def train_vectors(
     corpus: Text,
-    settings: GloveSettings,
+    settings: WordVectorSettings,
     seed: int,
     out: Path,
     progress: Progress,
@@ -100,7 +100,10 @@ def train_vectors(
 
 
 def fit_vectors(
-    matrix: Cooccurrences, settings: GloveSettings, rng: np.random.Generator, progress: Progress
+    matrix: Cooccurrences,
+    settings: WordVectorSettings,
+    rng: np.random.Generator,
+    progress: Progress,
 ) -> tuple[Float32[np.ndarray, "V D"], tuple[float, ...]]:
     """The vectors of the words, and the mean loss of each epoch. Raises ScoreError."""
     places, strata = stratify(matrix, settings, rng)
@@ -160,7 +163,7 @@ class Stratum:
 
 
 def stratify(
-    matrix: Cooccurrences, settings: GloveSettings, rng: np.random.Generator
+    matrix: Cooccurrences, settings: WordVectorSettings, rng: np.random.Generator
 ) -> tuple[Int64[np.ndarray, " V"], list[Stratum]]:
     """Assign words to random places, whose blocks divide the matrix; the places and the strata.
 
@@ -223,7 +226,7 @@ class Model:
     contexts: Side
 
     @classmethod
-    def start(cls, blocks: int, settings: GloveSettings, rng: np.random.Generator) -> Model:
+    def start(cls, blocks: int, settings: WordVectorSettings, rng: np.random.Generator) -> Model:
         """Values uniform in (-0.5, 0.5) / (D + 1), as in the released code."""
         shape = (blocks, settings.block, settings.dimensions + 2)
         sides = []

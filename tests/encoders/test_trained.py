@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from harness.assets.fetch.batch import portable
 from harness.assets.places import FamilyMember, Places, source_of
 from harness.cli import app
-from harness.cli.train.families import train_on_the_spot
+from harness.cli.train.family import train_on_the_spot
 from harness.core.digests import sha256_of
 from harness.core.errors import AssetMissing, DataError, UsageError
 from harness.core.types import Family, Method
@@ -210,7 +210,7 @@ def test_an_unknown_family_is_refused(monkeypatch, place):
 
 @pytest.fixture
 def no_bar(monkeypatch):
-    monkeypatch.setattr("harness.cli.train.finetuning.training_bar", lambda _: nullcontext(Told()))
+    monkeypatch.setattr("harness.cli.train.options.training_bar", lambda _: nullcontext(Told()))
 
 
 @pytest.mark.usefixtures("no_bar")
@@ -257,12 +257,12 @@ def test_a_registered_recipe_is_the_command_as_training_tells_it(config, monkeyp
         raise UsageError("no training here")
         yield
 
-    monkeypatch.setattr("harness.cli.train.finetuning.training_bar", stop)
-    from harness.cli.train import finetuning
+    monkeypatch.setattr("harness.cli.train.options.training_bar", stop)
+    from harness.cli.train import options
 
-    known = finetuning.told
+    known = options.command_line
     monkeypatch.setattr(
-        "harness.cli.train.finetuning.told", lambda *a: told.append(known(*a)) or told[-1]
+        "harness.cli.train.options.command_line", lambda *a: told.append(known(*a)) or told[-1]
     )
     words = [*config.recipe.split(), "--seed", "3", "--out", "x", "--threads", "2"]
     done = CliRunner().invoke(app, ["train", *words])

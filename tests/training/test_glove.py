@@ -22,7 +22,7 @@ from harness.encoders.word_vectors import StaticConfig
 from harness.training import glove as vectors
 from harness.training import glove_counts as cooccurrence
 from harness.training.datasets import Text
-from harness.training.glove import GloveSettings, Model, Side, descend, fit_vectors, stratify
+from harness.training.glove import Model, Side, WordVectorSettings, descend, fit_vectors, stratify
 from harness.training.glove_counts import Cooccurrences, Counting, count
 
 SPACED = Tokeniser("whitespace", "keep")
@@ -137,7 +137,7 @@ def dense(found: Cooccurrences) -> np.ndarray:
 
 @given(st.integers(1, 23), st.integers(1, 6), st.integers(0, 9))
 def test_strata_hold_every_entry_once_and_share_no_row_and_no_column(size, block, seed):
-    found, settings = matrix(size, seed), GloveSettings(block=block)
+    found, settings = matrix(size, seed), WordVectorSettings(block=block)
     places, strata = stratify(found, settings, rng(seed))
     blocks = strata[0].blocks
     logs, weights = np.zeros((2, blocks * block, blocks * block))
@@ -181,7 +181,7 @@ def in_double(model: Model) -> Model:
 class Port:
     """The released code's loop over entries, line by line; l1 is a word, l2 a context."""
 
-    def __init__(self, model: Model, settings: GloveSettings) -> None:
+    def __init__(self, model: Model, settings: WordVectorSettings) -> None:
         words, contexts = (
             side.values.flatten(0, 1).numpy().copy() for side in (model.words, model.contexts)
         )
@@ -216,7 +216,7 @@ class Port:
 
 def test_with_blocks_of_one_word_it_is_the_released_code():
     """Three epochs, entry after entry in the order of the strata; the rate is a large one."""
-    found, settings = matrix(7), GloveSettings(dimensions=5, block=1, learning_rate=0.4)
+    found, settings = matrix(7), WordVectorSettings(dimensions=5, block=1, learning_rate=0.4)
     places, strata = stratify(found, settings, rng())
     model = in_double(Model.start(7, settings, rng(1)))
     port = Port(model, settings)
@@ -276,7 +276,7 @@ def test_the_squares_of_a_block_are_those_of_its_entries_one_by_one():
 
 
 def test_how_many_blocks_are_taken_at_once_moves_nothing(monkeypatch):
-    found, settings = matrix(30), GloveSettings(dimensions=8, epochs=2, block=4)
+    found, settings = matrix(30), WordVectorSettings(dimensions=8, epochs=2, block=4)
     first = fit_vectors(found, settings, rng(), Told())
     monkeypatch.setattr(vectors, "GROUP", 3)
     again = fit_vectors(found, settings, rng(), Told())
@@ -291,14 +291,14 @@ def test_counts_that_have_vectors_are_fitted():
     one = w @ c.T + draw.normal(size=size)
     found = matrix(size, share=1.0)
     counts = np.exp((one + one.T)[found.rows, found.columns])
-    settings = GloveSettings(dimensions=8, epochs=200, learning_rate=0.1, x_max=1.0, block=6)
+    settings = WordVectorSettings(dimensions=8, epochs=200, learning_rate=0.1, x_max=1.0, block=6)
     _, losses = fit_vectors(replace(found, counts=counts), settings, rng(), Told())
     assert losses[-1] < losses[0] / 100
 
 
 def test_a_loss_is_the_mean_over_all_entries_of_half_the_weighted_squared_error():
     found = matrix(20)
-    settings = GloveSettings(dimensions=200, epochs=2, learning_rate=0.0, block=4)
+    settings = WordVectorSettings(dimensions=200, epochs=2, learning_rate=0.0, block=4)
     _, losses = fit_vectors(found, settings, rng(), Told())
     counts = dense(found)[dense(found) > 0]
     wanted = np.mean(0.5 * np.minimum(1, (counts / 10) ** 0.75) * np.log(counts) ** 2)
@@ -311,7 +311,7 @@ def test_a_loss_is_the_mean_over_all_entries_of_half_the_weighted_squared_error(
 )
 def test_an_impossible_recipe_is_refused(wrong):
     with pytest.raises(UsageError, match="wanted a dimension, an epoch"):
-        GloveSettings(**wrong)
+        WordVectorSettings(**wrong)
 
 
 # From sentences to an encoder
@@ -327,11 +327,11 @@ def sentences(number: int = 400) -> Iterator[str]:
         yield " ".join(draw.choice([*theme, "The", "a", "of", "."], 12)) + " ."
 
 
-SMALL = GloveSettings(Counting(window=5), dimensions=12, epochs=15, learning_rate=0.1, block=8)
+SMALL = WordVectorSettings(Counting(window=5), dimensions=12, epochs=15, learning_rate=0.1, block=8)
 
 
 def trained(
-    folder: Path, seed: int = 0, settings: GloveSettings = SMALL, **text
+    folder: Path, seed: int = 0, settings: WordVectorSettings = SMALL, **text
 ) -> tuple[Path, dict]:
     corpus = Text("themes", list(sentences()), **text)
     curve = vectors.train_vectors(corpus, settings, seed, folder, Told(), "harness train", ticks())

@@ -1,4 +1,4 @@
-"""`harness train family`: the members of a family, and those that a run trains by itself."""
+"""`harness train family`: the members of a seed family, and those that a run trains itself."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from typing import Annotated, Any
 import typer
 
 from harness.cli.options import CacheDir, DataDir, Encoders, Seeds, say
-from harness.cli.train.finetuning import train
-from harness.cli.train.training import Threads
+from harness.cli.train import finetune, pretrain
+from harness.cli.train.options import Threads
 from harness.core.errors import HarnessError
 
+# The commands that make one checkpoint: a family's recipe is one of them and its options.
+RECIPES = (*pretrain.COMMANDS, *finetune.COMMANDS)
 
-@train.command("family")
+
 def family(
     name: Annotated[str, typer.Argument(help="A family of encoders (harness list encoders).")],
     seeds: Seeds = 5,
@@ -33,16 +35,16 @@ def family(
     from harness.evaluation.select import encoders_by_hand
     from harness.registry import known
 
-    found, paths = encoders_by_hand(encoder or [])
+    registered, paths = encoders_by_hand(encoder or [])
     places = Places.from_environment(os.environ, cache=cache, data_dir=data_dir, encoders=paths)
-    families = {n: e for n, e in found.encoders.items() if isinstance(e, FamilyConfig)}
-    wanted = known("family", name, families)
-    if not train_missing((wanted.member(seed) for seed in range(seeds)), places, threads):
+    families = {n: e for n, e in registered.encoders.items() if isinstance(e, FamilyConfig)}
+    config = known("family", name, families)
+    if not train_missing((config.member(seed) for seed in range(seeds)), places, threads):
         say(f"{name}: all {seeds} seeds are here already")
 
 
 def train_missing(members: Iterable[Any], places: Any, threads: int | None = None) -> int:
-    """Train the members that are not here; returns how many. Raises what a training raises."""
+    """Train the members whose checkpoints are missing; returns how many those are."""
     count = 0
     for member in members:
         folder: Path = places.trained(member)
@@ -71,8 +73,8 @@ def train_on_the_spot(planned: Iterable[Any], places: Any) -> None:
 
 
 def run_command(arguments: list[str]) -> None:
-    """One `harness train` command, in this process."""
-    typer.main.get_command(train)(arguments, standalone_mode=False)
-
-
-__all__ = ["train"]  # with its commands
+    """Run `harness train` with these arguments in this process, for the command of a recipe."""
+    recipes = typer.Typer(add_completion=False)
+    for recipe in RECIPES:
+        recipes.command(recipe.__name__.replace("_", "-"))(recipe)
+    typer.main.get_command(recipes)(arguments, standalone_mode=False)
