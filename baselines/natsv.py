@@ -1,10 +1,11 @@
 """NATSV, nulling away the top-k singular vectors of the sentence-embedding matrix.
 
 The calibration baseline of BERT-flow (Li et al. 2020, arXiv 2011.05864), Table 5; the idea is
-SIF's (Arora et al. 2017, k = 1) and all-but-the-top's (Mu & Viswanath 2018). BERT-flow does not
-say whether the mean is removed first, so both are here under their own ids: `natsv:k` takes the
-singular vectors of the vectors as they are (SIF), `natsv-c:k` centres first and leaves the result
-centred (all-but-the-top). BERT-flow tuned k in 1..20 on STS-B dev; its best are 10, and 6 after SN.
+SIF's (Arora et al. 2017, k = 1) and all-but-the-top's (Mu & Viswanath 2018, arXiv 1702.01417).
+BERT-flow does not say whether the mean is removed first, so both are here under their own ids:
+`natsv:k` takes the singular vectors of the vectors as they are (SIF), `natsv-c:k` centres first and
+leaves the result centred (all-but-the-top). BERT-flow tuned k in 1..20 on STS-B dev; its best are
+10, and 6 after SN.
 """
 
 from dataclasses import dataclass

@@ -21,7 +21,13 @@ from harness.transforms.pooling import MEAN
 
 @dataclass(frozen=True)
 class Centre:
-    """W = I, shift = mean. Fields hold settings, never anything fitted; natsv.py has one."""
+    """W = I, shift = mean. Fields hold settings, never anything fitted; natsv.py has one.
+
+    Example:
+        >>> fitted = Centre().fit(np.array([[0.0, 1.0], [2.0, 5.0]]), np.random.default_rng(0))
+        >>> fitted(np.array([[1.0, 4.0]])).tolist()
+        [[0.0, 1.0]]
+    """
 
     name: ClassVar[str] = "centre"  # as in the id; with a setting a property: `natsv:6`
     from_moments: ClassVar[bool] = True  # fitted from a mean and a covariance: any corpus streams
@@ -30,7 +36,18 @@ class Centre:
     dropout: ClassVar[bool] = False  # fitted on encodings as they are scored
 
     def fit(self, x: Any, rng: np.random.Generator) -> Affine:  # noqa: ARG002 - draws nothing
-        """Fit on rows (n, D) or their Moments. Bad input raises a ScoreError, never a number."""
+        """Fit a new map; nothing of the configuration changes.
+
+        Args:
+            x: rows (n, D), or their Moments since `from_moments` is True.
+            rng: the only source of randomness.
+
+        Returns:
+            A Transform: called with rows (m, D), it returns (m, K) in float64.
+
+        Raises:
+            ScoreError: for rows that cannot be fitted; never a number that is not one.
+        """
         moments = Moments.of(x)
         return Affine(moments.mean, np.eye(len(moments.mean)), rank=moments.principal.rank)
 

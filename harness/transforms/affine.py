@@ -1,9 +1,8 @@
-"""Affine maps and the moments that they are fitted from.
+"""Affine maps, and the moments that they are fitted from.
 
-SN, NATSV and whitening are three short fits that return the same thing, `(x - shift) @ weight`,
-and need nothing but a mean and a covariance. Moments merge, so a corpus of any size streams
-through D x D memory, and the moments behind an affine map follow from those before it: a chain of
-calibrations is fitted without looking at the vectors again.
+SN, NATSV and whitening are fits of the map (x - shift) @ weight from a mean and a covariance alone.
+Moments merge, so that a corpus of any size is fitted in D x D memory; and the moments behind an
+affine map follow from those before it, so that a chain of post-processors is fitted in one pass.
 """
 
 from __future__ import annotations
@@ -17,9 +16,9 @@ import numpy as np
 from harness.core.arrays import Float, Float64, Int
 from harness.core.errors import ScoreError
 
-# A coordinate whose spread is below this share of the largest, or a direction whose variance is,
-# holds rounding noise of float32 encodings and no information. MiniLM's last layer has three
-# constant coordinates: dividing by their spread would move STS12 by 0.17 points.
+# A coordinate whose standard deviation is below this share of the largest, or a direction whose
+# variance is, holds rounding noise of float32 encodings. MiniLM's last layer has three constant
+# coordinates: dividing by their standard deviation would move STS12 by 0.17 points.
 LEAST_SPREAD = 1e-6
 LEAST_VARIANCE = 1e-9
 
@@ -28,9 +27,19 @@ BLOCK = 512  # rows that are mapped at a time, so that they stay in the processo
 
 @dataclass(frozen=True, eq=False)
 class Affine:
-    """x -> (x - shift) @ weight, in float64; `rank` directions of its output carry information.
+    """The map x -> (x - shift) @ weight, in float64.
 
-    `nulled` are orthonormal directions, where the weight does nothing but take them out.
+    Args:
+        shift: (D,), subtracted from each row.
+        weight: (D, K).
+        rank: the number of output directions that carry information.
+        nulled: (D, k) orthonormal columns V where weight = I - V V^T, which is then applied as
+            x - (x V) V^T at less cost.
+
+    Example:
+        >>> shrink = Affine(np.array([1.0, 1.0]), np.array([[0.5], [0.0]]), rank=1)
+        >>> shrink(np.array([[3.0, 7.0], [1.0, 7.0]])).tolist()
+        [[1.0], [0.0]]
     """
 
     shift: Float64[np.ndarray, " D"]
@@ -54,25 +63,30 @@ class Affine:
     def nulling(
         cls, shift: Float64[np.ndarray, " D"], directions: Float64[np.ndarray, "D k"], rank: int
     ) -> Affine:
-        """The map that takes orthonormal directions out of x - shift."""
+        """The projection of x - shift onto the complement of orthonormal directions."""
         weight = np.eye(len(shift)) - directions @ directions.T
         return cls(shift, weight, rank, directions)
 
     @cached_property
     def scales(self) -> Float64[np.ndarray, " D"] | None:
-        """The weight's diagonal, if nothing stands beside it: no product of matrices is needed."""
+        """The diagonal of a diagonal weight, which needs no matrix product; else None."""
         diagonal = np.diag(self.weight)
         square = self.weight.shape == (len(diagonal), len(diagonal))
-        alone = square and np.count_nonzero(self.weight) == np.count_nonzero(diagonal)
-        return diagonal if alone else None
+        is_diagonal = square and np.count_nonzero(self.weight) == np.count_nonzero(diagonal)
+        return diagonal if is_diagonal else None
 
 
 @dataclass(frozen=True, eq=False)
 class Moments:
     """Row count, mean, and scatter (the sum of outer products of centred rows), in float64.
 
-    Merging two is exact up to rounding (Chan, Golub & LeVeque 1979), in any order, so shards and
-    workers may be combined freely.
+    Example:
+        >>> moments = Moments.of(np.array([[0.0, 0.0], [2.0, 4.0]]))
+        >>> moments.count, moments.mean.tolist(), moments.covariance.tolist()
+        (2, [1.0, 2.0], [[1.0, 2.0], [2.0, 4.0]])
+        >>> half = Moments.of(np.array([[0.0, 0.0]]))
+        >>> half.merge(Moments.of(np.array([[2.0, 4.0]]))).scatter.tolist()
+        [[2.0, 4.0], [4.0, 8.0]]
     """
 
     count: int
@@ -83,9 +97,14 @@ class Moments:
     def of(
         cls, x: Float[np.ndarray, "n D"] | Moments, repeats: Int[np.ndarray, " n"] | None = None
     ) -> Moments:
-        """The moments of the rows, each counted `repeats` times (once by default).
+        """The moments of rows, each counted `repeats` times (once by default).
 
-        Raises ScoreError for no rows or a value that is not finite. Moments pass through.
+        Args:
+            x: (n, D) rows, or Moments, which are returned as they are.
+            repeats: (n,) how often each row counts.
+
+        Raises:
+            ScoreError: for no rows, and for a value that is not finite.
         """
         if isinstance(x, Moments):
             return x
@@ -106,14 +125,18 @@ class Moments:
 
     @classmethod
     def merged(cls, parts: Iterable[Moments]) -> Moments:
-        """All parts as one. Raises ScoreError if there are none."""
+        """The moments of all rows behind the parts. Raises ScoreError for no parts."""
         parts = tuple(parts)
         if not parts:
             raise ScoreError("no sentences to fit on")
         return reduce(cls.merge, parts)
 
     def merge(self, other: Moments) -> Moments:
-        """The moments of both sets of rows together."""
+        """The moments of both sets of rows together, in any order up to rounding.
+
+        With d the difference of the means, S = S_a + S_b + d d^T n_a n_b / (n_a + n_b): Chan,
+        Golub & LeVeque 1979, Stanford report STAN-CS-79-773.
+        """
         count = self.count + other.count
         gap = other.mean - self.mean
         mean = self.mean + gap * (other.count / count)
@@ -121,34 +144,34 @@ class Moments:
         return Moments(count, mean, self.scatter + other.scatter + between)
 
     def after(self, affine: Affine) -> Moments:
-        """The moments of the same rows behind an affine map."""
+        """The moments of the mapped rows: mean (m - shift) W, scatter W^T S W."""
         mean = (self.mean - affine.shift) @ affine.weight
         return Moments(self.count, mean, affine.weight.T @ self.scatter @ affine.weight)
 
     @cached_property
     def principal(self) -> Directions:
-        """The directions of the covariance; kept, since several calibrations share moments."""
+        """The eigenvectors of the covariance; cached, since several post-processors share them."""
         return principal_directions(self.covariance)
 
     @cached_property
     def principal_uncentred(self) -> Directions:
-        """The directions of the rows as they are: their right singular vectors."""
+        """The right singular vectors of the uncentred rows."""
         return principal_directions(self.uncentred)
 
     @property
     def covariance(self) -> Float64[np.ndarray, "D D"]:
-        """Population covariance (1/N); cosines do not see the difference from 1/(N-1)."""
+        """The population covariance (1/N); 1/(N - 1) would change no cosine."""
         return self.scatter / self.count
 
     @property
     def uncentred(self) -> Float64[np.ndarray, "D D"]:
-        """Mean outer product of the rows as they are."""
+        """The second moment: the mean outer product of the uncentred rows."""
         return self.covariance + np.outer(self.mean, self.mean)
 
 
 @dataclass(frozen=True, eq=False)
 class Directions:
-    """Eigenvalues, descending, their eigenvectors as columns, and how many are not noise."""
+    """Eigenvalues, descending, their eigenvectors as columns, and how many are above noise."""
 
     values: Float64[np.ndarray, " D"]
     vectors: Float64[np.ndarray, "D D"]
@@ -156,10 +179,10 @@ class Directions:
 
 
 def principal_directions(symmetric: Float64[np.ndarray, "D D"]) -> Directions:
-    """The directions of a covariance or second-moment matrix.
+    """The eigendecomposition of a covariance or second-moment matrix.
 
-    An eigenvector's sign is arbitrary; the largest coordinate is made positive, so that the same
-    moments give the same map everywhere. Raises ScoreError where there is no variance at all.
+    An eigenvector's sign is arbitrary; its largest coordinate is made positive, so that equal
+    moments give equal maps on every machine. Raises ScoreError where there is no variance.
     """
     values, vectors = np.linalg.eigh(symmetric)
     values, vectors = values[::-1], vectors[:, ::-1]

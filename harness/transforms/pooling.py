@@ -1,4 +1,4 @@
-"""Poolings: Encoding -> one vector a sentence. Each is a frozen value with the name it has in ids.
+"""Poolings: Encoding -> one vector a sentence. Each is a frozen dataclass with its name in ids.
 
 Layers count as in Hugging Face's `hidden_states`: 0 is the embedding layer's output, L the last
 layer. Names follow what was computed, not what papers called it: BERT-flow's "last2avg" is
@@ -19,10 +19,16 @@ from harness.core.types import Encoding
 
 @dataclass(frozen=True)
 class Mean:
-    """Mean over tokens, then over layers. A negative layer counts from the last, as in Python.
+    """The mean over tokens, then over layers. A negative layer counts from the last, as in Python.
 
-    [CLS] and [SEP] are included and nothing is normalised, as in Li et al. (2020), Su et al.
-    (2021) and sentence-transformers' mean pooling.
+    [CLS] and [SEP] are included and nothing is normalised, as in Li et al. (2020, arXiv
+    2011.05864), Su et al. (2021, arXiv 2103.15316) and sentence-transformers' mean pooling. Raises
+    UsageError for a layer that the encoder or the encoding does not have.
+
+    Example:
+        >>> encoding = Encoding((0, 2), 2, np.array([[[1, 0], [3, 2]]], np.float32))
+        >>> Mean("static-last", (0, -1))(encoding).tolist()
+        [[2.0, 1.0]]
     """
 
     name: str
@@ -43,7 +49,7 @@ class Mean:
 
 @dataclass(frozen=True)
 class Cls:
-    """The last layer's summary token, before any pooler ([CLS]; XLNet's and decoders' last)."""
+    """The last layer's summary token before any pooler: [CLS], or the last token of XLNet."""
 
     name: str = "cls"
 
@@ -59,7 +65,7 @@ class Cls:
 
 @dataclass(frozen=True)
 class Pooler:
-    """The checkpoint's own head over [CLS] (BERT: dense and tanh), if its weights are there."""
+    """The checkpoint's own head over [CLS] (BERT: dense and tanh), if it has its weights."""
 
     name: str = "pooler"
 

@@ -1,5 +1,7 @@
 """Moments and affine maps: what they equal, what they survive, what they refuse."""
 
+import doctest
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,7 +9,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from specimens import rows, with_constants
 
+from baselines import template_method
 from harness.core.errors import ScoreError
+from harness.transforms import affine, pooling
 from harness.transforms.affine import BLOCK, LEAST_VARIANCE, Affine, Moments, principal_directions
 
 WIDTH = 3
@@ -200,3 +204,13 @@ def test_nulling_takes_directions_out_as_its_weight_does():
     affine = Affine.nulling(shift, directions, rank=4)
     np.testing.assert_allclose(affine(x), (x - shift) @ affine.weight, atol=1e-12)
     np.testing.assert_allclose(affine(x) @ directions, 0, atol=1e-12)
+
+
+# --- documentation -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("module", [affine, pooling, template_method], ids=lambda m: m.__name__)
+def test_examples_in_docstrings_run(module):
+    results = doctest.testmod(module)
+    assert results.attempted > 0
+    assert results.failed == 0
