@@ -17,9 +17,6 @@ from harness.core.arrays import Float, Float32, Float64
 from harness.core.errors import DataError, UsageError
 from harness.core.ids import MethodId
 
-Metric = Literal["correlation", "auc", "edit-distance", "regression"]
-
-
 # Seconds from any fixed moment, as `time.perf_counter` gives them.
 Clock = Callable[[], float]
 
@@ -266,7 +263,7 @@ class Task:
     load: Callable[[Path, str], Pairs]
     splits: tuple[str, ...]
     scored: tuple[str, ...]
-    metric: Metric
+    metric: str
     asset: str
     text: Literal["raw", "senteval"]
     train: str | None = None
@@ -275,11 +272,6 @@ class Task:
     cite: str = field(default="", repr=False)
     licence: str = field(default="", repr=False)
     note: str = field(default="", repr=False)
-
-    @property
-    def direction(self) -> Literal["higher", "toward gold"]:
-        """Which way is better. `lexical` has no best value of its own: the gold row is the aim."""
-        return "toward gold" if self.metric == "edit-distance" else "higher"
 
     def pairs(self, data_dir: Path) -> Pairs:
         """The scored pairs, checked. Raises AssetMissing or DataError."""

@@ -9,13 +9,12 @@ from typing import Any, cast
 
 import numpy as np
 
-from harness.core.arrays import Float, Float32, Float64, Int
+from harness.core.arrays import Float32, Float64, Int
 from harness.core.errors import ScoreError, UsageError
-from harness.core.metrics import alignment_uniformity, pair_cosines, score
+from harness.core.metrics import PairRows, alignment_uniformity, metric_of, score
 from harness.core.types import Clock, Method, Pairs, Task, Transform
 from harness.evaluation.corpus_rows import apply_in_chunks, moments_of
 from harness.evaluation.embeddings import PooledEmbeddings
-from harness.evaluation.ridge import features, regress
 from harness.transforms.affine import Affine, Moments
 
 # SimCSE takes the pairs with a gold score above 4 of 5 as positives for alignment.
@@ -60,55 +59,43 @@ def measure(
     fit_on: FitOn,
     seed: int,
     clock: Clock,
-    labelled: tuple[Pairs, Pairs] | None = None,
+    labelled: Sequence[Pairs] = (),
 ) -> Measurement:
     """Measure one method on one task's pairs, whose sentences are in the view.
 
-    `labelled` are the training and development pairs of a task that is scored by regression.
+    `labelled` are the pairs of the splits that the task's metric learns from.
     Raises ScoreError where a number would be meaningless.
     """
-    if (task.metric == "regression") != (labelled is not None):
+    metric = metric_of(task)
+    if len(labelled) != len(metric.labelled):
         raise ScoreError(f"{task.name}: labelled pairs go with scoring by regression, and only so")
     start = clock()
     transforms = fit(method, view, fit_on, np.random.default_rng(seed))
     fitted = clock()
-    every = (pairs, *(labelled or ()))
+    every = (pairs, *labelled)
     rows, where = np.unique(view.rows(sum((p.sentences for p in every), ())), return_inverse=True)
     vectors = view.matrix[rows]
     for transform in transforms:
         vectors = transform(vectors)
     applied = clock()
     sides = np.split(where, np.cumsum([len(p) for p in every for _ in "ab"])[:-1])
-    a, b = sides[:2]
-    facts: dict[str, Any] = {"dimensions": int(vectors.shape[1])}
-    if labelled:
-        found, facts["penalty"] = _regression(vectors, sides, every)
-    else:
-        found, facts["zero_vector_pairs"] = pair_cosines(vectors, a, b)
-    scores = score(task, found, pairs)
+    scored, *learned = (
+        PairRows(a, b, p.gold) for a, b, p in zip(sides[::2], sides[1::2], every, strict=True)
+    )
+    values, facts = metric.compare(vectors, scored, learned)
+    facts = {"dimensions": int(vectors.shape[1]), **facts}
+    scores = score(task, values, pairs)
     if task.geometry:
-        scores |= alignment_uniformity(vectors, a, b, pairs.gold > POSITIVE_ABOVE)
-    scored = clock()
+        scores |= alignment_uniformity(vectors, scored.a, scored.b, scored.gold > POSITIVE_ABOVE)
+    finished = clock()
     if transforms and isinstance(transforms[-1], Affine):
         facts["rank"] = transforms[-1].rank
     timings = {
         "fit": fitted - start + fit_on.seconds,
         "apply": applied - fitted,
-        "score": scored - applied,
+        "score": finished - applied,
     }
-    return Measurement(scores, found, timings, facts)
-
-
-def _regression(
-    vectors: Float[np.ndarray, "N K"],
-    sides: Sequence[Int[np.ndarray, " _"]],
-    every: Sequence[Pairs],
-) -> tuple[Float64[np.ndarray, " P"], float]:
-    """Predictions for the first pairs from the second (training) and the third (development)."""
-    test, train, dev = (
-        features(vectors[a], vectors[b]) for a, b in zip(sides[::2], sides[1::2], strict=True)
-    )
-    return regress((train, every[1].gold), (dev, every[2].gold), test)
+    return Measurement(scores, values, timings, facts)
 
 
 def fit(

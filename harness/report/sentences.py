@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from harness.core.types import Method, Metric, Record, Task
+from harness.core.metrics import metric_of, metrics
+from harness.core.types import Method, Record, Task
 from harness.registry import Registry, known
 from harness.report.bibtex import HARNESS
 from harness.results.index import Results, value
@@ -12,27 +13,12 @@ from harness.results.published import Cell
 from harness.results.reproduction import Judged
 
 NOTHING = "nothing was measured here"
-METRICS = {
-    "spearman": "Spearman x100 of {} and gold",
-    "pearson": "Pearson x100 of {} and gold",
-    "auc": "area under the ROC curve x100 of {}",
-    "edit_distance": "Spearman x100 of {} and token edit distance",
-    "gold_similarity": "Spearman x100 of {} and gold",
-    "accuracy": "accuracy x100",
-}
 AGGREGATIONS = {
     "all": "subsets concatenated (all)",
     "mean": "mean over the subsets (mean)",
     "wmean": "subsets weighted by their pairs (wmean)",
 }
 TEXTS = {"raw": "raw text", "senteval": "SentEval text"}
-# The score of a record that a method's sentence gives for each kind of task, and what it is of.
-SCORES: Mapping[Metric, tuple[str, str]] = {
-    "correlation": ("spearman", "cosine"),
-    "regression": ("spearman", "a trained regressor's prediction"),
-    "auc": ("auc", "cosine"),
-    "edit-distance": ("edit_distance", "cosine"),
-}
 COMMITS = 3  # more are counted, not listed; the records name their own
 
 
@@ -72,7 +58,8 @@ def measured(judged: Judged, method: Method | None, results: Results) -> str:
 
 def on_task(name: str, method: Method | None, task: Task, results: Results) -> str:
     """What a method scores on a task: the one metric of it, under every aggregation."""
-    records, (key, of) = results.records(name, task.name), SCORES[task.metric]
+    records, scored_by = results.records(name, task.name), metric_of(task)
+    key = scored_by.main_score[0]
     score = records[0].scores[key]
     if not isinstance(score, Mapping):
         scores = str(results.value(name, task.name, key))
@@ -82,7 +69,7 @@ def on_task(name: str, method: Method | None, task: Task, results: Results) -> s
         values = {way: results.value(name, task.name, key, way) for way in ("all", "mean", "wmean")}
         scores = ", ".join(f"{way} {found}" for way, found in values.items())
     return (
-        f"{name}, {on(task)}, {metric(key, of)}: measured {scores} "
+        f"{name}, {on(task)}, {metric(key, scored_by.compared)}: measured {scores} "
         f"{seeds(method, len(records))} {made(results)}."
     )
 
@@ -120,7 +107,8 @@ def on(task: Task) -> str:
 
 def metric(name: str, of: str = "cosine") -> str:
     """What is computed of what; a metric that no record has keeps its name."""
-    return METRICS.get(name, name).format(of)
+    words = {key: words for known in metrics().values() for key, words in known.words.items()}
+    return {**words, "accuracy": "accuracy x100"}.get(name, name).format(of)
 
 
 def aggregation(word: str | None) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from harness.assets.places import Places
 from harness.core.digests import pairs_digest, text_digest
+from harness.core.metrics import metric_of
 from harness.core.types import Corpus, Pairs, Task
 
 # What `@` may name besides a corpus: the sentences of the task itself.
@@ -53,11 +54,9 @@ class Library:
         first, *rest = (self.split(task, split) for split in task.scored)
         return first.concatenate(*rest) if rest else first
 
-    def labelled(self, task: Task) -> tuple[Pairs, Pairs] | None:
-        """Training and development pairs, for a task that is scored by regression."""
-        if task.metric != "regression":
-            return None
-        return self.split(task, "train"), self.split(task, "dev")
+    def labelled(self, task: Task) -> tuple[Pairs, ...]:
+        """The pairs of the splits that the task's metric learns from; mostly none."""
+        return tuple(self.split(task, split) for split in metric_of(task).labelled)
 
     def pairs_digest(self, task: Task) -> str:
         """Digest of the scored rows."""
@@ -81,6 +80,5 @@ class Library:
 
 def needed_splits(task: Task, fit_on: str | None) -> tuple[str, ...]:
     """The splits whose sentences a cell needs encoded: to be scored, to learn from, to fit on."""
-    labelled = ("train", "dev") if task.metric == "regression" else ()
     fitted = {"target": task.splits, "target-train": (str(task.train),)}.get(fit_on or "", ())
-    return tuple(dict.fromkeys((*task.scored, *labelled, *fitted)))
+    return tuple(dict.fromkeys((*task.scored, *metric_of(task).labelled, *fitted)))

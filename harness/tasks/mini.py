@@ -37,7 +37,7 @@ from harness.assets.catalogue import EMBEDDED_SHA256
 from harness.assets.places import EMBEDDED
 from harness.core.digests import text_digest
 from harness.core.errors import DataError
-from harness.core.types import Corpus, Metric, Pairs, Task
+from harness.core.types import Corpus, Pairs, Task
 from harness.tasks.readers import fields, known_split, lines
 
 ASSET = "embedded"
@@ -104,7 +104,7 @@ class EmbeddedText:
             yield from row[: self.sentences]
 
 
-def mini(name: str, of: str, scored: str, metric: Metric = "correlation", note: str = "") -> Task:
+def mini(name: str, of: str, scored: str, metric: str = "correlation", note: str = "") -> Task:
     """One embedded task: pairs of a set, scored on one split."""
     return Task(
         name=name,

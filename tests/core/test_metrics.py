@@ -1,5 +1,7 @@
 """Scores: parity with scipy, scikit-learn, torch and plain loops; what may not matter."""
 
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -8,14 +10,20 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.stats import pearsonr, spearmanr
 from sklearn.metrics import roc_auc_score
-from specimens import rows
+from specimens import rows, view_of
 
+from baselines.minilm import MINILM
 from harness.core import metrics
-from harness.core.errors import ScoreError
+from harness.core.errors import HarnessError, ScoreError, UsageError
 from harness.core.metrics import alignment_uniformity, cosine, score, spearman, token_distances
-from harness.core.types import Pairs, Task
+from harness.core.metrics.similarity import BLOCK
+from harness.core.types import Method, Pairs, Task
+from harness.evaluation.evaluate import FitOn, measure
 from harness.registry import registry
+from harness.report import sentences
 from harness.tasks.lexical import TASKS as LEXICAL
+from harness.tasks.loader import needed_splits
+from harness.transforms.pooling import MEAN
 
 # A hundredth of a point on a coarse grid: hypothesis then finds ties and constant columns.
 COSINES = st.integers(-100, 100).map(lambda hundredths: hundredths / 100)
@@ -103,7 +111,7 @@ def test_a_vector_that_is_not_finite_is_refused_by_number(value, other):
             cosine(*columns)
 
 
-@pytest.mark.parametrize("count", [0, 1, metrics.BLOCK, 2 * metrics.BLOCK + 3])
+@pytest.mark.parametrize("count", [0, 1, BLOCK, 2 * BLOCK + 3])
 def test_cosines_of_pairs_of_rows_are_those_of_their_vectors(count):
     vectors, rng = rows(40, 8), np.random.default_rng(0)
     vectors[7] = 0
@@ -337,3 +345,88 @@ def test_every_metric_of_a_task_can_be_scored():
     cosines, pairs = scored([(0.1, 1, "g"), (0.5, 0, "g"), (0.3, 1, "g")])
     for metric in {task.metric for task in registry().tasks.values()}:
         assert score(task_of(metric), cosines, pairs)
+
+
+# --- metrics as plug-ins -------------------------------------------------------------------------
+
+SPECIMEN = '''"""The share of pairs whose similarity is above the labelled pairs' median."""
+
+import numpy as np
+
+from harness.core.metrics.metric import Metric, cosines
+
+
+def compare(vectors, scored, labelled):
+    values, facts = cosines(vectors, scored, labelled)
+    middle = np.median(cosines(vectors, labelled[0], ())[0])
+    return values - middle, {**facts, "middle": float(middle)}
+
+
+METRIC = Metric(
+    name="above",
+    score=lambda values, pairs: {"above": 100 * float((values > 0).mean())},
+    main_score=("above",),
+    words={"above": "share x100 of {} above the middle"},
+    compare=compare,
+    labelled=("dev",),
+)
+'''
+
+
+@pytest.fixture
+def with_metric(tmp_path, monkeypatch):
+    """Registers one more file of metrics."""
+    monkeypatch.setattr(metrics, "__path__", [*metrics.__path__, str(tmp_path)])
+
+    def register(name: str, text: str) -> None:
+        (tmp_path / f"{name}.py").write_text(text)
+        metrics.metrics.cache_clear()
+
+    yield register
+    metrics.metrics.cache_clear()
+    for module in [name for name in sys.modules if name.startswith("harness.core.metrics.new_")]:
+        del sys.modules[module]
+
+
+def test_one_file_is_a_metric_from_the_splits_that_are_read_to_the_words_on_a_page(with_metric):
+    with_metric("new_above", SPECIMEN)
+    task = task_of("above")
+    assert needed_splits(task, None) == ("test", "dev")
+    view, pairs = view_of(rows(20, 4))
+    found = measure(
+        Method(MINILM, MEAN), task, pairs, view, FitOn(), 0, lambda: 0.0, labelled=(pairs,)
+    )
+    assert found.scores == {"above": 50.0}
+    sides = (view.matrix[view.rows(side)] for side in (pairs.a, pairs.b))
+    assert found.facts["middle"] == np.median(cosine(*sides)[0])
+    assert sentences.metric("above") == "share x100 of cosine above the middle"
+
+
+def test_a_metric_that_learns_from_labels_is_refused_without_them(with_metric):
+    with_metric("new_above", SPECIMEN)
+    view, pairs = view_of(rows(20, 4))
+    with pytest.raises(ScoreError, match="labelled pairs"):
+        measure(Method(MINILM, MEAN), task_of("above"), pairs, view, FitOn(), 0, lambda: 0.0)
+
+
+def test_two_metrics_of_one_name_and_a_metric_of_none_are_refused(with_metric):
+    with pytest.raises(UsageError, match=r"t: unknown metric 'above': known are auc, correlation,"):
+        metrics.metric_of(task_of("above"))
+    with_metric(
+        "new_auc",
+        "from dataclasses import replace\nfrom harness.core.metrics import auc\n"
+        "METRIC = replace(auc.METRIC)\n",
+    )
+    with pytest.raises(HarnessError, match="two files register the metric 'auc'"):
+        metrics.metrics()
+
+
+def test_every_metric_names_its_main_score_and_what_it_compares():
+    cosines, pairs = scored([(0.1, 1, "g"), (0.5, 0, "g"), (0.3, 1, "g")])
+    for name, metric in metrics.metrics().items():
+        assert metric.name == name
+        assert metric.main_score[0] in metric.words
+        value = score(task_of(name), cosines, pairs)
+        for key in metric.main_score:
+            value = value[key]
+        assert isinstance(value, float)

@@ -8,14 +8,34 @@ randomness: labels were seen, so the score is another thing than a cosine's.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 
 from harness.core.arrays import Float, Float64
 from harness.core.errors import ScoreError
-from harness.core.metrics import pearson
-from harness.transforms.affine import LEAST_SPREAD
+from harness.core.metrics.correlation import METRIC as CORRELATION
+from harness.core.metrics.correlation import pearson
+from harness.core.metrics.metric import PairRows
 
 PENALTIES = tuple(10.0**power for power in range(-1, 6))
+
+# Features whose spread is below this share of the largest hold rounding noise of float32 alone.
+LEAST_SPREAD = 1e-6
+
+
+def predictions(
+    vectors: Float[np.ndarray, "N K"], scored: PairRows, labelled: Sequence[PairRows]
+) -> tuple[Float64[np.ndarray, " P"], dict[str, Any]]:
+    """The predicted gold of each pair, and the penalty."""
+    train, dev, test = (
+        features(vectors[pairs.a], vectors[pairs.b]) for pairs in (*labelled, scored)
+    )
+    train_gold, dev_gold = (pairs.gold for pairs in labelled)
+    values, penalty = regress((train, train_gold), (dev, dev_gold), test)
+    return values, {"penalty": penalty}
 
 
 def features(
@@ -38,7 +58,7 @@ def regress(
     """
     x, y = train
     mean, spread = x.mean(axis=0), x.std(axis=0)
-    spread[spread <= LEAST_SPREAD * spread.max()] = np.inf  # constant: it says nothing
+    spread[spread <= LEAST_SPREAD * spread.max()] = np.inf  # a constant says nothing
     scaled = (x - mean) / spread
     gram, moment = scaled.T @ scaled, scaled.T @ (y - y.mean())
     best: tuple[float, float, Float64[np.ndarray, " F"]] | None = None
@@ -50,3 +70,12 @@ def regress(
     if best is None:
         raise ScoreError("regression: no penalty gives a prediction that varies over dev")
     return (test - mean) / spread @ best[2] + y.mean(), best[1]
+
+
+METRIC = replace(
+    CORRELATION,
+    name="regression",
+    compared="a trained regressor's prediction",
+    compare=predictions,
+    labelled=("train", "dev"),
+)

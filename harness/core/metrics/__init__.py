@@ -1,0 +1,71 @@
+"""Metrics, from vectors of pairs to scores in points (x100): one module each, ended by METRIC.
+
+A module in this folder is registered by that constant alone. Every score of a metric is computed
+at once, since that is free; a published number then picks its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import Any
+
+import numpy as np
+
+from harness.core.arrays import Float64
+from harness.core.errors import HarnessError, ScoreError, UsageError
+from harness.core.metrics.auc import roc_auc
+from harness.core.metrics.correlation import aggregations, pearson, spearman
+from harness.core.metrics.edit_distance import edit_distance, token_distances
+from harness.core.metrics.geometry import alignment_uniformity, uniformity
+from harness.core.metrics.metric import Metric, PairRows
+from harness.core.metrics.similarity import TIE_DECIMALS, cosine, pair_cosines
+from harness.core.types import Pairs, Task
+
+__all__ = [
+    "TIE_DECIMALS",
+    "Metric",
+    "PairRows",
+    "aggregations",
+    "alignment_uniformity",
+    "cosine",
+    "edit_distance",
+    "metric_of",
+    "metrics",
+    "pair_cosines",
+    "pearson",
+    "roc_auc",
+    "score",
+    "spearman",
+    "token_distances",
+    "uniformity",
+]
+
+
+@cache
+def metrics() -> Mapping[str, Metric]:
+    """Every registered metric by its name."""
+    registered: dict[str, Metric] = {}
+    for module in iter_modules(__path__):
+        metric = getattr(import_module(f"{__name__}.{module.name}"), "METRIC", None)
+        if metric is not None and registered.setdefault(metric.name, metric) is not metric:
+            raise HarnessError(f"two files register the metric {metric.name!r}: rename one of them")
+    return registered
+
+
+def metric_of(task: Task) -> Metric:
+    """The metric of a task. Raises UsageError for a name that no module registers."""
+    if task.metric not in metrics():
+        raise UsageError(
+            f"{task.name}: unknown metric {task.metric!r}: known are {', '.join(metrics())}"
+        )
+    return metrics()[task.metric]
+
+
+def score(task: Task, values: Float64[np.ndarray, " P"], pairs: Pairs) -> dict[str, Any]:
+    """All scores of one task; a score that is undefined (a constant column) is None."""
+    if not np.isfinite(values).all():
+        raise ScoreError("a similarity to score is not finite")
+    return metric_of(task).score(np.round(values, TIE_DECIMALS), pairs)

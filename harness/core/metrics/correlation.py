@@ -1,0 +1,82 @@
+"""Correlation of similarity and graded gold: Spearman's and Pearson's, under every aggregation.
+
+`all` correlates the concatenated subsets of a year (SBERT, SimCSE), `mean` averages the subsets'
+correlations, `wmean` weighs them by their number of pairs (BERT-flow, BERT-whitening).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from harness.core.arrays import Float64, Int
+from harness.core.metrics.metric import Metric
+from harness.core.types import Pairs
+
+Correlation = Callable[[np.ndarray, np.ndarray], float | None]
+
+
+def correlations(values: Float64[np.ndarray, " P"], pairs: Pairs) -> dict[str, Any]:
+    """Both correlations with gold, each under every aggregation."""
+    return {
+        "spearman": aggregations(spearman, values, pairs),
+        "pearson": aggregations(pearson, values, pairs),
+    }
+
+
+def aggregations(
+    correlation: Correlation, values: Float64[np.ndarray, " P"], pairs: Pairs
+) -> dict[str, Any]:
+    """`all`, `mean`, `wmean` and every group of one correlation.
+
+    A mean over groups exists only if each group's score does.
+    """
+    groups: dict[str, float | None] = {}
+    sizes: list[int] = []
+    for name, chosen in _members(pairs.group):
+        groups[name] = correlation(values[chosen], pairs.gold[chosen])
+        sizes.append(len(chosen))
+    defined = [score for score in groups.values() if score is not None]
+    whole = 0 < len(defined) == len(groups)
+    return {
+        "all": correlation(values, pairs.gold),
+        "mean": float(np.mean(defined)) if whole else None,
+        "wmean": float(np.average(defined, weights=sizes)) if whole else None,
+        "groups": groups,
+    }
+
+
+@lru_cache(maxsize=128)  # every cell of a task asks for the same
+def _members(group: tuple[str, ...]) -> tuple[tuple[str, Int[np.ndarray, " n"]], ...]:
+    """The groups by first appearance, and where their pairs stand."""
+    labels = np.array(group)
+    return tuple((name, np.flatnonzero(labels == name)) for name in dict.fromkeys(group))
+
+
+def spearman(x: Float64[np.ndarray, " P"], y: Float64[np.ndarray, " P"]) -> float | None:
+    """Spearman's rank correlation with mid-ranks for ties, x100; None if a column is constant."""
+    from scipy.stats import rankdata
+
+    return pearson(rankdata(x), rankdata(y))
+
+
+def pearson(x: Float64[np.ndarray, " P"], y: Float64[np.ndarray, " P"]) -> float | None:
+    """Pearson's correlation, x100; None if a column is constant or there are fewer than two."""
+    if len(x) < 2 or np.ptp(x) == 0 or np.ptp(y) == 0:
+        return None
+    x, y = x - x.mean(), y - y.mean()
+    return float(100 * np.clip(x @ y / np.sqrt((x @ x) * (y @ y)), -1, 1))
+
+
+METRIC = Metric(
+    name="correlation",
+    score=correlations,
+    main_score=("spearman", "all"),
+    words={
+        "spearman": "Spearman x100 of {} and gold",
+        "pearson": "Pearson x100 of {} and gold",
+    },
+)

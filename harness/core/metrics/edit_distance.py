@@ -1,0 +1,49 @@
+"""Lexical similarity: does similarity follow edit distance (BERT-flow, Table 6)?"""
+
+from __future__ import annotations
+
+import numpy as np
+from rapidfuzz.distance import Levenshtein
+
+from harness.core.arrays import Float64
+from harness.core.metrics.correlation import spearman
+from harness.core.metrics.metric import Metric
+from harness.core.types import Pairs
+
+NEAR = 4  # edits: the paper makes its point on pairs at most this far apart
+
+
+def edit_distance(cosines: Float64[np.ndarray, " P"], pairs: Pairs) -> dict[str, float | None]:
+    """Spearman of similarity with un-normalised Levenshtein distance over whitespace tokens, x100.
+
+    BERT-flow, Table 6. The gold row needs no model; `near` keeps the pairs at distance 4 or less.
+    """
+    distance = token_distances(pairs)
+    near = distance <= NEAR
+    return {
+        "edit_distance": spearman(cosines, distance),
+        "edit_distance_near": spearman(cosines[near], distance[near]),
+        "gold_edit_distance": spearman(pairs.gold, distance),
+        "gold_edit_distance_near": spearman(pairs.gold[near], distance[near]),
+        "gold_similarity": spearman(cosines, pairs.gold),
+    }
+
+
+def token_distances(pairs: Pairs) -> Float64[np.ndarray, " P"]:
+    """Levenshtein distance between the whitespace tokens of each pair: insert, delete, replace."""
+    return np.array(
+        [Levenshtein.distance(a.split(), b.split()) for a, b in zip(pairs.a, pairs.b, strict=True)],
+        dtype=np.float64,
+    )
+
+
+METRIC = Metric(
+    name="edit-distance",
+    score=edit_distance,
+    main_score=("edit_distance",),
+    words={
+        "edit_distance": "Spearman x100 of {} and token edit distance",
+        "gold_similarity": "Spearman x100 of {} and gold",
+    },
+    direction="toward gold",
+)

@@ -1,0 +1,54 @@
+"""Alignment and uniformity of vectors on the unit sphere (Wang & Isola 2020)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from harness.core.arrays import Float, Float32, Float64, Int
+
+BLOCK = 512  # rows at a time, so that they stay in the processor's cache
+
+
+def alignment_uniformity(
+    vectors: Float[np.ndarray, "N K"],
+    a: Int[np.ndarray, " P"],
+    b: Int[np.ndarray, " P"],
+    positive: Sequence[bool] | np.ndarray,
+) -> dict[str, float | None]:
+    """Alignment and uniformity on the unit sphere (Wang & Isola 2020), as SimCSE uses them.
+
+    `vectors` are the distinct sentences', `a` and `b` each pair's rows in them. Alignment is the
+    mean squared distance of the positive pairs, uniformity the log of the mean of exp(-2 d^2) over
+    all pairs of sentences, repetitions included. Lower is better. None where undefined.
+    """
+    vectors = vectors.astype(np.float64, copy=False)
+    norms = np.sqrt(np.einsum("nk,nk->n", vectors, vectors))[:, None]
+    if (norms == 0).any():
+        return {"alignment": None, "uniformity": None}
+    unit = vectors / norms
+    gap = unit[a[positive]] - unit[b[positive]]
+    alignment = float(np.einsum("pk,pk->p", gap, gap).mean()) if len(gap) else None
+    repeats = np.bincount(np.concatenate([a, b]), minlength=len(unit)).astype(np.float64)
+    return {"alignment": alignment, "uniformity": uniformity(unit.astype(np.float32), repeats)}
+
+
+def uniformity(
+    unit: Float32[np.ndarray, "N K"], repeats: Float64[np.ndarray, " N"], block: int = BLOCK
+) -> float | None:
+    """log E exp(-2 |f(x) - f(y)|^2) over unordered pairs of sentences, each `repeats` times."""
+    total, count = 0.0, repeats.sum()
+    weights = repeats.astype(np.float32)
+    for start in range(0, len(unit), block):
+        rows = unit[start : start + block]
+        # exp(-2 |u - v|^2) = exp(4 u.v) / exp(4) on the sphere; later blocks only, since the matrix
+        # is symmetric.
+        kernel = (4 * rows) @ unit[start:].T
+        np.exp(kernel, out=kernel)
+        own = weights[start : start + block]
+        later = float(own @ (kernel @ weights[start:]))
+        total += 2 * later - float(own @ (kernel[:, : len(rows)] @ own))
+    ordered = total - float(repeats @ np.exp(4.0 * np.einsum("nk,nk->n", unit, unit)))
+    pairs = count * (count - 1)
+    return float(np.log(ordered / pairs)) - 4.0 if pairs > 0 and ordered > 0 else None
