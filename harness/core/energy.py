@@ -1,11 +1,11 @@
-"""Energy of a piece of work, by codecarbon's estimate where that is installed; else nothing.
+"""The energy that work takes, as codecarbon estimates it; none where that is not installed.
 
     with measured_energy() as energy:
         work()
     energy.kwh  # None without codecarbon
 
-Processors, memory and GPUs, by what this process used of them. Nothing is sent or written, and an
-estimate that fails is a hole: it never costs the work itself.
+The estimate covers this process's use of processors, memory and GPUs. Nothing is sent or written,
+and an estimate that fails is left out: it never costs the work itself.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ COUNTRY = "FRA"  # a tracker wants one, for the carbon of a kWh; only the kWh ar
 
 @dataclass
 class Energy:
-    """What a piece of work took, in kWh; None before its end, and where nothing measured it."""
+    """The energy of a piece of work in kWh; None before its end, and where nothing measured it."""
 
     kwh: float | None = None
 
@@ -55,7 +55,7 @@ def _meter() -> _Meter | None:
 
 
 def _tried(call: Callable[[], Any]) -> Any:
-    """What a call of the tracker gives; None if it fails, on hardware that it does not know."""
+    """The result of a call of the tracker; None if it fails, on hardware that it does not know."""
     try:
         return call()
     except Exception:  # noqa: BLE001 - an estimate is never worth a run
@@ -64,7 +64,7 @@ def _tried(call: Callable[[], Any]) -> Any:
 
 @contextmanager
 def measured_energy() -> Iterator[Energy]:
-    """Fills the energy in when the block ends; one inside another is only part of the outer one."""
+    """Measure the energy of a block, known when it ends; a block inside another gets none."""
     energy, meter = Energy(), _meter()
     if meter is None or meter.busy:
         yield energy

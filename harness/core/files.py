@@ -1,4 +1,4 @@
-"""Files that are whole or absent, whether they were changed, names that no file system refuses."""
+"""Files: written whole or not at all, compared by their state, named as any file system allows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DEVICES = frozenset(
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Write a file so that a reader, or a crash, sees all of it or none: flush, then rename."""
+    """Write a file whole or not at all, whoever reads or whatever breaks: flush, then rename."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".tmp")
     temporary = Path(name)
@@ -35,10 +35,10 @@ def write_atomically(path: Path, data: bytes) -> None:
 
 
 def state_of(path: Path, most: int = 10_000) -> str | None:
-    """A digest over size and times of a file, or of all files below a folder, and over their names.
+    """A digest over names, sizes and times of a file, or of all files below a folder.
 
-    It tells whether anything was changed without reading it: no copy or archive carries the time of
-    change (ctime) over. None for a folder of more than so many files.
+    It shows a change without reading the files: no copy or archive carries the time of change
+    (ctime) over. None for a folder of more than `most` files.
     """
     files = [str(path.absolute())] if path.is_file() else list(islice(_below(path), most + 1))
     if len(files) > most:
@@ -49,7 +49,7 @@ def state_of(path: Path, most: int = 10_000) -> str | None:
 
 
 def _below(folder: Path) -> Iterator[str]:
-    """Every file below a folder; a dead link is none."""
+    """Every file below a folder; dead links are left out."""
     for place, _, names in os.walk(folder.absolute()):
         for name in names:
             path = f"{place}{os.sep}{name}"
@@ -58,7 +58,7 @@ def _below(folder: Path) -> Iterator[str]:
 
 
 def sized(count: int) -> str:
-    """Bytes as people say them, by powers of 1000: `3.1 GB`."""
+    """A number of bytes in words, by powers of 1000: `3.1 GB`."""
     units = ("bytes", "kB", "MB", "GB", "TB")
     power = min(len(units) - 1, (len(str(int(count))) - 1) // 3)
     return f"{count / 1000**power:.{1 if power > 2 else 0}f} {units[power]}"

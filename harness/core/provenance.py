@@ -1,4 +1,4 @@
-"""What a number was made with: code, versions, machine, threads. Nothing personal, no paths."""
+"""The provenance of a measurement: code, versions, machine, threads; nothing personal, no paths."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import platform
 import subprocess
 from functools import cache
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ SOURCES = (ROOT / "harness", ROOT / "baselines")
 
 @cache
 def code_digest() -> str:
-    """sha256 over the sources of harness and baselines: a result of other code is `stale`."""
+    """The sha256 of the sources of harness and baselines: a result of other code is `stale`."""
     digest = hashlib.sha256()
     for folder in SOURCES:
         for path in sorted(folder.rglob("*.py")):
@@ -43,7 +44,7 @@ def _git(*arguments: str) -> str | None:
 
 
 def environment() -> dict[str, Any]:
-    """Package versions, interpreter, processor and threads, as they are stored in a record."""
+    """Commit, package versions, interpreter, processor and threads, as a record stores them."""
     return {
         **commit(),
         "harness": _version("sentence-embedding-harness"),
@@ -59,8 +60,6 @@ def environment() -> dict[str, Any]:
 
 @cache
 def _version(package: str) -> str | None:
-    from importlib import metadata  # costs commands that only read a twentieth of their time
-
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
@@ -69,7 +68,7 @@ def _version(package: str) -> str | None:
 
 @cache
 def _processor() -> str:
-    """The processor's own name where Linux tells it, else what the platform says."""
+    """The processor's model name on Linux, elsewhere the name that the platform module gives."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -79,8 +78,8 @@ def _processor() -> str:
 
 
 def _threads() -> int:
-    """The processors that this process may use, as torch and NumPy take them by default."""
+    """The number of threads that torch and NumPy use by default in this process."""
     limit = os.environ.get("OMP_NUM_THREADS", "")
-    here = getattr(os, "sched_getaffinity", None)
-    cores = len(here(0)) if here else os.cpu_count() or 1
+    affinity = getattr(os, "sched_getaffinity", None)
+    cores = len(affinity(0)) if affinity else os.cpu_count() or 1
     return min(int(limit), cores) if limit.isdigit() else cores

@@ -34,7 +34,7 @@ Box = tuple[Number, Number, Number, Number]  # left, top, right, bottom
 
 @dataclass(frozen=True)
 class Axis:
-    """What is measured along a side, from where to where."""
+    """An axis: its label, its ends, whether it is logarithmic."""
 
     label: str
     low: Number
@@ -51,7 +51,7 @@ class Axis:
         return cls(label, 10**low if log else low, 10**high if log else high, log)
 
     def share(self, value: Number) -> float:
-        """Where a value stands: 0 at the beginning of the axis, 1 at its end."""
+        """The position of a value: 0 at the beginning of the axis, 1 at its end."""
         low, high, at = (math.log10(v) if self.log else v for v in (self.low, self.high, value))
         return (at - low) / (high - low)
 
@@ -90,7 +90,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Panel:
-    """A frame with its two axes, and what is drawn in it; the last dots and lines are on top."""
+    """A frame with two axes, lines and dots; the last dots and lines are on top."""
 
     x: Axis
     y: Axis
@@ -165,16 +165,16 @@ def _panel(panel: Panel, top: int, colours: dict[str, str]) -> list[str]:
 
 
 def _free(x: Number, y: Number, width: float, taken: Sequence[Box], frame: Box) -> tuple[Box, str]:
-    """Where a label beside a point covers least: the right of it, if that is free."""
-    found: list[tuple[Number, Box, str]] = []
+    """The place beside a point where a label covers least, by preference on its right."""
+    places: list[tuple[Number, Box, str]] = []
     near = [box for box in taken if abs(box[0] - x) < 2 * width + 20 and abs(box[1] - y) < 70]
     for up in (0, -14, 14, -22, 22, -36, 36):
         for left, anchor in ((x + 10, ""), (x - 10 - width, "end")):
             box = (left, y + up - LINE / 2, left + width, y + up + LINE / 2)
             outside = width * LINE - _shared(box, frame)
             covered = sum(_shared(box, other) for other in near)
-            found.append((1000 * outside + covered, box, anchor))
-    _, box, anchor = min(found, key=lambda one: one[0])
+            places.append((1000 * outside + covered, box, anchor))
+    _, box, anchor = min(places, key=lambda place: place[0])
     return box, anchor
 
 

@@ -20,7 +20,7 @@ from harness.tasks.readers import AGAIN, body, fields, lines, locate
 
 @dataclass(frozen=True)
 class CorpusFile:
-    """Where a corpus stands and what it holds. Called with the data folder, its sentences.
+    """The file of a corpus and its content; called with the data folder, it gives the sentences.
 
     `digests` are sha256 of the first n sentences, each ended by LF, in UTF-8. With `prefix` the
     corpus is the first `count` sentences of the file and the rest is not read.
@@ -53,12 +53,12 @@ class Sentences:
         for sentence in islice(sentences, len(self)) if self.source.prefix else sentences:
             digest.add(sentence)
             if digest.count in due and (sha256 := digest.hexdigest()) != due[digest.count]:
-                wanted = f"wanted other sentences up to number {digest.count}"
-                raise DataError(f"{self.path}: {wanted}, found sha256 {sha256}; {AGAIN}")
+                place = f"wanted other sentences up to number {digest.count}"
+                raise DataError(f"{self.path}: {place}, found sha256 {sha256}; {AGAIN}")
             yield sentence
         if digest.count != len(self):
-            wanted = f"wanted {len(self)} sentences, found {digest.count}"
-            raise DataError(f"{self.path}: {wanted}; {AGAIN}")
+            counts = f"wanted {len(self)} sentences, found {digest.count}"
+            raise DataError(f"{self.path}: {counts}; {AGAIN}")
 
 
 def one_a_line(path: Path) -> Iterator[str]:
@@ -92,11 +92,11 @@ def all_nli_pairs(path: Path) -> Iterator[str]:
     """Both sentences of every SNLI pair and of every pair of MultiNLI's train split."""
     for place, line in body(path, ALL_NLI_HEADER):
         split, dataset, _, first, second, _ = fields(place, line, 6)
-        part = (dataset.lower().replace("multi", "m"), split)  # MultiNLI is also written MNLI
-        if part in ALL_NLI:
+        source = (dataset.lower().replace("multi", "m"), split)  # MultiNLI is also written MNLI
+        if source in ALL_NLI:
             yield first
             yield second
-        elif part not in ALL_NLI_LEFT_OUT:
+        elif source not in ALL_NLI_LEFT_OUT:
             raise DataError(f"{place}: wanted SNLI or MultiNLI, found {dataset} {split}; {AGAIN}")
 
 

@@ -57,10 +57,10 @@ def embedded_rows(name: str, columns: int) -> list[list[str]]:
     """The rows of an embedded file as so many fields each. Raises DataError if it was changed."""
     path = EMBEDDED / name
     placed = list(lines(path))
-    digest, wanted = text_digest(line for _, line in placed), EMBEDDED_SHA256[name]
-    if digest != wanted:
+    digest, frozen = text_digest(line for _, line in placed), EMBEDDED_SHA256[name]
+    if digest != frozen:
         raise DataError(
-            f"{path}: wanted lines with sha256 {wanted[:16]}…, found {digest[:16]}…: the file was "
+            f"{path}: wanted lines with sha256 {frozen[:16]}…, found {digest[:16]}…: the file was "
             "changed; install the package again"
         )
     return [fields(place, line, columns) for place, line in placed]

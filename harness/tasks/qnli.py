@@ -13,7 +13,7 @@ from harness.core.errors import DataError
 from harness.core.types import Pairs, Task
 from harness.tasks.readers import (
     AGAIN,
-    Row,
+    ScoredPair,
     body,
     checked,
     fields,
@@ -41,7 +41,7 @@ class Qnli:
 def parse_qnli(path: Path) -> Pairs:
     """A header, then number, question, sentence, label."""
 
-    def row(place: str, line: str) -> Row:
+    def row(place: str, line: str) -> ScoredPair:
         _, question, sentence, label = fields(place, line, 4)
         if label not in GOLD:
             raise DataError(f"{place}: wanted {' or '.join(GOLD)}, found {label!r}; {AGAIN}")

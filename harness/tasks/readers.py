@@ -1,9 +1,9 @@
-"""Reading evaluation files: find one, walk its lines, take a line apart, check what was read.
+"""Readers of evaluation files: where they lie, their lines, fields and scores, their digests.
 
-A sentence is kept exactly as its file has it. Only the line end goes (LF or CRLF) and a byte-order
-mark at the start of the file; tabs alone separate, quotes are ordinary characters, and blanks
-around a sentence stay, since some tokenizers see them. What was read must then have the digest of
-the published rows, so that a copy with other line ends passes and any other change does not.
+A sentence is kept exactly as its file has it: only the line end (LF or CRLF) and a byte-order mark
+at the start of the file are removed. Tabs alone separate fields, quotes are ordinary characters,
+and blanks around a sentence stay, since some tokenizers see them. The rows are then compared with
+the digest of the published ones: a copy with other line ends passes, any other change does not.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from harness.core.errors import AssetMissing, DataError, UsageError
 from harness.core.types import Pairs
 
 Text = Literal["raw", "senteval"]
-Row = tuple[str, str, float]
+ScoredPair = tuple[str, str, float]  # two sentences and their gold
 
 # Where a text form may stand under the data folder. The folder may itself be an unpacked
 # senteval.tar, SentEval's `data`, or a checkout of a repository that holds SentEval.
@@ -53,14 +53,14 @@ def locate_text(data_dir: Path, text: Text, family: str, name: str) -> Path:
 
 
 def known_split(split: str, splits: Iterable[str]) -> str:
-    """The split, if it is one of these. Raises UsageError."""
+    """The name of a split, after a check that it is one of these. Raises UsageError."""
     if split not in splits:
         raise UsageError(f"wanted one of the splits {', '.join(splits)}, found {split!r}")
     return split
 
 
 def opened(path: Path) -> BufferedIOBase:
-    """The file, unpacked on the fly if it ends with .xz or .gz."""
+    """An open file, decompressed while it is read if its name ends with .xz or .gz."""
     if path.suffix == ".xz":
         return lzma.open(path)
     if path.suffix == ".gz":
@@ -69,7 +69,7 @@ def opened(path: Path) -> BufferedIOBase:
 
 
 def lines(path: Path) -> Iterator[tuple[str, str]]:
-    """Every line with its place `file:number`, as it comes from the disk.
+    """Every line of a file without its end, each with its place `file:number`.
 
     Lines end at LF alone: str.splitlines would also cut at control characters inside a sentence.
     """
@@ -87,7 +87,7 @@ def lines(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def body(path: Path, header: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """The lines after the header, which must be this one."""
+    """The lines below the header. Raises DataError for another header."""
     source = lines(path)
     place, first = next(source, (f"{path}:1", ""))
     if first.split("\t") != list(header):
@@ -96,16 +96,16 @@ def body(path: Path, header: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def fields(place: str, line: str, *counts: int) -> list[str]:
-    """The tab-separated fields of a line, of which there are as many as one of the counts."""
-    found = line.split("\t")
-    if len(found) not in counts:
-        wanted = " or ".join(str(count) for count in counts)
-        raise DataError(f"{place}: wanted {wanted} fields, found {len(found)}; {AGAIN}")
-    return found
+    """The tab-separated fields of a line. Raises DataError unless one of the counts is theirs."""
+    texts = line.split("\t")
+    if len(texts) not in counts:
+        allowed = " or ".join(str(count) for count in counts)
+        raise DataError(f"{place}: wanted {allowed} fields, found {len(texts)}; {AGAIN}")
+    return texts
 
 
 def number(place: str, text: str, scale: tuple[float, float]) -> float:
-    """A gold score on its scale. Raises DataError."""
+    """The gold score in a field. Raises DataError for one that is not on the scale."""
     low, high = scale
     try:
         value = float(text)
@@ -116,8 +116,8 @@ def number(place: str, text: str, scale: tuple[float, float]) -> float:
     return value
 
 
-def pairs_of(rows: Iterable[Row], group: str) -> Pairs:
-    """Rows of one group as columns."""
+def pairs_of(rows: Iterable[ScoredPair], group: str) -> Pairs:
+    """Scored pairs, all of one group, as columns."""
     rows = list(rows)
     return Pairs(
         a=tuple(a for a, _, _ in rows),
@@ -128,11 +128,11 @@ def pairs_of(rows: Iterable[Row], group: str) -> Pairs:
 
 
 def checked(pairs: Pairs, path: Path, rows: int, sha256: str) -> Pairs:
-    """The same pairs, if they are the published ones. Raises DataError."""
+    """The pairs, after a check of their number and digest. Raises DataError."""
     if len(pairs) != rows:
         raise DataError(f"{path}: wanted {rows} scored pairs, found {len(pairs)}; {AGAIN}")
-    found = rows_digest(pairs)
-    if found != sha256:
-        wanted = f"wanted rows with sha256 {sha256[:16]}…, found {found[:16]}…"
-        raise DataError(f"{path}: {wanted}; {AGAIN}")
+    digest = rows_digest(pairs)
+    if digest != sha256:
+        difference = f"wanted rows with sha256 {sha256[:16]}…, found {digest[:16]}…"
+        raise DataError(f"{path}: {difference}; {AGAIN}")
     return pairs

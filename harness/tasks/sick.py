@@ -11,7 +11,7 @@ from pathlib import Path
 
 from harness.core.types import Pairs, Task
 from harness.tasks.readers import (
-    Row,
+    ScoredPair,
     Text,
     body,
     checked,
@@ -62,7 +62,7 @@ class Sick:
 def parse_sick(path: Path) -> Pairs:
     """A header, then number, two sentences, relatedness, entailment judgement."""
 
-    def row(place: str, line: str) -> Row:
+    def row(place: str, line: str) -> ScoredPair:
         _, a, b, score, _ = fields(place, line, 5)
         return a, b, number(place, score, SCALE)
 

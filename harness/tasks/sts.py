@@ -14,7 +14,7 @@ from harness.core.errors import DataError
 from harness.core.types import Pairs, Task
 from harness.tasks.readers import (
     AGAIN,
-    Row,
+    ScoredPair,
     Text,
     checked,
     fields,
@@ -161,7 +161,7 @@ class StsYear:
 def parse_benchmark(path: Path) -> Pairs:
     """Genre, file, year, number, score, two sentences; in some raw rows then two source notes."""
 
-    def row(place: str, line: str) -> Row:
+    def row(place: str, line: str) -> ScoredPair:
         _, _, _, _, score, a, b, *_ = fields(place, line, 7, 9)
         return a, b, number(place, score, SCALE)
 
@@ -175,9 +175,9 @@ def parse_subset(inputs: Path, gold: Path, group: str) -> Pairs:
     """
     sentences, scores = list(lines(inputs)), list(lines(gold))
     if len(sentences) != len(scores):
-        wanted = f"wanted {len(sentences)} lines, as in {inputs.name}"
-        raise DataError(f"{gold}: {wanted}, found {len(scores)}; {AGAIN}")
-    rows: list[Row] = []
+        expected = f"wanted {len(sentences)} lines, as in {inputs.name}"
+        raise DataError(f"{gold}: {expected}, found {len(scores)}; {AGAIN}")
+    rows: list[ScoredPair] = []
     for (place, line), (gold_place, score) in zip(sentences, scores, strict=True):
         a, b, *_ = fields(place, line, 2, 4)
         if score.strip():

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from harness.core.types import Pairs, Task
 from harness.tasks.readers import (
-    Row,
+    ScoredPair,
     checked,
     fields,
     known_split,
@@ -43,7 +43,7 @@ class MyPairs:
 def parse_my_pairs(path: Path) -> Pairs:
     """Two sentences and a score, separated by tabs."""
 
-    def row(place: str, line: str) -> Row:
+    def row(place: str, line: str) -> ScoredPair:
         a, b, score = fields(place, line, 3)
         return a, b, number(place, score, SCALE)
 

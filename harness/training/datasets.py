@@ -1,4 +1,4 @@
-"""What a training reads: sentences, labelled pairs or triplets; registered by name, or a file."""
+"""Data sets to train on: sentences, labelled pairs or triplets; registered by name, or files."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def open_text(
 
 
 @dataclass(frozen=True)
-class Rows(Generic[Content]):
+class TrainingSet(Generic[Content]):
     """Labelled pairs or triplets, their name, and the digest that `training.json` states."""
 
     name: str
@@ -74,48 +74,48 @@ class Rows(Generic[Content]):
     content: Content
 
 
-def mini_triplets() -> Rows[Columns]:
+def mini_triplets() -> TrainingSet[Columns]:
     """The embedded triplets: anchor, what follows from it, what it excludes."""
     columns = tuple(zip(*embedded_rows("triplets.tsv", 3), strict=True))
-    return Rows("mini-triplets", EMBEDDED_SHA256["triplets.tsv"], columns)
+    return TrainingSet("mini-triplets", EMBEDDED_SHA256["triplets.tsv"], columns)
 
 
-def mini_nli() -> Rows[Labelled]:
+def mini_nli() -> TrainingSet[Labelled]:
     """The embedded labelled pairs."""
     premises, hypotheses, names = zip(*embedded_rows("nli.tsv", 3), strict=True)
     pairs = Labelled(premises, hypotheses, tuple(map(LABELS.index, names)))
-    return Rows("mini-nli", EMBEDDED_SHA256["nli.tsv"], pairs)
+    return TrainingSet("mini-nli", EMBEDDED_SHA256["nli.tsv"], pairs)
 
 
 # By name: how an embedded set is read, or None for an asset of the catalogue.
-TRIPLETS: Mapping[str, Callable[[], Rows[Columns]] | None] = {
+TRIPLETS: Mapping[str, Callable[[], TrainingSet[Columns]] | None] = {
     "nli-for-simcse": None,
     "snli-triplets": None,
     "mini-triplets": mini_triplets,
 }
-PAIRS: Mapping[str, Callable[[], Rows[Labelled]] | None] = {
+PAIRS: Mapping[str, Callable[[], TrainingSet[Labelled]] | None] = {
     "all-nli": None,
     "snli-18k": None,
     "mini-nli": mini_nli,
 }
 
 
-def open_triplets(wanted: str, places: Places) -> Rows[Columns]:
+def open_triplets(wanted: str, places: Places) -> TrainingSet[Columns]:
     """Triplets by name, or a CSV file of them. Raises AssetMissing, DataError, UsageError."""
     return _open(wanted, TRIPLETS, read_triplets, places)
 
 
-def open_labelled_pairs(wanted: str, places: Places) -> Rows[Labelled]:
+def open_labelled_pairs(wanted: str, places: Places) -> TrainingSet[Labelled]:
     """Labelled pairs by name, or a file of them. Raises AssetMissing, DataError, UsageError."""
     return _open(wanted, PAIRS, read_labelled, places)
 
 
 def _open(
     wanted: str,
-    named: Mapping[str, Callable[[], Rows[Content]] | None],
+    named: Mapping[str, Callable[[], TrainingSet[Content]] | None],
     read: Callable[[Path], Content],
     places: Places,
-) -> Rows[Content]:
+) -> TrainingSet[Content]:
     if wanted in named:
         read_embedded = named[wanted]
         return read_embedded() if read_embedded else _asset(wanted, read, places)
@@ -124,14 +124,14 @@ def _open(
         raise UsageError(
             f"--file {wanted}: wanted a file or one of {', '.join(named)}, found neither"
         )
-    return Rows(path.name, sha256_of(path), read(path))
+    return TrainingSet(path.name, sha256_of(path), read(path))
 
 
-def _asset(name: str, read: Callable[[Path], Content], places: Places) -> Rows[Content]:
+def _asset(name: str, read: Callable[[Path], Content], places: Places) -> TrainingSet[Content]:
     """The rows of an asset's file, which must be the catalogue's if that knows its digest."""
     asset = asset_named(name)
     path = places.data(asset) or places.require_data(name)  # the latter says what is missing
     digest = sha256_of(path)
     if asset.sha256 not in (None, digest):
         raise DataError(f"{path}: wanted sha256 {asset.sha256}, found {digest}; {AGAIN}")
-    return Rows(name, digest, read(path))
+    return TrainingSet(name, digest, read(path))

@@ -64,9 +64,9 @@ def regress(
     best: tuple[float, float, Float64[np.ndarray, " F"]] | None = None
     for penalty in PENALTIES:
         weight = np.linalg.solve(gram + penalty * np.eye(len(gram)), moment)
-        found = pearson((dev[0] - mean) / spread @ weight, dev[1])
-        if found is not None and (best is None or found > best[0]):
-            best = found, penalty, weight
+        correlation = pearson((dev[0] - mean) / spread @ weight, dev[1])
+        if correlation is not None and (best is None or correlation > best[0]):
+            best = correlation, penalty, weight
     if best is None:
         raise ScoreError("regression: no penalty gives a prediction that varies over dev")
     return (test - mean) / spread @ best[2] + y.mean(), best[1]
