@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from urllib.parse import quote
@@ -17,21 +18,31 @@ DEVICES = frozenset(
 )
 
 
-def write_atomically(path: Path, data: bytes) -> None:
-    """Write a file whole or not at all, whoever reads or whatever breaks: flush, then rename."""
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A scratch file that takes a file's place when the block ends, safely on disk.
+
+    A reader, or a crash, sees all of the new file or none. A block that fails leaves nothing.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".tmp")
-    temporary = Path(name)
+    os.close(handle)
+    scratch = Path(name)
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
+        yield scratch
+        with scratch.open("r+b") as file:
             os.fsync(file.fileno())
-        temporary.chmod(0o644)
-        temporary.replace(path)
+        scratch.chmod(0o644)
+        scratch.replace(path)
     except BaseException:
-        temporary.unlink(missing_ok=True)
+        scratch.unlink(missing_ok=True)
         raise
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Write a file whole or not at all."""
+    with replacing(path) as scratch:
+        scratch.write_bytes(data)
 
 
 def state_of(path: Path, most: int = 10_000) -> str | None:

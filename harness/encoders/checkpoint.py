@@ -9,14 +9,13 @@ is cached depends on the weights' bytes alone.
 from __future__ import annotations
 
 import json
-import os
 import pickle
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from harness.core.errors import AssetMissing, DataError
+from harness.core.files import replacing
 
 SAFETENSORS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
@@ -95,27 +94,13 @@ def read_tensors(files: tuple[Path, ...], digest: str, cache: Path) -> dict[str,
 def convert_once(cache: Path, digest: str, write: Callable[[Path], None]) -> Path:
     """The safetensors form, in the cache, of a file with this digest: complete or absent.
 
-    `write` fills a scratch file that is renamed when it is safely on disk, so a crash leaves
-    nothing, and of two processes the last wins with the same bytes.
+    `write` fills a scratch file. Of two processes the last wins, with equal bytes.
     """
     target = cache / "converted" / f"{digest}.safetensors"
     if not target.exists():
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with TemporaryDirectory(dir=target.parent, prefix=".unfinished-") as scratch:
-            new = Path(scratch) / target.name
-            write(new)
-            _sync(new)
-            new.replace(target)
-        _sync(target.parent)
+        with replacing(target) as scratch:
+            write(scratch)
     return target
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _unpickle(path: Path, new: Path) -> None:
