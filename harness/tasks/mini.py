@@ -21,7 +21,8 @@ trait, number, denial. There are two scales:
 
 Who does what to what decides the split of a scene, in all of these alike: no scene of a corpus or a
 training split is ever in a development or test split. The files never change: the catalogue holds
-their digests, and other content would need other names. Text and gold are released under CC0 1.0.
+their digests, and other content would need other names. Text, gold and the lexicon are released
+under CC0 1.0.
 """
 
 from __future__ import annotations
