@@ -29,7 +29,7 @@ check: $(READY)  ## lint, format, types, and whether the generated files are up 
 	$(BIN)/harness report --check
 
 bench: $(READY)  ## benchmarks: ratios measured side by side in one run, and the page of them
-	$(BIN)/pytest tests/benchmarks --benchmark-enable --benchmark-only --speed results/speed.toml \
+	$(BIN)/pytest tests/benchmarks --benchmark-enable --benchmark-only --speed results/questions/speed.toml \
 		$(ARGS); found=$$?; $(BIN)/harness report && exit $$found
 
 report: $(READY)  ## write leaderboard and tables from the committed records

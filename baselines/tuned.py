@@ -4,8 +4,8 @@ SimCSE (Gao, Yao & Chen 2021, arXiv 2104.08821) and SBERT (Reimers & Gurevych 20
 1908.10084) by the code that trains larger ones as well (`harness train simcse-unsup --help`).
 Different from the papers, besides the size: other Wikipedia sentences and fewer, SNLI alone
 (16,971 triplets, 18,000 labelled pairs) in place of SNLI and MultiNLI, and the higher learning
-rates that a small model needs for labels (`results/searches`, which also show that on Wikipedia
-without labels no setting that was tried improves on this model's dev score).
+rates that a small model needs for labels (`results/records/searches`, which also show that on
+Wikipedia without labels no setting that was tried improves on this model's dev score).
 
 `simcse-sup-mini` is one member of its family, carried by the harness; `simcse-unsup-mini` is
 trained by the run that needs it, on sentences that come with the harness.

@@ -7,17 +7,17 @@ from collections.abc import Container, Sequence
 from pathlib import Path
 
 from harness.core.errors import HarnessError
-from harness.core.files import write_atomically
 from harness.core.types import Progress
 from harness.evaluation.bootstrap_rows import compare_tables
 from harness.evaluation.runner import Outcome
 from harness.gate import drift
+from harness.gate.tolerances import read_rules
 from harness.registry import registry
 from harness.report.build import write_files
 from harness.results import row_comparisons as comparisons
 from harness.results.index import Results
 from harness.results.published_files import load_tables
-from harness.results.records import Store, encode, same_measurement
+from harness.results.records import Store
 from harness.results.reproduction import Judged, judge
 from harness.results.verdict import Word
 from harness.tasks.loader import Library
@@ -35,7 +35,8 @@ TOLD = {
 
 def compare(outcomes: Sequence[Outcome], committed: Path) -> list[drift.Move]:
     """The measured cells against the committed records."""
-    return drift.compare((o.record for o in outcomes if o.record), Store(committed))
+    baseline, rules = Results.read(Store(committed)), read_rules(committed)
+    return drift.compare((o.record for o in outcomes if o.record), baseline, rules)
 
 
 def compare_rows(
@@ -58,15 +59,7 @@ def promote(outcomes: Sequence[Outcome], results: Path, committed: Path) -> int:
     """Write the measured records to the committed folder; those that agree stay as they are."""
     for found in comparisons.read(results).values():
         comparisons.write(committed, found)
-    store, changed = Store(committed), 0
-    for outcome in outcomes:
-        if outcome.record is None:
-            continue
-        old = store.read(outcome.cell)
-        if old is None or not same_measurement(old, outcome.record):
-            write_atomically(store.path(outcome.cell), encode(outcome.record))
-            changed += 1
-    return changed
+    return Store(committed).promote(o.record for o in outcomes if o.record)
 
 
 def summary(

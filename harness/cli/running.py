@@ -87,7 +87,8 @@ def run(
 
         encode_golden(planned, library.places, results)
         if update:
-            say(f"promoted: {promote(outcomes, results, committed)} files of {committed}")
+            changed = promote(outcomes, results, committed)
+            say(f"promoted: {changed} records and vectors of {committed}")
     sys.exit(_exit_status(outcomes))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 
@@ -50,5 +50,17 @@ def alone(folder: Path) -> Iterator[bool]:
             yield False
         else:
             yield True
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def exclusive(folder: Path) -> Iterator[None]:
+    """Have a folder alone, once everybody else who locks it is done."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
     finally:
         os.close(handle)

@@ -22,10 +22,11 @@ from harness.core.types import Pairs, Record
 from harness.gate import failures as reasons
 from harness.gate import golden_vectors as golden
 from harness.gate import pair_drift as pairs
-from harness.gate.drift import Move, cell_of, compare
+from harness.gate.drift import Move, compare
 from harness.gate.tolerances import FILE, read_rules
 from harness.registry import is_glob, registry
-from harness.results.records import Cell, Store
+from harness.results.index import Results
+from harness.results.records import Cell, Store, cell_of
 from harness.tasks.loader import Library
 
 
@@ -87,12 +88,12 @@ def check(
 
     Pairs that moved are told with their sentences where these are carried, or in the data folder.
     """
-    why, ran, base = reasons.read(runs), Store(runs), Store(committed)
-    records = {
-        cell: record for cell in cells if (record := ran.read(cell)) and str(cell) not in why
-    }
-    moves = {move.cell: move for move in compare(records.values(), base)}
-    names = dict.fromkeys(map(golden.encoder_of, cells))
+    why, methods = reasons.read(runs), {cell.method for cell in cells}
+    ran = {cell_of(record): record for record in Store(runs).records(*methods)}
+    records = {cell: ran[cell] for cell in cells if cell in ran and str(cell) not in why}
+    base = Results.read(Store(committed), *methods)
+    moves = {m.cell: m for m in compare(records.values(), base, read_rules(committed))}
+    names = dict.fromkeys(cell.encoder for cell in cells)
     encoders = {name: _encoder(name, runs, committed, why) for name in names}
     library = Library(Places(cache=Path(), data_dir=data_dir), {})
     found = []
@@ -101,8 +102,8 @@ def check(
         if move is None:
             found.append(_unmeasured(cell, base, why.get(str(cell), f"{runs} holds no record")))
             continue
-        near = _pairs(records[cell], ran, base, library) if move.moved else ()
-        found.append(_measured(move, encoders[golden.encoder_of(cell)], near))
+        near = _pairs(records[cell], runs, committed, library) if move.moved else ()
+        found.append(_measured(move, encoders[cell.encoder], near))
     other = sum(record.digests.get("code") != code_digest() for record in records.values())
     return Report(tuple(filter(None, encoders.values())), tuple(found), other)
 
@@ -155,9 +156,9 @@ def _encoder(name: str, runs: Path, committed: Path, why: Mapping[str, str]) -> 
     return Found(name, state, str(drift), drift.largest, drift.tolerance)
 
 
-def _unmeasured(cell: Cell, committed: Store, why: str) -> Found:
+def _unmeasured(cell: Cell, committed: Results, why: str) -> Found:
     """No run; the worse news where there is no baseline either."""
-    if any(committed.path(cell).parent.glob("seed-*.json")):
+    if committed.records(cell.method, cell.task):
         return Found(str(cell), State.COULD_NOT_RUN, why)
     return Found(str(cell), State.NO_BASELINE, f"there is no committed record; {why}")
 
@@ -180,11 +181,11 @@ def _state(move: Move, encoder: Found | None) -> State:
 
 
 def _pairs(
-    record: Record, runs: Store, committed: Store, library: Library
+    record: Record, runs: Path, committed: Path, library: Library
 ) -> tuple[pairs.PairMove, ...]:
     """The pairs whose rank moved most, where similarities of the same pairs are committed."""
     cell = cell_of(record)
-    old, new = pairs.read(committed.folder, cell), runs.cosines(cell)
+    old, new = pairs.read(committed, cell), Store(runs).cosines(cell)
     if old is None or new is None or len(old) != len(new):
         return ()
     moved, texts = pairs.most_moved(old, new), _texts(record, library)

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.core.types import Record
-from harness.gate.tolerances import ACROSS_PLATFORMS, Override, platform, read_rules
-from harness.results.records import SAME_PLATFORM, Cell, Store, largest_move, read_record
+from harness.gate.tolerances import ACROSS_PLATFORMS, Override, Rules, platform
+from harness.results.index import Results
+from harness.results.records import SAME_PLATFORM, Cell, cell_of, largest_move
 from harness.results.verdict import seed_spread
 
 # Of a record's digests, the two that say nothing of what went in.
@@ -55,24 +56,13 @@ class Move:
         return f"{self.cell}: {self.why}"
 
 
-def compare(records: Iterable[Record], committed: Store) -> list[Move]:
+def compare(records: Iterable[Record], committed: Results, rules: Rules) -> list[Move]:
     """Each record against the committed one of the same cell, by the committed folder's rules."""
-    overrides = read_rules(committed.folder).overrides
+    addresses = [(record, (record.method, record.task)) for record in records]
     return [
-        judge(record, committed_seeds(record, committed), overrides.get(_address(record)))
-        for record in records
+        judge(record, committed.records(*address), rules.overrides.get(address))
+        for record, address in addresses
     ]
-
-
-def committed_seeds(record: Record, committed: Store) -> list[Record]:
-    """The committed records of the same method and task, all seeds."""
-    folder = committed.path(cell_of(record)).parent
-    return [read_record(path) for path in sorted(folder.glob("seed-*.json"))]
-
-
-def cell_of(record: Record) -> Cell:
-    """A record's address."""
-    return Cell(record.method, record.task, record.seed)
 
 
 def judge(record: Record, seeds: Sequence[Record], override: Override | None) -> Move:
@@ -131,7 +121,3 @@ def other_input(seeds: Sequence[Record], new: Record) -> str:
     fixed = [name for name in names if len({old.digests.get(name) for old in seeds}) == 1]
     other = sorted(n for n in fixed if seeds[0].digests.get(n) != new.digests.get(n))
     return f"other {', '.join(other)}" if other else ""
-
-
-def _address(record: Record) -> tuple[str, str]:
-    return record.method, record.task

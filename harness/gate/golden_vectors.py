@@ -1,8 +1,9 @@
 """Golden vectors: what an encoder makes of 32 fixed sentences, to tell it from everything after it.
 
 They are the token means of the last layer, always encoded afresh and never from the cache, whose
-vectors may be of another day. A few kilobytes an encoder, `<results>/golden/<encoder>.safetensors`,
-with the encoder's key and the platform in the metadata.
+vectors may be of another day. A few kilobytes an encoder,
+`<results>/records/golden/<encoder>.safetensors`, with the encoder's key and the platform in the
+metadata.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from harness.core.provenance import environment
 from harness.core.tensors import TensorFile, write_tensors
 from harness.core.types import EncoderConfig
 from harness.gate.tolerances import GOLDEN_ACROSS_PLATFORMS, GOLDEN_SAME_PLATFORM, platform
-from harness.results.records import Cell
+from harness.results.layout import RECORDS
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,11 +79,6 @@ def encode(config: EncoderConfig, places: Places) -> Golden:
     return Golden(config.name, encoder.key, here, asked, np.ascontiguousarray(vectors))
 
 
-def encoder_of(cell: Cell) -> str:
-    """The encoder that a cell's id names, with its length: golden vectors are one file each."""
-    return cell.method.partition(".")[0]
-
-
 def what(encoder: str) -> str:
     """What a reason for missing vectors is noted under."""
     return f"golden vectors of {encoder}"
@@ -90,7 +86,7 @@ def what(encoder: str) -> str:
 
 def path_of(results: Path, encoder: str) -> Path:
     """Where an encoder's golden vectors stand or would stand."""
-    return results / "golden" / f"{file_name(encoder)}.safetensors"
+    return results / RECORDS / "golden" / f"{file_name(encoder)}.safetensors"
 
 
 def write(results: Path, golden: Golden) -> None:

@@ -1,7 +1,7 @@
 """Committed similarities of the quick set, and the pairs whose rank moved most against them.
 
-`<results>/quick/` mirrors `records/` with the sidecars alone. A sidecar there never makes a cell
-count as done: only the one beside a record does.
+`<results>/records/quick/` holds sidecars alone, in folders as a run's. A sidecar there never makes
+a cell count as done: only the one beside a record does.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import numpy as np
 from harness.core.arrays import Float, Float64
 from harness.core.files import write_atomically
 from harness.core.tensors import TensorFile
+from harness.results.layout import RECORDS
 from harness.results.records import Cell, Store, sidecar_metadata
 
 MOST = 10
@@ -44,8 +45,7 @@ class PairMove:
 
 def path_of(results: Path, cell: Cell) -> Path:
     """Where the committed similarities of a cell stand or would stand."""
-    beside = Store(results).path(cell).relative_to(results / "records")
-    return (results / "quick" / beside).with_suffix(".safetensors")
+    return (results / RECORDS).joinpath("quick", *cell.names).with_suffix(".safetensors")
 
 
 def read(results: Path, cell: Cell) -> Float[np.ndarray, " P"] | None:

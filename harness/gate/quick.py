@@ -7,7 +7,6 @@ from pathlib import Path
 
 from harness.assets.places import Places
 from harness.core.errors import HarnessError, UsageError
-from harness.core.files import write_atomically
 from harness.core.types import EncoderConfig, Family
 from harness.evaluation.runner import Outcome
 from harness.gate import failures as reasons
@@ -16,7 +15,7 @@ from harness.gate import pair_drift as pairs
 from harness.gate.tolerances import FILE, read_rules
 from harness.registry import Registry, known
 from harness.results.planned import Planned, by_encoder
-from harness.results.records import Store, encode, same_measurement
+from harness.results.records import Store
 
 
 def quick_set(found: Registry, committed: Path) -> tuple[Planned, ...]:
@@ -52,19 +51,14 @@ def encode_golden(planned: Sequence[Planned], places: Places, results: Path) -> 
 
 
 def promote(outcomes: Iterable[Outcome], runs: Path, committed: Path) -> int:
-    """Commit records, similarities and golden vectors of a quick run; how many files changed.
+    """Commit records, similarities and golden vectors of a quick run; how many of them changed.
 
-    A committed file that agrees with what was measured stays as it is.
+    Whatever agrees with what was measured stays as it is.
     """
-    store, changed, encoders = Store(committed), 0, set()
-    for cell, record in ((o.cell, o.record) for o in outcomes if o.record):
-        encoders.add(golden.encoder_of(cell))
-        old = store.read(cell)
-        if old is None or not same_measurement(old, record):
-            write_atomically(store.path(cell), encode(record))
-            changed += 1
-        changed += pairs.promote(cell, runs, committed)
-    for encoder in sorted(encoders):
+    records = {outcome.cell: outcome.record for outcome in outcomes if outcome.record}
+    changed = Store(committed).promote(records.values())
+    changed += sum(pairs.promote(cell, runs, committed) for cell in records)
+    for encoder in sorted({cell.encoder for cell in records}):
         new, kept = golden.read(runs, encoder), golden.read(committed, encoder)
         if new is not None and (kept is None or golden.drift(kept, new).moved):
             golden.write(committed, new)

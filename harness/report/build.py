@@ -28,6 +28,7 @@ from harness.results.claim_tests import Judge
 from harness.results.claims import FILE as CLAIMS
 from harness.results.claims import read_claims
 from harness.results.index import Results, by_encoder
+from harness.results.layout import QUESTIONS
 from harness.results.published_files import load_tables
 from harness.results.records import Store
 from harness.results.reproduction import judge
@@ -38,6 +39,7 @@ README_PART = "leaderboard"
 def generated(folder: Path, papers: Path, readme: Path | None) -> dict[Path, str]:
     """Every generated file under a results folder, and the README, with the text due to it."""
     found, everything = registry(), Results.read(Store(folder)).by_cell
+    questions = papers.parent / QUESTIONS
     pages: dict[Path, str] = {}
     judged_tables = []
     for published in load_tables(papers):
@@ -54,19 +56,17 @@ def generated(folder: Path, papers: Path, readme: Path | None) -> dict[Path, str
     )
     if picture := quality_against_cost(Results(everything)):
         pages[folder / PICTURE] = picture
-    if (traps := papers.parent / TRAPS).exists():
+    if (traps := questions / TRAPS).exists():
         pages[folder / "tables" / "protocols.md"] = traps_page(Results(everything), traps)
-    if (rows := papers.parent / SPEED).exists():
+    if (rows := questions / SPEED).exists():
         pages[folder / "tables" / SPEED_PAGE] = speed_page(rows)
-    if (maps := papers.parent / FLOWS).exists() and (
-        flows := flows_page(Results(everything), maps)
-    ):
+    if (maps := questions / FLOWS).exists() and (flows := flows_page(Results(everything), maps)):
         pages[folder / "tables" / FLOWS.replace(".toml", ".md")] = flows
-    if (claimed := papers.parent / CLAIMS).exists():
+    if (claimed := questions / CLAIMS).exists():
         claims = read_claims(claimed, [published for published, _ in judged_tables])
         own = Results(everything)
         asked = Judge(own, found, comparisons.read(folder))
-        searches = read_searches(papers.parent / SEARCHES)
+        searches = read_searches(questions / SEARCHES)
         pages[folder / "tables" / CLAIMS_PAGE] = claims_page(claims, asked, searches)
     for encoder, methods in by_encoder(Results(everything).methods).items():
         path = folder / "tables" / f"{file_name(encoder)}.md"

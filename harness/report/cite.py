@@ -1,7 +1,8 @@
 """What to put beside a number: BibTeX, and the sentence that pins protocol, seeds, code, records.
 
-The digest in a sentence is sha256 over the record files behind the number, one after the other in
-the order of their paths: `cat seed-*.json | sha256sum` gives that of a cell.
+The digest in a sentence is sha256 over the records behind the number, each as a run writes it to a
+file of its own, one after the other in the order of their paths: `cat seed-*.json | sha256sum`
+gives that of a cell where it was measured.
 """
 
 from __future__ import annotations
@@ -94,7 +95,7 @@ def answer(
         return
     if digest is not None and not subject.named:
         raise UsageError("--digest needs the --cell, --table or --method whose records it is of")
-    records = Results.read(Store(results), subject.method)
+    records = Results.read(Store(results), *([subject.method] if subject.method else []))
     citation = cite(subject, load_tables(papers, subject.method), records, registry())
     yield str(citation) if digest is None else citation.compare(digest)
 

@@ -10,7 +10,7 @@ from harness.core.svg import Axis, Dot, Line, Panel, svg
 from harness.results.index import NOT_RUN, Results
 from harness.results.protocols import SEVEN, SIMCSE, Protocol, averages
 
-PICTURE = "quality-against-cost.svg"
+PICTURE = "tables/quality-against-cost.svg"
 COLUMN = "ms / sentence"
 NOT_TIMED = "not timed"
 CAPTION = (

@@ -1,7 +1,7 @@
 """Does the flow matter, or is a linear map enough? Both on the same encodings, and the answer.
 
-Which maps are compared is data (`results/flows.toml`); on which encodings follows from the records:
-every encoder, pooling and fit corpus under which a flow was measured.
+Which maps are compared is data (`results/questions/flows.toml`); on which encodings follows from
+the records: every encoder, pooling and fit corpus under which a flow was measured.
 """
 
 from __future__ import annotations

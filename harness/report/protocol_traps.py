@@ -1,4 +1,4 @@
-"""The protocol traps of the papers, each shown with measured numbers: `results/traps.toml`, filled.
+"""The protocol traps of the papers, each shown with measured numbers: `traps.toml`, filled.
 
 A trap is a few rows of one score under protocols that papers have confused; a row whose cell was
 not run says so.

@@ -1,7 +1,7 @@
 """The page that sets the papers' claims against a small model: which hold, which not, by how much.
 
-Claims are data (`results/claims.toml`), published numbers too; every word and number of the page
-is computed from them and from the records.
+Claims are data (`results/questions/claims.toml`), published numbers too; every word and number of
+the page is computed from them and from the records.
 """
 
 from __future__ import annotations

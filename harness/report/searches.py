@@ -1,8 +1,8 @@
 """Searches and ablations: trainings that differ in one thing each, scored on a development set.
 
-`searches/<name>.toml` says what is tried: a recipe of `harness train` and, a row each, the options
-that it is given besides. `harness train search` trains and writes `searches/<name>.json`. A row
-whose very command has no outcome there is `not measured`.
+`questions/searches/<name>.toml` says what is tried: a recipe of `harness train` and, a row each,
+the options that it is given besides. `harness train search` trains and writes
+`records/searches/<name>.json`. A row whose very command has no outcome there is `not measured`.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from harness.core.errors import DataError
 from harness.core.files import write_atomically
 from harness.report.markdown import table
 from harness.results.claims import points
+from harness.results.layout import measured_for
 from harness.results.published import Table
 
 FOLDER = "searches"
@@ -137,7 +138,8 @@ class Search:
         wanted = [self.command(row) for row in self.rows]
         kept = {c: [asdict(t) for t in self.trials[c]] for c in wanted if c in self.trials}
         text = json.dumps(kept, indent=1, sort_keys=True, ensure_ascii=False)
-        write_atomically(self.path.with_suffix(".json"), f"{text}\n".encode())
+        path = measured_for(self.path).with_suffix(".json")
+        write_atomically(path, f"{text}\n".encode())
 
 
 def _spread(values: Sequence[float]) -> str:
@@ -172,7 +174,7 @@ def read_search(path: Path) -> Search:
         _refuse(path, "wanted rows with a label and options each, and maybe a published row's id")
     if len({row.options for row in made}) < len(made):
         _refuse(path, "two rows have the same options")
-    trials = _trials(path.with_suffix(".json"))
+    trials = _trials(measured_for(path).with_suffix(".json"))
     return Search(path, **texts, rows=made, trials=trials, table=str(raw.get("table", "")))
 
 

@@ -1,8 +1,8 @@
 """How fast the harness is, as ratios to something measured beside it in the same run.
 
-Which ratios there are, and what is wanted of each, is data (`results/speed.toml`); what was
-measured is one file a row (`results/speed/<id>.json`), written by the benchmarks. A row that was
-not measured says so. No time stands here: on another machine it would be another.
+Which ratios there are, and what is wanted of each, is data (`results/questions/speed.toml`); what
+was measured is one file a row (`results/records/speed/<id>.json`), written by the benchmarks. A row
+that was not measured says so. No time stands here: on another machine it would be another.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any
 from harness.core.errors import DataError, UsageError
 from harness.core.files import write_atomically
 from harness.report.markdown import page, table
+from harness.results.layout import measured_for
 
 FILE, FOLDER, PAGE = "speed.toml", "speed", "speed.md"
 NOT_MEASURED = "not measured"
@@ -88,12 +89,12 @@ def write_measured(rows: Path, name: str, measured: Measured) -> None:
         "environment": dict(measured.environment),
     }
     text = json.dumps(content, indent=1, sort_keys=True) + "\n"
-    write_atomically(rows.with_suffix("") / f"{name}.json", text.encode())
+    write_atomically(measured_for(rows).with_suffix("") / f"{name}.json", text.encode())
 
 
 def read_measured(rows: Path, name: str, least: int = LEAST_ROUNDS) -> Measured | None:
     """What was measured of a row; None if nothing was. Raises DataError for a damaged file."""
-    path = rows.with_suffix("") / f"{name}.json"
+    path = measured_for(rows).with_suffix("") / f"{name}.json"
     if not path.exists():
         return None
     try:
@@ -110,7 +111,7 @@ def speed_page(path: Path) -> str:
     """All rows with what was measured of them. Raises DataError."""
     rows = read_rows(path)
     measured = {name: read_measured(path, name, row.rounds) for name, row in rows.items()}
-    stray = {file.stem for file in path.with_suffix("").glob("*.json")} - set(rows)
+    stray = {file.stem for file in measured_for(path).with_suffix("").glob("*.json")} - set(rows)
     if stray:
         raise DataError(f"{path.name}: measured, but no row there: {', '.join(sorted(stray))}")
     head = ["what", "against", "device", "wanted", "measured", "lowest–highest", "rounds"]
@@ -119,7 +120,7 @@ def speed_page(path: Path) -> str:
     if notes := _notes(rows, measured):
         parts.append("\n".join(notes))
     digest = hashlib.sha256(path.read_bytes())
-    for file in sorted(path.with_suffix("").glob("*.json")):
+    for file in sorted(measured_for(path).with_suffix("").glob("*.json")):
         digest.update(file.read_bytes())
     return page("Speed", parts, digest.hexdigest())
 

@@ -1,4 +1,4 @@
-"""Claims of the papers as data, and what the records say of each: that is `results/claims.toml`.
+"""Claims of the papers as data (`results/questions/claims.toml`), and what the records say of each.
 
 A claim is that one row of a published table lies above another. The file names, for rows of a
 table, the methods that stand in for them here, and the claims by their rows; the published numbers

@@ -33,9 +33,12 @@ class Value:
 
 
 class Stored(list[Record]):
-    """The records of a cell as they were read, and what their files hold."""
+    """The records of a cell, one a seed, and the content that digests are of."""
 
-    content: bytes = b""
+    @cached_property
+    def content(self) -> bytes:
+        """Each record as a run writes it, one after the other."""
+        return b"".join(map(encode, self))
 
 
 @dataclass
@@ -47,14 +50,11 @@ class Results:
     values: dict[tuple[str, ...], Value] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, store: Store, method: str | None = None) -> Results:
-        """Every record under the store's folder, or those of one method."""
+    def read(cls, store: Store, *methods: str) -> Results:
+        """Every record under the store's folder, or those of some methods."""
         by_cell: dict[tuple[str, str], Stored] = {}
-        for record, content in store.stored(method):
-            found = by_cell.setdefault((record.method, record.task), Stored())
-            found.append(record)
-            # Some checkouts end lines with CRLF; the digest is of what was committed.
-            found.content += encode(record) if b"\r" in content else content
+        for record in store.records(*methods):
+            by_cell.setdefault((record.method, record.task), Stored()).append(record)
         return cls(by_cell)
 
     @property
@@ -94,9 +94,8 @@ class Results:
         digest = hashlib.sha256()
         for cell in sorted(self.used):
             records = self.by_cell.get(cell, ())
-            # To encode them again takes longer than the rest of a page.
-            stored = records.content if isinstance(records, Stored) else None
-            digest.update(stored or b"".join(map(encode, records)))
+            # Kept with the records: to encode them takes longer than the rest of a page.
+            digest.update((records if isinstance(records, Stored) else Stored(records)).content)
         return digest.hexdigest()
 
 

@@ -1,17 +1,21 @@
-"""Records on disk: one JSON file a cell, whole or absent, left alone while its scores still hold.
+"""Records on disk: one file a cell where they are measured, one file an encoder once committed.
 
-`<folder>/records/<encoder>/<method>/<task>/seed-<n>.json`, ids escaped to names that every file
-system takes. Beside a record lies its sidecar: the per-pair similarities (float32 safetensors),
-and in its metadata the identity that was measured. The sidecar says that a cell is done; it is
-never committed, so a committed record is always measured again.
+A run writes `<folder>/records/<encoder>/<method>/<task>/seed-<n>.json`, ids escaped to names that
+every file system takes. Beside a record lies its sidecar: the per-pair similarities (float32
+safetensors), and in its metadata the identity that was measured. The sidecar says that a cell is
+done; it is never committed, so a committed record is always measured again.
+
+Promotion writes `<folder>/records/<encoder>.jsonl`: a cell a line, and once each configuration, set
+of digests and environment. Both kinds are read; no cell may stand in two places.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +26,16 @@ from harness.core.errors import DataError
 from harness.core.files import file_name, write_atomically
 from harness.core.tensors import TensorFile, write_tensors
 from harness.core.types import Record
+from harness.results.json_lines import JSON, pack, unpack
+from harness.results.layout import RECORDS
 
 SCHEMA = 1
 
 # In points. Two runs of the same code, weights and data agree this far on one platform.
 SAME_PLATFORM = 1e-3
+
+# Fields that the cells of an encoder have in common: more than half of what its records hold.
+SHARED = ("repr", "digests", "environment")
 
 
 @dataclass(frozen=True)
@@ -40,6 +49,22 @@ class Cell:
     def __str__(self) -> str:
         return f"{self.method} on {self.task}, seed {self.seed}"
 
+    @property
+    def encoder(self) -> str:
+        """The encoder that the method's id names."""
+        return self.method.partition(".")[0]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Folders and file of a run's record; records are in their order."""
+        names = (file_name(name) for name in (self.encoder, self.method, self.task))
+        return (*names, f"seed-{self.seed}.json")
+
+
+def cell_of(record: Record) -> Cell:
+    """A record's address."""
+    return Cell(record.method, record.task, record.seed)
+
 
 @dataclass(frozen=True)
 class Store:
@@ -48,28 +73,38 @@ class Store:
     folder: Path
 
     def path(self, cell: Cell) -> Path:
-        """Where the cell's record stands or would stand."""
-        encoder = cell.method.partition(".")[0]
-        names = (file_name(part) for part in (encoder, cell.method, cell.task))
-        return self.folder.joinpath("records", *names, f"seed-{cell.seed}.json")
+        """Where a run's record of the cell stands or would stand."""
+        return self.folder.joinpath(RECORDS, *cell.names)
+
+    def committed_path(self, encoder: str) -> Path:
+        """Where the committed records of an encoder stand or would stand."""
+        return self.folder / RECORDS / f"{file_name(encoder)}.jsonl"
 
     def read(self, cell: Cell) -> Record | None:
-        """The cell's record, or None. Raises DataError for a file that is no record."""
+        """The cell's record, or None. Raises DataError for a file that holds something else."""
         path = self.path(cell)
-        return read_record(path) if path.exists() else None
+        if path.exists():
+            return read_record(path)
+        return read_committed(self.committed_path(cell.encoder)).get(cell)
 
-    def records(self) -> Iterator[Record]:
-        """Every record, by path."""
-        yield from (record for record, _ in self.stored())
-
-    def stored(self, method: str | None = None) -> Iterator[tuple[Record, bytes]]:
-        """The same, or those of one method, each with the content of its file."""
-        folder = self.folder / "records"
-        if method is not None:
-            folder = self.path(Cell(method, "task", 0)).parents[1]
-        for path in _record_files(folder):
-            data = path.read_bytes()
-            yield parse_record(path, data), data
+    def records(self, *methods: str) -> Iterator[Record]:
+        """Every record, or those of some methods, in the order of a run's paths."""
+        folder = self.folder / RECORDS
+        if methods:
+            cells = [Cell(method, "task") for method in methods]
+            files = {self.committed_path(cell.encoder) for cell in cells}
+            folders = [self.path(cell).parents[1] for cell in cells]
+        else:
+            files, folders = set(folder.glob("*.jsonl")), [folder]
+        found: dict[Cell, Record] = {}
+        for path in files:
+            found |= read_committed(path)
+        for path in chain.from_iterable(map(_record_files, folders)):
+            record = read_record(path)
+            if found.setdefault(cell_of(record), record) is not record:
+                raise DataError(f"{path}: {cell_of(record)} has another record here; delete one")
+        wanted = found if not methods else [cell for cell in found if cell.method in methods]
+        yield from (found[cell] for cell in sorted(wanted, key=lambda cell: cell.names))
 
     def write(
         self, record: Record, cosines: Float[np.ndarray, " P"], identity: Mapping[str, str]
@@ -78,15 +113,40 @@ class Store:
 
         A record whose scores agree with the stored one's leaves that file byte-identical.
         """
-        cell = Cell(record.method, record.task, record.seed)
-        path = self.path(cell)
-        stored = read_record(path) if path.exists() else None
+        cell = cell_of(record)
+        path, stored = self.path(cell), self.read(cell)
         moved = stored is None or not same_measurement(stored, record)
-        if moved:
+        if moved and stored is not None and not path.exists():
+            self._commit(cell.encoder, [record])  # a cell stays where it stands
+        elif moved:
             write_atomically(path, encode(record))
         sidecar = path.with_suffix(".safetensors")
         write_tensors(sidecar, {"cosine": cosines.astype(np.float32)}, identity)
         return moved
+
+    def promote(self, records: Iterable[Record]) -> int:
+        """Commit records; how many were new or moved. Those that agree stay as they are."""
+        new = list(records)
+        stored = {cell_of(old): old for old in self.records(*{record.method for record in new})}
+        moved: dict[str, list[Record]] = {}
+        for record in new:
+            cell = cell_of(record)
+            if cell not in stored or not same_measurement(stored[cell], record):
+                moved.setdefault(cell.encoder, []).append(record)
+        for encoder, group in moved.items():
+            self._commit(encoder, group)
+        return sum(map(len, moved.values()))
+
+    def _commit(self, encoder: str, records: Iterable[Record]) -> None:
+        """Put records into their encoder's file, while nobody else writes one."""
+        from harness.core.locks import exclusive
+
+        path, new = self.committed_path(encoder), {cell_of(record): record for record in records}
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with exclusive(path.parent):
+            write_atomically(path, encode_committed((read_committed(path) | new).values()))
+        for cell in new:
+            self.path(cell).unlink(missing_ok=True)
 
     def done(self, cell: Cell, identity: Mapping[str, str]) -> bool:
         """Whether this very identity (data, weights, configuration, code) was measured here."""
@@ -103,41 +163,55 @@ class Store:
         return file.read("cosine") if file else None
 
 
-def _no_number(word: str) -> float:
-    raise ValueError(f"{word} is no score")
-
-
-# Made once: to make one takes as long as to read a record.
-JSON = json.JSONDecoder(parse_constant=_no_number)
-
-
 def encode(record: Record) -> bytes:
     """A record as JSON: stable field order, one value a line, no NaN."""
     return (json.dumps(vars(record), indent=1, allow_nan=False) + "\n").encode()
 
 
-def _record_files(folder: Path) -> list[Path]:
-    """Every record's path, in order; to glob thousands takes longer than to read them."""
-    every = ((place, name) for place, _, names in os.walk(folder) for name in names)
-    found = (place for place in every if place[1].startswith("seed-") and place[1][-5:] == ".json")
-    # By folders, as paths are sorted: a shorter folder's name comes before a longer one's.
-    return [Path(*place) for place in sorted(found, key=lambda p: (p[0].split(os.sep), p[1]))]  # noqa: PTH206
+def encode_committed(records: Iterable[Record]) -> bytes:
+    """The records of an encoder as JSON lines, in order, whatever order they come in."""
+    rows = sorted(records, key=lambda record: cell_of(record).names)
+    return pack([vars(record) for record in rows], SHARED)
+
+
+def _record_files(folder: Path) -> Iterator[Path]:
+    """Every record of runs below a folder; to glob thousands takes longer than to read them."""
+    for place, _, names in os.walk(folder):
+        for name in names:
+            if name.startswith("seed-") and name.endswith(".json"):
+                yield Path(place, name)
 
 
 def read_record(path: Path) -> Record:
-    """Read a record. Raises DataError naming the file."""
-    return parse_record(path, path.read_bytes())
-
-
-def parse_record(path: Path, data: bytes) -> Record:
-    """The record in a file's content. Raises DataError naming the file."""
+    """Read a run's record. Raises DataError naming the file."""
+    remedy = "delete it and run again"
     try:
-        fields = JSON.decode(data.decode())
+        return _record(path, JSON.decode(path.read_bytes().decode()), remedy)
+    except ValueError as error:
+        raise DataError(f"{path} is no record ({error}); {remedy}") from None
+
+
+def read_committed(path: Path) -> dict[Cell, Record]:
+    """The committed records of an encoder, none without a file. DataError names a bad line."""
+    found: dict[Cell, Record] = {}
+    for place, fields in unpack(path, SHARED) if path.exists() else []:
+        record = _record(place, fields, "restore the file")
+        cell = cell_of(record)
+        if cell in found:
+            raise DataError(f"{place}: {cell} has another line; restore the file")
+        if f"{file_name(cell.encoder)}.jsonl" != path.name:
+            raise DataError(f"{place}: {cell} belongs to another file; restore the file")
+        found[cell] = record
+    return found
+
+
+def _record(place: object, fields: Any, remedy: str) -> Record:
+    try:
         record = Record(**fields)
-    except (ValueError, TypeError) as error:
-        raise DataError(f"{path} is no record ({error}); delete it and run again") from None
+    except TypeError as error:
+        raise DataError(f"{place} is no record ({error}); {remedy}") from None
     if record.schema != SCHEMA:
-        raise DataError(f"{path}: wanted schema {SCHEMA}, found {record.schema}; run it again")
+        raise DataError(f"{place}: wanted schema {SCHEMA}, found {record.schema}; run it again")
     return record
 
 

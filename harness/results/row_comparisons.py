@@ -13,6 +13,7 @@ from pathlib import Path
 
 from harness.core.errors import DataError
 from harness.core.files import file_name, write_atomically
+from harness.results.layout import RECORDS
 
 LEVEL = 0.05
 
@@ -63,7 +64,7 @@ def rounded(averages: Mapping[str, float]) -> dict[str, float]:
 
 def folder(results: Path) -> Path:
     """Where comparisons lie in a results folder."""
-    return results / "comparisons"
+    return results / RECORDS / "comparisons"
 
 
 def read(results: Path) -> Mapping[str, Comparisons]:

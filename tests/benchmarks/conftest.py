@@ -69,7 +69,7 @@ class SideBySide:
         return min(names, key=lambda name: median(self.seconds[name]))
 
     def require(self, row: str, ratios: list[float], wanted: float, **facts: object) -> None:
-        """Write a row of `results/speed.toml`, if that was asked for.
+        """Write a row of `results/questions/speed.toml`, if that was asked for.
 
         A limit that it misses fails the test when all its rows are written.
         """

@@ -489,10 +489,10 @@ def test_a_reproduction_that_agrees_with_the_committed_records_says_so(toys, tmp
 def test_a_committed_record_that_moved_is_status_1_and_named(toys, tmp_path):
     arguments = ("reproduce", "-m", "fake.mean", "-t", "toy")
     toys(*arguments, "--update")
-    [path] = (tmp_path / "results" / "records").rglob("seed-0.json")
-    record = json.loads(path.read_text())
-    record["scores"]["spearman"]["all"] += 0.01
-    path.write_text(json.dumps(record))
+    committed = Store(tmp_path / "results")
+    [record] = committed.records()
+    record.scores["spearman"]["all"] += 0.01
+    assert committed.promote([record]) == 1
     answer = toys(*arguments)
     assert answer.status == 1
     assert "moved: fake.mean on toy, seed 0: 0.0100 points, tolerance 0.001" in answer.out

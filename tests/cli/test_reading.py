@@ -53,11 +53,11 @@ def test_records_are_read_in_the_order_of_their_paths(tmp_path):
             for seed in (0, 1, 10):
                 Store(tmp_path).write(record(method, task, seed), np.zeros(3), {})
     paths = sorted((tmp_path / "records").rglob("seed-*.json"))
-    read = list(Store(tmp_path).stored())
-    assert len(read) == 9 * len(NAMES)
-    assert [content for _, content in read] == [path.read_bytes() for path in paths]
-    assert [encode(one) for one, _ in read] == [content for _, content in read]
-    assert list(Store(tmp_path).records()) == [one for one, _ in read]
+    measured = list(Store(tmp_path).records())
+    assert len(measured) == 9 * len(NAMES)
+    assert [encode(one) for one in measured] == [path.read_bytes() for path in paths]
+    Store(tmp_path / "committed").promote(reversed(measured))
+    assert list(Store(tmp_path / "committed").records()) == measured
 
 
 @pytest.mark.parametrize("ends", [b"\n", b"\r\n"])

@@ -36,8 +36,17 @@ from harness.gate.tolerances import (
     Override,
     read_rules,
 )
+from harness.results.index import Results
 from harness.results.planned import Planned
-from harness.results.records import SAME_PLATFORM, SCHEMA, Cell, Store, sidecar_metadata
+from harness.results.records import (
+    SAME_PLATFORM,
+    SCHEMA,
+    Cell,
+    Store,
+    cell_of,
+    encode_committed,
+    sidecar_metadata,
+)
 from harness.results.verdict import seed_spread
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -142,8 +151,7 @@ def test_other_code_that_measures_the_same_changes_no_committed_similarity(commi
 
 
 def test_a_committed_sidecar_never_makes_a_cell_done(committed, tmp_path):
-    assert {p.suffix for p in (committed / "records").rglob("seed-*")} == {".json"}
-    assert len(list((committed / "quick").rglob("seed-*.safetensors"))) == len(CELLS)
+    assert len(list((committed / "records/quick").rglob("seed-*.safetensors"))) == len(CELLS)
     texts = library(tmp_path)
     planned = [Planned(registry(FakeConfig()).parse(PLAIN.method), TOY, 0)]
     [outcome] = execute(planned, texts, Store(committed), Told(), ticks())
@@ -334,7 +342,8 @@ def test_a_golden_vector_that_is_no_number_is_refused(committed):
 
 
 def test_a_missing_baseline_fails_by_name(committed, tmp_path):
-    Store(committed).path(PLAIN).unlink()
+    held = [r for r in Store(committed).records() if cell_of(r) != PLAIN]
+    Store(committed).committed_path("fake").write_bytes(encode_committed(held))
     report = look(tmp_path)
     assert (only(report).state, report.exit_status) == (State.NO_BASELINE, 1)
     assert "no baseline: fake.mean on toy, seed 0" in render(report, tmp_path / "runs", committed)
@@ -460,9 +469,10 @@ def test_an_override_can_be_narrower_than_the_rule(committed, tmp_path):
 def test_reproduce_compares_by_the_same_rules(committed, tmp_path):
     change_record(tmp_path / "runs", scores=shifted(0.4))
     record = Store(tmp_path / "runs").read(PLAIN)
-    [move] = compare([record], Store(committed))
+    held = Results.read(Store(committed))
+    [move] = compare([record], held, read_rules(committed))
     (committed / "gate.toml").write_text(override(0.5))
-    [allowed] = compare([record], Store(committed))
+    [allowed] = compare([record], held, read_rules(committed))
     assert (move.moved, allowed.moved) == (True, False)
 
 
@@ -689,7 +699,7 @@ def test_quick_run_promotion_and_check_by_command(harness_says, tmp_path):
     here = ("--encoder", f"fake={tmp_path}")
     assert harness_says("check")[0] == 1, "no baseline yet"
     status, said = harness_says("run", "--quick", "--update", *here)
-    assert (status, "promoted: 11 files of results" in said.out) == (0, True)
+    assert (status, "promoted: 11 records and vectors of results" in said.out) == (0, True)
     assert harness_says("run", "--quick", *here, "--results", "second")[0] == 0
     status, said = harness_says("check", "second", "--json")
     found = json.loads(said.out)
@@ -704,7 +714,7 @@ def test_quick_run_promotion_and_check_by_command(harness_says, tmp_path):
 def test_a_quick_run_of_cells_by_id_takes_golden_vectors_too(harness_says, tmp_path):
     arguments = ("run", "--quick", "--encoder", f"fake={tmp_path}", "-m", "fake.cls", "-t", "toy")
     assert harness_says(*arguments)[0] == 0
-    assert [p.name for p in (tmp_path / "runs" / "golden").iterdir()] == ["fake.safetensors"]
+    assert [p.name for p in (tmp_path / "runs/records/golden").iterdir()] == ["fake.safetensors"]
     assert [r.method for r in Store(tmp_path / "runs").records()] == ["fake.cls"]
 
 

@@ -1,5 +1,7 @@
 """The committed results: complete, within reach of what is published, and measured again here."""
 
+import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +17,7 @@ from harness.gate.tolerances import ACROSS_PLATFORMS
 from harness.registry import registry
 from harness.results.index import Results, score_at
 from harness.results.published_files import load_tables
-from harness.results.records import Store
+from harness.results.records import Store, encode_committed, read_committed
 from harness.results.reproduction import judge
 from harness.transforms.pooling import MEAN
 
@@ -26,6 +28,33 @@ ANCHORS = 0.01  # points from mteb's published numbers, which agree between year
 @pytest.fixture(scope="module")
 def results() -> Results:
     return Results.read(Store(COMMITTED))
+
+
+def test_committed_records_are_files_that_a_promotion_would_write_in_6_mb():
+    files = sorted((COMMITTED / "records").glob("*.jsonl"))
+    assert all(
+        path.read_bytes() == encode_committed(read_committed(path).values()) for path in files
+    )
+    assert 0 < sum(path.stat().st_size for path in files) < 6e6
+    assert not list((COMMITTED / "records").rglob("seed-*.json"))
+
+
+def test_what_the_results_hold_is_told_and_nothing_else():
+    told = re.findall(r"^\| `(\S+?)/?` \|", (COMMITTED / "README.md").read_text(), re.MULTILINE)
+    assert {*told, "README.md"} == {path.name for path in COMMITTED.iterdir()} - {"not-run.json"}
+
+
+def test_references_name_program_and_command_and_score_cells():
+    files = sorted((COMMITTED / "references").glob("*.json"))
+    told = (COMMITTED / "references" / "README.md").read_text()
+    for path in files:
+        reference = json.loads(path.read_text())
+        assert all(reference[name].strip() for name in ("program", "what", "command"))
+        assert f"`{path.name}`" in told
+        for cell in reference["cells"]:
+            assert cell.keys() == {"method", "task", "scores"}
+            assert all(isinstance(score, float) for score in cell["scores"].values())
+    assert len(files) >= 3
 
 
 def test_the_grid_of_minilm_is_committed_on_every_task(results):

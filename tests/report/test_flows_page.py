@@ -177,7 +177,7 @@ def test_a_file_of_other_keys_is_refused_in_one_line(maps, text):
 
 def test_the_committed_lists_are_linear_and_not(tmp_path):
     """A map that a mean and a covariance suffice is affine, every other one is not."""
-    found, maps = registry(), read_maps(COMMITTED / FILE)
+    found, maps = registry(), read_maps(COMMITTED / "questions" / FILE)
     listed = (*maps["linear"], *maps["flows"], *maps["measured"])
     kinds = {name: all(post.from_moments for post in posts_of(found, name)) for name in listed}
     assert kinds == {name: name in maps["linear"] for name in listed}
@@ -196,13 +196,15 @@ def test_the_page_is_written_and_checked_with_the_others(tmp_path):
     papers = tmp_path / "papers"
     papers.mkdir()
     (papers / "sif.t1.toml").write_bytes((COMMITTED / "papers" / "sif.t1.toml").read_bytes())
-    (tmp_path / FILE).write_text(MAPS)
+    maps = tmp_path / "questions" / FILE
+    maps.parent.mkdir()
+    maps.write_text(MAPS)
     store = Store(tmp_path)
     for record in chain(*FOUR):
         store.write(record, np.zeros(1), {})
     assert tmp_path / "tables" / "flows.md" in write_files(tmp_path, papers, None)
     assert stale_files(tmp_path, papers, None) == []
-    (tmp_path / FILE).unlink()
+    maps.unlink()
     assert stale_files(tmp_path, papers, None) == [tmp_path / "tables" / "flows.md"]
 
 

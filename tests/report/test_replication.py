@@ -404,7 +404,7 @@ def test_a_file_that_says_something_else_is_refused_in_one_line(tmp_path, fault)
 
 @pytest.fixture(scope="module")
 def committed():
-    return read_claims(COMMITTED / FILE, load_tables(COMMITTED / "papers"))
+    return read_claims(COMMITTED / "questions" / FILE, load_tables(COMMITTED / "papers"))
 
 
 def test_the_committed_claims_are_those_of_the_papers(committed):
@@ -478,7 +478,9 @@ def test_the_page_is_written_and_checked_with_the_others(tmp_path):
     text = CLAIMS.replace("made-up", "sif.t1").replace("high =", "glove-wr =")
     text = text.replace("middle =", "tfidf-glove =").replace("low =", "avg-glove =")
     text = text.replace('"high"', '"glove-wr"').replace('"low"', '"avg-glove"')
-    (tmp_path / FILE).write_text(text)
+    questions = tmp_path / "questions"
+    (questions / "searches").mkdir(parents=True)
+    (questions / FILE).write_text(text)
     for score, method in ((61.0, "fake.mean"), (52.0, "fake.cls")):
         scores = {"pearson": {"mean": score, "wmean": 1.0}}
         made = Record(SCHEMA, method, "", "sts12.senteval", 0, scores, 9, {}, {}, {})
@@ -487,11 +489,10 @@ def test_the_page_is_written_and_checked_with_the_others(tmp_path):
     assert page in write_files(tmp_path, papers, None)
     assert "+3.70, +9.00" in page.read_text()
     assert stale_files(tmp_path, papers, None) == []
-    (tmp_path / "searches").mkdir()
-    (tmp_path / "searches" / "one.toml").write_text(SEARCH)
+    (questions / "searches" / "one.toml").write_text(SEARCH)
     assert "### Temperature" not in page.read_text()
     assert stale_files(tmp_path, papers, None) == [page]
-    (tmp_path / FILE).unlink()
+    (questions / FILE).unlink()
     assert stale_files(tmp_path, papers, None) == [page]
 
 

@@ -40,10 +40,15 @@ TOLD = {
 
 @pytest.fixture
 def spec(tmp_path):
-    path = tmp_path / "searches" / "one.toml"
-    path.parent.mkdir()
+    path = tmp_path / "questions" / "searches" / "one.toml"
+    path.parent.mkdir(parents=True)
     path.write_text(SEARCH)
     return path
+
+
+def measured(spec):
+    """Where the trials of a search are kept."""
+    return spec.parents[2] / "records" / "searches" / "one.json"
 
 
 def test_a_row_that_was_not_trained_is_not_measured(spec):
@@ -94,8 +99,8 @@ def test_published_numbers_stand_beside_the_rows_that_are_their_like(spec):
 
 def test_what_is_committed_reads_and_names_published_rows():
     tables = {t.id: t for t in load_tables(PAPERS)}
-    found = read_searches(PAPERS.parent / "searches")
-    assert found
+    found = read_searches(PAPERS.parent / "questions" / "searches")
+    assert any(search.trials for search in found)
     assert all(search.parts(tables) for search in found)
 
 
@@ -125,7 +130,8 @@ def test_a_search_of_another_form_is_refused_in_one_line(spec, old, new):
 
 
 def test_damaged_trials_are_refused(spec):
-    spec.with_suffix(".json").write_text('{"it": [{"best": 1}]}')
+    measured(spec).parent.mkdir(parents=True)
+    measured(spec).write_text('{"it": [{"best": 1}]}')
     with pytest.raises(DataError, match=r"^searches/one\.json: "):
         read_search(spec)
 
@@ -139,12 +145,12 @@ def test_the_command_trains_every_row_once_and_keeps_the_scores(spec, tmp_path, 
     line = ["train", "search", str(spec), "--cache", "cache", "--threads", "1"]
     done = CliRunner().invoke(app, line)
     assert done.exit_code == 0, (done.output, done.exception)
-    trained = json.loads(spec.with_suffix(".json").read_text())
+    trained = json.loads(measured(spec).read_text())
     assert list(trained) == [recipe, f"{recipe} --temperature 0.1"]
     for [trial] in trained.values():
         assert -100 < trial["before"] < 100
         assert trial["steps"] == trial["step"] == 2
     assert trained[recipe][0]["best"] != trained[f"{recipe} --temperature 0.1"][0]["best"]
-    before = spec.with_suffix(".json").stat().st_mtime_ns
+    before = measured(spec).stat().st_mtime_ns
     assert "harness train" not in CliRunner().invoke(app, line).output
-    assert spec.with_suffix(".json").stat().st_mtime_ns == before
+    assert measured(spec).stat().st_mtime_ns == before

@@ -40,9 +40,15 @@ FOUND = Measured((1.5, 1.4, 1.9, 1.45, 1.6), 1.3, {"sentences": 4000}, MACHINE)
 
 @pytest.fixture
 def rows(tmp_path):
-    path = tmp_path / FILE
+    path = tmp_path / "questions" / FILE
+    path.parent.mkdir()
     path.write_text(ROWS)
     return path
+
+
+def measured(rows):
+    """The folder of what was measured."""
+    return rows.parents[1] / "records" / "speed"
 
 
 def line_of(page, what):
@@ -83,8 +89,8 @@ def test_every_change_changes_the_digest(rows):
 def test_a_row_that_is_not_in_the_file_is_refused(rows):
     with pytest.raises(UsageError, match="no row 'other'"):
         write_measured(rows, "other", FOUND)
-    (rows.with_suffix("")).mkdir()
-    (rows.with_suffix("") / "other.json").write_text("{}")
+    measured(rows).mkdir(parents=True)
+    (measured(rows) / "other.json").write_text("{}")
     with pytest.raises(DataError, match="measured, but no row there: other"):
         speed_page(rows)
 
@@ -106,8 +112,8 @@ def test_where_bytes_are_counted_one_round_is_enough_and_none_is_not(rows):
 
 @pytest.mark.parametrize("content", ["", "{}", '{"ratios": [1, 2]}', "[1]"])
 def test_a_damaged_measurement_is_an_error(content, rows):
-    rows.with_suffix("").mkdir()
-    (rows.with_suffix("") / "fast.json").write_text(content)
+    measured(rows).mkdir(parents=True)
+    (measured(rows) / "fast.json").write_text(content)
     with pytest.raises(DataError, match=r"fast.json: wanted ratios, .* measure it again"):
         speed_page(rows)
 
@@ -129,7 +135,7 @@ def test_the_page_is_written_and_checked_with_the_others(rows, tmp_path):
 
 
 def test_committed_measurements_are_of_no_time_and_no_place():
-    for file in (COMMITTED / "speed").glob("*.json"):
+    for file in (COMMITTED / "records" / "speed").glob("*.json"):
         found = json.loads(file.read_text())
         assert set(found) == {"ratios", "wanted", "facts", "environment"}
         assert not [fact for fact in found["facts"] if "second" in fact]

@@ -1,6 +1,11 @@
-"""Records on disk: whole or absent, left alone while their scores hold, refused where damaged."""
+"""Records on disk: whole or absent, left alone while their scores hold, refused where damaged.
+
+Of a run, a file each; committed, a line each of their encoder's file.
+"""
 
 import json
+import re
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, fields, replace
 from urllib.parse import unquote
 
@@ -18,7 +23,9 @@ from harness.results.records import (
     SCHEMA,
     Cell,
     Store,
+    cell_of,
     encode,
+    encode_committed,
     largest_move,
     read_record,
 )
@@ -30,6 +37,8 @@ CELL = Cell("fake:8.mean+sn@target", "sts-b.dev", 3)
 
 # No surrogates: UTF-8 has none.
 TEXT = st.text(st.characters(codec="utf-8"), min_size=1, max_size=20)
+NUMBERS = st.one_of(st.none(), st.floats(0, 100))
+TREES = st.recursive(NUMBERS, lambda inner: st.dictionaries(TEXT, inner, max_size=3))
 ODD = st.one_of(TEXT, st.sampled_from([".", "..", "...", "a/b", "../../x", "C:\\x", "%2E", "~"]))
 
 
@@ -204,6 +213,207 @@ def test_a_record_of_another_schema_is_refused(store):
         read_record(path)
 
 
+# Committed
+
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+    max_leaves=6,
+)
+FIELDS = st.dictionaries(TEXT, VALUES, max_size=3)
+CELLS = st.builds(
+    Cell,
+    st.builds("{}.{}".format, st.sampled_from(["a", "b:8", "con", "é"]), TEXT),
+    TEXT,
+    st.integers(0, 12),
+)
+RECORDS = st.lists(
+    st.builds(
+        lambda cell, repr_, **fields: record(**vars(cell), repr=repr_, **fields),
+        CELLS,
+        TEXT,
+        scores=st.dictionaries(TEXT, TREES, max_size=3),
+        digests=st.sampled_from([{"data": "d"}, {"data": "e"}, {}]),
+        environment=FIELDS,
+        facts=FIELDS,
+    ),
+    unique_by=cell_of,
+    max_size=8,
+)
+
+
+def committed_files(folder):
+    return {path.name: path.read_bytes() for path in sorted((folder / "records").glob("*.jsonl"))}
+
+
+@settings(deadline=None, max_examples=30)
+@given(RECORDS, st.randoms(use_true_random=False), st.integers(0, 8))
+def test_records_survive_promotion_and_their_files_know_no_order(
+    tmp_path_factory, made, random, cut
+):
+    one, other = (Store(tmp_path_factory.mktemp("results")) for _ in "ab")
+    assert one.promote(made) == len(made)
+    shuffled = random.sample(made, len(made))
+    assert other.promote(shuffled[:cut]) + other.promote(shuffled[cut:]) == len(made)
+    assert committed_files(one.folder) == committed_files(other.folder)
+    assert len(committed_files(one.folder)) == len({cell_of(record).encoder for record in made})
+    read = list(one.records())
+    assert sorted(map(encode, read)) == sorted(map(encode, made))  # to the byte, and so the digests
+    assert [cell_of(record).names for record in read] == sorted(cell_of(r).names for r in made)
+    assert all(one.read(cell_of(record)) == record for record in made)
+    assert one.promote(shuffled) == 0
+
+
+def seeds(*numbers, **change):
+    return [record(seed=seed, **change) for seed in numbers]
+
+
+@pytest.fixture
+def lines(store):
+    """The lines of a committed file: the count, three values that are shared, three cells."""
+    assert store.promote(seeds(0, 1, 2)) == 3
+    return store.committed_path("fake:8").read_bytes().splitlines(keepends=True)
+
+
+def test_what_cells_share_stands_once_and_each_cell_on_a_line(store, lines):
+    assert store.committed_path("fake:8").relative_to(store.folder).as_posix() == (
+        "records/fake%3A8.jsonl"
+    )
+    assert lines[0] == b'{"rows": 3}\n'
+    assert [list(json.loads(line))[1] for line in lines[1:4]] == ["digests", "environment", "repr"]
+    assert [json.loads(line)["seed"] for line in lines[4:]] == [0, 1, 2]
+    assert b"Linux" not in b"".join(lines[4:])
+
+
+def test_a_new_cell_moves_no_other_line(store, lines):
+    store.promote(seeds(11, environment={"system": "Darwin"}))
+    now = store.committed_path("fake:8").read_bytes().splitlines(keepends=True)
+    assert [line for line in now if line in lines] == lines[1:]
+    assert len(now) == len(lines) + 2  # its environment and itself
+
+
+def test_committed_cells_that_agree_stay_as_they_are_and_others_are_replaced(store, lines):
+    path = store.committed_path("fake:8")
+    before = snapshot(path.parent)
+    agrees = record(seed=1, timings={"encode": 9.0}, environment={"system": "Darwin"})
+    assert store.promote([agrees]) == 0
+    assert snapshot(path.parent) == before
+    assert store.promote([replace(agrees, scores=scores(71.0)), *seeds(2)]) == 1
+    assert [r.scores["spearman"]["all"] for r in store.records()] == [70.0, 71.0, 70.0]
+
+
+def test_a_number_that_is_none_is_never_committed(store, lines):
+    before = snapshot(store.folder)
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        store.promote(seeds(5, scores=scores(float("nan"))))
+    assert snapshot(store.folder) == before
+
+
+def test_lines_that_another_system_ends_otherwise_are_read(store, lines):
+    path = store.committed_path("fake:8")
+    path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
+    assert list(store.records()) == seeds(0, 1, 2)
+
+
+def test_the_records_of_some_methods_are_those_among_all(store):
+    other = seeds(0, method="fake:8.cls")
+    store.promote(seeds(0, 1, 2) + other + seeds(0, method="else.mean"))
+    assert list(store.records("fake:8.cls", "fake:8.mean")) == other
+    assert list(store.records("none.mean")) == []
+
+
+@pytest.mark.parametrize("number", range(7))
+@pytest.mark.parametrize("part", [0.0, 0.5, 1.0])
+def test_a_committed_file_that_was_cut_is_refused_by_name_and_line(store, lines, number, part):
+    path, kept = store.committed_path("fake:8"), lines[number][: int(part * len(lines[number]))]
+    whole = number == 6 and part == 1.0
+    path.write_bytes(b"".join(lines[:number]) + kept)
+    place = rf"fake%3A8\.jsonl(:{number + 1} is damaged|: wanted (3|a count of) rows, found )"
+    for read in (lambda: store.read(CELL), lambda: list(store.records())):
+        if whole:
+            read()
+            continue
+        with pytest.raises(DataError, match=rf"{place}.*; restore the file$"):
+            read()
+
+
+DAMAGE = {
+    "a cell twice": (
+        lambda rows: [*rows, rows[4]],
+        ":8: fake:8.mean+sn@target on sts-b.dev, seed 0",
+    ),
+    "a cell gone": (lambda rows: rows[:5] + rows[6:], ": wanted 3 rows, found 2"),
+    "a value gone": (lambda rows: rows[:2] + rows[3:], ":4 is damaged"),
+    "no count": (lambda rows: rows[1:], ":1 is damaged"),
+    "an empty line": (lambda rows: [*rows, b"\n"], ":8 is damaged"),
+    "a conflict": (lambda rows: [*rows[:4], b"<<<<<<< HEAD\n", *rows[4:]], ":5 is damaged"),
+    "a list": (lambda rows: [*rows[:6], b"[]\n"], ":7 is damaged"),
+    "a value for an id": (
+        lambda rows: [*rows[:6], re.sub(rb'"repr": "\w+"', b'"repr": []', rows[6])],
+        ":7 is damaged",
+    ),
+    "no number": (lambda rows: [*rows[:6], rows[6].replace(b"70.0", b"NaN")], ":7 is damaged"),
+    "no text": (lambda rows: [*rows[:6], b"\xff\n"], ":7 is damaged"),
+    "no record": (lambda rows: [*rows[:6], rows[6].replace(b"pairs", b"other")], ":7 is no record"),
+    "a stranger": (lambda rows: [*rows[:6], rows[6].replace(b"fake:8", b"fake:9")], ":7: fake:9"),
+    "a schema": (
+        lambda rows: [*rows[:6], rows[6].replace(b'"schema": 1', b'"schema": 2')],
+        ":7: wanted schema 1, found 2",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_a_damaged_committed_file_is_refused_by_name_and_line(store, lines, name):
+    damage, complaint = DAMAGE[name]
+    path = store.committed_path("fake:8")
+    path.write_bytes(b"".join(damage(lines)))
+    before = snapshot(store.folder)
+    for use in (lambda: list(store.records()), lambda: store.promote(seeds(7))):
+        with pytest.raises(DataError, match=re.escape(f"fake%3A8.jsonl{complaint}")):
+            use()
+    assert snapshot(store.folder) == before
+
+
+def test_everybody_who_promotes_at_once_is_heard(tmp_path):
+    every = [record(seed=seed) for seed in range(24)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda one: Store(tmp_path).promote([one]), every))
+    path = Store(tmp_path).committed_path("fake:8")
+    assert path.read_bytes() == encode_committed(every)
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
+
+
+def test_a_cell_has_one_place(store, lines):
+    """A line that is measured again is that line; a file that is promoted becomes a line."""
+    assert store.write(replace(record(seed=1), scores=scores(71.0)), COSINES, IDENTITY) is True
+    assert not store.path(replace(CELL, seed=1)).exists()
+    assert store.write(record(seed=4), COSINES, IDENTITY) is True
+    assert store.promote(seeds(4, scores=scores(72.0))) == 1
+    assert not store.path(replace(CELL, seed=4)).exists()
+    found = {r.seed: r.scores["spearman"]["all"] for r in store.records()}
+    assert found == {0: 70.0, 1: 71.0, 2: 70.0, 4: 72.0}
+
+
+def test_a_cell_in_two_places_is_refused_by_name(store, lines):
+    path = store.path(replace(CELL, seed=1))
+    path.parent.mkdir(parents=True)
+    path.write_bytes(encode(record(seed=1)))
+    with pytest.raises(DataError, match=r"seed-1\.json: .*seed 1 has another record here; delete"):
+        list(store.records())
+
+
+def test_a_committed_cell_is_not_done(store, lines):
+    assert store.read(replace(CELL, seed=1)) == record(seed=1)
+    store.write(record(seed=1), COSINES, IDENTITY)
+    assert store.cosines(replace(CELL, seed=1)) is not None
+    assert not store.done(replace(CELL, seed=1), IDENTITY)
+
+
 # Names
 
 
@@ -226,9 +436,6 @@ def test_a_record_never_leaves_its_folder(tmp_path_factory, encoder, rest, task,
 
 
 # What moved
-
-NUMBERS = st.one_of(st.none(), st.floats(0, 100))
-TREES = st.recursive(NUMBERS, lambda inner: st.dictionaries(TEXT, inner, max_size=3))
 
 
 @given(TREES, TREES)

@@ -15,7 +15,9 @@ from harness.cli.train.options import Threads
 
 
 def search(
-    spec: Annotated[Path, typer.Argument(help="What is tried, as in results/searches/*.toml.")],
+    spec: Annotated[
+        Path, typer.Argument(help="What is tried, as in results/questions/searches/*.toml.")
+    ],
     seeds: Annotated[int, typer.Option(min=1, help="Seeds 0..K-1 of every row.")] = 1,
     threads: Threads = None,
     data_dir: DataDir = None,
