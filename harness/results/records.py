@@ -89,22 +89,19 @@ class Store:
 
     def records(self, *methods: str) -> Iterator[Record]:
         """Every record, or those of some methods, in the order of a run's paths."""
-        folder = self.folder / RECORDS
-        if methods:
-            cells = [Cell(method, "task") for method in methods]
-            files = {self.committed_path(cell.encoder) for cell in cells}
-            folders = [self.path(cell).parents[1] for cell in cells]
-        else:
-            files, folders = set(folder.glob("*.jsonl")), [folder]
+        folder, cells = self.folder / RECORDS, [Cell(method, "task") for method in {*methods}]
+        files = [self.committed_path(cell.encoder) for cell in cells] or folder.glob("*.jsonl")
+        folders = [self.path(cell).parents[1] for cell in cells] or [folder]
         found: dict[Cell, Record] = {}
-        for path in files:
+        for path in sorted(set(files)):
             found |= read_committed(path)
         for path in chain.from_iterable(map(_record_files, folders)):
             record = read_record(path)
             if found.setdefault(cell_of(record), record) is not record:
                 raise DataError(f"{path}: {cell_of(record)} has another record here; delete one")
-        wanted = found if not methods else [cell for cell in found if cell.method in methods]
-        yield from (found[cell] for cell in sorted(wanted, key=lambda cell: cell.names))
+        for cell in sorted(found, key=lambda cell: cell.names):
+            if not methods or cell.method in methods:
+                yield found[cell]
 
     def write(
         self, record: Record, cosines: Float[np.ndarray, " P"], identity: Mapping[str, str]
