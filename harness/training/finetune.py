@@ -7,15 +7,17 @@ import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from harness.core.digests import digest_of_files, sha256_of
 from harness.core.metrics import cosine, spearman
 from harness.core.types import Pairs, Progress
 from harness.encoders.checkpoint import weights_files
 from harness.training.checkpoint import Pooling, TrainingInfo, require_new, write_checkpoint
+from harness.training.distributed import ProcessGroup
 from harness.training.encoder import SentenceEncoder, Setup, open_encoder
 from harness.training.loop import CheckpointPolicy, Curve, Schedule, TrainingTask, train
+from harness.training.nli import Batches
 from harness.transforms.pooling import Cls
 
 
@@ -44,6 +46,18 @@ class DevSet:
     every: int = 125  # SimCSE's
 
 
+class FineTuningTask(TrainingTask, Protocol):
+    """A training task over examples in shuffled batches, by one process of a group.
+
+    `settings` is a frozen dataclass whose `schedule(count)` is that of so many examples.
+    """
+
+    encoder: SentenceEncoder
+    settings: Any
+    batches: Batches
+    group: ProcessGroup
+
+
 def dev_scorer(encoder: SentenceEncoder, dev: DevSet) -> Callable[[], float]:
     """A function that scores the encoder's current weights: Spearman of cosines, in points."""
 
@@ -56,31 +70,27 @@ def dev_scorer(encoder: SentenceEncoder, dev: DevSet) -> Callable[[], float]:
 
 
 def finetune(
-    task: TrainingTask,
-    encoder: SentenceEncoder,
-    schedule: Schedule,
-    seed: int,
+    task: FineTuningTask,
+    start: StartCheckpoint,
     out: Path,
     progress: Progress,
     *,
-    start: StartCheckpoint,
+    seed: int,
     data: Mapping[str, str],
-    settings: Any,
     command: str,
     dev: DevSet | None = None,
     save_every: int = 250,
     half: bool = False,
-    leads: bool = True,
 ) -> Curve:
     """Train, and write the checkpoint that scored best on `dev`, or the last one.
 
-    `settings` is the frozen dataclass of the training's settings, `data` the digests of its data by
-    name; `half` stores the weights in 16 bits. An interrupted run goes on from `out/unfinished`.
-    Only the process that `leads` writes.
+    `data` are the digests of the training data by name; `half` stores the weights in 16 bits. An
+    interrupted run goes on from `out/unfinished`. Of several processes the first one writes.
     """
     require_new(out)
-    unfinished = out / "unfinished"
-    identity = json.loads(json.dumps(asdict(settings), default=repr))
+    unfinished, encoder, leads = out / "unfinished", task.encoder, task.group.rank == 0
+    schedule: Schedule = task.settings.schedule(task.batches.count)
+    identity = json.loads(json.dumps(asdict(task.settings), default=repr))
     identity |= {"seed": seed, **start.digests(), **data, "dev": dev.name if dev else "none"}
     scorer = dev_scorer(encoder, dev) if dev else None
     every = dev.every if dev else 1

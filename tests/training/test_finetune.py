@@ -78,19 +78,7 @@ def test_the_checkpoint_that_scores_best_is_the_one_on_disk(start, tmp_path):
     encoder = begin.open(settings.setup, tmp_path, 0)
     task = ContrastiveTraining(settings, encoder, (TEXTS,), 0)
     dev = DevSet("toy", PAIRS, every=3)
-    curve = finetune(
-        task,
-        encoder,
-        settings.schedule(len(TEXTS)),
-        0,
-        tmp_path / "out",
-        Told(),
-        start=begin,
-        data={},
-        settings=settings,
-        command="",
-        dev=dev,
-    )
+    curve = finetune(task, begin, tmp_path / "out", Told(), seed=0, data={}, command="", dev=dev)
     assert len({score for _, score in curve.scores}) > 2
     loaded = StartCheckpoint("tiny", tmp_path / "out").open(settings.setup, tmp_path, 0)
     assert dev_scorer(loaded, dev)() == pytest.approx(curve.best[1], abs=1e-6)
@@ -108,9 +96,8 @@ def test_an_interrupted_training_writes_the_same_checkpoint(start, tmp_path):
         begin = StartCheckpoint("tiny", start)
         encoder = begin.open(settings.setup, tmp_path, 0)
         task = ContrastiveTraining(settings, encoder, (TEXTS,), 0)
-        schedule = settings.schedule(len(TEXTS))
-        words = {"start": begin, "data": {}, "settings": settings, "command": "", "save_every": 4}
-        finetune(task, encoder, schedule, 0, tmp_path / out, watcher, **words)
+        words = {"seed": 0, "data": {}, "command": "", "save_every": 4}
+        finetune(task, begin, tmp_path / out, watcher, **words)
 
     run("whole", Told())
     with pytest.raises(KeyboardInterrupt):

@@ -226,18 +226,14 @@ class FineTuning:
 
         curve = finetune(
             task,
-            task.encoder,
-            task.settings.schedule(task.batches.count),
-            self.seed,
+            self.start,
             self.out,
             self.bar,
-            start=self.start,
+            seed=self.seed,
             data=data,
-            settings=task.settings,
             command=self.command,
             dev=self.dev,
             half=self.half,
-            leads=self.group.rank == 0,
         )
         if self.group.rank:
             return
