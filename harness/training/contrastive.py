@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -24,13 +25,12 @@ from harness.training.auxiliary_mlm import MaskedLMHead
 from harness.training.distributed import (
     ProcessGroup,
     SingleProcess,
-    all_reduce_gradients,
     gather_embeddings,
     local_rows,
     sum_over_processes,
 )
 from harness.training.encoder import SentenceEncoder, Setup
-from harness.training.gradcache import backward_in_chunks, with_loss_scaling
+from harness.training.gradcache import backward_over_processes
 from harness.training.loop import Schedule
 from harness.training.nli import Batches
 from harness.training.packing import TokenIds
@@ -193,21 +193,12 @@ class ContrastiveTraining:
 
     def backward(self, step: int) -> float:
         """Add the gradient of a step's batch; return its loss over all processes, in nats."""
-        settings = self.settings
         rows = [row for view in self._views(step) for row in view]
-
-        def backward(scale: float) -> float:
-            loss = backward_in_chunks(
-                self.encoder, rows, lambda z: scale * self._loss(z), settings.tokens_at_once
-            )
-            if self.masked is not None:
-                weight = scale * settings.masked_words
-                loss += self._masked_lm_loss(self.masked, rows, weight, step)
-            all_reduce_gradients(self.model.parameters(), self.group)
-            return loss
-
-        half = settings.setup.precision == "fp16"
-        return with_loss_scaling(backward, self.model.parameters(), half)
+        head, chunk_tokens = self.masked, self.settings.tokens_at_once
+        auxiliary = partial(self._masked_lm_loss, head, rows, step) if head is not None else None
+        return backward_over_processes(
+            self.model, self.encoder, rows, self._loss, self.group, chunk_tokens, auxiliary
+        )
 
     def _views(self, step: int) -> list[TokenIds]:
         """The token ids of this process's share of the batch, one list a view."""
@@ -222,12 +213,10 @@ class ContrastiveTraining:
         views = [gather_embeddings(view, self.group) for view in z.chunk(count)]
         return self.settings.loss(*(views * 2 if count == 1 else views))
 
-    def _masked_lm_loss(
-        self, head: MaskedLMHead, rows: TokenIds, weight: float, step: int
-    ) -> float:
+    def _masked_lm_loss(self, head: MaskedLMHead, rows: TokenIds, step: int, scale: float) -> float:
         """The auxiliary loss over all views, each masked anew (paper, section 4.3)."""
         share, chunk_tokens = self.settings.masked_share, self.settings.tokens_at_once
         rng = np.random.default_rng((self.seed, 3, step, self.group.rank))
-        weight /= self.group.count
+        weight = scale * self.settings.masked_words / self.group.count
         loss = head.backward(self.encoder, rows, share, weight, chunk_tokens, rng)
         return sum_over_processes(loss, self.group, self.settings.setup.device)

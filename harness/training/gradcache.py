@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from harness.core.arrays import Float, Float32
 from harness.core.errors import ScoreError
+from harness.training.distributed import ProcessGroup, all_reduce_gradients
 from harness.training.encoder import SentenceEncoder, token_chunks
 from harness.training.packing import TokenIds
 
@@ -56,6 +57,30 @@ def backward_in_chunks(
         torch.autograd.backward(recomputed, gradient[torch.from_numpy(chunk).to(z.device)])
     torch.set_rng_state(final_state)
     return loss.item()
+
+
+def backward_over_processes(
+    model: nn.Module,
+    encoder: SentenceEncoder,
+    rows: TokenIds,
+    loss_of: Loss,
+    group: ProcessGroup,
+    chunk_tokens: int,
+    auxiliary: Callable[[float], float] | None = None,
+) -> float:
+    """Add the gradient of a batch that several processes share; return this process's loss.
+
+    `auxiliary` takes a scale, adds the gradient of a further loss times it, and returns that.
+    """
+
+    def backward(scale: float) -> float:
+        loss = backward_in_chunks(encoder, rows, lambda z: scale * loss_of(z), chunk_tokens)
+        if auxiliary is not None:
+            loss += auxiliary(scale)
+        all_reduce_gradients(model.parameters(), group)
+        return loss
+
+    return with_loss_scaling(backward, model.parameters(), encoder.setup.precision == "fp16")
 
 
 def with_loss_scaling(

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -24,13 +25,12 @@ from harness.training.contrastive import info_nce
 from harness.training.distributed import (
     ProcessGroup,
     SingleProcess,
-    all_reduce_gradients,
     gather_embeddings,
     local_rows,
     sum_over_processes,
 )
 from harness.training.encoder import SentenceEncoder, Setup
-from harness.training.gradcache import backward_in_chunks, with_loss_scaling
+from harness.training.gradcache import backward_over_processes
 from harness.training.loop import Schedule
 from harness.training.nli import LABELS, Batches, Columns, Labelled
 from harness.transforms.pooling import MEAN
@@ -137,24 +137,18 @@ class SiameseTraining:
 
     def backward(self, step: int) -> float:
         """Add the gradient of a step's batch; return its loss over all processes, in nats."""
-        settings = self.settings
-        batch = local_rows(self.batches(step), self.group)
+        settings, group = self.settings, self.group
+        batch = local_rows(self.batches(step), group)
         columns = [[column[row] for row in batch] for column in self.columns]
         rows = [row for column in columns for row in self.encoder.tokenizer(column)]
+        loss_of = partial(self._loss, batch)
+        chunk_tokens = settings.tokens_at_once
+        loss = backward_over_processes(self.model, self.encoder, rows, loss_of, group, chunk_tokens)
+        if settings.objective == "ranking":
+            return loss  # of the gathered embeddings already
+        return sum_over_processes(loss, group, settings.setup.device)
 
-        def backward(scale: float) -> float:
-            loss = backward_in_chunks(
-                self.encoder, rows, lambda z: scale * self._loss(z, batch), settings.tokens_at_once
-            )
-            if settings.objective == "softmax":
-                loss = sum_over_processes(loss, self.group, settings.setup.device)
-            all_reduce_gradients(self.model.parameters(), self.group)
-            return loss
-
-        half = settings.setup.precision == "fp16"
-        return with_loss_scaling(backward, self.model.parameters(), half)
-
-    def _loss(self, z: Float[Tensor, "all D"], batch: Int64[np.ndarray, " n"]) -> Float[Tensor, ""]:
+    def _loss(self, batch: Int64[np.ndarray, " n"], z: Float[Tensor, "all D"]) -> Float[Tensor, ""]:
         views = z.chunk(len(self.columns))
         if self.settings.objective == "ranking":
             a, b, *hard = (gather_embeddings(view, self.group) for view in views)
