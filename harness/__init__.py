@@ -1,1 +1,108 @@
-"""The engine: knows no method by name."""
+"""Sentence embeddings, reproducibly: every published number beside the measured one.
+
+This module is the public API. A program imports its names from here, as in `from harness import
+Places, fit_method, load_registry`, and never from a room, whose modules may move. Each name is
+imported when it is first used (PEP 562), so that `import harness` alone costs nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from harness.assets.places import Places
+    from harness.core.errors import AssetMissing, DataError, HarnessError, ScoreError, UsageError
+    from harness.core.types import (
+        Corpus,
+        Encoder,
+        EncoderConfig,
+        Encoding,
+        Family,
+        Identity,
+        Method,
+        Pairs,
+        Pooling,
+        PostProcessor,
+        Record,
+        Task,
+        Transform,
+    )
+    from harness.encoders.transformer import TransformerConfig
+    from harness.encoders.word_vectors import StaticConfig
+    from harness.evaluation.embed import Embedder, fit_method
+    from harness.interop.mteb import as_mteb, local_tasks
+    from harness.registry import Registry
+    from harness.registry import registry as load_registry
+    from harness.results.verdict import Measured, Published, Verdict, verdict
+    from harness.transforms.affine import Affine, Moments
+
+    __version__: str
+
+__all__ = [
+    "Affine",
+    "AssetMissing",
+    "Corpus",
+    "DataError",
+    "Embedder",
+    "Encoder",
+    "EncoderConfig",
+    "Encoding",
+    "Family",
+    "HarnessError",
+    "Identity",
+    "Measured",
+    "Method",
+    "Moments",
+    "Pairs",
+    "Places",
+    "Pooling",
+    "PostProcessor",
+    "Published",
+    "Record",
+    "Registry",
+    "ScoreError",
+    "StaticConfig",
+    "Task",
+    "Transform",
+    "TransformerConfig",
+    "UsageError",
+    "Verdict",
+    "__version__",
+    "as_mteb",
+    "fit_method",
+    "load_registry",
+    "local_tasks",
+    "verdict",
+]
+
+# Where each name is defined, for what runs; the imports above say it to type checkers.
+_HOMES = {
+    "assets.places": "Places",
+    "core.errors": "AssetMissing DataError HarnessError ScoreError UsageError",
+    "core.types": "Corpus Encoder EncoderConfig Encoding Family Identity Method Pairs Pooling "
+    "PostProcessor Record Task Transform",
+    "encoders.transformer": "TransformerConfig",
+    "encoders.word_vectors": "StaticConfig",
+    "evaluation.embed": "Embedder fit_method",
+    "interop.mteb": "as_mteb local_tasks",
+    "registry": "Registry load_registry",
+    "results.verdict": "Measured Published Verdict verdict",
+    "transforms.affine": "Affine Moments",
+}
+_HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
+_RENAMED = {"load_registry": "registry"}  # a submodule bears that name here
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("sentence-embedding-harness")
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), _RENAMED.get(name, name))
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,4 +1,4 @@
-"""What there is to choose from: encoders, poolings, post-processors, methods, tasks, corpora.
+"""The registry: encoders, poolings, post-processors, methods, tasks and corpora by name.
 
 The registry walks the folders `baselines` and `harness.tasks` and collects the tuples that their
 files end with. This is the only module that names the package of baselines, and no module of the
@@ -31,7 +31,21 @@ Thing = TypeVar("Thing")
 
 @dataclass(frozen=True)
 class Registry:
-    """Everything by name. `parse` turns any composition of the parts into a Method."""
+    """Everything there is, by name.
+
+    Attributes:
+        encoders: Encoders by their name in ids, without a length.
+        poolings: Poolings by their word in ids.
+        posts: What makes a post-processor of the argument after its colon, by its word in ids.
+        methods: The rows that stand in tables, by id.
+        tasks: Tasks by name.
+        corpora: Corpora to fit on, by the word after the `@` of an id.
+
+    Example:
+        >>> from harness import load_registry
+        >>> sorted(load_registry().poolings)
+        ['cls', 'first-last', 'last2', 'mean', 'pooler', 'second-last', 'static-last']
+    """
 
     encoders: Mapping[str, EncoderConfig]
     poolings: Mapping[str, Pooling]
@@ -41,11 +55,40 @@ class Registry:
     corpora: Mapping[str, Corpus]
 
     def with_encoders(self, extra: Iterable[EncoderConfig]) -> Registry:
-        """A registry that also knows these encoders; a registered name keeps its meaning."""
+        """Add encoders.
+
+        Args:
+            extra: Their configurations; one that bears a registered name is ignored.
+
+        Returns:
+            Another registry, which knows them too.
+
+        Example:
+            >>> from harness import TransformerConfig, load_registry
+            >>> mine = TransformerConfig(name="mine", repo="my-folder", trained_on="not stated")
+            >>> load_registry().with_encoders([mine]).parse("mine.mean").encoder == mine
+            True
+        """
         return replace(self, encoders={**{e.name: e for e in extra}, **self.encoders})
 
     def parse(self, identifier: str) -> Method:
-        """The method that an id names. Raises UsageError with the nearest known word."""
+        """Read a method id, registered or composed of registered parts.
+
+        Args:
+            identifier: `encoder[:max-length].pooling(+post[:argument])*(@fit-corpus)`.
+
+        Returns:
+            The method, whose `id` is the identifier.
+
+        Raises:
+            UsageError: It is no id, or one of its words is unknown; the nearest ones are offered.
+
+        Example:
+            >>> from harness import load_registry
+            >>> method = load_registry().parse("bert-mini:64.mean+sn+natsv:6@target")
+            >>> method.encoder.max_length, method.post[1].k, method.transductive
+            (64, 6, True)
+        """
         if identifier in self.methods:
             return self.methods[identifier]
         parts = MethodId.parse(identifier)
@@ -74,7 +117,23 @@ class Registry:
         return make(*arguments)
 
     def select_methods(self, patterns: Iterable[str]) -> tuple[Method, ...]:
-        """Registered methods for a glob, any composition for an id; in order, without repeats."""
+        """Select methods as `harness run -m` does.
+
+        Args:
+            patterns: Globs, which select registered methods, and ids, which may be compositions.
+
+        Returns:
+            The methods in the order of the patterns, without repetitions.
+
+        Raises:
+            UsageError: A glob selects nothing, or an id is wrong.
+
+        Example:
+            >>> from harness import load_registry
+            >>> selected = load_registry().select_methods(["minilm.mean", "glove-mini.mean*"])
+            >>> [method.id for method in selected][:3]
+            ['minilm.mean', 'glove-mini.mean', 'glove-mini.mean+sn@target']
+        """
         chosen: dict[str, Method] = {}
         for pattern in patterns:
             if is_glob(pattern):
@@ -87,7 +146,22 @@ class Registry:
         return tuple(chosen.values())
 
     def select_tasks(self, patterns: Iterable[str]) -> tuple[Task, ...]:
-        """Tasks for globs and names; in order, without repeats."""
+        """Select tasks as `harness run -t` does.
+
+        Args:
+            patterns: Globs and names.
+
+        Returns:
+            The tasks in the order of the patterns, without repetitions.
+
+        Raises:
+            UsageError: A glob or a name selects nothing.
+
+        Example:
+            >>> from harness import load_registry
+            >>> [task.name for task in load_registry().select_tasks(["sts1?", "sts-b"])]
+            ['sts12', 'sts13', 'sts14', 'sts15', 'sts16', 'sts-b']
+        """
         chosen: dict[str, Task] = {}
         for pattern in patterns:
             if is_glob(pattern):
@@ -139,7 +213,19 @@ def with_length(encoder: EncoderConfig, length: int) -> EncoderConfig:
 
 @cache
 def registry() -> Registry:
-    """Everything that the folders hold."""
+    """Collect everything that the files of `baselines` and `harness.tasks` end with, once.
+
+    Returns:
+        The registry; a later call returns it again.
+
+    Raises:
+        HarnessError: Two files register one name.
+
+    Example:
+        >>> from harness import load_registry
+        >>> "bert-mini.mean+whitening@target" in load_registry().methods
+        True
+    """
     baselines = tuple(_modules(BASELINES))
     tasks = tuple(_modules(TASKS))
     posts = ((name, make) for m in baselines for name, make in _of(m, "POSTS", {}).items())

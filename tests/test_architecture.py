@@ -118,7 +118,7 @@ def test_imports_point_inwards():
 def test_the_engine_is_these_rooms_and_nothing_else():
     entries = {path.name for path in (ROOT / "harness").iterdir()} - {"__pycache__"}
     rooms = {room for rooms in ROOMS for room in rooms} - {"registry"}
-    assert entries == rooms | {"registry.py", "__init__.py"}
+    assert entries == rooms | {"registry.py", "__init__.py", "py.typed"}
 
 
 def test_a_room_says_what_it_is_for_and_imports_nothing():

@@ -55,7 +55,23 @@ class FamilyMember(Protocol):
 
 @dataclass(frozen=True)
 class Places:
-    """Where this invocation looks: data folder, cache folder, encoders given by hand."""
+    """The folders that are searched for data and encoders. Nothing is ever downloaded from here.
+
+    Attributes:
+        cache: Holds cached encodings, trained encoders and converted checkpoints.
+        data_dir: Holds the data sets; None where only embedded ones are read.
+        encoders: Folders and files of encoders given by hand, by name.
+
+    Raises:
+        UsageError: There is no such data folder.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from harness import Places, load_registry
+        >>> places = Places(cache=Path("cache"))
+        >>> places.encoder(load_registry().encoders["bert-mini"]).name
+        'bert-mini'
+    """
 
     cache: Path
     data_dir: Path | None = None

@@ -4,25 +4,44 @@ from __future__ import annotations
 
 
 class HarnessError(Exception):
-    """Something the user can act on: one line that says what was wanted, found, and to be done.
+    """An error that a user can act on: one line on what was wanted, what found, what to do.
 
-    `exit_status` is what the command line ends with: 1 a cell failed, 2 wrong usage, 3 something
-    could not run because an asset is missing.
+    Attributes:
+        exit_status: What the command line ends with: 1 a cell failed, 2 wrong usage, 3 something
+            could not run because an asset is missing.
+
+    Example:
+        >>> from harness import HarnessError, load_registry
+        >>> try:
+        ...     load_registry().parse("bert-mini.maen")
+        ... except HarnessError as error:
+        ...     print(error.exit_status, error)
+        2 unknown pooling 'maen': did you mean mean?
     """
 
     exit_status = 1
 
 
 class UsageError(HarnessError):
-    """The request itself is wrong: an unknown id, an impossible composition, an empty selection."""
+    """A request that is wrong in itself: an unknown id, an impossible composition, no cell left."""
 
     exit_status = 2
 
 
 class AssetMissing(HarnessError):
-    """A file that the work needs is not on this machine; the message ends with how to get it.
+    """A file that the work needs and that is not on this machine; the message says how to get it.
 
-    `get` is the command or the step that gets it, alone, for a list of many.
+    Attributes:
+        get: The command or the step that gets it, alone, for a list of many.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from harness import AssetMissing, Places
+        >>> try:
+        ...     Places(Path("cache")).require_data("qnli")
+        ... except AssetMissing as missing:
+        ...     print(missing.get)
+        harness fetch qnli
     """
 
     exit_status = 3
@@ -33,7 +52,7 @@ class AssetMissing(HarnessError):
 
 
 class DataError(HarnessError):
-    """A file is there and is not what it should be: names file, line, wanted and found."""
+    """A file that is not what it should be: names file, line, wanted and found."""
 
 
 class ScoreError(HarnessError):

@@ -1,21 +1,26 @@
-"""The nouns of the harness, and nothing that does anything with them.
-
-Axis letters, used in every signature: N sentences, P pairs, L kept layers, D dimensions of an
-encoder, K dimensions after post-processing, n and m rows of any matrix.
-"""
+"""The nouns of the harness: pairs, methods, tasks, corpora and records, without what uses them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol, cast, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
-from harness.core.arrays import Float, Float32, Float64
+from harness.core.arrays import Float64
 from harness.core.errors import DataError, UsageError
 from harness.core.ids import MethodId
+from harness.core.interfaces import Encoder as Encoder
+from harness.core.interfaces import EncoderConfig as EncoderConfig
+from harness.core.interfaces import Encoding as Encoding
+from harness.core.interfaces import Family as Family
+from harness.core.interfaces import Identity as Identity
+from harness.core.interfaces import Pooling as Pooling
+from harness.core.interfaces import PostProcessor as PostProcessor
+from harness.core.interfaces import Transform as Transform
+from harness.core.interfaces import member as member
 
 # Seconds from any fixed moment, as `time.perf_counter` gives them.
 Clock = Callable[[], float]
@@ -40,10 +45,23 @@ class Progress(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """Two columns of text, one of gold, and the group (STS subset) of each pair.
+    """P pairs of sentences with their gold scores.
 
-    Sentences stand exactly as their file has them, line end removed. `gold` is the graded
-    similarity on the task's own scale, or 1/0 where the task is a binary decision.
+    Attributes:
+        a: The first column, each sentence as its file has it without the line end.
+        b: The second column.
+        gold: Graded similarity on the task's own scale, or 1 and 0 for a binary decision.
+        group: The group of each pair: its subset in STS12 to STS16, else the task's name.
+
+    Raises:
+        DataError: The columns differ in length, or a gold score is not finite.
+
+    Example:
+        >>> import numpy as np
+        >>> from harness import Pairs
+        >>> pairs = Pairs(("A man eats.",), ("Someone is eating.",), np.array([4.2]), ("made up",))
+        >>> pairs.concatenate(pairs).sentences[1:3]
+        ('A man eats.', 'Someone is eating.')
     """
 
     a: tuple[str, ...]
@@ -63,7 +81,7 @@ class Pairs:
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """Both columns, first a then b, with repetitions: what the papers fit on."""
+        """Both columns, first a then b, with repetitions, as the papers fit on them."""
         return self.a + self.b
 
     def concatenate(self, *others: Pairs) -> Pairs:
@@ -77,144 +95,29 @@ class Pairs:
         )
 
 
-@dataclass(frozen=True, eq=False)
-class Encoding:
-    """What one encoder pass keeps of N sentences.
-
-    `layers` names the kept hidden states, ascending: 0 is the embedding layer's output, `depth`
-    the last layer. `mean` holds their masked token means ([CLS] and [SEP] included); a mean over
-    layers commutes with it, so these serve every pooling. `cls` is the last layer's summary token
-    and `pooler` the checkpoint's own trained head over it; None where there is none.
-    """
-
-    layers: tuple[int, ...]
-    depth: int
-    mean: Float32[np.ndarray, "N L D"]
-    cls: Float32[np.ndarray, "N D"] | None = None
-    pooler: Float32[np.ndarray, "N D"] | None = None
-
-    def __len__(self) -> int:
-        return int(self.mean.shape[0])
-
-
-@dataclass(frozen=True)
-class Identity:
-    """What makes two encoders one: `key` is what caches use, the rest says what went into it."""
-
-    key: str
-    digests: Mapping[str, str]
-    max_length: int | None = None
-
-
-@runtime_checkable
-class Encoder(Protocol):
-    """A loaded encoder: N texts in, Encoding out, in order. Rows do not depend on their neighbours.
-
-    `key` is a hex digest of everything that changes the output: weights, tokenizer, length, case.
-    `facts` are kernel, device and precision of its passes, for records; empty where none varies.
-    """
-
-    @property
-    def key(self) -> str: ...
-    @property
-    def facts(self) -> Mapping[str, Any]: ...
-
-    def encode(self, texts: Sequence[str]) -> Encoding: ...
-
-
-@runtime_checkable
-class EncoderConfig(Protocol):
-    """A frozen, cheap description of an encoder; loading it is what costs.
-
-    `identify` digests the files at a path and imports no torch; `load` reads them, and may convert
-    a legacy checkpoint once into the cache folder.
-
-    `name` is its id in the grammar (`minilm`, `bert-base:64`), `trained_on` what its weights have
-    seen (contamination must be visible), `licence` and `cite` what its weights ask for.
-    """
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def trained_on(self) -> str: ...
-    @property
-    def cite(self) -> str: ...
-    @property
-    def licence(self) -> str: ...
-
-    def identify(self, path: Path) -> Identity: ...
-
-    def load(self, path: Path, cache: Path) -> Encoder: ...
-
-
-@runtime_checkable
-class Family(Protocol):
-    """An EncoderConfig of which every seed is another training, and so another encoder."""
-
-    def member(self, seed: int) -> EncoderConfig: ...
-
-
-def member(encoder: EncoderConfig, seed: int) -> EncoderConfig:
-    """The encoder that a seed means: one of a family, else the only one there is."""
-    # isinstance of a protocol looks at every part of it, and plans ask a thousand times.
-    return cast(Family, encoder).member(seed) if hasattr(encoder, "member") else encoder
-
-
-@runtime_checkable
-class Pooling(Protocol):
-    """Encoding -> one vector a sentence. A frozen dataclass; raises UsageError if it cannot.
-
-    `hidden_states` are the layers that it averages in an encoder of this depth, ascending; none
-    where it reads the summary token.
-    """
-
-    @property
-    def name(self) -> str: ...
-
-    def hidden_states(self, depth: int) -> tuple[int, ...]: ...
-
-    def __call__(self, encoding: Encoding) -> Float[np.ndarray, "N D"]: ...
-
-
-@runtime_checkable
-class Transform(Protocol):
-    """A fitted post-processor: a pure function of rows."""
-
-    def __call__(self, x: Float[np.ndarray, "m D"]) -> Float64[np.ndarray, "m K"]: ...
-
-
-@runtime_checkable
-class PostProcessor(Protocol):
-    """Frozen configuration; `fit` returns a new Transform and changes nothing.
-
-    `from_moments`: a mean and a covariance are all it needs. Then `fit` also accepts
-    `harness.transforms.affine.Moments`, and a corpus of any size streams.
-    `deterministic`: the generator is never drawn from.
-    `share`: below 1 where a fit ends before it has seen a whole corpus. Then a random sample of
-    that size is encoded, and `fit` is told by the keyword `share` how much it is given.
-    `dropout`: fitted on encodings with dropout, one an occurrence of a sentence, drawn by seed.
-    """
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def from_moments(self) -> bool: ...
-    @property
-    def deterministic(self) -> bool: ...
-    @property
-    def share(self) -> float: ...
-    @property
-    def dropout(self) -> bool: ...
-
-    def fit(self, x: Any, rng: np.random.Generator) -> Transform: ...
-
-
 @dataclass(frozen=True)
 class Method:
     """An encoder, a pooling, and post-processors fitted in the written order on one corpus.
 
-    `repr` is its identity. `cite` is the BibTeX key of its paper, `note` says where it differs from
-    it; `tasks` (globs) where it is meaningful, for vectors of a restricted vocabulary.
+    Its `repr` is its identity, and stands in every record.
+
+    Attributes:
+        encoder: The encoder's description.
+        pooling: How an encoding becomes one vector a sentence.
+        post: Post-processors, each fitted on the output of those before it.
+        fit_on: The corpus they are fitted on: `target`, `target-train` or a corpus's name.
+        cite: The BibTeX key of its paper.
+        note: One sentence on how it differs from its paper.
+        tasks: Globs of the tasks where it is meaningful; word vectors may cover but one task.
+
+    Raises:
+        UsageError: There are post-processors without a corpus, or a corpus without any.
+
+    Example:
+        >>> from harness import Method, load_registry
+        >>> registry = load_registry()
+        >>> Method(registry.encoders["bert-mini"], registry.poolings["cls"]).id
+        'bert-mini.cls'
     """
 
     encoder: EncoderConfig
@@ -240,7 +143,7 @@ class Method:
 
     @property
     def transductive(self) -> bool:
-        """Fitted on the sentences that are scored (no labels seen)."""
+        """Whether it is fitted on the very sentences that are scored (no labels seen)."""
         return self.fit_on == "target"
 
     @property
@@ -251,12 +154,31 @@ class Method:
 
 @dataclass(frozen=True)
 class Task:
-    """One shape for every task: pairs, one metric, one scored selection of splits.
+    """Pairs of sentences, one metric, one scored selection of splits: every task has this shape.
 
-    `load(data_dir, split)` reads and checks one split. `scored` names the split or splits that are
-    scored together; `splits` all that `@target` fits on, `train` the one for `@target-train`.
-    `graded` is the gold scale (low, high) of a similarity task; `asset` what holds its files.
-    `geometry`: alignment and uniformity are measured too, which SimCSE does on STS-B.
+    Attributes:
+        name: Its id: `sts-b`, `sick-r.dev`, `sts12.senteval`.
+        load: Reads and checks one split, given the data folder and the split's name.
+        splits: All splits; `@target` fits on their sentences.
+        scored: The split or splits that are scored together.
+        metric: What is computed from cosines and gold.
+        asset: The name of the asset that holds its files.
+        text: Raw sentences, or SentEval's tokenised form.
+        train: The split that `@target-train` fits on; None where there is none.
+        graded: The scale of the gold scores (lowest, highest); None for binary decisions.
+        geometry: Whether alignment and uniformity are measured too, as SimCSE does on STS-B.
+        cite: The BibTeX key of its paper.
+        licence: The licence of its data.
+        note: One sentence on what is peculiar about it.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from harness import Places, load_registry
+        >>> task = load_registry().tasks["mini-sts"]
+        >>> task.metric, task.scored, task.graded
+        ('correlation', ('test',), (0.0, 5.0))
+        >>> len(task.pairs(Places(Path("cache")).require_data(task.asset)))
+        1500
     """
 
     name: str
@@ -274,13 +196,38 @@ class Task:
     note: str = field(default="", repr=False)
 
     def pairs(self, data_dir: Path) -> Pairs:
-        """The scored pairs, checked. Raises AssetMissing or DataError."""
+        """Read and check the scored pairs.
+
+        Args:
+            data_dir: The folder that holds the task's asset, as `Places.require_data` finds it.
+
+        Returns:
+            The pairs of all scored splits, in order.
+
+        Raises:
+            AssetMissing: A file is not there.
+            DataError: A file is not what it should be.
+        """
         return Pairs.concatenate(*(self.load(data_dir, split) for split in self.scored))
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """Sentences that are only fitted on. `published` marks a corpus that the papers name."""
+    """Sentences that are only fitted on.
+
+    Attributes:
+        name: Its word after the `@` of an id.
+        sentences: Streams them, given the data folder.
+        asset: The name of the asset that holds its files.
+        published: Whether it is a corpus that the papers name, and all of it.
+        licence: The licence of its data.
+        note: One sentence on what it holds.
+
+    Example:
+        >>> from harness import load_registry
+        >>> load_registry().corpora["mini-text"].published
+        False
+    """
 
     name: str
     sentences: Callable[[Path], Iterable[str]]
@@ -294,9 +241,19 @@ class Corpus:
 class Record:
     """One measured cell, as it is stored: everything needed to trust the number, or to doubt it.
 
-    `scores` are in points (x100) except alignment and uniformity; None is `undefined` (a constant
-    column has no rank correlation). `digests` covers data, fit sentences, weights, configuration
-    and code; `environment` is what provenance saw; `facts` are ranks, zero vectors, cost.
+    Attributes:
+        schema: The version of this list.
+        method: The method's id.
+        repr: The method's `repr`, every setting included.
+        task: The task's name.
+        seed: The seed of the fits; of a family, that of the training.
+        scores: In points (x100) except alignment and uniformity; None is undefined, as the rank
+            correlation of a constant column is.
+        pairs: How many pairs were scored.
+        timings: Seconds, by what took them.
+        digests: Of data, fit sentences, weights, configuration and code.
+        environment: Commit, versions, processor and threads.
+        facts: Ranks, zero vectors, cost, and how the sentences were encoded.
     """
 
     schema: int

@@ -1,8 +1,5 @@
 """A method as a function from texts to vectors, for any Python program: fit once, call freely.
 
-    embed = fit_method(method, encoder, texts)
-    vectors = embed(["A man is eating.", "Someone eats."])  # (2, K)
-
 Nothing is cached: a text goes through the encoder at every call, once per call.
 """
 
@@ -24,14 +21,32 @@ from harness.evaluation.fit_corpus import from_moments, with_dropout
 
 @dataclass(frozen=True, eq=False)
 class Embedder:
-    """A fitted method: encoder, pooling, and its post-processors as they were fitted."""
+    """A fitted method, which maps texts to vectors when it is called.
+
+    Attributes:
+        method: The method.
+        encoder: Its encoder, loaded.
+        transforms: Its post-processors as they were fitted, in order.
+    """
 
     method: Method
     encoder: Encoder
     transforms: tuple[Transform, ...] = ()
 
     def __call__(self, texts: Sequence[str]) -> Float[np.ndarray, "N K"]:
-        """One row a text, in order; raises ScoreError for a row that is not finite."""
+        """Embed texts.
+
+        Args:
+            texts: N texts; each distinct one is encoded once.
+
+        Returns:
+            A matrix of N rows in the order of the texts: float64 behind a post-processor, else as
+            the encoder gives them.
+
+        Raises:
+            ScoreError: The vector of a text is not finite.
+            UsageError: One text is given instead of a list.
+        """
         view = pooled(self.method, self.encoder, texts)
         vectors = view.matrix
         for transform in self.transforms:
@@ -46,10 +61,32 @@ class Embedder:
 def fit_method(
     method: Method, encoder: Encoder, texts: Sequence[str] | None = None, seed: int = 0
 ) -> Embedder:
-    """The method, its post-processors fitted on these texts with their repetitions.
+    """Fit a method's post-processors on texts, repetitions included.
 
-    A cell of a run that is fitted on the same texts with the same seed has the same maps. A method
-    without post-processors needs no texts.
+    A cell of a run that is fitted on these texts with this seed has these very maps.
+
+    Args:
+        method: The method.
+        encoder: Its encoder, loaded.
+        texts: What to fit on; a method without post-processors needs none.
+        seed: Seeds the generator of every fit.
+
+    Returns:
+        The method as a function from texts to vectors.
+
+    Raises:
+        UsageError: The method has post-processors and there are no texts to fit them on.
+        ScoreError: The vectors of the texts span too few directions, or are not finite.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from harness import Places, fit_method, load_registry
+        >>> method = load_registry().parse("glove-mini.mean+natsv:1@target")
+        >>> places = Places(cache=Path("cache"))
+        >>> encoder = method.encoder.load(places.encoder(method.encoder), places.cache)
+        >>> embed = fit_method(method, encoder, texts=["A man eats.", "A dog runs.", "It rains."])
+        >>> embed(["A man runs.", "A man runs."]).shape
+        (2, 100)
     """
     if not method.post:
         return Embedder(method, encoder)

@@ -2,7 +2,7 @@
 
     mteb.evaluate(as_mteb(method), local_tasks(data_dir), cache=None)
 
-gives the harness's scores from somebody else's code. Only this module imports mteb, which takes
+gives the harness's scores by independent code. Only this module imports mteb, which takes
 seconds and reseeds the global generators of Python and NumPy (nothing here draws from them).
 """
 
@@ -66,7 +66,7 @@ class MtebEncoder:
         return np.round(cosines, TIE_DECIMALS)
 
     def similarity(self, embeddings1: Any, embeddings2: Any) -> Float64[np.ndarray, "..."]:
-        """The same of every row with every row, or of two single vectors."""
+        """Cosines of every row with every row, or of two single vectors."""
         cosines = _directions(embeddings1) @ _directions(embeddings2).T
         return np.asarray(np.round(np.clip(cosines, -1.0, 1.0), TIE_DECIMALS))
 
@@ -78,10 +78,29 @@ def as_mteb(
     texts: Sequence[str] | None = None,
     seed: int = 0,
 ) -> MtebEncoder:
-    """A method, or the one of that id, as a model that `mteb.evaluate` takes.
+    """Make a method a model for `mteb.evaluate`.
 
-    Its post-processors are fitted on `texts`. Encoders are looked for in `places`, by default in
-    those that the command line knows from the environment.
+    Args:
+        method: The method, or its id.
+        places: Where its encoder is looked for; by default where the command line looks, as
+            HARNESS_CACHE_DIR and HARNESS_DATA_DIR say.
+        texts: What its post-processors are fitted on; a method without any needs none.
+        seed: Seeds the fits; of a family, it names the training.
+
+    Returns:
+        The fitted method with the members of `mteb.models.EncoderProtocol`.
+
+    Raises:
+        AssetMissing: The encoder is not on this machine.
+        UsageError: There is no such method, or there are no texts to fit it on.
+
+    Example:
+        >>> from harness import as_mteb
+        >>> model = as_mteb("glove-mini.mean")
+        >>> model.encode([{"text": ["A man is eating.", "Someone eats."]}]).shape
+        (2, 100)
+        >>> model.mteb_model_meta.name
+        'harness/glove-mini.mean'
     """
     method = registry().parse(method) if isinstance(method, str) else method
     places = Places.from_environment(os.environ) if places is None else places
@@ -163,7 +182,18 @@ COUNTERPARTS: dict[str, type[AbsTask]] = {
 
 
 def local_tasks(data_dir: Path) -> list[AbsTask]:
-    """mteb's STS tasks, and QNLI, on local files."""
+    """Make mteb's STS tasks, and QNLI, of local files.
+
+    Args:
+        data_dir: The folder that holds the data sets, as HARNESS_DATA_DIR names it.
+
+    Returns:
+        Tasks for `mteb.evaluate`, their data loaded.
+
+    Raises:
+        AssetMissing: A data set is not there.
+        DataError: A file is not what it should be.
+    """
     return [local_task(name, data_dir) for name in COUNTERPARTS]
 
 

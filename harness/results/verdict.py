@@ -150,7 +150,25 @@ class Verdict:
 
 
 def verdict(published: Published, measured: Measured) -> Verdict:
-    """Judge one cell by TOLERANCES. A score that is missing or not finite is `undefined`."""
+    """Judge a measured cell against a published number, by TOLERANCES.
+
+    Args:
+        published: The number as it was printed.
+        measured: The cell's score, or one a seed; one that is not finite makes it undefined.
+
+    Returns:
+        The verdict, and the numbers behind it.
+
+    Raises:
+        ScoreError: A published or measured number is none, when it is made.
+
+    Example:
+        >>> from harness import Measured, Published, verdict
+        >>> print(verdict(Published("58.40"), Measured((58.37,))).word)
+        match
+        >>> print(verdict(Published("76.25"), Measured((75.9, 76.4, 76.1), seeded=True)).word)
+        too few seeds
+    """
     scores = [s for s in measured.scores if s is not None and math.isfinite(s)]
     if len(scores) < len(measured.scores):
         return Verdict(Word.UNDEFINED)

@@ -1,0 +1,301 @@
+"""The interfaces of what a method is composed of: encoders, poolings, post-processors.
+
+Each is a protocol: a class fits by having its members and inherits nothing. Axis letters, used in
+every signature: N sentences, P pairs, L kept layers, D dimensions of an encoder, K dimensions after
+post-processing, n and m rows of any matrix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, cast, runtime_checkable
+
+import numpy as np
+
+from harness.core.arrays import Float, Float32, Float64
+
+
+@dataclass(frozen=True, eq=False)
+class Encoding:
+    """The pooled hidden states that one encoder pass keeps of N sentences.
+
+    A mean over layers commutes with the mean over tokens, so these serve every pooling and token
+    states are never stored.
+
+    Attributes:
+        layers: The kept hidden states, ascending: 0 is the embedding layer's output.
+        depth: The number of the last layer.
+        mean: Masked token means of the kept layers, [CLS] and [SEP] included.
+        cls: The last layer's summary token; None where the encoder has none.
+        pooler: The checkpoint's own trained head over it; None where there is none.
+
+    Example:
+        >>> import numpy as np
+        >>> from harness import Encoding
+        >>> encoding = Encoding(layers=(0, 4), depth=4, mean=np.zeros((3, 2, 256), np.float32))
+        >>> len(encoding), encoding.cls is None
+        (3, True)
+    """
+
+    layers: tuple[int, ...]
+    depth: int
+    mean: Float32[np.ndarray, "N L D"]
+    cls: Float32[np.ndarray, "N D"] | None = None
+    pooler: Float32[np.ndarray, "N D"] | None = None
+
+    def __len__(self) -> int:
+        return int(self.mean.shape[0])
+
+
+@dataclass(frozen=True)
+class Identity:
+    """The digests by which two encoders are known to be one.
+
+    Attributes:
+        key: Hex digest of everything that changes the output; caches are addressed by it.
+        digests: The digests that went into it, by what they are of: weights, tokenizer, config.
+        max_length: The length that texts are cut to, in tokens; None where there is none.
+    """
+
+    key: str
+    digests: Mapping[str, str]
+    max_length: int | None = None
+
+
+@runtime_checkable
+class Encoder(Protocol):
+    """A loaded encoder. The row of a text does not depend on the other texts.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from harness import Places, load_registry
+        >>> config = load_registry().encoders["glove-mini"]
+        >>> encoder = config.load(Places(Path("cache")).encoder(config), Path("cache"))
+        >>> encoder.encode(["A man is eating.", "Someone eats."]).mean.shape
+        (2, 1, 100)
+    """
+
+    @property
+    def key(self) -> str:
+        """Hex digest of everything that changes the output: weights, tokenizer, length, case."""
+        ...
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """Kernel, device and precision of its passes, for records; empty where none varies."""
+        ...
+
+    def encode(self, texts: Sequence[str]) -> Encoding:
+        """Encode texts.
+
+        Args:
+            texts: N texts; repetitions are encoded each time.
+
+        Returns:
+            An encoding of N rows, in the order of the texts.
+
+        Raises:
+            ScoreError: A hidden state is not finite.
+        """
+        ...
+
+
+@runtime_checkable
+class EncoderConfig(Protocol):
+    """The description of an encoder: a frozen dataclass, cheap to make. Loading is what costs.
+
+    Example:
+        >>> from harness import load_registry
+        >>> load_registry().encoders["bert-mini"].trained_on
+        '1,000,000 sentences of English Wikipedia'
+    """
+
+    @property
+    def name(self) -> str:
+        """Its id in the grammar of methods: `minilm`, `bert-base:64`."""
+        ...
+
+    @property
+    def trained_on(self) -> str:
+        """The data that its weights have seen, since contamination must be visible."""
+        ...
+
+    @property
+    def cite(self) -> str:
+        """The BibTeX key of the paper that its weights ask to cite."""
+        ...
+
+    @property
+    def licence(self) -> str:
+        """The licence of its weights."""
+        ...
+
+    def identify(self, path: Path) -> Identity:
+        """Digest an encoder's files, without importing torch.
+
+        Args:
+            path: The folder or file that holds them, as `Places.encoder` finds it.
+
+        Returns:
+            The identity that an encoder loaded from there has.
+
+        Raises:
+            DataError: The files are not those that the configuration pins.
+        """
+        ...
+
+    def load(self, path: Path, cache: Path) -> Encoder:
+        """Read an encoder's files.
+
+        Args:
+            path: The folder or file that holds them, as `Places.encoder` finds it.
+            cache: The folder into which a legacy checkpoint may be converted, once.
+
+        Returns:
+            The encoder, ready to encode.
+
+        Raises:
+            DataError: The files are not those that the configuration pins.
+        """
+        ...
+
+
+@runtime_checkable
+class Family(Protocol):
+    """An EncoderConfig of which every seed is another training, and so another encoder."""
+
+    def member(self, seed: int) -> EncoderConfig:
+        """The encoder that was trained with this seed."""
+        ...
+
+
+def member(encoder: EncoderConfig, seed: int) -> EncoderConfig:
+    """The encoder that a seed means: one of a family, else the only one there is."""
+    # isinstance of a protocol looks at every part of it, and plans ask a thousand times.
+    return cast(Family, encoder).member(seed) if hasattr(encoder, "member") else encoder
+
+
+@runtime_checkable
+class Pooling(Protocol):
+    """A map from an encoding to one vector a sentence: a frozen dataclass.
+
+    Example:
+        >>> import numpy as np
+        >>> from harness import Encoding, load_registry
+        >>> encoding = Encoding(layers=(0, 4), depth=4, mean=np.ones((3, 2, 256), np.float32))
+        >>> load_registry().poolings["static-last"](encoding).shape
+        (3, 256)
+    """
+
+    @property
+    def name(self) -> str:
+        """Its word in ids: `mean`, `first-last`."""
+        ...
+
+    def hidden_states(self, depth: int) -> tuple[int, ...]:
+        """The layers that it averages in an encoder of a depth.
+
+        Args:
+            depth: The number of the encoder's last layer.
+
+        Returns:
+            Layer numbers, ascending; none where it reads the summary token.
+
+        Raises:
+            UsageError: The encoder has too few layers.
+        """
+        ...
+
+    def __call__(self, encoding: Encoding) -> Float[np.ndarray, "N D"]:
+        """Pool an encoding.
+
+        Args:
+            encoding: N sentences.
+
+        Returns:
+            A matrix of N rows and D columns.
+
+        Raises:
+            UsageError: The encoding lacks a layer, a summary token or a pooler that this needs.
+        """
+        ...
+
+
+@runtime_checkable
+class Transform(Protocol):
+    """A fitted post-processor: a pure function of rows."""
+
+    def __call__(self, x: Float[np.ndarray, "m D"]) -> Float64[np.ndarray, "m K"]:
+        """Map rows.
+
+        Args:
+            x: A matrix of m rows and D columns.
+
+        Returns:
+            A matrix of m rows and K columns, in float64.
+        """
+        ...
+
+
+@runtime_checkable
+class PostProcessor(Protocol):
+    """The configuration of a post-processor: a frozen dataclass of settings, nothing fitted.
+
+    Example:
+        >>> import numpy as np
+        >>> from harness import load_registry
+        >>> rows = np.random.default_rng(0).normal(size=(100, 8))
+        >>> whitening = load_registry().posts["whitening"](4)
+        >>> whitened = whitening.fit(rows, np.random.default_rng(0))(rows)
+        >>> bool(np.allclose(np.cov(whitened.T, bias=True), np.eye(4)))
+        True
+    """
+
+    @property
+    def name(self) -> str:
+        """Its word in ids, with its argument: `natsv:6`."""
+        ...
+
+    @property
+    def from_moments(self) -> bool:
+        """Whether a mean and a covariance are all that it is fitted from.
+
+        Then `fit` also accepts `Moments`, and a corpus of any size streams.
+        """
+        ...
+
+    @property
+    def deterministic(self) -> bool:
+        """Whether the generator is never drawn from, so that one seed is enough."""
+        ...
+
+    @property
+    def share(self) -> float:
+        """The share of a corpus that a fit sees; 1 but where it ends before the corpus does.
+
+        Below 1, a random sample of that size is encoded, and `fit` is told by the keyword `share`
+        how much it is given.
+        """
+        ...
+
+    @property
+    def dropout(self) -> bool:
+        """Whether it is fitted on encodings with dropout, drawn by seed for each occurrence."""
+        ...
+
+    def fit(self, x: Any, rng: np.random.Generator) -> Transform:
+        """Fit on rows; the configuration itself does not change.
+
+        Args:
+            x: A matrix of n rows and D columns, or their `Moments` if `from_moments`.
+            rng: The only source of randomness.
+
+        Returns:
+            The fitted map.
+
+        Raises:
+            ScoreError: The rows have no direction, or too few, or a value is not finite.
+        """
+        ...
