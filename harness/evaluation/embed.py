@@ -78,7 +78,7 @@ def fit_method(
         UsageError: The method has post-processors and there are no texts to fit them on.
         ScoreError: The vectors of the texts span too few directions, or are not finite.
 
-    Example:
+    Examples:
         >>> from pathlib import Path
         >>> from harness import Places, fit_method, load_registry
         >>> method = load_registry().parse("glove-mini.mean+natsv:1@target")

@@ -94,7 +94,7 @@ def as_mteb(
         AssetMissing: The encoder is not on this machine.
         UsageError: There is no such method, or there are no texts to fit it on.
 
-    Example:
+    Examples:
         >>> from harness import as_mteb
         >>> model = as_mteb("glove-mini.mean")
         >>> model.encode([{"text": ["A man is eating.", "Someone eats."]}]).shape

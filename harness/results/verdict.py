@@ -162,7 +162,7 @@ def verdict(published: Published, measured: Measured) -> Verdict:
     Raises:
         ScoreError: A published or measured number is none, when it is made.
 
-    Example:
+    Examples:
         >>> from harness import Measured, Published, verdict
         >>> print(verdict(Published("58.40"), Measured((58.37,))).word)
         match

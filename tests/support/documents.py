@@ -1,0 +1,73 @@
+"""Markdown pages and the commands in them, read as a reader would type them."""
+
+import re
+import shlex
+from pathlib import Path
+
+from typer.main import get_command
+
+from harness.cli import app
+
+ROOT = Path(__file__).resolve().parents[2]
+FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def blocks(page, language):
+    """The fenced blocks of a language."""
+    return [text for found, text in FENCE.findall(page) if found == language]
+
+
+def lines(page):
+    """Every line of a shell block, as words; what follows a # is for the reader."""
+    every = (shlex.split(x, comments=True) for text in blocks(page, "sh") for x in text.split("\n"))
+    return [words for words in every if words]
+
+
+def starting(*words, among):
+    """The lines that begin with these words."""
+    return [line for line in among if tuple(line[: len(words)]) == words]
+
+
+def told(words):
+    """A command as it is typed: the name of its case."""
+    return " ".join(words)
+
+
+def parsed(arguments):
+    """The subcommand's own arguments after Click has parsed them; nothing is run."""
+    command, name = get_command(app), "harness"
+    while hasattr(command, "commands"):
+        name, *arguments = arguments
+        assert name in command.commands, f"there is no harness {name}"
+        command = command.commands[name]
+    return command.make_context(name, list(arguments)).params
+
+
+def recipe(target):
+    """The lines of a make target."""
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    found = re.search(rf"^{target}:.*\n((?:\t.*\n)*)", makefile, re.MULTILINE)
+    assert found, f"there is no make {target}"
+    return found[1]
+
+
+def anchors(page):
+    """The fragments that its headings can be linked by."""
+    headings = re.findall(r"^#+ (.+)$", FENCE.sub("", page), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", h).lower().replace(" ", "-") for h in headings}
+
+
+def broken_links(path):
+    """The relative links of a page that lead nowhere; addresses on the web are not looked at."""
+    page = path.read_text(encoding="utf-8")
+    targets = [t for t in re.findall(r"\]\(([^)]+)\)", page) if not t.startswith("http")]
+    found = []
+    for target in targets:
+        file, _, anchor = target.partition("#")
+        other = path.parent / file if file else path
+        known = other.exists()
+        if known and anchor and not anchor.startswith("harness."):
+            known = anchor in anchors(other.read_text(encoding="utf-8"))
+        if not known:
+            found.append(target)
+    return found

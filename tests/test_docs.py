@@ -1,0 +1,191 @@
+"""The documentation names what there is: files, functions, rooms, commands, verdicts, versions."""
+
+import ast
+import re
+from datetime import date
+
+import numpy as np
+import pytest
+import yaml
+from documents import ROOT, blocks, broken_links, lines, parsed, recipe, starting, told
+from test_architecture import ROOMS
+
+import harness
+from harness.results.verdict import TOLERANCES, Word
+
+PAGES = {
+    str(path.relative_to(ROOT)): path.read_text(encoding="utf-8")
+    for path in (*sorted((ROOT / "docs").rglob("*.md")), ROOT / "CONTRIBUTING.md")
+}
+ARCHITECTURE = PAGES["docs/architecture.md"]
+REFERENCE = "".join(text for name, text in PAGES.items() if name.startswith("docs/reference/"))
+PROJECT = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+CHANGELOG = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+
+TOP = "harness|baselines|results|tests|docs|\\.ci"
+SPAN = re.compile(rf"`((?:{TOP})/[\w./-]+)(?::([\w.]+))?`")
+
+
+def named(page):
+    """Every path of the project in backticks, and the function or class behind a colon."""
+    return {(path, inner or None) for path, inner in SPAN.findall(page)}
+
+
+def new_files(page):
+    """The paths that a how-to page tells its reader to make."""
+    return {
+        path
+        for row in page.split("\n")
+        if re.match(r"\|[^|]+\| new", row)
+        for path, _ in SPAN.findall(row.split("|")[1])
+    }
+
+
+def definitions(path):
+    """Every function, class and constant of a module, those inside classes by their full name."""
+
+    def walk(body, prefix=""):
+        for node in body:
+            if isinstance(node, ast.FunctionDef | ast.ClassDef):
+                yield prefix + node.name
+                yield from walk(node.body, f"{prefix}{node.name}.")
+            elif isinstance(node, ast.Assign):
+                yield from (ast.unparse(target) for target in node.targets)
+
+    return set(walk(ast.parse((ROOT / path).read_text(encoding="utf-8")).body))
+
+
+# Names
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_every_path_that_is_named_exists(name):
+    made = new_files(PAGES[name])
+    missing = {path for path, _ in named(PAGES[name]) - made if not (ROOT / path).exists()}
+    assert missing <= made
+    assert all((ROOT / path).parent.is_dir() for path in made)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_every_function_that_is_named_exists(name):
+    functions = {(path, inner) for path, inner in named(PAGES[name]) if inner}
+    assert not {(path, inner) for path, inner in functions if inner not in definitions(path)}
+
+
+def test_a_function_that_moved_would_be_noticed():
+    assert named("see `harness/core/metrics.py:cosine`") == {("harness/core/metrics.py", "cosine")}
+    assert "cosine" in definitions("harness/core/metrics.py")
+    assert "Method.id" in definitions("harness/core/types.py")
+    assert "sine" not in definitions("harness/core/metrics.py")
+
+
+def test_ten_things_are_where_the_architecture_says():
+    table = ARCHITECTURE.split("## Where things are")[1].split("\n## ")[0]
+    rows = [row for row in table.split("\n") if row.startswith("| the ") or row.startswith("| a ")]
+    assert len(rows) == 10
+    assert all(inner for row in rows for _, inner in named(row))
+
+
+@pytest.mark.parametrize("path", [*PAGES, "CHANGELOG.md"])
+def test_links_lead_somewhere(path):
+    assert not broken_links(ROOT / path)
+
+
+# The architecture
+
+
+def test_the_rooms_stand_in_their_order():
+    table = ARCHITECTURE.split("## The rooms")[1].split("\n## ")[0]
+    rooms = [room for layer in ROOMS for room in layer]
+    assert re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE) == rooms
+
+
+def test_the_drawing_shows_every_room_above_those_it_may_import():
+    drawing = (ROOT / "docs/rooms.svg").read_text(encoding="utf-8")
+    shown = re.findall(r'<text class="name"[^>]* y="(\d+)">(\w+)<', drawing)
+    heights = {room: int(height) for height, room in shown}
+    assert heights.keys() == {room for layer in ROOMS for room in layer} | {"baselines"}
+    rows = [{heights[room] for room in layer} for layer in ROOMS]
+    assert all(len(row) == 1 for row in rows)
+    below = [row.pop() for row in rows]
+    assert below == sorted(below, reverse=True)
+
+
+def test_there_are_nine_laws():
+    laws = ARCHITECTURE.split("## Nine laws")[1].split("\n## ")[0]
+    assert re.findall(r"^(\d)\. \*\*", laws, re.MULTILINE) == list("123456789")
+
+
+# What is said of the code
+
+
+def test_the_reference_holds_every_public_name():
+    shown = re.findall(r"^::: harness\.(\w+)$", REFERENCE, re.MULTILINE)
+    assert sorted(shown) == sorted(set(harness.__all__) - {"__version__"})
+
+
+def test_every_verdict_and_tolerance_is_explained():
+    page = PAGES["docs/verdicts.md"]
+    assert not {word for word in Word if f"`{word}`" not in page}
+    assert not {t for t in vars(TOLERANCES).values() if not re.search(rf"\b{t:g}\b", page)}
+
+
+def test_every_marker_is_told():
+    markers = re.findall(r'^  "(\w+): ', PROJECT, re.MULTILINE)
+    assert re.findall(r"^\| `(\w+)` \| ", PAGES["CONTRIBUTING.md"], re.MULTILINE) == markers
+
+
+# Commands
+
+COMMANDS = {told(words): words for page in PAGES.values() for words in lines(page)}
+
+
+def test_a_shell_block_holds_nothing_that_is_not_looked_at():
+    assert {words[0] for words in COMMANDS.values()} == {"harness", "make"}
+
+
+@pytest.mark.parametrize("words", starting("harness", among=COMMANDS.values()), ids=told)
+def test_a_command_parses(words):
+    parsed(words[1:])
+
+
+@pytest.mark.parametrize("words", starting("make", among=COMMANDS.values()), ids=told)
+def test_a_target_takes_its_arguments(words):
+    [target] = [word for word in words[1:] if "=" not in word]
+    commands = recipe(target)
+    for setting in {*words[1:]} - {target}:
+        assert f"$({setting.partition('=')[0]})" in commands
+
+
+@pytest.mark.parametrize("block", [b for page in PAGES.values() for b in blocks(page, "python")])
+def test_a_python_example_runs(block, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    exec(compile(block, "docs", "exec"), names)  # noqa: S102 - our own text
+    shape = tuple(map(int, re.search(r"# \((\d+), (\d+)\), float64", block).groups()))
+    assert (names["vectors"].shape, names["vectors"].dtype) == (shape, np.float64)
+
+
+def test_a_commit_is_checked_as_make_check_does():
+    """The hooks' commands are those of the Makefile, outside its virtual environment."""
+    hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8"))
+    entries = [hook["entry"].removeprefix("env ") for r in hooks["repos"] for hook in r["hooks"]]
+    commands = (recipe("docs") + recipe("check")).replace("$(BIN)/", "").strip().split("\n")
+    assert entries == [command.strip() for command in commands]
+
+
+# Versions
+
+
+def test_the_changelog_has_released_versions_in_order():
+    heads = re.findall(r"^## (\S+) - (\S+)$", CHANGELOG, re.MULTILINE)
+    assert len(heads) == CHANGELOG.count("\n## ")
+    versions = [tuple(map(int, version.split("."))) for version, _ in heads]
+    assert versions == sorted(versions, reverse=True)
+    [newest, *released] = [day for _, day in heads]
+    assert newest == "unreleased" or date.fromisoformat(newest)
+    assert released == sorted(map(str, map(date.fromisoformat, released)), reverse=True)
+    [current] = re.findall(r'^version = "(.+)"$', PROJECT, re.MULTILINE)
+    assert current in [version for version, _ in heads]
+    kinds = set(re.findall(r"^### (\w+)$", CHANGELOG, re.MULTILINE))
+    assert kinds <= {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
