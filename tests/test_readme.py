@@ -210,6 +210,6 @@ def test_every_verdict_and_state_is_explained():
 
 
 def test_everything_that_is_carried_is_told():
-    table = README.split("## What comes along")[1].split("\n## ")[0]
+    table = README.split("## Included models and tasks")[1].split("\n## ")[0]
     names = [e.name for e in ENCODERS] + [*SPLITS, "mini-lexical", "@mini-text"]
     assert [name for name in names if f"`{name}`" not in table] == []
