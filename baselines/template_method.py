@@ -23,7 +23,7 @@ from harness.transforms.pooling import MEAN
 class Centre:
     """W = I, shift = mean. Fields hold settings, never anything fitted; natsv.py has one.
 
-    Example:
+    Examples:
         >>> fitted = Centre().fit(np.array([[0.0, 1.0], [2.0, 5.0]]), np.random.default_rng(0))
         >>> fitted(np.array([[1.0, 4.0]])).tolist()
         [[0.0, 1.0]]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from harness.assets.places import Places
     from harness.core.errors import AssetMissing, DataError, HarnessError, ScoreError, UsageError
+    from harness.core.metrics import Metric
     from harness.core.types import (
         Corpus,
         Encoder,
@@ -53,6 +54,7 @@ __all__ = [
     "Identity",
     "Measured",
     "Method",
+    "Metric",
     "Moments",
     "Pairs",
     "Places",
@@ -80,6 +82,7 @@ __all__ = [
 _HOMES = {
     "assets.places": "Places",
     "core.errors": "AssetMissing DataError HarnessError ScoreError UsageError",
+    "core.metrics": "Metric",
     "core.types": "Corpus Encoder EncoderConfig Encoding Family Identity Method Pairs Pooling "
     "PostProcessor Record Task Transform",
     "encoders.transformer": "TransformerConfig",

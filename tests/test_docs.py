@@ -73,10 +73,9 @@ def test_every_function_that_is_named_exists(name):
 
 
 def test_a_function_that_moved_would_be_noticed():
-    assert named("see `harness/core/metrics.py:cosine`") == {("harness/core/metrics.py", "cosine")}
-    assert "cosine" in definitions("harness/core/metrics.py")
-    assert "Method.id" in definitions("harness/core/types.py")
-    assert "sine" not in definitions("harness/core/metrics.py")
+    assert named("see `harness/core/types.py:Task`") == {("harness/core/types.py", "Task")}
+    assert {"Task", "Method.id"} <= definitions("harness/core/types.py")
+    assert "Method.ids" not in definitions("harness/core/types.py")
 
 
 def test_ten_things_are_where_the_architecture_says():

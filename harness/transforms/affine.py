@@ -29,14 +29,16 @@ BLOCK = 512  # rows that are mapped at a time, so that they stay in the processo
 class Affine:
     """The map x -> (x - shift) @ weight, in float64.
 
-    Args:
+    Attributes:
         shift: (D,), subtracted from each row.
         weight: (D, K).
-        rank: the number of output directions that carry information.
+        rank: The number of output directions that carry information.
         nulled: (D, k) orthonormal columns V where weight = I - V V^T, which is then applied as
             x - (x V) V^T at less cost.
 
-    Example:
+    Examples:
+        >>> import numpy as np
+        >>> from harness import Affine
         >>> shrink = Affine(np.array([1.0, 1.0]), np.array([[0.5], [0.0]]), rank=1)
         >>> shrink(np.array([[3.0, 7.0], [1.0, 7.0]])).tolist()
         [[1.0], [0.0]]
@@ -78,9 +80,16 @@ class Affine:
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Row count, mean, and scatter (the sum of outer products of centred rows), in float64.
+    """The first two moments of rows, in float64.
 
-    Example:
+    Attributes:
+        count: The number of rows.
+        mean: Their mean.
+        scatter: The sum of outer products of centred rows.
+
+    Examples:
+        >>> import numpy as np
+        >>> from harness import Moments
         >>> moments = Moments.of(np.array([[0.0, 0.0], [2.0, 4.0]]))
         >>> moments.count, moments.mean.tolist(), moments.covariance.tolist()
         (2, [1.0, 2.0], [[1.0, 2.0], [2.0, 4.0]])

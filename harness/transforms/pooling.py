@@ -25,7 +25,7 @@ class Mean:
     2011.05864), Su et al. (2021, arXiv 2103.15316) and sentence-transformers' mean pooling. Raises
     UsageError for a layer that the encoder or the encoding does not have.
 
-    Example:
+    Examples:
         >>> encoding = Encoding((0, 2), 2, np.array([[[1, 0], [3, 2]]], np.float32))
         >>> Mean("static-last", (0, -1))(encoding).tolist()
         [[2.0, 1.0]]
