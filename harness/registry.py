@@ -34,7 +34,7 @@ class Registry:
     """Everything there is, by name.
 
     Attributes:
-        encoders: Encoders by their name in ids, without a length.
+        encoders: Encoders by name, without a length.
         poolings: Poolings by their word in ids.
         posts: What makes a post-processor of the argument after its colon, by its word in ids.
         methods: The rows that stand in tables, by id.
