@@ -22,17 +22,23 @@ Content = TypeVar("Content", Columns, Labelled)
 
 @dataclass(frozen=True)
 class Text:
-    """Sentences that can be read again and again, and what they are called in `training.json`."""
+    """Sentences that can be iterated repeatedly, and their name in `training.json`.
+
+    `first` limits them to so many.
+    """
 
     name: str
     source: Iterable[str] = field(repr=False)
-    first: int | None = None  # so many only
+    first: int | None = None
 
     def __iter__(self) -> Iterator[str]:
         return islice(iter(self.source), self.first)
 
     def digest(self) -> str:
-        """The hex sha256 of the sentences, each ended by LF, in UTF-8. One pass."""
+        """The hex sha256 of the sentences, each ended by LF, in UTF-8, in one pass.
+
+        Raises DataError where there are fewer than `first`.
+        """
         digest = TextDigest.of(self)
         if self.first is not None and digest.count < self.first:
             raise DataError(f"{self.name}: wanted {self.first} sentences, found {digest.count}")
@@ -41,7 +47,7 @@ class Text:
 
 @dataclass(frozen=True)
 class OneALine:
-    """A text file, packed (.gz, .xz) or not, read anew on every pass; empty lines are skipped."""
+    """The lines of a text file, packed (.gz, .xz) or not, without empty ones."""
 
     path: Path
 
@@ -50,16 +56,19 @@ class OneALine:
 
 
 def open_text(
-    wanted: str, corpora: Mapping[str, Corpus], places: Places, first: int | None = None
+    name: str, corpora: Mapping[str, Corpus], places: Places, first: int | None = None
 ) -> Text:
-    """A corpus of the registry by its name, else a file. A file is known by its name alone."""
-    if wanted in corpora:
-        corpus = corpora[wanted]
-        return Text(wanted, corpus.sentences(places.require_data(corpus.asset)), first)
-    path = Path(wanted)
+    """A registered corpus by name, or a text file, named without its folder.
+
+    Raises AssetMissing, UsageError.
+    """
+    if name in corpora:
+        corpus = corpora[name]
+        return Text(name, corpus.sentences(places.require_data(corpus.asset)), first)
+    path = Path(name)
     if not path.is_file():
         raise UsageError(
-            f"--corpus {wanted}: wanted a file or a corpus ({', '.join(sorted(corpora))}), "
+            f"--corpus {name}: wanted a file or a corpus ({', '.join(sorted(corpora))}), "
             "found neither"
         )
     return Text(path.name, OneALine(path), first)
@@ -100,29 +109,29 @@ PAIRS: Mapping[str, Callable[[], TrainingSet[Labelled]] | None] = {
 }
 
 
-def open_triplets(wanted: str, places: Places) -> TrainingSet[Columns]:
+def open_triplets(name: str, places: Places) -> TrainingSet[Columns]:
     """Triplets by name, or a CSV file of them. Raises AssetMissing, DataError, UsageError."""
-    return _open(wanted, TRIPLETS, read_triplets, places)
+    return _open(name, TRIPLETS, read_triplets, places)
 
 
-def open_labelled_pairs(wanted: str, places: Places) -> TrainingSet[Labelled]:
+def open_labelled_pairs(name: str, places: Places) -> TrainingSet[Labelled]:
     """Labelled pairs by name, or a file of them. Raises AssetMissing, DataError, UsageError."""
-    return _open(wanted, PAIRS, read_labelled, places)
+    return _open(name, PAIRS, read_labelled, places)
 
 
 def _open(
-    wanted: str,
+    name: str,
     named: Mapping[str, Callable[[], TrainingSet[Content]] | None],
     read: Callable[[Path], Content],
     places: Places,
 ) -> TrainingSet[Content]:
-    if wanted in named:
-        read_embedded = named[wanted]
-        return read_embedded() if read_embedded else _asset(wanted, read, places)
-    path = Path(wanted)
+    if name in named:
+        read_embedded = named[name]
+        return read_embedded() if read_embedded else _asset(name, read, places)
+    path = Path(name)
     if not path.is_file():
         raise UsageError(
-            f"--file {wanted}: wanted a file or one of {', '.join(named)}, found neither"
+            f"--file {name}: wanted a file or one of {', '.join(named)}, found neither"
         )
     return TrainingSet(path.name, sha256_of(path), read(path))
 

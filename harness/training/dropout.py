@@ -1,8 +1,8 @@
-"""Dropout that costs little on a CPU, and that a step can repeat.
+"""Dropout with masks from a fast generator, reproducible from the state of torch's generator.
 
-torch draws a mask number by number from its Mersenne twister, which takes longer than the layer
-around it. Here one number of torch's generator starts a faster generator for a whole forward pass,
-of which every value takes 16 bits: the same state of torch's generator gives the same masks.
+On a CPU, torch draws masks from its Mersenne twister, which takes longer than the layer around
+them. Here one number of torch's generator seeds an SFC64 generator for a whole forward pass, of
+which every mask value takes 16 bits.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ STEPS = 1 << 16  # a probability is rounded to a multiple of 1 / STEPS
 class Noise:
     """The random bits of a forward pass, for all its masks in the order of their use.
 
-    `stream` sets processes apart that share the state of torch's generator.
+    Processes whose torch generators share a state differ by their `stream`.
     """
 
     def __init__(self, stream: int = 0) -> None:
         self.stream, self.bits = stream, np.random.SFC64(0)
 
     def restart(self, device: str) -> None:
-        """Begin anew from one number of torch's generator; a GPU's own follows it."""
+        """Reseed from one number of torch's generator, on a GPU its own generator too."""
         seed = int(torch.randint(1 << 62, ()))
         if torch.device(device).type == "cuda":
             torch.cuda.manual_seed(seed + self.stream)
         self.bits = np.random.SFC64((seed, self.stream))
 
     def mask(self, like: Float[Tensor, "..."], p: float) -> Float[Tensor, "..."]:
-        """0 with probability p, else what keeps the mean."""
+        """Independent values: 0 with probability p, else 1 / (1 - p)."""
         count, dropped = like.numel(), min(round(p * STEPS), STEPS - 1)
         words = self.bits.random_raw(-(-count // 4)).view(np.uint16)[:count]
         kept = torch.from_numpy((words >= dropped).view(np.uint8))  # converted faster than bool
@@ -43,7 +43,7 @@ class Noise:
 
 
 class Dropout(nn.Module):
-    """`nn.Dropout` on the bits of a pass; on another device than the CPU, torch's own."""
+    """`nn.Dropout` whose masks on a CPU come from the noise of a forward pass."""
 
     def __init__(self, p: float, noise: Noise) -> None:
         super().__init__()
@@ -58,9 +58,9 @@ class Dropout(nn.Module):
 
 
 def use_dropout(model: nn.Module, p: float | None, noise: Noise) -> None:
-    """Replace every dropout of the model, in place; p None leaves each its own probability.
+    """Replace every dropout of the model, in place; p None keeps each module's own probability.
 
-    Raises UsageError for a probability that leaves nothing.
+    Raises UsageError for a probability outside [0, 1).
     """
     if p is not None and not 0 <= p < 1:
         raise UsageError(f"wanted a dropout probability from 0 to below 1, found {p}")
