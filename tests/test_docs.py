@@ -11,7 +11,7 @@ from documents import ROOT, blocks, broken_links, lines, parsed, recipe, startin
 from test_architecture import ROOMS
 
 import harness
-from harness.results.verdict import TOLERANCES, Word
+from harness.results.verdict import TOLERANCES, CellState
 
 PAGES = {
     str(path.relative_to(ROOT)): path.read_text(encoding="utf-8")
@@ -125,7 +125,7 @@ def test_the_reference_holds_every_public_name():
 
 def test_every_verdict_and_tolerance_is_explained():
     page = PAGES["docs/verdicts.md"]
-    assert not {word for word in Word if f"`{word}`" not in page}
+    assert not {state for state in CellState if f"`{state}`" not in page}
     assert not {t for t in vars(TOLERANCES).values() if not re.search(rf"\b{t:g}\b", page)}
 
 

@@ -25,7 +25,7 @@ from harness.cli import app, main
 from harness.core.types import Family
 from harness.evaluation.select import PROFILES
 from harness.registry import registry
-from harness.results.verdict import Word
+from harness.results.verdict import CellState
 from harness.tasks.mini import SPLITS
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -206,7 +206,7 @@ def test_links_lead_somewhere():
 
 def test_every_verdict_and_state_is_explained():
     table = README.split("## Reading a verdict")[1].split("\n## ")[0]
-    assert {word for word in Word if f"`{word}`" not in table} == set()
+    assert {state for state in CellState if f"`{state}`" not in table} == set()
 
 
 def test_everything_that_is_carried_is_told():

@@ -81,8 +81,8 @@ def explain(
 ) -> None:
     """Why a published number cannot be reproduced: all neighbouring protocols that were run."""
     from harness.registry import registry
+    from harness.report.explanation import render
     from harness.results.explain import explain as look_around
-    from harness.results.explain import render
     from harness.results.index import Results as Records
     from harness.results.published_files import load_tables
     from harness.results.records import Store
@@ -93,8 +93,8 @@ def explain(
         say(render(found))
         return
     rows = [asdict(neighbour) for neighbour in found.neighbours]
-    state = {"cell": cell, "published": found.cell.points, "measured": found.judged.measured}
-    say(json.dumps(state | {"verdict": str(found.judged.word), "neighbours": rows}))
+    state = {"cell": cell, "published": found.cell.points, "measured": found.reproduction.measured}
+    say(json.dumps(state | {"verdict": str(found.reproduction.state), "neighbours": rows}))
 
 
 def cite(
@@ -113,7 +113,8 @@ def cite(
     papers: Papers = Path("results/papers"),
 ) -> None:
     """Print BibTeX and the sentence to put beside a number, or verify digests."""
-    from harness.report.cite import Subject, answer
+    from harness.report.cite import answer
 
-    for line in answer(Subject(table, cell, method), verify, digest, results, papers):
+    subject = {"table": table, "cell": cell, "method": method}
+    for line in answer(subject, verify, digest, results, papers):
         say(line)

@@ -18,18 +18,18 @@ from harness.results import row_comparisons as comparisons
 from harness.results.index import Results
 from harness.results.published_files import load_tables
 from harness.results.records import Store
-from harness.results.reproduction import Judged, judge
-from harness.results.verdict import Word
+from harness.results.reproduction import Reproduction, reproductions
+from harness.results.verdict import CellState
 from harness.tasks.loader import Library
 
 SHOWN = 12  # of what may be hundreds of lines
 
 # The verdicts in a person's words; every other word is a number that was not measured.
 TOLD = {
-    "reproduced": (Word.EXACT, Word.MATCH, Word.CONSISTENT),
-    "close": (Word.CLOSE,),
-    "differ": (Word.DIFFERS,),
-    "undecided": (Word.INCONCLUSIVE, Word.TOO_FEW_SEEDS),
+    "reproduced": (CellState.EXACT, CellState.MATCH, CellState.CONSISTENT),
+    "close": (CellState.CLOSE,),
+    "differ": (CellState.DIFFERS,),
+    "undecided": (CellState.INCONCLUSIVE, CellState.TOO_FEW_SEEDS),
 }
 
 
@@ -88,29 +88,29 @@ def against_papers(outcomes: Sequence[Outcome], results: Path, papers: Path) -> 
     """How many published numbers the run's records reproduce, and which of them differ."""
     records = Results.read(Store(results))
     tables = load_tables(papers)
-    judged = [j for table in tables for j in judge(table, records, registry()).values()]
+    judged = [j for table in tables for j in reproductions(table, records, registry()).values()]
     lacking = {(o.cell.method, o.cell.task) for o in outcomes if o.status == "asset missing"}
     words = Counter(_word(one, lacking) for one in judged)
     lines = [f"{len(judged):,} published numbers:"]
-    unmeasured = tuple(word for word in Word if not word.is_verdict)
+    unmeasured = tuple(state for state in CellState if not state.is_verdict)
     for group, of in {**TOLD, "not measured": unmeasured}.items():
-        held = [f"{words[word]:,} {word}" for word in of if words[word]]
+        held = [f"{words[state]:,} {state}" for state in of if words[state]]
         detail = f" ({', '.join(held)})" if held and len(of) > 1 else ""
-        lines.append(f"  {sum(words[word] for word in of):,} {group}{detail}")
+        lines.append(f"  {sum(words[state] for state in of):,} {group}{detail}")
     differing = [
         f"differs: {one.cell.id}: {off:+.2f} points; "
         f"why: harness explain {one.cell.id} --results {results}"
         for one in judged
-        if one.word is Word.DIFFERS and (off := one.verdict.difference) is not None
+        if one.state is CellState.DIFFERS and (off := one.verdict.difference) is not None
     ]
     return lines + _first(differing, f"{results}/tables/papers")
 
 
-def _word(one: Judged, lacking: Container[tuple[str | None, str | None]]) -> Word:
+def _word(one: Reproduction, lacking: Container[tuple[str | None, str | None]]) -> CellState:
     """The verdict's word; `asset missing` for a cell that this run lacked a file for."""
     tasks = one.cell.average_of or (one.cell.task,)
     away = any((one.cell.method, task) in lacking for task in tasks)
-    return Word.ASSET_MISSING if one.word is Word.NOT_RUN and away else one.word
+    return CellState.ASSET_MISSING if one.state is CellState.NOT_RUN and away else one.state
 
 
 def against_committed(moves: Sequence[drift.Move], committed: Path) -> list[str]:

@@ -208,7 +208,7 @@ def _execute(
                 fields = ("method", "task", "seed", "scores", "pairs", "timings")
                 say(json.dumps({name: getattr(outcome.record, name) for name in fields}))
             elif outcome.record is not None:
-                say(f"{outcome.cell}: {headline(outcome.record.scores)}")
+                say(f"{outcome.cell}: {shown_score(outcome.record.scores)}")
     note_outcomes(results, outcomes)
     reasons: dict[str, int] = {}
     for outcome in outcomes:
@@ -220,13 +220,13 @@ def _execute(
     return outcomes
 
 
-def headline(scores: Mapping[str, Any]) -> str:
-    """The one number of a cell that people look for first."""
-    if "spearman" in scores:
-        value = scores["spearman"]["all"]
-        return f"Spearman {value:.2f}" if value is not None else "undefined"
-    name, value = next(iter(scores.items()))
-    return f"{name} {value:.2f}" if value is not None else "undefined"
+def shown_score(scores: Mapping[str, Any]) -> str:
+    """A record's main score, as a run prints it."""
+    from harness.results.index import main_score
+
+    metric, value = main_score(scores)
+    name = "Spearman" if metric == "spearman" else metric
+    return "undefined" if value is None else f"{name} {value:.2f}"
 
 
 def _exit_status(outcomes: Sequence[Any]) -> int:

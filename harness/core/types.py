@@ -21,6 +21,7 @@ from harness.core.interfaces import Pooling as Pooling
 from harness.core.interfaces import PostProcessor as PostProcessor
 from harness.core.interfaces import Transform as Transform
 from harness.core.interfaces import member as member
+from harness.core.scores import LeaderboardColumn
 
 # Seconds from any fixed moment, as `time.perf_counter` gives them.
 Clock = Callable[[], float]
@@ -170,6 +171,7 @@ class Task:
         cite: The BibTeX key of its paper.
         licence: The licence of its data.
         note: One sentence on what is peculiar about it.
+        columns: The columns of the leaderboard that show it.
 
     Examples:
         >>> from pathlib import Path
@@ -194,6 +196,7 @@ class Task:
     cite: str = field(default="", repr=False)
     licence: str = field(default="", repr=False)
     note: str = field(default="", repr=False)
+    columns: tuple[LeaderboardColumn, ...] = field(default=(), repr=False)
 
     def pairs(self, data_dir: Path) -> Pairs:
         """Read and check the scored pairs.

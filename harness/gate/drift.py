@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from harness.core.types import Record
 from harness.gate.tolerances import ACROSS_PLATFORMS, Override, Rules, platform
-from harness.results.index import Results
+from harness.results.index import Results, main_score
 from harness.results.records import SAME_PLATFORM, Cell, cell_of, largest_move
 from harness.results.verdict import seed_spread
 
@@ -60,7 +59,7 @@ def compare(records: Iterable[Record], committed: Results, rules: Rules) -> list
     """Each record against the committed one of the same cell, by the committed folder's rules."""
     addresses = [(record, (record.method, record.task)) for record in records]
     return [
-        judge(record, committed.records(*address), rules.overrides.get(address))
+        judge(record, committed.records(*address), rules.by_cell.get(address))
         for record, address in addresses
     ]
 
@@ -94,8 +93,8 @@ def judge(record: Record, seeds: Sequence[Record], override: Override | None) ->
 
 
 def _against_seeds(record: Record, seeds: Sequence[Record], tolerance: float) -> Move:
-    scores = [main_score(old.scores) for old in seeds]
-    known, ours = [s for s in scores if s is not None], main_score(record.scores)
+    scores = [main_score(old.scores)[1] for old in seeds]
+    known, (_, ours) = [s for s in scores if s is not None], main_score(record.scores)
     if ours is None or len(known) < len(scores):
         return Move(cell_of(record), math.inf, tolerance)
     spread = seed_spread(known)
@@ -104,12 +103,6 @@ def _against_seeds(record: Record, seeds: Sequence[Record], tolerance: float) ->
         note = f"from the mean of {spread.k} committed seeds"
     allowed = max(tolerance, spread.half_width)
     return Move(cell_of(record), abs(ours - spread.mean), allowed, note=note)
-
-
-def main_score(scores: Mapping[str, Any]) -> float | None:
-    """The one number of a cell that people look for first; None if it is undefined."""
-    first = scores.get("spearman", next(iter(scores.values()), None))
-    return first.get("all") if isinstance(first, Mapping) else first
 
 
 def other_input(seeds: Sequence[Record], new: Record) -> str:

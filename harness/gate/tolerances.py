@@ -1,4 +1,4 @@
-"""How far anything may move before it counts, and what `gate.toml` of a results folder adds.
+"""The tolerances of the gate, and those that `gate.toml` of a results folder adds.
 
 The tolerances stand here (that of one platform in `harness.results.records`, which writes by it,
 too). The file names sets of cells (`quick` is what `harness run --quick` measures and `harness
@@ -8,13 +8,12 @@ check` wants) and the cells that have a tolerance of their own, each with its re
 from __future__ import annotations
 
 import math
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness.core.errors import DataError
+from harness.core.toml import read_toml
 from harness.results.records import Cell
 
 FILE = "gate.toml"
@@ -38,28 +37,37 @@ def platform(environment: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
+class QuickCell:
+    """A method on a task in a set of cells, with seeds 0 to `seeds` - 1."""
+
+    method: str
+    task: str
+    seeds: int = 1
+
+    def __post_init__(self) -> None:
+        if self.seeds < 1:
+            raise ValueError(f"wanted 1 or more seeds, found {self.seeds}")
+
+
+@dataclass(frozen=True)
 class Override:
     """A cell's own tolerance, in points and on every platform, and why it has one."""
 
+    method: str
+    task: str
     tolerance: float
     reason: str
+
+    def __post_init__(self) -> None:
+        if not 0 < self.tolerance < math.inf:
+            raise ValueError(f"wanted a tolerance above 0, found {self.tolerance}")
+        if not self.reason.strip():
+            raise ValueError(f"the override of {self.method} on {self.task} has no reason")
 
 
 @dataclass(frozen=True)
 class Rules:
-    """What `gate.toml` says: sets of cells by name, overrides by method and task."""
-
-    sets: Mapping[str, tuple[Cell, ...]] = field(default_factory=dict)
-    overrides: Mapping[tuple[str, str], Override] = field(default_factory=dict)
-
-    @property
-    def quick(self) -> tuple[Cell, ...]:
-        """The quick set; empty where none is named."""
-        return self.sets.get(QUICK, ())
-
-
-def read_rules(results: Path) -> Rules:
-    """The rules of a results folder; none where it has no file. Raises DataError naming the file.
+    """The content of `gate.toml`: sets of cells by name, and overrides.
 
     ```toml
     [sets]
@@ -72,51 +80,34 @@ def read_rules(results: Path) -> Rules:
     reason = "..."
     ```
     """
+
+    sets: Mapping[str, tuple[QuickCell, ...]] = field(default_factory=dict)
+    overrides: tuple[Override, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in self.sets:
+            if len(set(self.cells(name))) < len(self.cells(name)):
+                raise ValueError(f"the set {name} names a cell twice")
+        if len(self.by_cell) < len(self.overrides):
+            raise ValueError("a method on a task has two overrides")
+
+    def cells(self, name: str) -> tuple[Cell, ...]:
+        """The cells of a set, one a seed; none where the set is not named."""
+        rows = self.sets.get(name, ())
+        return tuple(Cell(row.method, row.task, s) for row in rows for s in range(row.seeds))
+
+    @property
+    def quick(self) -> tuple[Cell, ...]:
+        """The quick set; empty where none is named."""
+        return self.cells(QUICK)
+
+    @property
+    def by_cell(self) -> dict[tuple[str, str], Override]:
+        """The overrides by method and task."""
+        return {(row.method, row.task): row for row in self.overrides}
+
+
+def read_rules(results: Path) -> Rules:
+    """The rules of a results folder; none without a file. Raises DataError naming the file."""
     path = results / FILE
-    if not path.is_file():
-        return Rules()
-    try:
-        return _parse(tomllib.loads(path.read_text(encoding="utf-8")))
-    except ValueError as error:
-        raise DataError(f"{path}: {error}; correct it") from None
-
-
-def _parse(found: dict[str, Any]) -> Rules:
-    _require(found, set(), {"sets", "override"}, "the file")
-    sets = {name: _cells(name, rows) for name, rows in found.get("sets", {}).items()}
-    overrides: dict[tuple[str, str], Override] = {}
-    for row in found.get("override", []):
-        _require(row, {"method", "task", "tolerance", "reason"}, set(), "an override")
-        address = row["method"], row["task"]
-        if address in overrides:
-            raise ValueError(f"{address[0]} on {address[1]} has two overrides")
-        overrides[address] = _override(row)
-    return Rules(sets, overrides)
-
-
-def _cells(name: str, rows: list[dict[str, Any]]) -> tuple[Cell, ...]:
-    cells: list[Cell] = []
-    for row in rows:
-        _require(row, {"method", "task"}, {"seeds"}, f"a cell of the set {name}")
-        seeds = row.get("seeds", 1)
-        if not isinstance(seeds, int) or seeds < 1:
-            raise ValueError(f"the set {name}: wanted 1 or more seeds, found {seeds!r}")
-        cells += [Cell(row["method"], row["task"], seed) for seed in range(seeds)]
-    if len(set(cells)) < len(cells):
-        raise ValueError(f"the set {name} names a cell twice")
-    return tuple(cells)
-
-
-def _override(row: Mapping[str, Any]) -> Override:
-    tolerance, reason = row["tolerance"], str(row["reason"]).strip()
-    if not isinstance(tolerance, int | float) or not 0 < tolerance < math.inf:
-        raise ValueError(f"wanted a tolerance above 0, found {tolerance!r}")
-    if not reason:
-        raise ValueError(f"the override of {row['method']} on {row['task']} has no reason")
-    return Override(float(tolerance), reason)
-
-
-def _require(row: Mapping[str, Any], wanted: set[str], allowed: set[str], what: str) -> None:
-    if not wanted <= row.keys() <= wanted | allowed:
-        names = ", ".join(sorted(wanted | allowed))
-        raise ValueError(f"{what} has {names}; found {', '.join(row) or 'nothing'}")
+    return read_toml(Rules, path) if path.is_file() else Rules()

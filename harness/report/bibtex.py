@@ -23,7 +23,7 @@ AUTHOR = re.compile(r'^ +- name: +"?(.+?)"?$', re.MULTILINE)
 
 @dataclass(frozen=True)
 class Software:
-    """What the citation file says of the harness itself."""
+    """The harness itself, as the citation file describes it."""
 
     title: str
     authors: tuple[str, ...]

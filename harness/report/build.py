@@ -2,79 +2,109 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from harness.core.files import file_name, write_atomically
-from harness.registry import registry
+from harness.core.types import Record
+from harness.registry import Registry, registry
 from harness.report.cost_chart import PICTURE, quality_against_cost
-from harness.report.flows import FILE as FLOWS
 from harness.report.flows import flows_page
 from harness.report.leaderboard import encoder_page, leaderboard, summary
 from harness.report.markdown import between_markers
-from harness.report.paper_tables import latex, markdown
+from harness.report.paper_tables import CONTENTS, contents, latex, markdown
 from harness.report.paper_tables import summary as published_summary
-from harness.report.protocol_traps import FILE as TRAPS
 from harness.report.protocol_traps import traps_page
 from harness.report.replication import PAGE as CLAIMS_PAGE
 from harness.report.replication import claims_page
-from harness.report.searches import FOLDER as SEARCHES
-from harness.report.searches import read_searches
-from harness.report.speed import FILE as SPEED
 from harness.report.speed import PAGE as SPEED_PAGE
 from harness.report.speed import speed_page
-from harness.results import row_comparisons as comparisons
-from harness.results.claim_tests import Judge
+from harness.results import row_comparisons
+from harness.results.benchmarks import FILE as SPEED
+from harness.results.claim_tests import ClaimTests
 from harness.results.claims import FILE as CLAIMS
 from harness.results.claims import read_claims
 from harness.results.index import Results, by_encoder
 from harness.results.layout import QUESTIONS
+from harness.results.map_comparisons import FILE as FLOWS
+from harness.results.map_comparisons import read_maps
+from harness.results.protocol_traps import FILE as TRAPS
+from harness.results.protocol_traps import read_traps
+from harness.results.published import Table
 from harness.results.published_files import load_tables
 from harness.results.records import Store
-from harness.results.reproduction import judge
+from harness.results.reproduction import Reproduction, reproductions
+from harness.results.searches import FOLDER as SEARCHES
+from harness.results.searches import read_searches
 
-README_PART = "leaderboard"
+Records = Mapping[tuple[str, str], Sequence[Record]]
 
 
 def generated(folder: Path, papers: Path, readme: Path | None) -> dict[Path, str]:
     """Every generated file under a results folder, and the README, with the text due to it."""
-    found, everything = registry(), Results.read(Store(folder)).by_cell
-    questions = papers.parent / QUESTIONS
-    pages: dict[Path, str] = {}
-    judged_tables = []
-    for published in load_tables(papers):
-        results = Results(everything)
-        judged = judge(published, results, found)
-        judged_tables.append((published, judged))
-        place = folder / "tables" / "papers" / published.id
-        for suffix, render in ((".md", markdown), (".tex", latex)):
-            path = place.with_name(place.name + suffix)
-            pages[path] = render(published, judged, found, results.digest())
-    counts = published_summary(judged_tables)
+    found, records = registry(), Results.read(Store(folder)).by_cell
+    published = load_tables(papers)
+    pages, cells = _paper_pages(folder / "tables" / "papers", published, records, found)
+    counts = published_summary(list(zip(published, cells, strict=True)))
     pages[folder / "LEADERBOARD.md"] = leaderboard(
-        Results(everything), found, counts, comparisons.read(folder)
+        Results(records), found, counts, row_comparisons.read(folder)
     )
-    if picture := quality_against_cost(Results(everything)):
+    if picture := quality_against_cost(Results(records)):
         pages[folder / PICTURE] = picture
-    if (traps := questions / TRAPS).exists():
-        pages[folder / "tables" / "protocols.md"] = traps_page(Results(everything), traps)
-    if (rows := questions / SPEED).exists():
-        pages[folder / "tables" / SPEED_PAGE] = speed_page(rows)
-    if (maps := questions / FLOWS).exists() and (flows := flows_page(Results(everything), maps)):
-        pages[folder / "tables" / FLOWS.replace(".toml", ".md")] = flows
-    if (claimed := questions / CLAIMS).exists():
-        claims = read_claims(claimed, [published for published, _ in judged_tables])
-        own = Results(everything)
-        asked = Judge(own, found, comparisons.read(folder))
-        searches = read_searches(questions / SEARCHES)
-        pages[folder / "tables" / CLAIMS_PAGE] = claims_page(claims, asked, searches)
-    for encoder, methods in by_encoder(Results(everything).methods).items():
-        path = folder / "tables" / f"{file_name(encoder)}.md"
-        pages[path] = encoder_page(Results(everything), encoder, methods)
+    asked = _asked_pages(papers.parent / QUESTIONS, folder, published, records, found)
+    pages |= {folder / "tables" / name: page for name, page in asked}
+    for encoder, methods in by_encoder(Results(records).methods).items():
+        page = encoder_page(Results(records), found, encoder, methods)
+        pages[folder / "tables" / f"{file_name(encoder)}.md"] = page
     if readme is not None and readme.exists():
-        part = f"{counts}\n\n{summary(Results(everything))}"
-        pages[readme] = between_markers(readme.read_text(encoding="utf-8"), README_PART, part)
+        parts = [_published_sentence(published), counts, summary(Results(records))]
+        text = readme.read_text(encoding="utf-8")
+        pages[readme] = between_markers(text, "leaderboard", "\n\n".join(parts))
     return pages
+
+
+def _paper_pages(
+    folder: Path, published: Sequence[Table], records: Records, found: Registry
+) -> tuple[dict[Path, str], list[Mapping[str, Reproduction]]]:
+    """The pages of the papers' tables and what they hold; of each table its reproduced cells."""
+    pages = {folder / CONTENTS: contents(published)}
+    every: list[Mapping[str, Reproduction]] = []
+    for table in published:
+        results = Results(records)
+        cells = reproductions(table, results, found)
+        every.append(cells)
+        for suffix, render in (("md", markdown), ("tex", latex)):
+            text = render(table, cells, found, results.digest())
+            pages[folder / f"{table.id}.{suffix}"] = text
+    return pages, every
+
+
+def _asked_pages(
+    questions: Path, folder: Path, published: Sequence[Table], records: Records, found: Registry
+) -> Iterator[tuple[str, str]]:
+    """The pages that answer a file of questions; without its file there is no page."""
+    if (traps := questions / TRAPS).exists():
+        yield "protocols.md", traps_page(Results(records), read_traps(traps))
+    if (rows := questions / SPEED).exists():
+        yield SPEED_PAGE, speed_page(rows)
+    flows = questions / FLOWS
+    if flows.exists() and (page := flows_page(Results(records), read_maps(flows))):
+        yield "flows.md", page
+    if (claims := questions / CLAIMS).exists():
+        tests = ClaimTests(Results(records), found, row_comparisons.read(folder))
+        searches = read_searches(questions / SEARCHES)
+        yield CLAIMS_PAGE, claims_page(read_claims(claims, published), tests, searches)
+
+
+def _published_sentence(published: Sequence[Table]) -> str:
+    """How much the papers' tables hold."""
+    numbers = sum(len(table.cells()) for table in published)
+    papers = len({table.paper for table in published})
+    return (
+        f"{numbers:,} published numbers from {len(published)} tables of {papers} papers and "
+        "repositories, each with the method and the protocol that reproduce it, or the reason why "
+        "none does:"
+    )
 
 
 def stale_files(folder: Path, papers: Path, readme: Path | None) -> list[Path]:

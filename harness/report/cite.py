@@ -1,4 +1,4 @@
-"""What to put beside a number: BibTeX, and the sentence that pins protocol, seeds, code, records.
+"""Citations: BibTeX, and the sentence that pins a number's protocol, seeds, code and records.
 
 The digest in a sentence is sha256 over the records behind the number, each as a run writes it to a
 file of its own, one after the other in the order of their paths: `cat seed-*.json | sha256sum`
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,25 +33,8 @@ from harness.results.index import SHOWN, Results
 from harness.results.published import Table
 from harness.results.published_files import load_tables
 from harness.results.records import Store
-from harness.results.reproduction import judge, method_of, records_for
-
-
-@dataclass(frozen=True)
-class Subject:
-    """What is cited: a published table, a published cell or a method; none: the harness."""
-
-    table: str | None = None
-    cell: str | None = None
-    method: str | None = None
-
-    def __post_init__(self) -> None:
-        if len(self.named) > 1:
-            raise UsageError(f"one thing is cited at a time, found {' and '.join(self.named)}")
-
-    @property
-    def named(self) -> tuple[str, ...]:
-        """The options that were given."""
-        return tuple(f"--{name}" for name, given in vars(self).items() if given is not None)
+from harness.results.reproduction import is_stale, method_of, reproduce, reproductions
+from harness.results.verdict import CellState
 
 
 @dataclass(frozen=True)
@@ -81,36 +64,38 @@ class Citation:
 
 
 def answer(
-    subject: Subject, verify: bool, digest: str | None, results: Path, papers: Path
+    options: Mapping[str, str | None],
+    verify: bool,
+    digest: str | None,
+    results: Path,
+    papers: Path,
 ) -> Iterator[str]:
-    """What `harness cite` prints, line by line. Raises HarnessError where a digest is wrong."""
+    """The output of `harness cite`, line by line. Raises HarnessError where a digest is wrong.
+
+    `options` may name one published `table`, `cell` or `method`; without any it is the harness.
+    """
+    subject = {kind: name for kind, name in options.items() if name is not None}
+    named = [f"--{kind}" for kind in subject]
+    if len(named) > 1:
+        raise UsageError(f"one thing is cited at a time, found {' and '.join(named)}")
     if not results.is_dir():
         raise UsageError(f"--results {results}: there is no such folder")
     if verify and digest is None:
-        if subject.named:
-            raise UsageError(f"--verify looks at every page; {subject.named[0]} needs a --digest")
+        if named:
+            raise UsageError(f"--verify looks at every page; {named[0]} needs a --digest")
         from harness.report.verify import verified  # which makes every page
 
         yield from verified(results, papers)
         return
-    if digest is not None and not subject.named:
+    if digest is not None and not named:
         raise UsageError("--digest needs the --cell, --table or --method whose records it is of")
-    records = Results.read(Store(results), *([subject.method] if subject.method else []))
-    citation = cite(subject, load_tables(papers, subject.method), records, registry())
+    method = subject.get("method")
+    records = Results.read(Store(results), *filter(None, [method]))
+    tables = load_tables(papers, method)
+    citation = cite_harness(tables, records)
+    for kind, name in subject.items():
+        citation = CITE[kind](name, tables, records, registry())
     yield str(citation) if digest is None else citation.compare(digest)
-
-
-def cite(
-    subject: Subject, tables: Sequence[Table], results: Results, registry: Registry
-) -> Citation:
-    """The citation of a subject. Raises UsageError with the nearest names for an unknown one."""
-    if subject.table is not None:
-        return cite_table(subject.table, tables, results, registry)
-    if subject.cell is not None:
-        return cite_cell(subject.cell, tables, results, registry)
-    if subject.method is not None:
-        return cite_method(subject.method, tables, results, registry)
-    return cite_harness(tables, results)
 
 
 def cite_harness(tables: Sequence[Table], results: Results) -> Citation:
@@ -133,33 +118,34 @@ def cite_table(
     """A published table, by its id, with the records that its page was made from."""
     table = known("published table", name, {table.id: table for table in tables})
     own = Results(results.by_cell)
-    judged = judge(table, own, registry).values()
-    run = [one for one in judged if one.scores]
+    cells = reproductions(table, own, registry).values()
+    run = [cell for cell in cells if cell.scores]
     words = filter(None, (metric(table.metric), aggregation(table.aggregation)))
-    sentence = f"{table.paper}, {table.title}; {', '.join(words)}; {len(judged)} numbers published"
+    sentence = f"{table.paper}, {table.title}; {', '.join(words)}; {len(cells)} numbers published"
     if run:
-        verdicts = ", ".join(f"{n} {w}" for w, n in Counter(str(j.word) for j in run).items())
-        most = max(len(one.scores) for one in run)
+        states = Counter(str(cell.state) for cell in run)
+        verdicts = ", ".join(f"{n} {state}" for state, n in states.items())
+        most = max(len(cell.scores) for cell in run)
         seeds = f", up to {most} seeds a number" if most > 1 else ""
         sentence += f", {len(run)} of them measured ({verdicts}{seeds}) {made(own)}."
     else:
         sentence += f"; {NOTHING}."
     methods = (method_of(row, registry) for row in table.rows)
     keys = [HARNESS, table.cite, *(key for m in methods for key in _keys(m, registry))]
-    keys += [task.cite for one in judged for task in tasks_of(one.cell, registry)]
+    keys += [task.cite for cell in cells for task in tasks_of(cell.cell, registry)]
     return Citation(_unique(keys), (sentence,), own.digest() if run else None)
 
 
 def cite_cell(name: str, tables: Sequence[Table], results: Results, registry: Registry) -> Citation:
     """A published cell, TABLE/ROW/COLUMN, with the records of its seeds."""
     cell = known("published cell", name, {c.id: c for table in tables for c in table.cells()})
-    judged = judge(cell.table, Results(results.by_cell), registry)[cell.id]
     method, own = method_of(cell.row, registry), Results(results.by_cell)
-    records_for(cell, own)  # the digest is of what was looked at
-    sentence = f"{protocol(cell, registry)}: {published(cell)}; {measured(judged, method, own)}."
+    reproduction = reproduce(cell, own, registry)
+    ours = measured(reproduction, method, own)
+    sentence = f"{protocol(cell, registry)}: {published(cell)}; {ours}."
     keys = [HARNESS, cell.table.cite, *_keys(method, registry)]
     keys += [task.cite for task in tasks_of(cell, registry)]
-    return Citation(_unique(keys), (sentence,), own.digest() if judged.scores else None)
+    return Citation(_unique(keys), (sentence,), own.digest() if reproduction.scores else None)
 
 
 def cite_method(
@@ -168,15 +154,11 @@ def cite_method(
     """A method: what it is, and one sentence for each task that it was measured on."""
     method = _method(name, results, registry)
     here = [task for task in registry.tasks.values() if (name, task.name) in results.by_cell]
-    stale = [
-        task
-        for task in here
-        if method and any(r.repr != repr(method) for r in results.by_cell[name, task.name])
-    ]
+    stale = [task for task in here if is_stale(results.by_cell[name, task.name], method)]
     fresh = [task for task in here if task not in stale]
     sentences = [about(method)] if method else []
     sentences += [on_task(name, method, task, Results(results.by_cell)) for task in fresh]
-    sentences += [f"{name}, {task.name}: {NOTHING} (stale)." for task in stale]
+    sentences += [f"{name}, {task.name}: {NOTHING} ({CellState.STALE})." for task in stale]
     if not here:
         sentences.append(f"{name}: {NOTHING}.")
     own = Results(results.by_cell, {(name, task.name) for task in fresh})
@@ -184,6 +166,9 @@ def cite_method(
     keys += [t.cite for t in tables if any(row.method == name for row in t.rows)]
     keys += [task.cite for task in fresh]
     return Citation(_unique(keys), tuple(sentences), own.digest() if fresh else None)
+
+
+CITE = {"table": cite_table, "cell": cite_cell, "method": cite_method}
 
 
 def _method(name: str, results: Results, registry: Registry) -> Method | None:

@@ -1,15 +1,16 @@
-"""The leaderboard: every method of every encoder on the seven STS tasks, QNLI and lexical."""
+"""The leaderboard: every method of every encoder on the seven STS tasks, then other sections."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import inf
 
 from harness.core.files import file_name
+from harness.core.scores import Section
 from harness.registry import Registry
 from harness.report import cost_chart as cost
 from harness.report.markdown import page, table
-from harness.results.index import Results, Value, by_encoder
+from harness.results.costs import best
+from harness.results.index import Results
 from harness.results.protocols import (
     BERT_FLOW,
     LABELS,
@@ -17,10 +18,12 @@ from harness.results.protocols import (
     SIMCSE,
     Protocol,
     averages,
+    complete_encoders,
     ranked,
     row,
 )
 from harness.results.row_comparisons import Comparisons
+from harness.results.sections import Columns
 from harness.results.source_notes import source_seen
 
 HOW_TO_READ = (
@@ -43,15 +46,10 @@ CARRIED = (
     "mini-STS first. No paper has these tasks: they compare methods with each other. Spearman, "
     "`all`; AUC; and for lexical the correlation with edit distance."
 )
-LEXICAL = {
-    "lexical": ("STS-B dev", " (BERT-flow publishes -24.61)"),
-    "mini-lexical": ("mini-STS dev", ""),
-}
-EMBEDDED = {
-    "mini-STS": ("mini-sts", "spearman", "all"),
-    "mini-SICK": ("mini-sick", "spearman", "all"),
-    "mini-QNLI (AUC)": ("mini-qnli", "auc"),
-    "mini-lexical": ("mini-lexical", "edit_distance"),
+# The sections beside the seven tasks: their heading, and what to know of them.
+SECTIONS: Mapping[Section, tuple[str, str]] = {
+    "other": ("Other tasks", ""),
+    "embedded": ("Embedded tasks", CARRIED),
 }
 
 
@@ -79,56 +77,24 @@ def seven(
         values = row(results, method, protocol)
         if any(v.mean is not None for v in values):
             mark = " ≈" if method in ties else ""
-            paid = [cost.told(results, method, protocol)] if costs else []
+            paid = [cost.shown_cost(results, method, protocol)] if costs else []
             rows.append([label(method) + mark, *values, *paid])
     head = ["method", *LABELS.values(), "Avg.", *([cost.COLUMN] if costs else [])]
     return table(head, rows) if rows else ""
 
 
-def other_tasks(results: Results, methods: Sequence[str]) -> str:
-    """QNLI, lexical, and the development and full-SICK variants."""
-    columns = {
-        "QNLI (AUC)": ("qnli", "auc"),
-        "STS-B dev": ("sts-b.dev", "spearman", "all"),
-        "SICK-R, 9,927": ("sick-r.all", "spearman", "all"),
-        "lexical": ("lexical", "edit_distance"),
-        "lexical, near": ("lexical", "edit_distance_near"),
-        "alignment": ("sts-b", "alignment"),
-        "uniformity": ("sts-b", "uniformity"),
-    }
-    rows = [[label(method), *values] for method, values in _valued(results, methods, columns)]
-    return table(["method", *columns], rows) if rows else ""
-
-
-def embedded(results: Results, methods: Sequence[str]) -> str:
-    """The tasks that come with the harness, best on the first of them first."""
-    found = _valued(results, methods, EMBEDDED)
-    found.sort(key=lambda one: -inf if one[1][0].mean is None else one[1][0].mean, reverse=True)
-    rows = [[label(method), *values] for method, values in found]
-    return table(["method", *EMBEDDED], rows) if rows else ""
-
-
-def _valued(
-    results: Results, methods: Sequence[str], columns: Mapping[str, tuple[str, ...]]
-) -> list[tuple[str, list[Value]]]:
-    """Methods with their values; those that have none are left out."""
-    rows = [(m, [results.value(m, *path) for path in columns.values()]) for m in methods]
-    return [(m, values) for m, values in rows if any(v.mean is not None for v in values)]
-
-
-def gold_row(results: Results, task: str = "lexical") -> str:
-    """The model-free row of a lexical task, from any record of it."""
-    names = ("gold_edit_distance", "gold_edit_distance_near")
-    for method in results.methods:
-        values = [results.value(method, task, name) for name in names]
-        if all(v.mean is not None for v in values):
-            where, published = LEXICAL[task]
-            return (
-                f"Lexical: Spearman of similarity and token edit distance on {where}; gold itself "
-                f"has {values[0]} over all pairs and {values[1]} over those at distance 4 or less"
-                f"{published}. Closer to gold is better."
-            )
-    return ""
+def section(
+    name: Section, results: Results, registry: Registry, methods: Sequence[str], level: str
+) -> list[str]:
+    """A section beside the seven tasks, under a heading of a level (`##`); empty without values."""
+    heading, about = SECTIONS[name]
+    columns = Columns.of(name, registry.tasks.values())
+    rows = columns.rows(results, methods, best_first=name == "embedded")
+    if not rows:
+        return []
+    shown = table(["method", *columns.headings], [[label(m), *values] for m, values in rows])
+    texts = " ".join(filter(None, [about, *columns.legends(results)]))
+    return [f"{level} {heading}", *filter(None, [texts]), shown]
 
 
 def leaderboard(
@@ -137,72 +103,45 @@ def leaderboard(
     counts: str,
     comparisons: Mapping[str, Comparisons],
 ) -> str:
-    """The whole page: what of the papers was reproduced, then every encoder."""
+    """The whole page: how much of the papers was reproduced, then every encoder."""
     parts = ["## Published beside measured", counts, PAPERS, "## Measured"]
-    if cost.best(results):
+    if best(results):
         parts.append(f"![Average of seven STS tasks against cost]({cost.PICTURE})")
     parts += [HOW_TO_READ, cost.CAPTION]
-    whole, partly = _whole_and_partly(results)
-    for encoder, methods in whole.items():
+    complete = complete_encoders(results)
+    for encoder, methods in complete.items():
         parts.append(f"### {encoder}")
-        about = registry.encoders.get(encoder.partition(":")[0])
-        if about:
+        config = registry.encoders.get(encoder.partition(":")[0])
+        if config:
             held = [r for (m, _), rs in results.by_cell.items() if m in methods for r in rs]
             parts.append(
-                f"Weights: {source_seen(about, held)}. Trained on: {about.trained_on}. "
-                f"Licence: {about.licence}. Every protocol: [tables]({page_of(encoder)})."
+                f"Weights: {source_seen(config, held)}. Trained on: {config.trained_on}. "
+                f"Licence: {config.licence}. Every protocol: [tables]({page_of(encoder)})."
             )
         for protocol in (SIMCSE, BERT_FLOW):
             known = comparisons.get(f"{encoder}.{protocol.id}")
-            if found := seven(results, methods, protocol, known, costs=True):
-                parts += [f"**{protocol.title}**", found]
-    if partly:
-        rest = [method for methods in partly.values() for method in methods]
-        if found := seven(results, rest, SIMCSE, costs=True):
-            parts += ["### On some tasks only", f"**{SIMCSE.title}**", found]
-    if found := embedded(results, results.methods):
-        parts += [
-            "### Embedded tasks",
-            f"{CARRIED} {gold_row(results, 'mini-lexical')}".strip(),
-            found,
-        ]
+            if rows := seven(results, methods, protocol, known, costs=True):
+                parts += [f"**{protocol.title}**", rows]
+    rest = [method for method in results.methods if method.partition(".")[0] not in complete]
+    if rows := seven(results, rest, SIMCSE, costs=True):
+        parts += ["### On some tasks only", f"**{SIMCSE.title}**", rows]
+    parts += section("embedded", results, registry, results.methods, "###")
     return page("Leaderboard", parts, results.digest())
 
 
-def _whole_and_partly(
-    results: Results,
-) -> tuple[Mapping[str, Sequence[str]], Mapping[str, Sequence[str]]]:
-    """Encoders with an average under either protocol, and those with a restricted vocabulary."""
-    groups = by_encoder(results.methods)
-    whole = {
-        encoder: methods
-        for encoder, methods in groups.items()
-        if any(averages(results, methods, protocol) for protocol in (SIMCSE, BERT_FLOW))
-    }
-    return whole, {encoder: groups[encoder] for encoder in groups if encoder not in whole}
-
-
 def page_of(encoder: str) -> str:
-    """Where an encoder's own page stands, from the leaderboard."""
+    """The path of an encoder's own page, from the leaderboard."""
     return f"tables/{file_name(encoder)}.md"
 
 
-def encoder_page(results: Results, encoder: str, methods: Sequence[str]) -> str:
-    """Every protocol of one encoder."""
+def encoder_page(results: Results, registry: Registry, encoder: str, methods: Sequence[str]) -> str:
+    """Every protocol of one encoder, then the other sections."""
     parts = [HOW_TO_READ]
     for protocol in PROTOCOLS:
-        if found := seven(results, methods, protocol):
-            parts += [f"## {protocol.title}", found]
-    if found := other_tasks(results, methods):
-        parts += ["## Other tasks", found]
-        if gold := gold_row(results):
-            parts.append(gold)
-    if found := embedded(results, methods):
-        parts += [
-            "## Embedded tasks",
-            f"{CARRIED} {gold_row(results, 'mini-lexical')}".strip(),
-            found,
-        ]
+        if rows := seven(results, methods, protocol):
+            parts += [f"## {protocol.title}", rows]
+    for name in SECTIONS:
+        parts += section(name, results, registry, methods, "##")
     return page(encoder, parts, results.digest())
 
 

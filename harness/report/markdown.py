@@ -22,11 +22,11 @@ def table(head: Sequence[str], rows: Sequence[Sequence[object]], words: int = 1)
         f":{'-' * (w + 1)}" if s == "<" else f"{'-' * (w + 1)}:"
         for w, s in zip(widths, sides, strict=True)
     ]
-    told = (
+    texts = (
         " | ".join(f"{c:{s}{w}}" for c, s, w in zip(line, sides, widths, strict=True))
         for line in lines
     )
-    first, *rest = (f"| {line} |" for line in told)
+    first, *rest = (f"| {line} |" for line in texts)
     return "\n".join([first, f"|{'|'.join(rule)}|", *rest])
 
 

@@ -7,25 +7,23 @@ the page is computed from them and from the records.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from harness.report.markdown import page, table
-from harness.report.searches import Search
-from harness.report.sentences import aggregation, metric
+from harness.report.searches import search_parts
+from harness.report.sentences import aggregation, metric, signed, tasks_counted
 from harness.results.claim_tests import (
     AVERAGE,
+    ClaimOutcome,
+    ClaimResult,
+    ClaimTests,
     Decision,
     Finding,
-    Judge,
-    Judgement,
-    Order,
-    Word,
-    judged,
-    order,
 )
-from harness.results.claims import Claim, Claims, address, points, scored
+from harness.results.claims import Claim, Claims, scored
 from harness.results.protocols import LABELS
-from harness.results.published import Column, Table
+from harness.results.published import Table
+from harness.results.searches import Search
 from harness.results.verdict import TOLERANCES
 
 PAGE = "replication-in-miniature.md"
@@ -64,129 +62,116 @@ ORDERS = (
 )
 
 
-def claims_page(claims: Claims, judge: Judge, searches: Sequence[Search] = ()) -> str:
+def claims_page(claims: Claims, tests: ClaimTests, searches: Sequence[Search] = ()) -> str:
     """Summary, table of claims, effect sizes, orders of rows, one section a claim, searches."""
-    found = judged(claims, judge)
-    parts = [claims.about, *summary(found), RULES, "## Claims", _overview(found)]
-    parts += ["## Effect sizes", EFFECTS, _effects(found)]
-    parts += ["## Order of the rows", ORDERS, _orders(claims, judge)]
-    for judgement in found:
-        parts += _section(judgement)
+    results = [tests.test(claim) for claim in claims.claims]
+    parts = [claims.about, *summary(results), RULES, "## Claims", _overview(results)]
+    parts += ["## Effect sizes", EFFECTS, _effects(results)]
+    parts += ["## Order of the rows", ORDERS, _orders(claims, tests)]
+    for result in results:
+        parts += _section(result)
     if searches:
-        parts += [
-            "## Searches and ablations",
-            *(p for one in searches for p in one.parts(claims.tables)),
-        ]
-    return page("Replication in miniature", parts, judge.results.digest())
+        parts.append("## Searches and ablations")
+    for search in searches:
+        parts += search_parts(search, claims.tables)
+    return page("Replication in miniature", parts, tests.results.digest())
 
 
-def summary(found: Sequence[Judgement]) -> list[str]:
-    """How many claims hold and how many do not, then which."""
-    whole = Counter(judgement.word for judgement in found)
-    single = Counter(word for judgement in found for word in judgement.words)
-    lines = [
-        f"**Of {len(found)} claims {_counts(whole)}.** "
-        f"Claim by task, of {single.total()}: {_counts(single)}."
-    ]
-    named = {
-        word: ", ".join(f"[{j.claim.id}](#{j.claim.id})" for j in found if j.word == word)
-        for word in Word
+def summary(results: Sequence[ClaimResult]) -> list[str]:
+    """Counts of claims by outcome, then the claims of each."""
+    whole = Counter(result.outcome for result in results)
+    by_task = Counter(outcome for result in results for outcome in result.outcomes)
+    counts = (
+        f"**Of {len(results)} claims {_counts(whole)}.** "
+        f"Claim by task, of {by_task.total()}: {_counts(by_task)}."
+    )
+    linked = {
+        outcome: ", ".join(_link(result) for result in results if result.outcome == outcome)
+        for outcome in ClaimOutcome
     }
-    listed = [f"- {word}: {names}" for word, names in named.items() if names]
-    return [*lines, "\n".join(listed)]
+    return [
+        counts,
+        "\n".join(f"- {outcome}: {links}" for outcome, links in linked.items() if links),
+    ]
 
 
-def _counts(words: Counter[Word]) -> str:
+def _counts(counts: Counter[ClaimOutcome]) -> str:
     """`3 hold, 1 do not hold, 0 undecided, 2 not measured`."""
-    plural = {Word.HOLDS: "hold", Word.FAILS: "do not hold"}
-    return ", ".join(f"{words[word]} {plural.get(word, word)}" for word in Word)
+    plural = {ClaimOutcome.HOLDS: "hold", ClaimOutcome.FAILS: "do not hold"}
+    return ", ".join(
+        f"{counts[outcome]} {plural.get(outcome, outcome)}" for outcome in ClaimOutcome
+    )
 
 
-def in_paper(findings: Sequence[Finding]) -> int:
-    """On how many tasks the paper's own numbers have the claimed order."""
-    return sum(finding.claimed > 0 for finding in findings)
-
-
-def _overview(found: Sequence[Judgement]) -> str:
-    head = ["claim", "", "published in", *Word, "tasks", "in the paper", "verdict"]
+def _overview(results: Sequence[ClaimResult]) -> str:
+    head = ["claim", "", "published in", *ClaimOutcome, "tasks", "in the paper", "verdict"]
     rows = [
         [
-            f"[{j.claim.id}](#{j.claim.id})",
-            j.claim.claim,
-            _place(j.claim.table),
-            *(j.words.count(word) for word in Word),
-            len(j.findings),
-            in_paper(j.findings),
-            f"**{j.word}**",
+            _link(result),
+            result.claim.claim,
+            _place(result.claim.table),
+            *(result.outcomes.count(outcome) for outcome in ClaimOutcome),
+            len(result.findings),
+            result.in_paper,
+            f"**{result.outcome}**",
         ]
-        for j in found
+        for result in results
     ]
     return table(head, rows, words=3)
 
 
-def _effects(found: Sequence[Judgement]) -> str:
+def _effects(results: Sequence[ClaimResult]) -> str:
     """Published and measured differences, claims by tasks."""
     labels = [*LABELS.values(), AVERAGE]
-    labels += dict.fromkeys(f.label for j in found for f in j.findings if f.label not in labels)
+    findings = [finding for result in results for finding in result.findings]
+    labels += dict.fromkeys(f.label for f in findings if f.label not in labels)
     rows = []
-    for judgement in found:
-        own = {finding.label: finding for finding in judgement.findings}
-        if judgement.average:
-            own[AVERAGE] = judgement.average
-        cells = [_effect(own[label]) if label in own else "" for label in labels]
-        rows.append([f"[{judgement.claim.id}](#{judgement.claim.id})", *cells])
+    for result in results:
+        own = {finding.label: finding for finding in result.findings}
+        if result.average:
+            own[AVERAGE] = result.average
+        rows.append([_link(result), *(_effect(own.get(label)) for label in labels)])
     return table(["claim", *labels], rows)
 
 
-def _effect(finding: Finding) -> str:
-    return f"{signed(finding.claimed)}, {_measured(finding.decision)}"
+def _effect(finding: Finding | None) -> str:
+    if finding is None:
+        return ""
+    measured = _difference(finding.decision) or finding.decision.outcome
+    return f"{signed(finding.claimed)}, {measured}"
 
 
-def _measured(decision: Decision) -> str:
-    return str(decision.word) if decision.difference is None else signed(decision.difference)
+def _difference(decision: Decision) -> str:
+    return "" if decision.difference is None else signed(decision.difference)
 
 
-def _orders(claims: Claims, judge: Judge) -> str:
+def _orders(claims: Claims, tests: ClaimTests) -> str:
     tables = [claims.tables[name] for name in claims.rows]
-    labels = list(dict.fromkeys(c.label for one in tables for c in scored(one)))
+    labels = list(dict.fromkeys(column.label for table in tables for column in scored(table)))
     labels = sorted(labels, key=[*LABELS.values(), *labels].index)
     rows = []
-    for one in tables:
-        stand_ins = claims.rows[one.id]
-        found = {c.label: str(_order(one, c, stand_ins, judge)) for c in scored(one)}
-        rows.append([_place(one), len(stand_ins), *(found.get(label, "") for label in labels)])
+    for published in tables:
+        orders = {c.label: str(tests.row_order(claims, published, c)) for c in scored(published)}
+        stand_ins = len(claims.rows[published.id])
+        rows.append([_place(published), stand_ins, *(orders.get(label, "") for label in labels)])
     return table(["table", "rows", *labels], rows)
 
 
-def _order(published: Table, column: Column, stand_ins: Mapping[str, str], judge: Judge) -> Order:
-    task, path = address(published, column)
-    printed, ours = [], []
-    for row in published.rows:
-        if row.id not in stand_ins or column.id not in row.values:
-            continue
-        mean = judge.side(stand_ins[row.id], task, path).value.mean
-        if mean is not None:
-            printed.append(points(published, row, column))
-            ours.append(mean)
-    return order(printed, ours)
-
-
-def _section(judgement: Judgement) -> list[str]:
+def _section(result: ClaimResult) -> list[str]:
     """One claim: what it says, where, of which methods, then task by task."""
-    claim, findings = judgement.claim, judgement.findings
+    claim, findings = result.claim, result.findings
     above, below = claim.methods
     about = (
         f"{claim.claim} ({_place(claim.table)}, `{claim.table.cite}`: {claim.better.label} above "
         f"{claim.worse.label}; here `{above}` above `{below}`.) {_protocol(claim)}"
     )
-    counts = (f"{judgement.words.count(word)} {word}" for word in Word)
+    counts = (f"{result.outcomes.count(outcome)} {outcome}" for outcome in ClaimOutcome)
     verdict = (
-        f"**{str(judgement.word).capitalize()}**: of {_tasks(len(findings))} {', '.join(counts)}; "
-        f"the paper's own numbers have this order on {in_paper(findings)}."
+        f"**{str(result.outcome).capitalize()}**: of {tasks_counted(len(findings))} "
+        f"{', '.join(counts)}; the paper's own numbers have this order on {result.in_paper}."
     )
-    rows = [_line(finding) for finding in (*findings, *filter(None, [judgement.average]))]
-    shown = table(HEAD, rows)
-    return [f"## {claim.id}", about, *_notes(claim), verdict, shown]
+    rows = [_line(finding) for finding in (*findings, *filter(None, [result.average]))]
+    return [f"## {claim.id}", about, *_notes(claim), verdict, table(HEAD, rows)]
 
 
 def _line(finding: Finding) -> list[str]:
@@ -194,13 +179,13 @@ def _line(finding: Finding) -> list[str]:
     interval = decision.interval
     return [
         finding.label,
-        *(f"{one:.2f}" for one in finding.published),
+        *(f"{points:.2f}" for points in finding.published),
         signed(finding.claimed),
         str(above),
         str(below),
-        "" if decision.difference is None else signed(decision.difference),
+        _difference(decision),
         f"{signed(interval[0])} to {signed(interval[1])}" if interval else "",
-        str(decision.word),
+        str(decision.outcome),
         decision.by,
     ]
 
@@ -224,15 +209,11 @@ def _protocol(claim: Claim) -> str:
     return f"{'; '.join(words)}."
 
 
+def _link(result: ClaimResult) -> str:
+    """The claim's id, with a link to its section."""
+    return f"[{result.claim.id}](#{result.claim.id})"
+
+
 def _place(published: Table) -> str:
     """The paper's table, with a link to its page."""
     return f"[{published.paper}, {published.table}](papers/{published.id}.md)"
-
-
-def _tasks(count: int) -> str:
-    return "1 task" if count == 1 else f"{count} tasks"
-
-
-def signed(number: float) -> str:
-    """With its sign and two decimals; no -0.00."""
-    return f"{round(number, 2) + 0.0:+.2f}"

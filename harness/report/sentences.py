@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from harness.core.metrics import metric_of, metrics
+from harness.core.scores import AGGREGATIONS
 from harness.core.types import Method, Record, Task
 from harness.registry import Registry, known
 from harness.report.bibtex import HARNESS
 from harness.results.index import Results, value
-from harness.results.published import Cell
-from harness.results.reproduction import Judged
+from harness.results.published import PublishedCell
+from harness.results.reproduction import Reproduction
 
 NOTHING = "nothing was measured here"
-AGGREGATIONS = {
+AGGREGATION_WORDS: Mapping[str, str] = {
     "all": "subsets concatenated (all)",
     "mean": "mean over the subsets (mean)",
     "wmean": "subsets weighted by their pairs (wmean)",
@@ -22,7 +23,7 @@ TEXTS = {"raw": "raw text", "senteval": "SentEval text"}
 COMMITS = 3  # more are counted, not listed; the records name their own
 
 
-def protocol(cell: Cell, registry: Registry) -> str:
+def protocol(cell: PublishedCell, registry: Registry) -> str:
     """Row, column, task with split and text form, metric, aggregation."""
     tasks = tasks_of(cell, registry)
     what = "mean of " if cell.average_of else ""
@@ -33,31 +34,30 @@ def protocol(cell: Cell, registry: Registry) -> str:
     return ", ".join(filter(None, (cell.row.label, f"{cell.column.label}{about}", *words)))
 
 
-def published(cell: Cell) -> str:
+def published(cell: PublishedCell) -> str:
     """The number as printed, in points, and where it stands."""
     spread = "" if cell.sd is None else f", sd {cell.sd:g}"
     statistic = "mean" if cell.row.statistic == "score" else cell.row.statistic
-    runs = "" if cell.n is None else f" ({statistic} of {cell.n} runs{spread})"
-    place = f"{cell.table.paper}, {cell.transcribed['table']}"
-    return f"published {cell.in_points or cell.value}{runs} in {place}"
+    runs = "" if cell.row.n is None else f" ({statistic} of {cell.row.n} runs{spread})"
+    return f"published {cell.in_points or cell.value}{runs} in {cell.place}"
 
 
-def measured(judged: Judged, method: Method | None, results: Results) -> str:
+def measured(reproduction: Reproduction, method: Method | None, results: Results) -> str:
     """Mean, spread, seeds, verdict, method, code and records; only where there is a score."""
-    if not judged.scores:
-        why = judged.cell.why_not
-        return f"{NOTHING} ({judged.word}{f': {why}' if why else ''})"
-    found = value(judged.scores)
-    difference = judged.verdict.difference
+    state = reproduction.state
+    if not reproduction.scores:
+        why = reproduction.cell.why_not
+        return f"{NOTHING} ({state}{f': {why}' if why else ''})"
+    score, difference = value(reproduction.scores), reproduction.verdict.difference
     by = "" if difference is None else f"{difference:+.2f}, "
     return (
-        f"measured {found} {seeds(method, found.seeds)} ({by}{judged.word}) "
+        f"measured {score} {seeds(method, score.seeds)} ({by}{state}) "
         f"{f'by {method.id} ' if method else ''}{made(results)}"
     )
 
 
 def on_task(name: str, method: Method | None, task: Task, results: Results) -> str:
-    """What a method scores on a task: the one metric of it, under every aggregation."""
+    """The main score of a method on a task, under every aggregation."""
     records, scored_by = results.records(name, task.name), metric_of(task)
     key = scored_by.main_score[0]
     score = records[0].scores[key]
@@ -66,8 +66,8 @@ def on_task(name: str, method: Method | None, task: Task, results: Results) -> s
     elif len(score["groups"]) <= 1:
         scores = str(results.value(name, task.name, key, "all"))
     else:
-        values = {way: results.value(name, task.name, key, way) for way in ("all", "mean", "wmean")}
-        scores = ", ".join(f"{way} {found}" for way, found in values.items())
+        values = {way: results.value(name, task.name, key, way) for way in AGGREGATIONS}
+        scores = ", ".join(f"{way} {value}" for way, value in values.items())
     return (
         f"{name}, {on(task)}, {metric(key, scored_by.compared)}: measured {scores} "
         f"{seeds(method, len(records))} {made(results)}."
@@ -75,7 +75,7 @@ def on_task(name: str, method: Method | None, task: Task, results: Results) -> s
 
 
 def about(method: Method) -> str:
-    """What must be known of a method before its numbers are compared."""
+    """Training data, fit corpus and deviations of a method: they decide what it compares with."""
     fitted = f"; fitted on {method.fit_on}" if method.fit_on else ""
     scored = ", the sentences that are scored, no labels seen" if method.transductive else ""
     note = f"; {method.note}" if method.note else ""
@@ -94,10 +94,9 @@ def made(results: Results) -> str:
     return f"with {HARNESS} {versions}, {named}, {noun} sha256 {results.digest()}"
 
 
-def tasks_of(cell: Cell, registry: Registry) -> tuple[Task, ...]:
+def tasks_of(cell: PublishedCell, registry: Registry) -> tuple[Task, ...]:
     """The cell's task, or those that it averages."""
-    names = cell.average_of or ((cell.task,) if cell.task else ())
-    return tuple(known("task", name, registry.tasks) for name in names)
+    return tuple(known("task", name, registry.tasks) for name in cell.tasks)
 
 
 def on(task: Task) -> str:
@@ -106,18 +105,28 @@ def on(task: Task) -> str:
 
 
 def metric(name: str, of: str = "cosine") -> str:
-    """What is computed of what; a metric that no record has keeps its name."""
+    """A metric in words, `of` a similarity; one that no record has keeps its name."""
     words = {key: words for known in metrics().values() for key, words in known.words.items()}
     return {**words, "accuracy": "accuracy x100"}.get(name, name).format(of)
 
 
 def aggregation(word: str | None) -> str:
-    """How subsets become one number; a single set has none."""
-    return AGGREGATIONS.get(word or "", word or "")
+    """An aggregation in words; empty for a single set."""
+    return AGGREGATION_WORDS.get(word or "", word or "")
+
+
+def signed(number: float) -> str:
+    """With its sign and two decimals; no -0.00."""
+    return f"{round(number, 2) + 0.0:+.2f}"
+
+
+def tasks_counted(count: int) -> str:
+    """`1 task`, `2 tasks`."""
+    return "1 task" if count == 1 else f"{count} tasks"
 
 
 def seeds(method: Method | None, count: int) -> str:
-    """How many runs stand behind a number."""
+    """The number of seeds in words."""
     if count == 1 and not (method and method.seeded):
         return "in one run"
     return f"over {count} seed{'s' if count > 1 else ''}"

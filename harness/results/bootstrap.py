@@ -2,7 +2,7 @@
 
 Both methods saw the same items, so both are scored on the same resamples of them and the
 differences are what counts. (A published number against a measured one is another question; see
-`harness.results.verdict`, whose `seed_spread` is at home there because it needs no arrays.)
+`harness.results.verdict`.)
 
 A resample is kept as counts: how often it holds each item. Weighted mid-ranks are then sums of
 counts over the items in one fixed order, so nothing is ever sorted again, and they are whole
@@ -22,17 +22,7 @@ import numpy as np
 from harness.core.arrays import Float, Float64, Int, Int64, Num
 from harness.core.errors import ScoreError
 from harness.core.metrics import TIE_DECIMALS
-from harness.results.verdict import Spread, seed_spread
-
-__all__ = [
-    "Comparison",
-    "Spread",
-    "bootstrap_scores",
-    "compare",
-    "holm",
-    "paired_bootstrap",
-    "seed_spread",
-]
+from harness.core.scores import Aggregation
 
 BLOCK = 2**17  # counts at a time: one block (1 MB) and its ranks stay in a core's cache
 
@@ -61,7 +51,7 @@ def bootstrap_scores(
     group: Sequence[str],
     *,
     metric: Literal["spearman", "pearson", "auc"] = "spearman",
-    aggregate: Literal["all", "mean", "wmean"] = "all",
+    aggregate: Aggregation = "all",
     resamples: int = 10_000,
     rng: np.random.Generator,
 ) -> Float64[np.ndarray, "M R"]:

@@ -1,51 +1,49 @@
-"""The word on a claim and a task: does one method lie above another, as far as seeds or items tell?
+"""Does a claim hold: does one method lie above another, as far as seeds or test items can tell?
 
 Everything is in points (x100).
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import combinations
 from statistics import fmean
 
-from harness.core.errors import HarnessError
-from harness.core.types import Method
 from harness.registry import Registry
 from harness.results.claims import Claim, Claims, address
-from harness.results.index import NOT_RUN, Results, Value, score_at, value
+from harness.results.index import NOT_MEASURED, Results, Value, score_at, value
 from harness.results.protocols import SEVEN, Protocol
+from harness.results.published import Column, Table
+from harness.results.reproduction import composed, is_stale
 from harness.results.row_comparisons import Comparisons
-from harness.results.verdict import TOLERANCES, student_quantile
+from harness.results.verdict import TOLERANCES, CellState, welch_half_width
 
-STALE = "stale"
 SENTEVAL = ".senteval"
 AVERAGE = "Avg."
 
 
-class Word(StrEnum):
-    """What is said of a claim; the last is the word of a hole."""
+class ClaimOutcome(StrEnum):
+    """The outcome of testing a claim on measured scores; the last is for missing ones."""
 
     HOLDS = "holds"
     FAILS = "does not hold"
     UNDECIDED = "undecided"
-    NOT_MEASURED = "not measured"
+    NOT_MEASURED = NOT_MEASURED
 
 
 @dataclass(frozen=True)
 class Side:
-    """A method's scores by seed, in points (None: undefined); without any, the word for that."""
+    """A method's scores by seed, in points (None: undefined); without any, why there are none."""
 
     scores: Mapping[int, float | None]
     seeded: bool = False
-    state: str = NOT_RUN
+    state: str = CellState.NOT_RUN
 
     @property
     def value(self) -> Value:
-        """Mean and spread over the seeds, or a word."""
+        """Mean and spread over the seeds, or the state."""
         if not self.scores:
             return Value(None, state=self.state)
         return value(list(self.scores.values()))
@@ -62,9 +60,9 @@ class Side:
 
 @dataclass(frozen=True)
 class Decision:
-    """The word, the difference, its 95 % interval, and what the word rests on."""
+    """The outcome, the difference, its 95 % interval, and what the outcome rests on."""
 
-    word: Word
+    outcome: ClaimOutcome
     difference: float | None = None
     interval: tuple[float, float] | None = None
     by: str = ""
@@ -86,11 +84,11 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Judgement:
-    """A claim with a finding for each task, the average where there is one, and the word for all.
+class ClaimResult:
+    """A claim with a finding for each task, the average where there is one, and the outcome.
 
     It holds if it holds on more than half of its tasks, and does not if the opposite is true on
-    more than half; a hole counts as a task, and the average does not.
+    more than half; a missing score counts as a task, and the average does not.
     """
 
     claim: Claim
@@ -98,17 +96,25 @@ class Judgement:
     average: Finding | None
 
     @property
-    def words(self) -> list[Word]:
-        """The words of its tasks."""
-        return [finding.decision.word for finding in self.findings]
+    def outcomes(self) -> list[ClaimOutcome]:
+        """The outcome on each task."""
+        return [finding.decision.outcome for finding in self.findings]
 
     @property
-    def word(self) -> Word:
-        """The word on the whole claim."""
-        if set(self.words) == {Word.NOT_MEASURED}:
-            return Word.NOT_MEASURED
-        most = [w for w in (Word.HOLDS, Word.FAILS) if 2 * self.words.count(w) > len(self.words)]
-        return most[0] if most else Word.UNDECIDED
+    def outcome(self) -> ClaimOutcome:
+        """The outcome of the whole claim."""
+        outcomes = self.outcomes
+        if set(outcomes) == {ClaimOutcome.NOT_MEASURED}:
+            return ClaimOutcome.NOT_MEASURED
+        for outcome in (ClaimOutcome.HOLDS, ClaimOutcome.FAILS):
+            if 2 * outcomes.count(outcome) > len(outcomes):
+                return outcome
+        return ClaimOutcome.UNDECIDED
+
+    @property
+    def in_paper(self) -> int:
+        """On how many tasks the paper's own numbers have the claimed order."""
+        return sum(finding.claimed > 0 for finding in self.findings)
 
 
 def decide(better: Side, worse: Side, items: tuple[float, float] | None = None) -> Decision:
@@ -116,104 +122,102 @@ def decide(better: Side, worse: Side, items: tuple[float, float] | None = None) 
 
     Where either is seeded, by Welch's 95 % interval over seeds; else by `items`, the bootstrap's
     interval over test items; without one by the sign, and a difference that another platform could
-    turn has none.
+    turn is undecided.
     """
     if not better.scores or not worse.scores:
-        return Decision(Word.NOT_MEASURED)
+        return Decision(ClaimOutcome.NOT_MEASURED)
     above, below = better.value.mean, worse.value.mean
     if above is None or below is None:
-        return Decision(Word.UNDECIDED, by="undefined")
+        return Decision(ClaimOutcome.UNDECIDED, by=CellState.UNDEFINED)
     difference = round(above - below, 9)
     if better.too_few or worse.too_few:
-        return Decision(Word.UNDECIDED, difference, by="too few seeds")
-    if better.seeded or worse.seeded:
-        h = half_width([side for side in (better, worse) if side.seeded])
-        return _within(difference, (difference - h, difference + h), "seeds")
+        return Decision(ClaimOutcome.UNDECIDED, difference, by=CellState.TOO_FEW_SEEDS)
+    if seeded := [side for side in (better, worse) if side.seeded]:
+        h = welch_half_width(*((side.value.sd or 0.0, len(side.scores)) for side in seeded))
+        return _by_interval(difference, (difference - h, difference + h), "seeds")
     if items is not None:
-        return _within(difference, items, "items")
+        return _by_interval(difference, items, "items")
     if abs(difference) <= TOLERANCES.match:
-        return Decision(Word.UNDECIDED, difference, by="sign")
-    return _within(difference, None, "sign")
+        return Decision(ClaimOutcome.UNDECIDED, difference, by="sign")
+    return _by_interval(difference, None, "sign")
 
 
-def _within(difference: float, interval: tuple[float, float] | None, by: str) -> Decision:
+def _by_interval(difference: float, interval: tuple[float, float] | None, by: str) -> Decision:
     low, high = interval or (difference, difference)
-    word = Word.HOLDS if low > 0 else Word.FAILS if high < 0 else Word.UNDECIDED
-    return Decision(word, difference, interval, by)
-
-
-def half_width(sides: Sequence[Side]) -> float:
-    """Of Welch's 95 % interval for a difference of means; a side without spread adds nothing."""
-    parts = [((side.value.sd or 0.0) ** 2 / len(side.scores), len(side.scores)) for side in sides]
-    total = math.fsum(part for part, _ in parts)
-    if total == 0:
-        return 0.0
-    df = 1 / math.fsum((part / total) ** 2 / (k - 1) for part, k in parts)
-    return student_quantile(df) * math.sqrt(total)
+    holds, fails = low > 0, high < 0
+    decided = ClaimOutcome.HOLDS if holds else ClaimOutcome.FAILS
+    return Decision(decided if holds or fails else ClaimOutcome.UNDECIDED, difference, interval, by)
 
 
 @dataclass(frozen=True)
-class Judge:
-    """What is asked: records, methods that can be composed, comparisons."""
+class ClaimTests:
+    """Tests of claims on records, with the comparisons of rows that are stored."""
 
     results: Results
     registry: Registry
     comparisons: Mapping[str, Comparisons]
 
-    def judge(self, claim: Claim) -> Judgement:
+    def test(self, claim: Claim) -> ClaimResult:
         """Every task of a claim, and their average."""
         findings = []
         for column in claim.columns:
             task, path = address(claim.table, column)
             better, worse = (self.side(method, task, path) for method in claim.methods)
-            found = decide(better, worse)
-            findings.append(Finding(column.label, claim.published(column), (better, worse), found))
+            decision = decide(better, worse)
+            findings.append(
+                Finding(column.label, claim.published(column), (better, worse), decision)
+            )
         average = self._average(claim, findings) if claim.comparable else None
-        return Judgement(claim, tuple(findings), average)
+        return ClaimResult(claim, tuple(findings), average)
 
-    def side(self, method: str, task: str, path: tuple[str, ...]) -> Side:
+    def side(self, identifier: str, task: str, path: tuple[str, ...]) -> Side:
         """The scores of a cell by seed; none where its records are of other settings."""
-        records, made = self.results.records(method, task), self._parsed(method)
-        if made is not None and any(record.repr != repr(made) for record in records):
-            return Side({}, state=STALE)
-        seeded = len(records) > 1 or (made is not None and made.seeded)
+        records = self.results.records(identifier, task)
+        method = composed(identifier, self.registry)
+        if is_stale(records, method):
+            return Side({}, state=CellState.STALE)
+        seeded = len(records) > 1 or (method is not None and method.seeded)
         return Side({record.seed: score_at(record.scores, path) for record in records}, seeded)
 
-    def _parsed(self, method: str) -> Method | None:
-        try:
-            return self.registry.parse(method)
-        except HarnessError:
-            return None
+    def row_order(self, claims: Claims, table: Table, column: Column) -> Order:
+        """The published and the measured order of the rows of a table that have a stand-in."""
+        task, path = address(table, column)
+        published, measured = [], []
+        for row in table.rows:
+            if row.id not in claims.rows[table.id] or column.id not in row.values:
+                continue
+            mean = self.side(claims.rows[table.id][row.id], task, path).value.mean
+            if mean is not None:
+                published.append(table.score(row, column))
+                measured.append(mean)
+        return order(published, measured)
 
     def _average(self, claim: Claim, findings: Sequence[Finding]) -> Finding:
         published = [finding.published for finding in findings]
         better, worse = (
             averaged([finding.sides[which] for finding in findings]) for which in (0, 1)
         )
-        found = decide(better, worse, self._items(claim, better, worse))
-        means = fmean(one for one, _ in published), fmean(other for _, other in published)
-        return Finding(AVERAGE, means, (better, worse), found)
+        decision = decide(better, worse, self._items(claim, better, worse))
+        means = fmean(above for above, _ in published), fmean(below for _, below in published)
+        return Finding(AVERAGE, means, (better, worse), decision)
 
     def _items(self, claim: Claim, better: Side, worse: Side) -> tuple[float, float] | None:
         """The stored interval for the average of the seven, if these very rows were neighbours."""
-        at = [address(claim.table, column) for column in claim.columns]
-        forms = {task.endswith(SENTEVAL) for task, _ in at}
-        if sorted(task.removesuffix(SENTEVAL) for task, _ in at) != sorted(SEVEN) or len(forms) > 1:
+        tasks = [address(claim.table, column)[0] for column in claim.columns]
+        forms = {task.endswith(SENTEVAL) for task in tasks}
+        if sorted(task.removesuffix(SENTEVAL) for task in tasks) != sorted(SEVEN) or len(forms) > 1:
             return None
         text = "senteval" if forms == {True} else "raw"
         protocol = Protocol(text, claim.table.metric, str(claim.table.aggregation))
         encoder = claim.methods[0].partition(".")[0]
         known = self.comparisons.get(f"{encoder}.{protocol.id}")
+        if known is None:
+            return None
         for method, side in zip(claim.methods, (better, worse), strict=True):
             mean = side.value.mean
-            if known is None or mean is None or known.averages.get(method) != round(mean, 2):
+            if mean is None or known.averages.get(method) != round(mean, 2):
                 return None
-        for rows in known.rows if known else ():
-            if (rows.above, rows.below) == claim.methods:
-                return rows.low, rows.high
-            if (rows.below, rows.above) == claim.methods:
-                return -rows.high, -rows.low
-        return None
+        return known.interval(*claim.methods)
 
 
 def averaged(sides: Sequence[Side]) -> Side:
@@ -228,7 +232,7 @@ def averaged(sides: Sequence[Side]) -> Side:
 
 @dataclass(frozen=True)
 class Order:
-    """How many pairs of rows stand as published, and how many the other way."""
+    """Pairs of rows that are measured in the published order, and in the opposite one."""
 
     same: int
     opposite: int
@@ -237,7 +241,7 @@ class Order:
     def __str__(self) -> str:
         """Kendall's tau, and the pairs it comes from."""
         if not self.pairs:
-            return str(Word.NOT_MEASURED)
+            return str(ClaimOutcome.NOT_MEASURED)
         return f"{(self.same - self.opposite) / self.pairs:+.2f} ({self.same} of {self.pairs})"
 
 
@@ -246,8 +250,3 @@ def order(published: Sequence[float], measured: Sequence[float]) -> Order:
     pairs = combinations(zip(published, measured, strict=True), 2)
     signs = [(a - c) * (b - d) for (a, b), (c, d) in pairs if a != c]
     return Order(sum(s > 0 for s in signs), sum(s < 0 for s in signs), len(signs))
-
-
-def judged(claims: Claims, judge: Judge) -> tuple[Judgement, ...]:
-    """Every claim, in the order of the file."""
-    return tuple(judge.judge(claim) for claim in claims.claims)

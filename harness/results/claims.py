@@ -1,26 +1,43 @@
-"""Claims of the papers as data (`results/questions/claims.toml`), and what the records say of each.
+"""Claims of the papers: that one row of a published table lies above another.
 
-A claim is that one row of a published table lies above another. The file names, for rows of a
-table, the methods that stand in for them here, and the claims by their rows; the published numbers
-stay where they are, in `results/papers`.
+`results/questions/claims.toml` names, for rows of a published table, the methods that stand in for
+them, and the claims by their rows. The published numbers stay where they are, in `results/papers`.
 """
 
 from __future__ import annotations
 
-import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
 
 from harness.core.errors import DataError
 from harness.core.ids import is_method_id
-from harness.results.published import AGGREGATIONS, SCORES, Cell, Column, Row, Table
+from harness.core.toml import read_toml
+from harness.results.published import SCORES, Column, Row, Table, score_path
 
 FILE = "claims.toml"
-TOP = {"about", "rows", "claim"}
-KEYS = {"id", "claim", "table", "better", "worse"}
-MAY = {"columns", "note"}
+
+
+@dataclass(frozen=True)
+class ClaimEntry:
+    """A claim as the file has it, by the ids of its table, rows and columns."""
+
+    id: str
+    claim: str
+    table: str
+    better: str
+    worse: str
+    columns: tuple[str, ...] | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class ClaimFile:
+    """The file: a text about the small model, the stand-in of each row by table, the claims."""
+
+    about: str
+    rows: Mapping[str, Mapping[str, str]]
+    claims: tuple[ClaimEntry, ...]
 
 
 @dataclass(frozen=True)
@@ -38,7 +55,7 @@ class Claim:
 
     def published(self, column: Column) -> tuple[float, float]:
         """The two printed numbers, in points; the claimed one first."""
-        return points(self.table, self.better, column), points(self.table, self.worse, column)
+        return self.table.score(self.better, column), self.table.score(self.worse, column)
 
     @property
     def comparable(self) -> bool:
@@ -49,7 +66,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Claims:
-    """The file: what the small model is, which methods stand in for rows, and the claims."""
+    """The claims with their tables; `rows` holds the method of each row by table."""
 
     about: str
     rows: Mapping[str, Mapping[str, str]]
@@ -57,107 +74,80 @@ class Claims:
     tables: Mapping[str, Table]
 
 
-def points(table: Table, row: Row, column: Column) -> float:
-    """A printed number in points. Raises DataError where none is printed, or it is no score."""
-    cell = Cell(table, row, column)
-    found = cell.points if column.id in row.values else None
-    if found is None:
-        _refuse(f"wanted a score printed in {cell.id}, found none")
-    return found
-
-
 def address(table: Table, column: Column) -> tuple[str, tuple[str, ...]]:
     """Task and path of the score under the table's own protocol, whatever a row quotes."""
-    metric, word = column.metric or table.metric, column.aggregation or table.aggregation
-    scored = metric in ("spearman", "pearson") and word
-    return str(column.task), (metric, AGGREGATIONS[str(word)]) if scored else (metric,)
+    aggregation = column.aggregation or table.aggregation
+    return str(column.task), score_path(column.metric or table.metric, aggregation)
 
 
 def scored(table: Table) -> tuple[Column, ...]:
-    """The scores of single tasks; averages are computed here and never taken over."""
+    """The columns that hold scores of single tasks; averages are computed and never taken over."""
     columns = (column for column in table.columns if column.task)
     return tuple(c for c in columns if (c.metric or table.metric) in SCORES)
 
 
 def read_claims(path: Path, tables: Iterable[Table]) -> Claims:
     """The claims with their tables. Raises DataError for whatever is unknown, missing or double."""
-    try:
-        raw = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        _refuse(f"wanted claims, found {error!r}")
-    by_id = {table.id: table for table in tables}
-    if set(raw) != TOP or not isinstance(raw["about"], str):
-        _refuse(f"wanted {', '.join(sorted(TOP))}, found {sorted(raw)}")
-    if not isinstance(raw["rows"], dict) or not isinstance(raw["claim"], list):
-        _refuse("wanted tables of rows and a list of claims")
-    for table, stand_ins in raw["rows"].items():
-        _check_rows(by_id, table, stand_ins)
-    claims = tuple(_claim(one, raw["rows"], by_id) for one in raw["claim"])
-    ids = [claim.id for claim in claims]
-    if double := sorted({one for one in ids if ids.count(one) > 1}):
-        _refuse(f"{double[0]}: the id stands twice; rename one of the claims")
-    return Claims(raw["about"], raw["rows"], claims, by_id)
+    file, by_id = read_toml(ClaimFile, path), {table.id: table for table in tables}
+    for name, stand_ins in file.rows.items():
+        for fault in _row_faults(by_id.get(name), stand_ins):
+            raise DataError(f"{path.name}, rows.{name}: {fault}")
+    claims: dict[str, Claim] = {}
+    for entry in file.claims:
+        place = f"{path.name}, claim {entry.id}"
+        if entry.id in claims:
+            raise DataError(f"{place}: the id stands twice; rename one of the claims")
+        for fault in _claim_faults(entry, file.rows.get(entry.table, {}), by_id):
+            raise DataError(f"{place}: {fault}")
+        claims[entry.id] = _claim(entry, file.rows[entry.table], by_id[entry.table])
+    return Claims(file.about, file.rows, tuple(claims.values()), by_id)
 
 
-def _check_rows(tables: Mapping[str, Table], name: str, stand_ins: Any) -> None:
-    """Each row is the table's and under its protocol; each method an id, and stands for one row."""
-    if name not in tables:
-        _refuse(f"rows: there is no published table {name!r}")
-    if not isinstance(stand_ins, dict) or not _texts(list(stand_ins.values())):
-        _refuse(f"rows.{name}: wanted a method for each row, found {stand_ins!r}")
-    rows = {row.id: row for row in tables[name].rows}
-    for row, method in stand_ins.items():
-        if row not in rows:
-            _refuse(f"rows.{name}: there is no row {row!r}")
-        if rows[row].aggregation not in (None, tables[name].aggregation):
-            _refuse(f"rows.{name}: {row!r} is printed under another aggregation than its table")
+def _row_faults(table: Table | None, stand_ins: Mapping[str, str]) -> Iterator[str]:
+    """Each row is the table's and under its protocol; each method stands for one row."""
+    rows = {row.id: row for row in table.rows} if table else {}
+    if table is None:
+        yield "there is no such published table"
+    for name, method in stand_ins.items():
+        if name not in rows:
+            yield f"there is no row {name!r}"
+        elif table and rows[name].aggregation not in (None, table.aggregation):
+            yield f"{name!r} is printed under another aggregation than its table"
         if not is_method_id(method):
-            _refuse(f"rows.{name}: {method!r} is no method id")
+            yield f"{method!r} is no method id"
         if list(stand_ins.values()).count(method) > 1:
-            _refuse(f"rows.{name}: {method} stands for two rows; the order of rows needs one each")
+            yield f"{method} stands for two rows; the order of rows needs one each"
 
 
-def _claim(
-    raw: Any, stand_ins: Mapping[str, Mapping[str, str]], tables: Mapping[str, Table]
-) -> Claim:
-    texts = {k: v for k, v in raw.items() if k != "columns"} if isinstance(raw, dict) else {}
-    if not KEYS <= set(raw) <= KEYS | MAY or not _texts(list(texts.values())):
-        _refuse(f"a claim has {', '.join(sorted(KEYS))} and may have {', '.join(MAY)}; found {raw}")
-    own = stand_ins.get(raw["table"], {})
-    for row in (raw["better"], raw["worse"]):
-        if row not in own:
-            _refuse(f"{raw['id']}: no method stands for {row!r} of {raw['table']!r}; add it")
-    if raw["better"] == raw["worse"]:
-        _refuse(f"{raw['id']}: wanted two rows, found {raw['better']!r} twice")
-    table = tables[raw["table"]]
-    columns = {column.id: column for column in scored(table)}
-    chosen = raw.get("columns", list(columns))
-    if (
-        not _texts(chosen)
-        or not chosen
-        or len(set(chosen)) < len(chosen)
-        or set(chosen) - {*columns}
-    ):
-        _refuse(f"{raw['id']}: columns are some of {', '.join(columns)}; found {chosen}")
+def _claim_faults(
+    entry: ClaimEntry, stand_ins: Mapping[str, str], tables: Mapping[str, Table]
+) -> Iterator[str]:
+    """Both rows have a stand-in, and print a score in every column."""
+    for name in (entry.better, entry.worse):
+        if name not in stand_ins:
+            yield f"no method stands for {name!r} of {entry.table!r}; add it"
+    if entry.better == entry.worse:
+        yield f"wanted two rows, found {entry.better!r} twice"
+    table = tables[entry.table]
+    ids = [column.id for column in scored(table)]
+    chosen = ids if entry.columns is None else list(entry.columns)
+    if not chosen or len(set(chosen)) < len(chosen) or set(chosen) - {*ids}:
+        yield f"columns are some of {', '.join(ids)}; found {chosen}"
+    for row in table.rows:
+        if row.id in (entry.better, entry.worse) and (lost := set(chosen) - {*row.values}):
+            yield f"wanted a score printed in {table.id}/{row.id}/{min(lost)}, found none"
+
+
+def _claim(entry: ClaimEntry, stand_ins: Mapping[str, str], table: Table) -> Claim:
+    columns = (c for c in scored(table) if entry.columns is None or c.id in entry.columns)
     rows = {row.id: row for row in table.rows}
-    made = Claim(
-        raw["id"],
-        raw["claim"],
+    return Claim(
+        entry.id,
+        entry.claim,
         table,
-        rows[raw["better"]],
-        rows[raw["worse"]],
-        (own[raw["better"]], own[raw["worse"]]),
-        tuple(columns[name] for name in chosen),
-        raw.get("note", ""),
+        rows[entry.better],
+        rows[entry.worse],
+        (stand_ins[entry.better], stand_ins[entry.worse]),
+        tuple(columns),
+        entry.note,
     )
-    for column in made.columns:
-        made.published(column)  # both must be printed
-    return made
-
-
-def _texts(found: Any) -> bool:
-    return isinstance(found, Sequence) and all(isinstance(one, str) for one in found)
-
-
-def _refuse(fault: str) -> NoReturn:
-    raise DataError(f"{FILE}: {fault}")

@@ -1,4 +1,4 @@
-"""Records in memory, asked by method, task and score: a number, or the word for its absence."""
+"""Records in memory by method and task; a score over its seeds, or the state of a missing one."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ from functools import cached_property
 from statistics import fmean, stdev
 from typing import Any
 
+from harness.core.metrics import metrics
 from harness.core.types import Record
 from harness.results.records import Store, encode
+from harness.results.verdict import CellState
 
-NOT_RUN = "not run"
-UNDEFINED = "undefined"
+NOT_MEASURED = "not measured"  # of what is no published cell: a claim, a training, a ratio
 SHOWN = 12  # hexadecimal digits of a digest that a message shows
 
 
 @dataclass(frozen=True)
 class Value:
-    """One cell of a table: the mean over its seeds, their spread, or a word instead."""
+    """A score in points: mean and sample standard deviation over seeds, or why there is none."""
 
     mean: float | None
     sd: float | None = None
@@ -77,10 +78,10 @@ class Results:
     @cached_property
     def by_task(self) -> Mapping[str, Sequence[str]]:
         """The methods that have a record of each task."""
-        found: dict[str, list[str]] = {}
+        methods: dict[str, list[str]] = {}
         for method, task in self.by_cell:
-            found.setdefault(task, []).append(method)
-        return found
+            methods.setdefault(task, []).append(method)
+        return methods
 
     def any_of(self, task: str) -> Sequence[Record]:
         """The records of the first method that has the task."""
@@ -101,19 +102,26 @@ class Results:
 
 def score_at(scores: Mapping[str, Any], path: Iterable[str]) -> float | None:
     """Follow a path into the scores; None where it does not lead to a number."""
-    found: Any = scores
+    score: Any = scores
     for name in path:
-        found = found.get(name) if isinstance(found, Mapping) else None
-    return found if isinstance(found, int | float) else None
+        score = score.get(name) if isinstance(score, Mapping) else None
+    return score if isinstance(score, int | float) else None
+
+
+def main_score(scores: Mapping[str, Any]) -> tuple[str, float | None]:
+    """The metric and the score by which a record is known; None if the score is undefined."""
+    paths = (metric.main_score for metric in metrics().values())
+    path = next((path for path in paths if path[0] in scores), ("",))
+    return path[0], score_at(scores, path)
 
 
 def value(scores: Sequence[float | None]) -> Value:
-    """Mean and sample standard deviation over seeds; a word where there is no number."""
+    """The score over these seeds; undefined if it is for one of them."""
     numbers = [score for score in scores if score is not None]
     if not scores:
-        return Value(None, state=NOT_RUN)
+        return Value(None, state=CellState.NOT_RUN)
     if len(numbers) < len(scores):
-        return Value(None, state=UNDEFINED)
+        return Value(None, state=CellState.UNDEFINED)
     sd = stdev(numbers) if len(numbers) > 1 else None
     return Value(fmean(numbers), sd, len(numbers))
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from harness.results.index import Results, Value, average
+from harness.results.index import Results, Value, average, by_encoder
 
 # The papers' own column order (SBERT, SimCSE).
 SEVEN = ("sts12", "sts13", "sts14", "sts15", "sts16", "sts-b", "sick-r")
@@ -65,12 +65,21 @@ def row(results: Results, method: str, protocol: Protocol) -> list[Value]:
 
 def ranked(results: Results, methods: Sequence[str], protocol: Protocol) -> list[str]:
     """Methods by their average, best first; those without one after them, as they come."""
-    found = averages(results, methods, protocol)
-    return [*found, *(method for method in methods if method not in found)]
+    known = averages(results, methods, protocol)
+    return [*known, *(method for method in methods if method not in known)]
+
+
+def complete_encoders(results: Results) -> Mapping[str, Sequence[str]]:
+    """The encoders of which a method has an average under SimCSE's or BERT-flow's protocol."""
+    return {
+        encoder: methods
+        for encoder, methods in by_encoder(results.methods).items()
+        if any(averages(results, methods, protocol) for protocol in (SIMCSE, BERT_FLOW))
+    }
 
 
 def averages(results: Results, methods: Sequence[str], protocol: Protocol) -> dict[str, float]:
     """The averages of the methods that have one, best first."""
-    found = {method: row(results, method, protocol)[-1].mean for method in methods}
-    have = {method: mean for method, mean in found.items() if mean is not None}
-    return dict(sorted(have.items(), key=lambda item: -item[1]))
+    means = ((method, row(results, method, protocol)[-1].mean) for method in methods)
+    known = [(method, mean) for method, mean in means if mean is not None]
+    return dict(sorted(known, key=lambda item: -item[1]))

@@ -3,16 +3,19 @@
 A row names the method that reproduces it, or says in words why none can; a column names the task,
 the columns that it averages, or why no task fits. What differs in one cell stands in the row's
 maps by column (`tasks`, `notes`, `sd`). `label`, `backbone`, `fit`, `supervision`, `pooling`,
-`split` and, where ours differ, `verbatim` keep the words of the transcription that the tables were
-made from, so that a test can tell whether a number was lost or changed.
+`split` and, where ours differ, `verbatim` keep the paper's own words.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
 from decimal import Decimal
 
+from harness.core.errors import DataError
+from harness.core.scores import AGGREGATIONS, Aggregation
 from harness.results.verdict import Published
 
 # Metrics that are scores, by their key in a record, and what else the papers print.
@@ -20,7 +23,10 @@ SCORES = ("spearman", "pearson", "auc", "edit_distance", "gold_similarity", "acc
 METRICS = (*SCORES, "word statistic")
 
 # The aggregation of a record's score that each word picks. A single set has no subsets.
-AGGREGATIONS = {"all": "all", "mean": "mean", "wmean": "wmean", "single set": "all"}
+AGGREGATION_OF: Mapping[str, Aggregation] = {
+    **{name: name for name in AGGREGATIONS},
+    "single set": "all",
+}
 
 Words = Mapping[str, str]
 
@@ -95,14 +101,21 @@ class Table:
     notes: tuple[str, ...] = ()
     verbatim: Words = field(default_factory=dict)
 
-    def cells(self) -> tuple[Cell, ...]:
+    def cells(self) -> tuple[PublishedCell, ...]:
         """Every printed number, row by row, in the order of the columns."""
         pairs = ((row, column) for row in self.rows for column in self.columns)
-        return tuple(Cell(self, row, column) for row, column in pairs if column.id in row.values)
+        return tuple(PublishedCell(self, r, c) for r, c in pairs if c.id in r.values)
+
+    def score(self, row: Row, column: Column) -> float:
+        """A printed score in points. Raises DataError where the column prints no score."""
+        points = PublishedCell(self, row, column).points
+        if points is None:
+            raise DataError(f"{self.id}/{row.id}/{column.id}: wanted a score, found a statistic")
+        return points
 
 
 @dataclass(frozen=True, repr=False)
-class Cell:
+class PublishedCell:
     """One printed number with the protocol it belongs to."""
 
     table: Table
@@ -110,7 +123,7 @@ class Cell:
     column: Column
 
     def __repr__(self) -> str:
-        return f"Cell({self.id} = {self.value})"
+        return f"PublishedCell({self.id} = {self.value})"
 
     @property
     def id(self) -> str:
@@ -151,6 +164,11 @@ class Cell:
         return tuple(self.row.tasks.get(name, by_id[name]) for name in self.column.average_of)
 
     @property
+    def tasks(self) -> tuple[str, ...]:
+        """Its task alone, or those that it averages; none where no task fits."""
+        return self.average_of or ((self.task,) if self.task else ())
+
+    @property
     def metric(self) -> str:
         """A key of a record's scores, or a metric that no record has."""
         return self.column.metric or self.table.metric
@@ -159,7 +177,7 @@ class Cell:
     def aggregation(self) -> str | None:
         """`all`, `mean` or `wmean`; the nearest of column, row and table decides."""
         word = self.column.aggregation or self.row.aggregation or self.table.aggregation
-        return AGGREGATIONS[word] if word else None
+        return AGGREGATION_OF[word] if word else None
 
     @property
     def why_not(self) -> str | None:
@@ -168,7 +186,7 @@ class Cell:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What to know of this number, nearest first; the table's own notes stand apart."""
+        """The notes on this number, nearest first; the table's own notes stand apart."""
         every = (self.row.notes.get(self.column.id), self.row.note, self.column.note)
         return tuple(note for note in every if note)
 
@@ -179,48 +197,21 @@ class Cell:
         return None if printed is None else float(printed) * 100 / self.table.scale
 
     @property
-    def n(self) -> int | None:
-        """Over how many runs; None for a single one."""
-        return self.row.n
-
-    @property
-    def transductive(self) -> bool:
-        """Fitted on the very sentences that are scored, no labels seen."""
-        return self.row.transductive
-
-    @property
     def published(self) -> Published | None:
-        """What a verdict takes; None where the number is no score."""
+        """The number as a verdict takes it; None where it is no score."""
         if self.in_points is None:
             return None
-        return Published(self.in_points, self.sd, self.n if self.sd is not None else None)
+        return Published(self.in_points, self.sd, self.row.n if self.sd is not None else None)
 
     @property
     def source(self) -> str:
-        """Where the number was read."""
+        """The source from which the number was read."""
         return self._filled(self.row.source or self.table.source)
 
     @property
-    def transcribed(self) -> Mapping[str, str | int | None]:
-        """The cell in the fields and words of the transcription."""
-        row, column, table = self.row, self.column, self.table
-        return {
-            "paper": table.paper,
-            "table": self._filled(row.table or table.table),
-            "row": row.label,
-            "backbone": row.backbone,
-            "fit_data": row.fit,
-            "task": column.label,
-            "metric": self._filled(self._verbatim("metric") or f"{self.metric} x{table.scale}"),
-            "split": column.split,
-            "aggregation": self._filled(self._verbatim("aggregation")),
-            "dims": row.dims,
-            "value": self.value,
-            "scale": table.scale,
-            "supervision": row.supervision,
-            "pooling": row.pooling,
-            "source": self.source,
-        }
+    def place(self) -> str:
+        """The paper and its table in which the number is printed."""
+        return f"{self.table.paper}, {self._filled(self.row.table or self.table.table)}"
 
     @property
     def _sd(self) -> str | None:
@@ -228,16 +219,6 @@ class Cell:
             return self.row.sd.get(self.column.id)
         spread = next(row for row in self.table.rows if row.id == self.row.sd_row)
         return spread.values.get(self.column.id)
-
-    def _verbatim(self, key: str) -> str:
-        """The word of the nearest level that has one: its `verbatim`, or its own field."""
-        if key == "aggregation" and self.column.average_of and not self.column.verbatim:
-            return f"mean of the {len(self.column.average_of)} columns"
-        for level in (self.column, self.row, self.table):
-            own = level.aggregation if key == "aggregation" else None
-            if word := level.verbatim.get(key) or own:
-                return word
-        return ""
 
     def _filled(self, text: str) -> str:
         """A text with its {placeholders} filled from this cell."""
@@ -252,3 +233,16 @@ class Cell:
         for name, value in given.items():
             text = text.replace(f"{{{name}}}", str(value))
         return text
+
+
+def score_path(metric: str, aggregation: str | None) -> tuple[str, ...]:
+    """The path of a score in a record; only a correlation is there under each aggregation."""
+    if aggregation is None or metric not in ("spearman", "pearson"):
+        return (metric,)
+    return metric, AGGREGATION_OF[aggregation]
+
+
+def tables_digest(tables: Iterable[Table]) -> str:
+    """sha256 over the content of the tables, whatever their order."""
+    texts = sorted(json.dumps(asdict(table), sort_keys=True) for table in tables)
+    return hashlib.sha256("\n".join(texts).encode()).hexdigest()

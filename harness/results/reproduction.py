@@ -1,36 +1,40 @@
-"""Every published cell beside what was measured under its protocol, with the word for it."""
+"""Every published cell beside what was measured under its protocol, with its state."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 from statistics import fmean
 
 from harness.core.errors import HarnessError
 from harness.core.types import Method, Record
 from harness.registry import Registry
 from harness.results.index import Results, score_at
-from harness.results.published import Cell, Row, Table
+from harness.results.published import PublishedCell, Row, Table, score_path
 from harness.results.source_notes import notes_on
-from harness.results.verdict import Measured, Verdict, Word, verdict
+from harness.results.verdict import CellState, Measured, Verdict, verdict
 from harness.tasks.loader import TARGETS
 
-GOLD = "gold"  # the method of a row that needs no model
+GOLD = "gold"  # what the name of a score that needs no model begins with
 
 
 @dataclass(frozen=True)
-class Judged:
-    """A published cell, its measured scores (one a seed), and the verdict or state."""
+class Reproduction:
+    """A published cell, its measured scores (one a seed), and the verdict or state.
 
-    cell: Cell
+    `copies` name the copies that were measured of weights and corpora that nothing pins.
+    """
+
+    cell: PublishedCell
     scores: tuple[float, ...]
     verdict: Verdict
-    seen: tuple[str, ...] = ()  # which copies of what nothing pins were measured
+    copies: tuple[str, ...] = ()
 
     @property
-    def word(self) -> Word:
-        """The verdict's or the state's word."""
-        return self.verdict.word
+    def state(self) -> CellState:
+        """The verdict, or why there is none."""
+        return self.verdict.state
 
     @property
     def measured(self) -> float | None:
@@ -38,23 +42,79 @@ class Judged:
         return fmean(self.scores) if self.scores else None
 
 
-def judge(table: Table, results: Results, registry: Registry) -> dict[str, Judged]:
+def count(cells: Collection[Reproduction]) -> Counter[str]:
+    """Published cells: all, `runnable` (a method here), `run` (measured), and those by state."""
+    without = (CellState.NO_METHOD, CellState.OTHER_PROTOCOL)
+    run = [cell for cell in cells if cell.scores]
+    runnable = sum(cell.state not in without for cell in cells)
+    sizes = Counter({"published": len(cells), "runnable": runnable, "run": len(run)})
+    return sizes + Counter(str(cell.state) for cell in run)
+
+
+def reproductions(table: Table, results: Results, registry: Registry) -> dict[str, Reproduction]:
     """Every cell of a table, by its id."""
-    judged = {}
-    for cell in table.cells():
-        records = records_for(cell, results)
-        method = method_of(cell.row, registry)
-        found = _judge(cell, records, method)
-        if found.scores:
-            every = (record for one in records for record in one)
-            found = replace(found, seen=tuple(notes_on(method, every, registry)))
-        if found.word is Word.NOT_RUN and _fitted_elsewhere(cell, results):
-            found = Judged(cell, (), Verdict(Word.OTHER_CORPUS))
-        judged[cell.id] = found
-    return judged
+    return {cell.id: reproduce(cell, results, registry) for cell in table.cells()}
 
 
-def _fitted_elsewhere(cell: Cell, results: Results) -> bool:
+def reproduce(cell: PublishedCell, results: Results, registry: Registry) -> Reproduction:
+    """One published cell against the records of its method and tasks."""
+    records, method = records_for(cell, results), method_of(cell.row, registry)
+    state = _state(cell, records, method)
+    if state is CellState.NOT_RUN and _fitted_elsewhere(cell, results):
+        state = CellState.OTHER_CORPUS
+    published = cell.published
+    if state is not None or published is None:
+        return Reproduction(cell, (), Verdict(state or CellState.NOT_PUBLISHED))
+    seeded = method is not None and method.seeded
+    scores = _scores(cell, records, seeded)
+    if scores is None:
+        return Reproduction(cell, (), Verdict(CellState.UNDEFINED))
+    copies = notes_on(method, [record for seeds in records for record in seeds], registry)
+    return Reproduction(cell, scores, verdict(published, Measured(scores, seeded)), tuple(copies))
+
+
+def method_of(row: Row, registry: Registry) -> Method | None:
+    """The row's method, if the registry can compose it."""
+    return None if row.method is None or row.model_free else composed(row.method, registry)
+
+
+def composed(identifier: str, registry: Registry) -> Method | None:
+    """The method of an id, if the registry can compose it."""
+    try:
+        return registry.parse(identifier)
+    except HarnessError:
+        return None
+
+
+def is_stale(records: Iterable[Record], method: Method | None) -> bool:
+    """Whether a record was measured with other settings than the method has now."""
+    described = repr(method)
+    return method is not None and any(record.repr != described for record in records)
+
+
+def records_for(cell: PublishedCell, results: Results) -> list[Sequence[Record]]:
+    """For each task of the cell (several for an average) the records of its seeds."""
+    if cell.row.model_free:
+        # The gold row needs no model, so any record of the task has it.
+        return [results.any_of(task)[:1] for task in cell.tasks]
+    return [results.records(str(cell.method), task) for task in cell.tasks]
+
+
+def _state(
+    cell: PublishedCell, records: list[Sequence[Record]], method: Method | None
+) -> CellState | None:
+    """Why a cell has no score to judge; None if it has one."""
+    if cell.why_not is not None:
+        quoted = cell.why_not.startswith("quoted")
+        return CellState.OTHER_PROTOCOL if quoted else CellState.NO_METHOD
+    if method is None and not cell.row.model_free:
+        return CellState.NO_METHOD
+    if not records or not all(records):
+        return CellState.NOT_RUN
+    return CellState.STALE if any(is_stale(seeds, method) for seeds in records) else None
+
+
+def _fitted_elsewhere(cell: PublishedCell, results: Results) -> bool:
     """Whether the method was measured on the task, but fitted on a corpus of another name."""
     chain, _, corpus = str(cell.method).partition("@")
     if corpus in ("", *TARGETS):
@@ -63,60 +123,14 @@ def _fitted_elsewhere(cell: Cell, results: Results) -> bool:
     return any(c == chain and f not in (corpus, *TARGETS) for c, _, f in others)
 
 
-def method_of(row: Row, registry: Registry) -> Method | None:
-    """The row's method, if the registry can compose it."""
-    if row.method is None or row.model_free:
-        return None
-    try:
-        return registry.parse(row.method)
-    except HarnessError:
-        return None
-
-
-def records_for(cell: Cell, results: Results) -> list[Sequence[Record]]:
-    """For each task of the cell (several for an average) the records of its seeds."""
-    tasks = cell.average_of or ((cell.task,) if cell.task else ())
-    if cell.row.model_free:
-        # The gold row needs no model, so any record of the task has it.
-        found = (results.any_of(task) for task in tasks)
-        return [records[:1] for records in found]
-    return [results.records(str(cell.method), task) for task in tasks]
-
-
-def _judge(cell: Cell, records: list[Sequence[Record]], method: Method | None) -> Judged:
-    state = _state(cell, records, method)
-    if state is not None:
-        return Judged(cell, (), Verdict(state))
-    published = cell.published
-    if published is None:
-        return Judged(cell, (), Verdict(Word.NOT_PUBLISHED))
-    path = _path(cell)
-    seeded = method is not None and method.seeded
-    seeds = min(len(one) for one in records) if seeded else 1
-    columns = [[score_at(one[i].scores, path) for one in records] for i in range(seeds)]
+def _scores(
+    cell: PublishedCell, records: list[Sequence[Record]], seeded: bool
+) -> tuple[float, ...] | None:
+    """The cell's score for each seed that all of its tasks have; None where one is undefined."""
+    gold = (f"{GOLD}_{cell.metric}",)  # a row that needs no model
+    path = gold if cell.row.model_free else score_path(cell.metric, cell.aggregation)
+    seeds = min(len(task) for task in records) if seeded else 1
+    columns = [[score_at(task[seed].scores, path) for task in records] for seed in range(seeds)]
     if any(score is None for column in columns for score in column):
-        return Judged(cell, (), Verdict(Word.UNDEFINED))
-    scores = tuple(fmean(s for s in column if s is not None) for column in columns)
-    return Judged(cell, scores, verdict(published, Measured(scores, seeded)))
-
-
-def _state(cell: Cell, records: list[Sequence[Record]], method: Method | None) -> Word | None:
-    """The word for a cell that has no score to judge; None if it has."""
-    if cell.why_not is not None:
-        quoted = cell.why_not.startswith("quoted")
-        return Word.OTHER_PROTOCOL if quoted else Word.NO_METHOD
-    if method is None and not cell.row.model_free:
-        return Word.NO_METHOD
-    if not records or not all(records):
-        return Word.NOT_RUN
-    if method is not None and any(r.repr != repr(method) for one in records for r in one):
-        return Word.STALE
-    return None
-
-
-def _path(cell: Cell) -> tuple[str, ...]:
-    """Where a record holds the cell's score."""
-    if cell.row.model_free:
-        return (f"{GOLD}_{cell.metric}",)
-    aggregated = cell.metric in ("spearman", "pearson") and cell.aggregation
-    return (cell.metric, aggregated) if aggregated else (cell.metric,)
+        return None
+    return tuple(fmean(s for s in column if s is not None) for column in columns)

@@ -56,6 +56,15 @@ class Comparisons:
             return set()
         return {neighbours.below for neighbours in self.rows if neighbours.p_holm > LEVEL}
 
+    def interval(self, better: str, worse: str) -> tuple[float, float] | None:
+        """The 95 % interval of the difference of two rows, if they were neighbours."""
+        for rows in self.rows:
+            if (rows.above, rows.below) == (better, worse):
+                return rows.low, rows.high
+            if (rows.below, rows.above) == (better, worse):
+                return -rows.high, -rows.low
+        return None
+
 
 def rounded(averages: Mapping[str, float]) -> dict[str, float]:
     """Averages as they are printed."""
@@ -63,28 +72,28 @@ def rounded(averages: Mapping[str, float]) -> dict[str, float]:
 
 
 def folder(results: Path) -> Path:
-    """Where comparisons lie in a results folder."""
+    """The folder of comparisons in a results folder."""
     return results / RECORDS / "comparisons"
 
 
 def read(results: Path) -> Mapping[str, Comparisons]:
     """Every stored comparison by name."""
-    found = {}
+    comparisons = {}
     for path in sorted(folder(results).glob("*.json")):
         try:
             fields = json.loads(path.read_bytes())
-            rows = tuple(Neighbours(**one) for one in fields.pop("rows"))
-            made = Comparisons(**fields, rows=rows)
+            rows = tuple(Neighbours(**row) for row in fields.pop("rows"))
+            table = Comparisons(**fields, rows=rows)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise DataError(f"{path} holds no comparisons ({error}); delete it") from None
-        found[made.name] = made
-    return found
+        comparisons[table.name] = table
+    return comparisons
 
 
-def write(results: Path, found: Comparisons) -> Path:
+def write(results: Path, comparisons: Comparisons) -> Path:
     """Store comparisons, whole or not at all; what is there already is left alone."""
-    path = folder(results) / f"{file_name(found.name)}.json"
-    data = (json.dumps(asdict(found), indent=1) + "\n").encode()
+    path = folder(results) / f"{file_name(comparisons.name)}.json"
+    data = (json.dumps(asdict(comparisons), indent=1) + "\n").encode()
     if not path.exists() or path.read_bytes() != data:
         write_atomically(path, data)
     return path

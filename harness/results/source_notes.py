@@ -1,4 +1,4 @@
-"""What a table says of an encoder or corpus that nothing fixes: which copy was measured."""
+"""Footnotes on encoders and corpora that nothing pins: the digests of the copies measured."""
 
 from __future__ import annotations
 

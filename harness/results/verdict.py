@@ -2,7 +2,7 @@
 
 Everything is in points (x100) and two-sided: higher than published is flagged too. A difference
 is rounded to 1e-9 before it is compared, so that the tolerances are decimal numbers and not their
-binary neighbours. Plain Python: whoever only reads results waits for no array library.
+binary neighbours.
 """
 
 from __future__ import annotations
@@ -12,13 +12,16 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NoReturn
+
+from harness.core.errors import ScoreError
+
+NUMBER = re.compile(r"-?\d+(\.\d+)?")  # as papers print scores
 
 NORMAL_QUANTILE = 1.959963984540054  # of .975; Student's t lies above it and tends to it
 
 
-class Word(StrEnum):
-    """What a table says of a cell: a verdict on a difference, or the state that there is none."""
+class CellState(StrEnum):
+    """The state of a cell: a verdict on the difference, or why there is no difference to judge."""
 
     EXACT = "exact"
     MATCH = "match"
@@ -40,12 +43,16 @@ class Word(StrEnum):
     @property
     def is_pass(self) -> bool:
         """The published number was reproduced."""
-        return self in (Word.EXACT, Word.MATCH, Word.CLOSE, Word.CONSISTENT)
+        return self in (CellState.EXACT, CellState.MATCH, CellState.CLOSE, CellState.CONSISTENT)
 
     @property
     def is_verdict(self) -> bool:
-        """A difference was looked at; the other words are states, and no state is a pass."""
-        return self.is_pass or self in (Word.INCONCLUSIVE, Word.TOO_FEW_SEEDS, Word.DIFFERS)
+        """Whether a difference was judged; a cell without one is no pass."""
+        return self.is_pass or self in (
+            CellState.INCONCLUSIVE,
+            CellState.TOO_FEW_SEEDS,
+            CellState.DIFFERS,
+        )
 
 
 @dataclass(frozen=True)
@@ -86,14 +93,16 @@ class Published:
     n: int | None = None
 
     def __post_init__(self) -> None:
-        if not re.fullmatch(r"-?\d+(\.\d+)?", self.value):
-            _refuse(f"a published number is written like 58.40, found {self.value!r}")
+        if not NUMBER.fullmatch(self.value):
+            raise ScoreError(f"a published number is written like 58.40, found {self.value!r}")
         if (self.sd is None) != (self.n is None):
-            _refuse(f"{self.value}: sd and n come together, found sd {self.sd} and n {self.n}")
+            raise ScoreError(
+                f"{self.value}: sd and n come together, found sd {self.sd} and n {self.n}"
+            )
         if self.sd is not None and not (math.isfinite(self.sd) and self.sd >= 0):
-            _refuse(f"{self.value}: sd is a finite number, 0 or more; found {self.sd}")
+            raise ScoreError(f"{self.value}: sd is a finite number, 0 or more; found {self.sd}")
         if self.n is not None and self.n < 2:
-            _refuse(f"{self.value}: an sd needs n >= 2 runs, found n {self.n}")
+            raise ScoreError(f"{self.value}: an sd needs n >= 2 runs, found n {self.n}")
 
     @property
     def points(self) -> float:
@@ -115,7 +124,7 @@ class Measured:
 
     def __post_init__(self) -> None:
         if not self.scores or (len(self.scores) > 1 and not self.seeded):
-            _refuse(
+            raise ScoreError(
                 "a measured cell has one score, or one a seed if it is seeded; "
                 f"found {len(self.scores)} (a cell without any is not run)"
             )
@@ -137,12 +146,12 @@ class Spread:
 
 @dataclass(frozen=True)
 class Verdict:
-    """A word and the numbers behind it: measured minus published, k seeds, their sd, and h.
+    """The state of a cell and its numbers: measured minus published, k seeds, their sd, and h.
 
     `half_width` is the one that decided: of the prediction interval, or of Welch's.
     """
 
-    word: Word
+    state: CellState
     difference: float | None = None
     k: int | None = None
     sd: float | None = None
@@ -164,24 +173,24 @@ def verdict(published: Published, measured: Measured) -> Verdict:
 
     Examples:
         >>> from harness import Measured, Published, verdict
-        >>> print(verdict(Published("58.40"), Measured((58.37,))).word)
+        >>> print(verdict(Published("58.40"), Measured((58.37,))).state)
         match
-        >>> print(verdict(Published("76.25"), Measured((75.9, 76.4, 76.1), seeded=True)).word)
+        >>> print(verdict(Published("76.25"), Measured((75.9, 76.4, 76.1), seeded=True)).state)
         too few seeds
     """
     scores = [s for s in measured.scores if s is not None and math.isfinite(s)]
     if len(scores) < len(measured.scores):
-        return Verdict(Word.UNDEFINED)
+        return Verdict(CellState.UNDEFINED)
     difference = round(_mean(scores) - published.points, 9)
     if not measured.seeded:
         return Verdict(_deterministic(difference, published.half_unit), difference)
     if len(scores) < 2:
-        return Verdict(Word.TOO_FEW_SEEDS, difference, k=len(scores))
+        return Verdict(CellState.TOO_FEW_SEEDS, difference, k=len(scores))
     spread = seed_spread(scores)
     if spread.k < TOLERANCES.seeds:
-        return Verdict(Word.TOO_FEW_SEEDS, difference, spread.k, spread.sd)
+        return Verdict(CellState.TOO_FEW_SEEDS, difference, spread.k, spread.sd)
     if published.sd is not None and published.n is not None:
-        h = round(_welch_half_width(spread, published.sd, published.n), 9)
+        h = round(welch_half_width((spread.sd, spread.k), (published.sd, published.n)), 9)
         return Verdict(_welch(difference, h), difference, spread.k, spread.sd, h)
     h = round(spread.half_width, 9)
     return Verdict(_seeded(difference, h), difference, spread.k, spread.sd, h)
@@ -191,9 +200,23 @@ def seed_spread(scores: Sequence[float]) -> Spread:
     """Mean and sample sd of two or more finite scores. Raises ScoreError for anything else."""
     k = len(scores)
     if k < 2 or not all(map(math.isfinite, scores)):
-        _refuse(f"a spread needs two or more finite scores, found {scores}")
+        raise ScoreError(f"a spread needs two or more finite scores, found {scores}")
     mean = _mean(scores)
     return Spread(mean, math.sqrt(math.fsum((s - mean) ** 2 for s in scores) / (k - 1)), k)
+
+
+def welch_half_width(*samples: tuple[float, int]) -> float:
+    """Half of Welch's 95 % interval for a difference of means, with Satterthwaite's df.
+
+    Each sample is its sd and size; a mean that does not vary is left out.
+    """
+    variances = [sd**2 / n for sd, n in samples]
+    total = math.fsum(variances)
+    if total == 0:
+        return 0.0
+    # As shares, since squared variances may underflow.
+    shares = ((v / total) ** 2 / (n - 1) for v, (_, n) in zip(variances, samples, strict=True))
+    return student_quantile(1 / math.fsum(shares)) * math.sqrt(total)
 
 
 def student_quantile(df: float) -> float:
@@ -203,7 +226,7 @@ def student_quantile(df: float) -> float:
     positive terms. It is concave in t, so Newton's steps rise to the root from below.
     """
     if not 1 <= df < math.inf:
-        _refuse(f"Student's t is computed for 1 or more degrees of freedom, found {df}")
+        raise ScoreError(f"Student's t is computed for 1 or more degrees of freedom, found {df}")
     log_scale = math.lgamma((df + 1) / 2) - math.lgamma(df / 2) - math.log(df * math.pi) / 2
     t, step = NORMAL_QUANTILE, math.inf
     while step > 1e-13 * t:
@@ -218,7 +241,7 @@ def student_quantile(df: float) -> float:
     return t
 
 
-def _deterministic(difference: float, half_unit: float) -> Word:
+def _deterministic(difference: float, half_unit: float) -> CellState:
     """`exact` means equal to the printed digits.
 
     A number printed with fewer than two decimals cannot be met more closely than half a unit of
@@ -227,41 +250,24 @@ def _deterministic(difference: float, half_unit: float) -> Word:
     """
     size = abs(difference)
     if size <= max(TOLERANCES.exact, half_unit):
-        return Word.EXACT
+        return CellState.EXACT
     if size <= TOLERANCES.match:
-        return Word.MATCH
-    return Word.CLOSE if size <= TOLERANCES.close else Word.DIFFERS
+        return CellState.MATCH
+    return CellState.CLOSE if size <= TOLERANCES.close else CellState.DIFFERS
 
 
-def _seeded(difference: float, h: float) -> Word:
+def _seeded(difference: float, h: float) -> CellState:
     if h > TOLERANCES.widest:
-        return Word.INCONCLUSIVE
+        return CellState.INCONCLUSIVE
     inside = abs(difference) <= max(h, TOLERANCES.match)
-    return Word.CONSISTENT if inside else Word.DIFFERS
+    return CellState.CONSISTENT if inside else CellState.DIFFERS
 
 
-def _welch(difference: float, h: float) -> Word:
+def _welch(difference: float, h: float) -> CellState:
     if round(abs(difference) + h, 9) <= TOLERANCES.equivalence:
-        return Word.CONSISTENT
-    return Word.DIFFERS if abs(difference) > h else Word.INCONCLUSIVE
-
-
-def _welch_half_width(ours: Spread, sd: float, n: int) -> float:
-    """Half of Welch's 95 % interval, with Satterthwaite's degrees of freedom."""
-    a, b = ours.sd**2 / ours.k, sd**2 / n
-    if a + b == 0:
-        return 0.0
-    share = a / (a + b)  # as shares, since squared variances may underflow
-    df = 1 / (share**2 / (ours.k - 1) + (1 - share) ** 2 / (n - 1))
-    return student_quantile(df) * math.sqrt(a + b)
+        return CellState.CONSISTENT
+    return CellState.DIFFERS if abs(difference) > h else CellState.INCONCLUSIVE
 
 
 def _mean(scores: Sequence[float]) -> float:
     return math.fsum(scores) / len(scores)
-
-
-def _refuse(message: str) -> NoReturn:
-    """Raise the project's error; its module brings NumPy, so it is imported only to complain."""
-    from harness.core.errors import ScoreError
-
-    raise ScoreError(message)

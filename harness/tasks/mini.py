@@ -38,7 +38,9 @@ from harness.assets.catalogue import EMBEDDED_SHA256
 from harness.assets.places import EMBEDDED
 from harness.core.digests import text_digest
 from harness.core.errors import DataError
+from harness.core.scores import LeaderboardColumn
 from harness.core.types import Corpus, Pairs, Task
+from harness.tasks.lexical import legend
 from harness.tasks.readers import fields, known_split, lines
 
 ASSET = "embedded"
@@ -105,8 +107,16 @@ class EmbeddedText:
             yield from row[: self.sentences]
 
 
-def mini(name: str, of: str, scored: str, metric: str = "correlation", note: str = "") -> Task:
-    """One embedded task: pairs of a set, scored on one split."""
+def mini(
+    name: str,
+    of: str,
+    scored: str,
+    metric: str = "correlation",
+    note: str = "",
+    heading: str = "",
+) -> Task:
+    """One embedded task, scored on one split of a set; with a heading, a leaderboard column."""
+    about = legend("mini-STS dev") if metric == "edit-distance" else ""
     return Task(
         name=name,
         load=MiniPairs(of),
@@ -121,6 +131,7 @@ def mini(name: str, of: str, scored: str, metric: str = "correlation", note: str
         cite=CITE,
         licence=LICENCE,
         note=note,
+        columns=(LeaderboardColumn("embedded", heading, legend=about),) if heading else (),
     )
 
 
@@ -130,14 +141,14 @@ def corpus(name: str, text: EmbeddedText, note: str) -> Corpus:
 
 
 TASKS = (
-    mini("mini-sts", "mini-sts", "test"),
+    mini("mini-sts", "mini-sts", "test", heading="mini-STS"),
     mini("mini-sts.dev", "mini-sts", "dev"),
     mini("mini-sts.train", "mini-sts", "train"),
-    mini("mini-sick", "mini-sick", "test"),
+    mini("mini-sick", "mini-sick", "test", heading="mini-SICK"),
     mini("mini-sick.dev", "mini-sick", "dev"),
     mini("mini-sick.train", "mini-sick", "train"),
-    mini("mini-qnli", "mini-qnli", "dev", metric="auc"),
-    mini("mini-lexical", "mini-sts", "dev", metric="edit-distance"),
+    mini("mini-qnli", "mini-qnli", "dev", metric="auc", heading="mini-QNLI (AUC)"),
+    mini("mini-lexical", "mini-sts", "dev", metric="edit-distance", heading="mini-lexical"),
 )
 
 CORPORA = (

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.core.errors import DataError
+from harness.core.scores import LeaderboardColumn
 from harness.core.types import Pairs, Task
 from harness.tasks.readers import (
     AGAIN,
@@ -61,6 +62,7 @@ TASKS = (
         text="raw",
         cite="wang2019glue",
         licence="CC BY-SA 4.0",
+        columns=(LeaderboardColumn("other", "QNLI (AUC)"),),
         note="@target fits on dev alone; BERT-flow's text says train, validation and test",
     ),
 )

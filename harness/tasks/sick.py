@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from harness.core.scores import LeaderboardColumn
 from harness.core.types import Pairs, Task
 from harness.tasks.readers import (
     ScoredPair,
@@ -95,7 +96,10 @@ TASKS = (
     sick("sick-r", "raw", "test"),
     sick("sick-r.dev", "raw", "dev"),
     sick("sick-r.train", "raw", "train"),
-    sick("sick-r.all", "raw", "train", "dev", "test", note=EVERY),
+    replace(
+        sick("sick-r.all", "raw", "train", "dev", "test", note=EVERY),
+        columns=(LeaderboardColumn("other", "SICK-R, 9,927"),),
+    ),
     replace(sick("sick-r.regression", "raw", "test", note=BY_REGRESSION), metric="regression"),
     sick("sick-r.senteval", "senteval", "test"),
     sick("sick-r.senteval.dev", "senteval", "dev"),

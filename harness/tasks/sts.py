@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness.core.errors import DataError
+from harness.core.scores import LeaderboardColumn
 from harness.core.types import Pairs, Task
 from harness.tasks.readers import (
     AGAIN,
@@ -222,9 +223,16 @@ def year(name: str, text: Text, held: int, cite: str) -> Task:
 PREDICTED = benchmark("sts-b.regression", "raw", "test")
 BY_REGRESSION = "predicted by a regressor trained on labels, as SentEval's default; no paper here"
 
+GEOMETRY = (
+    LeaderboardColumn("other", "alignment", ("alignment",)),
+    LeaderboardColumn("other", "uniformity", ("uniformity",)),
+)
+
 TASKS = (
-    benchmark("sts-b", "raw", "test"),
-    benchmark("sts-b.dev", "raw", "dev"),
+    replace(benchmark("sts-b", "raw", "test"), columns=GEOMETRY),
+    replace(
+        benchmark("sts-b.dev", "raw", "dev"), columns=(LeaderboardColumn("other", "STS-B dev"),)
+    ),
     benchmark("sts-b.train", "raw", "train"),
     replace(PREDICTED, metric="regression", geometry=False, note=BY_REGRESSION),
     benchmark("sts-b.senteval", "senteval", "test"),

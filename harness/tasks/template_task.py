@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.core.scores import LeaderboardColumn
 from harness.core.types import Pairs, Task
 from harness.tasks.readers import (
     ScoredPair,
@@ -62,5 +63,6 @@ TASKS = (
         graded=SCALE,
         cite="cer2017stsb",  # a key of harness/report/references.bib
         licence="CC BY 4.0",
+        columns=(LeaderboardColumn("other", "MY-PAIRS"),),  # where the leaderboard shows it
     ),
 )

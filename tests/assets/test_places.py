@@ -33,7 +33,7 @@ from harness.results.index import Results
 from harness.results.protocols import SEVEN
 from harness.results.published_files import load_table
 from harness.results.records import SCHEMA
-from harness.results.reproduction import judge
+from harness.results.reproduction import reproductions
 from harness.results.source_notes import notes_on, source_seen
 
 FOUND = registry()
@@ -394,11 +394,11 @@ def test_tables_show_which_copy_was_measured(tmp_path):
     (tmp_path / "toy.toml").write_text(TABLE)
     made, name = load_table(tmp_path / "toy.toml"), "simcse-unsup-bert-base.cls"
     results = Results({(name, task): [record(name, task)] for task in SEVEN})
-    judged = judge(made, results, FOUND)
+    judged = reproductions(made, results, FOUND)
     seen = f"{LOOSE.repo}, unpinned, first seen {WEIGHTS[:12]}"
     for render in (markdown, latex):
         page = render(made, judged, FOUND, "0" * 64)
         assert "SimCSE [1]" in page
         assert f"[1] simcse-unsup-bert-base: {seen}" in page
-    assert "[1]" not in markdown(made, judge(made, Results({}), FOUND), FOUND, "0" * 64)
+    assert "[1]" not in markdown(made, reproductions(made, Results({}), FOUND), FOUND, "0" * 64)
     assert f"Weights: {seen}." in leaderboard(results, FOUND, "", {})

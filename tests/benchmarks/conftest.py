@@ -10,7 +10,7 @@ import jaxtyping
 import pytest
 
 from harness.core.provenance import environment
-from harness.report.speed import LEAST_ROUNDS, Measured, write_measured
+from harness.results.benchmarks import LEAST_ROUNDS, BenchmarkResult, write_result
 
 
 def pytest_addoption(parser):
@@ -78,7 +78,7 @@ class SideBySide:
             return
         if self.rows is not None:
             kept = {k: v for k, v in environment().items() if k != "device"}
-            write_measured(self.rows, row, Measured(tuple(ratios), wanted, facts, kept))
+            write_result(self.rows, row, BenchmarkResult(tuple(ratios), wanted, facts, kept))
         if median(ratios) < wanted:
             self.missed.append(f"{row}: {median(ratios):.2f} of {wanted}, {facts}")
 

@@ -15,16 +15,9 @@ from hypothesis import strategies as st
 from harness.core.svg import LEFT, RIGHT, WIDTH, Axis, Dot, Line, Panel, number, svg
 from harness.core.types import Record
 from harness.report.build import stale_files, write_files
-from harness.report.cost_chart import (
-    PICTURE,
-    best,
-    family,
-    frontier,
-    milliseconds,
-    quality_against_cost,
-    told,
-)
+from harness.report.cost_chart import PICTURE, quality_against_cost, shown_cost
 from harness.report.verify import pages, printed
+from harness.results.costs import best, frontier, milliseconds, post_processing
 from harness.results.index import Results
 from harness.results.protocols import BERT_FLOW, SEVEN, SIMCSE
 from harness.results.records import Store
@@ -177,15 +170,18 @@ def test_the_cost_is_all_the_time_over_all_the_sentences():
         record("e.mean", "qnli", 50.0, 50.0, 1),  # no column of the table
     )
     assert milliseconds(found, "e.mean", SIMCSE) == pytest.approx(1000 * 4 / 1000)
-    assert told(found, "e.mean", SIMCSE) == "4.0"
-    assert told(found, "e.mean", BERT_FLOW) == "not run"
+    assert shown_cost(found, "e.mean", SIMCSE) == "4.0"
+    assert shown_cost(found, "e.mean", BERT_FLOW) == "not run"
 
 
 @pytest.mark.parametrize("hole", ["encode", "apply", "sentences"])
 def test_a_clock_that_is_not_there_is_a_word_and_never_a_zero(hole):
     whole = [*seven("e.mean")[1:], replace(seven("e.mean", **{hole: None})[0])]
-    assert told(results(*whole), "e.mean", SIMCSE) == "not timed"
-    assert told(results(*seven("e.mean", encode=0.0, apply=0.0)), "e.mean", SIMCSE) == "not timed"
+    assert shown_cost(results(*whole), "e.mean", SIMCSE) == "not timed"
+    assert (
+        shown_cost(results(*seven("e.mean", encode=0.0, apply=0.0)), "e.mean", SIMCSE)
+        == "not timed"
+    )
     assert quality_against_cost(results(*whole)) == ""
 
 
@@ -193,7 +189,9 @@ def test_a_clock_that_is_not_there_is_a_word_and_never_a_zero(hole):
     ("seconds", "text"), [(0.00123, "0.012"), (0.0123, "0.12"), (0.899, "9.0"), (12.34, "123")]
 )
 def test_two_digits_are_enough_for_orientation(seconds, text):
-    assert told(results(*seven("e.mean", encode=seconds, apply=0.0)), "e.mean", SIMCSE) == text
+    assert (
+        shown_cost(results(*seven("e.mean", encode=seconds, apply=0.0)), "e.mean", SIMCSE) == text
+    )
 
 
 @pytest.mark.parametrize(
@@ -206,17 +204,16 @@ def test_two_digits_are_enough_for_orientation(seconds, text):
     ],
 )
 def test_a_family_is_what_is_done_to_the_vectors(method, name):
-    assert family(method) == name
+    assert post_processing(method) == name
 
 
 @given(POINTS)
 def test_the_frontier_is_what_nothing_beats_in_both(points):
-    dots = [Dot(x, y, "") for x, y in points]
-    edge = frontier(dots)
-    for dot in dots:
-        assert any(x <= dot.x and y >= dot.y for x, y in edge)
+    edge = frontier(points)
+    for cost, score in points:
+        assert any(x <= cost and y >= score for x, y in edge)
     for x, y in edge:
-        assert not any((d.x <= x and d.y > y) or (d.x < x and d.y >= y) for d in dots)
+        assert not any((a <= x and b > y) or (a < x and b >= y) for a, b in points)
 
 
 def test_the_picture_shows_the_best_of_each_encoder_and_family():
@@ -260,4 +257,4 @@ def test_a_report_writes_it_beside_the_leaderboard_and_says_when_it_is_stale(tmp
     assert stale_files(*where) == []
     (tmp_path / PICTURE).write_text("edited")
     assert stale_files(*where) == [tmp_path / PICTURE]
-    assert [page.path for page in pages(*where[:2]) if page.fault] == [tmp_path / PICTURE]
+    assert [path for path, fault in pages(*where[:2]).items() if fault] == [tmp_path / PICTURE]

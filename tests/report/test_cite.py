@@ -25,7 +25,7 @@ from harness.core.types import Record
 from harness.registry import registry as everything
 from harness.report.bibtex import CITATION, HARNESS, REFERENCES, bibtex, entries, software
 from harness.report.build import write_files
-from harness.report.cite import Subject, cite_cell, cite_harness, cite_method, cite_table
+from harness.report.cite import answer, cite_cell, cite_harness, cite_method, cite_table
 from harness.report.sentences import NOTHING, on_task, protocol, published
 from harness.report.verify import printed, verified
 from harness.results.index import Results
@@ -407,7 +407,7 @@ def test_a_digest_is_compared_from_twelve_digits_on(tmp_path):
 
 def test_one_thing_is_cited_at_a_time():
     with pytest.raises(UsageError, match="found --table and --method"):
-        Subject(table="t", method="m")
+        list(answer({"table": "t", "method": "m"}, False, None, ROOT, ROOT))
 
 
 # Pages

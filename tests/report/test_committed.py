@@ -18,7 +18,7 @@ from harness.registry import registry
 from harness.results.index import Results, score_at
 from harness.results.published_files import load_tables
 from harness.results.records import Store, encode_committed, read_committed
-from harness.results.reproduction import judge
+from harness.results.reproduction import reproductions
 from harness.transforms.pooling import MEAN
 
 COMMITTED = Path(__file__).parents[2] / "results"
@@ -84,7 +84,7 @@ def test_glove_is_committed_under_at_least_three_tokenisations(results):
 @pytest.mark.parametrize("table", ["mteb.1-12-75", "mteb.0-0-2"])
 def test_minilm_meets_every_number_that_mteb_publishes(results, table):
     tables = {t.id: t for t in load_tables(COMMITTED / "papers")}
-    judged = judge(tables[table], results, registry()).values()
+    judged = reproductions(tables[table], results, registry()).values()
     anchors = [j for j in judged if j.cell.method == "minilm.mean"]
     off = {j.cell.id: j.verdict.difference for j in anchors if j.measured is None}
     off |= {j.cell.id: d for j in anchors if (d := j.verdict.difference) and abs(d) > ANCHORS}

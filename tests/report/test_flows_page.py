@@ -11,8 +11,9 @@ from harness.core.errors import DataError
 from harness.core.types import Record
 from harness.registry import registry
 from harness.report.build import stale_files, write_files
-from harness.report.flows import FILE, Duel, answer, flows_page, read_maps
+from harness.report.flows import answer, flows_page
 from harness.results.index import Results
+from harness.results.map_comparisons import FILE, MapComparison, Maps, read_maps
 from harness.results.protocols import BERT_FLOW, LABELS, SEVEN
 from harness.results.records import SCHEMA, Store
 
@@ -54,10 +55,10 @@ def results(*every: list[Record]) -> Results:
 
 
 @pytest.fixture
-def maps(tmp_path) -> Path:
+def maps(tmp_path) -> Maps:
     path = tmp_path / FILE
     path.write_text(MAPS)
-    return path
+    return read_maps(path)
 
 
 def lines(page: str, start: str) -> list[list[str]]:
@@ -169,23 +170,24 @@ def test_without_a_flow_there_is_no_page(maps):
     "text",
     ["", "linear = [", MAPS + "other = []\n", MAPS.replace('["sn", "whitening"]', '"sn"')],
 )
-def test_a_file_of_other_keys_is_refused_in_one_line(maps, text):
-    maps.write_text(text)
-    with pytest.raises(DataError, match=r"^flows\.toml: wanted [^\n]*$"):
-        read_maps(maps)
+def test_a_file_of_other_keys_is_refused_in_one_line(tmp_path, text):
+    path = tmp_path / FILE
+    path.write_text(text)
+    with pytest.raises(DataError, match=r"^flows\.toml: [^\n]*$"):
+        read_maps(path)
 
 
 def test_the_committed_lists_are_linear_and_not(tmp_path):
     """A map that a mean and a covariance suffice is affine, every other one is not."""
     found, maps = registry(), read_maps(COMMITTED / "questions" / FILE)
-    listed = (*maps["linear"], *maps["flows"], *maps["measured"])
+    listed = (*maps.linear, *maps.every_flow)
     kinds = {name: all(post.from_moments for post in posts_of(found, name)) for name in listed}
-    assert kinds == {name: name in maps["linear"] for name in listed}
+    assert kinds == {name: name in maps.linear for name in listed}
     registered = {
         m.id.partition("+")[2].partition("@")[0] for m in found.methods.values() if m.post
     }
     not_linear = {c for c in registered if not all(p.from_moments for p in posts_of(found, c))}
-    assert not_linear <= {*maps["flows"], *maps["measured"]}
+    assert not_linear <= {*maps.every_flow}
 
 
 def posts_of(found, chain):
@@ -209,6 +211,6 @@ def test_the_page_is_written_and_checked_with_the_others(tmp_path):
 
 
 def test_the_answer_has_a_number_for_every_task():
-    found = [Duel(task, "sn", "nice", 1.0, 0.1, 1.0) for task in SEVEN]
+    found = [MapComparison(task, "sn", "nice", 1.0, 0.1, 1.0) for task in SEVEN]
     assert all(f"{label} +1.00" in answer(found) for label in LABELS.values())
     assert BERT_FLOW.aggregation == "wmean"

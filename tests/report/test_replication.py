@@ -18,14 +18,23 @@ from harness.core.types import Record
 from harness.registry import registry
 from harness.report.bibtex import entries
 from harness.report.build import stale_files, write_files
-from harness.report.replication import PAGE, claims_page, in_paper, signed
+from harness.report.replication import PAGE, claims_page
+from harness.report.sentences import signed
 from harness.report.verify import printed
-from harness.results.claim_tests import Judge, Side, Word, averaged, decide, half_width, order
+from harness.results.claim_tests import (
+    ClaimOutcome,
+    ClaimTests,
+    Side,
+    averaged,
+    decide,
+    order,
+)
 from harness.results.claims import FILE, address, read_claims, scored
 from harness.results.index import Results
 from harness.results.published_files import load_table, load_tables
 from harness.results.records import SCHEMA, Store
 from harness.results.row_comparisons import Comparisons, Neighbours
+from harness.results.verdict import welch_half_width
 
 COMMITTED = Path(__file__).parents[2] / "results"
 REGISTRY = fake_registry(FakeConfig()).with_encoders([FakeFamily()])
@@ -119,8 +128,8 @@ def results(*every: list[Record]) -> Results:
     return Results(by_cell)
 
 
-def judge(*every: list[Record], comparisons=None) -> Judge:
-    return Judge(results(*every), REGISTRY, comparisons or {})
+def asked_of(*every: list[Record], comparisons=None) -> ClaimTests:
+    return ClaimTests(results(*every), REGISTRY, comparisons or {})
 
 
 def fixed(method: str, *scores: float | None) -> list[Record]:
@@ -143,7 +152,7 @@ def many(*scores: float | None) -> Side:
 
 FIVE = st.lists(st.floats(-90, 90).map(lambda x: round(x, 3)), min_size=5, max_size=8)
 SIDES = st.one_of(st.floats(-90, 90).map(one), FIVE.map(lambda s: many(*s)))
-OPPOSITE = {Word.HOLDS: Word.FAILS, Word.FAILS: Word.HOLDS}
+OPPOSITE = {ClaimOutcome.HOLDS: ClaimOutcome.FAILS, ClaimOutcome.FAILS: ClaimOutcome.HOLDS}
 
 
 # The word on one task
@@ -153,7 +162,7 @@ OPPOSITE = {Word.HOLDS: Word.FAILS, Word.FAILS: Word.HOLDS}
 @given(SIDES, SIDES)
 def test_the_claim_the_other_way_round_gets_the_opposite_word(a, b):
     there, back = decide(a, b), decide(b, a)
-    assert back.word == OPPOSITE.get(there.word, there.word)
+    assert back.outcome == OPPOSITE.get(there.outcome, there.outcome)
     assert back.difference == -there.difference
     assert there.by == back.by
     if there.interval:
@@ -183,11 +192,11 @@ def test_against_a_row_without_seeds_it_is_students(a, b):
 
 
 STEPS = (-0.2, -0.1, 0.0, 0.1, 0.2)
-H = half_width([many(*STEPS)])
+H = welch_half_width((float(np.std(STEPS, ddof=1)), len(STEPS)))
 
 
 @pytest.mark.parametrize(
-    ("better", "worse", "items", "word", "by"),
+    ("better", "worse", "items", "outcome", "by"),
     [
         (one(60.0), one(59.0), None, "holds", "sign"),
         (one(59.0), one(60.0), None, "does not hold", "sign"),
@@ -212,9 +221,9 @@ H = half_width([many(*STEPS)])
         (Side({}), one(None), None, "not measured", ""),
     ],
 )
-def test_each_word_and_what_it_rests_on(better, worse, items, word, by):
+def test_each_word_and_what_it_rests_on(better, worse, items, outcome, by):
     found = decide(better, worse, items)
-    assert (str(found.word), found.by) == (word, by)
+    assert (str(found.outcome), found.by) == (outcome, by)
 
 
 # The records behind it
@@ -223,10 +232,10 @@ def test_each_word_and_what_it_rests_on(better, worse, items, word, by):
 def test_the_score_is_the_one_of_the_tables_own_protocol(tmp_path):
     """Not of a row that quotes another text form; a column may have a metric of its own."""
     claim = world(tmp_path, CLAIMS.replace('worse = "low"', 'worse = "middle"')).claims[0]
-    asked = judge(fixed("fake.mean", 66.0), records("other.cls", "sts12", 65.0))
-    found = asked.judge(claim).findings[0]
+    asked = asked_of(fixed("fake.mean", 66.0), records("other.cls", "sts12", 65.0))
+    found = asked.test(claim).findings[0]
     assert [side.value.mean for side in found.sides] == [66.0, 65.0]
-    assert found.decision.word is Word.HOLDS
+    assert found.decision.outcome is ClaimOutcome.HOLDS
     assert (found.published, found.claimed) == ((70.5, 60.25), 10.25)
     lexical = load_table(COMMITTED / "papers" / "bert-flow.t6.toml")
     assert [address(lexical, column) for column in scored(lexical)] == [
@@ -236,19 +245,22 @@ def test_the_score_is_the_one_of_the_tables_own_protocol(tmp_path):
 
 
 def test_a_hole_is_neither_side_of_a_claim(tmp_path):
-    asked = judge(fixed("fake.mean", 90.0, 90.0), fixed("fake.cls", 10.0))
-    found = asked.judge(world(tmp_path).claims[0])
-    assert found.words == [Word.HOLDS, *[Word.NOT_MEASURED] * 6]
-    assert found.word is Word.UNDECIDED
-    assert found.average.decision.word is Word.NOT_MEASURED
-    nothing = judge().judge(world(tmp_path).claims[0])
-    assert (nothing.word, set(nothing.words)) == (Word.NOT_MEASURED, {Word.NOT_MEASURED})
+    asked = asked_of(fixed("fake.mean", 90.0, 90.0), fixed("fake.cls", 10.0))
+    found = asked.test(world(tmp_path).claims[0])
+    assert found.outcomes == [ClaimOutcome.HOLDS, *[ClaimOutcome.NOT_MEASURED] * 6]
+    assert found.outcome is ClaimOutcome.UNDECIDED
+    assert found.average.decision.outcome is ClaimOutcome.NOT_MEASURED
+    nothing = asked_of().test(world(tmp_path).claims[0])
+    assert (nothing.outcome, set(nothing.outcomes)) == (
+        ClaimOutcome.NOT_MEASURED,
+        {ClaimOutcome.NOT_MEASURED},
+    )
 
 
 def test_a_record_of_other_settings_is_a_hole(tmp_path):
-    asked = judge(fixed("fake.mean", 90.0), records("fake.cls", "sts12", 10.0, written="older"))
-    found = asked.judge(world(tmp_path).claims[0]).findings[0]
-    assert (str(found.sides[1]), found.decision.word) == ("stale", Word.NOT_MEASURED)
+    asked = asked_of(fixed("fake.mean", 90.0), records("fake.cls", "sts12", 10.0, written="older"))
+    found = asked.test(world(tmp_path).claims[0]).findings[0]
+    assert (str(found.sides[1]), found.decision.outcome) == ("stale", ClaimOutcome.NOT_MEASURED)
 
 
 @pytest.mark.parametrize(
@@ -257,7 +269,7 @@ def test_a_record_of_other_settings_is_a_hole(tmp_path):
 def test_a_seeded_method_of_one_seed_decides_nothing(method):
     """By its post-processor, or by its encoder, which is trained once a seed."""
     written = repr(REGISTRY.parse(method))
-    side = judge(records(method, "sts12", 90.0, written=written)).side(
+    side = asked_of(records(method, "sts12", 90.0, written=written)).side(
         method, "sts12", ("spearman", "wmean")
     )
     assert str(side) == "90.00 (k=1)"
@@ -265,7 +277,7 @@ def test_a_seeded_method_of_one_seed_decides_nothing(method):
 
 
 def test_several_seeds_are_seeds_whoever_has_them():
-    side = judge(records("new.mean", "sts12", *(60 + s for s in STEPS))).side(
+    side = asked_of(records("new.mean", "sts12", *(60 + s for s in STEPS))).side(
         "new.mean", "sts12", ("spearman", "wmean")
     )
     assert str(side) == "60.00 ± 0.16 (k=5)"
@@ -276,33 +288,41 @@ def test_several_seeds_are_seeds_whoever_has_them():
 
 
 @pytest.mark.parametrize(
-    ("ahead", "behind", "word"),
-    [(4, 3, Word.HOLDS), (3, 4, Word.FAILS), (3, 3, Word.UNDECIDED), (0, 0, Word.NOT_MEASURED)],
+    ("ahead", "behind", "outcome"),
+    [
+        (4, 3, ClaimOutcome.HOLDS),
+        (3, 4, ClaimOutcome.FAILS),
+        (3, 3, ClaimOutcome.UNDECIDED),
+        (0, 0, ClaimOutcome.NOT_MEASURED),
+    ],
 )
-def test_a_claim_holds_on_more_than_half_of_its_tasks(tmp_path, ahead, behind, word):
+def test_a_claim_holds_on_more_than_half_of_its_tasks(tmp_path, ahead, behind, outcome):
     scores = [60.0] * ahead + [40.0] * behind
-    found = judge(fixed("fake.mean", *scores), fixed("fake.cls", *[50.0] * len(scores)))
-    assert found.judge(world(tmp_path).claims[0]).word is word
+    found = asked_of(fixed("fake.mean", *scores), fixed("fake.cls", *[50.0] * len(scores)))
+    assert found.test(world(tmp_path).claims[0]).outcome is outcome
 
 
 def test_half_of_the_tasks_is_not_more_than_half(tmp_path):
     claim = world(tmp_path, CLAIMS + 'columns = ["sts12", "sts13"]\n').claims[0]
-    found = judge(fixed("fake.mean", 60.0, 40.0), fixed("fake.cls", 50.0, 50.0)).judge(claim)
-    assert (found.words, found.word) == ([Word.HOLDS, Word.FAILS], Word.UNDECIDED)
+    found = asked_of(fixed("fake.mean", 60.0, 40.0), fixed("fake.cls", 50.0, 50.0)).test(claim)
+    assert (found.outcomes, found.outcome) == (
+        [ClaimOutcome.HOLDS, ClaimOutcome.FAILS],
+        ClaimOutcome.UNDECIDED,
+    )
 
 
 def test_two_metrics_have_no_average(committed):
-    averages = {c.table.id: judge().judge(c).average for c in committed.claims}
+    averages = {c.table.id: asked_of().test(c).average for c in committed.claims}
     assert averages["bert-flow.t6"] is averages["bert-flow.t5"] is None
     assert averages["bert-flow.t2"] is not None
 
 
 def test_the_average_is_of_the_tasks_and_counts_as_none(tmp_path):
-    asked = judge(fixed("fake.mean", *map(float, range(60, 67))), fixed("fake.cls", *[63.5] * 7))
-    found = asked.judge(world(tmp_path).claims[0])
+    asked = asked_of(fixed("fake.mean", *map(float, range(60, 67))), fixed("fake.cls", *[63.5] * 7))
+    found = asked.test(world(tmp_path).claims[0])
     assert found.average.decision.difference == -0.5
     assert found.average.published == (pytest.approx(73.5), pytest.approx(53.0))
-    assert len(found.words) == 7
+    assert len(found.outcomes) == 7
 
 
 def test_an_average_of_seeds_pairs_them_by_number():
@@ -335,9 +355,9 @@ def neighbours(above: str, below: str, averages: dict[str, float]) -> dict[str, 
 def test_the_average_of_neighbours_has_the_stored_interval(tmp_path, above, below, other, interval):
     known = neighbours(above, below, {"fake.mean": 60.0, "fake.cls": other, "fake.last2": 1.0})
     every = fixed("fake.mean", *[60.0] * 7), fixed("fake.cls", *[59.0] * 7)
-    found = judge(*every, comparisons=known).judge(world(tmp_path).claims[0]).average.decision
+    found = asked_of(*every, comparisons=known).test(world(tmp_path).claims[0]).average.decision
     assert found.interval == interval
-    assert found.word is (Word.UNDECIDED if interval else Word.HOLDS)
+    assert found.outcome is (ClaimOutcome.UNDECIDED if interval else ClaimOutcome.HOLDS)
 
 
 # The order of rows
@@ -359,7 +379,7 @@ def test_the_order_of_rows_is_kendalls(rows):
 
 def test_rows_are_ordered_by_what_was_measured(tmp_path):
     every = fixed("fake.mean", 60.0, 60.0), fixed("fake.cls", 50.0, 70.0)
-    page = claims_page(world(tmp_path), judge(*every, records("other.cls", "sts12", 40.0)))
+    page = claims_page(world(tmp_path), asked_of(*every, records("other.cls", "sts12", 40.0)))
     line = next(
         x for x in page.splitlines() if x.startswith("| [Nobody") and "papers/made-up.md" in x
     )
@@ -398,7 +418,7 @@ def test_a_file_that_says_something_else_is_refused_in_one_line(tmp_path, fault)
     text = CLAIMS.replace(old, new)
     if fault == "not printed":
         text = text.replace('worse = "low"', 'worse = "part"')
-    with pytest.raises(DataError, match=r"^claims\.toml: [^\n]+$"):
+    with pytest.raises(DataError, match=r"^claims\.toml[:,] [^\n]+$"):
         world(tmp_path, text)
 
 
@@ -409,12 +429,12 @@ def committed():
 
 def test_the_committed_claims_are_those_of_the_papers(committed):
     """Each stands in a paper that can be cited, and the paper's own numbers show it."""
-    bib, asked = entries(), judge()
+    bib, asked = entries(), asked_of()
     for claim in committed.claims:
         assert claim.table.cite in bib, claim.id
         assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", claim.id)
-        findings = asked.judge(claim).findings
-        assert 2 * in_paper(findings) > len(findings), claim.id
+        findings = asked.test(claim).findings
+        assert 2 * asked.test(claim).in_paper > len(findings), claim.id
         assert all(column.label for column in claim.columns)
 
 
@@ -431,7 +451,7 @@ def test_the_committed_stand_ins_are_methods(committed):
 
 
 def test_without_a_record_every_claim_is_not_measured(committed):
-    page = claims_page(committed, judge())
+    page = claims_page(committed, asked_of())
     many_ = len(committed.claims)
     assert (
         f"**Of {many_} claims 0 hold, 0 do not hold, 0 undecided, {many_} not measured.**" in page
@@ -442,7 +462,7 @@ def test_without_a_record_every_claim_is_not_measured(committed):
 
 
 def test_the_page_says_which_hold_and_by_how_much(tmp_path):
-    asked = judge(fixed("fake.mean", *[60.0] * 6, 40.0), fixed("fake.cls", *[50.0] * 7))
+    asked = asked_of(fixed("fake.mean", *[60.0] * 6, 40.0), fixed("fake.cls", *[50.0] * 7))
     page = claims_page(world(tmp_path, CLAIMS), asked)
     assert "**Of 1 claims 1 hold, 0 do not hold, 0 undecided, 0 not measured.**" in page
     assert "by task, of 7: 6 hold, 1 do not hold, 0 undecided, 0 not measured." in page
@@ -462,12 +482,12 @@ def test_the_page_says_which_hold_and_by_how_much(tmp_path):
 def test_the_page_says_where_the_paper_itself_has_another_order(tmp_path):
     turned = CLAIMS.replace('better = "high"', 'better = "low"')
     turned = turned.replace('worse = "low"', 'worse = "high"')
-    assert "own numbers have this order on 0." in claims_page(world(tmp_path, turned), judge())
+    assert "own numbers have this order on 0." in claims_page(world(tmp_path, turned), asked_of())
 
 
 def test_a_row_published_on_another_text_is_pointed_out(tmp_path):
     claims = world(tmp_path, CLAIMS.replace('worse = "low"', 'worse = "middle"'))
-    page = claims_page(claims, judge())
+    page = claims_page(claims, asked_of())
     assert "Row middle is published on `sts12.senteval`, another text form than here." in page
 
 

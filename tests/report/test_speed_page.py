@@ -8,15 +8,15 @@ import pytest
 
 from harness.core.errors import DataError, UsageError
 from harness.report.build import stale_files, write_files
-from harness.report.speed import (
+from harness.report.speed import speed_page
+from harness.results.benchmarks import (
     FILE,
-    NOT_MEASURED,
-    Measured,
-    read_measured,
-    read_rows,
-    speed_page,
-    write_measured,
+    BenchmarkResult,
+    read_benchmarks,
+    read_result,
+    write_result,
 )
+from harness.results.index import NOT_MEASURED
 
 COMMITTED = Path(__file__).parents[2] / "results"
 ROWS = """
@@ -35,7 +35,7 @@ device = "cuda"
 wanted = "1.3"
 """
 MACHINE = {"processor": "A processor", "threads": 2, "packages": {"torch": "9.9"}}
-FOUND = Measured((1.5, 1.4, 1.9, 1.45, 1.6), 1.3, {"sentences": 4000}, MACHINE)
+FOUND = BenchmarkResult((1.5, 1.4, 1.9, 1.45, 1.6), 1.3, {"sentences": 4000}, MACHINE)
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def line_of(page, what):
 
 
 def test_a_measured_row_has_its_median_and_range_and_another_says_that_it_has_none(rows):
-    write_measured(rows, "fast", FOUND)
+    write_result(rows, "fast", FOUND)
     page = speed_page(rows)
     cells = ["cpu", "1.3 (here 1.3)", "1.50", "1.40–1.90", "5"]
     assert line_of(page, "The fast way")[2:] == cells
@@ -67,28 +67,28 @@ def test_a_measured_row_has_its_median_and_range_and_another_says_that_it_has_no
 
 
 def test_what_misses_its_limit_says_so(rows):
-    write_measured(rows, "fast", replace(FOUND, wanted=1.6))
+    write_result(rows, "fast", replace(FOUND, wanted=1.6))
     assert line_of(speed_page(rows), "The fast way")[4] == "1.50 (missed)"
 
 
 def test_what_was_written_is_read(rows):
-    assert read_measured(rows, "fast") is None
-    write_measured(rows, "fast", FOUND)
-    assert read_measured(rows, "fast") == FOUND
+    assert read_result(rows, "fast") is None
+    write_result(rows, "fast", FOUND)
+    assert read_result(rows, "fast") == FOUND
 
 
 def test_every_change_changes_the_digest(rows):
     seen = {speed_page(rows)[-70:]}
-    write_measured(rows, "fast", FOUND)
+    write_result(rows, "fast", FOUND)
     seen.add(speed_page(rows)[-70:])
-    write_measured(rows, "fast", replace(FOUND, facts={}))
+    write_result(rows, "fast", replace(FOUND, facts={}))
     seen.add(speed_page(rows)[-70:])
     assert len(seen) == 3
 
 
 def test_a_row_that_is_not_in_the_file_is_refused(rows):
     with pytest.raises(UsageError, match="no row 'other'"):
-        write_measured(rows, "other", FOUND)
+        write_result(rows, "other", FOUND)
     measured(rows).mkdir(parents=True)
     (measured(rows) / "other.json").write_text("{}")
     with pytest.raises(DataError, match="measured, but no row there: other"):
@@ -97,17 +97,17 @@ def test_a_row_that_is_not_in_the_file_is_refused(rows):
 
 def test_fewer_rounds_than_five_are_refused(rows):
     with pytest.raises(UsageError, match="wanted 5 rounds or more, found 4"):
-        write_measured(rows, "fast", replace(FOUND, ratios=FOUND.ratios[:4]))
+        write_result(rows, "fast", replace(FOUND, ratios=FOUND.ratios[:4]))
 
 
 def test_where_bytes_are_counted_one_round_is_enough_and_none_is_not(rows):
     rows.write_text(ROWS.replace('"1.3"\n', '"1.3"\nrounds = 1\n', 1))
-    write_measured(rows, "fast", replace(FOUND, ratios=(1.5,)))
+    write_result(rows, "fast", replace(FOUND, ratios=(1.5,)))
     assert line_of(speed_page(rows), "The fast way")[-1] == "1"
     with pytest.raises(UsageError, match="wanted 1 rounds or more, found 0"):
-        write_measured(rows, "fast", replace(FOUND, ratios=()))
+        write_result(rows, "fast", replace(FOUND, ratios=()))
     with pytest.raises(UsageError, match="fast-cuda: wanted 5 rounds or more, found 1"):
-        write_measured(rows, "fast-cuda", replace(FOUND, ratios=(1.5,)))
+        write_result(rows, "fast-cuda", replace(FOUND, ratios=(1.5,)))
 
 
 @pytest.mark.parametrize("content", ["", "{}", '{"ratios": [1, 2]}', "[1]"])
@@ -122,7 +122,7 @@ def test_a_damaged_measurement_is_an_error(content, rows):
 def test_rows_that_are_none_are_an_error(content, rows):
     rows.write_text(content)
     with pytest.raises(DataError, match=FILE):
-        read_rows(rows)
+        read_benchmarks(rows)
 
 
 def test_the_page_is_written_and_checked_with_the_others(rows, tmp_path):
@@ -130,7 +130,7 @@ def test_the_page_is_written_and_checked_with_the_others(rows, tmp_path):
     papers.mkdir()
     (papers / "sif.t1.toml").write_bytes((COMMITTED / "papers" / "sif.t1.toml").read_bytes())
     assert tmp_path / "tables" / "speed.md" in write_files(tmp_path, papers, None)
-    write_measured(rows, "fast", FOUND)
+    write_result(rows, "fast", FOUND)
     assert stale_files(tmp_path, papers, None) == [tmp_path / "tables" / "speed.md"]
 
 

@@ -17,6 +17,7 @@ import pytest
 from fakes import FakeConfig, registry
 
 from harness.core.types import Record
+from harness.registry import registry as everything
 from harness.report.leaderboard import leaderboard
 from harness.report.paper_tables import latex, markdown, summary
 from harness.report.protocol_traps import traps_page
@@ -24,20 +25,21 @@ from harness.results import index as reading
 from harness.results import reproduction as judging
 from harness.results import verdict as verdicts
 from harness.results.index import Results
+from harness.results.protocol_traps import read_traps
 from harness.results.protocols import SEVEN, SIMCSE
 from harness.results.published import Table
 from harness.results.published_files import load_table
 from harness.results.records import SCHEMA, Cell, Store
-from harness.results.reproduction import Judged, judge
+from harness.results.reproduction import Reproduction, reproductions
 from harness.results.row_comparisons import Comparisons, Neighbours
-from harness.results.verdict import Word
+from harness.results.verdict import CellState
 
 GOLDEN = Path(__file__).parent / "golden"
 REGISTRY = registry(FakeConfig())
 # The pages of papers are handed a digest; this one is no record's, so that only tables are held.
 DIGEST = "0" * 64
 # Words that no published cell can get: they belong to runs and to fits.
-ELSEWHERE = {Word.ASSET_MISSING, Word.OTHER_CORPUS}
+ELSEWHERE = {CellState.ASSET_MISSING, CellState.OTHER_CORPUS}
 
 PLAIN, CENTRED, SEEDED = "fake.mean", "fake.mean+centre@target", "fake.mean+stretch@target"
 CLS, WELCH = "fake.cls", "fake.cls+stretch@target"
@@ -288,8 +290,8 @@ class World:
         path.write_text(self.table, encoding="utf-8")
         return load_table(path)
 
-    def judged(self) -> dict[str, Judged]:
-        return judge(self.published(), self.results(), REGISTRY)
+    def judged(self) -> dict[str, Reproduction]:
+        return reproductions(self.published(), self.results(), REGISTRY)
 
     def page(self) -> str:
         return markdown(self.published(), self.judged(), REGISTRY, DIGEST)
@@ -339,7 +341,7 @@ def leaderboard_of(world: World, counts: str) -> str:
 def traps_of(world: World) -> str:
     path = world.folder / "traps.toml"
     path.write_text(TRAPS, encoding="utf-8")
-    return traps_page(world.results(), path)
+    return traps_page(world.results(), read_traps(path))
 
 
 def golden(name: str) -> str:
@@ -365,16 +367,16 @@ def line(page: str, start: str, offset: int = 0) -> Sequence[str]:
     return [cell.strip() for cell in re.split(r"(?<!\\)\|", lines[at + offset])[1:-1]]
 
 
-def words(judged: Iterable[Judged]) -> set[Word]:
-    return {one.word for one in judged}
+def words(judged: Iterable[Reproduction]) -> set[CellState]:
+    return {one.state for one in judged}
 
 
 def test_the_synthetic_table_holds_every_word_that_a_cell_can_have(world):
-    assert words(world.judged().values()) == set(Word) - ELSEWHERE
+    assert words(world.judged().values()) == set(CellState) - ELSEWHERE
 
 
 def test_both_formats_print_every_word_but_of_what_is_no_score(world):
-    printed = set(Word) - ELSEWHERE - {Word.NOT_PUBLISHED}  # that number stands alone
+    printed = set(CellState) - ELSEWHERE - {CellState.NOT_PUBLISHED}  # that number stands alone
     for page in (world.page(), world.tex()):
         above = page.partition("Differences are measured")[0]  # the rules name the words too
         assert [w for w in printed if str(w) not in above] == []
@@ -409,7 +411,7 @@ def test_a_run_of_embedded_tasks_alone_has_a_leaderboard_of_them(tmp_path):
         record(CENTRED, "mini-sts", correlations(80.0)),
         record(CENTRED, "mini-lexical", gold),
     ]
-    page = leaderboard(World(tmp_path, records=records).results(), REGISTRY, "", {})
+    page = leaderboard(World(tmp_path, records=records).results(), everything(), "", {})
     assert "gold itself has -16.20 over all pairs" in page
     assert "On some tasks only" not in page
     table = page[page.index("### Embedded tasks") :]
@@ -419,7 +421,7 @@ def test_a_run_of_embedded_tasks_alone_has_a_leaderboard_of_them(tmp_path):
         [f"`{CLS}`", "70.00", "not run", "66.00", "not run"],
         [f"`{PLAIN}`", "not run", "60.00", "not run", "not run"],
     ]
-    nothing = leaderboard(World(tmp_path / "none", records=[]).results(), REGISTRY, "", {})
+    nothing = leaderboard(World(tmp_path / "none", records=[]).results(), everything(), "", {})
     assert "Embedded tasks" not in nothing
 
 
@@ -431,11 +433,11 @@ def test_every_cell_is_counted_once_and_only_verdicts_are_counted(world):
     head = line(world.counts(), "paper")
     counts = dict(zip(head[1:], map(int, line(world.counts(), "Nobody")[1:]), strict=True))
     judged = list(world.judged().values())
-    verdict_words = [word for word in Word if word.is_verdict]
+    verdict_words = [state for state in CellState if state.is_verdict]
     assert counts["published"] == len(judged)
     assert counts["run"] == sum(bool(j.scores) for j in judged)
     assert {w: counts[str(w)] for w in verdict_words} == {
-        w: sum(j.word == w for j in judged) for w in verdict_words
+        w: sum(j.state == w for j in judged) for w in verdict_words
     }
 
 
@@ -477,8 +479,7 @@ def test_a_paper_number_off_by_a_hundredth_is_another_verdict(world):
 
 @pytest.mark.parametrize("wrong", ["all", "wmean"])
 def test_one_aggregation_judged_against_the_other_changes_the_page(world, monkeypatch, wrong):
-    path = judging._path
-    monkeypatch.setattr(judging, "_path", lambda cell: (*path(cell)[:1], wrong))
+    monkeypatch.setattr(judging, "score_path", lambda metric, _: (metric, wrong))
     assert line(world.page(), "Plain", 2)[4:6] != line(golden("synthetic.md"), "Plain", 2)[4:6]
 
 

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from harness.core.errors import ScoreError
 from harness.results.verdict import (
     TOLERANCES,
+    CellState,
     Measured,
     Published,
     Tolerances,
     Verdict,
-    Word,
     seed_spread,
     student_quantile,
     verdict,
@@ -27,11 +27,11 @@ from harness.results.verdict import (
 steps = st.integers(-2400, 2400).map(lambda i: Decimal(i) / 2000)
 printed = st.integers(-9999, 9999).map(lambda i: f"{Decimal(i) / 100:.2f}")
 runs = st.lists(st.floats(-1.5, 1.5), min_size=2, max_size=12)
-WORST_LAST = list(Word)  # within one rule, the words stand from best to worst
+WORST_LAST = list(CellState)  # within one rule, the words stand from best to worst
 
 
-def deterministic(published: str, measured: float) -> Word:
-    return verdict(Published(published), Measured((measured,))).word
+def deterministic(published: str, measured: float) -> CellState:
+    return verdict(Published(published), Measured((measured,))).state
 
 
 def seeded(published: Published, *scores: float | None) -> Verdict:
@@ -39,7 +39,7 @@ def seeded(published: Published, *scores: float | None) -> Verdict:
 
 
 @pytest.mark.parametrize(
-    ("published", "measured", "word"),
+    ("published", "measured", "state"),
     [
         ("58.40", 58.40, "exact"),
         ("58.40", 58.405, "exact"),
@@ -62,16 +62,16 @@ def seeded(published: Published, *scores: float | None) -> Verdict:
         ("82.03247283076371", 82.0385, "match"),
     ],
 )
-def test_the_deterministic_rule_at_its_boundaries(published, measured, word):
-    assert deterministic(published, measured) == word
+def test_the_deterministic_rule_at_its_boundaries(published, measured, state):
+    assert deterministic(published, measured) == state
 
 
 @given(printed, steps)
 def test_boundaries_are_decimal_and_two_sided(published, step):
     size = abs(step)
-    bounds = [(Decimal("0.005"), Word.EXACT), (Decimal("0.05"), Word.MATCH)]
-    bounds += [(Decimal("0.5"), Word.CLOSE), (Decimal("inf"), Word.DIFFERS)]
-    expected = next(word for bound, word in bounds if size <= bound)
+    bounds = [(Decimal("0.005"), CellState.EXACT), (Decimal("0.05"), CellState.MATCH)]
+    bounds += [(Decimal("0.5"), CellState.CLOSE), (Decimal("inf"), CellState.DIFFERS)]
+    expected = next(state for bound, state in bounds if size <= bound)
     for measured in (Decimal(published) + step, Decimal(published) - step):
         assert deterministic(published, float(measured)) is expected
 
@@ -89,7 +89,7 @@ def test_closer_seeds_are_never_judged_worse_on_either_side(scores, one, other, 
     near, far = sorted((abs(one), abs(other)))
     published = Published("50.00", *paper)
     words = [
-        [seeded(published, *(50 + sign * (centred + float(d)))).word for d in (near, far)]
+        [seeded(published, *(50 + sign * (centred + float(d)))).state for d in (near, far)]
         for sign in (1, -1)
     ]
     assert words[0] == words[1]
@@ -99,29 +99,29 @@ def test_closer_seeds_are_never_judged_worse_on_either_side(scores, one, other, 
 @given(runs, printed, st.booleans())
 def test_a_verdict_has_a_difference_and_a_state_has_none(scores, published, hole):
     found = seeded(Published(published), *scores, *([math.nan] if hole else []))
-    assert found.word.is_verdict is (found.difference is not None) is not hole
+    assert found.state.is_verdict is (found.difference is not None) is not hole
 
 
 def test_every_word_is_a_pass_a_failure_or_a_state():
-    assert {w for w in Word if w.is_pass} == {"exact", "match", "close", "consistent"}
+    assert {w for w in CellState if w.is_pass} == {"exact", "match", "close", "consistent"}
     states = {"not run", "no method", "asset missing", "not published", "stale", "undefined"}
-    assert {w for w in Word if not w.is_verdict} == states | {"other protocol", "other corpus"}
+    assert {w for w in CellState if not w.is_verdict} == states | {"other protocol", "other corpus"}
 
 
 @pytest.mark.parametrize("hole", [None, math.nan, math.inf, -math.inf])
 def test_a_missing_score_is_undefined_and_never_skipped(hole):
-    assert verdict(Published("50.00"), Measured((hole,))) == Verdict(Word.UNDEFINED)
-    assert seeded(Published("50.00"), *[50.0] * 5, hole) == Verdict(Word.UNDEFINED)
+    assert verdict(Published("50.00"), Measured((hole,))) == Verdict(CellState.UNDEFINED)
+    assert seeded(Published("50.00"), *[50.0] * 5, hole) == Verdict(CellState.UNDEFINED)
 
 
 def test_four_seeds_are_too_few_and_five_are_not():
     scores = (49.5, 50.0, 50.5, 50.0, 50.0)
     four = seeded(Published("50.00"), *scores[:4])
-    assert (four.word, four.k, four.difference) == (Word.TOO_FEW_SEEDS, 4, 0.0)
+    assert (four.state, four.k, four.difference) == (CellState.TOO_FEW_SEEDS, 4, 0.0)
     assert four.sd == pytest.approx(math.sqrt(0.5 / 3), abs=1e-12)  # rounding
-    assert seeded(Published("50.00"), 49.0).word is Word.TOO_FEW_SEEDS
-    assert seeded(Published("50.00", 0.5, 10), *scores[:4]).word is Word.TOO_FEW_SEEDS
-    assert seeded(Published("50.00"), *scores).word is Word.CONSISTENT
+    assert seeded(Published("50.00"), 49.0).state is CellState.TOO_FEW_SEEDS
+    assert seeded(Published("50.00", 0.5, 10), *scores[:4]).state is CellState.TOO_FEW_SEEDS
+    assert seeded(Published("50.00"), *scores).state is CellState.CONSISTENT
 
 
 def test_the_seeded_rule_at_its_boundaries():
@@ -129,15 +129,15 @@ def test_the_seeded_rule_at_its_boundaries():
     h = 2.7764451052 * math.sqrt(1 / 2) * math.sqrt(1 + 1 / 5)  # t(.975, 4) from the tables
     assert seeded(Published("50.00"), *(50 + scores)).half_width == pytest.approx(h, abs=1e-9)
 
-    def word(d: float, spread: float) -> Word:
-        return seeded(Published("50.00"), *(50 + d + spread / h * scores)).word
+    def state(d: float, spread: float) -> CellState:
+        return seeded(Published("50.00"), *(50 + d + spread / h * scores)).state
 
-    assert word(1.499, spread=1.5) is word(-1.499, spread=1.5) is Word.CONSISTENT
-    assert word(1.501, spread=1.5) is word(-1.501, spread=1.5) is Word.DIFFERS
-    assert word(0.0, spread=1.999) is Word.CONSISTENT
-    assert word(0.0, spread=2.001) is word(9.0, spread=2.001) is Word.INCONCLUSIVE
-    assert word(0.05, spread=0.0) is word(-0.05, spread=0.0) is Word.CONSISTENT
-    assert word(0.0501, spread=0.0) is Word.DIFFERS
+    assert state(1.499, spread=1.5) is state(-1.499, spread=1.5) is CellState.CONSISTENT
+    assert state(1.501, spread=1.5) is state(-1.501, spread=1.5) is CellState.DIFFERS
+    assert state(0.0, spread=1.999) is CellState.CONSISTENT
+    assert state(0.0, spread=2.001) is state(9.0, spread=2.001) is CellState.INCONCLUSIVE
+    assert state(0.05, spread=0.0) is state(-0.05, spread=0.0) is CellState.CONSISTENT
+    assert state(0.0501, spread=0.0) is CellState.DIFFERS
 
 
 def test_the_rule_for_a_published_mean_at_its_boundaries():
@@ -145,23 +145,23 @@ def test_the_rule_for_a_published_mean_at_its_boundaries():
     scores = np.array([-1.0, 1.0, 0.0, 0.0, 0.0])
     h = 2.7764451052 * math.sqrt(1 / 2) / math.sqrt(5)
 
-    def word(d: float, spread: float) -> Word:
-        return seeded(published, *(50 + d + spread / h * scores)).word
+    def state(d: float, spread: float) -> CellState:
+        return seeded(published, *(50 + d + spread / h * scores)).state
 
-    assert word(0.599, spread=0.4) is word(-0.599, spread=0.4) is Word.CONSISTENT
-    assert word(0.601, spread=0.4) is word(-0.601, spread=0.4) is Word.DIFFERS
-    assert word(0.301, spread=0.7) is word(0.699, spread=0.7) is Word.INCONCLUSIVE
-    assert word(0.0, spread=1.001) is Word.INCONCLUSIVE
-    assert word(-1.002, spread=1.001) is Word.DIFFERS
-    assert word(1.0, spread=0.0) is Word.CONSISTENT
-    assert word(1.0001, spread=0.0) is Word.DIFFERS
+    assert state(0.599, spread=0.4) is state(-0.599, spread=0.4) is CellState.CONSISTENT
+    assert state(0.601, spread=0.4) is state(-0.601, spread=0.4) is CellState.DIFFERS
+    assert state(0.301, spread=0.7) is state(0.699, spread=0.7) is CellState.INCONCLUSIVE
+    assert state(0.0, spread=1.001) is CellState.INCONCLUSIVE
+    assert state(-1.002, spread=1.001) is CellState.DIFFERS
+    assert state(1.0, spread=0.0) is CellState.CONSISTENT
+    assert state(1.0001, spread=0.0) is CellState.DIFFERS
 
 
 def test_seeds_that_agree_leave_the_papers_own_spread():
     found = seeded(Published("50.00", sd=1.76, n=5), *[50.0] * 5)
     # 1e-9: rounded there; t(.975, 4) from the tables
     assert found.half_width == pytest.approx(2.7764451052 * 1.76 / math.sqrt(5), abs=1e-9)
-    assert found.word is Word.INCONCLUSIVE
+    assert found.state is CellState.INCONCLUSIVE
 
 
 @given(

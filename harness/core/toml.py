@@ -1,0 +1,109 @@
+"""TOML files read into frozen dataclasses: each key is a field, each value of the field's type."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import MISSING, Field, fields, is_dataclass
+from functools import cache
+from pathlib import Path
+from types import GenericAlias, UnionType
+from typing import Any, NoReturn, TypeVar, get_args, get_origin, get_type_hints
+
+from harness.core.errors import DataError
+
+Made = TypeVar("Made")
+
+SCALARS = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
+
+
+def read_toml(cls: type[Made], path: Path, /, **given: Any) -> Made:
+    """A file as a dataclass; `given` are fields that the file does not hold, such as its name.
+
+    A field of several dataclasses is a list of tables, under the field's name (`columns = [...]`)
+    or its singular (`[[column]]`). What a dataclass itself refuses with a ValueError is refused
+    with its place. Raises DataError in one line: file, row, key, what was wanted, what was found.
+    """
+    made: Made = _dataclass(cls, _load(path), path.name, given)
+    return made
+
+
+def read_rows(cls: type[Made], path: Path, key: str = "row") -> tuple[Made, ...]:
+    """A file of nothing but one list of tables, each as a dataclass. Raises DataError."""
+    table = _load(path)
+    if set(table) != {key}:
+        _refuse(path.name, f"wanted [[{key}]] tables alone, found {', '.join(table) or 'nothing'}")
+    rows: tuple[Made, ...] = _value(GenericAlias(tuple, (cls, ...)), table[key], path.name, key)
+    return rows
+
+
+def _load(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        _refuse(path.name, f"wanted a TOML table, found: {error}")
+
+
+@cache
+def _fields(cls: Any) -> Mapping[str, tuple[Field[Any], Any]]:
+    """Every field by name, with its type."""
+    types = get_type_hints(cls)
+    return {f.name: (f, types[f.name]) for f in fields(cls)}
+
+
+def _dataclass(cls: Any, table: Any, place: str, given: Mapping[str, Any] | None = None) -> Any:
+    if not isinstance(table, dict):
+        _refuse(place, f"wanted a table, found {table!r}")
+    values = dict(given or {})
+    keys = {
+        name if name in table or not _member(kind) else name.removesuffix("s"): (described, kind)
+        for name, (described, kind) in _fields(cls).items()
+        if name not in values
+    }
+    if unknown := sorted(set(table) - set(keys)):
+        _refuse(place, f"unknown key {unknown[0]!r}; known are {', '.join(keys)}")
+    for key, (described, kind) in keys.items():
+        if key in table:
+            values[described.name] = _value(kind, table[key], place, key)
+        elif described.default is MISSING and described.default_factory is MISSING:
+            _refuse(place, f"the key {key!r} is missing")
+    try:
+        return cls(**values)
+    except ValueError as error:
+        _refuse(place, str(error))
+
+
+def _member(kind: Any) -> Any:
+    """The dataclass of which a field holds several; None for any other field."""
+    member = get_args(kind)[0] if get_origin(kind) is tuple else None
+    return member if is_dataclass(member) else None
+
+
+def _value(kind: Any, value: Any, place: str, key: str) -> Any:
+    """A value of TOML as the type of its field."""
+    if get_origin(kind) is UnionType:  # `X | None`: TOML has no None
+        kind = get_args(kind)[0]
+    if kind in SCALARS:
+        if type(value) is not kind and not (kind is float and type(value) is int):
+            _refuse(place, f"{key}: wanted {SCALARS[kind]}, found {value!r}")
+        return kind(value)
+    if get_origin(kind) is Mapping:
+        if not isinstance(value, dict):
+            _refuse(place, f"{key}: wanted a table, found {value!r}")
+        inner = get_args(kind)[1]
+        return {name: _value(inner, one, place, f"{key}.{name}") for name, one in value.items()}
+    member = _member(kind)
+    if not isinstance(value, list) or (member and not value):
+        wanted = "one table or more" if member else "a list"
+        _refuse(place, f"{key}: wanted {wanted}, found {value!r}")
+    if member is None:
+        return tuple(_value(get_args(kind)[0], one, place, key) for one in value)
+    rows = []
+    for number, row in enumerate(value, start=1):
+        name = row.get("id", number) if isinstance(row, dict) else number
+        rows.append(_dataclass(member, row, f"{place}, {key.removesuffix('s')} {name}"))
+    return tuple(rows)
+
+
+def _refuse(place: str, fault: str) -> NoReturn:
+    raise DataError(f"{place}: {fault}")

@@ -1,0 +1,60 @@
+"""An explanation of a published number for people: the neighbouring protocols, nearest first."""
+
+from __future__ import annotations
+
+from harness.results.explain import Explanation, Neighbour
+
+
+def render(found: Explanation, most: int = 25) -> str:
+    """The published cell, what it needs and what was measured, then its nearest neighbours."""
+    from tabulate import tabulate
+
+    cell = found.cell
+    lines = [
+        f"{cell.id}: {cell.row.label}, {cell.column.label}, published {cell.value}",
+        f"source: {cell.source}",
+        *(f"note: {note}" for note in cell.notes),
+    ]
+    if cell.why_not:
+        return "\n".join([*lines, f"no method here reproduces it: {cell.why_not}"])
+    lines.append(f"needs: {cell.method} on {cell.task or ', '.join(cell.average_of)}")
+    if found.wanted:
+        lines.append(
+            f"protocol: {found.wanted.text} text, split {found.wanted.split}, "
+            f"{found.wanted.metric} {found.wanted.aggregation}".rstrip()
+        )
+    measured, difference = found.reproduction.measured, found.reproduction.verdict.difference
+    if measured is None:
+        lines += [f"measured: {found.reproduction.state}", f"run: harness run -m '{cell.method}'"]
+        lines[-1] += f" -t {cell.task}" if cell.task else ""
+    else:
+        lines.append(f"measured: {measured:.4f} ({difference:+.4f}, {found.reproduction.state})")
+    if not found.neighbours:
+        return "\n".join([*lines, "no neighbouring protocol was run"])
+    if found.wanted and found.shown_on != found.wanted.encoder:
+        same = (
+            "the nearest protocols that were run give"
+            if found.reference is None
+            else f"the same protocol gives {found.reference:.2f}, and each choice moves that"
+        )
+        lines.append(f"{found.wanted.encoder} was not run; on {found.shown_on}, {same}")
+    rows = [[_change(n), f"{n.value:.2f}", _signed(n.difference)] for n in found.neighbours[:most]]
+    head = ["but with", "measured", "difference"]
+    lines += ["", tabulate(rows, headers=head, disable_numparse=True), ""]
+    lines.append(f"{len(found.neighbours)} neighbouring protocols were tried")
+    if nearest := found.nearest:
+        lines[-1] += f"; nearest is {nearest.value:.2f} ({_signed(nearest.difference)})"
+        lines.append(f"  with {_change(nearest)}: {nearest.command}")
+    return "\n".join(lines)
+
+
+def _signed(difference: float | None) -> str:
+    return "" if difference is None else f"{difference:+.2f}"
+
+
+def _change(neighbour: Neighbour) -> str:
+    """The fields that differ, with their values here."""
+    return ", ".join(
+        f"{name.replace('_', ' ')} {getattr(neighbour.protocol, name) or 'none'}"
+        for name in neighbour.differs_in
+    )

@@ -1,0 +1,117 @@
+"""Benchmarks of speed: ratios of two things that were run in turn, in one process.
+
+`results/questions/speed.toml` says which ratios there are and what is wanted of each; what was
+measured is one file a row (`results/records/speed/<id>.json`), written by the benchmarks.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from harness.core.errors import DataError, UsageError
+from harness.core.files import write_atomically
+from harness.core.toml import read_rows
+from harness.results.layout import measured_for
+
+FILE = "speed.toml"
+LEAST_ROUNDS = 5
+
+
+@dataclass(frozen=True)
+class BenchmarkRow:
+    """A ratio that is to be measured: of what, against what, on which device, and what is wanted.
+
+    `wanted` is in words, since it may depend on the machine; a result has the number. `rounds` are
+    the least; one is enough where bytes are counted, which do not vary.
+    """
+
+    id: str
+    what: str
+    against: str
+    device: str
+    wanted: str
+    rounds: int = LEAST_ROUNDS
+
+
+@dataclass(frozen=True)
+class BenchmarkResult:
+    """Ratios over the rounds, the least that is wanted on that machine, and how it was measured."""
+
+    ratios: tuple[float, ...]
+    wanted: float
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    environment: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def ratio(self) -> float:
+        """The median over the rounds."""
+        return median(self.ratios)
+
+    @property
+    def missed(self) -> bool:
+        """Whether the median is below what is wanted."""
+        return self.ratio < self.wanted
+
+
+def read_benchmarks(path: Path) -> dict[str, BenchmarkRow]:
+    """The rows by id, in their order. Raises DataError for a file that holds something else."""
+    rows = read_rows(BenchmarkRow, path)
+    if len({row.id for row in rows}) < len(rows):
+        raise DataError(f"{path.name}: wanted an id for each row, found one twice")
+    return {row.id: row for row in rows}
+
+
+def write_result(rows: Path, name: str, result: BenchmarkResult) -> None:
+    """Store what was measured of a row. Raises UsageError for a row that is not in the file."""
+    known = read_benchmarks(rows)
+    if name not in known:
+        raise UsageError(f"{rows.name}: no row {name!r}; add what it measures, and against what")
+    if len(result.ratios) < (least := known[name].rounds):
+        raise UsageError(f"{name}: wanted {least} rounds or more, found {len(result.ratios)}")
+    content = {**vars(result), "ratios": [float(f"{ratio:.4g}") for ratio in result.ratios]}
+    text = json.dumps(content, indent=1, sort_keys=True) + "\n"
+    write_atomically(_folder(rows) / f"{name}.json", text.encode())
+
+
+def read_result(rows: Path, name: str, least: int = LEAST_ROUNDS) -> BenchmarkResult | None:
+    """The result of a row; None if it was not measured. Raises DataError for a damaged file."""
+    path = _folder(rows) / f"{name}.json"
+    if not path.exists():
+        return None
+    try:
+        stored = json.loads(path.read_text(encoding="utf-8"))
+        ratios = tuple(map(float, stored["ratios"]))
+        if len(ratios) < least:
+            raise ValueError(f"{len(ratios)} rounds")
+        return BenchmarkResult(
+            ratios, float(stored["wanted"]), stored["facts"], stored["environment"]
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise DataError(f"{path.name}: wanted ratios, found {error!r}; measure it again") from None
+
+
+def read_results(path: Path) -> dict[str, BenchmarkResult | None]:
+    """The result of every row by id. Raises DataError where one was measured that has no row."""
+    rows = read_benchmarks(path)
+    if stray := {file.stem for file in _folder(path).glob("*.json")} - set(rows):
+        raise DataError(f"{path.name}: measured, but no row there: {', '.join(sorted(stray))}")
+    return {name: read_result(path, name, row.rounds) for name, row in rows.items()}
+
+
+def digest(path: Path) -> str:
+    """sha256 over the rows and every result."""
+    sha256 = hashlib.sha256(path.read_bytes())
+    for file in sorted(_folder(path).glob("*.json")):
+        sha256.update(file.read_bytes())
+    return sha256.hexdigest()
+
+
+def _folder(rows: Path) -> Path:
+    """The folder of the results of a file of rows."""
+    return measured_for(rows).with_suffix("")

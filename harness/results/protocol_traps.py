@@ -1,0 +1,50 @@
+"""The protocol traps of the papers: rows of one score under protocols that papers have confused.
+
+`results/questions/traps.toml` names them; the scores come from the records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.core.toml import read_rows
+from harness.results.index import Results, Value
+
+FILE = "traps.toml"
+
+
+@dataclass(frozen=True)
+class TrapRow:
+    """A cell of a trap: what is special about it, and which score of a method on a task it is."""
+
+    what: str
+    method: str
+    task: str
+    score: tuple[str, ...] = ("spearman", "all")
+
+
+@dataclass(frozen=True)
+class Trap:
+    """One trap: what papers have confused, and the rows that show it."""
+
+    title: str
+    text: str
+    rows: tuple[TrapRow, ...]
+
+    def values(self, results: Results) -> Iterator[tuple[TrapRow, Value, float | None]]:
+        """Every row with its score and how far that lies from the first of its task."""
+        first: dict[str, Value] = {}
+        for row in self.rows:
+            value = results.value(row.method, row.task, *row.score)
+            base = first.setdefault(row.task.partition(".")[0], value)
+            if value is base or value.mean is None or base.mean is None:
+                yield row, value, None
+            else:
+                yield row, value, value.mean - base.mean
+
+
+def read_traps(path: Path) -> tuple[Trap, ...]:
+    """The traps of a file. Raises DataError for one that holds something else."""
+    return read_rows(Trap, path, "trap")

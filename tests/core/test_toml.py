@@ -1,0 +1,113 @@
+"""TOML files as dataclasses: what is read, and what is refused by file, row and key."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pytest
+
+from harness.core.errors import DataError
+from harness.core.toml import read_rows, read_toml
+
+
+@dataclass(frozen=True)
+class Row:
+    id: str
+    n: int | None = None
+    share: float = 1.0
+    exact: bool = False
+
+    def __post_init__(self) -> None:
+        if self.share > 1:
+            raise ValueError(f"share: wanted at most 1, found {self.share}")
+
+
+@dataclass(frozen=True)
+class File:
+    name: str
+    title: str
+    rows: tuple[Row, ...]
+    columns: tuple[Row, ...] = ()
+    notes: tuple[str, ...] = ()
+    words: Mapping[str, Mapping[str, str]] | None = None
+    sets: Mapping[str, tuple[Row, ...]] | None = None
+
+
+WHOLE = """
+title = "A title"
+notes = ["one", "two"]
+columns = [{ id = "first", n = 3 }]
+words.a = { b = "c" }
+sets.quick = [{ id = "x" }]
+[[row]]
+id = "ours"
+share = 1
+exact = true
+"""
+
+
+def read(folder, text):
+    path = folder / "file.toml"
+    path.write_text(text)
+    return read_toml(File, path, name="given")
+
+
+def test_a_file_is_a_dataclass_of_its_fields_types(tmp_path):
+    assert read(tmp_path, WHOLE) == File(
+        "given",
+        "A title",
+        rows=(Row("ours", share=1.0, exact=True),),
+        columns=(Row("first", n=3),),
+        notes=("one", "two"),
+        words={"a": {"b": "c"}},
+        sets={"quick": (Row("x"),)},
+    )
+    assert isinstance(read(tmp_path, WHOLE).rows[0].share, float)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('title = "A title"', "title =", "file.toml: wanted a TOML table, found: "),
+        ('title = "A title"', "", "file.toml: the key 'title' is missing"),
+        ('title = "A title"', "title = 3", "file.toml: title: wanted text, found 3"),
+        ('title = "A title"', 'title = ""\nname = ""', "file.toml: unknown key 'name'; known are"),
+        ("[[row]]", "[row]", "file.toml: row: wanted one table or more, found {'id'"),
+        ("[[row]]", "rows = []\n[[other]]", "file.toml: unknown key 'other'"),
+        ("[[row]]", "[[words.row]]", "file.toml: the key 'row' is missing"),
+        ('["one", "two"]', '["one", 2]', "file.toml: notes: wanted text, found 2"),
+        ('["one", "two"]', '"one"', "file.toml: notes: wanted a list, found 'one'"),
+        ('b = "c"', "b = 1", "file.toml: words.a.b: wanted text, found 1"),
+        ("n = 3", "n = 3.0", "file.toml, column first: n: wanted a whole number, found 3.0"),
+        ("n = 3", "n = true", "file.toml, column first: n: wanted a whole number, found True"),
+        ("share = 1", 'share = "1"', "file.toml, row ours: share: wanted a number, found '1'"),
+        ("share = 1", "share = 2", "file.toml, row ours: share: wanted at most 1, found 2.0"),
+        ("exact = true", "exact = 1", "file.toml, row ours: exact: wanted true or false, found 1"),
+        ('id = "ours"', "", "file.toml, row 1: the key 'id' is missing"),
+        ('{ id = "x" }', "{ }", "file.toml, sets.quick 1: the key 'id' is missing"),
+        ('{ id = "x" }', "", "file.toml: sets.quick: wanted one table or more, found []"),
+    ],
+)
+def test_another_file_is_refused_by_file_row_and_key(tmp_path, old, new, said):
+    assert old in WHOLE
+    with pytest.raises(DataError) as error:
+        read(tmp_path, WHOLE.replace(old, new, 1))
+    assert str(error.value).startswith(said)
+    assert "\n" not in str(error.value)
+
+
+def test_a_file_that_is_not_there_is_refused(tmp_path):
+    with pytest.raises(DataError, match=r"^lost\.toml: wanted a TOML table, found: "):
+        read_toml(File, tmp_path / "lost.toml")
+
+
+def test_a_file_may_hold_nothing_but_rows(tmp_path):
+    path = tmp_path / "rows.toml"
+    path.write_text('[[row]]\nid = "a"\n[[row]]\nid = "b"\nn = 2\n')
+    assert read_rows(Row, path) == (Row("a"), Row("b", n=2))
+    path.write_text('[[row]]\nid = "a"\nn = "2"\n')
+    with pytest.raises(DataError, match=r"^rows\.toml, row a: n: wanted a whole number"):
+        read_rows(Row, path)
+    for other in ("", "title = 'x'\n[[row]]\nid = 'a'\n"):
+        path.write_text(other)
+        with pytest.raises(DataError, match=r"^rows\.toml: wanted \[\[row\]\] tables alone, found"):
+            read_rows(Row, path)
