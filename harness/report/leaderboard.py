@@ -116,7 +116,8 @@ def leaderboard(
             held = [r for (m, _), rs in results.by_cell.items() if m in methods for r in rs]
             parts.append(
                 f"Weights: {source_seen(config, held)}. Trained on: {config.trained_on}. "
-                f"Licence: {config.licence}. Every protocol: [tables]({page_of(encoder)})."
+                f"Licence: {config.licence}. "
+                f"Every protocol: [tables](tables/{file_name(encoder)}.md)."
             )
         for protocol in (SIMCSE, BERT_FLOW):
             known = comparisons.get(f"{encoder}.{protocol.id}")
@@ -127,11 +128,6 @@ def leaderboard(
         parts += ["### On some tasks only", f"**{SIMCSE.title}**", rows]
     parts += section("embedded", results, registry, results.methods, "###")
     return page("Leaderboard", parts, results.digest())
-
-
-def page_of(encoder: str) -> str:
-    """The path of an encoder's own page, from the leaderboard."""
-    return f"tables/{file_name(encoder)}.md"
 
 
 def encoder_page(results: Results, registry: Registry, encoder: str, methods: Sequence[str]) -> str:

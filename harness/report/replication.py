@@ -64,7 +64,7 @@ ORDERS = (
 
 def claims_page(claims: Claims, tests: ClaimTests, searches: Sequence[Search] = ()) -> str:
     """Summary, table of claims, effect sizes, orders of rows, one section a claim, searches."""
-    results = [tests.test(claim) for claim in claims.claims]
+    results = [tests.test(claim) for claim in claims.resolved]
     parts = [claims.about, *summary(results), RULES, "## Claims", _overview(results)]
     parts += ["## Effect sizes", EFFECTS, _effects(results)]
     parts += ["## Order of the rows", ORDERS, _orders(claims, tests)]

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.core.errors import DataError
 from harness.core.ids import is_method_id
 from harness.core.toml import read_toml
 from harness.results.published import SCORES, Column, Row, Table, score_path
@@ -29,15 +28,6 @@ class ClaimEntry:
     worse: str
     columns: tuple[str, ...] | None = None
     note: str = ""
-
-
-@dataclass(frozen=True)
-class ClaimFile:
-    """The file: a text about the small model, the stand-in of each row by table, the claims."""
-
-    about: str
-    rows: Mapping[str, Mapping[str, str]]
-    claims: tuple[ClaimEntry, ...]
 
 
 @dataclass(frozen=True)
@@ -66,12 +56,41 @@ class Claim:
 
 @dataclass(frozen=True)
 class Claims:
-    """The claims with their tables; `rows` holds the method of each row by table."""
+    """The file: a text about the small model, the stand-in of each row by table, the claims."""
 
     about: str
     rows: Mapping[str, Mapping[str, str]]
-    claims: tuple[Claim, ...]
+    claims: tuple[ClaimEntry, ...]
     tables: Mapping[str, Table]
+
+    def __post_init__(self) -> None:
+        for fault in self._faults():
+            raise ValueError(fault)
+
+    @property
+    def resolved(self) -> tuple[Claim, ...]:
+        """The claims with their tables, rows, columns and methods."""
+        return tuple(map(self._resolve, self.claims))
+
+    def _resolve(self, entry: ClaimEntry) -> Claim:
+        table, stand_ins = self.tables[entry.table], self.rows[entry.table]
+        rows = {row.id: row for row in table.rows}
+        above, below = rows[entry.better], rows[entry.worse]
+        methods = stand_ins[entry.better], stand_ins[entry.worse]
+        columns = (c for c in scored(table) if entry.columns is None or c.id in entry.columns)
+        own = (entry.id, entry.claim, table, above, below, methods, tuple(columns), entry.note)
+        return Claim(*own)
+
+    def _faults(self) -> Iterator[str]:
+        for name, stand_ins in self.rows.items():
+            faults = _row_faults(self.tables.get(name), stand_ins)
+            yield from (f"rows.{name}: {fault}" for fault in faults)
+        ids = [entry.id for entry in self.claims]
+        for entry in self.claims:
+            if ids.count(entry.id) > 1:
+                yield f"claim {entry.id}: the id stands twice; rename one of the claims"
+            faults = _claim_faults(entry, self.rows.get(entry.table, {}), self.tables)
+            yield from (f"claim {entry.id}: {fault}" for fault in faults)
 
 
 def address(table: Table, column: Column) -> tuple[str, tuple[str, ...]]:
@@ -88,19 +107,7 @@ def scored(table: Table) -> tuple[Column, ...]:
 
 def read_claims(path: Path, tables: Iterable[Table]) -> Claims:
     """The claims with their tables. Raises DataError for whatever is unknown, missing or double."""
-    file, by_id = read_toml(ClaimFile, path), {table.id: table for table in tables}
-    for name, stand_ins in file.rows.items():
-        for fault in _row_faults(by_id.get(name), stand_ins):
-            raise DataError(f"{path.name}, rows.{name}: {fault}")
-    claims: dict[str, Claim] = {}
-    for entry in file.claims:
-        place = f"{path.name}, claim {entry.id}"
-        if entry.id in claims:
-            raise DataError(f"{place}: the id stands twice; rename one of the claims")
-        for fault in _claim_faults(entry, file.rows.get(entry.table, {}), by_id):
-            raise DataError(f"{place}: {fault}")
-        claims[entry.id] = _claim(entry, file.rows[entry.table], by_id[entry.table])
-    return Claims(file.about, file.rows, tuple(claims.values()), by_id)
+    return read_toml(Claims, path, tables={table.id: table for table in tables})
 
 
 def _row_faults(table: Table | None, stand_ins: Mapping[str, str]) -> Iterator[str]:
@@ -136,18 +143,3 @@ def _claim_faults(
     for row in table.rows:
         if row.id in (entry.better, entry.worse) and (lost := set(chosen) - {*row.values}):
             yield f"wanted a score printed in {table.id}/{row.id}/{min(lost)}, found none"
-
-
-def _claim(entry: ClaimEntry, stand_ins: Mapping[str, str], table: Table) -> Claim:
-    columns = (c for c in scored(table) if entry.columns is None or c.id in entry.columns)
-    rows = {row.id: row for row in table.rows}
-    return Claim(
-        entry.id,
-        entry.claim,
-        table,
-        rows[entry.better],
-        rows[entry.worse],
-        (stand_ins[entry.better], stand_ins[entry.worse]),
-        tuple(columns),
-        entry.note,
-    )

@@ -231,7 +231,7 @@ def test_each_word_and_what_it_rests_on(better, worse, items, outcome, by):
 
 def test_the_score_is_the_one_of_the_tables_own_protocol(tmp_path):
     """Not of a row that quotes another text form; a column may have a metric of its own."""
-    claim = world(tmp_path, CLAIMS.replace('worse = "low"', 'worse = "middle"')).claims[0]
+    claim = world(tmp_path, CLAIMS.replace('worse = "low"', 'worse = "middle"')).resolved[0]
     asked = asked_of(fixed("fake.mean", 66.0), records("other.cls", "sts12", 65.0))
     found = asked.test(claim).findings[0]
     assert [side.value.mean for side in found.sides] == [66.0, 65.0]
@@ -246,11 +246,11 @@ def test_the_score_is_the_one_of_the_tables_own_protocol(tmp_path):
 
 def test_a_hole_is_neither_side_of_a_claim(tmp_path):
     asked = asked_of(fixed("fake.mean", 90.0, 90.0), fixed("fake.cls", 10.0))
-    found = asked.test(world(tmp_path).claims[0])
+    found = asked.test(world(tmp_path).resolved[0])
     assert found.outcomes == [ClaimOutcome.HOLDS, *[ClaimOutcome.NOT_MEASURED] * 6]
     assert found.outcome is ClaimOutcome.UNDECIDED
     assert found.average.decision.outcome is ClaimOutcome.NOT_MEASURED
-    nothing = asked_of().test(world(tmp_path).claims[0])
+    nothing = asked_of().test(world(tmp_path).resolved[0])
     assert (nothing.outcome, set(nothing.outcomes)) == (
         ClaimOutcome.NOT_MEASURED,
         {ClaimOutcome.NOT_MEASURED},
@@ -259,7 +259,7 @@ def test_a_hole_is_neither_side_of_a_claim(tmp_path):
 
 def test_a_record_of_other_settings_is_a_hole(tmp_path):
     asked = asked_of(fixed("fake.mean", 90.0), records("fake.cls", "sts12", 10.0, written="older"))
-    found = asked.test(world(tmp_path).claims[0]).findings[0]
+    found = asked.test(world(tmp_path).resolved[0]).findings[0]
     assert (str(found.sides[1]), found.decision.outcome) == ("stale", ClaimOutcome.NOT_MEASURED)
 
 
@@ -299,11 +299,11 @@ def test_several_seeds_are_seeds_whoever_has_them():
 def test_a_claim_holds_on_more_than_half_of_its_tasks(tmp_path, ahead, behind, outcome):
     scores = [60.0] * ahead + [40.0] * behind
     found = asked_of(fixed("fake.mean", *scores), fixed("fake.cls", *[50.0] * len(scores)))
-    assert found.test(world(tmp_path).claims[0]).outcome is outcome
+    assert found.test(world(tmp_path).resolved[0]).outcome is outcome
 
 
 def test_half_of_the_tasks_is_not_more_than_half(tmp_path):
-    claim = world(tmp_path, CLAIMS + 'columns = ["sts12", "sts13"]\n').claims[0]
+    claim = world(tmp_path, CLAIMS + 'columns = ["sts12", "sts13"]\n').resolved[0]
     found = asked_of(fixed("fake.mean", 60.0, 40.0), fixed("fake.cls", 50.0, 50.0)).test(claim)
     assert (found.outcomes, found.outcome) == (
         [ClaimOutcome.HOLDS, ClaimOutcome.FAILS],
@@ -312,14 +312,14 @@ def test_half_of_the_tasks_is_not_more_than_half(tmp_path):
 
 
 def test_two_metrics_have_no_average(committed):
-    averages = {c.table.id: asked_of().test(c).average for c in committed.claims}
+    averages = {c.table.id: asked_of().test(c).average for c in committed.resolved}
     assert averages["bert-flow.t6"] is averages["bert-flow.t5"] is None
     assert averages["bert-flow.t2"] is not None
 
 
 def test_the_average_is_of_the_tasks_and_counts_as_none(tmp_path):
     asked = asked_of(fixed("fake.mean", *map(float, range(60, 67))), fixed("fake.cls", *[63.5] * 7))
-    found = asked.test(world(tmp_path).claims[0])
+    found = asked.test(world(tmp_path).resolved[0])
     assert found.average.decision.difference == -0.5
     assert found.average.published == (pytest.approx(73.5), pytest.approx(53.0))
     assert len(found.outcomes) == 7
@@ -355,7 +355,7 @@ def neighbours(above: str, below: str, averages: dict[str, float]) -> dict[str, 
 def test_the_average_of_neighbours_has_the_stored_interval(tmp_path, above, below, other, interval):
     known = neighbours(above, below, {"fake.mean": 60.0, "fake.cls": other, "fake.last2": 1.0})
     every = fixed("fake.mean", *[60.0] * 7), fixed("fake.cls", *[59.0] * 7)
-    found = asked_of(*every, comparisons=known).test(world(tmp_path).claims[0]).average.decision
+    found = asked_of(*every, comparisons=known).test(world(tmp_path).resolved[0]).average.decision
     assert found.interval == interval
     assert found.outcome is (ClaimOutcome.UNDECIDED if interval else ClaimOutcome.HOLDS)
 
@@ -430,7 +430,7 @@ def committed():
 def test_the_committed_claims_are_those_of_the_papers(committed):
     """Each stands in a paper that can be cited, and the paper's own numbers show it."""
     bib, asked = entries(), asked_of()
-    for claim in committed.claims:
+    for claim in committed.resolved:
         assert claim.table.cite in bib, claim.id
         assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", claim.id)
         findings = asked.test(claim).findings
@@ -452,7 +452,7 @@ def test_the_committed_stand_ins_are_methods(committed):
 
 def test_without_a_record_every_claim_is_not_measured(committed):
     page = claims_page(committed, asked_of())
-    many_ = len(committed.claims)
+    many_ = len(committed.resolved)
     assert (
         f"**Of {many_} claims 0 hold, 0 do not hold, 0 undecided, {many_} not measured.**" in page
     )
