@@ -15,7 +15,7 @@ from harness.gate.tolerances import read_rules
 from harness.registry import registry
 from harness.report.build import write_files
 from harness.results import row_comparisons as comparisons
-from harness.results.index import Results
+from harness.results.index import NOT_MEASURED, Results
 from harness.results.published_files import load_tables
 from harness.results.records import Store
 from harness.results.reproduction import Reproduction, reproductions
@@ -93,7 +93,7 @@ def against_papers(outcomes: Sequence[Outcome], results: Path, papers: Path) -> 
     words = Counter(_word(one, lacking) for one in judged)
     lines = [f"{len(judged):,} published numbers:"]
     unmeasured = tuple(state for state in CellState if not state.is_verdict)
-    for group, of in {**TOLD, "not measured": unmeasured}.items():
+    for group, of in {**TOLD, NOT_MEASURED: unmeasured}.items():
         held = [f"{words[state]:,} {state}" for state in of if words[state]]
         detail = f" ({', '.join(held)})" if held and len(of) > 1 else ""
         lines.append(f"  {sum(words[state] for state in of):,} {group}{detail}")

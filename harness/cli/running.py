@@ -223,10 +223,11 @@ def _execute(
 def shown_score(scores: Mapping[str, Any]) -> str:
     """A record's main score, as a run prints it."""
     from harness.results.index import main_score
+    from harness.results.verdict import CellState
 
     metric, value = main_score(scores)
     name = "Spearman" if metric == "spearman" else metric
-    return "undefined" if value is None else f"{name} {value:.2f}"
+    return CellState.UNDEFINED if value is None else f"{name} {value:.2f}"
 
 
 def _exit_status(outcomes: Sequence[Any]) -> int:
