@@ -56,7 +56,6 @@ NAMED = {
     "report.replication": {"miniature"},  # its page's own name
     "cli.train.pretrain": {"glove", "miniature"},  # the names of commands
     "cli.train.finetune": {"simcse", "sbert"},  # the same
-    "training.mlm": {"miniature"},  # what it makes
     "training.datasets": {"miniature", "simcse"},  # names of data sets
 }
 

@@ -242,10 +242,9 @@ class Model:
         logs, weights = stratum.dense(stratum.logs), stratum.dense(stratum.weights)
         sides = [(self.words, self.contexts), (self.contexts, self.words)]
         cost = 0.0
-        for left, right in sides[: 1 + stratum.mirrored]:
-            for rows, columns in stratum.groups():
-                entries = logs[rows], weights[rows]
-                cost += descend(left.part(rows), right.part(columns), *entries, rate)
+        for rows, columns in sides[: 1 + stratum.mirrored]:
+            for a, b in stratum.groups():
+                cost += descend(rows.part(a), columns.part(b), logs[a], weights[a], rate)
         return cost
 
     def vectors(self) -> Float[np.ndarray, "places D"]:
@@ -255,8 +254,8 @@ class Model:
 
 
 def descend(
-    words: Side,
-    contexts: Side,
+    rows: Side,
+    columns: Side,
     logs: Float[Tensor, "b B B"],
     weights: Float[Tensor, "b B B"],
     rate: float,
@@ -265,14 +264,14 @@ def descend(
 
     The squared gradients are those of single entries, not of their sum.
     """
-    w, c = words.values, contexts.values
+    w, c = rows.values, columns.values
     errors = torch.bmm(w, c.mT).sub_(logs)
     steps = errors * weights
     cost = 0.5 * torch.dot(steps.flatten(), errors.flatten()).item()
     steps *= rate
     squares = steps.square()
-    word_steps = torch.bmm(steps, c), torch.bmm(squares, c.square())
-    context_steps = torch.bmm(steps.mT, w), torch.bmm(squares.mT, w.square())
-    words.move(*word_steps)
-    contexts.move(*context_steps)
+    row_steps = torch.bmm(steps, c), torch.bmm(squares, c.square())
+    column_steps = torch.bmm(steps.mT, w), torch.bmm(squares.mT, w.square())
+    rows.move(*row_steps)
+    columns.move(*column_steps)
     return cost
