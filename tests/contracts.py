@@ -21,7 +21,7 @@ from harness.core.digests import pairs_digest
 from harness.core.errors import AssetMissing, HarnessError, ScoreError, UsageError
 from harness.core.ids import is_method_id
 from harness.core.types import EncoderConfig, Method, Pooling, PostProcessor, Task
-from harness.evaluation.evaluate import FitOn, fit, measure
+from harness.evaluation.evaluate import FitData, fit, measure
 from harness.registry import TARGETS, Registry
 from harness.report.bibtex import HARNESS, entries
 from harness.transforms.affine import Affine, Moments
@@ -351,9 +351,9 @@ def check_a_measured_chain_gives_the_same_finite_scores_again(method: Method) ->
     task = Task(
         "t", lambda *_: pairs, ("test",), ("test",), "correlation", "none", "raw", geometry=True
     )
-    fit_on = FitOn(rows=view.rows(pairs.sentences))
+    data = FitData(view.matrix[view.rows(pairs.sentences)])
     first, again = (
-        measure(method, task, pairs, view, fit_on, seed=1, clock=lambda: 0.0) for _ in range(2)
+        measure(method, task, pairs, view, data, seed=1, clock=lambda: 0.0) for _ in range(2)
     )
     assert first.scores == again.scores
     assert np.isfinite(first.cosines).all()
@@ -364,9 +364,9 @@ def check_a_chain_from_moments_is_the_chain_from_rows(method: Method) -> None:
     view, pairs = view_of(enough(*method.post))
     moments, _ = view.moments("target", pairs.sentences)
     results = []
-    for fit_on in (FitOn(moments), FitOn(rows=view.rows(pairs.sentences))):
+    for fitted_on in (moments, view.matrix[view.rows(pairs.sentences)]):
         vectors = view.matrix
-        for transform in fit(method, view, fit_on, np.random.default_rng(0)):
+        for transform in fit(method, FitData(fitted_on), np.random.default_rng(0)):
             vectors = transform(vectors)
         results.append(vectors)
     np.testing.assert_allclose(*results, rtol=ROUNDING, atol=ROUNDING)

@@ -20,7 +20,7 @@ from harness.results.published_files import load_tables
 from harness.results.records import Store
 from harness.results.reproduction import Reproduction, reproductions
 from harness.results.verdict import CellState
-from harness.tasks.loader import Library
+from harness.tasks.loader import TaskLoader
 
 SHOWN = 12  # of what may be hundreds of lines
 
@@ -40,7 +40,7 @@ def compare(outcomes: Sequence[Outcome], committed: Path) -> list[drift.Move]:
 
 
 def compare_rows(
-    results: Path, committed: Path, library: Library, progress: Progress
+    results: Path, committed: Path, loader: TaskLoader, progress: Progress
 ) -> str | None:
     """Bring the comparisons of neighbouring rows up to date; committed ones that hold are kept.
 
@@ -48,7 +48,7 @@ def compare_rows(
     """
     try:
         known = {**comparisons.read(committed), **comparisons.read(results)}
-        for found in compare_tables(Store(results), library, registry(), progress, known):
+        for found in compare_tables(Store(results), loader, registry(), progress, known):
             comparisons.write(results, found)
     except HarnessError as error:
         return f"rows were not compared: {error}"

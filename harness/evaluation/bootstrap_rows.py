@@ -20,7 +20,7 @@ from harness.results.index import Results, by_encoder
 from harness.results.protocols import BERT_FLOW, SEVEN, SIMCSE, Protocol, averages
 from harness.results.records import Cell, Store
 from harness.results.row_comparisons import Comparisons, Neighbours, rounded
-from harness.tasks.loader import Library
+from harness.tasks.loader import TaskLoader
 
 RESAMPLES = 10_000
 SEED = 0
@@ -28,7 +28,7 @@ SEED = 0
 
 def compare_tables(
     runs: Store,
-    library: Library,
+    loader: TaskLoader,
     registry: Registry,
     progress: Progress,
     known: Mapping[str, Comparisons],
@@ -51,9 +51,7 @@ def compare_tables(
             if len(order) < 2:
                 continue
             progress.phase(f"{encoder}: comparing rows, {protocol.title}", len(SEVEN))
-            scores = _resampled(
-                runs, library, registry, tuple(order), protocol, progress, resamples
-            )
+            scores = _resampled(runs, loader, registry, tuple(order), protocol, progress, resamples)
             found = [compare(above, below) for above, below in pairwise(scores)]
             adjusted = holm([c.p for c in found])
             rows = tuple(
@@ -71,7 +69,7 @@ def _measured_here(runs: Store, method: str, protocol: Protocol) -> bool:
 
 def _resampled(
     runs: Store,
-    library: Library,
+    loader: TaskLoader,
     registry: Registry,
     methods: Sequence[str],
     protocol: Protocol,
@@ -82,7 +80,7 @@ def _resampled(
     total = np.zeros((len(methods), resamples))
     for base in SEVEN:
         task = registry.tasks[protocol.task(base)]
-        pairs = library.pairs(task)
+        pairs = loader.inputs(task).pairs
         columns = [runs.cosines(Cell(method, task.name)) for method in methods]
         total += bootstrap_scores(
             np.stack([column for column in columns if column is not None]),

@@ -6,12 +6,10 @@ map. It is complete or absent, and carries a digest over all that it holds.
 
 from __future__ import annotations
 
-import contextlib
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 
@@ -23,8 +21,6 @@ from harness.transforms.affine import Moments
 TENSOR = "rows"
 PART = 8192  # rows that stand in memory at a time
 
-Name = TypeVar("Name")
-
 
 @dataclass(frozen=True, eq=False)
 class Rows:
@@ -34,13 +30,15 @@ class Rows:
     seconds: float
 
 
-def read_rows(path: Path, check: bool = True) -> Rows | None:
-    """Stored rows; None if there are none, or they were damaged (then they are made again).
+def rows_writer(path: Path) -> MatrixWriter:
+    """Rows on their way into a file that does not exist before the last of them."""
+    return MatrixWriter(path, TENSOR)
 
-    What was checked once in a run need not be read through again.
-    """
+
+def read_rows(path: Path) -> Rows | None:
+    """Stored rows; None if there are none, or they were damaged (then they are made again)."""
     file = TensorFile.parse(path)
-    matrix = file.read(TENSOR, check) if file else None
+    matrix = file.read(TENSOR) if file else None
     if file is None or matrix is None or "seconds" not in file.metadata:
         return None
     return Rows(matrix, float(file.metadata["seconds"]))
@@ -69,14 +67,3 @@ def apply_in_chunks(
         behind[start : start + len(part)] = transform(part)
         start += len(part)
     return behind
-
-
-@contextlib.contextmanager
-def writing(paths: Mapping[Name, Path]) -> Iterator[dict[Name, MatrixWriter]]:
-    """Writers by name; none leaves anything half-written behind."""
-    writers = {name: MatrixWriter(path, TENSOR) for name, path in paths.items()}
-    try:
-        yield writers
-    finally:
-        for writer in writers.values():
-            writer.discard()

@@ -14,9 +14,10 @@ import numpy as np
 from harness.core.arrays import Float, Float32
 from harness.core.errors import ScoreError, UsageError
 from harness.core.types import Encoder, Method, Transform
-from harness.evaluation.embeddings import SHARD, PooledEmbeddings, dropping
-from harness.evaluation.evaluate import FitOn, fit
-from harness.evaluation.fit_corpus import from_moments, with_dropout
+from harness.evaluation.embeddings import SHARD, with_dropout
+from harness.evaluation.evaluate import FitData, fit
+from harness.evaluation.fit_corpus import from_moments, needs_dropout
+from harness.evaluation.pooled import PooledEmbeddings
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,15 +48,15 @@ class Embedder:
             ScoreError: The vector of a text is not finite.
             UsageError: One text is given instead of a list.
         """
-        view = pooled(self.method, self.encoder, texts)
-        vectors = view.matrix
+        embeddings = pooled(self.method, self.encoder, texts)
+        vectors = embeddings.matrix
         for transform in self.transforms:
             vectors = transform(vectors)
         finite = np.isfinite(vectors).all(axis=1)
         if not finite.all():
-            text = list(view.row)[int(finite.argmin())]
+            text = list(embeddings.row)[int(finite.argmin())]
             raise ScoreError(f"{self.method.id}: the vector of {text!r} is not finite")
-        return vectors[view.rows(texts)]
+        return vectors[embeddings.rows(texts)]
 
 
 def fit_method(
@@ -93,16 +94,15 @@ def fit_method(
     if not texts:
         raise UsageError(f"{method.id}: wanted texts to fit it on, found none; give some")
     require_list(method, texts)
-    if with_dropout(method):
-        matrix = encoded(method, dropping(encoder, seed), texts)
-        view, fit_on = PooledEmbeddings({}, matrix, perf_counter), FitOn(vectors=matrix)
+    if needs_dropout(method):
+        data = FitData(encoded(method, with_dropout(encoder, seed), texts))
     else:
-        view = pooled(method, encoder, texts)
+        embeddings = pooled(method, encoder, texts)
         if from_moments(method):
-            fit_on = FitOn(moments=view.moments("texts", texts)[0])
+            data = FitData(embeddings.moments("texts", texts)[0])
         else:
-            fit_on = FitOn(rows=view.rows(texts))
-    return Embedder(method, encoder, fit(method, view, fit_on, np.random.default_rng(seed)))
+            data = FitData(embeddings.matrix[embeddings.rows(texts)])
+    return Embedder(method, encoder, fit(method, data, np.random.default_rng(seed)))
 
 
 def pooled(method: Method, encoder: Encoder, texts: Sequence[str]) -> PooledEmbeddings:

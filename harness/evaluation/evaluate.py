@@ -9,12 +9,12 @@ from typing import Any, cast
 
 import numpy as np
 
-from harness.core.arrays import Float32, Float64, Int
+from harness.core.arrays import Float32, Float64
 from harness.core.errors import ScoreError, UsageError
 from harness.core.metrics import PairRows, alignment_uniformity, metric_of, score
 from harness.core.types import Clock, Method, Pairs, Task, Transform
 from harness.evaluation.corpus_rows import apply_in_chunks, moments_of
-from harness.evaluation.embeddings import PooledEmbeddings
+from harness.evaluation.pooled import PooledEmbeddings
 from harness.transforms.affine import Affine, Moments
 
 # SimCSE takes the pairs with a gold score above 4 of 5 as positives for alignment.
@@ -22,17 +22,15 @@ POSITIVE_ABOVE = 4.0
 
 
 @dataclass(frozen=True, eq=False)
-class FitOn:
-    """What post-processors are fitted on: moments, rows of the view with repetitions, or vectors.
+class FitData:
+    """What post-processors are fitted on: vectors, with repetitions, or their moments.
 
-    The vectors may be mapped from a file and larger than memory: then `scratch` is a folder for
-    what a chain makes of them on its way, and `share` says how much of a corpus they are. `seconds`
-    were paid for moments or vectors, once for all cells that share them.
+    Vectors may be mapped from a file and larger than memory: then `scratch` is a folder for what a
+    chain makes of them on its way, and `share` says how much of a corpus they are. `seconds` were
+    paid for them, once for all cells that share them.
     """
 
-    moments: Moments | None = None
-    rows: Int[np.ndarray, " n"] | None = None
-    vectors: Float32[np.ndarray, "n D"] | None = None
+    vectors: Moments | Float32[np.ndarray, "n D"]
     scratch: Path | None = None
     share: float = 1.0
     seconds: float = 0.0
@@ -55,26 +53,27 @@ def measure(
     method: Method,
     task: Task,
     pairs: Pairs,
-    view: PooledEmbeddings,
-    fit_on: FitOn,
+    pooled: PooledEmbeddings,
+    fit_data: FitData | None,
     seed: int,
     clock: Clock,
     labelled: Sequence[Pairs] = (),
 ) -> Measurement:
-    """Measure one method on one task's pairs, whose sentences are in the view.
+    """Measure one method on one task's pairs, whose sentences are among the pooled ones.
 
-    `labelled` are the pairs of the splits that the task's metric learns from.
-    Raises ScoreError where a number would be meaningless.
+    `fit_data` is None for a method without post-processors; `labelled` are the pairs of the splits
+    that the task's metric learns from. Raises ScoreError where a number would be meaningless.
     """
     metric = metric_of(task)
     if len(labelled) != len(metric.labelled):
         raise ScoreError(f"{task.name}: labelled pairs go with scoring by regression, and only so")
     start = clock()
-    transforms = fit(method, view, fit_on, np.random.default_rng(seed))
+    transforms = fit(method, fit_data, np.random.default_rng(seed)) if fit_data else ()
     fitted = clock()
     every = (pairs, *labelled)
-    rows, where = np.unique(view.rows(sum((p.sentences for p in every), ())), return_inverse=True)
-    vectors = view.matrix[rows]
+    texts = sum((p.sentences for p in every), ())
+    rows, where = np.unique(pooled.rows(texts), return_inverse=True)
+    vectors = pooled.matrix[rows]
     for transform in transforms:
         vectors = transform(vectors)
     applied = clock()
@@ -91,48 +90,44 @@ def measure(
     if transforms and isinstance(transforms[-1], Affine):
         facts["rank"] = transforms[-1].rank
     timings = {
-        "fit": fitted - start + fit_on.seconds,
+        "fit": fitted - start + (fit_data.seconds if fit_data else 0.0),
         "apply": applied - fitted,
         "score": finished - applied,
     }
     return Measurement(scores, values, timings, facts)
 
 
-def fit(
-    method: Method, view: PooledEmbeddings, fit_on: FitOn, rng: np.random.Generator
-) -> tuple[Transform, ...]:
+def fit(method: Method, data: FitData, rng: np.random.Generator) -> tuple[Transform, ...]:
     """Fit the post-processors in the written order, each on what the ones before it give.
 
-    A chain of affine maps is fitted from moments alone and never looks at the vectors again. What
-    is only given a share of a corpus is told so, if moments are not all that it needs.
+    A chain of affine maps is fitted from moments alone and never looks at the vectors again. A
+    post-processor that is given a share of a corpus is told so, if moments do not suffice it.
     """
-    given: Any = fit_on.moments if fit_on.rows is None else view.matrix[fit_on.rows]
-    if fit_on.vectors is not None:
-        given = fit_on.vectors
+    vectors: Any = data.vectors
     transforms: list[Transform] = []
     for post in method.post:
         if transforms:
-            given = _behind(transforms[-1], given, fit_on.scratch)
+            vectors = _mapped(transforms[-1], vectors, data.scratch)
         if post.from_moments:
-            transform = post.fit(_in_parts(given, fit_on.scratch), rng)
-        elif fit_on.share < 1:
+            transform = post.fit(_in_memory(vectors, data.scratch), rng)
+        elif data.share < 1:
             fit: Any = post.fit
-            transform = fit(given, rng, share=fit_on.share)
+            transform = fit(vectors, rng, share=data.share)
         else:
-            transform = post.fit(given, rng)
-        if isinstance(given, Moments) and not isinstance(transform, Affine):
+            transform = post.fit(vectors, rng)
+        if isinstance(vectors, Moments) and not isinstance(transform, Affine):
             raise UsageError(f"{post.name}: fitted from moments, it must give an affine map")
         transforms.append(transform)
     return tuple(transforms)
 
 
-def _behind(transform: Transform, given: Any, scratch: Path | None) -> Any:
-    """The moments or the rows that a map makes of those before it."""
-    if isinstance(given, Moments):
-        return given.after(cast(Affine, transform))
-    return transform(given) if scratch is None else apply_in_chunks(transform, given, scratch)
+def _mapped(transform: Transform, vectors: Any, scratch: Path | None) -> Any:
+    """The moments or the vectors behind a map."""
+    if isinstance(vectors, Moments):
+        return vectors.after(cast(Affine, transform))
+    return transform(vectors) if scratch is None else apply_in_chunks(transform, vectors, scratch)
 
 
-def _in_parts(given: Any, scratch: Path | None) -> Any:
-    """Rows that may not fit in memory as their moments; anything else as it is."""
-    return given if scratch is None or isinstance(given, Moments) else moments_of(given)
+def _in_memory(vectors: Any, scratch: Path | None) -> Any:
+    """Vectors that may not fit in memory as their moments; anything else as it is."""
+    return vectors if scratch is None or isinstance(vectors, Moments) else moments_of(vectors)

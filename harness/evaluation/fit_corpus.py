@@ -1,38 +1,33 @@
-"""What cells are fitted on: moments, rows of a view, or rows in a file; made once for all of them.
+"""What cells are fitted on: moments, embeddings, or rows in a file; made once for all of them.
 
-A chain is fitted on one set of rows: of its parts' shares the largest, and with dropout if one part
-asks for it.
+A chain is fitted on one set of rows: of its post-processors' shares the largest, and with dropout
+if one of them asks for it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import compress
 from pathlib import Path
-from typing import NoReturn, Protocol, runtime_checkable
+from typing import TypeVar
 
 import numpy as np
 
-from harness.core.digests import TextDigest, text_digest
+from harness.core.digests import text_digest
 from harness.core.errors import DataError
-from harness.core.types import Method, Pooling, Progress, Task
-from harness.evaluation.embeddings import SHARD, CachedEncoder, Encode, PooledEmbeddings, Streamed
-from harness.evaluation.evaluate import FitOn
-from harness.tasks.loader import TARGETS, Library
+from harness.core.types import Method, Pooling, Progress
+from harness.evaluation.corpus_moments import CorpusMoments, MomentsWriter, read_moments
+from harness.evaluation.corpus_rows import Rows, read_rows, rows_writer
+from harness.evaluation.embeddings import SHARD, CachedEncoder
+from harness.evaluation.evaluate import FitData
+from harness.evaluation.pooled import PooledEmbeddings
+from harness.results.planned import PlannedCell
+from harness.tasks.loader import FitText
 
-
-@runtime_checkable
-class ToFit(Protocol):
-    """A cell: a method on a task, and a seed."""
-
-    @property
-    def method(self) -> Method: ...
-    @property
-    def task(self) -> Task: ...
-    @property
-    def seed(self) -> int: ...
+Stored = TypeVar("Stored")
+Files = Mapping[Pooling, Path]
 
 
 def from_moments(method: Method) -> bool:
@@ -40,26 +35,19 @@ def from_moments(method: Method) -> bool:
     return all(post.from_moments for post in method.post)
 
 
-def with_dropout(method: Method) -> bool:
+def needs_dropout(method: Method) -> bool:
     """Whether its chain is fitted on encodings with dropout."""
     return any(post.dropout for post in method.post)
 
 
-def share(method: Method) -> float:
-    """How much of a corpus its chain looks at."""
-    shares = (post.share for post in method.post if not post.from_moments)
-    return max(shares, default=1.0)
-
-
-def needs_streamed_embeddings(method: Method) -> bool:
-    """Whether it is fitted on rows that no view holds."""
-    streams = method.fit_on is not None and method.fit_on not in TARGETS
-    return with_dropout(method) or (streams and not from_moments(method))
+def needs_streamed_embeddings(method: Method, text: FitText) -> bool:
+    """Whether its chain is fitted on rows of their own, in a file."""
+    return needs_dropout(method) or (text.streams and not from_moments(method))
 
 
 @dataclass(frozen=True)
-class Source:
-    """The sentences behind rows and how they are encoded; all cells of the same source share them.
+class CorpusSample:
+    """Sentences that rows are made of, and how they are encoded; cells of equal samples share them.
 
     `seed` draws `taken` of the `count` sentences, and `dropout` is the seed of the encoder's
     dropout; None where nothing is drawn.
@@ -71,6 +59,17 @@ class Source:
     taken: int
     seed: int | None = None
     dropout: int | None = None
+
+    @classmethod
+    def of(cls, text: FitText, method: Method, seed: int) -> CorpusSample:
+        """The sentences that a method reads with a seed: a whole task, or a share of a corpus."""
+        taken = text.count
+        if text.streams:
+            share = max((p.share for p in method.post if not p.from_moments), default=1.0)
+            taken = min(taken, max(SHARD, math.ceil(share * text.count)))
+        drawn = seed if taken < text.count else None
+        dropout = seed if needs_dropout(method) else None
+        return cls(text.name, text.digest, text.count, taken, drawn, dropout)
 
     @property
     def digest(self) -> str:
@@ -95,135 +94,122 @@ class Source:
 
 
 @dataclass
-class Fitting:
-    """Finds or makes what the cells of one encoder are fitted on."""
+class FitCorpora:
+    """What the cells of one encoder are fitted on; `texts` has those that are fitted."""
 
-    library: Library
-    bench: CachedEncoder
+    encoder: CachedEncoder
     progress: Progress
-    cells: Sequence[ToFit]
-    read: dict[str, tuple[str, int]] = field(default_factory=dict)
-    sources: dict[ToFit, Source] = field(default_factory=dict)
+    texts: dict[PlannedCell, FitText] = field(default_factory=dict)
+    moments: dict[str, Mapping[Pooling, CorpusMoments]] = field(default_factory=dict)
+    rows: dict[CorpusSample, Mapping[Pooling, Rows]] = field(default_factory=dict)
 
-    def digest(self, cell: ToFit) -> str | None:
-        """Of the sentences that a cell is fitted on, which nothing is encoded for but moments."""
-        name = cell.method.fit_on
-        if name is None:
+    def digest(self, cell: PlannedCell) -> str | None:
+        """The digest of the sentences that a cell is fitted on; None for a cell without a fit.
+
+        That of a corpus comes with its moments, which are made here, so that it is read once.
+        """
+        text = self.texts.get(cell)
+        if text is None:
             return None
-        if name in TARGETS:
-            return self.library.target_digest(cell.task, name)
-        if from_moments(cell.method):
-            return self._moments(name, cell.method.pooling).digest
-        return self._source(cell).digest
+        if needs_streamed_embeddings(cell.method, text):
+            return self._sample(cell).digest
+        return self._moments(cell, text).digest if text.streams else text.digest
 
-    def prepare(self, cell: ToFit) -> None:
+    def prepare(self, cell: PlannedCell) -> None:
         """Make the rows that a cell is fitted on, if they are in a file."""
-        if needs_streamed_embeddings(cell.method):
+        text = self.texts.get(cell)
+        if text is not None and needs_streamed_embeddings(cell.method, text):
             self._rows(cell)
 
-    def fit_on(self, cell: ToFit, view: PooledEmbeddings) -> FitOn:
-        """What a cell's chain is fitted on."""
-        method, name = cell.method, cell.method.fit_on
-        if name is None:
-            return FitOn()
-        if needs_streamed_embeddings(method):
-            return self._rows(cell)
-        if name not in TARGETS:
-            found = self._moments(name, method.pooling)
-            return FitOn(found.moments, seconds=found.seconds)
-        texts = self.library.target(cell.task, name)
-        if not from_moments(method):
-            return FitOn(rows=view.rows(texts))
-        moments, seconds = view.moments(self.library.target_digest(cell.task, name), texts)
-        return FitOn(moments, seconds=seconds)
+    def data(self, cell: PlannedCell, pooled: PooledEmbeddings) -> FitData | None:
+        """What a cell's chain is fitted on; None for a cell without a fit."""
+        text = self.texts.get(cell)
+        if text is None:
+            return None
+        if needs_streamed_embeddings(cell.method, text):
+            rows, sample = self._rows(cell), self._sample(cell)
+            share = sample.taken / sample.count
+            return FitData(rows.matrix, self.encoder.rows_folder, share, rows.seconds)
+        if text.streams:
+            corpus = self._moments(cell, text)
+            return FitData(corpus.moments, seconds=corpus.seconds)
+        own = tuple(text.sentences())
+        if not from_moments(cell.method):
+            return FitData(pooled.matrix[pooled.rows(own)])
+        moments, seconds = pooled.moments(text.digest, own)
+        return FitData(moments, seconds=seconds)
 
-    def _moments(self, name: str, pooling: Pooling) -> Streamed:
-        """Moments of a corpus, from one pass for all that this run wants of it as it is scored."""
-        corpus = self.library.corpora[name]
-        data_dir = self.library.places.require_data(corpus.asset)
-        of_it = [cell for cell in self.cells if cell.method.fit_on == name]
-        wanted = {cell.method.pooling for cell in of_it if from_moments(cell.method)}
-        keep: dict[Pooling, Path] = {}
-        for source in {
-            self._source(cell) for cell in of_it if needs_streamed_embeddings(cell.method)
-        }:
-            if source.seed is source.dropout is None:
-                keep |= self._files(source)
-        poolings = sorted(wanted, key=str)
-        found = self.bench.stream(corpus, data_dir, poolings, self.progress, keep)
-        if pooling.name not in found:
-            self._refuse(name, pooling)
-        return found[pooling.name]
+    def _moments(self, cell: PlannedCell, text: FitText) -> CorpusMoments:
+        """Moments of a corpus, from one pass for all that this run needs of it as it is scored."""
+        if text.name not in self.moments:
+            cells = [other for other, its_text in self.texts.items() if its_text is text]
+            poolings = {other.method.pooling for other in cells if from_moments(other.method)}
+            folder = self.encoder.moments_folder
+            files = {p: folder / f"{text.name}.{p.name}.safetensors" for p in poolings}
+            in_files = [c for c in cells if needs_streamed_embeddings(c.method, text)]
+            samples = {self._sample(other) for other in in_files}
 
-    def _rows(self, cell: ToFit) -> FitOn:
-        """Rows in a file, from one pass for all poolings that this run wants of their source."""
-        source, pooling = self._source(cell), cell.method.pooling
-        of = f"fitting on {source.corpus}"
-        seeds = f", seed {cell.seed}" if {source.seed, source.dropout} != {None} else ""
-        found = self.bench.rows(
-            self._files(source),
-            lambda: source.drawn(self._texts(cell)),
-            lambda: self._encode(source),
-            self.progress,
-            (of + seeds, source.taken),
-        )
-        if pooling not in found:
-            self._refuse(source.corpus, pooling)
-        return FitOn(
-            vectors=found[pooling].matrix,
-            share=source.taken / source.count,
-            scratch=self.bench.rows_folder,
-            seconds=found[pooling].seconds,
-        )
+            def encode(missing: Files) -> None:
+                rows = [
+                    (pooling, rows_writer(file))
+                    for sample in samples
+                    if sample.seed is sample.dropout is None
+                    for pooling, file in self._files(sample).items()
+                    if not file.exists()
+                ]
+                writers = [(p, MomentsWriter(file)) for p, file in missing.items()]
+                self.progress.phase(f"fitting on {text.name}", None)
+                self.encoder.stream(text.sentences(), [*writers, *rows], self.progress)
 
-    def _source(self, cell: ToFit) -> Source:
-        if cell not in self.sources:
-            self.sources[cell] = self._new_source(cell)
-        return self.sources[cell]
+            self.moments[text.name] = _stored(files, read_moments, encode)
+        return self._under(cell, self.moments[text.name])
 
-    def _new_source(self, cell: ToFit) -> Source:
-        name = str(cell.method.fit_on)
-        dropout = cell.seed if with_dropout(cell.method) else None
-        if name in TARGETS:
-            texts = self.library.target(cell.task, name)
-            text = self.library.target_digest(cell.task, name)
-            return Source(name, text, len(texts), len(texts), dropout=dropout)
-        text, every = self._text_of(name)
-        taken = min(every, max(SHARD, math.ceil(share(cell.method) * every)))
-        return Source(name, text, every, taken, cell.seed if taken < every else None, dropout)
+    def _rows(self, cell: PlannedCell) -> Rows:
+        """Rows in a file, from one pass for all poolings that this run needs of their sample."""
+        sample, text = self._sample(cell), self.texts[cell]
+        if sample not in self.rows:
+            seed = "" if sample.seed is sample.dropout is None else f", seed {cell.seed}"
 
-    def _text_of(self, name: str) -> tuple[str, int]:
-        """Digest and number of a corpus's sentences."""
-        if name not in self.read:
-            digest = TextDigest.of(self._corpus(name))
-            self.read[name] = digest.hexdigest(), digest.count
-        return self.read[name]
+            def encode(missing: Files) -> None:
+                self.progress.phase(f"fitting on {sample.corpus}{seed}", sample.taken)
+                texts = sample.drawn(text.sentences())
+                writers = [(pooling, rows_writer(file)) for pooling, file in missing.items()]
+                self.encoder.stream(texts, writers, self.progress, sample.dropout)
 
-    def _texts(self, cell: ToFit) -> Iterable[str]:
-        """Every sentence that the cell's corpus holds."""
-        name = str(cell.method.fit_on)
-        return self.library.target(cell.task, name) if name in TARGETS else self._corpus(name)
+            self.rows[sample] = _stored(self._files(sample), read_rows, encode)
+        return self._under(cell, self.rows[sample])
 
-    def _corpus(self, name: str) -> Iterable[str]:
-        corpus = self.library.corpora[name]
-        return corpus.sentences(self.library.places.require_data(corpus.asset))
+    def _sample(self, cell: PlannedCell) -> CorpusSample:
+        return CorpusSample.of(self.texts[cell], cell.method, cell.seed)
 
-    def _files(self, source: Source) -> dict[Pooling, Path]:
-        """Where the rows of a source lie under each pooling that this run wants of it."""
-        near = [
-            c
-            for c in self.cells
-            if needs_streamed_embeddings(c.method) and c.method.fit_on == source.corpus
-        ]
-        wanted = {cell.method.pooling for cell in near if self._source(cell) == source}
-        return {p: source.file(self.bench.rows_folder, p) for p in sorted(wanted, key=str)}
+    def _files(self, sample: CorpusSample) -> Files:
+        """Where the rows of a sample lie under each pooling that this run needs of it."""
+        poolings = {
+            cell.method.pooling
+            for cell, text in self.texts.items()
+            if text.name == sample.corpus
+            and needs_streamed_embeddings(cell.method, text)
+            and self._sample(cell) == sample
+        }
+        folder = self.encoder.rows_folder
+        return {p: sample.file(folder, p) for p in sorted(poolings, key=str)}
 
-    def _encode(self, source: Source) -> Encode:
-        if source.dropout is None:
-            return self.bench.encode
-        return self.bench.dropping(source.dropout)
+    def _under(self, cell: PlannedCell, stored: Mapping[Pooling, Stored]) -> Stored:
+        """What was made under the cell's pooling. Raises an error that says why there is none."""
+        if cell.method.pooling not in stored:
+            # Raises where the encoder lacks what the pooling reads, and says what that is.
+            cell.method.pooling(self.encoder.loaded().encode(["one sentence"]))
+            corpus = self.texts[cell].name
+            raise DataError(f"{corpus}: wanted sentences to fit on, found none; get it again")
+        return stored[cell.method.pooling]
 
-    def _refuse(self, corpus: str, pooling: Pooling) -> NoReturn:
-        """Say why there is nothing to fit on."""
-        pooling(self.bench.encode(["one sentence"]))  # raises, and says what the encoder lacks
-        raise DataError(f"{corpus}: wanted sentences to fit on, found none; get it again")
+
+def _stored(
+    files: Files, read: Callable[[Path], Stored | None], encode: Callable[[Files], None]
+) -> dict[Pooling, Stored]:
+    """What files hold; what they lack is encoded first."""
+    stored = {pooling: read(file) for pooling, file in sorted(files.items(), key=str)}
+    if missing := {pooling: files[pooling] for pooling, made in stored.items() if made is None}:
+        encode(missing)
+        stored |= {pooling: read(file) for pooling, file in missing.items()}
+    return {pooling: made for pooling, made in stored.items() if made is not None}

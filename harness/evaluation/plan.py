@@ -18,8 +18,8 @@ from harness.core.types import EncoderConfig, Task
 from harness.encoders.cache.encodings import EncoderCache
 from harness.encoders.cache.gc import size
 from harness.encoders.cache.labels import known_key
-from harness.results.planned import Planned
-from harness.tasks.loader import Library
+from harness.results.planned import PlannedCell
+from harness.tasks.loader import CellInputs, TaskLoader
 
 # Sentences a second on two ordinary cores for an encoder of MiniLM's size (90 MB of weights),
 # until the cache knows what this encoder took here.
@@ -88,61 +88,62 @@ def estimates(found: Plan) -> dict[str, float]:
     }
 
 
-def plan(planned: Sequence[Planned], library: Library) -> Plan:
+def plan(planned: Sequence[PlannedCell], loader: TaskLoader) -> Plan:
     """Look at everything that the cells need."""
     missing: dict[str, str] = {}
-    texts = dict.fromkeys((p.task, p.method.fit_on) for p in planned)
-    sentences = {text: _sentences(*text, library, missing) for text in texts}
+    texts = dict.fromkeys((cell.task, cell.method.fit_on) for cell in planned)
+    inputs = {text: _inputs(*text, loader, missing) for text in texts}
     encoders: list[EncoderPlan] = []
     runnable = 0
-    for _, cells in groupby(planned, key=lambda p: p.encoder.name):
+    for _, cells in groupby(planned, key=lambda cell: cell.encoder.name):
         group = tuple(cells)
-        needed = [sentences[p.task, p.method.fit_on] for p in group]
-        distinct = frozenset().union(*{part for part in needed if part is not None})
-        entry = _encoder(group[0].encoder, len(group), distinct, library)
+        of_cells = [inputs[cell.task, cell.method.fit_on] for cell in group]
+        here = [found for found in of_cells if found is not None]
+        distinct = frozenset().union(*{found.sentences for found in here})
+        entry = _encoder(group[0].encoder, len(group), distinct, loader)
         if entry.missing:
             base = group[0].method.encoder.name.partition(":")[0]
             missing[f"encoder {base}"] = entry.missing
         else:
-            runnable += sum(part is not None for part in needed)
+            runnable += len(here)
         encoders.append(entry)
-    total = size(library.places.cache)
-    data = tuple(_data(name, library) for name in _assets(planned, library))
+    total = size(loader.places.cache)
+    data = tuple(_data(name, loader) for name in _assets(planned, loader))
     return Plan(len(planned), runnable, tuple(encoders), missing, total, data)
 
 
-def _assets(planned: Sequence[Planned], library: Library) -> list[str]:
+def _assets(planned: Sequence[PlannedCell], loader: TaskLoader) -> list[str]:
     """What the cells read besides encoders, in order, without repeats."""
-    fitted = (library.corpora.get(p.method.fit_on or "") for p in planned)
+    fitted = (loader.corpora.get(p.method.fit_on or "") for p in planned)
     corpora = (corpus.asset for corpus in fitted if corpus is not None)
     return list(dict.fromkeys((*(p.task.asset for p in planned), *corpora)))
 
 
-def _data(name: str, library: Library) -> DataPlan:
-    asset, places = asset_named(name), library.places
+def _data(name: str, loader: TaskLoader) -> DataPlan:
+    asset, places = asset_named(name), loader.places
     kind = "package" if asset.embedded else "data folder" if asset.probe else "hub cache"
     if places.data(asset) is None:
         return DataPlan(name, "", asset.to_get, not asset.downloads)
     return DataPlan(name, kind, asset.size, not asset.downloads)
 
 
-def _sentences(
-    task: Task, fit_on: str | None, library: Library, missing: dict[str, str]
-) -> frozenset[str] | None:
-    """The distinct sentences that a cell needs encoded; None, and a reason, if data are missing."""
+def _inputs(
+    task: Task, fit_on: str | None, loader: TaskLoader, missing: dict[str, str]
+) -> CellInputs | None:
+    """The texts of a cell; None, and a reason, if data are missing."""
     try:
-        return library.sentences(task, fit_on)
+        return loader.inputs(task, fit_on)
     except HarnessError as error:
-        corpus = library.corpora.get(fit_on or "")
-        lacks_corpus = corpus is not None and library.places.has_data(task.asset)
+        corpus = loader.corpora.get(fit_on or "")
+        lacks_corpus = corpus is not None and loader.places.has_data(task.asset)
         missing[corpus.asset if corpus and lacks_corpus else task.asset] = str(error)
         return None
 
 
 def _encoder(
-    config: EncoderConfig, cells: int, distinct: frozenset[str], library: Library
+    config: EncoderConfig, cells: int, distinct: frozenset[str], loader: TaskLoader
 ) -> EncoderPlan:
-    places = library.places
+    places = loader.places
     try:
         path = places.encoder(config)
         key = known_key(places.cache, config, path) or config.identify(path).key

@@ -7,25 +7,24 @@ from __future__ import annotations
 
 import resource
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import groupby
 from typing import Literal
 
-from harness.assets.places import revision_of
-from harness.core.digests import pairs_digest
 from harness.core.energy import measured_energy
 from harness.core.errors import AssetMissing, HarnessError
 from harness.core.provenance import code_digest, environment
-from harness.core.types import Clock, Identity, Progress, Record, Task
+from harness.core.types import Clock, Progress, Record, Task
 from harness.encoders.cache.encodings import EncodingCost
-from harness.encoders.cache.labels import open_labelled
-from harness.evaluation.embeddings import CachedEncoder, PooledEmbeddings
+from harness.evaluation.embeddings import CachedEncoder
 from harness.evaluation.evaluate import Measurement, measure
-from harness.evaluation.fit_corpus import Fitting
-from harness.results.planned import Planned
+from harness.evaluation.fit_corpus import FitCorpora
+from harness.evaluation.pooled import PooledEmbeddings
+from harness.results.planned import PlannedCell
 from harness.results.records import SCHEMA, Cell, Store
-from harness.tasks.loader import Library
+from harness.tasks.loader import CellInputs, TaskLoader
 
 Status = Literal["measured", "done", "asset missing", "failed"]
 
@@ -47,178 +46,168 @@ class Outcome:
 
 
 def execute(
-    planned: Sequence[Planned],
-    library: Library,
+    cells: Sequence[PlannedCell],
+    loader: TaskLoader,
     store: Store,
     progress: Progress,
     clock: Clock,
     fresh: bool = False,
 ) -> Iterator[Outcome]:
     """Run the cells and yield an outcome for each; a cell done here before is not run again."""
-    for _, group in groupby(planned, key=lambda p: p.encoder.name):
-        yield from _EncoderRun(tuple(group), library, store, progress, clock, fresh).outcomes()
+    for _, group in groupby(cells, key=lambda cell: cell.encoder.name):
+        of_encoder = tuple(group)
+        try:
+            encoder = CachedEncoder.open(of_encoder[0].encoder, loader.places, clock)
+        except HarnessError as error:
+            yield from (_not_run(cell, error) for cell in of_encoder)
+        else:
+            corpora = FitCorpora(encoder, progress)
+            run = _EncoderRun(encoder, corpora, loader, store, progress, clock, fresh)
+            yield from run.outcomes(of_encoder)
+
+
+def _each(
+    cells: Sequence[PlannedCell], step: Callable[[PlannedCell], Outcome | None]
+) -> Generator[Outcome, None, list[PlannedCell]]:
+    """Take a step with each cell; those that it gives no outcome go on."""
+    left = []
+    for cell in cells:
+        try:
+            outcome = step(cell)
+        except HarnessError as error:
+            outcome = _not_run(cell, error)
+        if outcome is None:
+            left.append(cell)
+        else:
+            yield outcome
+    return left
 
 
 @dataclass
 class _EncoderRun:
-    """The cells of one encoder."""
+    """The cells of one encoder, and what is known of each on its way to a record.
 
-    planned: tuple[Planned, ...]
-    library: Library
+    `identity` is what a stored result must have been measured with to count as done.
+    """
+
+    encoder: CachedEncoder
+    corpora: FitCorpora
+    loader: TaskLoader
     store: Store
     progress: Progress
     clock: Clock
     fresh: bool
-    paid: dict[Task, EncodingCost] = field(default_factory=dict)
+    inputs: dict[PlannedCell, CellInputs] = field(default_factory=dict)
+    identity: dict[PlannedCell, Mapping[str, str]] = field(default_factory=dict)
+    costs: dict[Task, EncodingCost] = field(default_factory=dict)
 
-    def outcomes(self) -> Iterator[Outcome]:
-        config = self.planned[0].encoder
-        places = self.library.places
+    def outcomes(self, cells: Sequence[PlannedCell]) -> Iterator[Outcome]:
+        """Read the texts of the cells, encode what is missing, and measure those not done."""
+        name = cells[0].encoder.name
+        cells = yield from _each(cells, self._read)
+        cells = yield from _each(cells, self._look_up)
+        texts = sorted(frozenset().union(*{self.inputs[cell].sentences for cell in cells}))
         try:
-            path = places.encoder(config)
-            identity = config.identify(path)
-        except HarnessError as error:
-            yield from (_not_run(p.cell, error) for p in self.planned)
-            return
-        bench = CachedEncoder(
-            identity.key,
-            open_labelled(places.cache, config, path, identity),
-            lambda: config.load(path, places.cache),
-            self.clock,
-            places.cache / "moments" / identity.key,
-            places.cache / "rows" / identity.key,
-            revision_of(path),
-        )
-        ready: list[Planned] = []
-        for planned in self.planned:
-            try:
-                self.library.sentences(planned.task, planned.method.fit_on)
-            except HarnessError as error:
-                yield _not_run(planned.cell, error)
-            else:
-                ready.append(planned)
-        yield from self._ready(ready, bench, identity)
-
-    def _ready(
-        self, ready: Sequence[Planned], bench: CachedEncoder, identity: Identity
-    ) -> Iterator[Outcome]:
-        fitting = Fitting(self.library, bench, self.progress, ready)
-        name = self.planned[0].encoder.name
-        pending = []
-        for planned in ready:
-            try:
-                about = self._identity(planned, fitting, identity)
-                if not self.fresh and self.store.done(planned.cell, about):
-                    yield Outcome(planned.cell, "done", self.store.read(planned.cell))
-                else:
-                    pending.append(planned)
-            except HarnessError as error:
-                yield _not_run(planned.cell, error)
-        wants = dict.fromkeys((p.task, p.method.fit_on) for p in pending)
-        texts = sorted(frozenset().union(*(self.library.sentences(*want) for want in wants)))
-        missing = bench.cache.missing(texts)
-        try:
-            if missing:
+            if missing := self.encoder.cache.missing(texts):
                 self.progress.phase(f"{name}: encoding", len(missing))
-                bench.ensure(missing, self.progress)
+                self.encoder.ensure(missing, self.progress)
         except HarnessError as error:
-            yield from (_not_run(p.cell, error) for p in pending)
+            yield from (_not_run(cell, error) for cell in cells)
             return
-        prepared = []
-        for planned in pending:
+        cells = yield from _each(cells, self.corpora.prepare)
+        if cells:
+            self.progress.phase(f"{name}: scoring", len(cells))
+        for pooling, group in groupby(cells, key=lambda cell: cell.method.pooling):
             try:
-                fitting.prepare(planned)
-                prepared.append(planned)
+                pooled = self.encoder.pooled(pooling, texts)
             except HarnessError as error:
-                yield _not_run(planned.cell, error)
-        if prepared:
-            self.progress.phase(f"{name}: scoring", len(prepared))
-        for _, group in groupby(prepared, key=lambda p: p.method.pooling):
-            yield from self._pooling(tuple(group), fitting, texts, identity)
+                yield from (_not_run(cell, error) for cell in group)
+                continue
+            for cell in group:
+                yield from _each([cell], partial(self._measure, pooled))
+                self.progress.step(1)
 
-    def _pooling(
-        self, group: Sequence[Planned], fitting: Fitting, texts: Sequence[str], identity: Identity
-    ) -> Iterator[Outcome]:
-        try:
-            view = fitting.bench.view(group[0].method.pooling, texts)
-        except HarnessError as error:
-            yield from (_not_run(p.cell, error) for p in group)
-            return
-        for planned in group:
-            try:
-                yield self._cell(planned, fitting, view, identity)
-            except HarnessError as error:
-                yield _not_run(planned.cell, error)
-            self.progress.step(1)
+    def _read(self, cell: PlannedCell) -> None:
+        inputs = self.loader.inputs(cell.task, cell.method.fit_on)
+        self.inputs[cell] = inputs
+        if inputs.fit is not None:
+            self.corpora.texts[cell] = inputs.fit
 
-    def _cell(
-        self, planned: Planned, fitting: Fitting, view: PooledEmbeddings, identity: Identity
-    ) -> Outcome:
-        pairs, bench = self.library.pairs(planned.task), fitting.bench
-        labelled = self.library.labelled(planned.task)
-        method, task, seed = planned.method, planned.task, planned.seed
-        with measured_energy() as energy:  # what cells share is paid by the first of them
-            fit_on = fitting.fit_on(planned, view)
-            found = measure(method, task, pairs, view, fit_on, seed, self.clock, labelled)
-        if task not in self.paid:
-            self.paid[task] = bench.cache.paid(dict.fromkeys(pairs.sentences))
-        about = self._identity(planned, fitting, identity)
-        paid = self.paid[task]
-        record = _record(planned, found, about, identity, paid, energy.kwh, bench.revision)
-        moved = self.store.write(record, found.cosines, about)
-        return Outcome(planned.cell, "measured", record, moved=moved)
-
-    def _identity(self, planned: Planned, fitting: Fitting, identity: Identity) -> dict[str, str]:
-        """What a stored result must have been measured with to count as done."""
-        about = {
-            "method": repr(planned.method),
-            "data": self.library.pairs_digest(planned.task),
-            "encoding": identity.key,
+    def _look_up(self, cell: PlannedCell) -> Outcome | None:
+        """The cell's outcome if it is done."""
+        digests = self.inputs[cell].digests
+        identity = {
+            "method": repr(cell.method),
+            "data": digests["data"],
+            "encoding": self.encoder.identity.key,
             "code": code_digest(),
+            **digests,
         }
-        if labelled := self.library.labelled(planned.task):
-            about["labels"] = "+".join(pairs_digest(pairs) for pairs in labelled)
-        if (fitted_on := fitting.digest(planned)) is not None:
-            about["fit"] = fitted_on
-        return about
+        if (fit := self.corpora.digest(cell)) is not None:
+            identity["fit"] = fit
+        self.identity[cell] = identity
+        if self.fresh or not self.store.done(cell.address, identity):
+            return None
+        return Outcome(cell.address, "done", self.store.read(cell.address))
+
+    def _measure(self, pooled: PooledEmbeddings, cell: PlannedCell) -> Outcome:
+        inputs, identity = self.inputs[cell], self.identity[cell]
+        with measured_energy() as energy:  # what cells share is paid by the first of them
+            fit_data = self.corpora.data(cell, pooled)
+            measurement = measure(
+                cell.method,
+                cell.task,
+                inputs.pairs,
+                pooled,
+                fit_data,
+                cell.seed,
+                self.clock,
+                inputs.labelled,
+            )
+        if cell.task not in self.costs:
+            distinct = dict.fromkeys(inputs.pairs.sentences)
+            self.costs[cell.task] = self.encoder.cache.paid(distinct)
+        cost = self.costs[cell.task]
+        record = _record(cell, measurement, identity, self.encoder, cost, energy.kwh)
+        moved = self.store.write(record, measurement.cosines, identity)
+        return Outcome(cell.address, "measured", record, moved=moved)
 
 
 def _record(
-    planned: Planned,
-    found: Measurement,
-    about: Mapping[str, str],
-    identity: Identity,
-    paid: EncodingCost,
-    rest: float | None,
-    revision: str | None,
+    cell: PlannedCell,
+    measurement: Measurement,
+    identity: Mapping[str, str],
+    encoder: CachedEncoder,
+    cost: EncodingCost,
+    kwh_of_rest: float | None,
 ) -> Record:
     """Everything that is stored of a measured cell; what nothing measured or told is left out.
 
-    `rest` is the energy of fitting, applying and scoring.
+    `kwh_of_rest` is the energy of fitting, applying and scoring.
     """
-    digests = {name: value for name, value in about.items() if name != "method"}
-    timings = {"encode": paid.seconds, **found.timings}
-    energy = {"encode": paid.kwh, "rest": rest}
-    kwh = {name: float(f"{found:.3g}") for name, found in energy.items() if found is not None}
+    digests = {name: value for name, value in identity.items() if name != "method"}
+    timings = {"encode": cost.seconds, **measurement.timings}
+    energy = {"encode": cost.kwh, "rest": kwh_of_rest}
+    kwh = {name: float(f"{value:.3g}") for name, value in energy.items() if value is not None}
     return Record(
         schema=SCHEMA,
-        method=planned.method.id,
-        repr=repr(planned.method),
-        task=planned.task.name,
-        seed=planned.seed,
-        scores=found.scores,
-        pairs=len(found.cosines),
+        method=cell.method.id,
+        repr=repr(cell.method),
+        task=cell.task.name,
+        seed=cell.seed,
+        scores=measurement.scores,
+        pairs=len(measurement.cosines),
         timings={name: round(seconds, 4) for name, seconds in timings.items()},
-        digests={**digests, **identity.digests},
+        digests={**digests, **encoder.identity.digests},
         environment=environment(),
         facts={
-            **found.facts,
-            **({"revision": revision} if revision else {}),
-            "max_length": identity.max_length,
-            "distinct_sentences": paid.sentences,
-            "sentences_per_second": paid.rate,
+            **measurement.facts,
+            **({"revision": encoder.revision} if encoder.revision else {}),
+            "max_length": encoder.identity.max_length,
+            "distinct_sentences": cost.sentences,
+            "sentences_per_second": cost.rate,
             "peak_memory_mb": _peak_memory_mb(),
-            **({"encoding": list(paid.how)} if paid.how else {}),
+            **({"encoding": list(cost.how)} if cost.how else {}),
             **({"kwh": kwh} if kwh else {}),
         },
     )
@@ -230,8 +219,8 @@ def _peak_memory_mb() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit // 2**20
 
 
-def _not_run(cell: Cell, error: HarnessError) -> Outcome:
+def _not_run(cell: PlannedCell, error: HarnessError) -> Outcome:
     get = error.get if isinstance(error, AssetMissing) else None
     status: Status = "failed" if get is None else "asset missing"
     message, ended = str(error), error.exit_status
-    return Outcome(cell, status, message=message, exit_status=ended, get=get or "")
+    return Outcome(cell.address, status, message=message, exit_status=ended, get=get or "")

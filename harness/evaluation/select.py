@@ -11,7 +11,7 @@ from harness.core.types import EncoderConfig, Method, Task
 from harness.encoders.transformer import TransformerConfig
 from harness.encoders.word_vectors import StaticConfig
 from harness.registry import Registry, is_glob, registry
-from harness.results.planned import Planned, by_encoder, cells
+from harness.results.planned import PlannedCell, by_encoder, cells
 
 PROFILES = ("all", "embedded", "standard", "papers")
 EMBEDDED = "embedded"  # the asset that is always there
@@ -20,7 +20,7 @@ VECTOR_SUFFIXES = (".txt", ".vec", ".bin", ".npz", ".safetensors", ".gz")
 
 def choose(
     found: Registry, methods: Sequence[str] | None, tasks: Sequence[str] | None, seeds: int
-) -> tuple[Planned, ...]:
+) -> tuple[PlannedCell, ...]:
     """The cells for patterns; by default every registered method on every task but training splits.
 
     A method that is asked for by its id runs wherever it is sent; one that a glob or the default
@@ -41,7 +41,7 @@ def choose(
     return tuple(sorted(planned, key=order))
 
 
-def profile(found: Registry, name: str, papers: Path, seeds: int) -> tuple[Planned, ...]:
+def profile(found: Registry, name: str, papers: Path, seeds: int) -> tuple[PlannedCell, ...]:
     """The cells of a profile, embedded encoders first.
 
     `embedded` reads nothing but what the harness carries, `standard` is every registered method on
@@ -51,10 +51,10 @@ def profile(found: Registry, name: str, papers: Path, seeds: int) -> tuple[Plann
         return tuple(p for p in choose(found, None, None, seeds) if reads_embedded(p, found))
     registered = () if name == "papers" else choose(found, None, None, seeds)
     published = () if name == "standard" else _published(found, papers, seeds)
-    return tuple(sorted({p.cell: p for p in (*registered, *published)}.values(), key=order))
+    return tuple(sorted({p.address: p for p in (*registered, *published)}.values(), key=order))
 
 
-def reads_embedded(planned: Planned, found: Registry) -> bool:
+def reads_embedded(planned: PlannedCell, found: Registry) -> bool:
     """Whether a cell reads nothing but what the harness carries."""
     corpus = found.corpora.get(planned.method.fit_on or "")
     assets = {planned.task.asset, *([corpus.asset] if corpus else [])}
@@ -67,7 +67,7 @@ def is_embedded(encoder: EncoderConfig) -> bool:
     return (package or "").startswith("harness/") or getattr(encoder, "on_the_spot", False)
 
 
-def _published(found: Registry, papers: Path, seeds: int) -> Iterator[Planned]:
+def _published(found: Registry, papers: Path, seeds: int) -> Iterator[PlannedCell]:
     from harness.results.published_files import load_tables
 
     for cell in (cell for table in load_tables(papers) for cell in table.cells()):
@@ -81,7 +81,7 @@ def _published(found: Registry, papers: Path, seeds: int) -> Iterator[Planned]:
         yield from cells([method], tasks, seeds)
 
 
-def order(planned: Planned) -> tuple[bool, str, str]:
+def order(planned: PlannedCell) -> tuple[bool, str, str]:
     """What the harness carries first; then by encoder and pooling, for what shares work."""
     return not is_embedded(planned.method.encoder), *by_encoder(planned)
 

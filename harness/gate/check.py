@@ -27,7 +27,7 @@ from harness.gate.tolerances import FILE, read_rules
 from harness.registry import is_glob, registry
 from harness.results.index import Results
 from harness.results.records import Cell, Store, cell_of
-from harness.tasks.loader import Library
+from harness.tasks.loader import TaskLoader
 
 
 class State(StrEnum):
@@ -95,14 +95,14 @@ def check(
     moves = {m.cell: m for m in compare(records.values(), base, read_rules(committed))}
     names = dict.fromkeys(cell.encoder for cell in cells)
     encoders = {name: _encoder(name, runs, committed, why) for name in names}
-    library = Library(Places(cache=Path(), data_dir=data_dir), {})
+    loader = TaskLoader(Places(cache=Path(), data_dir=data_dir), {})
     found = []
     for cell in cells:
         move = moves.get(cell)
         if move is None:
             found.append(_unmeasured(cell, base, why.get(str(cell), f"{runs} holds no record")))
             continue
-        near = _pairs(records[cell], runs, committed, library) if move.moved else ()
+        near = _pairs(records[cell], runs, committed, loader) if move.moved else ()
         found.append(_measured(move, encoders[cell.encoder], near))
     other = sum(record.digests.get("code") != code_digest() for record in records.values())
     return Report(tuple(filter(None, encoders.values())), tuple(found), other)
@@ -181,29 +181,29 @@ def _state(move: Move, encoder: Found | None) -> State:
 
 
 def _pairs(
-    record: Record, runs: Path, committed: Path, library: Library
+    record: Record, runs: Path, committed: Path, loader: TaskLoader
 ) -> tuple[pairs.PairMove, ...]:
     """The pairs whose rank moved most, where similarities of the same pairs are committed."""
     cell = cell_of(record)
     old, new = pairs.read(committed, cell), Store(runs).cosines(cell)
     if old is None or new is None or len(old) != len(new):
         return ()
-    moved, texts = pairs.most_moved(old, new), _texts(record, library)
+    moved, texts = pairs.most_moved(old, new), _texts(record, loader)
     if texts is None:
         return moved
     return tuple(replace(m, texts=(texts.a[m.pair - 1], texts.b[m.pair - 1])) for m in moved)
 
 
-def _texts(record: Record, library: Library) -> Pairs | None:
+def _texts(record: Record, loader: TaskLoader) -> Pairs | None:
     """The sentences, if they are at hand and the very ones that were scored."""
     task = registry().tasks.get(record.task)
     if task is None:
         return None
     try:
-        same = library.pairs_digest(task) == record.digests.get("data")
-        return library.pairs(task) if same else None
+        inputs = loader.inputs(task)
     except HarnessError:
         return None
+    return inputs.pairs if inputs.digests["data"] == record.digests.get("data") else None
 
 
 def render(report: Report, runs: Path, committed: Path) -> str:

@@ -14,11 +14,11 @@ from harness.gate import golden_vectors as golden
 from harness.gate import pair_drift as pairs
 from harness.gate.tolerances import FILE, read_rules
 from harness.registry import Registry, known
-from harness.results.planned import Planned, by_encoder
+from harness.results.planned import PlannedCell, by_encoder
 from harness.results.records import Store
 
 
-def quick_set(found: Registry, committed: Path) -> tuple[Planned, ...]:
+def quick_set(found: Registry, committed: Path) -> tuple[PlannedCell, ...]:
     """The cells that `gate.toml` names, grouped by encoder and pooling as they are to run."""
     cells = read_rules(committed).quick
     if not cells:
@@ -26,13 +26,13 @@ def quick_set(found: Registry, committed: Path) -> tuple[Planned, ...]:
             f"{committed / FILE} names no quick set; name one, or give -m METHOD and -t TASK"
         )
     planned = [
-        Planned(found.parse(cell.method), known("task", cell.task, found.tasks), cell.seed)
+        PlannedCell(found.parse(cell.method), known("task", cell.task, found.tasks), cell.seed)
         for cell in cells
     ]
     return tuple(sorted(planned, key=by_encoder))
 
 
-def encode_golden(planned: Sequence[Planned], places: Places, results: Path) -> None:
+def encode_golden(planned: Sequence[PlannedCell], places: Places, results: Path) -> None:
     """Write the golden vectors of every encoder of these cells, or note why there are none.
 
     An encoder that cannot be asked keeps no vectors of an earlier run. A family has none: its

@@ -1,4 +1,4 @@
-"""What is to be run: a method on a task with a seed. Importing this costs nothing that runs it."""
+"""The cells that a run is to measure. Importing this costs nothing that measures them."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from harness.results.records import Cell
 
 
 @dataclass(frozen=True)
-class Planned:
-    """One cell to run, with the parts that its ids name."""
+class PlannedCell:
+    """A cell to run: a method on a task with a seed."""
 
     method: Method
     task: Task
     seed: int
 
     @property
-    def cell(self) -> Cell:
-        """Its address."""
+    def address(self) -> Cell:
+        """Method id, task name, seed."""
         return Cell(self.method.id, self.task.name, self.seed)
 
     @property
@@ -29,7 +29,7 @@ class Planned:
         return member(self.method.encoder, self.seed)
 
 
-def cells(methods: Iterable[Method], tasks: Sequence[Task], seeds: int) -> tuple[Planned, ...]:
+def cells(methods: Iterable[Method], tasks: Sequence[Task], seeds: int) -> tuple[PlannedCell, ...]:
     """Every method on every task; a method without randomness has one seed, 0.
 
     Grouped by encoder and pooling. Raises UsageError for `@target-train` on a task without a
@@ -42,10 +42,10 @@ def cells(methods: Iterable[Method], tasks: Sequence[Task], seeds: int) -> tuple
                 raise UsageError(
                     f"{method.id} on {task.name}: the task has no training split; use @target"
                 )
-            planned += [Planned(method, task, s) for s in range(seeds if method.seeded else 1)]
+            planned += [PlannedCell(method, task, s) for s in range(seeds if method.seeded else 1)]
     return tuple(sorted(planned, key=by_encoder))
 
 
-def by_encoder(planned: Planned) -> tuple[str, str]:
+def by_encoder(planned: PlannedCell) -> tuple[str, str]:
     """The order in which cells share work: encoder, then pooling."""
     return planned.encoder.name, planned.method.pooling.name

@@ -1,12 +1,13 @@
-"""The texts of a run: pairs to score, sentences to fit on, and their digests, each read once."""
+"""The texts of cells: pairs to score, sentences to encode and to fit on, each file read once."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 
 from harness.assets.places import Places
-from harness.core.digests import pairs_digest, text_digest
+from harness.core.digests import TextDigest, pairs_digest
 from harness.core.metrics import metric_of
 from harness.core.types import Corpus, Pairs, Task
 
@@ -14,71 +15,101 @@ from harness.core.types import Corpus, Pairs, Task
 TARGETS = ("target", "target-train")
 
 
+@dataclass(frozen=True, eq=False)
+class FitText:
+    """Sentences to fit on, with their repetitions: a task's own, or those of a corpus.
+
+    `sentences` gives all of them at each call; a corpus may be larger than memory and is read anew.
+    """
+
+    name: str
+    sentences: Callable[[], Iterable[str]]
+
+    @property
+    def streams(self) -> bool:
+        """Whether it is a corpus."""
+        return self.name not in TARGETS
+
+    @property
+    def digest(self) -> str:
+        """The digest of all sentences."""
+        return self._digested.hexdigest()
+
+    @property
+    def count(self) -> int:
+        """The number of sentences."""
+        return self._digested.count
+
+    @cached_property
+    def _digested(self) -> TextDigest:
+        return TextDigest.of(self.sentences())
+
+
+@dataclass(frozen=True, eq=False)
+class CellInputs:
+    """The texts of a cell.
+
+    `pairs` are scored; `labelled` are those of the splits that the task's metric learns from,
+    mostly none. `digests` are those of a record: `data`, and `labels` where there are any.
+    `sentences` are the distinct ones to be encoded; a corpus streams past and is not among them.
+    """
+
+    pairs: Pairs
+    labelled: tuple[Pairs, ...]
+    digests: Mapping[str, str]
+    sentences: frozenset[str]
+    fit: FitText | None = None
+
+
 @dataclass
-class Library:
-    """The texts of a run, each file read once."""
+class TaskLoader:
+    """Reads the files of tasks and corpora, once for all cells of a run."""
 
     places: Places
     corpora: Mapping[str, Corpus]
-    read: dict[tuple[str, str], Pairs] = field(default_factory=dict)
-    digests: dict[str, str] = field(default_factory=dict)
-    needed: dict[tuple[Task, str | None], frozenset[str]] = field(default_factory=dict)
+    splits: dict[tuple[str, str], Pairs] = field(default_factory=dict)
+    streams: dict[str, FitText] = field(default_factory=dict)
+    cells: dict[tuple[Task, str | None], CellInputs] = field(default_factory=dict)
 
-    def sentences(self, task: Task, fit_on: str | None) -> frozenset[str]:
-        """The distinct sentences that a cell needs encoded; a corpus streams past and is not kept.
+    def inputs(self, task: Task, fit_on: str | None = None) -> CellInputs:
+        """The texts of a cell.
 
-        Raises AssetMissing for data, the corpus included, that are not here.
+        Raises AssetMissing for data, its corpus included, that are not here, and DataError for
+        damaged ones.
         """
-        if (task, fit_on) not in self.needed:
-            self.require(task, fit_on)
-            splits = (self.split(task, split).sentences for split in needed_splits(task, fit_on))
-            self.needed[task, fit_on] = frozenset().union(*splits)
-        return self.needed[task, fit_on]
+        if (task, fit_on) not in self.cells:
+            inputs = self._scored(task) if fit_on is None else self._fitted(task, fit_on)
+            self.cells[task, fit_on] = inputs
+        return self.cells[task, fit_on]
 
-    def require(self, task: Task, fit_on: str | None) -> None:
-        """Raise AssetMissing if the data that a cell reads, its corpus included, are not here."""
-        self.places.require_data(task.asset)
-        if fit_on and fit_on not in TARGETS:
-            self.places.require_data(self.corpora[fit_on].asset)
+    def _scored(self, task: Task) -> CellInputs:
+        first, *rest = (self._split(task, split) for split in task.scored)
+        pairs = first.concatenate(*rest) if rest else first
+        labelled = tuple(self._split(task, split) for split in metric_of(task).labelled)
+        digests = {"data": pairs_digest(pairs)}
+        if labelled:
+            digests["labels"] = "+".join(map(pairs_digest, labelled))
+        distinct = frozenset().union(*(p.sentences for p in (pairs, *labelled)))
+        return CellInputs(pairs, labelled, digests, distinct)
 
-    def split(self, task: Task, split: str) -> Pairs:
-        """One split of a task, checked."""
+    def _fitted(self, task: Task, fit_on: str) -> CellInputs:
+        scored = self.inputs(task)
+        if fit_on not in TARGETS:
+            return replace(scored, fit=self._stream(self.corpora[fit_on]))
+        splits = task.splits if fit_on == "target" else (str(task.train),)
+        own = sum((self._split(task, split).sentences for split in splits), ())
+        text = FitText(fit_on, lambda: own)
+        return replace(scored, fit=text, sentences=scored.sentences.union(own))
+
+    def _stream(self, corpus: Corpus) -> FitText:
+        data_dir = self.places.require_data(corpus.asset)
+        if corpus.name not in self.streams:
+            self.streams[corpus.name] = FitText(corpus.name, partial(corpus.sentences, data_dir))
+        return self.streams[corpus.name]
+
+    def _split(self, task: Task, split: str) -> Pairs:
         data_dir = self.places.require_data(task.asset)
         name = (repr(task.load), split)
-        if name not in self.read:
-            self.read[name] = task.load(data_dir, split)
-        return self.read[name]
-
-    def pairs(self, task: Task) -> Pairs:
-        """The scored pairs."""
-        first, *rest = (self.split(task, split) for split in task.scored)
-        return first.concatenate(*rest) if rest else first
-
-    def labelled(self, task: Task) -> tuple[Pairs, ...]:
-        """The pairs of the splits that the task's metric learns from; mostly none."""
-        return tuple(self.split(task, split) for split in metric_of(task).labelled)
-
-    def pairs_digest(self, task: Task) -> str:
-        """Digest of the scored rows."""
-        name = f"{task.load!r} {task.scored}"
-        if name not in self.digests:
-            self.digests[name] = pairs_digest(self.pairs(task))
-        return self.digests[name]
-
-    def target(self, task: Task, fit_on: str) -> tuple[str, ...]:
-        """The task's own sentences, with repetitions: of all splits, or of the training split."""
-        splits = task.splits if fit_on == "target" else (str(task.train),)
-        return sum((self.split(task, split).sentences for split in splits), ())
-
-    def target_digest(self, task: Task, fit_on: str) -> str:
-        """Digest of those sentences."""
-        name = f"{task.load!r} {fit_on}"
-        if name not in self.digests:
-            self.digests[name] = text_digest(self.target(task, fit_on))
-        return self.digests[name]
-
-
-def needed_splits(task: Task, fit_on: str | None) -> tuple[str, ...]:
-    """The splits whose sentences a cell needs encoded: to be scored, to learn from, to fit on."""
-    fitted = {"target": task.splits, "target-train": (str(task.train),)}.get(fit_on or "", ())
-    return tuple(dict.fromkeys((*task.scored, *metric_of(task).labelled, *fitted)))
+        if name not in self.splits:
+            self.splits[name] = task.load(data_dir, split)
+        return self.splits[name]

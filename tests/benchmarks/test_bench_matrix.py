@@ -16,7 +16,7 @@ from harness.evaluation.runner import execute
 from harness.registry import registry
 from harness.results.planned import cells
 from harness.results.records import Store
-from harness.tasks.loader import Library
+from harness.tasks.loader import TaskLoader
 
 TASKS = ("sts-b", "sick-r", "sts12", "sts13", "sts14", "sts15", "sts16")
 # What mteb has of them: other text forms, and all 9,927 pairs of SICK-R.
@@ -76,7 +76,7 @@ class Matrix:
 
     def measure(self, folder, told=None):
         """Every cell, from the files of the tasks on."""
-        library = Library(self.places(folder / "cache"), registry().corpora)
+        library = TaskLoader(self.places(folder / "cache"), registry().corpora)
         store = Store(folder / "runs")
         made = execute(self.planned, library, store, told or Told(), perf_counter, fresh=True)
         assert [outcome.message for outcome in made] == [""] * len(self.planned)
@@ -96,8 +96,8 @@ class Matrix:
 
     def distinct(self):
         """Every sentence that the cells need, once, and the shortest first."""
-        library = Library(self.places(self.folder), registry().corpora)
-        wanted = (library.sentences(p.task, p.method.fit_on) for p in self.planned)
+        library = TaskLoader(self.places(self.folder), registry().corpora)
+        wanted = (library.inputs(p.task, p.method.fit_on).sentences for p in self.planned)
         return sorted(frozenset().union(*wanted), key=len)
 
 

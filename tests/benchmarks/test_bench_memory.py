@@ -37,15 +37,8 @@ class Found(NamedTuple):
 
 
 def bench(folder):
-    config = registry().encoders[ENCODER]
-    places = Places(folder)
-    path = places.encoder(config)
-    key = config.identify(path).key
-    cache = EncoderCache.open(folder, key)
-    made = CachedEncoder(
-        key, cache, lambda: config.load(path, folder), perf_counter, folder, folder
-    )
-    made.encode(["One sentence."])  # loads the model, and chooses how its passes run
+    made = CachedEncoder.open(registry().encoders[ENCODER], Places(folder), perf_counter)
+    made.loaded().encode(["One sentence."])  # loads the model, and chooses how its passes run
     return made
 
 
@@ -83,11 +76,10 @@ class Interleaved:
     def sample(self, texts):
         folder = self.folder / f"sample-{len(self.samples)}"
         alone = CachedEncoder(
-            self.main.key,
-            EncoderCache.open(folder, self.main.key),
+            self.main.identity,
+            EncoderCache.open(folder, self.main.identity.key),
             self.main.load,
             perf_counter,
-            folder,
             folder,
             encoder=self.main.encoder,
         )

@@ -8,7 +8,8 @@ import pytest
 
 from baselines.whitening import Whitening
 from harness.core.metrics import cosine, spearman
-from harness.evaluation.embeddings import SHARD, Sums
+from harness.evaluation.corpus_moments import MomentsWriter
+from harness.evaluation.embeddings import SHARD
 from harness.transforms.affine import Moments
 
 ROWS, SIZE = 1_000_000, 768
@@ -27,7 +28,7 @@ def blocks(count, rows, size):
 
 
 def streamed(parts):
-    sums = Sums()
+    sums = MomentsWriter(Path())
     for part in parts:
         sums.add(part)
     return sums.moments

@@ -18,11 +18,10 @@ from harness.core.errors import HarnessError, ScoreError, UsageError
 from harness.core.metrics import alignment_uniformity, cosine, score, spearman, token_distances
 from harness.core.metrics.similarity import BLOCK
 from harness.core.types import Method, Pairs, Task
-from harness.evaluation.evaluate import FitOn, measure
+from harness.evaluation.evaluate import measure
 from harness.registry import registry
 from harness.report import sentences
 from harness.tasks.lexical import TASKS as LEXICAL
-from harness.tasks.loader import needed_splits
 from harness.transforms.pooling import MEAN
 
 # A hundredth of a point on a coarse grid: hypothesis then finds ties and constant columns.
@@ -391,10 +390,10 @@ def with_metric(tmp_path, monkeypatch):
 def test_one_file_is_a_metric_from_the_splits_that_are_read_to_the_words_on_a_page(with_metric):
     with_metric("new_above", SPECIMEN)
     task = task_of("above")
-    assert needed_splits(task, None) == ("test", "dev")
+    assert metrics.metric_of(task).labelled == ("dev",)
     view, pairs = view_of(rows(20, 4))
     found = measure(
-        Method(MINILM, MEAN), task, pairs, view, FitOn(), 0, lambda: 0.0, labelled=(pairs,)
+        Method(MINILM, MEAN), task, pairs, view, None, 0, lambda: 0.0, labelled=(pairs,)
     )
     assert found.scores == {"above": 50.0}
     sides = (view.matrix[view.rows(side)] for side in (pairs.a, pairs.b))
@@ -406,7 +405,7 @@ def test_a_metric_that_learns_from_labels_is_refused_without_them(with_metric):
     with_metric("new_above", SPECIMEN)
     view, pairs = view_of(rows(20, 4))
     with pytest.raises(ScoreError, match="labelled pairs"):
-        measure(Method(MINILM, MEAN), task_of("above"), pairs, view, FitOn(), 0, lambda: 0.0)
+        measure(Method(MINILM, MEAN), task_of("above"), pairs, view, None, 0, lambda: 0.0)
 
 
 def test_two_metrics_of_one_name_and_a_metric_of_none_are_refused(with_metric):

@@ -30,9 +30,8 @@ from harness.encoders.cache.gc import (
     tidy,
 )
 from harness.encoders.cache.labels import known_key, open_labelled
-from harness.evaluation.corpus_rows import writing
-from harness.evaluation.embeddings import Streamed, write_moments
-from harness.transforms.affine import Moments
+from harness.evaluation.corpus_moments import MomentsWriter
+from harness.evaluation.corpus_rows import rows_writer
 
 NOW = 2e9
 ONE, TWO = FakeConfig("one", "one"), FakeConfig("two", "two")
@@ -64,11 +63,12 @@ def add_rest(root, config):
     """Moments, rows, converted weights and a speed choice."""
     identity = config.identify(root)
     encoding = FakeEncoder(identity.key).encode(numbered(0, 5))
-    moments = Streamed(Moments.of(encoding.mean[:, 0]), 1.0, "0" * 64)
-    write_moments(root / "moments" / identity.key / "corpus.mean.safetensors", moments)
-    with writing({"rows": root / "rows" / identity.key / "corpus.rows.safetensors"}) as writers:
-        writers["rows"].add(encoding.mean[:, 0])
-        writers["rows"].finish({"seconds": "1.0"})
+    for writer in (
+        MomentsWriter(root / "moments" / identity.key / "corpus.mean.safetensors"),
+        rows_writer(root / "rows" / identity.key / "corpus.rows.safetensors"),
+    ):
+        writer.add(encoding.mean[:, 0])
+        writer.finish({"seconds": "1.0", "text": "0" * 64})
     for name in (f"converted/{identity.digests['weights']}.safetensors", f"speed/{'a' * 32}.json"):
         (root / name).parent.mkdir(exist_ok=True)
         (root / name).write_text("{}")

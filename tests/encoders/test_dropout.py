@@ -8,7 +8,7 @@ from tiny_models import CONFIGS, make
 from harness.core.errors import UsageError
 from harness.encoders.transformer import TransformerConfig
 from harness.encoders.word_vectors import StaticConfig
-from harness.evaluation.embeddings import Dropping
+from harness.evaluation.embeddings import DropoutEncoder
 
 TEXTS = ["the cat sat on the mat.", "a dog", "the dog sat", "the cat sat on the mat."]
 KINDS = ("bert", "roberta", "mpnet", "xlnet", "t5", "gpt2")
@@ -128,4 +128,4 @@ def test_a_checkpoint_whose_dropout_is_zero_is_refused(tmp_path, monkeypatch):
 def test_vectors_have_no_dropout(tmp_path):
     (tmp_path / "v.txt").write_text("the 1 2\ncat 3 4\n")
     encoder = StaticConfig("words").load(tmp_path / "v.txt", tmp_path)
-    assert not isinstance(encoder, Dropping)
+    assert not isinstance(encoder, DropoutEncoder)

@@ -29,11 +29,9 @@ SENTENCES = st.lists(st.text(st.characters(codec="utf-8"), max_size=6), min_size
 
 def bench(root, config=None):
     config = config or FakeConfig()
-    key = config.identify(root).key
-    cache = EncoderCache.open(root, key)
-    return CachedEncoder(
-        key, cache, lambda: config.load(root, root), ticks(), root / "moments", root / "rows"
-    )
+    identity = config.identify(root)
+    cache = EncoderCache.open(root, identity.key)
+    return CachedEncoder(identity, cache, lambda: config.load(root, root), ticks(), root)
 
 
 def filled(root, texts=TEXTS, seconds=1.0):

@@ -12,7 +12,7 @@ from harness.core.types import Method
 from harness.evaluation import embed
 from harness.evaluation.embed import Embedder, fit_method
 from harness.evaluation.runner import execute
-from harness.results.planned import Planned
+from harness.results.planned import PlannedCell
 from harness.results.records import Store
 
 PLAIN = method("first-last")
@@ -29,10 +29,11 @@ def loaded(wanted: Method, folder):
 @pytest.mark.parametrize("seed", [0, 1])
 def test_a_cell_of_a_run_has_the_scores_of_the_same_vectors(wanted, seed, tmp_path):
     texts = library(tmp_path)
-    cell = Planned(wanted, TOY, seed)
+    cell = PlannedCell(wanted, TOY, seed)
     [outcome] = execute([cell], texts, Store(tmp_path / "runs"), Told(), ticks())
-    embedder = fit_method(wanted, loaded(wanted, tmp_path), texts.target(TOY, "target"), seed)
-    pairs = texts.pairs(TOY)
+    inputs = texts.inputs(TOY, "target")
+    embedder = fit_method(wanted, loaded(wanted, tmp_path), inputs.fit.sentences(), seed)
+    pairs = inputs.pairs
     ours, _ = cosine(embedder(pairs.a), embedder(pairs.b))
     for name, scores in score(TOY, ours, pairs).items():
         # Two orders of summation; the groups are compared with the rest.

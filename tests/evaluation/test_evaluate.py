@@ -13,7 +13,7 @@ from baselines.sn import SN
 from baselines.whitening import Whitening
 from harness.core.errors import ScoreError, UsageError
 from harness.core.types import Method, Pairs, Task
-from harness.evaluation.evaluate import FitOn, fit, measure
+from harness.evaluation.evaluate import FitData, fit, measure
 from harness.transforms.affine import Moments
 from harness.transforms.pooling import MEAN
 
@@ -25,9 +25,9 @@ def task(pairs) -> Task:
 
 
 def measured(view, pairs, *posts):
-    fit_on = FitOn(rows=view.rows(pairs.sentences)) if posts else FitOn()
+    data = FitData(view.matrix[view.rows(pairs.sentences)]) if posts else None
     method = Method(MINILM, MEAN, posts, "target" if posts else None)
-    return measure(method, task(pairs), pairs, view, fit_on, seed=0, clock=lambda: 0.0)
+    return measure(method, task(pairs), pairs, view, data, seed=0, clock=lambda: 0.0)
 
 
 def numbers(scores) -> dict:
@@ -102,4 +102,4 @@ def test_what_is_fitted_from_moments_must_be_affine():
     moments, _ = view.moments("target", pairs.sentences)
     method = Method(MINILM, MEAN, (Bent(), SN()), "target")
     with pytest.raises(UsageError, match="must give an affine map"):
-        fit(method, view, FitOn(moments), np.random.default_rng(0))
+        fit(method, FitData(moments), np.random.default_rng(0))

@@ -33,9 +33,8 @@ from harness.core.tensors import MatrixWriter
 from harness.core.types import Method
 from harness.evaluation.corpus_rows import PART, TENSOR, read_rows
 from harness.evaluation.embed import fit_method
-from harness.evaluation.embeddings import PooledEmbeddings
-from harness.evaluation.evaluate import FitOn, fit
-from harness.evaluation.fit_corpus import Source
+from harness.evaluation.evaluate import FitData, fit
+from harness.evaluation.fit_corpus import CorpusSample
 from harness.evaluation.runner import execute
 from harness.results.planned import cells
 from harness.results.records import Store
@@ -223,7 +222,7 @@ def test_the_same_seed_draws_the_same_share(tmp_path, monkeypatch):
     monkeypatch.setattr("harness.evaluation.fit_corpus.SHARD", 4)
     half = Half()
     planned = cells([Method(FakeConfig(), MEAN, (half,), "stream")], [TOY], seeds=1)
-    one, other = (run(tmp_path / name, planned, STREAM)[planned[0].cell] for name in "ab")
+    one, other = (run(tmp_path / name, planned, STREAM)[planned[0].address] for name in "ab")
     np.testing.assert_array_equal(half.given[0][0], half.given[1][0])
     assert one.record.scores == other.record.scores
 
@@ -257,7 +256,7 @@ def test_a_flow_that_is_given_a_share_takes_as_many_steps_as_on_the_whole(share)
 @given(st.integers(1, 300), st.floats(0.01, 0.99), st.integers(0, 9))
 def test_a_draw_takes_sentences_once_and_in_their_order(count, part, seed):
     taken = max(1, int(part * count))
-    source = Source("c", "text", count, taken, seed)
+    source = CorpusSample("c", "text", count, taken, seed)
     found = list(source.drawn(map(str, range(count))))
     assert len(found) == taken
     assert list(map(int, found)) == sorted(set(map(int, found)))
@@ -267,7 +266,7 @@ def test_a_draw_takes_sentences_once_and_in_their_order(count, part, seed):
 def test_every_sentence_is_as_likely_to_be_drawn():
     times = np.zeros(20)
     for seed in range(400):
-        source = Source("c", "text", 20, 5, seed)
+        source = CorpusSample("c", "text", 20, 5, seed)
         times[[int(t) for t in source.drawn(map(str, range(20)))]] += 1
     # 100 expected, deviation 8.7: five of them is one case in two million
     assert np.abs(times - 100).max() < 44
@@ -431,9 +430,8 @@ def test_a_fit_on_many_rows_keeps_few_of_them_in_memory(tmp_path, monkeypatch):
     vectors = read_rows(tmp_path / "x.safetensors").matrix
     short = replace(FLOWS["flow"], epochs=0.01, levels=1, depth=1)
     method = Method(FakeConfig(), MEAN, (short, SN(), short, Whitening()), "stream")
-    view = PooledEmbeddings({}, np.zeros((0, 64), np.float32), ticks())
     tracemalloc.start()
-    fit(method, view, FitOn(vectors=vectors, scratch=tmp_path), np.random.default_rng(0))
+    fit(method, FitData(vectors, scratch=tmp_path), np.random.default_rng(0))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     # A few parts of half a megabyte and a permutation of 80,000; all rows in float64 are 41 MB.

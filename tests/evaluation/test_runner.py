@@ -34,7 +34,7 @@ from harness.core.errors import DataError, UsageError
 from harness.core.types import Method
 from harness.evaluation.evaluate import measure
 from harness.evaluation.runner import execute
-from harness.results.planned import Planned, cells
+from harness.results.planned import PlannedCell, cells
 from harness.results.records import Cell, Store, largest_move
 from harness.transforms.pooling import MEAN
 
@@ -120,9 +120,9 @@ def test_neither_the_order_of_cells_nor_the_batches_move_a_score(tmp_path, monke
 def test_another_seed_gives_another_score_and_the_same_one_the_same(tmp_path):
     planned = cells([METHODS[-1]], [TOY], seeds=2)
     first, second = (run(tmp_path / name, planned) for name in ("a", "b"))
-    scores = [first[one.cell].record.scores for one in planned]
+    scores = [first[one.address].record.scores for one in planned]
     assert scores[0] != scores[1]
-    assert scores == [second[one.cell].record.scores for one in planned]
+    assert scores == [second[one.address].record.scores for one in planned]
 
 
 # The record
@@ -187,12 +187,12 @@ def test_how_it_was_encoded_moves_no_record(tmp_path):
     config = FakeConfig(facts=(("route", "plain"),))
     planned = cells([method(encoder=config)], [TOY], seeds=1)
     [first] = run(tmp_path, planned).values()
-    before = Store(tmp_path / "runs").path(planned[0].cell).read_bytes()
+    before = Store(tmp_path / "runs").path(planned[0].address).read_bytes()
     shutil.rmtree(tmp_path / "cache")
     [again] = run(tmp_path, cells([method()], [TOY], seeds=1), fresh=True).values()
     assert ("encoding" in first.record.facts, "encoding" in again.record.facts) == (True, False)
     assert not again.moved
-    assert Store(tmp_path / "runs").path(planned[0].cell).read_bytes() == before
+    assert Store(tmp_path / "runs").path(planned[0].address).read_bytes() == before
 
 
 class Meter:
@@ -275,7 +275,7 @@ CULPRITS = {
 def test_a_cell_that_fails_stops_no_other(tmp_path, why):
     culprit, on = CULPRITS[why]
     healthy = [
-        Planned(m, TOY, 0)
+        PlannedCell(m, TOY, 0)
         for m in (
             method("mean", encoder=culprit.encoder),
             method("mean", "centre", on="stream", encoder=culprit.encoder),
@@ -286,10 +286,10 @@ def test_a_cell_that_fails_stops_no_other(tmp_path, why):
     if isinstance(culprit.encoder, BrokenConfig):
         healthy = healthy[-1:]
     texts = library(tmp_path, STREAM, CUT, encoders=("fake", "fine"))
-    planned = [Planned(culprit, on, 0), *healthy]
+    planned = [PlannedCell(culprit, on, 0), *healthy]
     made = execute(planned, texts, Store(tmp_path / "runs"), Told(), ticks())
     found = {outcome.cell: outcome for outcome in made}
-    failed = found.pop(planned[0].cell)
+    failed = found.pop(planned[0].address)
     assert (failed.status, failed.message.count("\n")) == ("failed", 0)
     assert failed.exit_status in (1, 2)
     assert statuses(found) == ["measured"] * len(healthy)
@@ -298,7 +298,7 @@ def test_a_cell_that_fails_stops_no_other(tmp_path, why):
 def test_a_record_that_was_cut_stops_no_other_cell(tmp_path):
     planned = cells(METHODS[:2], [TOY], seeds=1)
     run(tmp_path, planned)
-    path = Store(tmp_path / "runs").path(planned[0].cell)
+    path = Store(tmp_path / "runs").path(planned[0].address)
     path.write_bytes(path.read_bytes()[:50])
     first, second = run(tmp_path, planned).values()
     assert (first.status, second.status) == ("failed", "done")

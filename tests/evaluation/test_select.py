@@ -19,7 +19,7 @@ def chosen():
 
 
 def cells(planned):
-    return {p.cell for p in planned}
+    return {p.address for p in planned}
 
 
 def test_all_is_what_is_registered_and_what_is_published(chosen):

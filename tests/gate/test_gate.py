@@ -37,7 +37,7 @@ from harness.gate.tolerances import (
     read_rules,
 )
 from harness.results.index import Results
-from harness.results.planned import Planned
+from harness.results.planned import PlannedCell
 from harness.results.records import (
     SAME_PLATFORM,
     SCHEMA,
@@ -66,7 +66,7 @@ quick = [
 def measure(folder, results, weights="one", cells=CELLS):
     """A quick run of the fakes into `folder/results`, as the command line does it."""
     found = registry(FakeConfig(weights=weights))
-    planned = [Planned(found.parse(c.method), TOY, c.seed) for c in cells]
+    planned = [PlannedCell(found.parse(c.method), TOY, c.seed) for c in cells]
     texts = library(folder)
     runs = folder / results
     outcomes = list(execute(planned, texts, Store(runs), Told(), ticks()))
@@ -153,7 +153,7 @@ def test_other_code_that_measures_the_same_changes_no_committed_similarity(commi
 def test_a_committed_sidecar_never_makes_a_cell_done(committed, tmp_path):
     assert len(list((committed / "records/quick").rglob("seed-*.safetensors"))) == len(CELLS)
     texts = library(tmp_path)
-    planned = [Planned(registry(FakeConfig()).parse(PLAIN.method), TOY, 0)]
+    planned = [PlannedCell(registry(FakeConfig()).parse(PLAIN.method), TOY, 0)]
     [outcome] = execute(planned, texts, Store(committed), Told(), ticks())
     assert outcome.status == "measured"
 
@@ -306,7 +306,7 @@ def test_other_golden_sentences_are_no_baseline(committed, tmp_path):
 
 def test_golden_vectors_are_encoded_afresh_and_not_from_the_cache(tmp_path):
     config = FakeConfig()
-    planned = [Planned(method(encoder=config), TOY, 0)]
+    planned = [PlannedCell(method(encoder=config), TOY, 0)]
     texts = library(tmp_path)
     for _ in range(2):
         encode_golden(planned, texts.places, tmp_path / "runs")
@@ -373,7 +373,7 @@ def test_what_moved_outweighs_what_could_not_run(committed, tmp_path):
 def test_a_cell_that_failed_is_not_judged_by_an_older_record(committed, tmp_path):
     """The encoder is gone when it is run again; records and vectors of before still lie there."""
     found = registry(FakeConfig())
-    planned = [Planned(found.parse(PLAIN.method), TOY, 0)]
+    planned = [PlannedCell(found.parse(PLAIN.method), TOY, 0)]
     texts = library(tmp_path, encoders=())
     texts = replace(texts, places=Places(tmp_path / "cache", tmp_path / "data", {}))
     outcomes = list(execute(planned, texts, Store(tmp_path / "runs"), Told(), ticks()))
@@ -399,7 +399,7 @@ def test_the_last_reason_counts_and_an_empty_one_forgets(tmp_path_factory, befor
 
 
 def test_wrong_usage_leaves_no_reason(tmp_path):
-    planned = [Planned(method("pooler", encoder=FakeConfig(has_pooler=False)), TOY, 0)]
+    planned = [PlannedCell(method("pooler", encoder=FakeConfig(has_pooler=False)), TOY, 0)]
     outcomes = list(execute(planned, library(tmp_path), Store(tmp_path), Told(), ticks()))
     assert [o.exit_status for o in outcomes] == [2]
     reasons.note_outcomes(tmp_path, outcomes)
@@ -660,7 +660,7 @@ def test_the_committed_quick_set_can_be_run():
     from harness.registry import registry as real
 
     planned = quick_set(real(), ROOT / "results")
-    assert {p.cell for p in planned} == set(read_rules(ROOT / "results").quick)
+    assert {p.address for p in planned} == set(read_rules(ROOT / "results").quick)
     assert len({p.method.encoder.name for p in planned}) > 1
     assert any(p.method.post for p in planned)
 

@@ -20,9 +20,9 @@ from harness.evaluation.embed import fit_method
 from harness.evaluation.runner import execute
 from harness.interop.mteb import COUNTERPARTS, as_mteb, local_task, local_tasks
 from harness.registry import registry
-from harness.results.planned import Planned
+from harness.results.planned import PlannedCell
 from harness.results.records import Store
-from harness.tasks.loader import Library
+from harness.tasks.loader import TaskLoader
 
 SENTENCES = numbered(0, 12)
 SEEDED = method("mean", "centre", "stretch", on="target")
@@ -106,8 +106,8 @@ def of(identifier):
 def measured(wanted, name, places):
     """Our main score of a cell, as a fraction."""
     found = registry()
-    cell, store = Planned(wanted, found.tasks[name], 0), Store(places.cache / "runs")
-    [outcome] = execute([cell], Library(places, found.corpora), store, Told(), ticks())
+    cell, store = PlannedCell(wanted, found.tasks[name], 0), Store(places.cache / "runs")
+    [outcome] = execute([cell], TaskLoader(places, found.corpora), store, Told(), ticks())
     assert outcome.record, outcome.message
     scores = outcome.record.scores
     return (scores["auc"] if "auc" in scores else scores["spearman"]["all"]) / 100
@@ -147,7 +147,9 @@ def test_mteb_gives_the_score_of_a_method_fitted_on_the_same_texts(
     identifier, name, data_dir, tmp_path
 ):
     wanted, places = of(identifier), Places(tmp_path, data_dir)
-    texts = Library(places, {}).target(registry().tasks[name], str(wanted.fit_on))
+    texts = tuple(
+        TaskLoader(places, {}).inputs(registry().tasks[name], wanted.fit_on).fit.sentences()
+    )
     theirs = evaluated(as_mteb(wanted, places=places, texts=texts), name, data_dir)
     assert theirs["main_score"] == pytest.approx(measured(wanted, name, places), abs=1e-6)
     assert theirs["cosine_spearman"] == pytest.approx(theirs["main_score"], abs=1e-5)  # as above

@@ -17,7 +17,7 @@ from harness.assets.places import Places
 from harness.core.errors import DataError
 from harness.core.types import Corpus, Encoding, Identity, Method, Pairs, Task
 from harness.registry import Registry
-from harness.tasks.loader import Library
+from harness.tasks.loader import TaskLoader
 from harness.transforms.affine import Affine, Moments
 from harness.transforms.pooling import POOLINGS
 
@@ -229,7 +229,7 @@ def library(
     *corpora: Corpus,
     encoders: Sequence[str] = ("fake",),
     weights: str = "weights",
-) -> Library:
+) -> TaskLoader:
     """Data folder, cache and encoders under one folder; the fake data are there, AWAY's are not."""
     probe = folder / "data" / PROBE
     if not probe.exists():
@@ -238,7 +238,7 @@ def library(
     (folder / weights).mkdir(parents=True, exist_ok=True)
     here = dict.fromkeys((*encoders, "broken"), folder / weights)
     places = Places(folder / "cache", folder / "data", here)
-    return Library(places, {c.name: c for c in corpora})
+    return TaskLoader(places, {c.name: c for c in corpora})
 
 
 def ticks():

@@ -3,7 +3,7 @@
 import numpy as np
 
 from harness.core.types import Encoding, Pairs, PostProcessor
-from harness.evaluation.embeddings import PooledEmbeddings
+from harness.evaluation.pooled import PooledEmbeddings
 
 
 def rows(count: int, width: int, seed: int = 0) -> np.ndarray:

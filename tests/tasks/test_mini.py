@@ -18,7 +18,7 @@ from harness.core.metrics import cosine, edit_distance, roc_auc, spearman
 from harness.core.types import Pairs
 from harness.registry import registry
 from harness.tasks import mini as miniature
-from harness.tasks.loader import Library
+from harness.tasks.loader import TaskLoader
 from harness.transforms.pooling import MEAN
 
 # Digests in the records of version 0.1.0: of rows, and of the sentences of a corpus.
@@ -91,11 +91,12 @@ def test_every_split_holds_at_least_a_thousand_pairs(name):
 
 
 def test_no_data_folder_is_needed(tmp_path):
-    library = Library(Places(cache=tmp_path), registry().corpora)
+    loader = TaskLoader(Places(cache=tmp_path), registry().corpora)
     for task in miniature.TASKS:
-        assert len(library.pairs(task)) >= 1000
-        assert library.sentences(task, "target") >= set(library.pairs(task).sentences)
-        assert library.sentences(task, "mini-text") == set(library.pairs(task).sentences)
+        pairs = loader.inputs(task).pairs
+        assert len(pairs) >= 1000
+        assert loader.inputs(task, "target").sentences >= set(pairs.sentences)
+        assert loader.inputs(task, "mini-text").sentences == set(pairs.sentences)
 
 
 @pytest.mark.parametrize(("line", "found"), [("a\tb\tc\td\n", "50f9dff0"), ("", "e3b0c442")])

