@@ -19,7 +19,7 @@ from harness.encoders.cache.encodings import EncoderCache
 from harness.encoders.cache.gc import size
 from harness.encoders.cache.labels import known_key
 from harness.results.planned import PlannedCell
-from harness.tasks.loader import CellInputs, TaskLoader
+from harness.tasks.loader import CellInputs, TaskLoader, distinct_sentences
 
 # Sentences a second on two ordinary cores for an encoder of MiniLM's size (90 MB of weights),
 # until the cache knows what this encoder took here.
@@ -98,9 +98,8 @@ def plan(planned: Sequence[PlannedCell], loader: TaskLoader) -> Plan:
     for _, cells in groupby(planned, key=lambda cell: cell.encoder.name):
         group = tuple(cells)
         of_cells = [inputs[cell.task, cell.method.fit_on] for cell in group]
-        here = [found for found in of_cells if found is not None]
-        distinct = frozenset().union(*{found.sentences for found in here})
-        entry = _encoder(group[0].encoder, len(group), distinct, loader)
+        here = [texts for texts in of_cells if texts is not None]
+        entry = _encoder(group[0].encoder, len(group), here, loader)
         if entry.missing:
             base = group[0].method.encoder.name.partition(":")[0]
             missing[f"encoder {base}"] = entry.missing
@@ -141,7 +140,7 @@ def _inputs(
 
 
 def _encoder(
-    config: EncoderConfig, cells: int, distinct: frozenset[str], loader: TaskLoader
+    config: EncoderConfig, cells: int, inputs: Sequence[CellInputs], loader: TaskLoader
 ) -> EncoderPlan:
     places = loader.places
     try:
@@ -149,11 +148,11 @@ def _encoder(
         key = known_key(places.cache, config, path) or config.identify(path).key
     except HarnessError as error:
         if isinstance(error, AssetMissing) and getattr(config, "on_the_spot", False):
-            seconds = TRAINING + len(distinct) / FIRST_GUESS
-            entry = EncoderPlan(config.name, source_of(config), cells, None, len(distinct))
-            return replace(entry, seconds=round(seconds, 1), to_train=True)
+            count = len(distinct_sentences(inputs))
+            entry = EncoderPlan(config.name, source_of(config), cells, None, count)
+            return replace(entry, seconds=round(TRAINING + count / FIRST_GUESS, 1), to_train=True)
         return EncoderPlan(config.name, source_of(config), cells, str(error))
-    cache = EncoderCache.open(places.cache, key)
+    cache, distinct = EncoderCache.open(places.cache, key), distinct_sentences(inputs)
     left = len(cache.missing(tuple(distinct)))
     rate = cache.rate or FIRST_GUESS * FIRST_GUESS_BYTES / max(1, _weights_size(path))
     return EncoderPlan(

@@ -24,7 +24,7 @@ from harness.evaluation.fit_corpus import FitCorpora
 from harness.evaluation.pooled import PooledEmbeddings
 from harness.results.planned import PlannedCell
 from harness.results.records import SCHEMA, Cell, Store
-from harness.tasks.loader import CellInputs, TaskLoader
+from harness.tasks.loader import CellInputs, TaskLoader, distinct_sentences
 
 Status = Literal["measured", "done", "asset missing", "failed"]
 
@@ -106,7 +106,7 @@ class _EncoderRun:
         name = cells[0].encoder.name
         cells = yield from _each(cells, self._read)
         cells = yield from _each(cells, self._look_up)
-        texts = sorted(frozenset().union(*{self.inputs[cell].sentences for cell in cells}))
+        texts = sorted(distinct_sentences(self.inputs[cell] for cell in cells))
         try:
             if missing := self.encoder.cache.missing(texts):
                 self.progress.phase(f"{name}: encoding", len(missing))

@@ -61,6 +61,11 @@ class CellInputs:
     fit: FitText | None = None
 
 
+def distinct_sentences(inputs: Iterable[CellInputs]) -> frozenset[str]:
+    """The sentences that several cells need encoded; many of these have the same texts."""
+    return frozenset().union(*(texts.sentences for texts in set(inputs)))
+
+
 @dataclass
 class TaskLoader:
     """Reads the files of tasks and corpora, once for all cells of a run."""
