@@ -79,43 +79,43 @@ class Plan:
         return sum(encoder.seconds for encoder in self.encoders)
 
 
-def estimates(found: Plan) -> dict[str, float]:
+def estimates(plan: Plan) -> dict[str, float]:
     """Seconds of each phase of a run, by the names that `execute` gives them."""
-    here = [encoder for encoder in found.encoders if encoder.missing is None]
+    present = [encoder for encoder in plan.encoders if encoder.missing is None]
     return {
-        **{f"{encoder.name}: encoding": encoder.seconds for encoder in here},
-        **{f"{encoder.name}: scoring": encoder.cells * SCORING for encoder in here},
+        **{f"{encoder.name}: encoding": encoder.seconds for encoder in present},
+        **{f"{encoder.name}: scoring": encoder.cells * SCORING for encoder in present},
     }
 
 
-def plan(planned: Sequence[PlannedCell], loader: TaskLoader) -> Plan:
+def plan(cells: Sequence[PlannedCell], loader: TaskLoader) -> Plan:
     """Look at everything that the cells need."""
     missing: dict[str, str] = {}
-    texts = dict.fromkeys((cell.task, cell.method.fit_on) for cell in planned)
-    inputs = {text: _inputs(*text, loader, missing) for text in texts}
+    names = dict.fromkeys((cell.task, cell.method.fit_on) for cell in cells)
+    inputs = {name: _inputs(*name, loader, missing) for name in names}
     encoders: list[EncoderPlan] = []
     runnable = 0
-    for _, cells in groupby(planned, key=lambda cell: cell.encoder.name):
-        group = tuple(cells)
-        of_cells = [inputs[cell.task, cell.method.fit_on] for cell in group]
-        here = [texts for texts in of_cells if texts is not None]
-        entry = _encoder(group[0].encoder, len(group), here, loader)
-        if entry.missing:
-            base = group[0].method.encoder.name.partition(":")[0]
-            missing[f"encoder {base}"] = entry.missing
+    for _, group in groupby(cells, key=lambda cell: cell.encoder.name):
+        of_encoder = tuple(group)
+        texts = [inputs[cell.task, cell.method.fit_on] for cell in of_encoder]
+        present = [found for found in texts if found is not None]
+        encoder = _encoder(of_encoder[0].encoder, len(of_encoder), present, loader)
+        if encoder.missing:
+            base = of_encoder[0].method.encoder.name.partition(":")[0]
+            missing[f"encoder {base}"] = encoder.missing
         else:
-            runnable += len(here)
-        encoders.append(entry)
+            runnable += len(present)
+        encoders.append(encoder)
     total = size(loader.places.cache)
-    data = tuple(_data(name, loader) for name in _assets(planned, loader))
-    return Plan(len(planned), runnable, tuple(encoders), missing, total, data)
+    data = tuple(_data(name, loader) for name in _assets(cells, loader))
+    return Plan(len(cells), runnable, tuple(encoders), missing, total, data)
 
 
-def _assets(planned: Sequence[PlannedCell], loader: TaskLoader) -> list[str]:
-    """What the cells read besides encoders, in order, without repeats."""
-    fitted = (loader.corpora.get(p.method.fit_on or "") for p in planned)
+def _assets(cells: Sequence[PlannedCell], loader: TaskLoader) -> list[str]:
+    """The assets that the cells read besides encoders, in order, without repeats."""
+    fitted = (loader.corpora.get(cell.method.fit_on or "") for cell in cells)
     corpora = (corpus.asset for corpus in fitted if corpus is not None)
-    return list(dict.fromkeys((*(p.task.asset for p in planned), *corpora)))
+    return list(dict.fromkeys((*(cell.task.asset for cell in cells), *corpora)))
 
 
 def _data(name: str, loader: TaskLoader) -> DataPlan:
@@ -174,7 +174,7 @@ def _weights_size(path: Path) -> int:
     return sum(file.stat().st_size for file in files or path.glob("*.bin"))
 
 
-def render(found: Plan) -> str:
+def render(plan: Plan) -> str:
     """The plan for people."""
     from tabulate import tabulate
 
@@ -188,21 +188,21 @@ def render(found: Plan) -> str:
             "" if e.missing else duration(e.seconds),
             "" if e.missing else sized(e.cache_bytes),
         ]
-        for e in found.encoders
+        for e in plan.encoders
     ]
     head = ["encoder", "source", "cells", "weights", "sentences cached", "to encode", "on disk"]
-    data = [[d.name, d.where or "asset missing", _size(d)] for d in found.data]
+    data = [[d.name, d.where or "asset missing", _size(d)] for d in plan.data]
     lines = [
         tabulate(rows, headers=head, disable_numparse=True),
         "",
         tabulate(data, headers=["data", "lie in", "size"], disable_numparse=True),
         "",
-        f"{found.runnable} of {found.cells} cells can run here; "
-        f"about {duration(found.seconds)} of encoding is left to do. "
-        f"The cache takes {sized(found.cache_bytes)} (harness cache ls).",
+        f"{plan.runnable} of {plan.cells} cells can run here; "
+        f"about {duration(plan.seconds)} of encoding is left to do. "
+        f"The cache takes {sized(plan.cache_bytes)} (harness cache ls).",
     ]
-    if found.missing:
-        lines += ["", "asset missing:", *(f"  {line}" for line in found.missing.values())]
+    if plan.missing:
+        lines += ["", "asset missing:", *(f"  {line}" for line in plan.missing.values())]
     return "\n".join(lines)
 
 

@@ -19,46 +19,47 @@ VECTOR_SUFFIXES = (".txt", ".vec", ".bin", ".npz", ".safetensors", ".gz")
 
 
 def choose(
-    found: Registry, methods: Sequence[str] | None, tasks: Sequence[str] | None, seeds: int
+    registry: Registry, methods: Sequence[str] | None, tasks: Sequence[str] | None, seeds: int
 ) -> tuple[PlannedCell, ...]:
     """The cells for patterns; by default every registered method on every task but training splits.
 
     A method that is asked for by its id runs wherever it is sent; one that a glob or the default
     selects runs where it is meaningful (`Method.tasks`). Raises UsageError if nothing is left.
     """
-    chosen = found.select_methods(methods or ["*"])
+    chosen = registry.select_methods(methods or ["*"])
     by_id = {pattern for pattern in methods or () if not is_glob(pattern)}
-    wanted = found.select_tasks(tasks) if tasks else scored_tasks(found)
-    planned = [
-        planned
+    on = registry.select_tasks(tasks) if tasks else scored_tasks(registry)
+    selected = [
+        cell
         for method in chosen
-        for planned in cells(
-            [method], wanted if method.id in by_id else meaningful(method, wanted), seeds
-        )
+        for cell in cells([method], on if method.id in by_id else meaningful(method, on), seeds)
     ]
-    if not planned:
+    if not selected:
         raise UsageError("the selection is empty: no chosen method is meaningful on those tasks")
-    return tuple(sorted(planned, key=order))
+    return tuple(sorted(selected, key=order))
 
 
-def profile(found: Registry, name: str, papers: Path, seeds: int) -> tuple[PlannedCell, ...]:
+def profile(registry: Registry, name: str, papers: Path, seeds: int) -> tuple[PlannedCell, ...]:
     """The cells of a profile, embedded encoders first.
 
     `embedded` reads nothing but what the harness carries, `standard` is every registered method on
     every task, `papers` every published cell that has a method here, `all` is all of it.
     """
     if name == "embedded":
-        return tuple(p for p in choose(found, None, None, seeds) if reads_embedded(p, found))
-    registered = () if name == "papers" else choose(found, None, None, seeds)
-    published = () if name == "standard" else _published(found, papers, seeds)
-    return tuple(sorted({p.address: p for p in (*registered, *published)}.values(), key=order))
+        every = choose(registry, None, None, seeds)
+        return tuple(cell for cell in every if reads_embedded(cell, registry))
+    registered = () if name == "papers" else choose(registry, None, None, seeds)
+    published = () if name == "standard" else _published(registry, papers, seeds)
+    return tuple(
+        sorted({cell.address: cell for cell in (*registered, *published)}.values(), key=order)
+    )
 
 
-def reads_embedded(planned: PlannedCell, found: Registry) -> bool:
+def reads_embedded(cell: PlannedCell, registry: Registry) -> bool:
     """Whether a cell reads nothing but what the harness carries."""
-    corpus = found.corpora.get(planned.method.fit_on or "")
-    assets = {planned.task.asset, *([corpus.asset] if corpus else [])}
-    return is_embedded(planned.method.encoder) and assets == {EMBEDDED}
+    corpus = registry.corpora.get(cell.method.fit_on or "")
+    assets = {cell.task.asset, *([corpus.asset] if corpus else [])}
+    return is_embedded(cell.method.encoder) and assets == {EMBEDDED}
 
 
 def is_embedded(encoder: EncoderConfig) -> bool:
@@ -67,28 +68,28 @@ def is_embedded(encoder: EncoderConfig) -> bool:
     return (package or "").startswith("harness/") or getattr(encoder, "on_the_spot", False)
 
 
-def _published(found: Registry, papers: Path, seeds: int) -> Iterator[PlannedCell]:
+def _published(registry: Registry, papers: Path, seeds: int) -> Iterator[PlannedCell]:
     from harness.results.published_files import load_tables
 
     for cell in (cell for table in load_tables(papers) for cell in table.cells()):
         if cell.method is None or cell.row.model_free:
             continue
         try:
-            method = found.parse(cell.method)
+            method = registry.parse(cell.method)
         except HarnessError:
             continue  # the table says `no method`
-        tasks = [found.tasks[name] for name in (cell.average_of or (cell.task,)) if name]
+        tasks = [registry.tasks[name] for name in (cell.average_of or (cell.task,)) if name]
         yield from cells([method], tasks, seeds)
 
 
-def order(planned: PlannedCell) -> tuple[bool, str, str]:
-    """What the harness carries first; then by encoder and pooling, for what shares work."""
-    return not is_embedded(planned.method.encoder), *by_encoder(planned)
+def order(cell: PlannedCell) -> tuple[bool, str, str]:
+    """The order of a run: embedded encoders first, then by encoder and pooling to share work."""
+    return not is_embedded(cell.method.encoder), *by_encoder(cell)
 
 
-def scored_tasks(found: Registry) -> tuple[Task, ...]:
+def scored_tasks(registry: Registry) -> tuple[Task, ...]:
     """Every task that is not a training split."""
-    return tuple(task for task in found.tasks.values() if task.scored != (task.train,))
+    return tuple(task for task in registry.tasks.values() if task.scored != (task.train,))
 
 
 def meaningful(method: Method, tasks: Iterable[Task]) -> tuple[Task, ...]:
@@ -106,7 +107,7 @@ def encoders_by_hand(given: Iterable[str]) -> tuple[Registry, dict[str, Path]]:
 
     A registered name only gets a path: its weights must still be the registered ones.
     """
-    found, paths, extra = registry(), {}, []
+    registered, paths, extra = registry(), {}, []
     for text in given:
         name, equals, source = text.partition("=")
         if not equals or not source or not name.replace("-", "").isalnum() or name != name.lower():
@@ -117,11 +118,11 @@ def encoders_by_hand(given: Iterable[str]) -> tuple[Registry, dict[str, Path]]:
         path = Path(source).expanduser()
         if path.exists():
             paths[name] = path.resolve()
-        elif name in found.encoders or not is_repository(source):
+        elif name in registered.encoders or not is_repository(source):
             raise UsageError(f"--encoder {text}: there is no file or folder {source}")
-        if name not in found.encoders:
+        if name not in registered.encoders:
             extra.append(config_for(name, source, path if path.exists() else None))
-    return found.with_encoders(extra), paths
+    return registered.with_encoders(extra), paths
 
 
 def is_repository(source: str) -> bool:

@@ -25,7 +25,7 @@ class PlannedCell:
 
     @property
     def encoder(self) -> EncoderConfig:
-        """What encodes its sentences: of a family, the seed's own."""
+        """The encoder of its sentences: of a family, the seed's own."""
         return member(self.method.encoder, self.seed)
 
 
@@ -46,6 +46,6 @@ def cells(methods: Iterable[Method], tasks: Sequence[Task], seeds: int) -> tuple
     return tuple(sorted(planned, key=by_encoder))
 
 
-def by_encoder(planned: PlannedCell) -> tuple[str, str]:
+def by_encoder(cell: PlannedCell) -> tuple[str, str]:
     """The order in which cells share work: encoder, then pooling."""
-    return planned.encoder.name, planned.method.pooling.name
+    return cell.encoder.name, cell.method.pooling.name
