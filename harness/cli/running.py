@@ -43,9 +43,9 @@ def plan(
     from harness.evaluation.plan import plan as make_plan
     from harness.evaluation.plan import render
 
-    planned, loader = _selection(method, task, seeds, data_dir, encoder, cache)
-    found = make_plan(planned, loader)
-    say(json.dumps(asdict(found) | {"seconds": found.seconds}) if as_json else render(found))
+    cells, loader = _selection(method, task, seeds, data_dir, encoder, cache)
+    made = make_plan(cells, loader)
+    say(json.dumps(asdict(made) | {"seconds": made.seconds}) if as_json else render(made))
 
 
 def run(
@@ -78,14 +78,14 @@ def run(
         raise UsageError("nothing selected: give -m METHOD and -t TASK (harness list shows them)")
     if update and not quick:
         raise UsageError("--update goes with --quick; harness reproduce --update promotes all")
-    planned, loader = _selection(
+    cells, loader = _selection(
         method, task, seeds, data_dir, encoder, cache, quick=committed if quick else None
     )
-    outcomes = _execute(planned, loader, results, fresh, as_json)
+    outcomes = _execute(cells, loader, results, fresh, as_json)
     if quick:
         from harness.gate.quick import encode_golden, promote
 
-        encode_golden(planned, loader.places, results)
+        encode_golden(cells, loader.places, results)
         if update:
             changed = promote(outcomes, results, committed)
             say(f"promoted: {changed} records and vectors of {committed}")
@@ -123,12 +123,12 @@ def reproduce(
     papers = committed / "papers"
     if profile != "all" and (method or task):
         raise UsageError("--profile chooses the cells, and so do -m and -t: give one of them")
-    planned, loader = _selection(
+    cells, loader = _selection(
         method, task, seeds, data_dir, encoder, cache, papers, profile=profile
     )
-    told, before = make_plan(planned, loader), state_of(results, most=EVERY_FILE)
-    say(render(told))
-    outcomes = _execute(planned, loader, results, fresh, as_json=False, seconds=estimates(told))
+    made, before = make_plan(cells, loader), state_of(results, most=EVERY_FILE)
+    say(render(made))
+    outcomes = _execute(cells, loader, results, fresh, as_json=False, seconds=estimates(made))
     with Bar(sys.stderr) as bar:
         uncompared = compare_rows(results, committed, loader, bar)
     if uncompared:
@@ -162,7 +162,7 @@ def _selection(
     """
     from harness.assets.places import Places
     from harness.evaluation.select import PROFILES, choose, encoders_by_hand
-    from harness.evaluation.select import profile as cells_of
+    from harness.evaluation.select import profile as profile_cells
     from harness.tasks.loader import TaskLoader
 
     registry, paths = encoders_by_hand(encoder or [])
@@ -171,7 +171,7 @@ def _selection(
     if papers is not None and papers.is_dir() and not method and not task:
         if profile not in PROFILES:
             raise UsageError(f"--profile {profile}: wanted one of {', '.join(PROFILES)}")
-        return cells_of(registry, profile, papers, seeds), loader
+        return profile_cells(registry, profile, papers, seeds), loader
     if quick is not None and not method and not task:
         from harness.gate.quick import quick_set
 
@@ -180,7 +180,7 @@ def _selection(
 
 
 def _execute(
-    planned: Any,
+    cells: Any,
     loader: Any,
     results: Path,
     fresh: bool,
@@ -198,11 +198,11 @@ def _execute(
     from harness.gate.failures import note_outcomes
     from harness.results.records import Store
 
-    train_on_the_spot(planned, loader.places)
+    train_on_the_spot(cells, loader.places)
     outcomes = []
     with Bar(sys.stderr) as bar:
         shown = bar if seconds is None else OverallProgress(bar, seconds)
-        for outcome in execute(planned, loader, Store(results), shown, time.perf_counter, fresh):
+        for outcome in execute(cells, loader, Store(results), shown, time.perf_counter, fresh):
             outcomes.append(outcome)
             if outcome.record is not None and as_json:
                 fields = ("method", "task", "seed", "scores", "pairs", "timings")

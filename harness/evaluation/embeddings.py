@@ -6,23 +6,22 @@ or, for a fit that needs these, into a file.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-import numpy as np
-
 from harness.assets.places import Places, revision_of
-from harness.core.arrays import Float32
 from harness.core.digests import TextDigest
 from harness.core.energy import measured_energy
 from harness.core.errors import UsageError
+from harness.core.tensors import MatrixWriter
 from harness.core.types import Clock, Encoder, EncoderConfig, Encoding, Identity, Pooling, Progress
 from harness.encoders.cache.encodings import EncoderCache
 from harness.encoders.cache.labels import open_labelled
+from harness.evaluation.corpus_moments import MomentsWriter
 from harness.evaluation.pooled import PooledEmbeddings
 
 SHARD = 2048  # sentences a shard; an interruption loses two at most
@@ -42,20 +41,6 @@ def with_dropout(encoder: Encoder, seed: int) -> Encoder:
     if not isinstance(encoder, DropoutEncoder):
         raise UsageError("wanted an encoder with dropout, found one that has none to leave on")
     return encoder.with_dropout(seed)
-
-
-@runtime_checkable
-class EmbeddingWriter(Protocol):
-    """A file that takes embeddings, a batch at a time: their moments, or the rows themselves."""
-
-    def add(self, rows: Float32[np.ndarray, "m D"]) -> None:
-        """Take the rows of a batch."""
-
-    def finish(self, metadata: Mapping[str, str]) -> None:
-        """Put the file in its place; without a row there is none."""
-
-    def discard(self) -> None:
-        """Leave nothing behind of a file that was not finished."""
 
 
 @dataclass
@@ -139,7 +124,7 @@ class CachedEncoder:
     def stream(
         self,
         texts: Iterable[str],
-        writers: Sequence[tuple[Pooling, EmbeddingWriter]],
+        writers: Sequence[tuple[Pooling, MomentsWriter | MatrixWriter]],
         progress: Progress,
         dropout: int | None = None,
     ) -> None:

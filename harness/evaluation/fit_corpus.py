@@ -72,6 +72,11 @@ class CorpusSample:
         return cls(text.name, text.digest, text.count, taken, drawn, dropout)
 
     @property
+    def whole(self) -> bool:
+        """Whether nothing is drawn: every sentence is taken, and encoded as it is scored."""
+        return self.seed is None and self.dropout is None
+
+    @property
     def digest(self) -> str:
         """Of what is fitted on: of the whole text, or of it and what was drawn."""
         if self.seed is None:
@@ -147,19 +152,16 @@ class FitCorpora:
             folder = self.encoder.moments_folder
             files = {p: folder / f"{text.name}.{p.name}.safetensors" for p in poolings}
             in_files = [c for c in cells if needs_streamed_embeddings(c.method, text)]
-            samples = {self._sample(other) for other in in_files}
+            samples = {sample for other in in_files if (sample := self._sample(other)).whole}
 
             def encode(missing: Files) -> None:
+                moments = [(pooling, MomentsWriter(file)) for pooling, file in missing.items()]
+                files = (item for sample in samples for item in self._files(sample).items())
                 rows = [
-                    (pooling, rows_writer(file))
-                    for sample in samples
-                    if sample.seed is sample.dropout is None
-                    for pooling, file in self._files(sample).items()
-                    if not file.exists()
+                    (pooling, rows_writer(file)) for pooling, file in files if not file.exists()
                 ]
-                writers = [(p, MomentsWriter(file)) for p, file in missing.items()]
                 self.progress.phase(f"fitting on {text.name}", None)
-                self.encoder.stream(text.sentences(), [*writers, *rows], self.progress)
+                self.encoder.stream(text.sentences(), [*moments, *rows], self.progress)
 
             self.moments[text.name] = _stored(files, read_moments, encode)
         return self._under(cell, self.moments[text.name])
@@ -168,7 +170,7 @@ class FitCorpora:
         """Rows in a file, from one pass for all poolings that this run needs of their sample."""
         sample, text = self._sample(cell), self.texts[cell]
         if sample not in self.rows:
-            seed = "" if sample.seed is sample.dropout is None else f", seed {cell.seed}"
+            seed = "" if sample.whole else f", seed {cell.seed}"
 
             def encode(missing: Files) -> None:
                 self.progress.phase(f"fitting on {sample.corpus}{seed}", sample.taken)
