@@ -6,6 +6,7 @@ import json
 import os
 import sys
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -155,7 +156,7 @@ def _selection(
     quick: Path | None = None,
     profile: str = "all",
 ) -> tuple[Any, Any]:
-    """The chosen cells, and the texts that they read.
+    """The chosen cells, and what loads their texts.
 
     By default with papers, those of the profile; with the committed results of a quick run, its
     set.
@@ -210,12 +211,9 @@ def _execute(
             elif outcome.record is not None:
                 say(f"{outcome.cell}: {shown_score(outcome.record.scores)}")
     note_outcomes(results, outcomes)
-    reasons: dict[str, int] = {}
-    for outcome in outcomes:
-        told = seconds is not None and outcome.status == "asset missing"
-        if outcome.message and not told:
-            reasons[outcome.message] = reasons.get(outcome.message, 0) + 1
-    for message, count in reasons.items():
+    told = ("asset missing",) if seconds is not None else ()
+    untold = (outcome.message for outcome in outcomes if outcome.status not in told)
+    for message, count in Counter(filter(None, untold)).items():
         typer.echo(f"harness: {message} ({count} cell{'s' if count > 1 else ''})", err=True)
     return outcomes
 
