@@ -2,7 +2,9 @@
 
 import ast
 import re
+from collections import Counter
 from datetime import date
+from itertools import groupby
 
 import numpy as np
 import pytest
@@ -113,6 +115,15 @@ def test_the_drawing_shows_every_room_above_those_it_may_import():
 def test_there_are_nine_laws():
     laws = ARCHITECTURE.split("## Nine laws")[1].split("\n## ")[0]
     assert re.findall(r"^(\d)\. \*\*", laws, re.MULTILINE) == list("123456789")
+
+
+def test_the_walk_of_a_pair_is_short_and_enters_no_module_a_third_time():
+    walk = ARCHITECTURE.split("## The walk of one pair")[1].split("\n## ")[0]
+    steps = re.findall(r"^(\d+)\. `([\w/]+\.py):[\w.]+`", walk, re.MULTILINE)
+    assert [int(number) for number, _ in steps] == list(range(1, len(steps) + 1))
+    assert 10 < len(steps) - 1 <= 18
+    entered = Counter(module for module, _ in groupby(module for _, module in steps))
+    assert max(entered.values()) <= 2
 
 
 # What is said of the code
