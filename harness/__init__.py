@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from harness.interop.mteb import as_mteb, local_tasks
     from harness.registry import Registry
     from harness.registry import registry as load_registry
-    from harness.results.verdict import Measured, Published, Verdict, verdict
+    from harness.results.verdict import CellState, Measured, Published, Verdict, verdict
     from harness.transforms.affine import Affine, Moments
 
     __version__: str
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Affine",
     "AssetMissing",
+    "CellState",
     "Corpus",
     "DataError",
     "Embedder",
@@ -90,7 +91,7 @@ _HOMES = {
     "evaluation.embed": "Embedder fit_method",
     "interop.mteb": "as_mteb local_tasks",
     "registry": "Registry load_registry",
-    "results.verdict": "Measured Published Verdict verdict",
+    "results.verdict": "CellState Measured Published Verdict verdict",
     "transforms.affine": "Affine Moments",
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}

@@ -44,15 +44,17 @@ def new_files(page):
 
 
 def definitions(path):
-    """Every function, class and constant of a module, those inside classes by their full name."""
+    """The functions, classes, constants and fields of a module, those of a class after its name."""
 
     def walk(body, prefix=""):
         for node in body:
             if isinstance(node, ast.FunctionDef | ast.ClassDef):
                 yield prefix + node.name
                 yield from walk(node.body, f"{prefix}{node.name}.")
+            elif isinstance(node, ast.AnnAssign):
+                yield prefix + ast.unparse(node.target)
             elif isinstance(node, ast.Assign):
-                yield from (ast.unparse(target) for target in node.targets)
+                yield from (prefix + ast.unparse(target) for target in node.targets)
 
     return set(walk(ast.parse((ROOT / path).read_text(encoding="utf-8")).body))
 
@@ -197,5 +199,7 @@ def test_the_changelog_has_released_versions_in_order():
     assert released == sorted(map(str, map(date.fromisoformat, released)), reverse=True)
     [current] = re.findall(r'^version = "(.+)"$', PROJECT, re.MULTILINE)
     assert current in [version for version, _ in heads]
-    kinds = set(re.findall(r"^### (\w+)$", CHANGELOG, re.MULTILINE))
-    assert kinds <= {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
+    for section in CHANGELOG.split("\n## ")[1:]:
+        kinds = re.findall(r"^### (\w+)$", section, re.MULTILINE)
+        assert len(kinds) == len(set(kinds))
+        assert set(kinds) <= {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}

@@ -81,7 +81,7 @@ def parameters(function):
 def test_a_function_documents_its_arguments_and_what_it_returns(name):
     text = inspect.getdoc(getattr(harness, name))
     assert "Returns:" in text
-    assert "Raises:" in text
+    assert ("Raises:" in text) == (name != "verdict")  # which judges whatever could be made
     missing = {p for p in parameters(getattr(harness, name)) if f"\n    {p}: " not in text}
     assert not missing
 

@@ -86,7 +86,21 @@ TOLERANCES = Tolerances()
 
 @dataclass(frozen=True)
 class Published:
-    """A number as printed ("58.40"), and where the paper gives them, its sd over n runs."""
+    """A published number, and where the paper gives them, its standard deviation over n runs.
+
+    Attributes:
+        value: The number as printed, "58.40": its digits decide what equal means.
+        sd: The sample standard deviation over runs, in points.
+        n: The number of runs, two or more.
+
+    Raises:
+        ScoreError: It is no number, or only one of sd and n is given.
+
+    Examples:
+        >>> from harness import Published
+        >>> Published("63.6").half_unit
+        0.05
+    """
 
     value: str
     sd: float | None = None
@@ -117,7 +131,20 @@ class Published:
 
 @dataclass(frozen=True)
 class Measured:
-    """One score a seed, in points (None: undefined). A deterministic cell has one score."""
+    """The scores of a measured cell.
+
+    Attributes:
+        scores: One score a seed, in points; None is undefined. A deterministic cell has one.
+        seeded: Whether another seed can give another score.
+
+    Raises:
+        ScoreError: There is no score, or a deterministic cell has several.
+
+    Examples:
+        >>> from harness import Measured
+        >>> len(Measured((75.9, 76.4, None), seeded=True).scores)
+        3
+    """
 
     scores: tuple[float | None, ...]
     seeded: bool = False
@@ -146,9 +173,14 @@ class Spread:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The state of a cell and its numbers: measured minus published, k seeds, their sd, and h.
+    """The state of a cell, and the numbers that decided it.
 
-    `half_width` is the one that decided: of the prediction interval, or of Welch's.
+    Attributes:
+        state: A verdict on the difference, or why there is none.
+        difference: Measured minus published, in points.
+        k: The number of seeds.
+        sd: Their sample standard deviation.
+        half_width: Of the interval that decided: for one more run, or Welch's.
     """
 
     state: CellState
@@ -167,9 +199,6 @@ def verdict(published: Published, measured: Measured) -> Verdict:
 
     Returns:
         The verdict, and the numbers behind it.
-
-    Raises:
-        ScoreError: A published or measured number is none, when it is made.
 
     Examples:
         >>> from harness import Measured, Published, verdict
