@@ -30,7 +30,6 @@ ROOMS: tuple[tuple[str, ...], ...] = (
 # Seconds to import: inside a function, or in a module that only functions import.
 HEAVY = {"torch", "transformers", "scipy", "sklearn", "datasets", "mteb", "sentence_transformers"}
 LAZY = (
-    "encoders.kernels.choose",
     "encoders.kernels.dropout",
     "encoders.kernels.linear",
     "encoders.kernels.packed",

@@ -1,9 +1,8 @@
-"""Any Hugging Face encoder from a local folder: its description, its identity, its one pass.
+"""Any Hugging Face encoder from a local folder: its description, its identity, its batches.
 
 Importing this module costs no torch, nor does `identify`: plans are made without it. `load` opens
-the checkpoint (`huggingface.py`) and returns an encoder that owns the order of the work and leaves
-the forward pass to a `Kernel`, so that another one slots in without touching anything here. Which
-one it is, and how much goes through it at a time, a measurement chooses (`passes.py`).
+the checkpoint (`kernels/padded.py`) and returns an encoder that sorts texts into batches and leaves
+the forward pass to a kernel, which a rule chooses (`kernels/choose.py`).
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from harness.core.errors import DataError, ScoreError, UsageError
 from harness.core.types import Encoding, Identity
 from harness.encoders.checkpoint import read_json, read_tensors, tokenizer_files, weights_files
 from harness.encoders.fingerprint import require_weights
-from harness.encoders.kernels.speed import PLAIN, Choice, in_order
+from harness.encoders.kernels.choose import PLAIN, Choice, Kernel, choose, in_order
 from harness.encoders.tokenizer_check import GOLDEN_SENTENCE, require_golden_ids
 
 # Part of every key: raise it with any change that moves an encoding.
@@ -48,6 +47,7 @@ class TransformerConfig:
     sentence, are checked where they are given. `revision` None is unpinned. `package` names an
     installed package's folder that carries the files; its code is never imported. `asset` is what
     `harness fetch` knows it by, if not by its name, and `about` roughly how many bytes it gets.
+    `plain_pass` keeps to the model's own forward pass, whatever the device's rule.
     """
 
     name: str
@@ -59,6 +59,7 @@ class TransformerConfig:
     package: str | None = field(default=None, repr=False)
     asset: str | None = field(default=None, repr=False)
     about: int | None = field(default=None, repr=False)
+    plain_pass: bool = field(default=False, repr=False)
     trained_on: str = field(default="", repr=False)
     cite: str = field(default="", repr=False)
     licence: str = field(default="", repr=False)
@@ -90,36 +91,35 @@ class TransformerConfig:
         path: Path,
         cache: Path,
         *,
-        tokens_per_batch: int | None = None,
         sha256: Sha256 = sha256_of,
         choice: Choice | None = None,
         device: str = "cpu",
         dtype: str = "float32",
     ) -> TransformerEncoder:
-        """The encoder, ready: its passes run as chosen, or as is fastest on this machine.
+        """The encoder, ready: its forward pass as given by `choice`, or by the device's rule.
 
-        `cache` keeps the safetensors form of a pickled checkpoint, and what was chosen. Another
-        `dtype` than float32 (`bfloat16`, `float16`) is another encoder, with a key of its own.
+        `cache` keeps the safetensors form of a pickled checkpoint. Another `dtype` than float32
+        (`bfloat16`, `float16`) is another encoder, with a key of its own.
         """
         identity = self.identify(path, sha256)
         tensors = read_tensors(weights_files(path), identity.digests["weights"], cache)
 
-        from harness.encoders.kernels.choose import choose, moved
         from harness.encoders.kernels.padded import open_checkpoint
 
         length = maximum_length(self, path)
         tokenizer, plain, shape = open_checkpoint(self.name, path, tensors, length)
         golden = tokenizer([GOLDEN_SENTENCE], whole=True)[0]
         require_golden_ids(self.name, self.golden_ids, golden)
-        plain, [ids] = moved(plain, device, dtype), tokenizer([GOLDEN_SENTENCE])
-        kernel, choice = choose(self.name, plain, ids, shape.depth, cache, choice)
+        plain, [ids] = plain.to(device, dtype), tokenizer([GOLDEN_SENTENCE])
+        given = choice or (PLAIN if self.plain_pass else None)
+        kernel, choice = choose(self.name, plain, ids, dtype, given)
         return TransformerEncoder(
             name=self.name,
             key=identity.key if dtype == "float32" else digest_of({dtype: identity.key}),
             tokenizer=tokenizer,
             kernel=kernel,
+            plain=plain,
             shape=shape,
-            tokens_per_batch=tokens_per_batch or choice.tokens,
             choice=choice,
             facts={**asdict(choice), "device": device, "dtype": dtype},
         )
@@ -130,13 +130,6 @@ class Tokenizer(Protocol):
     """Texts to ids, special tokens included, cut to the maximum length unless wanted whole."""
 
     def __call__(self, texts: Sequence[str], *, whole: bool = False) -> list[list[int]]: ...
-
-
-@runtime_checkable
-class Kernel(Protocol):
-    """A forward pass: the token ids of a batch, unpadded, to their pooled states."""
-
-    def __call__(self, batch: Sequence[Sequence[int]]) -> Encoding: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,8 +144,8 @@ class TransformerEncoder:
     key: str
     tokenizer: Tokenizer
     kernel: Kernel
+    plain: Any  # the PaddedKernel of the model
     shape: Encoding = field(repr=False)
-    tokens_per_batch: int = PLAIN.tokens
     choice: Choice = PLAIN
     facts: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
@@ -185,9 +178,8 @@ class TransformerEncoder:
         """The same with its dropout on, drawn from this seed from call to call."""
         from harness.encoders.kernels.dropout import TOKENS_PER_BATCH, dropping
 
-        plain: Any = getattr(self.kernel, "plain", self.kernel)
-        noisy = dropping(self.name, plain, seed)
-        return replace(self, kernel=noisy, choice=PLAIN, tokens_per_batch=TOKENS_PER_BATCH)
+        noisy = dropping(self.name, self.plain, seed)
+        return replace(self, kernel=noisy, choice=replace(PLAIN, tokens=TOKENS_PER_BATCH))
 
     def _batches(self, texts: Sequence[str]) -> Iterator[Batch]:
         """The texts longest first, tokenised a slice at a time while others are under way.
@@ -195,7 +187,7 @@ class TransformerEncoder:
         The plain pass has them all tokenised first.
         """
         order: Sequence[int] = range(len(texts))
-        budget, at_once = self.tokens_per_batch, max(1, len(texts))
+        budget, at_once = self.choice.tokens, max(1, len(texts))
         if self.choice.threads:
             order = sorted(order, key=lambda row: len(texts[row]), reverse=True)
             # Few texts are a few batches for everybody, too.

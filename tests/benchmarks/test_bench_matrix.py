@@ -70,8 +70,8 @@ class Matrix:
         return Places(cache, self.data_dir)
 
     def load(self):
-        """The encoder; how its passes run here is chosen once, and that is kept."""
-        places = self.places(self.folder / "chosen")
+        """The encoder."""
+        places = self.places(self.folder / "weights")
         return self.config.load(places.encoder(self.config), places.cache)
 
     def measure(self, folder, told=None):
@@ -82,12 +82,10 @@ class Matrix:
         assert [outcome.message for outcome in made] == [""] * len(self.planned)
 
     def from_nothing(self, told=None):
-        """The same with nothing cached but how passes run on this machine."""
+        """Every cell, with nothing cached."""
         if self.last is not None:
             shutil.rmtree(self.last)
         self.last = self.folder / f"run-{next(self.numbers)}"
-        if (chosen := self.folder / "chosen" / "speed").exists():
-            shutil.copytree(chosen, self.last / "cache" / "speed")
         self.measure(self.last, told)
 
     def shards(self):
@@ -189,7 +187,6 @@ def test_minilm_beside_mteb(side_by_side, matrix):
     rows = matrix("minilm")
     path = rows.places(rows.folder).encoder(rows.config)
     model = SentenceTransformer(str(path), device="cpu")
-    rows.load()
     side_by_side.run(rows.from_nothing, {"mteb": lambda: one_row_of_mteb(rows, model)}, warm=False)
     facts = {"cells": len(rows.planned), "sentences": len(rows.distinct())}
     ratios = side_by_side.ratios("mteb", len(ROWS)) if side_by_side.on else [1.0]

@@ -60,7 +60,7 @@ def fill(root, config, texts=4, used=NOW):
 
 
 def add_rest(root, config):
-    """Moments, rows, converted weights and a speed choice."""
+    """Moments, rows and converted weights."""
     identity = config.identify(root)
     encoding = FakeEncoder(identity.key).encode(numbered(0, 5))
     for writer in (
@@ -69,9 +69,9 @@ def add_rest(root, config):
     ):
         writer.add(encoding.mean[:, 0])
         writer.finish({"seconds": "1.0", "text": "0" * 64})
-    for name in (f"converted/{identity.digests['weights']}.safetensors", f"speed/{'a' * 32}.json"):
-        (root / name).parent.mkdir(exist_ok=True)
-        (root / name).write_text("{}")
+    converted = root / "converted" / f"{identity.digests['weights']}.safetensors"
+    converted.parent.mkdir(exist_ok=True)
+    converted.write_text("{}")
 
 
 def snapshot(root):
@@ -103,7 +103,7 @@ def test_an_entry_has_everything_of_its_encoder_and_all_of_it_is_counted(tmp_pat
 
 def test_looking_writes_nothing_not_even_where_there_is_nothing(tmp_path):
     fill(tmp_path, ONE)
-    (tmp_path / "speed").mkdir()
+    (tmp_path / "converted").mkdir()
     before = changes(tmp_path)
     assert entries(tmp_path)
     assert not leftovers(tmp_path, NOW)
@@ -119,7 +119,7 @@ def test_converted_weights_were_used_when_an_encoder_of_theirs_was(tmp_path):
     for part in ("moments", "rows"):
         for path in (tmp_path / part).rglob("*.safetensors"):
             os.utime(path, (1.0, 1.0))
-    assert {e.last_used for e in entries(tmp_path) if e.kind != "speed"} == {NOW}
+    assert {e.last_used for e in entries(tmp_path)} == {NOW}
 
 
 def test_a_run_marks_what_it_uses(tmp_path):
@@ -169,7 +169,7 @@ def test_clearing_touches_nothing_that_is_not_the_caches_own(tmp_path):
     (root / "encodings" / key_of(ONE) / "linked.safetensors").symlink_to(
         next(iter(snapshot(other)))
     )
-    for name in ("pins.json", "encodings/notes/a.safetensors", "speed/readme.md", "data/x.tmp"):
+    for name in ("pins.json", "encodings/notes/a.safetensors", "converted/readme.md", "data/x.tmp"):
         (root / name).parent.mkdir(exist_ok=True)
         (root / name).write_text("mine")
     (root / "encodings" / key_of(ONE) / "notes.txt").write_text("mine")

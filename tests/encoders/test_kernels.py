@@ -1,4 +1,4 @@
-"""Forward passes: each gives what the model gives, and the one to take is chosen once."""
+"""Forward passes: each gives what the model gives, and a rule says which one is taken."""
 
 import json
 import os
@@ -14,30 +14,21 @@ import numpy as np
 import pytest
 import tiny_models
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 from harness.core.errors import DataError, ScoreError, UsageError
-from harness.encoders.kernels import choose as passes
 from harness.encoders.kernels import packed
-from harness.encoders.kernels.choose import SwappedKernel, make
-from harness.encoders.kernels.linear import libraries, linear, swapped
-from harness.encoders.kernels.packed import PackedKernel, is_known
-from harness.encoders.kernels.speed import (
-    CPU,
-    GPU,
-    MARGIN,
+from harness.encoders.kernels.choose import (
+    CPU_TOKENS,
+    GPU_TOKENS,
     PLAIN,
     Choice,
-    Sample,
-    best,
-    choices,
-    file_of,
     in_order,
-    probe,
-    rates,
-    remembered,
+    make,
+    rule,
 )
+from harness.encoders.kernels.linear import has_onednn, linear, swapped
+from harness.encoders.kernels.packed import PackedKernel, is_known
+from harness.encoders.kernels.padded import PaddedKernel
 from harness.encoders.transformer import TransformerConfig
 
 TINY = TransformerConfig("tiny", "none")
@@ -102,9 +93,8 @@ def test_a_pass_is_the_models_own(kind, library, load):
     route = "packed" if kind in PACKED else "swapped"
     kernel = make(plain.kernel, Choice(route, library))
     batch = plain.tokenizer(texts_for(kind))
-    assert isinstance(kernel, PackedKernel if route == "packed" else SwappedKernel)
+    assert isinstance(kernel, PackedKernel if route == "packed" else PaddedKernel)
     assert gap(plain.kernel(batch), kernel(batch)) <= ROUNDING
-    assert kernel.model is plain.kernel.model
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -180,7 +170,7 @@ print(taken() - start)
 
 
 @pytest.mark.slow
-@pytest.mark.skipif("onednn" not in libraries(torch.nn.Linear(1, 1)), reason="torch lacks oneDNN")
+@pytest.mark.skipif(not has_onednn(torch.nn.Linear(1, 1)), reason="torch lacks oneDNN")
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read from /proc")
 def test_what_onednn_keeps_for_a_number_of_rows_is_bounded_unless_somebody_says_so():
     def growth(**limit):
@@ -301,22 +291,24 @@ def test_dropout_is_drawn_over_the_plain_pass_alone(load):
 def test_a_given_choice_is_taken_and_told(load):
     encoder = load("bert", ONEDNN)
     assert isinstance(encoder.kernel, PackedKernel)
-    assert encoder.tokens_per_batch == ONEDNN.tokens
+    assert encoder.choice == ONEDNN
     assert encoder.facts == {**asdict(ONEDNN), "device": "cpu", "dtype": "float32"}
     assert load("bert", PLAIN).key == encoder.key
 
 
-@pytest.mark.parametrize(("kind", "route"), [("t5", "packed"), ("bert", "swapped")])
-def test_a_choice_that_an_architecture_has_not_is_refused(kind, route, load):
-    with pytest.raises(UsageError, match=f"^tiny: wanted the {route} pass with onednn, found "):
-        load(kind, Choice(route, "onednn"))
+@pytest.mark.parametrize(
+    ("kind", "route", "library"), [("t5", "packed", "onednn"), ("bert", "swapped", "torch")]
+)
+def test_a_choice_that_an_architecture_has_not_is_refused(kind, route, library, load):
+    with pytest.raises(UsageError, match=f"^tiny: wanted the {route} pass with {library}, found "):
+        load(kind, Choice(route, library))
 
 
 def test_a_pass_that_gives_something_else_is_never_taken(load, monkeypatch):
     read = packed.READERS["bert"]
 
-    def wrong(model, library, layers):
-        stack = read(model, library, layers)
+    def wrong(model, library):
+        stack = read(model, library)
         return replace(
             stack, layers=(*stack.layers[:-1], replace(stack.layers[-1], norm=lambda x: x))
         )
@@ -329,135 +321,39 @@ def test_a_pass_that_gives_something_else_is_never_taken(load, monkeypatch):
         load("bert", ONEDNN)
 
 
-def test_a_small_model_is_not_measured(load, tmp_path, monkeypatch):
-    monkeypatch.delattr(passes, "rates")
-    assert load("bert").choice.route == "packed"
-    assert not (tmp_path / "speed").exists()
+@pytest.mark.parametrize(
+    ("known", "onednn", "device", "machine", "taken"),
+    [
+        (True, True, "cpu", "x86_64", Choice("packed", "onednn", 8, 1, CPU_TOKENS)),
+        (False, True, "cpu", "AMD64", Choice("swapped", "onednn", 8, 1, CPU_TOKENS)),
+        (True, True, "cpu", "aarch64", Choice("packed", "torch", 8, 1, CPU_TOKENS)),
+        (True, False, "cpu", "x86_64", Choice("packed", "torch", 8, 1, CPU_TOKENS)),
+        (False, True, "cpu", "arm64", PLAIN),
+        (False, False, "cpu", "x86_64", PLAIN),
+        (True, False, "cuda", "x86_64", Choice("packed", "torch", 1, 8, GPU_TOKENS)),
+        (False, False, "cuda", "x86_64", PLAIN),
+    ],
+)
+def test_the_pass_follows_from_architecture_and_device(known, onednn, device, machine, taken):
+    asked = {"known": known, "onednn": onednn, "device": device, "machine": machine}
+    assert rule(**asked, threads=8) == taken
 
 
-def test_a_larger_one_is_measured_once(load, tmp_path, monkeypatch):
-    monkeypatch.setattr(passes, "WORTH_MEASURING", 0)
-    asked = []
-
-    def counted(options, *_):
-        asked.append(options)
-        return {**dict.fromkeys(options, 1.0), PLAIN: 2.0, options[1]: 3.0}
-
-    monkeypatch.setattr(passes, "rates", counted)
-    first, again = load("bert"), load("bert")
-    assert len(asked) == 1
-    assert first.choice == again.choice == asked[0][1]
-    [file] = (tmp_path / "speed").iterdir()
-    assert json.loads(file.read_text())["of"]["architecture"] == "bert"
+@pytest.mark.parametrize("kind", ["bert", "t5"])
+@pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
+def test_an_encoder_is_loaded_by_the_rule_of_its_machine(kind, machine, load, monkeypatch):
+    monkeypatch.setattr("platform.machine", lambda: machine)
+    encoder, known = load(kind), kind in PACKED
+    onednn, threads = has_onednn(encoder.plain.model), torch.get_num_threads()
+    assert encoder.choice == rule(known=known, onednn=onednn, device="cpu", threads=threads)
+    assert encoder.facts == {**asdict(encoder.choice), "device": "cpu", "dtype": "float32"}
 
 
-def test_a_real_measurement_ends_with_a_choice_that_works(load, monkeypatch):
-    monkeypatch.setattr(passes, "WORTH_MEASURING", 0)
-    monkeypatch.setattr("harness.encoders.kernels.speed.QUIET", 0)
-    for kind in ("bert", "t5"):
-        wanted = load(kind, PLAIN).encode(TEXTS)
-        assert gap(wanted, load(kind).encode(TEXTS)) <= ROUNDING
-
-
-OPTIONS = choices([("packed", "onednn"), ("packed", "torch")], 4, CPU)
-
-
-def test_options_are_a_batch_a_processor_or_all_for_one():
-    ways = {(choice.workers, choice.threads) for choice in OPTIONS}
-    assert ways == {(4, 1), (1, 4)}
-    assert len(choices([("packed", "torch")], 1, CPU)) == 1
-    assert [(c.workers, c.tokens) for c in choices([("packed", "torch")], 8, GPU)] == [
-        (1, GPU.first)
-    ]
-
-
-@given(st.lists(st.floats(1, 100), min_size=5, max_size=5))
-def test_what_is_taken_is_never_slower_than_the_plain_pass(speeds):
-    found = dict(zip([*OPTIONS, PLAIN], speeds, strict=True))
-    assert found[best(found)] >= found[PLAIN]
-    assert found[best(found)] * MARGIN >= max(speeds) or best(found) == PLAIN
-
-
-def test_among_equals_the_likeliest_is_taken():
-    found = {**dict.fromkeys(OPTIONS, 1.0), PLAIN: 0.5, OPTIONS[2]: 1.02}
-    assert best(found) == OPTIONS[0]
-    assert best({**found, OPTIONS[2]: 1.2}) == OPTIONS[2]
-    assert best({**found, PLAIN: 1.03}) == PLAIN
-
-
-IDS = list(range(100))
-
-
-def clocks(speed, share):
-    """A sample that takes its time on a wall clock, and the processors' time beside it."""
-    now, lock = [0.0], threading.Lock()
-
-    def sample(choice):
-        tokens = sum(map(len, probe(IDS, choice.tokens)))
-
-        def run(_):
-            with lock:  # so many at a time take as long as one
-                now[0] += tokens / speed(choice)
-
-        return Sample(run, 1)
-
-    return sample, (lambda: now[0], lambda: now[0] * share)
-
-
-def test_rates_are_what_a_choice_does_and_the_best_is_tried_in_other_sizes():
-    def speed(choice):
-        return 2.0 if choice.library == "torch" and choice.workers == 4 else 1.0
-
-    def with_size(choice):
-        return speed(choice) * (3.0 if choice.tokens == 2048 else 1.0)
-
-    found = rates(OPTIONS, *_swap(clocks(with_size, 9.0)))
-    wanted = {choice: with_size(choice) for choice in found}
-    assert found == pytest.approx(wanted)
-    assert best(found) == Choice("packed", "torch", 4, 1, 2048)
-    assert {c.tokens for c in found if c != PLAIN} == {512, 1024, 2048}
-
-
-def _swap(both):
-    sample, pair = both
-    return sample, IDS, CPU, pair
-
-
-def test_a_busy_machine_measures_nothing():
-    options = [Choice("packed", "torch", 1, 1)]
-    for share, measured in ((0.3, False), (0.9, True)):
-        found = rates(options, *_swap(clocks(lambda _: 1.0, share)))
-        assert (found is not None) == measured
-
-
-def test_a_choice_is_kept_and_a_damaged_file_measured_again(tmp_path):
-    about = {"processor": "x"}
-    file, asked = file_of(tmp_path, about), []
-
-    def measure():
-        asked.append(1)
-        return {OPTIONS[1]: 2.0, PLAIN: 1.0}
-
-    for damage in (None, b"", b"{", b'{"choice": {"route": "packed"}}', b"[]"):
-        if damage is not None:
-            file.write_bytes(damage)
-        for _ in range(2):
-            assert remembered(file, about, OPTIONS[0], measure) == OPTIONS[1]
-    assert len(asked) == 5
-    assert file_of(tmp_path, {"processor": "y"}) != file
-
-
-def test_where_nothing_could_be_measured_nothing_is_kept(tmp_path):
-    file = file_of(tmp_path, {})
-    assert remembered(file, {}, OPTIONS[0], lambda: None) == OPTIONS[0]
-    assert not file.exists()
-
-
-@given(st.integers(1, 40), st.integers(1, 5000))
-def test_a_probe_has_about_so_many_tokens(length, tokens):
-    lengths = [len(row) for row in probe(list(range(length)), tokens)]
-    assert max(lengths) <= length
-    assert sum(lengths) <= max(tokens, 60)
+def test_the_plain_pass_can_be_asked_for(checkpoint, tmp_path):
+    config = replace(TINY, plain_pass=True)
+    encoder = config.load(checkpoint("bert"), tmp_path)
+    assert (encoder.choice, encoder.kernel) == (PLAIN, encoder.plain)
+    assert repr(config) == repr(TINY)
 
 
 # Precisions and devices

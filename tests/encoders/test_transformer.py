@@ -115,7 +115,7 @@ def test_layers_cls_and_pooler_are_the_models_own(kind, checkpoint, tmp_path):
 def test_neighbours_order_and_batches_leave_no_trace(kind, checkpoint, tmp_path):
     encoder = TINY.load(checkpoint(kind), tmp_path)
     together = encoder.encode(TEXTS)
-    alone = replace(encoder, tokens_per_batch=1).encode(TEXTS)
+    alone = tiny_models.in_batches(encoder, 1).encode(TEXTS)
     backwards = encoder.encode(TEXTS[::-1])
     # 1e-6 of the largest value: matrices of another shape are multiplied in another order.
     tolerance = 1e-6 * float(np.abs(together.mean).max())
@@ -146,7 +146,7 @@ def test_no_text_is_no_row(checkpoint, tmp_path):
 
 def test_progress_counts_every_text_once(checkpoint, tmp_path):
     done = []
-    encoder = TINY.load(checkpoint("bert"), tmp_path, tokens_per_batch=50)
+    encoder = tiny_models.in_batches(TINY.load(checkpoint("bert"), tmp_path), 50)
     encoder.encode(TEXTS, progress=done.append)
     assert sum(done) == len(TEXTS)
     assert len(done) > 1
@@ -536,6 +536,6 @@ def test_minilm_is_sentence_transformers_minilm(minilm, tmp_path):
     unit = [x / np.linalg.norm(x, axis=1, keepdims=True) for x in (ours, theirs)]
     # 1e-5 and 1e-6: two orders of summation in float32.
     np.testing.assert_allclose(unit[0], unit[1], atol=1e-5)
-    small = replace(encoder, tokens_per_batch=300).encode(texts[::-1]).mean[::-1, -1]
+    small = tiny_models.in_batches(encoder, 300).encode(texts[::-1]).mean[::-1, -1]
     small = small / np.linalg.norm(small, axis=1, keepdims=True)
     np.testing.assert_allclose(unit[0], small, rtol=0, atol=1e-6)

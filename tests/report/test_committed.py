@@ -2,11 +2,11 @@
 
 import json
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from tiny_models import in_batches
 
 from baselines.minilm import CALIBRATIONS, GRID, MINILM
 from harness.assets.places import Places
@@ -125,11 +125,11 @@ def test_batches_order_and_threads_move_no_score(data_dir, tmp_path, results, mi
     encoder = MINILM.load(minilm_folder, tmp_path)
     shuffled = list(np.random.default_rng(0).permutation(texts))
     scores = [_score(encoder, texts, pairs)]
-    scores.append(_score(replace(encoder, tokens_per_batch=700), shuffled, pairs))
+    scores.append(_score(in_batches(encoder, 700), shuffled, pairs))
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        scores.append(_score(replace(encoder, tokens_per_batch=2048), texts, pairs))
+        scores.append(_score(in_batches(encoder, 2048), texts, pairs))
     finally:
         torch.set_num_threads(threads)
     assert np.ptp(scores) <= 1e-3

@@ -4,6 +4,7 @@ The tokenizers are transformers' own classes over small vocabularies, so that sp
 padding sides and subwords are the real ones.
 """
 
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -23,6 +24,11 @@ SIZES = {
 }
 # XLNet's and T5's positions are relative: their checkpoints need a length from the tokenizer.
 LENGTH = {"model_max_length": POSITIONS}
+
+
+def in_batches(encoder, tokens):
+    """The encoder, its batches of about so many tokens."""
+    return replace(encoder, choice=replace(encoder.choice, tokens=tokens))
 
 
 def numbered(*tokens):

@@ -33,9 +33,9 @@ OURS = ("*.safetensors", f"*{DAMAGED}", ".*.tmp", LABEL)
 SECONDS_TO_WRITE = 3600.0  # what has not grown for so long is not being written any more
 SHORTEST = 6  # digits by which a key may be called
 
-Kind = Literal["encoder", "converted", "speed"]
+Kind = Literal["encoder", "converted"]
 CONVERTED: Kind = "converted"
-FILES: Mapping[Kind, str] = {CONVERTED: "safetensors", "speed": "json"}
+FILES: Mapping[Kind, str] = {CONVERTED: "safetensors"}
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,6 @@ class Entry:
         name = ", ".join(self.names) or "unknown encoder"
         others = {
             CONVERTED: f"converted weights of {name}",
-            "speed": "choice of speed",
         }
         return others.get(self.kind, name)
 
@@ -165,7 +164,6 @@ def tidy(root: Path, now: float, dry_run: bool) -> Iterator[Cleared]:
 def shrink(root: Path, most: int, dry_run: bool) -> Iterator[Cleared]:
     """Clear what was unused for longest until no more than so many bytes are left, if that can be.
 
-    What is small stays: choices of speed.
     """
     left = size(root)
     for entry in entries(root):

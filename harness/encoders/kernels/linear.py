@@ -8,24 +8,23 @@ depend on how many rows there are.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
 from harness.core.arrays import Float
-from harness.encoders.kernels.speed import Library
 
 # oneDNN keeps code for every number of rows that it has seen, by default for 1024: some hundred
 # megabytes, of which a batch uses four and hardly ever finds those of another. Read at its first
 # product, and left as it is where somebody has set it.
 os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
 
+Library = Literal["torch", "onednn"]
 States = Float[Tensor, "T I"]
 Found = Float[Tensor, "T O"]
 
@@ -87,11 +86,17 @@ def linear(library: Library, *layers: Any) -> Linear:
     return OneDnnLinear(torch.ops.mkldnn._reorder_linear_weight(weight, None), bias)
 
 
-def libraries(model: Any) -> tuple[Library, ...]:
-    """What can multiply this model's matrices, the likeliest first."""
+def has_onednn(model: Any) -> bool:
+    """Whether oneDNN can multiply a model's matrices: float32 ones in main memory.
+
+    The operations are not part of torch's stable interface, and a build may lack them.
+    """
     weights = next(model.parameters())
-    on_processor = weights.device.type == "cpu" and weights.dtype == torch.float32
-    return ("onednn", "torch") if on_processor and _has_onednn() else ("torch",)
+    if weights.device.type != "cpu" or weights.dtype != torch.float32:
+        return False
+    names = ("_linear_pointwise", "_reorder_linear_weight")
+    available = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+    return available and all(hasattr(torch.ops.mkldnn, name) for name in names)
 
 
 def swapped(model: Any) -> Any:
@@ -113,10 +118,3 @@ def _flat(layer: Linear, x: Float[Tensor, "... I"]) -> Float[Tensor, "... O"]:
 
 def _onednn() -> Any:
     return torch.ops.mkldnn._linear_pointwise
-
-
-def _has_onednn() -> bool:
-    """Whether this torch has the operations, which are not part of its stable interface."""
-    names: Sequence[str] = ("_linear_pointwise", "_reorder_linear_weight")
-    available = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
-    return available and all(hasattr(torch.ops.mkldnn, name) for name in names)

@@ -3,7 +3,7 @@
 A batch is one matrix of tokens, sentence after sentence. Matrix products, norms and activations go
 through it whole; attention goes through runs of sentences of equal length. It needs the layers of
 the model, not its code, so it is read from architectures that are known to be these layers in this
-order, and a pass that does not give what the model itself gives is not used (`huggingface.py`).
+order, and a pass that does not give what the model itself gives is not used (`choose.py`).
 """
 
 from __future__ import annotations
@@ -20,9 +20,8 @@ from torch.nn import functional as F  # noqa: N812
 
 from harness.core.arrays import Float, Int64
 from harness.core.types import Encoding
-from harness.encoders.kernels.linear import Linear, linear
+from harness.encoders.kernels.linear import Library, Linear, linear
 from harness.encoders.kernels.padded import PaddedKernel, rows_of
-from harness.encoders.kernels.speed import Library
 
 States = Float[Tensor, "T D"]
 
@@ -144,12 +143,12 @@ def is_known(model: Any) -> bool:
     return config.model_type in READERS and not getattr(config, "is_decoder", False)
 
 
-def read_stack(model: Any, library: Library, layers: int | None = None) -> Stack:
-    """The layers of a model that is known, or the first of them; each made for a library."""
-    return READERS[model.config.model_type](model, library, layers)
+def read_stack(model: Any, library: Library) -> Stack:
+    """The layers of a model that is known, their matrix products made for a library."""
+    return READERS[model.config.model_type](model, library)
 
 
-def _bert(model: Any, library: Library, layers: int | None) -> Stack:
+def _bert(model: Any, library: Library) -> Stack:
     def read(layer: Any) -> Layer:
         inner = layer.attention.self
         return Layer(
@@ -168,13 +167,13 @@ def _bert(model: Any, library: Library, layers: int | None) -> Stack:
         x = model.embeddings(input_ids=ids[None], position_ids=positions[None])[0]
         return x if project is None else project(x)
 
-    read_layers = tuple(read(layer) for layer in model.encoder.layer[:layers])
+    read_layers = tuple(read(layer) for layer in model.encoder.layer)
     # RoBERTa's positions start behind the padding's id; BERT's at 0.
     padding = getattr(model.embeddings, "padding_idx", None)
     return Stack(embed, read_layers, model.config.num_attention_heads, lambda _: None, padding)
 
 
-def _mpnet(model: Any, library: Library, layers: int | None) -> Stack:
+def _mpnet(model: Any, library: Library) -> Stack:
     def read(layer: Any) -> Layer:
         inner = layer.attention.attn
         return Layer(
@@ -194,12 +193,12 @@ def _mpnet(model: Any, library: Library, layers: int | None) -> Stack:
         places = torch.empty((1, length, 0), device=model.device)  # for its shape alone
         return model.encoder.compute_position_bias(places)
 
-    read_layers = tuple(read(layer) for layer in model.encoder.layer[:layers])
+    read_layers = tuple(read(layer) for layer in model.encoder.layer)
     heads, padding = model.config.num_attention_heads, model.embeddings.padding_idx
     return Stack(embed, read_layers, heads, bias, padding)
 
 
-def _distilbert(model: Any, library: Library, layers: int | None) -> Stack:
+def _distilbert(model: Any, library: Library) -> Stack:
     def read(layer: Any) -> Layer:
         inner = layer.attention
         return Layer(
@@ -215,11 +214,11 @@ def _distilbert(model: Any, library: Library, layers: int | None) -> Stack:
     def embed(ids: Int64[Tensor, " T"], positions: Int64[Tensor, " T"]) -> States:
         return model.embeddings(input_ids=ids[None], position_ids=positions[None])[0]
 
-    read_layers = tuple(read(layer) for layer in model.transformer.layer[:layers])
+    read_layers = tuple(read(layer) for layer in model.transformer.layer)
     return Stack(embed, read_layers, model.config.n_heads, lambda _: None, None)
 
 
-Reader = Callable[[Any, Library, int | None], Stack]
+Reader = Callable[[Any, Library], Stack]
 READERS: dict[str, Reader] = {
     **dict.fromkeys(("bert", "roberta", "xlm-roberta", "camembert", "electra"), _bert),
     "mpnet": _mpnet,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,10 @@ UNREADABLE = (
     OSError, ValueError, KeyError, TypeError, AttributeError, IndexError, ImportError, RuntimeError,
     StrictDataclassError,
 )  # fmt: skip
+
+PRECISIONS = {
+    "float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -72,6 +76,18 @@ class PaddedKernel:
     padding: int
     summary: int | None
     has_pooler: bool
+
+    def to(self, device: str, dtype: str) -> PaddedKernel:
+        """The pass on a device and in a precision. Raises UsageError for one that torch lacks."""
+        if dtype not in PRECISIONS:
+            raise UsageError(f"wanted float32, float16 or bfloat16, found the precision {dtype!r}")
+        try:
+            return replace(self, model=self.model.to(torch.device(device), PRECISIONS[dtype]))
+        except (RuntimeError, AssertionError) as error:
+            reason = str(error).splitlines()[0]
+            raise UsageError(
+                f"wanted a device that torch has, found {device!r}: {reason}"
+            ) from error
 
     def __call__(self, batch: Sequence[Sequence[int]]) -> Encoding:
         lengths = torch.tensor([len(ids) for ids in batch])
