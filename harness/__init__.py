@@ -19,7 +19,6 @@ if TYPE_CHECKING:
         Encoder,
         EncoderConfig,
         Encoding,
-        Family,
         Identity,
         Method,
         Pairs,
@@ -50,7 +49,6 @@ __all__ = [
     "Encoder",
     "EncoderConfig",
     "Encoding",
-    "Family",
     "HarnessError",
     "Identity",
     "Measured",
@@ -84,7 +82,7 @@ _HOMES = {
     "assets.places": "Places",
     "core.errors": "AssetMissing DataError HarnessError ScoreError UsageError",
     "core.metrics": "Metric",
-    "core.types": "Corpus Encoder EncoderConfig Encoding Family Identity Method Pairs Pooling "
+    "core.types": "Corpus Encoder EncoderConfig Encoding Identity Method Pairs Pooling "
     "PostProcessor Record Task Transform",
     "encoders.transformer": "TransformerConfig",
     "encoders.word_vectors": "StaticConfig",

@@ -97,7 +97,7 @@ class Registry:
         name, _, length = parts.encoder.partition(":")
         encoder = known("encoder", name, self.encoders)
         if length:
-            encoder = with_length(encoder, int(length))
+            encoder = encoder.with_max_length(int(length))
         post = tuple(map(self._post, parts.post))
         if parts.fit_on is not None and parts.fit_on not in TARGETS:
             known("fit corpus", parts.fit_on, {**dict.fromkeys(TARGETS), **self.corpora})
@@ -201,14 +201,6 @@ def known(kind: str, name: str, things: Mapping[str, Thing]) -> Thing:
     if name in things:
         return things[name]
     raise Unknown(kind, name, tuple(things))
-
-
-def with_length(encoder: EncoderConfig, length: int) -> EncoderConfig:
-    """The same encoder, truncating at another length; refused where there is none to set."""
-    change: Any = getattr(encoder, "with_max_length", None)
-    if change is None:
-        raise UsageError(f"{encoder.name}:{length}: this encoder has no maximum length to set")
-    return change(length)
 
 
 @cache

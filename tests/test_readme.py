@@ -22,7 +22,7 @@ from typer.main import get_command
 from baselines.miniature import ENCODERS
 from harness.assets.places import packaged
 from harness.cli import app, main
-from harness.core.types import Family
+from harness.core.sources import Trained
 from harness.evaluation.select import PROFILES
 from harness.registry import registry
 from harness.results.verdict import CellState
@@ -102,7 +102,7 @@ def test_the_profiles_are_those_that_there_are():
 def test_a_training_starts_from_what_there_is(words):
     given, found = parsed(words[1:]), registry()
     if words[2] == "family":
-        assert isinstance(found.encoders[given["name"]], Family)
+        assert isinstance(found.encoders[given["name"]].source, Trained)
         return
     if words[2] == "search":
         assert (ROOT / given["spec"]).exists()

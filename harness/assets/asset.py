@@ -1,15 +1,17 @@
-"""What is read, and where it can be got: the nouns of the catalogue.
+"""Assets and downloads: the nouns of the catalogue.
 
 A download is pinned by a digest of its bytes, by the commit of its hub repository, or by the digest
-of every row that is read from it; what has none of these is `unpinned`, and the first download
-records what came (`harness.assets.pins`).
+of every row that is read from it. One without any of these is `unpinned`: the digest of its first
+copy is recorded (`harness.assets.pins`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from harness.core.files import sized
+from harness.core.sources import fixed_by
 
 HUB = "https://huggingface.co"
 GIB = 2**30
@@ -35,7 +37,7 @@ class Download:
 
     @property
     def address(self) -> str:
-        """Where a browser finds it."""
+        """The address for a browser."""
         if self.repo is None:
             return self.at
         return f"{HUB}/datasets/{self.repo}/resolve/{self.revision or 'main'}/{self.at}"
@@ -53,10 +55,12 @@ class HubTable:
     config: str | None = None
     split: str | None = None
     into: str | None = None
+    sha256: ClassVar[None] = None  # its rows are fixed by the commit, its bytes are not known
+    size: ClassVar[None] = None
 
     @property
     def address(self) -> str:
-        """Where a browser finds it."""
+        """The address for a browser."""
         return f"{HUB}/datasets/{self.repo}/tree/{self.revision}"
 
 
@@ -88,19 +92,19 @@ class Asset:
 
     @property
     def embedded(self) -> bool:
-        """Whether it comes with the package: no place to look in, nothing to get."""
+        """Whether it comes with the package, so that there is nothing to look for or to get."""
         return not self.probe and not self.downloads
 
     @property
     def to_get(self) -> int | None:
-        """How many bytes there are to get, as far as that is known."""
-        sizes = [getattr(download, "size", None) for download in self.downloads]
+        """The bytes to download, or else on disk; None where neither is known."""
+        sizes = [download.size for download in self.downloads]
         known = [size for size in sizes if size]
         return sum(known) if known and len(known) == len(sizes) else self.size or self.about
 
     @property
     def described(self) -> str:
-        """What it is, and how much there is to get where that is known."""
+        """Its description, with the bytes to get where they are known."""
         if not self.to_get:
             return self.what
         return f"{self.what}, {'about ' * (self.to_get == self.about)}{sized(self.to_get)}"
@@ -109,16 +113,15 @@ class Asset:
     def pinned(self) -> str:
         """By what its content is fixed: `sha256`, `revision`, `rows`, several, or `unpinned`."""
         every = self.downloads
-        fixed = {
-            "sha256": self.sha256 or (every and all(getattr(d, "sha256", None) for d in every)),
-            "revision": every and all(d.revision for d in every),
-            "rows": self.rows,
-        }
-        return ", ".join(word for word, held in fixed.items() if held) or "unpinned"
+        return fixed_by(
+            sha256=self.sha256 or (every and all(d.sha256 for d in every)),
+            revision=every and all(d.revision for d in every),
+            rows=self.rows,
+        )
 
     @property
     def by_hand(self) -> str:
-        """How to get it without this program."""
+        """Instructions for getting it without this program."""
         if not self.downloads:
             return self.get
         addresses = " and ".join(dict.fromkeys(d.address for d in self.downloads))

@@ -1,7 +1,7 @@
 """The catalogue: every file that tasks and corpora read, whence, under which licence, how pinned.
 
-Encoders stand in the registry (`harness list encoders`) and say the same of themselves. Sizes are
-those of the files that are read, as measured, or of an archive, as its publisher gives it.
+Encoders stand in the registry (`harness list encoders`) with their own sources. Sizes are those
+of the files that are read, as measured, or of an archive, as its publisher gives it.
 """
 
 from __future__ import annotations

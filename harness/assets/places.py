@@ -1,4 +1,4 @@
-"""Everything that is ever read: where it comes from, whether it is here, how to get it.
+"""The places of files on this machine, and the command that gets a missing one.
 
 Data are looked for in the data folder (`--data-dir` or HARNESS_DATA_DIR) and nowhere else.
 Encoders are looked for in this order: a folder given by `--encoder NAME=PATH`, an installed package
@@ -13,14 +13,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
 
 from harness.assets.asset import Asset, HubTable
 from harness.assets.catalogue import DATA_ASSETS
 from harness.assets.pins import OF_DATA, OF_ENCODERS, Pins
 from harness.core.errors import AssetMissing, UsageError
 from harness.core.files import sized
-from harness.core.types import EncoderConfig, member
+from harness.core.sources import Hub, LocalFiles, Packaged, Source, Trained, VectorFile, fixed_by
+from harness.core.types import EncoderConfig
 
 CACHE = "~/.cache/sentence-embedding-harness"
 EMBEDDED = Path(__file__).parent / "embedded" / "mini"
@@ -39,18 +39,6 @@ def asset_named(name: str) -> Asset:
         if asset.name == name:
             return asset
     raise UsageError(f"no asset {name!r}: add it to DATA_ASSETS of harness/assets/catalogue.py")
-
-
-@runtime_checkable
-class FamilyMember(Protocol):
-    """What a seed makes of a family `called` so, an EncoderConfig; `folder` is the family's."""
-
-    @property
-    def called(self) -> str: ...
-    @property
-    def folder(self) -> str: ...
-    @property
-    def seed(self) -> int: ...
 
 
 @dataclass(frozen=True)
@@ -90,7 +78,7 @@ class Places:
         data_dir: Path | None = None,
         encoders: Mapping[str, Path] | None = None,
     ) -> Places:
-        """What is given; else what HARNESS_CACHE_DIR and HARNESS_DATA_DIR name; else the default.
+        """The folders given; else those of HARNESS_CACHE_DIR and HARNESS_DATA_DIR; else defaults.
 
         By default encodings are cached in the user's cache and there is no data folder.
         """
@@ -103,16 +91,16 @@ class Places:
 
     @property
     def encoder_pins(self) -> Pins:
-        """What unpinned encoders were when they were first downloaded."""
+        """The digests of unpinned encoders at their first download."""
         return Pins(self.cache / OF_ENCODERS)
 
     @property
     def data_pins(self) -> Pins | None:
-        """The same of data; None without a data folder."""
+        """The digests of unpinned data at their first download; None without a data folder."""
         return Pins(self.data_dir / OF_DATA) if self.data_dir else None
 
     def first_seen(self, asset: Asset) -> Mapping[str, str]:
-        """What came when the asset was first downloaded; empty if that is not known."""
+        """The digests of the asset's first download; empty if they are not known."""
         return self.data_pins.of(asset.name) if self.data_pins else {}
 
     def require_data(self, asset: str) -> Path:
@@ -154,45 +142,43 @@ class Places:
 
         A length variant (`bert-base:64`) reads the files of its base.
         """
-        if isinstance(config, FamilyMember):
-            return self._trained(config)
-        base = config.name.partition(":")[0]
-        if base in self.encoders:
-            return self.encoders[base]
-        found = packaged(config) or self._snapshot(config) or self._beside_data(config)
-        if found is None:
-            get = f"harness fetch {getattr(config, 'asset', None) or base}"
-            about = getattr(config, "about", None)
+        source, base = config.source, config.name.partition(":")[0]
+        if isinstance(source, Trained):
+            return self._trained(source)
+        path = self.encoders.get(base) or packaged(config) or self._downloaded(source)
+        if path is None:
+            asset, about = (source.asset, source.about) if isinstance(source, Hub) else ("", 0)
+            get = f"harness fetch {asset or base}"
             size = f", about {sized(about)}" if about else ""
             raise AssetMissing(
-                f"{base} ({source_of(config)}{size}) is not on this machine; get it: {get}, or "
+                f"{base} ({source}{size}) is not on this machine; get it: {get}, or "
                 f"name a local copy: --encoder {base}=PATH",
                 get,
             )
-        return found
+        return path
 
     def kind_of(self, config: EncoderConfig) -> str:
         """In words, the kind of place where an encoder lies that is here."""
-        called: str = getattr(config, "called", config.name.partition(":")[0])
-        if called in self.encoders:
+        source = config.source
+        if isinstance(source, Trained):
+            return "by hand" if source.family in self.encoders else "trained here"
+        if config.name.partition(":")[0] in self.encoders:
             return "by hand"
-        if isinstance(config, FamilyMember):
-            return "trained here"
         if packaged(config):
             return "package"
-        return "hub cache" if self._snapshot(config) else "data folder"
+        return "hub cache" if isinstance(source, Hub) else "data folder"
 
-    def trained(self, config: FamilyMember) -> Path:
-        """Where a member of a family lies, or will: below what was given by hand, or the cache."""
-        given = self.encoders.get(config.called)
-        return (given or self.cache / TRAINED / config.folder) / f"seed-{config.seed}"
+    def trained(self, source: Trained) -> Path:
+        """The folder for a member of a family: below one given by hand, or the cache."""
+        given = self.encoders.get(source.family)
+        return (given or self.cache / TRAINED / source.folder) / f"seed-{source.seed}"
 
-    def _trained(self, config: FamilyMember) -> Path:
-        folder = self.trained(config)
+    def _trained(self, source: Trained) -> Path:
+        folder = self.trained(source)
         if not (folder / "config.json").exists():
-            get = f"harness train family {config.called}"
+            get = f"harness train family {source.family}"
             raise AssetMissing(
-                f"{config.called} is trained here, seed by seed, and seeds of it are missing; "
+                f"{source.family} is trained here, seed by seed, and seeds of it are missing; "
                 f"get them: {get}",
                 get,
             )
@@ -201,57 +187,43 @@ class Places:
     def has_encoder(self, config: EncoderConfig) -> bool:
         """Whether the encoder's files are on this machine; of a family, those of its first seed."""
         try:
-            self.encoder(member(config, 0))
+            self.encoder(config.member(0))
         except AssetMissing:
             return False
         return True
 
-    def _snapshot(self, config: EncoderConfig) -> Path | None:
-        """Of the pinned commit; else of the one that was downloaded first; else of `main`."""
-        repo: Any = getattr(config, "repo", None)
-        if not repo:
-            return None
-        pinned: str | None = getattr(config, "revision", None)
-        return cached_snapshot(repo, pinned or self.encoder_pins.of(repo).get("revision"))
-
-    def _beside_data(self, config: EncoderConfig) -> Path | None:
-        """Static vectors may lie in the data folder."""
-        name = getattr(config, "file", None)
-        path = self.data_dir / name if self.data_dir and name else None
-        return path if path and path.exists() else None
-
-
-def source_of(config: EncoderConfig) -> str:
-    """`repo@revision`, with the unpinned ones saying so; of a family, how it is trained."""
-    recipe: str | None = getattr(config, "recipe", None)
-    if recipe:
-        return f"harness train {recipe}"
-    repo: Any = getattr(config, "repo", None)
-    package: str | None = getattr(config, "package", None)
-    if not repo:
-        file: str | None = getattr(config, "file", None)
-        return f"package {package}" if package else file or "local files"
-    revision = getattr(config, "revision", None)
-    return f"{repo}@{revision[:12]}" if revision else f"{repo}, unpinned"
+    def _downloaded(self, source: Source) -> Path | None:
+        """A snapshot of the pinned commit, else of the first download, else of `main`; a file."""
+        if isinstance(source, Hub):
+            seen = {} if source.revision else self.encoder_pins.of(source.repo)
+            return cached_snapshot(source.repo, source.revision or seen.get("revision"))
+        if isinstance(source, VectorFile) and self.data_dir:
+            path = self.data_dir / source.file
+            return path if path.exists() else None
+        return None
 
 
 def vectors_of(config: EncoderConfig) -> Asset | None:
     """The asset that an encoder of static vectors reads."""
-    file: str | None = getattr(config, "file", None)
-    return next((asset for asset in every_asset() if file in asset.probe), None)
+    source = config.source
+    if not isinstance(source, VectorFile):
+        return None
+    return next((asset for asset in every_asset() if source.file in asset.probe), None)
 
 
 def pinned_by(config: EncoderConfig) -> str:
     """By what an encoder's files are fixed, as `Asset.pinned` has it."""
-    vectors = vectors_of(config)
-    if vectors is not None:
+    if vectors := vectors_of(config):
         return vectors.pinned
-    fixed = {
-        "sha256": getattr(config, "weights_sha256", None),
-        "revision": getattr(config, "revision", None),
-        "package": getattr(config, "package", None),
-    }
-    return ", ".join(word for word, held in fixed.items() if held) or "unpinned"
+    match config.source:
+        case Hub(_, revision, sha256, package):
+            return fixed_by(sha256=sha256, revision=revision, package=package)
+        case Packaged(package, _, sha256):
+            return fixed_by(sha256=sha256, package=package)
+        case VectorFile(_, sha256) | LocalFiles(sha256):
+            return fixed_by(sha256=sha256)
+        case Trained():
+            return fixed_by()  # another machine trains other weights
 
 
 def revision_of(path: Path) -> str | None:
@@ -261,11 +233,11 @@ def revision_of(path: Path) -> str | None:
 
 def packaged(config: EncoderConfig) -> Path | None:
     """The folder, or file of vectors, inside an installed package; its code is not imported."""
-    place: str | None = getattr(config, "package", None)
-    if place is None:
+    source = config.source
+    if not isinstance(source, Hub | Packaged) or source.package is None:
         return None
-    file: str | None = getattr(config, "file", None)
-    package, _, inner = place.partition("/")
+    file = source.file if isinstance(source, Packaged) else None
+    package, _, inner = source.package.partition("/")
     spec = find_spec(package)
     for root in (spec.submodule_search_locations if spec else None) or ():
         folder = Path(root) / inner

@@ -1,4 +1,4 @@
-"""What `harness list` shows, as rows for a table or for a program."""
+"""The rows of `harness list`, for a table or for a program."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from harness.assets.asset import HUB, Asset
-from harness.assets.places import Places, every_asset, packaged, pinned_by, source_of
-from harness.core.types import EncoderConfig, Family, member
+from harness.assets.places import Places, every_asset, packaged, pinned_by
+from harness.core.sources import Hub, Packaged, Trained, VectorFile
+from harness.core.types import EncoderConfig
 from harness.registry import Registry, known, registry
 from harness.tasks.loader import TARGETS
 
@@ -47,7 +48,7 @@ def encoders(found: Registry) -> list[Row]:
     return [
         {
             "encoder": encoder.name,
-            "source": source_of(encoder),
+            "source": str(encoder.source),
             "trained_on": encoder.trained_on,
             "licence": encoder.licence,
         }
@@ -90,40 +91,37 @@ def _data(asset: Asset, places: Places) -> Row:
         "get": asset.get,
         "by_hand": asset.by_hand,
         "places": list(asset.probe),
-        "downloads": [_download(d, d.address) for d in asset.downloads],
+        "downloads": [_download(d.address, d.revision, d.sha256, d.size) for d in asset.downloads],
     }
 
 
 def _weights(encoder: EncoderConfig, places: Places) -> Row:
-    here, family = places.has_encoder(encoder), isinstance(encoder, Family)
-    repo: str | None = getattr(encoder, "repo", None)
-    about: int | None = getattr(encoder, "about", None)
-    file: str | None = getattr(encoder, "file", None)
-    carried = f"package {getattr(encoder, 'package', '')}" if packaged(encoder) else ""
+    here, source = places.has_encoder(encoder), encoder.source
+    hub = source if isinstance(source, Hub) else None
+    package = source.package if isinstance(source, Hub | Packaged) and packaged(encoder) else None
+    file = source.file if isinstance(source, Packaged | VectorFile) else None
+    command = "train family" if isinstance(source, Trained) else "fetch"
     return {
         "asset": encoder.name,
         "what": "encoder",
         "here": here,
-        "source": carried or source_of(encoder),
-        "pinned": _pinned(pinned_by(encoder), places.encoder_pins.of(repo) if repo else {}),
-        "bytes": _size(places.encoder(member(encoder, 0))) if here else about,
+        "source": f"package {package}" if package else str(source),
+        "pinned": _pinned(pinned_by(encoder), places.encoder_pins.of(hub.repo) if hub else {}),
+        "bytes": _size(places.encoder(encoder.member(0))) if here else hub and hub.about,
         "licence": encoder.licence,
         "cite": encoder.cite,
-        "get": f"harness {'train family' if family else 'fetch'} {encoder.name}",
+        "get": f"harness {command} {encoder.name}",
         "by_hand": f"--encoder {encoder.name}=PATH",
         "places": [file] if file else [],
-        "downloads": [_download(encoder, f"{HUB}/{repo}")] if repo else [],
+        "downloads": [_download(f"{HUB}/{hub.repo}", hub.revision, hub.sha256)] if hub else [],
     }
 
 
-def _download(thing: Any, address: str) -> Row:
-    """Where from, and what it must be; None where that is not known."""
-    return {
-        "address": address,
-        "revision": getattr(thing, "revision", None),
-        "sha256": getattr(thing, "sha256", None) or getattr(thing, "weights_sha256", None),
-        "bytes": getattr(thing, "size", None),
-    }
+def _download(
+    address: str, revision: str | None, sha256: str | None, size: int | None = None
+) -> Row:
+    """A download and its pins; None where they are not known."""
+    return {"address": address, "revision": revision, "sha256": sha256, "bytes": size}
 
 
 def _pinned(word: str, seen: Mapping[str, str]) -> str:

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from harness.core.arrays import Float, Float32, Float64
+from harness.core.sources import Source
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,6 +133,29 @@ class EncoderConfig(Protocol):
         """The licence of its weights."""
         ...
 
+    @property
+    def source(self) -> Source:
+        """Where its files come from: the hub, a package, a vector file, or a training here."""
+        ...
+
+    def member(self, seed: int) -> EncoderConfig:
+        """The encoder that a seed means: of a family another for each, else this one."""
+        ...
+
+    def with_max_length(self, max_length: int) -> EncoderConfig:
+        """The encoder that cuts texts at another length.
+
+        Args:
+            max_length: In tokens, special ones included.
+
+        Returns:
+            A configuration named so: `bert-base:64`.
+
+        Raises:
+            UsageError: The encoder has no maximum length to set.
+        """
+        ...
+
     def identify(self, path: Path) -> Identity:
         """Digest an encoder's files, without importing torch.
 
@@ -160,21 +184,6 @@ class EncoderConfig(Protocol):
             DataError: The files are not those that the configuration pins.
         """
         ...
-
-
-@runtime_checkable
-class Family(Protocol):
-    """An EncoderConfig of which every seed is another training, and so another encoder."""
-
-    def member(self, seed: int) -> EncoderConfig:
-        """The encoder that was trained with this seed."""
-        ...
-
-
-def member(encoder: EncoderConfig, seed: int) -> EncoderConfig:
-    """The encoder that a seed means: one of a family, else the only one there is."""
-    # isinstance of a protocol looks at every part of it, and plans ask a thousand times.
-    return cast(Family, encoder).member(seed) if hasattr(encoder, "member") else encoder
 
 
 @runtime_checkable

@@ -15,13 +15,12 @@ from harness.core.ids import MethodId
 from harness.core.interfaces import Encoder as Encoder
 from harness.core.interfaces import EncoderConfig as EncoderConfig
 from harness.core.interfaces import Encoding as Encoding
-from harness.core.interfaces import Family as Family
 from harness.core.interfaces import Identity as Identity
 from harness.core.interfaces import Pooling as Pooling
 from harness.core.interfaces import PostProcessor as PostProcessor
 from harness.core.interfaces import Transform as Transform
-from harness.core.interfaces import member as member
 from harness.core.scores import LeaderboardColumn
+from harness.core.sources import Trained
 
 # Seconds from any fixed moment, as `time.perf_counter` gives them.
 Clock = Callable[[], float]
@@ -150,7 +149,8 @@ class Method:
     @property
     def seeded(self) -> bool:
         """Whether another seed can give another score."""
-        return isinstance(self.encoder, Family) or not all(p.deterministic for p in self.post)
+        trained = isinstance(self.encoder.source, Trained)
+        return trained or not all(post.deterministic for post in self.post)
 
 
 @dataclass(frozen=True)

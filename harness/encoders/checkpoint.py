@@ -1,4 +1,4 @@
-"""The weights of a checkpoint folder: which files hold them, and how they are read without trust.
+"""The files of a checkpoint folder: its weights, read without trust, and its maximum length.
 
 Safetensors are read as they are. A folder with nothing but `pytorch_model.bin` (SimCSE's) goes
 through torch's restricted unpickler once, into safetensors in the cache; nothing else is ever
@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from harness.core.errors import AssetMissing, DataError
+from harness.core.errors import AssetMissing, DataError, UsageError
 from harness.core.files import replacing
 
 SAFETENSORS = "model.safetensors"
@@ -26,6 +26,13 @@ TOKENIZER_FILES = (
     "tokenizer*", "special_tokens*", "added_tokens*", "vocab*", "merges*",
     "*.model", "*.codes", "*.vocab", "*.spm", "*.tiktoken",
 )  # fmt: skip
+
+# Their positions start after the padding id: two of RoBERTa's 514 are never used.
+OFFSET_POSITIONS = frozenset(
+    {"camembert", "data2vec-text", "esm", "ibert", "longformer", "luke", "mpnet", "roberta"}
+    | {"roberta-prelayernorm", "xlm-roberta", "xlm-roberta-xl", "xmod"}
+)
+SANE_LENGTH = 1_000_000  # Hugging Face writes 1e30 for "no limit"
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -120,3 +127,39 @@ def _unpickle(path: Path, new: Path) -> None:
         raise DataError(f"{path}: wanted tensors by name, found a {type(content).__name__}")
     # Clones, because safetensors stores no views, and checkpoints tie weights to each other.
     save_file({str(name): tensor.clone().contiguous() for name, tensor in content.items()}, new)
+
+
+def maximum_length(name: str, folder: Path, given: int | None = None) -> int:
+    """The length that texts are cut to, special tokens included: as given, else as configured.
+
+    Raises UsageError if none is stated, or one is given that the checkpoint does not take.
+    """
+    if not (folder / "config.json").is_file():
+        raise DataError(f"{folder}: wanted a config.json in it; fetch the whole checkpoint")
+    limit = _positions(read_json(folder / "config.json"))
+    stated = (
+        given,
+        read_json(folder / "sentence_bert_config.json").get("max_seq_length"),
+        read_json(folder / "tokenizer_config.json").get("model_max_length"),
+        limit,
+    )
+    length = next((n for n in stated if isinstance(n, int) and 0 < n < SANE_LENGTH), None)
+    if length is None:
+        raise UsageError(
+            f"{name}: the checkpoint states no maximum length; give one, as in {name}:512"
+        )
+    if limit is None or length <= limit:
+        return length
+    if given is None:
+        return limit
+    raise UsageError(f"{name}: wanted {length} tokens, the checkpoint takes {limit} at most")
+
+
+def _positions(config: dict[str, Any]) -> int | None:
+    """The number of tokens that the position embeddings reach, where it is configured."""
+    positions = config.get("max_position_embeddings", config.get("n_positions"))
+    if not isinstance(positions, int) or positions < 1:
+        return None
+    if config.get("model_type") in OFFSET_POSITIONS:
+        return positions - int(config.get("pad_token_id", 1)) - 1
+    return positions

@@ -1,4 +1,4 @@
-"""What makes two encoders one: a key over every file and every setting that changes the output."""
+"""The key of an encoder: a digest over every file and every setting that changes its output."""
 
 from __future__ import annotations
 

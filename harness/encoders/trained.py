@@ -1,10 +1,9 @@
-"""Encoders that are trained here: a family, of which every seed is another training.
+"""Encoders that are trained on this machine: a family, of which every seed is another training.
 
 A family is a recipe: the arguments of `harness train`, and the encoder that they start from. Its
 members are checkpoint folders, `seed-0` and on, in the cache folder or below a folder that is given
-by hand. Other machines and thread counts give other weights, so no digest can pin them: what a
-member must show is that this recipe made it with its seed (`training.json`). Importing this costs
-no torch.
+by hand. Other machines and thread counts give other weights, so no digest can pin them: a member's
+`training.json` must show this recipe and its seed. Importing this module costs no torch.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from pathlib import Path
 
 from harness.core.digests import Sha256, digest_of, sha256_of
 from harness.core.errors import DataError, UsageError
+from harness.core.sources import Trained
 from harness.core.types import Encoder, Identity
 from harness.encoders.checkpoint import read_json
 from harness.encoders.transformer import TransformerConfig
@@ -26,10 +26,25 @@ OF_A_MEMBER = ("--seed", "--threads")
 
 @dataclass(frozen=True)
 class FamilyConfig:
-    """A recipe by name. `recipe` is what follows `harness train`, without seed, folders, threads.
+    """A family of encoders that one recipe trains, a member a seed.
 
-    `start` is the encoder that `--from` names. An `on_the_spot` family takes a minute or two on
-    embedded text and is trained by the run that needs it.
+    Args:
+        name: Its id in the grammar of methods.
+        recipe: The arguments of `harness train`, without seed, folders and threads.
+        start: The encoder that the recipe's `--from` names.
+        max_length: Tokens that texts are cut to; None is the checkpoint's own.
+        on_the_spot: Whether a run that needs a member trains it, which takes a minute or two.
+        trained_on: The texts of the training.
+        cite: The BibTeX key of the method's paper.
+        licence: The licence of the weights.
+
+    Examples:
+        >>> from harness import TransformerConfig
+        >>> from harness.encoders.trained import FamilyConfig
+        >>> start = TransformerConfig("bert-mini", "")
+        >>> family = FamilyConfig("mine", "simcse-unsup --from bert-mini", start)
+        >>> family.member(3).name
+        'mine, seed 3'
     """
 
     name: str
@@ -42,19 +57,16 @@ class FamilyConfig:
     licence: str = field(default="", repr=False)
 
     @property
-    def folder(self) -> str:
-        """Where members lie in the cache: another recipe or start has another folder."""
-        made = digest_of({"recipe": self.recipe, "start": repr(self.start)})
-        return f"{self.called}-{made[:12]}"
-
-    @property
-    def called(self) -> str:
-        """Its name, whatever the length that it is cut to."""
-        return self.name.partition(":")[0]
+    def source(self) -> Trained:
+        """The training; another recipe or start has another folder, another length has not."""
+        family = self.name.partition(":")[0]
+        digest = digest_of({"recipe": self.recipe, "start": repr(self.start)})
+        folder = f"{family}-{digest[:12]}"
+        return Trained(self.recipe, family, folder, on_the_spot=self.on_the_spot)
 
     def with_max_length(self, max_length: int) -> FamilyConfig:
-        """The same family cut at another length, and named so."""
-        name = f"{self.called}:{max_length}"
+        """This family cut at another length, and named so."""
+        name = f"{self.name.partition(':')[0]}:{max_length}"
         return replace(self, name=name, max_length=max_length)
 
     def member(self, seed: int) -> Member:
@@ -87,27 +99,12 @@ class Member(TransformerConfig):
     seed: int = field(kw_only=True)
 
     @property
-    def called(self) -> str:
-        """The family's name."""
-        return self.family.called
-
-    @property
-    def folder(self) -> str:
-        """The family's folder."""
-        return self.family.folder
-
-    @property
-    def recipe(self) -> str:
-        """The family's recipe."""
-        return self.family.recipe
-
-    @property
-    def on_the_spot(self) -> bool:
-        """Whether a run trains it itself."""
-        return self.family.on_the_spot
+    def source(self) -> Trained:
+        """The family's training with this seed."""
+        return replace(self.family.source, seed=self.seed)
 
     def identify(self, path: Path, sha256: Sha256 = sha256_of) -> Identity:
-        """What the folder is as an encoder; DataError if recipe and seed did not make it."""
+        """The key and digests of the folder; DataError if recipe and seed did not make it."""
         found = read_json(path / TRAINING)
         words = str(found.get("command", "")).split()
         recipe, start = " ".join(without(words, OF_A_MEMBER)[2:]), found.get("start")

@@ -17,8 +17,14 @@ import numpy as np
 from harness.core.arrays import Float32
 from harness.core.digests import Sha256, digest_of, digest_of_files, sha256_of
 from harness.core.errors import DataError, ScoreError, UsageError
+from harness.core.sources import Hub, LocalFiles, Packaged, Source
 from harness.core.types import Encoding, Identity
-from harness.encoders.checkpoint import read_json, read_tensors, tokenizer_files, weights_files
+from harness.encoders.checkpoint import (
+    maximum_length,
+    read_tensors,
+    tokenizer_files,
+    weights_files,
+)
 from harness.encoders.fingerprint import require_weights
 from harness.encoders.kernels.choose import PLAIN, Choice, Kernel, choose, in_order
 from harness.encoders.tokenizer_check import GOLDEN_SENTENCE, require_golden_ids
@@ -26,28 +32,41 @@ from harness.encoders.tokenizer_check import GOLDEN_SENTENCE, require_golden_ids
 # Part of every key: raise it with any change that moves an encoding.
 ENCODING_VERSION = "1: float32; token means with special tokens; cls where the tokenizer puts it"
 
-# Their positions start after the padding id: two of RoBERTa's 514 are never used.
-OFFSET_POSITIONS = frozenset(
-    {"camembert", "data2vec-text", "esm", "ibert", "longformer", "luke", "mpnet", "roberta"}
-    | {"roberta-prelayernorm", "xlm-roberta", "xlm-roberta-xl", "xmod"}
-)
 LETTERS = 5  # of a token and what is around it, about
 SLICE = 256  # texts that are tokenised at once
 BATCHES_EACH = 4  # wanted of a worker, so that all end together
 LEAST_TOKENS = 256  # of a batch; smaller matrices are multiplied at a lower rate
-SANE_LENGTH = 1_000_000  # Hugging Face writes 1e30 for "no limit"
 
 
 @dataclass(frozen=True)
 class TransformerConfig:
-    """An encoder by name: where it comes from, and what it must turn out to be.
+    """A transformer encoder: its name, the source of its files, and the checks of these.
 
-    `max_length` None is the checkpoint's own (`sentence_bert_config.json`, else the tokenizer's,
-    else the number of positions). `weights_sha256` and `golden_ids`, the ids of the golden
-    sentence, are checked where they are given. `revision` None is unpinned. `package` names an
-    installed package's folder that carries the files; its code is never imported. `asset` is what
-    `harness fetch` knows it by, if not by its name, and `about` roughly how many bytes it gets.
-    `plain_pass` keeps to the model's own forward pass, whatever the device's rule.
+    Args:
+        name: Its id in the grammar of methods.
+        repo: Its repository on the hub; empty where it has none.
+        revision: The pinned commit; None is unpinned.
+        max_length: Tokens that texts are cut to; None is the checkpoint's own
+            (`sentence_bert_config.json`, else the tokenizer's, else the number of positions).
+        weights_sha256: The digest that the weights must have, if given.
+        golden_ids: The token ids that the golden sentence must have, if given.
+        package: A folder in an installed package that carries the files; its code is never
+            imported.
+        asset: The name that `harness fetch` takes, if not `name`.
+        about: Roughly the bytes that are fetched.
+        plain_pass: Whether to keep to the model's own forward pass, whatever the device's rule.
+        trained_on: The texts that its weights have seen.
+        cite: The BibTeX key of its paper.
+        licence: The licence of its weights.
+
+    Raises:
+        UsageError: The maximum length is below 1.
+
+    Examples:
+        >>> from harness import TransformerConfig
+        >>> bert = TransformerConfig("bert", "google-bert/bert-base-uncased")
+        >>> bert.with_max_length(64).name, str(bert.source)
+        ('bert:64', 'google-bert/bert-base-uncased, unpinned')
     """
 
     name: str
@@ -68,15 +87,35 @@ class TransformerConfig:
         if self.max_length is not None and self.max_length < 1:
             raise UsageError(f"{self.name}: wanted a length of 1 or more, found {self.max_length}")
 
+    @property
+    def source(self) -> Source:
+        """The hub repository, or the package alone, that its files come from."""
+        if self.repo:
+            return Hub(
+                self.repo,
+                self.revision,
+                self.weights_sha256,
+                self.package,
+                self.asset,
+                self.about,
+            )
+        if self.package:
+            return Packaged(self.package, sha256=self.weights_sha256)
+        return LocalFiles(self.weights_sha256)
+
+    def member(self, seed: int) -> TransformerConfig:  # noqa: ARG002 - a family's would differ
+        """This encoder, whatever the seed."""
+        return self
+
     def with_max_length(self, max_length: int) -> TransformerConfig:
-        """The same encoder cut at another length, and named so: `bert-base:64`."""
+        """This encoder cut at another length, and named so: `bert-base:64`."""
         name = f"{self.name.partition(':')[0]}:{max_length}"
         return replace(self, name=name, max_length=max_length)
 
     def identify(self, path: Path, sha256: Sha256 = sha256_of) -> Identity:
-        """What this folder is as an encoder, without torch; a caller may memoise digests."""
+        """The key and digests of a checkpoint folder, without torch; `sha256` may be memoised."""
         weights = weights_files(path)
-        length = maximum_length(self, path)
+        length = maximum_length(self.name, path, self.max_length)
         digests = {
             "weights": digest_of_files(weights, sha256),
             "tokenizer": digest_of({file.name: sha256(file) for file in tokenizer_files(path)}),
@@ -106,7 +145,7 @@ class TransformerConfig:
 
         from harness.encoders.kernels.padded import open_checkpoint
 
-        length = maximum_length(self, path)
+        length = maximum_length(self.name, path, self.max_length)
         tokenizer, plain, shape = open_checkpoint(self.name, path, tensors, length)
         golden = tokenizer([GOLDEN_SENTENCE], whole=True)[0]
         require_golden_ids(self.name, self.golden_ids, golden)
@@ -175,7 +214,7 @@ class TransformerEncoder:
         return result
 
     def with_dropout(self, seed: int) -> TransformerEncoder:
-        """The same with its dropout on, drawn from this seed from call to call."""
+        """This encoder with its dropout on, drawn from the seed from call to call."""
         from harness.encoders.kernels.dropout import TOKENS_PER_BATCH, dropping
 
         noisy = dropping(self.name, self.plain, seed)
@@ -251,37 +290,3 @@ def _blank(shape: Encoding, rows: int) -> Encoding:
         return None if array is None else np.empty((rows, *array.shape[1:]), np.float32)
 
     return replace(shape, mean=blank(shape.mean), cls=blank(shape.cls), pooler=blank(shape.pooler))
-
-
-def maximum_length(config: TransformerConfig, folder: Path) -> int:
-    """The length that texts are cut to, special tokens included."""
-    if not (folder / "config.json").is_file():
-        raise DataError(f"{folder}: wanted a config.json in it; fetch the whole checkpoint")
-    limit = _positions(read_json(folder / "config.json"))
-    stated = (
-        config.max_length,
-        read_json(folder / "sentence_bert_config.json").get("max_seq_length"),
-        read_json(folder / "tokenizer_config.json").get("model_max_length"),
-        limit,
-    )
-    length = next((n for n in stated if isinstance(n, int) and 0 < n < SANE_LENGTH), None)
-    if length is None:
-        raise UsageError(
-            f"{config.name}: the checkpoint states no maximum length; give one, as in "
-            f"{config.name}:512"
-        )
-    if limit is None or length <= limit:
-        return length
-    if config.max_length is None:
-        return limit
-    raise UsageError(f"{config.name}: wanted {length} tokens, the checkpoint takes {limit} at most")
-
-
-def _positions(config: dict[str, Any]) -> int | None:
-    """How many tokens the position embeddings reach, where the configuration says so."""
-    positions = config.get("max_position_embeddings", config.get("n_positions"))
-    if not isinstance(positions, int) or positions < 1:
-        return None
-    if config.get("model_type") in OFFSET_POSITIONS:
-        return positions - int(config.get("pad_token_id", 1)) - 1
-    return positions

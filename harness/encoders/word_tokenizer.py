@@ -25,7 +25,7 @@ STOP_WORDS: dict[str, frozenset[str]] = {"none": frozenset(), "english": ENGLISH
 
 @dataclass(frozen=True)
 class Tokeniser:
-    """How text becomes rows of a vocabulary.
+    """The rule by which a text is split and looked up in a vocabulary.
 
     A token is tried as written; with `strip`, then without the punctuation around it; with case
     `fallback`, then in lower case. The first form that the vocabulary knows counts. A token with

@@ -48,7 +48,7 @@ def read_vectors(path: Path) -> Vectors:
 
 
 def read_cached(path: Path, digest: str, cache: Path) -> Vectors:
-    """The same, from a safetensors copy in the cache where parsing would take minutes."""
+    """Words and vectors, from a safetensors copy in the cache where parsing takes minutes."""
     if path.suffix in QUICK:
         return read_vectors(path)
     return read_vectors(

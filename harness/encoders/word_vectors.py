@@ -15,6 +15,7 @@ import numpy as np
 from harness.core.arrays import Float32
 from harness.core.digests import Sha256, digest_of, sha256_of
 from harness.core.errors import AssetMissing, UsageError
+from harness.core.sources import Hub, LocalFiles, Packaged, Source, VectorFile
 from harness.core.types import Encoding, Identity
 from harness.encoders.fingerprint import require_weights
 from harness.encoders.word_tokenizer import PLAIN, Tokeniser
@@ -26,10 +27,26 @@ ENCODING_VERSION = "1: mean over known words in float64; no known word is the ze
 
 @dataclass(frozen=True)
 class StaticConfig:
-    """A vector file by name, and how text is split for it.
+    """An average of word vectors: its name, the vector file, and the rule that splits text.
 
-    `file` is its name inside a folder or repository; None, where the path is the file itself.
-    `package` names an installed package's folder that carries it; its code is never imported.
+    Args:
+        name: Its id in the grammar of methods.
+        tokeniser: The rule that splits a text and looks up its words.
+        file: The file's name in the data folder, package or repository; None where a path that
+            is given by hand is the file itself.
+        repo: Its repository on the hub, if it has one.
+        revision: The pinned commit; None is unpinned.
+        weights_sha256: The digest that the file must have, if given.
+        package: A folder in an installed package that carries the file; its code is never
+            imported.
+        trained_on: The texts that the vectors were trained on.
+        cite: The BibTeX key of their paper.
+        licence: Their licence.
+
+    Examples:
+        >>> from harness import StaticConfig
+        >>> str(StaticConfig("glove", file="vectors/glove.6B.300d.txt").source)
+        'vectors/glove.6B.300d.txt'
     """
 
     name: str
@@ -43,8 +60,27 @@ class StaticConfig:
     cite: str = field(default="", repr=False)
     licence: str = field(default="", repr=False)
 
+    @property
+    def source(self) -> Source:
+        """The package, hub repository or data folder that the file comes from."""
+        if self.repo:
+            return Hub(self.repo, self.revision, self.weights_sha256, self.package)
+        if self.package:
+            return Packaged(self.package, self.file, self.weights_sha256)
+        if self.file:
+            return VectorFile(self.file, self.weights_sha256)
+        return LocalFiles(self.weights_sha256)
+
+    def member(self, seed: int) -> StaticConfig:  # noqa: ARG002 - a family's would differ
+        """This encoder, whatever the seed."""
+        return self
+
+    def with_max_length(self, max_length: int) -> StaticConfig:
+        """Refused: word vectors average over whole texts."""
+        raise UsageError(f"{self.name}:{max_length}: this encoder has no maximum length to set")
+
     def identify(self, path: Path, sha256: Sha256 = sha256_of) -> Identity:
-        """What this is as an encoder; `path` is the vector file, or the folder that it lies in."""
+        """The key and digests; `path` is the vector file, or the folder that it lies in."""
         file = vectors_file(self, path)
         weights = sha256(file)
         require_weights(self.name, file, self.weights_sha256, weights)
@@ -98,7 +134,7 @@ class StaticEncoder:
 
 
 def first_rows(words: Sequence[str]) -> dict[str, int]:
-    """Where each word stands; of a repeated one, the first (the files go by frequency)."""
+    """The row of each word; the first of a repeated word (files go by frequency)."""
     return {word: row for row, word in reversed(list(enumerate(words)))}
 
 

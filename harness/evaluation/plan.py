@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 
-from harness.assets.places import asset_named, source_of
+from harness.assets.places import asset_named
 from harness.core.errors import AssetMissing, HarnessError
 from harness.core.files import sized
+from harness.core.sources import Trained
 from harness.core.types import EncoderConfig, Task
 from harness.encoders.cache.encodings import EncoderCache
 from harness.encoders.cache.gc import size
@@ -142,22 +143,23 @@ def _inputs(
 def _encoder(
     config: EncoderConfig, cells: int, inputs: Sequence[CellInputs], loader: TaskLoader
 ) -> EncoderPlan:
-    places = loader.places
+    places, source = loader.places, config.source
     try:
         path = places.encoder(config)
         key = known_key(places.cache, config, path) or config.identify(path).key
     except HarnessError as error:
-        if isinstance(error, AssetMissing) and getattr(config, "on_the_spot", False):
+        trains = isinstance(source, Trained) and source.on_the_spot
+        if trains and isinstance(error, AssetMissing):
             count = len(distinct_sentences(inputs))
-            entry = EncoderPlan(config.name, source_of(config), cells, None, count)
+            entry = EncoderPlan(config.name, str(source), cells, None, count)
             return replace(entry, seconds=round(TRAINING + count / FIRST_GUESS, 1), to_train=True)
-        return EncoderPlan(config.name, source_of(config), cells, str(error))
+        return EncoderPlan(config.name, str(source), cells, str(error))
     cache, distinct = EncoderCache.open(places.cache, key), distinct_sentences(inputs)
     left = len(cache.missing(tuple(distinct)))
     rate = cache.rate or FIRST_GUESS * FIRST_GUESS_BYTES / max(1, _weights_size(path))
     return EncoderPlan(
         name=config.name,
-        source=source_of(config),
+        source=str(source),
         cells=cells,
         missing=None,
         sentences=len(distinct),

@@ -7,6 +7,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from harness.core.errors import HarnessError, UsageError
+from harness.core.sources import Packaged, Trained
 from harness.core.types import EncoderConfig, Method, Task
 from harness.encoders.transformer import TransformerConfig
 from harness.encoders.word_vectors import StaticConfig
@@ -64,8 +65,10 @@ def reads_embedded(cell: PlannedCell, registry: Registry) -> bool:
 
 def is_embedded(encoder: EncoderConfig) -> bool:
     """Whether the encoder's files come with the harness, or are made on the spot from such."""
-    package: str | None = getattr(encoder, "package", None)
-    return (package or "").startswith("harness/") or getattr(encoder, "on_the_spot", False)
+    source = encoder.source
+    if isinstance(source, Trained):
+        return source.on_the_spot
+    return isinstance(source, Packaged) and source.package.startswith("harness/")
 
 
 def _published(registry: Registry, papers: Path, seeds: int) -> Iterator[PlannedCell]:

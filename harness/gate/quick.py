@@ -7,7 +7,8 @@ from pathlib import Path
 
 from harness.assets.places import Places
 from harness.core.errors import HarnessError, UsageError
-from harness.core.types import EncoderConfig, Family
+from harness.core.sources import Trained
+from harness.core.types import EncoderConfig
 from harness.evaluation.runner import Outcome
 from harness.gate import failures as reasons
 from harness.gate import golden_vectors as golden
@@ -38,7 +39,7 @@ def encode_golden(planned: Sequence[PlannedCell], places: Places, results: Path)
     An encoder that cannot be asked keeps no vectors of an earlier run. A family has none: its
     members are trained anew, and differ.
     """
-    every = (p.method.encoder for p in planned if not isinstance(p.method.encoder, Family))
+    every = (p.method.encoder for p in planned if not isinstance(p.method.encoder.source, Trained))
     encoders: dict[str, EncoderConfig] = {config.name: config for config in every}
     for name, config in encoders.items():
         why = ""

@@ -37,7 +37,7 @@ from harness.core.arrays import Float32, Float64
 from harness.core.digests import text_digest
 from harness.core.files import file_name
 from harness.core.metrics import TIE_DECIMALS, cosine
-from harness.core.types import Identity, Method, member
+from harness.core.types import Identity, Method
 from harness.evaluation.embed import Embedder, fit_method
 from harness.registry import known, registry
 
@@ -104,7 +104,7 @@ def as_mteb(
     """
     method = registry().parse(method) if isinstance(method, str) else method
     places = Places.from_environment(os.environ) if places is None else places
-    encoder = member(method.encoder, seed)
+    encoder = method.encoder.member(seed)
     path = places.encoder(encoder)
     identity = encoder.identify(path)
     embedder = fit_method(method, encoder.load(path, places.cache), texts, seed)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from harness.core.errors import UsageError
-from harness.core.types import EncoderConfig, Method, Task, member
+from harness.core.types import EncoderConfig, Method, Task
 from harness.results.records import Cell
 
 
@@ -26,7 +26,7 @@ class PlannedCell:
     @property
     def encoder(self) -> EncoderConfig:
         """The encoder of its sentences: of a family, the seed's own."""
-        return member(self.method.encoder, self.seed)
+        return self.method.encoder.member(self.seed)
 
 
 def cells(methods: Iterable[Method], tasks: Sequence[Task], seeds: int) -> tuple[PlannedCell, ...]:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from harness.assets.places import asset_named, pinned_by, source_of, vectors_of
+from harness.assets.places import asset_named, pinned_by, vectors_of
+from harness.core.sources import Hub
 from harness.core.types import EncoderConfig, Method, Record
 from harness.registry import Registry
 
 
 def source_seen(config: EncoderConfig, records: Iterable[Record]) -> str:
     """Where the weights come from; of unpinned ones also the digests that the records have."""
-    downloaded = getattr(config, "repo", None) or vectors_of(config)
+    downloaded = isinstance(config.source, Hub) or vectors_of(config)
     if pinned_by(config) != "unpinned" or not downloaded:
-        return source_of(config)
-    source = source_of(config).removesuffix(", unpinned")
+        return str(config.source)
+    source = str(config.source).removesuffix(", unpinned")
     return f"{source}, unpinned{_first_seen('weights', records)}"
 
 

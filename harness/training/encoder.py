@@ -23,9 +23,8 @@ from harness.core.arrays import Float, Float32
 from harness.core.digests import digest_of_files, sha256_of
 from harness.core.errors import UsageError
 from harness.core.types import Pooling
-from harness.encoders.checkpoint import read_tensors, weights_files
+from harness.encoders.checkpoint import maximum_length, read_tensors, weights_files
 from harness.encoders.kernels.padded import CuttingTokenizer, open_checkpoint
-from harness.encoders.transformer import TransformerConfig, maximum_length
 from harness.training.dropout import Noise, use_dropout
 from harness.training.packing import TokenIds, packed_states, padded_states, token_means
 from harness.transforms.pooling import CLS, Cls, Mean
@@ -229,9 +228,9 @@ def open_encoder(
     """
     files = weights_files(folder)
     tensors = read_tensors(files, digest_of_files(files, sha256_of), cache)
-    length = maximum_length(TransformerConfig(name, name, max_length=setup.max_length), folder)
+    length = maximum_length(name, folder, setup.max_length)
     tokenizer, kernel, _ = open_checkpoint(name, folder, tensors, length)
-    whole = maximum_length(TransformerConfig(name, name), folder)
+    whole = maximum_length(name, folder)
     return SentenceEncoder(
         kernel.model,
         tokenizer,

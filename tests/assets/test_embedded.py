@@ -9,7 +9,7 @@ import pytest
 from baselines.miniature import ENCODERS as FROM_SCRATCH
 from baselines.tuned import SIMCSE_SUP, SIMCSE_SUP_MINI
 from harness.assets.catalogue import DATA_ASSETS
-from harness.assets.places import packaged, source_of
+from harness.assets.places import packaged
 from harness.encoders.checkpoint import read_json
 from harness.registry import registry
 from harness.training.checkpoint import curve_svg
@@ -38,7 +38,7 @@ def test_all_of_them_take_25_megabytes_at_most():
 def test_an_embedded_model_is_pinned_by_its_digest(embedded):
     identity = embedded.identify(packaged(embedded))
     assert identity.digests["weights"] == embedded.weights_sha256
-    assert "package" in source_of(embedded) or embedded.file
+    assert "package" in str(embedded.source) or embedded.file
 
 
 def test_its_card_and_training_name_the_same_command(embedded):

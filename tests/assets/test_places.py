@@ -17,7 +17,6 @@ from harness.assets.places import (
     packaged,
     pinned_by,
     revision_of,
-    source_of,
     vectors_of,
 )
 from harness.cli.listing import listing
@@ -239,7 +238,7 @@ def test_a_file_of_vectors_inside_a_package_is_found(package):
     assert packaged(vectors) is None
     (package / "vectors.txt").touch()
     assert packaged(vectors) == package / "vectors.txt"
-    assert source_of(vectors) == "package harness_of_tests/embedded/tiny"
+    assert str(vectors.source) == "package harness_of_tests/embedded/tiny"
 
 
 def test_a_package_without_the_encoder_is_none(package, tmp_path):
@@ -276,7 +275,7 @@ def test_the_harness_own_package_can_carry_an_encoder():
     """Where its checkpoints will lie: `harness/embedded/<name>`."""
     own = TransformerConfig("own", "", package="harness/report")
     assert packaged(own) is None
-    assert source_of(own) == "package harness/report"
+    assert str(own.source) == "package harness/report"
 
 
 def test_an_unpinned_snapshot_is_the_one_that_was_seen_first(tmp_path, monkeypatch):
@@ -345,7 +344,7 @@ def test_only_what_is_unpinned_is_said_to_have_been_seen():
     assert source_seen(LOOSE, []) == f"{LOOSE.repo}, unpinned"
     for name in ("bert-base", "minilm", "glove-840b"):
         config = FOUND.encoders[name]
-        assert source_seen(config, held) == source_of(config)
+        assert source_seen(config, held) == str(config.source)
     assert f"unpinned, first seen {WEIGHTS[:12]}" in source_seen(FOUND.encoders["komninos"], held)
 
 

@@ -12,12 +12,12 @@ from fakes import TOY, FakeConfig, FakeFamily, Told, library, method, task, tick
 from typer.testing import CliRunner
 
 from harness.assets.fetch.batch import portable
-from harness.assets.places import FamilyMember, Places, source_of
+from harness.assets.places import Places
 from harness.cli import app
 from harness.cli.train.family import train_on_the_spot
 from harness.core.digests import sha256_of
 from harness.core.errors import AssetMissing, DataError, UsageError
-from harness.core.types import Family, Method
+from harness.core.types import Method
 from harness.encoders.trained import FamilyConfig, without
 from harness.encoders.transformer import TransformerConfig
 from harness.evaluation.plan import plan, render
@@ -97,8 +97,8 @@ def test_a_seed_that_is_missing_costs_its_own_cells_and_no_others(tmp_path):
 
 
 def test_a_family_depends_on_the_seed_and_a_single_encoder_does_not():
-    assert isinstance(FakeFamily(), Family)
-    assert not isinstance(FakeConfig(), Family)
+    assert FakeFamily().member(1) != FakeFamily().member(2)
+    assert FakeConfig().member(1) == FakeConfig().member(2)
     assert method("mean", encoder=FakeFamily()).seeded
     assert not method("mean").seeded
 
@@ -115,7 +115,7 @@ def test_no_golden_vectors_are_taken_of_what_is_trained_anew(tmp_path):
 def test_members_have_names_of_their_own_and_the_familys_rest(place):
     kin = family(place, cite="a2020b", licence="MIT")
     one = kin.member(1)
-    assert isinstance(one, FamilyMember)
+    assert one.source == replace(kin.source, seed=1)
     assert (one.name, one.trained_on, one.cite, one.licence) == (
         "kin, seed 1",
         "mats",
@@ -123,15 +123,15 @@ def test_members_have_names_of_their_own_and_the_familys_rest(place):
         "MIT",
     )
     assert kin.with_max_length(16).member(2).name == "kin:16, seed 2"
-    assert kin.with_max_length(16).folder == kin.folder  # cut otherwise, trained alike
-    assert source_of(one) == source_of(kin) == f"harness train {RECIPE}"
+    assert kin.with_max_length(16).source == kin.source  # cut otherwise, trained alike
+    assert str(one.source) == str(kin.source) == f"harness train {RECIPE}"
 
 
 def test_another_recipe_and_another_start_have_other_folders(place):
     kin = family(place)
     others = [replace(kin, recipe=f"{RECIPE} --temperature 0.1")]
     others += [replace(kin, start=replace(kin.start, weights_sha256="0" * 64))]
-    assert len({one.folder for one in (kin, *others)}) == 3
+    assert len({one.source.folder for one in (kin, *others)}) == 3
     assert len({repr(Method(one, MEAN)) for one in (kin, *others)}) == 3
 
 
@@ -173,7 +173,7 @@ def test_the_command_trains_what_is_missing_and_runs_find_it(place, monkeypatch)
 def test_a_folder_given_by_hand_holds_a_member_a_seed(place, monkeypatch):
     kin = family(place)
     assert run_train(monkeypatch, kin, "--seeds", "1").exit_code == 0
-    shutil.copytree(place / "cache" / "trained" / kin.folder, place / "mine")
+    shutil.copytree(place / "cache" / "trained" / kin.source.folder, place / "mine")
     places = Places(place / "elsewhere", encoders={"kin": place / "mine"})
     assert places.encoder(kin.member(0)) == place / "mine" / "seed-0"
 

@@ -14,7 +14,8 @@ from typing import ClassVar
 import numpy as np
 
 from harness.assets.places import Places
-from harness.core.errors import DataError
+from harness.core.errors import DataError, UsageError
+from harness.core.sources import LocalFiles, Source, Trained
 from harness.core.types import Corpus, Encoding, Identity, Method, Pairs, Task
 from harness.registry import Registry
 from harness.tasks.loader import TaskLoader
@@ -71,7 +72,14 @@ class FakeConfig:
     trained_on: ClassVar[str] = "nothing"
     cite: ClassVar[str] = ""
     licence: ClassVar[str] = "none"
+    source: ClassVar[Source] = LocalFiles()
     log: list[str] = field(default_factory=list, compare=False, repr=False)
+
+    def member(self, seed: int) -> "FakeConfig":
+        return self
+
+    def with_max_length(self, max_length: int) -> "FakeConfig":
+        raise UsageError(f"{self.name}:{max_length}: this encoder has no maximum length to set")
 
     def identify(self, path: Path) -> Identity:
         weights = digest(self.weights, self.has_cls, self.has_pooler)
@@ -98,8 +106,10 @@ class FakeMember(FakeConfig):
     """What a seed makes of a fake family."""
 
     seed: int = 0
-    called: ClassVar[str] = "kin"
-    folder: ClassVar[str] = "kin-1"
+
+    @property
+    def source(self) -> Trained:
+        return Trained("kin", "kin", "kin-1", self.seed)
 
 
 @dataclass(frozen=True)
@@ -107,6 +117,7 @@ class FakeFamily(FakeConfig):
     """An encoder of which every seed is another one."""
 
     name: str = "kin"
+    source: ClassVar[Source] = Trained("kin", "kin", "kin-1")
 
     def member(self, seed: int) -> FakeMember:
         name = f"{self.name}, seed {seed}"

@@ -18,12 +18,12 @@ from harness.assets.fetch.jobs import Jobs, Thing
 from harness.assets.fetch.network import hub_address, silent
 from harness.assets.places import Places, packaged
 from harness.core.errors import AssetMissing, HarnessError, UsageError
-from harness.core.types import Family
+from harness.core.sources import Hub, VectorFile
 
 
 @dataclass(frozen=True)
 class Fetched:
-    """What became of one name: a line about it, or why it is not here."""
+    """The outcome for one name: a line about it, or the error that kept it away."""
 
     name: str
     line: str = ""
@@ -112,9 +112,8 @@ def portable(thing: Thing, places: Places) -> bool:
     """Whether it is here, not trained, and not in a package: that is on the other machine too."""
     if isinstance(thing, Asset):
         return not thing.embedded and places.data(thing) is not None
-    if isinstance(thing, Family):
-        return False
-    return places.has_encoder(thing) and packaged(thing) is None
+    downloaded = isinstance(thing.source, Hub | VectorFile)
+    return downloaded and places.has_encoder(thing) and packaged(thing) is None
 
 
 def require_folder(wanted: Mapping[str, Iterable[Thing]], data_dir: Path | None) -> None:
@@ -131,7 +130,7 @@ def hosts_of(things: Iterable[Thing]) -> list[str]:
     for thing in things:
         if isinstance(thing, Asset):
             found += [hub_address() if d.repo else d.address for d in thing.downloads]
-        elif getattr(thing, "repo", None):
+        elif isinstance(thing.source, Hub):
             found.append(hub_address())
     return found
 

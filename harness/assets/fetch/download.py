@@ -97,7 +97,7 @@ def download(remote: Remote, target: Path, told: Progress, sleep: Sleep = time.s
 
 
 def refusal(name: str, status: int, where: str) -> AssetMissing:
-    """What an http status means for somebody who wanted a file."""
+    """The error that a refusing http status means, with what to do."""
     if status in (401, 403):
         why = (
             "is not there or not for everybody: accept its conditions if it has any, then log in "
@@ -177,7 +177,7 @@ class _Part:
         return sha.hexdigest()
 
     def _start(self) -> tuple[int, str | None]:
-        """How much of the same file is here, and what the server called it."""
+        """The bytes here of the server's file, and the validator that it sent with them."""
         try:
             about = json.loads(self._about.read_text(encoding="utf-8"))
             known = about["identity"] == self.remote.identity
@@ -189,7 +189,7 @@ class _Part:
         return 0, None
 
     def _note(self, answer: Any) -> None:
-        """Keep what proves later that the file there is still the same: no weak tag does."""
+        """Keep the validator that proves an unchanged file later, which no weak tag does."""
         tag = answer.headers.get("ETag") or ""
         validator = tag if tag.startswith('"') else answer.headers.get("Last-Modified")
         note = {"identity": self.remote.identity, "validator": validator}

@@ -99,7 +99,7 @@ def _bring(name: str, repo: str, commit: str, file: Any, told: Progress) -> None
 
 
 def _locator(name: str, page: str, url: str) -> Callable[[], Where]:
-    """Where a file lies now: signed addresses expire, and a store elsewhere gets no token."""
+    """A function that asks for a file's address, which expires; other hosts get no token."""
     from huggingface_hub import get_hf_file_metadata
     from huggingface_hub.utils import build_hf_headers  # type: ignore[attr-defined]
 
@@ -165,7 +165,7 @@ def asked(
 
 
 def _refused(name: str, page: str, error: BaseException | None) -> AssetMissing | None:
-    """What the hub says no to, and what to do; None for what may pass."""
+    """The error for a request that the hub refuses; None for a failure that may pass."""
     response: Any = getattr(error, "response", None)
     status = getattr(response, "status_code", None)
     if status is None or status >= 500 or status in (408, 429):

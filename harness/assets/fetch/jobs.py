@@ -1,4 +1,4 @@
-"""How one asset or encoder is looked for, brought, compared, and put in place."""
+"""One asset or encoder at a time: looked for, downloaded, compared, and put in place."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from harness.assets.fetch.download import Remote, download
 from harness.assets.fetch.verify import verified
 from harness.assets.places import Places
 from harness.core.errors import AssetMissing, DataError, HarnessError, UsageError
-from harness.core.types import Corpus, EncoderConfig, Family, Progress, Task
+from harness.core.sources import Hub, Trained
+from harness.core.types import Corpus, EncoderConfig, Progress, Task
 
 Thing = Asset | EncoderConfig
 UNFINISHED = ".harness/downloads"  # under the data folder
@@ -30,7 +31,7 @@ class Jobs:
     complaints: dict[str, HarnessError] = field(default_factory=dict)
 
     def here(self, thing: Thing) -> str | None:
-        """Where it is and what of it was checked; None if it is not here or does not pass."""
+        """Its place and the checks that it passed; None if it is absent or fails one."""
         try:
             if isinstance(thing, Asset):
                 found = self.places.data(thing)
@@ -47,7 +48,7 @@ class Jobs:
         return str(path)
 
     def bring(self, thing: Thing) -> str:
-        """Download it; where it is and what of it was checked. Raises HarnessError."""
+        """Download it; its place and the checks that it passed. Raises HarnessError."""
         if isinstance(thing, Asset):
             return self.here(thing) or self._asset(thing)
         return self._model(thing)
@@ -98,33 +99,33 @@ class Jobs:
 
     def _model(self, config: EncoderConfig) -> str:
         """A hub repository's model and tokenizer, in the hub cache."""
-        repo: str | None = getattr(config, "repo", None)
-        if isinstance(config, Family):
+        source, pins = config.source, self.places.encoder_pins
+        if isinstance(source, Trained):
             raise AssetMissing(
                 f"{config.name} is trained, not downloaded: harness train family {config.name}"
             )
-        if not repo:
-            file: str | None = getattr(config, "file", None)
+        if not isinstance(source, Hub):
             raise AssetMissing(
-                f"{config.name} ({file or 'local files'}) has no download; name a copy: "
+                f"{config.name} ({source}) has no download; name a copy: "
                 f"--encoder {config.name}=PATH"
             )
-        pins, pinned = self.places.encoder_pins, getattr(config, "revision", None)
-        folder = hub.snapshot(config.name, repo, pinned or pins.of(repo).get("revision"), self.told)
+        revision = source.revision or pins.of(source.repo).get("revision")
+        folder = hub.snapshot(config.name, source.repo, revision, self.told)
         name, seen = _seen(config, folder)
         pins.record(name, seen)
-        return str(folder) if pinned else f"{folder}; {first_seen(seen)}"
+        return str(folder) if source.revision else f"{folder}; {first_seen(seen)}"
 
 
 def _seen(config: EncoderConfig, folder: Path) -> tuple[str, dict[str, str]]:
     """The name of an encoder's pin, and what its files are. Raises DataError if they are not it."""
-    repo, pinned = getattr(config, "repo", None), getattr(config, "revision", None)
+    source, name = config.source, config.name
+    if isinstance(source, Hub):
+        name = f"{source.repo}@{source.revision}" if source.revision else source.repo
     weights = config.identify(folder).digests["weights"]
-    name = str(repo or config.name)
-    return f"{name}@{pinned}" if pinned else name, {"revision": folder.name, "weights": weights}
+    return name, {"revision": folder.name, "weights": weights}
 
 
 def first_seen(seen: Mapping[str, str]) -> str:
-    """What is said of an unpinned download: the digest that its first copy had."""
+    """The remark on an unpinned download: the digests that its first copy had."""
     digests = [digest[:12] for what, digest in seen.items() if what != "revision"]
     return f"unpinned, first seen {' '.join(digests)}"

@@ -1,4 +1,4 @@
-"""Whether the network may be used, and is there: asked once, for everything that is wanted."""
+"""Permission to use the network, and whether its hosts answer, asked once for all downloads."""
 
 from __future__ import annotations
 

@@ -27,6 +27,7 @@ from harness.assets.places import Places, model_folder, packaged, table_folder
 from harness.core.digests import sha256_of
 from harness.core.errors import AssetMissing, DataError, UsageError
 from harness.core.files import write_atomically
+from harness.core.sources import Hub, Packaged, VectorFile
 from harness.core.types import EncoderConfig, Progress
 
 SCHEMA, INDEX = 1, "index.json"
@@ -83,13 +84,13 @@ def export(wanted: Iterable[Parts], folder: Path, told: Progress) -> Iterator[tu
 
 
 def parts_of(thing: Thing, places: Places) -> Parts:
-    """Where a thing's files lie. Raises AssetMissing if it is not here, or in a package."""
+    """The folders of a thing's files. Raises AssetMissing if it is not here, or in a package."""
     folders, pin = _here(thing, places)
     return Parts(thing.name, folders, pin)
 
 
 def _here(thing: Thing, places: Places) -> tuple[list[Part], Mapping[str, str]]:
-    """Where a thing's files lie, and its pin."""
+    """The folders of a thing's files, and its pin."""
     if not isinstance(thing, Asset):
         return _model(thing, places)
     found = places.data(thing)
@@ -103,18 +104,22 @@ def _here(thing: Thing, places: Places) -> tuple[list[Part], Mapping[str, str]]:
 
 
 def _model(config: EncoderConfig, places: Places) -> tuple[list[Part], Mapping[str, str]]:
-    path = places.encoder(config)
-    repo, file = getattr(config, "repo", None), getattr(config, "file", None)
-    if path == packaged(config):
-        package = str(getattr(config, "package", "")).partition("/")[0]
+    path, source = places.encoder(config), config.source
+    if isinstance(source, Hub | Packaged) and path == packaged(config):
+        package = str(source.package).partition("/")[0]
         raise AssetMissing(
             f"{config.name} comes in the package {package}: install that on the other machine"
         )
-    if file and places.data_dir:
+    if isinstance(source, VectorFile) and places.data_dir:
         return [(places.data_dir, "data", [path])], {}
-    pin = {} if getattr(config, "revision", None) else places.encoder_pins.of(str(repo))
+    if not isinstance(source, Hub):
+        raise AssetMissing(
+            f"{config.name} ({source}) has no download: copy {path} to the other machine and name "
+            f"it there: --encoder {config.name}=PATH"
+        )
+    pin = {} if source.revision else places.encoder_pins.of(source.repo)
     files = model_files(file.relative_to(path).as_posix() for file in files_under(path))
-    return [(path, f"models/{repo}/{path.name}", [path / file for file in files])], pin
+    return [(path, f"models/{source.repo}/{path.name}", [path / file for file in files])], pin
 
 
 def _root(table: HubTable) -> str:
@@ -181,37 +186,42 @@ def _inside(folder: Path, file: File) -> Path:
 
 
 def target_of(thing: Thing, path: str, places: Places) -> Path:
-    """Where a file of an asset goes here. Raises DataError for a path that is not the asset's."""
+    """The place for an asset's file. Raises DataError for a path that is not the asset's."""
     root, inner = safe(path).parts[0], "/".join(safe(path).parts[1:])
-    file, repo = getattr(thing, "file", None), getattr(thing, "repo", None)
+    own: tuple[str, ...] = ()
     if isinstance(thing, Asset):
+        own = thing.probe
         for table in thing.downloads:
             if isinstance(table, HubTable) and path.startswith(f"{_root(table)}/"):
                 return table_folder(table) / path.removeprefix(f"{_root(table)}/")
-    own = thing.probe if isinstance(thing, Asset) else (file,) if file else ()
+    elif isinstance(thing.source, VectorFile):
+        own = (thing.source.file,)
+    elif isinstance(thing.source, Hub) and root == "models":
+        repo, pinned = thing.source.repo, thing.source.revision
+        commit, _, name = inner.removeprefix(f"{repo}/").partition("/")
+        is_commit = COMMIT.fullmatch(commit) and pinned in (None, commit)
+        if inner.startswith(f"{repo}/") and is_commit and name:
+            return model_folder(repo) / "snapshots" / commit / name
     if root == "data" and any(inner == p or inner.startswith(f"{p}/") for p in own):
         if places.data_dir is None:
             raise UsageError(f"import {thing.name}: into which folder? give --data-dir DIR")
         return places.data_dir / inner
-    commit, _, name = inner.removeprefix(f"{repo}/").partition("/")
-    pinned = getattr(thing, "revision", None)
-    is_commit = COMMIT.fullmatch(commit) and pinned in (None, commit)
-    if repo and root == "models" and inner.startswith(f"{repo}/") and is_commit and name:
-        return model_folder(repo) / "snapshots" / commit / name
     raise DataError(f"{INDEX}: {path!r} is no file of {thing.name}; nothing of it was imported")
 
 
 def _trust(thing: Thing, entry: Entry, places: Places) -> None:
     """Take over what was first seen on the other machine, unless something else was seen here."""
-    if isinstance(thing, Asset) and places.data_pins and entry.pin:
-        places.data_pins.record(thing.name, entry.pin)
-    repo = getattr(thing, "repo", None)
-    if repo and entry.pin:
-        places.encoder_pins.record(repo, entry.pin)
+    if not entry.pin:
+        return
+    if isinstance(thing, Asset):
+        if places.data_pins:
+            places.data_pins.record(thing.name, entry.pin)
+    elif isinstance(thing.source, Hub):
+        places.encoder_pins.record(thing.source.repo, entry.pin)
 
 
 def read_index(folder: Path) -> list[Entry]:
-    """What a folder says it holds; nothing where there is no index. Raises DataError."""
+    """The entries of a folder's index; none where there is no index. Raises DataError."""
     path = folder / INDEX
     if not path.exists():
         return []

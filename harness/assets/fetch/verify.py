@@ -1,4 +1,4 @@
-"""Whether what is here is what it should be: rows, counts, and the digests that were seen first."""
+"""Checks of an asset on this machine: its rows, their number, and the digests seen first."""
 
 from __future__ import annotations
 

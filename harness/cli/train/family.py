@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
+from harness.assets.places import Places
 from harness.cli.options import CacheDir, DataDir, Encoders, Seeds, say
 from harness.cli.train import finetune, pretrain
 from harness.cli.train.options import Threads
 from harness.core.errors import HarnessError
+from harness.core.sources import Trained
+from harness.core.types import EncoderConfig
+from harness.results.planned import Planned
 
 # The commands that make one checkpoint: a family's recipe is one of them and its options.
 RECIPES = (*pretrain.COMMANDS, *finetune.COMMANDS)
@@ -30,7 +33,6 @@ def family(
 
     An interrupted one goes on where it was.
     """
-    from harness.assets.places import Places
     from harness.encoders.trained import FamilyConfig
     from harness.evaluation.select import encoders_by_hand
     from harness.registry import known
@@ -43,29 +45,34 @@ def family(
         say(f"{name}: all {seeds} seeds are here already")
 
 
-def train_missing(members: Iterable[Any], places: Any, threads: int | None = None) -> int:
+def train_missing(
+    members: Iterable[EncoderConfig], places: Places, threads: int | None = None
+) -> int:
     """Train the members whose checkpoints are missing; returns how many those are."""
     count = 0
     for member in members:
-        folder: Path = places.trained(member)
-        if not (folder / "config.json").exists():
-            say(f"{member.name}: harness train {member.recipe}")
-            arguments = [*member.recipe.split(), "--seed", str(member.seed), "--out", str(folder)]
-            arguments += ["--cache", str(places.cache)]
-            arguments += ["--data-dir", str(places.data_dir)] if places.data_dir else []
-            arguments += ["--threads", str(threads)] if threads else []
-            run_command(arguments)
-            count += 1
+        source = member.source
+        if not isinstance(source, Trained) or (places.trained(source) / "config.json").exists():
+            continue
+        say(f"{member.name}: {source}")
+        arguments = [*source.recipe.split(), "--seed", str(source.seed)]
+        arguments += ["--out", str(places.trained(source)), "--cache", str(places.cache)]
+        arguments += ["--data-dir", str(places.data_dir)] if places.data_dir else []
+        arguments += ["--threads", str(threads)] if threads else []
+        run_command(arguments)
+        count += 1
     return count
 
 
-def train_on_the_spot(planned: Iterable[Any], places: Any) -> None:
+def train_on_the_spot(planned: Iterable[Planned], places: Places) -> None:
     """Train what these cells need and is quickly made of what the harness carries.
 
     A training that fails is told; its cells then have no encoder, and the others run.
     """
-    spots = (p.encoder for p in planned if getattr(p.encoder, "on_the_spot", False))
-    for member in {places.trained(encoder): encoder for encoder in spots}.values():
+    members = {p.encoder.source: p.encoder for p in planned}
+    for source, member in members.items():
+        if not isinstance(source, Trained) or not source.on_the_spot:
+            continue
         try:
             train_missing([member], places)
         except HarnessError as error:

@@ -1,4 +1,4 @@
-"""What lies in a cache folder, what it takes, when it was last used; and clearing parts of it.
+"""The entries of a cache folder, their sizes and times of last use, and how parts are cleared.
 
 Only what has the name and the form of something cached is ever touched: folders and files named by
 hex digests, below the cache folder's own five. Links are passed over, as they may lead elsewhere.
@@ -59,7 +59,7 @@ class Entry:
 
     @property
     def called(self) -> str:
-        """What it is, in words."""
+        """The entry in words."""
         name = ", ".join(self.names) or "unknown encoder"
         others = {
             CONVERTED: f"converted weights of {name}",
@@ -72,7 +72,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Leftover:
-    """What a crash left of a write, or damage set aside."""
+    """A file that a crash left unfinished, or a damaged one that was set aside."""
 
     path: Path
     bytes: int
@@ -83,7 +83,7 @@ class Leftover:
 
 @dataclass(frozen=True)
 class Cleared:
-    """What happened to one thing: cleared, or in use by another process and left alone."""
+    """The outcome for one thing: cleared, or in use by another process and left alone."""
 
     what: Entry | Leftover
     in_use: bool = False
@@ -139,7 +139,7 @@ def _single(root: Path, kind: Kind, encoders: Sequence[Entry]) -> Iterator[Entry
 
 
 def leftovers(root: Path, now: float) -> list[Leftover]:
-    """What crashes left, and shards that were set aside as damaged."""
+    """Unfinished files of crashes, and shards that were set aside as damaged."""
     folders = [folder for part in BY_KEY for folder in _folders(root / part)]
     found = []
     for folder in (*folders, *map(root.joinpath, FILES)):
@@ -214,7 +214,7 @@ def choose(every: Sequence[Entry], wanted: Sequence[str]) -> list[Entry]:
 
 
 def _inside(folder: Path) -> list[Path]:
-    """What lies in a folder, but for links; nothing where there is none, or a link to one."""
+    """The files and folders in a folder without links; none where it is absent or a link."""
     if folder.is_symlink() or not folder.is_dir():
         return []
     return sorted(path for path in folder.iterdir() if not path.is_symlink())

@@ -1,8 +1,7 @@
-"""What a cached key is called: the encoders whose sentences it holds, beside them in `label.json`.
+"""Names of cached keys: the encoders whose sentences a key holds, beside these in `label.json`.
 
-A run writes it. Since it also tells the files by which an encoder was identified, a plan need not
-digest gigabytes of unchanged weights again. It is never asked by a run: what a result rests on is
-digested every time.
+A run writes the label. It also names the files by which an encoder was identified, so that a plan
+need not digest gigabytes of unchanged weights again. A run never reads it and digests every time.
 """
 
 from __future__ import annotations

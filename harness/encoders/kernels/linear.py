@@ -40,7 +40,7 @@ class Linear(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class TorchLinear:
-    """torch's own."""
+    """A linear layer by torch's own product."""
 
     weight: Float[Tensor, "O I"]
     bias: Float[Tensor, " O"] | None
@@ -59,7 +59,7 @@ class TorchLinear:
 
 @dataclass(frozen=True, eq=False)
 class OneDnnLinear:
-    """oneDNN's, over weights in its own layout, GELU and sum done where the product is written."""
+    """A linear layer by oneDNN over its own layout of the weights, with GELU or sum fused in."""
 
     packed: Any  # a tensor of no strides
     bias: Float[Tensor, " O"] | None
@@ -77,7 +77,7 @@ class OneDnnLinear:
 
 
 def linear(library: Library, *layers: Any) -> Linear:
-    """Layers over the same input as one, their outputs side by side."""
+    """Layers over one input as a single product, their outputs side by side."""
     weight = torch.cat([layer.weight.detach() for layer in layers])
     biases = [layer.bias for layer in layers]
     bias = None if None in biases else torch.cat([bias.detach() for bias in biases])

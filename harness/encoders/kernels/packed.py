@@ -63,7 +63,7 @@ class Run:
 
     @property
     def tokens(self) -> slice:
-        """Where its tokens stand."""
+        """The places of its tokens."""
         return slice(self.first, self.first + self.sentences * self.length)
 
 

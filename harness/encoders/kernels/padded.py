@@ -113,7 +113,7 @@ class PaddedKernel:
 
 
 def rows_of(found: torch.Tensor) -> Float32[np.ndarray, "..."]:
-    """What came out of a pass, in float32 and in main memory."""
+    """The output of a pass, in float32 and in main memory."""
     return found.float().cpu().numpy()
 
 
@@ -136,7 +136,7 @@ def open_checkpoint(
 
 
 def cls_position(name: str, ids: Sequence[int], cls_id: int | None) -> int:
-    """Where a text's summary token stands: where the tokenizer puts it, 0 or -1 (XLNet).
+    """The place of a text's summary token as the tokenizer puts it: 0, or -1 (XLNet).
 
     A tokenizer that puts none is a decoder's, whose last token is the one that has seen all.
     """
