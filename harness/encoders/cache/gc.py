@@ -1,7 +1,7 @@
 """The entries of a cache folder, their sizes and times of last use, and how parts are cleared.
 
 Only what has the name and the form of something cached is ever touched: folders and files named by
-hex digests, below the cache folder's own five. Links are passed over, as they may lead elsewhere.
+hex digests, below the cache folder's own four. Links are passed over, as they may lead elsewhere.
 The pins of encoders and the encoders trained here lie in the same folder; they are no cache, and
 stay.
 """
@@ -35,7 +35,6 @@ SHORTEST = 6  # digits by which a key may be called
 
 Kind = Literal["encoder", "converted"]
 CONVERTED: Kind = "converted"
-FILES: Mapping[Kind, str] = {CONVERTED: "safetensors"}
 
 
 @dataclass(frozen=True)
@@ -61,10 +60,7 @@ class Entry:
     def called(self) -> str:
         """The entry in words."""
         name = ", ".join(self.names) or "unknown encoder"
-        others = {
-            CONVERTED: f"converted weights of {name}",
-        }
-        return others.get(self.kind, name)
+        return f"converted weights of {name}" if self.kind == CONVERTED else name
 
     def __str__(self) -> str:
         return f"{self.called} ({self.key[:12]}), {sized(self.bytes)}"
@@ -98,15 +94,14 @@ def entries(root: Path) -> list[Entry]:
     """Everything cached, the longest unused first."""
     keys = {folder.name for part in BY_KEY for folder in _folders(root / part)}
     encoders = [_encoder(root, key) for key in keys]
-    files = (entry for kind in FILES for entry in _single(root, kind, encoders))
-    return sorted([*encoders, *files], key=lambda entry: (entry.last_used, entry.key))
+    weights = _converted(root, encoders)
+    return sorted([*encoders, *weights], key=lambda entry: (entry.last_used, entry.key))
 
 
 def size(root: Path) -> int:
     """Bytes of everything cached."""
     folders = [folder for part in BY_KEY for folder in _folders(root / part)]
-    every = (_files(folder) for folder in (*folders, *map(root.joinpath, FILES)))
-    return sum(_bytes(files) for files in every)
+    return sum(_bytes(_files(folder)) for folder in (*folders, root / CONVERTED))
 
 
 def _encoder(root: Path, key: str) -> Entry:
@@ -128,21 +123,21 @@ def _encoder(root: Path, key: str) -> Entry:
     )
 
 
-def _single(root: Path, kind: Kind, encoders: Sequence[Entry]) -> Iterator[Entry]:
-    """Entries of one file; weights were used whenever an encoder of theirs was."""
-    for file, found in _files(root / kind).items():
-        if file.suffix == f".{FILES[kind]}" and DIGEST.fullmatch(file.stem):
+def _converted(root: Path, encoders: Sequence[Entry]) -> Iterator[Entry]:
+    """Converted weights; they were used whenever an encoder of theirs was."""
+    for file, found in _files(root / CONVERTED).items():
+        if file.suffix == ".safetensors" and DIGEST.fullmatch(file.stem):
             users = [e for e in encoders if e.weights == file.stem]
             names = sorted({name for e in users for name in e.names})
             used = max([found.st_mtime, *(e.last_used for e in users)])
-            yield Entry(kind, file.stem, tuple(names), found.st_size, used)
+            yield Entry(CONVERTED, file.stem, tuple(names), found.st_size, used)
 
 
 def leftovers(root: Path, now: float) -> list[Leftover]:
     """Unfinished files of crashes, and shards that were set aside as damaged."""
     folders = [folder for part in BY_KEY for folder in _folders(root / part)]
     found = []
-    for folder in (*folders, *map(root.joinpath, FILES)):
+    for folder in (*folders, root / CONVERTED):
         for path in _inside(folder):
             every = [path, *path.rglob("*")] if _is_leftover(path) else []
             states = list(filter(None, map(_state, every)))
@@ -162,12 +157,10 @@ def tidy(root: Path, now: float, dry_run: bool) -> Iterator[Cleared]:
 
 
 def shrink(root: Path, most: int, dry_run: bool) -> Iterator[Cleared]:
-    """Clear what was unused for longest until no more than so many bytes are left, if that can be.
-
-    """
+    """Clear what was unused for longest until so many bytes are left, if that can be."""
     left = size(root)
     for entry in entries(root):
-        if left > most and entry.kind in ("encoder", CONVERTED):
+        if left > most:
             cleared = clear(root, entry, dry_run)
             left -= 0 if cleared.in_use else entry.bytes
             yield cleared
@@ -177,7 +170,7 @@ def clear(root: Path, entry: Entry, dry_run: bool) -> Cleared:
     """Clear one file, or all of an encoder's folders unless they are in use."""
     folders = [root / part / entry.key for part in BY_KEY]
     if entry.kind != "encoder":
-        file = root / entry.kind / f"{entry.key}.{FILES[entry.kind]}"
+        file = root / CONVERTED / f"{entry.key}.safetensors"
         if not dry_run:
             file.unlink(missing_ok=True)
         return Cleared(entry)
