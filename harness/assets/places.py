@@ -105,20 +105,20 @@ class Places:
 
     def require_data(self, asset: str) -> Path:
         """The data folder, if it holds the asset; AssetMissing with the command that gets it."""
-        found = asset_named(asset)
-        if found.embedded:
+        entry = asset_named(asset)
+        if entry.embedded:
             return EMBEDDED
         if self.data_dir is None:
             raise AssetMissing(
-                f"{asset} ({found.described}): no data folder is set; give --data-dir DIR or set "
-                f"HARNESS_DATA_DIR, or get it: {found.get}",
-                found.get,
+                f"{asset} ({entry.described}): no data folder is set; give --data-dir DIR or set "
+                f"HARNESS_DATA_DIR, or get it: {entry.get}",
+                entry.get,
             )
         if not self.has_data(asset):
             raise AssetMissing(
-                f"{asset} ({found.described}): {self.data_dir} holds no {found.probe[0]}; "
-                f"get it: {found.get}",
-                found.get,
+                f"{asset} ({entry.described}): {self.data_dir} holds no {entry.probe[0]}; "
+                f"get it: {entry.get}",
+                entry.get,
             )
         return self.data_dir
 

@@ -74,10 +74,10 @@ def _shards(index: Path) -> tuple[Path, ...]:
 
 def tokenizer_files(folder: Path) -> tuple[Path, ...]:
     """Every file of the folder that the tokenizer may depend on, by name."""
-    found = {file for pattern in TOKENIZER_FILES for file in folder.glob(pattern) if file.is_file()}
-    if not found:
+    files = {file for pattern in TOKENIZER_FILES for file in folder.glob(pattern) if file.is_file()}
+    if not files:
         raise DataError(f"{folder}: no tokenizer; wanted tokenizer.json or a vocabulary file")
-    return tuple(sorted(found))
+    return tuple(sorted(files))
 
 
 def read_tensors(files: tuple[Path, ...], digest: str, cache: Path) -> dict[str, Any]:

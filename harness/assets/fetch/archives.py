@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import os
 import re
 import tarfile
-import tempfile
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -17,6 +15,7 @@ from harness.assets.asset import Download
 from harness.assets.fetch.download import Readable
 from harness.assets.fetch.network import reason_of
 from harness.core.errors import DataError
+from harness.core.files import replacing
 
 CHUNK = 2**18
 # What the readers of archives raise; RuntimeError for one that is encrypted.
@@ -83,23 +82,12 @@ def write_stream(content: Readable, target: Path, limit: int | None = None) -> t
 
     Raises ValueError if the stream is longer than the limit.
     """
-    target.parent.mkdir(parents=True, exist_ok=True)
     sha, size = hashlib.sha256(), 0
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=".", suffix=".tmp")
-    temporary = Path(name)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            while chunk := content.read(CHUNK):
-                size += len(chunk)
-                if limit is not None and size > limit:
-                    raise ValueError(f"more than the {limit:,} bytes that it may hold")
-                file.write(chunk)
-                sha.update(chunk)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.chmod(0o644)
-        temporary.replace(target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    with replacing(target) as scratch, scratch.open("wb") as file:
+        while chunk := content.read(CHUNK):
+            size += len(chunk)
+            if limit is not None and size > limit:
+                raise ValueError(f"more than the {limit:,} bytes that it may hold")
+            file.write(chunk)
+            sha.update(chunk)
     return sha.hexdigest(), size

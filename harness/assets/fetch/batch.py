@@ -76,7 +76,7 @@ def export_all(things: Iterable[Thing], jobs: Jobs, folder: Path) -> Iterator[Fe
     parts = [offline.parts_of(thing, jobs.places) for thing in dict.fromkeys(things)]
     if not parts:
         raise AssetMissing("nothing is here to export: harness fetch --list shows what there is")
-    for name, line in offline.export(parts, folder, jobs.told):
+    for name, line in offline.export(parts, folder, jobs.progress):
         yield Fetched(name, line)
 
 

@@ -59,7 +59,7 @@ class Remote:
         return cls(name, url, lambda: (url, {}), sha256, size)
 
 
-def download(remote: Remote, target: Path, told: Progress, sleep: Sleep = time.sleep) -> str:
+def download(remote: Remote, target: Path, progress: Progress, sleep: Sleep = time.sleep) -> str:
     """Bring a file to `target` and return its sha256.
 
     Raises AssetMissing if the server refuses, stays unable, or stops early; DataError for a file
@@ -70,7 +70,7 @@ def download(remote: Remote, target: Path, told: Progress, sleep: Sleep = time.s
     failures, before = 0, part.size
     while True:
         try:
-            start, digest = part.go_on(told)
+            start, digest = part.go_on(progress)
             if remote.sha256 in (None, digest):
                 part.become(target)
                 return digest
@@ -125,7 +125,7 @@ class _Part:
     def _about(self) -> Path:
         return self.path.with_name(f"{self.path.name}.json")
 
-    def go_on(self, told: Progress) -> tuple[int, str]:
+    def go_on(self, progress: Progress) -> tuple[int, str]:
         """Ask for what is lacking: where it went on, and the digest of the whole.
 
         Raises OSError if it ends early.
@@ -146,9 +146,9 @@ class _Part:
         with answer:
             if start and not _continues(answer, start):
                 start = 0
-            return start, self._receive(answer, start, told)
+            return start, self._receive(answer, start, progress)
 
-    def _receive(self, answer: Any, start: int, told: Progress) -> str:
+    def _receive(self, answer: Any, start: int, progress: Progress) -> str:
         length, wanted = answer.headers.get("Content-Length"), self.remote.size
         total = start + int(length) if length else wanted
         if wanted not in (None, total):
@@ -156,7 +156,7 @@ class _Part:
                 f"{self.remote.name}: {self.remote.identity} holds {total:,} bytes, wanted "
                 f"{wanted:,}: its publisher has changed it, or somebody on the way"
             )
-        told.phase(f"{self.remote.name}: downloading", total)
+        progress.phase(f"{self.remote.name}: downloading", total)
         with os.fdopen(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644), "r+b") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # BlockingIOError: another has it
             if os.fstat(file.fileno()).st_size < start:
@@ -165,11 +165,11 @@ class _Part:
             sha = hashlib.sha256()
             _hash(file, start, sha)
             file.truncate(start)
-            told.step(start)
+            progress.step(start)
             while chunk := answer.read(CHUNK):
                 file.write(chunk)
                 sha.update(chunk)
-                told.step(len(chunk))
+                progress.step(len(chunk))
             file.flush()
             os.fsync(file.fileno())
         if total is not None and self.size != total:
@@ -208,9 +208,9 @@ def _continues(answer: Any, start: int) -> bool:
     """Whether the answer goes on where the part ends; any other is the file from its beginning."""
     if answer.status != http.client.PARTIAL_CONTENT:
         return False
-    said = answer.headers.get("Content-Range", "")
-    if not said.startswith(f"bytes {start}-"):
-        raise OSError(f"asked for bytes from {start} on, was sent {said or 'others'}")
+    sent = answer.headers.get("Content-Range", "")
+    if not sent.startswith(f"bytes {start}-"):
+        raise OSError(f"asked for bytes from {start} on, was sent {sent or 'others'}")
     return True
 
 

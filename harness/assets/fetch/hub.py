@@ -38,16 +38,16 @@ def file_of(wanted: Download, revision: str | None) -> tuple[Remote, dict[str, s
     def address(at: str | None) -> str:
         return hf_hub_url(str(wanted.repo), wanted.at, repo_type="dataset", revision=at)
 
-    first = address(wanted.revision or revision)
-    about = asked(wanted.at, page, lambda: get_hf_file_metadata(first, timeout=TIMEOUT))
-    commit = str(about.commit_hash)
+    url = address(wanted.revision or revision)
+    metadata = asked(wanted.at, page, lambda: get_hf_file_metadata(url, timeout=TIMEOUT))
+    commit = str(metadata.commit_hash)
     locate = _locator(wanted.at, page, address(commit))
-    sha256 = wanted.sha256 or (about.etag if len(about.etag or "") == 64 else None)
+    sha256 = wanted.sha256 or (metadata.etag if len(metadata.etag or "") == 64 else None)
     identity = f"{wanted.repo}@{commit}:{wanted.at}"
-    return Remote(wanted.at, identity, locate, sha256, about.size), {"revision": commit}
+    return Remote(wanted.at, identity, locate, sha256, metadata.size), {"revision": commit}
 
 
-def snapshot(name: str, repo: str, revision: str | None, told: Progress) -> Path:
+def snapshot(name: str, repo: str, revision: str | None, progress: Progress) -> Path:
     """A model's files in the hub cache, each compared with its digest there.
 
     Raises AssetMissing if the hub refuses or is silent, DataError if a file is not what it names.
@@ -55,33 +55,33 @@ def snapshot(name: str, repo: str, revision: str | None, told: Progress) -> Path
     from huggingface_hub import HfApi, snapshot_download
 
     page = f"{hub_address()}/{repo}"
-    about = asked(
+    info = asked(
         name, page, lambda: HfApi().model_info(repo, revision=revision, files_metadata=True)
     )
-    files = model_files(file.rfilename for file in about.siblings or ())
+    files = model_files(file.rfilename for file in info.siblings or ())
     if not files:
         raise AssetMissing(f"{name}: {repo} on the hub holds no model")
-    for file in (file for file in about.siblings or () if file.rfilename in files):
-        _bring(name, repo, str(about.sha), file, told)
-    found = asked(
+    for file in (file for file in info.siblings or () if file.rfilename in files):
+        _bring(name, repo, str(info.sha), file, progress)
+    folder = asked(
         name,
         page,
         lambda: snapshot_download(
             repo, revision=revision, allow_patterns=files, etag_timeout=TIMEOUT
         ),
     )
-    check_blobs(Path(found))
-    return Path(found)
+    check_blobs(Path(folder))
+    return Path(folder)
 
 
 def model_files(names: Iterable[str]) -> list[str]:
     """Those of a repository's files that a model is read from; no pickle where there is better."""
-    found = [name for name in names if any(fnmatchcase(name, p) for p in MODEL_FILES)]
-    better = any(name.endswith(".safetensors") for name in found)
-    return [name for name in found if not (better and name.endswith(".bin"))]
+    matching = [name for name in names if any(fnmatchcase(name, p) for p in MODEL_FILES)]
+    has_safetensors = any(name.endswith(".safetensors") for name in matching)
+    return [name for name in matching if not (has_safetensors and name.endswith(".bin"))]
 
 
-def _bring(name: str, repo: str, commit: str, file: Any, told: Progress) -> None:
+def _bring(name: str, repo: str, commit: str, file: Any, progress: Progress) -> None:
     """One large file into the blobs of the hub cache, where snapshot_download finds it."""
     from huggingface_hub import hf_hub_url
     from huggingface_hub.constants import HF_HUB_CACHE
@@ -95,7 +95,7 @@ def _bring(name: str, repo: str, commit: str, file: Any, told: Progress) -> None
 
     what, identity = f"{name}, {file.rfilename}", f"{repo}@{commit}:{file.rfilename}"
     locate = _locator(what, f"{hub_address()}/{repo}", url)
-    download(Remote(what, identity, locate, file.lfs.sha256, file.lfs.size), blob, told)
+    download(Remote(what, identity, locate, file.lfs.sha256, file.lfs.size), blob, progress)
 
 
 def _locator(name: str, page: str, url: str) -> Callable[[], Where]:
@@ -104,9 +104,9 @@ def _locator(name: str, page: str, url: str) -> Callable[[], Where]:
     from huggingface_hub.utils import build_hf_headers  # type: ignore[attr-defined]
 
     def locate() -> Where:
-        found = asked(name, page, lambda: get_hf_file_metadata(url, timeout=TIMEOUT), tries=1)
-        own = urlsplit(found.location).netloc == urlsplit(url).netloc
-        return str(found.location), build_hf_headers() if own else {}
+        metadata = asked(name, page, lambda: get_hf_file_metadata(url, timeout=TIMEOUT), tries=1)
+        same_host = urlsplit(metadata.location).netloc == urlsplit(url).netloc
+        return str(metadata.location), build_hf_headers() if same_host else {}
 
     return locate
 
@@ -119,10 +119,10 @@ def check_blobs(folder: Path) -> None:
     for link in sorted(path for path in folder.rglob("*") if path.is_symlink()):
         blob = link.resolve()
         digest = {64: sha256_of, 40: git_sha1_of}.get(len(blob.name))
-        found = digest(blob) if digest else blob.name
-        if found != blob.name:
+        actual = digest(blob) if digest else blob.name
+        if actual != blob.name:
             raise DataError(
-                f"{link}: wanted digest {blob.name}, found {found}; remove {blob} and fetch again"
+                f"{link}: wanted digest {blob.name}, found {actual}; remove {blob} and fetch again"
             )
 
 

@@ -25,7 +25,7 @@ class Jobs:
     """One call's work. `complaints` are about what is here and is not what it should be."""
 
     places: Places
-    told: Progress
+    progress: Progress
     tasks: Collection[Task]
     corpora: Collection[Corpus]
     complaints: dict[str, HarnessError] = field(default_factory=dict)
@@ -34,10 +34,10 @@ class Jobs:
         """Its place and the checks that it passed; None if it is absent or fails one."""
         try:
             if isinstance(thing, Asset):
-                found = self.places.data(thing)
-                if found is None:
+                place = self.places.data(thing)
+                if place is None:
                     return None
-                return f"{found} ({self._verified(thing)})"
+                return f"{place} ({self._verified(thing)})"
             path = self.places.encoder(thing)
             self.places.encoder_pins.check(*_seen(thing, path))
         except AssetMissing:
@@ -59,18 +59,18 @@ class Jobs:
     def _asset(self, asset: Asset) -> str:
         if not asset.downloads:
             raise AssetMissing(f"{asset.name} has no download: {asset.get}")
-        seen: dict[str, str] = {}
-        for wanted in asset.downloads:
-            if isinstance(wanted, HubTable):
-                self.told.phase(f"{asset.name}: {wanted.repo}", None)
-                hub_tables.bring(asset.name, wanted, self.places.data_dir)
+        digests: dict[str, str] = {}
+        for source in asset.downloads:
+            if isinstance(source, HubTable):
+                self.progress.phase(f"{asset.name}: {source.repo}", None)
+                hub_tables.bring(asset.name, source, self.places.data_dir)
             else:
-                seen |= self._file(asset, wanted)
+                digests |= self._file(asset, source)
         pins = self.places.data_pins
-        if pins and seen:
-            pins.record(asset.name, seen)
-        said = f"{self.places.data(asset)} ({self._verified(asset)})"
-        return f"{said}; {first_seen(seen)}" if asset.pinned == "unpinned" and seen else said
+        if pins and digests:
+            pins.record(asset.name, digests)
+        line = f"{self.places.data(asset)} ({self._verified(asset)})"
+        return f"{line}; {first_seen(digests)}" if asset.pinned == "unpinned" and digests else line
 
     def _file(self, asset: Asset, wanted: Download) -> dict[str, str]:
         """One file of an asset into its place, and what it was."""
@@ -83,7 +83,7 @@ class Jobs:
         if wanted.repo:
             remote, seen = hub.file_of(wanted, pins.of(asset.name).get("revision"))
         arrived = data_dir / UNFINISHED / name
-        digest = download(remote, arrived, self.told)
+        digest = download(remote, arrived, self.progress)
         seen[name if wanted.keep else wanted.into] = digest
         try:
             pins.check(asset.name, seen)
@@ -91,7 +91,7 @@ class Jobs:
                 (data_dir / wanted.into).parent.mkdir(parents=True, exist_ok=True)
                 arrived.replace(data_dir / wanted.into)
                 return seen
-            self.told.phase(f"{name}: unpacking", None)
+            self.progress.phase(f"{name}: unpacking", None)
             placed = unpack(arrived, wanted, data_dir)
         finally:
             arrived.unlink(missing_ok=True)
@@ -110,7 +110,7 @@ class Jobs:
                 f"--encoder {config.name}=PATH"
             )
         revision = source.revision or pins.of(source.repo).get("revision")
-        folder = hub.snapshot(config.name, source.repo, revision, self.told)
+        folder = hub.snapshot(config.name, source.repo, revision, self.progress)
         name, seen = _seen(config, folder)
         pins.record(name, seen)
         return str(folder) if source.revision else f"{folder}; {first_seen(seen)}"

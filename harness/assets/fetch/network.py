@@ -39,17 +39,17 @@ def silent(addresses: Iterable[str], deadline: float = DEADLINE) -> dict[str, st
     def ask(host: SplitResult) -> None:
         answers[host] = _reach(host, deadline)
 
-    asked = [
+    threads = [
         threading.Thread(target=ask, args=(host,), daemon=True) for host in set(hosts.values())
     ]
-    for thread in asked:
+    for thread in threads:
         thread.start()
-    until = time.monotonic() + deadline
-    for thread in asked:
-        thread.join(max(0.0, until - time.monotonic()))
+    end = time.monotonic() + deadline
+    for thread in threads:
+        thread.join(max(0.0, end - time.monotonic()))
     late = f"no answer in {deadline:g} s"
-    found = {address: answers.get(host, late) for address, host in hosts.items()}
-    return {address: reason for address, reason in found.items() if reason}
+    reasons = {address: answers.get(host, late) for address, host in hosts.items()}
+    return {address: reason for address, reason in reasons.items() if reason}
 
 
 def _host(address: str) -> SplitResult:
@@ -79,5 +79,5 @@ def _reach(host: SplitResult, deadline: float) -> str:
 def reason_of(error: BaseException) -> str:
     """The first line of what an error says, or its kind."""
     reason = getattr(error, "reason", None)
-    said = str(reason if isinstance(reason, OSError) else error).strip()
-    return (said or type(error).__name__).splitlines()[0]
+    text = str(reason if isinstance(reason, OSError) else error).strip()
+    return (text or type(error).__name__).splitlines()[0]

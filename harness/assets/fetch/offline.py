@@ -65,11 +65,11 @@ class Parts:
     pin: Mapping[str, str]
 
 
-def export(wanted: Iterable[Parts], folder: Path, told: Progress) -> Iterator[tuple[str, str]]:
+def export(wanted: Iterable[Parts], folder: Path, progress: Progress) -> Iterator[tuple[str, str]]:
     """Write what is wanted into a folder, beside what it holds already; name and line of each."""
     index = {entry.name: entry for entry in read_index(folder)}
     for parts in wanted:
-        told.phase(f"{parts.name}: exporting", None)
+        progress.phase(f"{parts.name}: exporting", None)
         files = []
         for source, root, paths in parts.folders:
             for path in paths:
@@ -77,7 +77,7 @@ def export(wanted: Iterable[Parts], folder: Path, told: Progress) -> Iterator[tu
                 size, digest = path.stat().st_size, sha256_of(path)
                 place(path, folder / into, digest)
                 files.append(File(into, size, digest))
-                told.step(size)
+                progress.step(size)
         index[parts.name] = Entry(parts.name, tuple(files), parts.pin)
         write_index(folder, index.values())
         yield parts.name, f"{len(files)} files, {sum(f.bytes for f in files):,} bytes"
@@ -93,11 +93,11 @@ def _here(thing: Thing, places: Places) -> tuple[list[Part], Mapping[str, str]]:
     """The folders of a thing's files, and its pin."""
     if not isinstance(thing, Asset):
         return _model(thing, places)
-    found = places.data(thing)
-    if found is None:
+    path = places.data(thing)
+    if path is None:
         raise AssetMissing(f"{thing.name} is not here, so it cannot be exported: {thing.get}")
     if thing.probe and places.data_dir:
-        return [(places.data_dir, "data", files_under(found))], places.first_seen(thing)
+        return [(places.data_dir, "data", files_under(path))], places.first_seen(thing)
     tables = [d for d in thing.downloads if isinstance(d, HubTable)]
     folders = [(table_folder(table), _root(table)) for table in tables]
     return [(folder, root, files_under(folder)) for folder, root in folders], {}
@@ -162,11 +162,11 @@ def bring_in(entry: Entry, thing: Thing, folder: Path, jobs: Jobs) -> str:
     """
     places = {file: target_of(thing, file.path, jobs.places) for file in entry.files}
     _trust(thing, entry, jobs.places)
-    jobs.told.phase(f"{entry.name}: importing", sum(file.bytes for file in entry.files))
+    jobs.progress.phase(f"{entry.name}: importing", sum(file.bytes for file in entry.files))
     new = 0
     for file, target in places.items():
         new += place(_inside(folder, file), target, file.sha256)
-        jobs.told.step(file.bytes)
+        jobs.progress.step(file.bytes)
     here = jobs.here(thing)
     if here is None:
         incomplete = f"{folder / INDEX}: {entry.name} is not complete: export it again"

@@ -20,22 +20,22 @@ def verified(
 
     Raises DataError, or AssetMissing for a part that is not here.
     """
-    found = places.data(asset)
-    data_dir = found if asset.embedded else places.data_dir
-    if data_dir is None or found is None or not (asset.probe or asset.embedded):
+    path = places.data(asset)
+    data_dir = path if asset.embedded else places.data_dir
+    if data_dir is None or path is None or not (asset.probe or asset.embedded):
         return "kept by datasets"
-    if asset.sha256 is not None and (digest := sha256_of(found)) != asset.sha256:
-        raise DataError(f"{found}: wanted sha256 {asset.sha256}, found {digest}; get it again")
-    seen = {name: _digest(data_dir / name) for name in places.first_seen(asset)}
+    if asset.sha256 is not None and (digest := sha256_of(path)) != asset.sha256:
+        raise DataError(f"{path}: wanted sha256 {asset.sha256}, found {digest}; get it again")
+    digests = {name: _digest(data_dir / name) for name in places.first_seen(asset)}
     if places.data_pins:
-        places.data_pins.check(asset.name, {k: digest for k, digest in seen.items() if digest})
+        places.data_pins.check(asset.name, {k: digest for k, digest in digests.items() if digest})
     counts = {"pairs": _pairs(asset, data_dir, tasks)}
     counts["sentences"] = sum(
         sum(1 for _ in corpus.sentences(data_dir))
         for corpus in corpora
         if corpus.asset == asset.name
     )
-    counts["records"] = _records(asset, found) if asset.records else 0
+    counts["records"] = _records(asset, path) if asset.records else 0
     checked = [f"{count:,} {what} checked" for what, count in counts.items() if count]
     return ", ".join(checked) or "stored"
 
@@ -60,10 +60,10 @@ def _records(asset: Asset, path: Path) -> int:
     with path.open(newline="", encoding="utf-8") as file:
         rows = csv.reader(file)
         header = tuple(next(rows, []))
-        found = sum(1 for _ in rows)
-    if (header, found) != (asset.columns, asset.records):
+        count = sum(1 for _ in rows)
+    if (header, count) != (asset.columns, asset.records):
         raise DataError(
             f"{path}: wanted {asset.records:,} records of {','.join(asset.columns)}, found "
-            f"{found:,} of {','.join(header)}; this is not the published file: get it again"
+            f"{count:,} of {','.join(header)}; this is not the published file: get it again"
         )
-    return found
+    return count

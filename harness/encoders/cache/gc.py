@@ -136,15 +136,17 @@ def _converted(root: Path, encoders: Sequence[Entry]) -> Iterator[Entry]:
 def leftovers(root: Path, now: float) -> list[Leftover]:
     """Unfinished files of crashes, and shards that were set aside as damaged."""
     folders = [folder for part in BY_KEY for folder in _folders(root / part)]
-    found = []
+    unfinished = []
     for folder in (*folders, root / CONVERTED):
         for path in _inside(folder):
-            every = [path, *path.rglob("*")] if _is_leftover(path) else []
-            states = list(filter(None, map(_state, every)))
-            last = max((state.st_mtime for state in states), default=now)
-            if states and (path.suffix == DAMAGED or now - last > SECONDS_TO_WRITE):
-                found.append(Leftover(path, sum(s.st_size for s in states if S_ISREG(s.st_mode))))
-    return sorted(found, key=lambda leftover: leftover.path)
+            inside = [path, *path.rglob("*")] if _is_leftover(path) else []
+            states = list(filter(None, map(_state, inside)))
+            latest = max((state.st_mtime for state in states), default=now)
+            if states and (path.suffix == DAMAGED or now - latest > SECONDS_TO_WRITE):
+                unfinished.append(
+                    Leftover(path, sum(s.st_size for s in states if S_ISREG(s.st_mode)))
+                )
+    return sorted(unfinished, key=lambda leftover: leftover.path)
 
 
 def tidy(root: Path, now: float, dry_run: bool) -> Iterator[Cleared]:

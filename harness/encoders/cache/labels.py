@@ -70,12 +70,12 @@ def open_labelled(
 
 def known_key(root: Path, config: EncoderConfig, path: Path) -> str | None:
     """The key that a run found for this encoder in these very files; None if none did."""
-    wanted = None
+    expected = None
     for file in sorted(root.glob(f"encodings/*/{FILE}")):
-        mark = read_label(file.parent).encoders.get(config.name)
-        if mark is not None:
-            wanted = wanted or fingerprint(config, path)
-            if mark == wanted:
+        stored = read_label(file.parent).encoders.get(config.name)
+        if stored is not None:
+            expected = expected or fingerprint(config, path)
+            if stored == expected:
                 return file.parent.name
     return None
 

@@ -133,8 +133,8 @@ class PackedKernel:
         """Self-attention inside each sentence of a run, written to `out`."""
         split = qkv.view(run.sentences, run.length, 3, self.stack.heads, -1)
         q, k, v = split.permute(2, 0, 3, 1, 4)  # each (sentences, heads, tokens, d)
-        found = F.scaled_dot_product_attention(q, k, v, attn_mask=self.stack.bias(run.length))
-        out.view(run.sentences, run.length, self.stack.heads, -1).copy_(found.transpose(1, 2))
+        attended = F.scaled_dot_product_attention(q, k, v, attn_mask=self.stack.bias(run.length))
+        out.view(run.sentences, run.length, self.stack.heads, -1).copy_(attended.transpose(1, 2))
 
 
 def is_known(model: Any) -> bool:

@@ -153,10 +153,10 @@ def _model(folder: Path, tensors: Mapping[str, Any]) -> tuple[Any, Collection[st
     if getattr(config, "quantization_config", None) is not None:
         raise ValueError("its weights are quantised, wanted float32 ones")
     config.use_cache = False  # for generating: a decoder would keep every key and value
-    model, found = filled(MODEL_MAPPING[type(config)], config, tensors)
-    if found["mismatched_keys"] or found["error_msgs"]:
-        raise ValueError(f"weights do not fit: {found['mismatched_keys'] or found['error_msgs']}")
-    return model.eval(), found["missing_keys"]
+    model, report = filled(MODEL_MAPPING[type(config)], config, tensors)
+    if report["mismatched_keys"] or report["error_msgs"]:
+        raise ValueError(f"weights do not fit: {report['mismatched_keys'] or report['error_msgs']}")
+    return model.eval(), report["missing_keys"]
 
 
 def filled(architecture: Any, config: Any, tensors: Mapping[str, Any]) -> tuple[Any, Any]:
