@@ -15,7 +15,7 @@ from harness.cli.train.options import Threads
 from harness.core.errors import HarnessError
 from harness.core.sources import Trained
 from harness.core.types import EncoderConfig
-from harness.results.planned import Planned
+from harness.results.planned import PlannedCell
 
 # The commands that make one checkpoint: a family's recipe is one of them and its options.
 RECIPES = (*pretrain.COMMANDS, *finetune.COMMANDS)
@@ -64,7 +64,7 @@ def train_missing(
     return count
 
 
-def train_on_the_spot(planned: Iterable[Planned], places: Places) -> None:
+def train_on_the_spot(planned: Iterable[PlannedCell], places: Places) -> None:
     """Train what these cells need and is quickly made of what the harness carries.
 
     A training that fails is told; its cells then have no encoder, and the others run.
