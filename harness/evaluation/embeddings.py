@@ -14,14 +14,12 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from harness.assets.places import Places, revision_of
-from harness.core.digests import TextDigest
 from harness.core.energy import measured_energy
 from harness.core.errors import UsageError
-from harness.core.tensors import MatrixWriter
 from harness.core.types import Clock, Encoder, EncoderConfig, Encoding, Identity, Pooling, Progress
 from harness.encoders.cache.encodings import EncoderCache
 from harness.encoders.cache.labels import open_labelled
-from harness.evaluation.corpus_moments import MomentsWriter
+from harness.evaluation.corpus_files import MomentsWriter, RowsWriter
 from harness.evaluation.pooled import PooledEmbeddings
 
 SHARD = 2048  # sentences a shard; an interruption loses two at most
@@ -124,7 +122,7 @@ class CachedEncoder:
     def stream(
         self,
         texts: Iterable[str],
-        writers: Sequence[tuple[Pooling, MomentsWriter | MatrixWriter]],
+        writers: Sequence[tuple[Pooling, MomentsWriter | RowsWriter]],
         progress: Progress,
         dropout: int | None = None,
     ) -> None:
@@ -134,26 +132,18 @@ class CachedEncoder:
         seed of the encoder's dropout, if it is to be on.
         """
         encoder = self.loaded() if dropout is None else with_dropout(self.loaded(), dropout)
-        start, digest = self.clock(), TextDigest()
-        usable: set[Pooling] | None = None
-        try:
-            for batch in _batches(texts, SHARD):
-                for text in batch:
-                    digest.add(text)
-                encoding = encoder.encode(batch)
-                if usable is None:
-                    usable = {pooling for pooling, _ in writers if _has(pooling, encoding)}
-                rows = {pooling: pooling(encoding) for pooling in usable}
-                for pooling, writer in writers:
-                    if pooling in rows:
-                        writer.add(rows[pooling])
-                progress.step(len(batch))
-            seconds = self.clock() - start
-            for _, writer in writers:
-                writer.finish({"seconds": repr(seconds), "text": digest.hexdigest()})
-        finally:
-            for _, writer in writers:
-                writer.discard()
+        start = self.clock()
+        usable = None
+        for batch in _batches(texts, SHARD):
+            encoding = encoder.encode(batch)
+            if usable is None:
+                usable = [(pooling, file) for pooling, file in writers if _has(pooling, encoding)]
+            for pooling, writer in usable:
+                writer.add(pooling(encoding))
+            progress.step(len(batch))
+        seconds = self.clock() - start
+        for _, writer in writers:
+            writer.finish(seconds)
 
 
 def _has(pooling: Pooling, encoding: Encoding) -> bool:

@@ -110,7 +110,7 @@ def read(results: Path, encoder: str) -> Golden | None:
     path = path_of(results, encoder)
     if not path.exists():
         return None
-    file = TensorFile.parse(path, sealed=False)
+    file = TensorFile.parse(path)
     vectors = file.read("vectors") if file else None
     if file is None or vectors is None:
         raise DataError(f"{path} holds no golden vectors (it was cut or changed); delete it")

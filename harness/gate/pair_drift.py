@@ -50,7 +50,7 @@ def path_of(results: Path, cell: Cell) -> Path:
 
 def read(results: Path, cell: Cell) -> Float[np.ndarray, " P"] | None:
     """The committed similarities of a cell, or None where there are no whole ones."""
-    file = TensorFile.parse(path_of(results, cell), sealed=False)
+    file = TensorFile.parse(path_of(results, cell))
     return file.read("cosine") if file else None
 
 

@@ -156,7 +156,7 @@ class Store:
 
     def cosines(self, cell: Cell) -> Float[np.ndarray, " P"] | None:
         """The per-pair similarities of a cell that was measured here."""
-        file = TensorFile.parse(self.path(cell).with_suffix(".safetensors"), sealed=False)
+        file = TensorFile.parse(self.path(cell).with_suffix(".safetensors"))
         return file.read("cosine") if file else None
 
 
@@ -214,7 +214,7 @@ def _record(place: object, fields: Any, remedy: str) -> Record:
 
 def sidecar_metadata(path: Path) -> Mapping[str, str] | None:
     """The identity in a sidecar's header; None if there is no whole one."""
-    file = TensorFile.parse(path, sealed=False)
+    file = TensorFile.parse(path)
     return None if file is None else file.metadata
 
 

@@ -2,13 +2,14 @@
 
 import tracemalloc
 from itertools import cycle, islice
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from baselines.whitening import Whitening
 from harness.core.metrics import cosine, spearman
-from harness.evaluation.corpus_moments import MomentsWriter
+from harness.evaluation.corpus_files import MomentsWriter
 from harness.evaluation.embeddings import SHARD
 from harness.transforms.affine import Moments
 

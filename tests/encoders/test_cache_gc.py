@@ -30,8 +30,7 @@ from harness.encoders.cache.gc import (
     tidy,
 )
 from harness.encoders.cache.labels import known_key, open_labelled
-from harness.evaluation.corpus_moments import MomentsWriter
-from harness.evaluation.corpus_rows import rows_writer
+from harness.evaluation.corpus_files import MomentsWriter, RowsWriter
 
 NOW = 2e9
 ONE, TWO = FakeConfig("one", "one"), FakeConfig("two", "two")
@@ -65,10 +64,10 @@ def add_rest(root, config):
     encoding = FakeEncoder(identity.key).encode(numbered(0, 5))
     for writer in (
         MomentsWriter(root / "moments" / identity.key / "corpus.mean.safetensors"),
-        rows_writer(root / "rows" / identity.key / "corpus.rows.safetensors"),
+        RowsWriter(root / "rows" / identity.key / "corpus.rows.safetensors", 5),
     ):
         writer.add(encoding.mean[:, 0])
-        writer.finish({"seconds": "1.0", "text": "0" * 64})
+        writer.finish(1.0)
     converted = root / "converted" / f"{identity.digests['weights']}.safetensors"
     converted.parent.mkdir(exist_ok=True)
     converted.write_text("{}")

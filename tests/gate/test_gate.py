@@ -13,13 +13,13 @@ import pytest
 from fakes import TOY, FakeConfig, Told, library, method, registry, snapshot, ticks
 from hypothesis import given
 from hypothesis import strategies as st
-from safetensors.numpy import save_file
 from scipy.stats import rankdata
 
 from harness.assets.places import Places
 from harness.cli import main
 from harness.core.errors import DataError, UsageError
 from harness.core.metrics import metric
+from harness.core.tensors import write_tensors
 from harness.core.types import Record
 from harness.evaluation.runner import execute
 from harness.gate import failures as reasons
@@ -143,9 +143,9 @@ def test_other_code_that_measures_the_same_changes_no_committed_similarity(commi
     path = Store(tmp_path / "runs").path(PLAIN).with_suffix(".safetensors")
     about, cosines = sidecar_metadata(path), Store(tmp_path / "runs").cosines(PLAIN)
     for name, changed in (("code", False), ("data", True)):
-        save_file({"cosine": cosines}, path, metadata={**about, name: "other"})
+        write_tensors(path, {"cosine": cosines}, {**about, name: "other"})
         assert pairs.promote(PLAIN, tmp_path / "runs", committed) is changed
-    save_file({"cosine": cosines + np.float32(2 * pairs.SAME)}, path, metadata=about)
+    write_tensors(path, {"cosine": cosines + np.float32(2 * pairs.SAME)}, about)
     assert pairs.promote(PLAIN, tmp_path / "runs", committed)
     assert not pairs.promote(PLAIN, tmp_path / "runs", committed)
 
@@ -589,7 +589,7 @@ def test_the_pairs_that_moved_most_come_first(order):
 def test_columns_of_other_pairs_have_no_ranks_to_compare(committed, tmp_path):
     change_record(tmp_path / "runs", scores=shifted(1))
     path = pairs.path_of(committed, PLAIN)
-    save_file({"cosine": np.zeros(29, np.float32)}, path)
+    write_tensors(path, {"cosine": np.zeros(29, np.float32)}, {})
     assert only(look(tmp_path)).pairs == ()
     path.unlink()
     assert only(look(tmp_path)).pairs == ()

@@ -21,18 +21,16 @@ from dataclasses import dataclass, field
 from itertools import repeat
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 
 from harness.core.arrays import Float32, Int, UInt8
 from harness.core.digests import KEY_BYTES, sentence_key
 from harness.core.errors import HarnessError
-from harness.core.files import write_atomically
 from harness.core.locks import share
-from harness.core.tensors import TensorFile, encode_tensors, header_digest
+from harness.core.tensors import TensorFile, write_tensors
 from harness.core.types import Encoding
-
-NAME_DIGITS = 32  # of a header's digest, which names its shard
 
 
 def keys_in(rows: UInt8[np.ndarray, "N 16"]) -> list[bytes]:
@@ -44,18 +42,7 @@ def keys_in(rows: UInt8[np.ndarray, "N 16"]) -> list[bytes]:
 
 @dataclass(frozen=True)
 class Shard(TensorFile):
-    """One file: header parsed, tensors left on disk until they are asked for.
-
-    The header holds the digest of every tensor, and the file's name that of the header, so that
-    no bit of it can change unnoticed.
-    """
-
-    @classmethod
-    def open(cls, path: Path) -> Shard | None:
-        """Parse the header; None if the file is cut short, was changed, or is not a shard."""
-        shard = cls.parse(path, sealed=False)
-        named = shard is not None and path.stem == shard.header_digest[:NAME_DIGITS]
-        return shard if named and shard and "keys" in shard.tensors else None
+    """The encodings of a batch of sentences, and what they cost."""
 
     @property
     def rows(self) -> int:
@@ -134,7 +121,7 @@ class EncoderCache:
         self._share()
 
     def _admit(self, path: Path) -> None:
-        shard = Shard.open(path)
+        shard = Shard.parse(path)
         keys = shard.read("keys") if shard else None
         if shard is None or keys is None:
             return
@@ -161,16 +148,15 @@ class EncoderCache:
         self.hold()
         tensors = {"keys": np.array([list(sentence_key(t)) for t in texts], dtype=np.uint8)}
         for i, layer in enumerate(encoding.layers):
-            tensors[f"mean.{layer}"] = np.ascontiguousarray(encoding.mean[:, i])
+            tensors[f"mean.{layer}"] = encoding.mean[:, i]
         for name in ("cls", "pooler"):
             if (part := getattr(encoding, name)) is not None:
-                tensors[name] = np.ascontiguousarray(part)
+                tensors[name] = part
         about = {"depth": str(encoding.depth), "seconds": repr(seconds)}
         about |= {} if kwh is None else {"kwh": repr(kwh)}
         about |= {"how": json.dumps(dict(how), sort_keys=True)} if how else {}
-        data = encode_tensors(tensors, about)
-        path = self.folder / f"{header_digest(data)[:NAME_DIGITS]}.safetensors"
-        write_atomically(path, data)
+        path = self.folder / f"{uuid4().hex}.safetensors"  # another process may write such a shard
+        write_tensors(path, tensors, about)
         self._admit(path)
 
     @property

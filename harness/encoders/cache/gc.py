@@ -107,7 +107,7 @@ def size(root: Path) -> int:
 def _encoder(root: Path, key: str) -> Entry:
     folders = [root / part / key for part in BY_KEY]
     encodings, moments, rows = map(_files, folders)
-    shards = [shard for f in encodings if f.suffix == ".safetensors" and (shard := Shard.open(f))]
+    shards = [shard for f in encodings if f.suffix == ".safetensors" and (shard := Shard.parse(f))]
     every, label = {**encodings, **moments, **rows}, read_label(folders[0])
     return Entry(
         "encoder",
