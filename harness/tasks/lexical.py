@@ -21,7 +21,7 @@ def lexical(name: str, text: Text) -> Task:
     return Task(
         name=name,
         load=StsBenchmark(text),
-        splits=tuple(SPLITS),
+        splits=SPLITS,
         scored=("dev",),
         metric="edit-distance",
         asset=f"sts-{text}",

@@ -12,7 +12,9 @@ import codecs
 import gzip
 import lzma
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
 from io import BufferedIOBase
 from pathlib import Path
 from typing import Literal
@@ -21,6 +23,7 @@ import numpy as np
 
 from harness.core.digests import rows_digest
 from harness.core.errors import AssetMissing, DataError, UsageError
+from harness.core.toml import read_rows
 from harness.core.types import Pairs
 
 Text = Literal["raw", "senteval"]
@@ -34,6 +37,23 @@ FOLDERS: dict[Text, tuple[str, ...]] = {
 }
 
 AGAIN = "this is not the published file: get it again"
+
+
+@dataclass(frozen=True)
+class PublishedRows:
+    """The scored pairs of a published file: their number, and their digest in each text form."""
+
+    family: str
+    name: str
+    pairs: int
+    sha256: Mapping[str, str]
+
+
+@cache
+def published_rows(family: str) -> Mapping[str, PublishedRows]:
+    """The published rows of each split or subset of a task family."""
+    rows = read_rows(PublishedRows, Path(__file__).with_name("published_rows.toml"), "rows")
+    return {row.name: row for row in rows if row.family == family}
 
 
 def locate(data_dir: Path, asset: str, *candidates: str) -> Path:

@@ -21,31 +21,14 @@ from harness.tasks.readers import (
     locate_text,
     number,
     pairs_of,
+    published_rows,
 )
 
 SCALE = (1.0, 5.0)
 HEADER = ("pair_ID", "sentence_A", "sentence_B", "relatedness_score", "entailment_judgment")
 
-# Of each split: its file and its pairs.
-SPLITS = {
-    "train": ("SICK_train.txt", 4500),
-    "dev": ("SICK_trial.txt", 500),
-    "test": ("SICK_test_annotated.txt", 4927),
-}
-
-# `rows_digest` of the rows of each.
-SHA256: dict[Text, dict[str, str]] = {
-    "raw": {
-        "train": "ef91cdd152cacd282961967edf8989ef6a1bd35269030534e906f4c29dab3099",
-        "dev": "cc4a4888e1498e8ed9377c3d7e96e566fec9a61c2a24370365502b37676e6c27",
-        "test": "d1874631855865d3773d52c671fe6147adeaf1e7b57071e4e3af05c59c8908b2",
-    },
-    "senteval": {
-        "train": "e643b0a2a0e40835566e943c87c5e0b7db1e5ad1286a1d8e8bbed5704aa843d8",
-        "dev": "3d022b188ec75933324e3fbbb55082f2b8e95de0ea9919ba016821af3a64c3d8",
-        "test": "37371c77d2b7071d0a2b78f0509ba8e0c4730ba9da87eafde99656d075fcbd74",
-    },
-}
+# The file of each split.
+SPLITS = {"train": "SICK_train.txt", "dev": "SICK_trial.txt", "test": "SICK_test_annotated.txt"}
 
 
 @dataclass(frozen=True)
@@ -55,9 +38,11 @@ class Sick:
     text: Text = "raw"
 
     def __call__(self, data_dir: Path, split: str) -> Pairs:
-        name, rows = SPLITS[known_split(split, SPLITS)]
-        path = locate_text(data_dir, self.text, "sick", f"SICK/{name}")
-        return checked(parse_sick(path), path, rows, SHA256[self.text][split])
+        path = locate_text(
+            data_dir, self.text, "sick", f"SICK/{SPLITS[known_split(split, SPLITS)]}"
+        )
+        rows = published_rows("sick-r")[split]
+        return checked(parse_sick(path), path, rows.pairs, rows.sha256[self.text])
 
 
 def parse_sick(path: Path) -> Pairs:
