@@ -28,21 +28,15 @@ class Energy:
     kwh: float | None = None
 
 
-@dataclass
-class _Meter:
-    tracker: Any
-    busy: bool = False
-
-
 @cache  # to look for the hardware takes seconds
-def _meter() -> _Meter | None:
+def _tracker() -> Any:
     try:
         codecarbon = import_module("codecarbon")
     except ImportError:
         return None
     logging.getLogger("codecarbon").disabled = True  # it would write into the progress bar
     # The tracker that is not "offline" asks the network where it is.
-    tracker = _tried(
+    return _tried(
         lambda: codecarbon.OfflineEmissionsTracker(
             country_iso_code=COUNTRY,
             tracking_mode="process",
@@ -51,7 +45,6 @@ def _meter() -> _Meter | None:
             log_level="critical",
         )
     )
-    return None if tracker is None else _Meter(tracker)
 
 
 def _tried(call: Callable[[], Any]) -> Any:
@@ -64,15 +57,13 @@ def _tried(call: Callable[[], Any]) -> Any:
 
 @contextmanager
 def measured_energy() -> Iterator[Energy]:
-    """Measure the energy of a block, known when it ends; a block inside another gets none."""
-    energy, meter = Energy(), _meter()
-    if meter is None or meter.busy:
+    """Measure the energy of a block, known when it ends; blocks do not stand in one another."""
+    energy, tracker = Energy(), _tracker()
+    if tracker is None:
         yield energy
         return
-    meter.busy = True
-    _tried(meter.tracker.start_task)
+    _tried(tracker.start_task)
     try:
         yield energy
     finally:
-        energy.kwh = _tried(lambda: float(meter.tracker.stop_task().energy_consumed))
-        meter.busy = False
+        energy.kwh = _tried(lambda: float(tracker.stop_task().energy_consumed))

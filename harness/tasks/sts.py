@@ -31,6 +31,7 @@ from harness.tasks.readers import (
 SCALE = (0.0, 5.0)
 
 SPLITS = ("train", "dev", "test")  # of STS-B
+YEARS = range(12, 17)
 
 
 @dataclass(frozen=True)
@@ -111,10 +112,10 @@ def benchmark(name: str, text: Text, scored: str) -> Task:
     )
 
 
-def year(name: str, text: Text, held: int, cite: str) -> Task:
-    """One year's task."""
+def year(held: int, text: Text) -> Task:
+    """One year's task in one text form."""
     return Task(
-        name=name,
+        name=f"sts{held}" if text == "raw" else f"sts{held}.{text}",
         load=StsYear(held, text),
         splits=("test",),
         scored=("test",),
@@ -122,7 +123,7 @@ def year(name: str, text: Text, held: int, cite: str) -> Task:
         asset=f"sts-{text}",
         text=text,
         graded=SCALE,
-        cite=cite,
+        cite=f"agirre20{held}sts",
         licence="per source; StackExchange texts CC BY-SA with attribution",
     )
 
@@ -145,14 +146,6 @@ TASKS = (
     benchmark("sts-b.senteval", "senteval", "test"),
     benchmark("sts-b.senteval.dev", "senteval", "dev"),
     benchmark("sts-b.senteval.train", "senteval", "train"),
-    year("sts12", "raw", 12, cite="agirre2012sts"),
-    year("sts13", "raw", 13, cite="agirre2013sts"),
-    year("sts14", "raw", 14, cite="agirre2014sts"),
-    year("sts15", "raw", 15, cite="agirre2015sts"),
-    year("sts16", "raw", 16, cite="agirre2016sts"),
-    year("sts12.senteval", "senteval", 12, cite="agirre2012sts"),
-    year("sts13.senteval", "senteval", 13, cite="agirre2013sts"),
-    year("sts14.senteval", "senteval", 14, cite="agirre2014sts"),
-    year("sts15.senteval", "senteval", 15, cite="agirre2015sts"),
-    year("sts16.senteval", "senteval", 16, cite="agirre2016sts"),
+    *(year(held, "raw") for held in YEARS),
+    *(year(held, "senteval") for held in YEARS),
 )
