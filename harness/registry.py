@@ -11,10 +11,10 @@ import difflib
 import importlib
 import inspect
 import pkgutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from functools import cache
+from functools import cache, partial
 from typing import Any, TypeVar
 
 from harness.core.errors import HarnessError, UsageError
@@ -134,16 +134,8 @@ class Registry:
             >>> [method.id for method in selected][:3]
             ['minilm.mean', 'glove-mini.mean', 'glove-mini.mean+sn@target']
         """
-        chosen: dict[str, Method] = {}
-        for pattern in patterns:
-            if is_glob(pattern):
-                hits = [m for name, m in self.methods.items() if fnmatchcase(name, pattern)]
-                if not hits:
-                    raise UsageError(f"-m {pattern!r} matches no registered method: harness list")
-            else:
-                hits = [self.parse(pattern)]
-            chosen.update({method.id: method for method in hits})
-        return tuple(chosen.values())
+        none = "-m {!r} matches no registered method: harness list"
+        return _selected(patterns, self.methods, self.parse, none)
 
     def select_tasks(self, patterns: Iterable[str]) -> tuple[Task, ...]:
         """Select tasks as `harness run -t` does.
@@ -162,16 +154,27 @@ class Registry:
             >>> [task.name for task in load_registry().select_tasks(["sts1?", "sts-b"])]
             ['sts12', 'sts13', 'sts14', 'sts15', 'sts16', 'sts-b']
         """
-        chosen: dict[str, Task] = {}
-        for pattern in patterns:
-            if is_glob(pattern):
-                hits = [task for name, task in self.tasks.items() if fnmatchcase(name, pattern)]
-                if not hits:
-                    raise UsageError(f"-t {pattern!r} matches no task: harness list tasks")
-            else:
-                hits = [known("task", pattern, self.tasks)]
-            chosen.update({task.name: task for task in hits})
-        return tuple(chosen.values())
+        none = "-t {!r} matches no task: harness list tasks"
+        return _selected(patterns, self.tasks, partial(known, "task", things=self.tasks), none)
+
+
+def _selected(
+    patterns: Iterable[str],
+    things: Mapping[str, Thing],
+    named: Callable[[str], Thing],
+    none: str,
+) -> tuple[Thing, ...]:
+    """What globs match and names mean, in their order, without repetitions."""
+    chosen: list[Thing] = []
+    for pattern in patterns:
+        if is_glob(pattern):
+            hits = [thing for name, thing in things.items() if fnmatchcase(name, pattern)]
+            if not hits:
+                raise UsageError(none.format(pattern))
+        else:
+            hits = [named(pattern)]
+        chosen += hits
+    return tuple(dict.fromkeys(chosen))
 
 
 def is_glob(pattern: str) -> bool:
@@ -179,28 +182,14 @@ def is_glob(pattern: str) -> bool:
     return any(character in pattern for character in "*?[")
 
 
-class Unknown(UsageError):
-    """A name that nothing bears. The nearest ones are looked for when the message is read.
-
-    (That takes milliseconds, and reports ask for hundreds of encoders that are not here.)
-    """
-
-    def __init__(self, kind: str, name: str, things: Sequence[str]) -> None:
-        super().__init__(kind, name)
-        self.kind, self.name, self.things = kind, name, things
-
-    def __str__(self) -> str:
-        near = difflib.get_close_matches(self.name, self.things, n=3, cutoff=0.5)
-        some = ", ".join(self.things[:12]) + (", …" if len(self.things) > 12 else "")
-        hint = f"did you mean {' or '.join(near)}?" if near else f"known are {some}"
-        return f"unknown {self.kind} {self.name!r}: {hint}"
-
-
 def known(kind: str, name: str, things: Mapping[str, Thing]) -> Thing:
-    """The thing of that name, or a UsageError that offers the nearest ones."""
+    """The thing of that name. Raises UsageError, which offers the nearest ones."""
     if name in things:
         return things[name]
-    raise Unknown(kind, name, tuple(things))
+    near = difflib.get_close_matches(name, things, n=3, cutoff=0.5)
+    some = ", ".join([*things][:12]) + (", …" if len(things) > 12 else "")
+    hint = f"did you mean {' or '.join(near)}?" if near else f"known are {some}"
+    raise UsageError(f"unknown {kind} {name!r}: {hint}")
 
 
 @cache

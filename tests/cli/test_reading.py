@@ -8,7 +8,7 @@ from tabulate import tabulate
 
 from harness.core.errors import UsageError
 from harness.core.types import Record
-from harness.registry import Unknown, known
+from harness.registry import known
 from harness.report.markdown import table
 from harness.results.index import Results
 from harness.results.records import SCHEMA, Store, encode
@@ -86,14 +86,7 @@ def test_a_value_is_used_whenever_it_is_asked_for():
     assert results.used == {("e.mean", "sts-b")}
 
 
-def test_the_nearest_names_are_looked_for_only_by_who_reads_them(monkeypatch):
+def test_the_nearest_names_are_offered():
     with pytest.raises(UsageError) as caught:
         known("encoder", "miniln", {"minilm": 1, "bert": 2})
     assert str(caught.value) == "unknown encoder 'miniln': did you mean minilm?"
-
-    def never(*_, **__):
-        raise AssertionError
-
-    monkeypatch.setattr("difflib.get_close_matches", never)
-    with pytest.raises(Unknown):
-        known("encoder", "miniln", {"minilm": 1})
