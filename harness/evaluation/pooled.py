@@ -20,14 +20,10 @@ class PooledEmbeddings:
     matrix: Float32[np.ndarray, "N D"]
     clock: Clock
     taken: dict[str, tuple[Moments, float]] = field(default_factory=dict)
-    located: dict[tuple[str, ...], Int[np.ndarray, " n"]] = field(default_factory=dict)
 
     def rows(self, texts: Sequence[str]) -> Int[np.ndarray, " n"]:
         """Where the texts stand in the matrix."""
-        texts = tuple(texts)
-        if texts not in self.located:
-            self.located[texts] = np.array([self.row[text] for text in texts], dtype=np.int64)
-        return self.located[texts]
+        return np.array([self.row[text] for text in texts], dtype=np.int64)
 
     def moments(self, name: str, texts: Sequence[str]) -> tuple[Moments, float]:
         """Moments over texts with their repetitions, and the seconds that they took once."""

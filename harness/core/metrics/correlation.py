@@ -7,12 +7,11 @@ correlations, `wmean` weighs them by their number of pairs (BERT-flow, BERT-whit
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from harness.core.arrays import Float64, Int
+from harness.core.arrays import Float64
 from harness.core.metrics.metric import Metric
 from harness.core.types import Pairs
 
@@ -36,7 +35,9 @@ def aggregations(
     """
     groups: dict[str, float | None] = {}
     sizes: list[int] = []
-    for name, chosen in _members(pairs.group):
+    labels = np.array(pairs.group)
+    for name in dict.fromkeys(pairs.group):
+        chosen = np.flatnonzero(labels == name)
         groups[name] = correlation(values[chosen], pairs.gold[chosen])
         sizes.append(len(chosen))
     defined = [score for score in groups.values() if score is not None]
@@ -47,13 +48,6 @@ def aggregations(
         "wmean": float(np.average(defined, weights=sizes)) if whole else None,
         "groups": groups,
     }
-
-
-@lru_cache(maxsize=128)  # every cell of a task asks for the same
-def _members(group: tuple[str, ...]) -> tuple[tuple[str, Int[np.ndarray, " n"]], ...]:
-    """The groups by first appearance, and where their pairs stand."""
-    labels = np.array(group)
-    return tuple((name, np.flatnonzero(labels == name)) for name in dict.fromkeys(group))
 
 
 def spearman(x: Float64[np.ndarray, " P"], y: Float64[np.ndarray, " P"]) -> float | None:
