@@ -97,7 +97,6 @@ class EmbeddedText:
     file: str
     columns: int = field(repr=False)
     sentences: int = field(repr=False)  # of these columns
-    count: int = field(repr=False)
 
     def __call__(self, data_dir: Path) -> EmbeddedText:  # noqa: ARG002 - as corpora are read
         return self
@@ -154,17 +153,17 @@ TASKS = (
 CORPORA = (
     corpus(
         "mini-text",
-        EmbeddedText("text.txt", columns=1, sentences=1, count=20_000),
+        EmbeddedText("text.txt", columns=1, sentences=1),
         "20,000 different sentences that the project makes: captions, headlines, questions",
     ),
     corpus(
         "mini-nli",
-        EmbeddedText("nli.tsv", columns=3, sentences=2, count=10_000),
+        EmbeddedText("nli.tsv", columns=3, sentences=2),
         "5,000 labelled pairs that the project makes; both sentences of each",
     ),
     corpus(
         "mini-triplets",
-        EmbeddedText("triplets.tsv", columns=3, sentences=3, count=15_000),
+        EmbeddedText("triplets.tsv", columns=3, sentences=3),
         "5,000 triplets that the project makes; all three sentences of each",
     ),
 )

@@ -230,16 +230,6 @@ def test_the_ways_in_which_sentences_were_encoded_are_kept_with_them(tmp_path):
     assert again.paid(TEXTS[:9]).how == (PACKED, PLAIN)
 
 
-def test_where_one_sentence_was_encoded_in_an_unknown_way_none_is_told(tmp_path):
-    cache, encoder = EncoderCache.open(tmp_path, KEY), FakeEncoder(KEY)
-    cache.add(TEXTS[:3], encoder.encode(TEXTS[:3]), 1.0, how=PLAIN)
-    cache.add(TEXTS[3:], encoder.encode(TEXTS[3:]), 1.0)  # as before ways were kept
-    again = EncoderCache.open(tmp_path, KEY)
-    found = [again.paid(texts).how for texts in (TEXTS[:3], TEXTS[2:4], TEXTS[3:])]
-    assert found == [(PLAIN,), (), ()]
-    require_equal(again.read(TEXTS), encoder.encode(TEXTS))
-
-
 # Written while the next ones are encoded
 
 

@@ -133,7 +133,6 @@ def test_the_corpora_repeat_hardly_a_sentence():
     distinct = {}
     for corpus in miniature.CORPORA:
         texts = list(corpus.sentences(NOWHERE))
-        assert len(texts) == corpus.sentences.count
         distinct[corpus.name] = len(set(texts)) / len(texts)
     assert distinct["mini-text"] == 1
     assert min(distinct.values()) > 0.9

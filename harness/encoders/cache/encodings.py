@@ -60,18 +60,13 @@ class Shard(TensorFile):
         kwh = self.metadata.get("kwh")
         return None if kwh is None else float(kwh) / max(1, self.rows)
 
-    @property
-    def how(self) -> str | None:
-        """What the encoder said of its passes, as JSON; None if it said nothing."""
-        return self.metadata.get("how")
-
 
 @dataclass(frozen=True)
 class EncodingCost:
     """What encoding distinct sentences cost, whenever that was.
 
     `kwh` is None unless it was measured for all of them; `how` holds the distinct ways in which
-    they were encoded (kernel, device, precision), none if that of one of them is unknown.
+    they were encoded (kernel, device, precision), none where the encoder has but one.
     """
 
     sentences: int
@@ -172,13 +167,12 @@ class EncoderCache:
         seconds = sum(count * shard.seconds_each for shard, count in shares)
         energy = [(shard.kwh_each, count) for shard, count in shares]
         kwh = [each * count for each, count in energy if each is not None]
-        found = {shard.how for shard, _ in shares}
-        how = [json.loads(way) for way in sorted(way for way in found if way is not None)]
+        ways = {way for shard, _ in shares if (way := shard.metadata.get("how"))}
         return EncodingCost(
             sum(counts.values()),
             seconds,
             sum(kwh) if len(kwh) == len(shares) else None,
-            tuple(how) if len(how) == len(found) else (),
+            tuple(json.loads(way) for way in sorted(ways)),
         )
 
     @property
