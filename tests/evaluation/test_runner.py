@@ -29,7 +29,6 @@ from fakes import (
 from baselines.natsv import Natsv
 from baselines.sn import SN
 from baselines.whitening import Whitening
-from harness.core.energy import _Meter
 from harness.core.errors import DataError, UsageError
 from harness.core.types import Method
 from harness.evaluation.evaluate import measure
@@ -211,13 +210,13 @@ class Meter:
 
 def test_a_record_holds_the_energy_of_encoding_and_of_the_rest(tmp_path, monkeypatch):
     meter = Meter()
-    monkeypatch.setattr("harness.core.energy._meter", lambda: _Meter(meter))
+    monkeypatch.setattr("harness.core.energy._tracker", lambda: meter)
     planned = cells(METHODS[:2], [TOY], seeds=1)
     first = [o.record.facts["kwh"] for o in run(tmp_path, planned).values()]
     assert first == [{"encode": 1.0, "rest": 2.0}, {"encode": 1.0, "rest": 3.0}]
     again = [o.record.facts["kwh"] for o in run(tmp_path, planned, fresh=True).values()]
     assert again == [{"encode": 1.0, "rest": 4.0}, {"encode": 1.0, "rest": 5.0}]  # paid once
-    monkeypatch.setattr("harness.core.energy._meter", lambda: None)
+    monkeypatch.setattr("harness.core.energy._tracker", lambda: None)
     [cached] = run(tmp_path, planned[:1], fresh=True).values()
     assert cached.record.facts["kwh"] == {"encode": 1.0}
     shutil.rmtree(tmp_path / "cache")
