@@ -9,7 +9,6 @@ InfoNCE. Different from the first releases, whose numbers the paper prints: Adam
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal
@@ -36,19 +35,6 @@ from harness.training.nli import LABELS, Batches, Columns, Labelled
 from harness.transforms.pooling import MEAN
 
 Objective = Literal["softmax", "ranking"]
-FEATURES: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = {
-    "u": lambda u, _: u,
-    "v": lambda _, v: v,
-    "|u-v|": lambda u, v: (u - v).abs(),
-    "u*v": lambda u, v: u * v,
-}
-
-
-def joined(
-    u: Float[Tensor, "N D"], v: Float[Tensor, "N D"], features: Sequence[str]
-) -> Float[Tensor, "N F"]:
-    """The concatenated features of a pair that the classifier reads (paper, Table 6)."""
-    return torch.cat([FEATURES[feature](u, v) for feature in features], dim=1)
 
 
 def softmax_nli(
@@ -57,15 +43,15 @@ def softmax_nli(
     labels: Int64[Tensor, " N"],
     weight: Float[Tensor, "C F"],
     bias: Float[Tensor, " C"],
-    features: Sequence[str] = ("u", "v", "|u-v|"),
 ) -> Float[Tensor, ""]:
     """Mean cross-entropy of the label under softmax(W (u, v, |u - v|) + b) (paper, section 3)."""
-    return F.cross_entropy(F.linear(joined(u, v, features), weight, bias), labels)
+    features = torch.cat([u, v, (u - v).abs()], dim=1)
+    return F.cross_entropy(F.linear(features, weight, bias), labels)
 
 
 @dataclass(frozen=True)
 class Siamese:
-    """The paper's settings; `warmup` is a share of the steps, `features` are keys of FEATURES."""
+    """The paper's settings; `warmup` is a share of the steps."""
 
     setup: Setup = field(default_factory=lambda: Setup(pooling=MEAN, max_length=128))
     batch: int = 16
@@ -74,13 +60,10 @@ class Siamese:
     warmup: float = 0.1
     weight_decay: float = 0.01
     objective: Objective = "softmax"
-    features: tuple[str, ...] = ("u", "v", "|u-v|")
     temperature: float = 0.05
     tokens_at_once: int = 8192
 
     def __post_init__(self) -> None:
-        if not self.features or not set(self.features) <= set(FEATURES):
-            raise UsageError(f"wanted features of {', '.join(FEATURES)}, found {self.features}")
         if self.temperature <= 0 or not 0 <= self.warmup <= 1:
             raise UsageError(
                 "wanted a temperature above 0 and a share of warm-up from 0 to 1, found "
@@ -127,9 +110,8 @@ class SiameseTraining:
         self.labels = torch.tensor(labels, dtype=torch.long)
         self.columns: Columns = data.columns if isinstance(data, Labelled) else data
         self.batches = Batches(len(self.columns[0]), settings.batch, seed)
-        self.classifier = _classifier(
-            len(settings.features) * encoder.size, np.random.default_rng((seed, 4))
-        ).to(settings.setup.device)
+        classifier = _classifier(3 * encoder.size, np.random.default_rng((seed, 4)))
+        self.classifier = classifier.to(settings.setup.device)
         modules: dict[str, nn.Module] = {"encoder": encoder}
         self.model: nn.Module = nn.ModuleDict(
             modules | ({"classifier": self.classifier} if labels else {})
@@ -155,8 +137,7 @@ class SiameseTraining:
             return info_nce(a, b, self.settings.temperature, hard[0] if hard else None)
         u, v = views
         labels = self.labels[torch.from_numpy(batch)].to(z.device)
-        classifier, features = self.classifier, self.settings.features
-        loss = softmax_nli(u, v, labels, classifier.weight, classifier.bias, features)
+        loss = softmax_nli(u, v, labels, self.classifier.weight, self.classifier.bias)
         return loss / self.group.count  # the gradients of all processes are summed
 
 

@@ -16,7 +16,7 @@ from harness.training.contrastive import info_nce
 from harness.training.encoder import Setup, open_encoder
 from harness.training.loop import Curve, seeded, train
 from harness.training.nli import LABELS, Labelled
-from harness.training.siamese import FEATURES, Siamese, SiameseTraining, softmax_nli
+from harness.training.siamese import Siamese, SiameseTraining, softmax_nli
 from harness.transforms.pooling import CLS, MEAN
 
 PREMISES = ("the cat sat", "the dog sat on the mat", "a cat", "dogs!", "on the mat", "a dog") * 2
@@ -82,20 +82,6 @@ def test_softmax_and_its_gradient_are_the_papers_formula(count):
         np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("features", "size"), [(("u", "v"), 8), (("|u-v|",), 4), (("u", "v", "|u-v|", "u*v"), 16)]
-)
-def test_what_the_classifier_sees_can_be_chosen(features, size):
-    u, v = drawn(5)
-    weight = drawn(3, size=size, n=1)[0]
-    parts = {"u": u, "v": v, "|u-v|": (u - v).abs(), "u*v": u * v}
-    assert set(parts) == set(FEATURES)
-    logits = torch.cat([parts[feature] for feature in features], dim=1) @ weight.T
-    labels = torch.tensor([0, 1, 2, 0, 1])
-    found = softmax_nli(u, v, labels, weight, torch.zeros(3, dtype=torch.double), features)
-    torch.testing.assert_close(found, nn.functional.cross_entropy(logits, labels))
-
-
 @pytest.mark.slow
 def test_both_losses_are_those_of_sentence_transformers(training):
     losses = pytest.importorskip("sentence_transformers.sentence_transformer.losses")
@@ -131,11 +117,7 @@ def test_both_losses_are_those_of_sentence_transformers(training):
 def test_the_defaults_are_the_papers():
     found = Siamese()
     assert (found.batch, found.epochs, found.learning_rate) == (16, 1, 2e-5)
-    assert (found.setup.pooling, found.setup.head, found.features) == (
-        MEAN,
-        "none",
-        ("u", "v", "|u-v|"),
-    )
+    assert (found.setup.pooling, found.setup.head) == (MEAN, "none")
     schedule = found.schedule(942_069)  # the pairs of AllNLI's train splits
     assert (schedule.steps, schedule.warmup, schedule.weight_decay) == (58_880, 5_888, 0.01)
     assert schedule.rate(5_887) == pytest.approx(2e-5, rel=0.2)
@@ -146,8 +128,6 @@ def test_the_defaults_are_the_papers():
 @pytest.mark.parametrize(
     ("wrong", "why"),
     [
-        ({"features": ()}, "wanted features of u, v"),
-        ({"features": ("u", "w")}, "wanted features of u, v"),
         ({"temperature": 0.0}, "a temperature above 0"),
         ({"warmup": 1.5}, "a share of warm-up"),
     ],
