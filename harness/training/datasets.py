@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -83,64 +83,41 @@ class TrainingSet(Generic[Content]):
     content: Content
 
 
-def mini_triplets() -> TrainingSet[Columns]:
-    """The embedded triplets: anchor, what follows from it, what it excludes."""
-    columns = tuple(zip(*embedded_rows("triplets.tsv", 3), strict=True))
-    return TrainingSet("mini-triplets", EMBEDDED_SHA256["triplets.tsv"], columns)
-
-
-def mini_nli() -> TrainingSet[Labelled]:
-    """The embedded labelled pairs."""
-    premises, hypotheses, names = zip(*embedded_rows("nli.tsv", 3), strict=True)
-    pairs = Labelled(premises, hypotheses, tuple(map(LABELS.index, names)))
-    return TrainingSet("mini-nli", EMBEDDED_SHA256["nli.tsv"], pairs)
-
-
-# By name: how an embedded set is read, or None for an asset of the catalogue.
-TRIPLETS: Mapping[str, Callable[[], TrainingSet[Columns]] | None] = {
-    "nli-for-simcse": None,
-    "snli-triplets": None,
-    "mini-triplets": mini_triplets,
-}
-PAIRS: Mapping[str, Callable[[], TrainingSet[Labelled]] | None] = {
-    "all-nli": None,
-    "snli-18k": None,
-    "mini-nli": mini_nli,
-}
+NLI_TRIPLETS = ("nli-for-simcse", "snli-triplets", "mini-triplets")
+NLI_PAIRS = ("all-nli", "snli-18k", "mini-nli")
 
 
 def open_triplets(name: str, places: Places) -> TrainingSet[Columns]:
     """Triplets by name, or a CSV file of them. Raises AssetMissing, DataError, UsageError."""
-    return _open(name, TRIPLETS, read_triplets, places)
+    if name != "mini-triplets":
+        return _open(name, NLI_TRIPLETS, read_triplets, places)
+    columns = tuple(zip(*embedded_rows("triplets.tsv", 3), strict=True))
+    return TrainingSet(name, EMBEDDED_SHA256["triplets.tsv"], columns)
 
 
 def open_labelled_pairs(name: str, places: Places) -> TrainingSet[Labelled]:
     """Labelled pairs by name, or a file of them. Raises AssetMissing, DataError, UsageError."""
-    return _open(name, PAIRS, read_labelled, places)
+    if name != "mini-nli":
+        return _open(name, NLI_PAIRS, read_labelled, places)
+    premises, hypotheses, labels = zip(*embedded_rows("nli.tsv", 3), strict=True)
+    pairs = Labelled(premises, hypotheses, tuple(map(LABELS.index, labels)))
+    return TrainingSet(name, EMBEDDED_SHA256["nli.tsv"], pairs)
 
 
 def _open(
-    name: str,
-    named: Mapping[str, Callable[[], TrainingSet[Content]] | None],
-    read: Callable[[Path], Content],
-    places: Places,
+    name: str, known: Sequence[str], read: Callable[[Path], Content], places: Places
 ) -> TrainingSet[Content]:
-    if name in named:
-        read_embedded = named[name]
-        return read_embedded() if read_embedded else _asset(name, read, places)
+    """An asset, whose file must be the catalogue's if that knows its digest, or a file by path."""
     path = Path(name)
+    if name in known:
+        asset = asset_named(name)
+        path = places.data(asset) or places.require_data(name)  # the latter says what is missing
+        digest = sha256_of(path)
+        if asset.sha256 not in (None, digest):
+            raise DataError(f"{path}: wanted sha256 {asset.sha256}, found {digest}; {AGAIN}")
+        return TrainingSet(name, digest, read(path))
     if not path.is_file():
         raise UsageError(
-            f"--file {name}: wanted a file or one of {', '.join(named)}, found neither"
+            f"--file {name}: wanted a file or one of {', '.join(known)}, found neither"
         )
     return TrainingSet(path.name, sha256_of(path), read(path))
-
-
-def _asset(name: str, read: Callable[[Path], Content], places: Places) -> TrainingSet[Content]:
-    """The rows of an asset's file, which must be the catalogue's if that knows its digest."""
-    asset = asset_named(name)
-    path = places.data(asset) or places.require_data(name)  # the latter says what is missing
-    digest = sha256_of(path)
-    if asset.sha256 not in (None, digest):
-        raise DataError(f"{path}: wanted sha256 {asset.sha256}, found {digest}; {AGAIN}")
-    return TrainingSet(name, digest, read(path))
