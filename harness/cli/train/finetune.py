@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,6 +13,7 @@ import typer
 
 from harness.cli.options import CacheDir, DataDir, say
 from harness.cli.train import options as opt
+from harness.core.errors import UsageError
 
 Triplets = Annotated[
     str,
@@ -24,143 +25,124 @@ LabelledPairs = Annotated[
     str,
     typer.Option(help="all-nli, snli-18k, mini-nli, or a file of pairs.", show_default=False),
 ]
+PoolingOption = Annotated[str, typer.Option(help="What is trained: cls, mean or first-last.")]
+Head = Annotated[str, typer.Option(help="none, train (dropped afterwards) or keep.")]
+MaskedWeight = Annotated[float, typer.Option(min=0.0, help="Weight of masked language modelling.")]
+Dropout = Annotated[float | None, typer.Option(min=0.0, max=1.0, help="[default: its own]")]
 
 
 def simcse_unsup(
-    out: opt.Out,
-    start: opt.From,
+    run: FineTuning,
     corpus: opt.TextOption = "wiki",
     first: opt.First = None,
-    pooling: opt.PoolingOption = "cls",
-    head: opt.Head = "train",
+    pooling: PoolingOption = "cls",
+    head: Head = "train",
     temperature: float = 0.05,
     similarity: Annotated[str, typer.Option(help="cosine or dot.")] = "cosine",
-    dropout: opt.Dropout = None,
+    dropout: Dropout = None,
     same_mask: Annotated[bool, typer.Option(help="One dropout mask for both views.")] = False,
     objective: Annotated[str, typer.Option(help="info-nce or nt-xent.")] = "info-nce",
-    masked_words: opt.MaskedWeight = 0.0,
-    batch: opt.Batch = None,
-    epochs: opt.Epochs = None,
-    learning_rate: opt.Rate = None,
-    max_length: opt.MaxLength = 32,
-    dev: opt.Dev = "sts-b.senteval.dev",
-    precision: opt.Precision = "float32",
-    device: opt.Device = "cpu",
-    half: opt.Half = False,
-    seed: opt.Seed = 0,
-    threads: opt.Threads = None,
-    data_dir: DataDir = None,
-    cache: CacheDir = None,
+    masked_words: MaskedWeight = 0.0,
 ) -> None:
     """Unsupervised SimCSE: a sentence and itself under another dropout mask agree."""
-    command = opt.command_line(simcse_unsup, locals())
     from harness.training.contrastive import Contrastive
 
-    with fine_tuning(command, start, dev, out, seed, half, threads, data_dir, cache) as run:
-        text = opt.open_corpus(corpus, first, run.places)
-        setup = run.setup(pooling, head, max_length, dropout, precision, device)
-        opt.one_of("--objective", objective, ("info-nce", "nt-xent"))
-        opt.one_of("--similarity", similarity, ("cosine", "dot"))
-        settings = opt.changed(
-            Contrastive.unsupervised(run.config),
-            batch=batch,
-            epochs=epochs,
-            learning_rate=learning_rate,
-            setup=setup,
-            objective=objective,
-            similarity=similarity,
-            temperature=temperature,
-            same_mask=same_mask,
-            masked_words=masked_words,
-        )
-        run.contrastive(settings, (tuple(text),), {text.name: text.digest()})
+    text = opt.open_corpus(corpus, first, run.places)
+    one_of("--objective", objective, ("info-nce", "nt-xent"))
+    one_of("--similarity", similarity, ("cosine", "dot"))
+    settings = run.settings(
+        Contrastive.unsupervised(run.config),
+        pooling,
+        head,
+        dropout,
+        objective=objective,
+        similarity=similarity,
+        temperature=temperature,
+        same_mask=same_mask,
+        masked_words=masked_words,
+    )
+    run.contrastive(settings, (tuple(text),), {text.name: text.digest()})
 
 
 def simcse_sup(
-    out: opt.Out,
-    start: opt.From,
+    run: FineTuning,
     file: Triplets,
-    pooling: opt.PoolingOption = "cls",
-    head: opt.Head = "keep",
+    pooling: PoolingOption = "cls",
+    head: Head = "keep",
     temperature: float = 0.05,
     hard_weight: Annotated[float, typer.Option(help="log(alpha) of Table 7.")] = 0.0,
     hard_negatives: Annotated[bool, typer.Option(help="Read the third column.")] = True,
-    masked_words: opt.MaskedWeight = 0.0,
-    dropout: opt.Dropout = None,
-    batch: opt.Batch = None,
-    epochs: opt.Epochs = None,
-    learning_rate: opt.Rate = None,
-    max_length: opt.MaxLength = 32,
-    dev: opt.Dev = "sts-b.senteval.dev",
-    precision: opt.Precision = "float32",
-    device: opt.Device = "cpu",
-    half: opt.Half = False,
-    seed: opt.Seed = 0,
-    threads: opt.Threads = None,
-    data_dir: DataDir = None,
-    cache: CacheDir = None,
+    masked_words: MaskedWeight = 0.0,
+    dropout: Dropout = None,
 ) -> None:
     """Supervised SimCSE on triplets: a sentence, an entailment and a contradiction."""
-    command = opt.command_line(simcse_sup, locals())
     from harness.training.contrastive import Contrastive
     from harness.training.datasets import open_triplets
 
-    with fine_tuning(command, start, dev, out, seed, half, threads, data_dir, cache) as run:
-        triplets = open_triplets(file, run.places)
-        settings = opt.changed(
-            Contrastive.supervised(run.config),
-            batch=batch,
-            epochs=epochs,
-            learning_rate=learning_rate,
-            setup=run.setup(pooling, head, max_length, dropout, precision, device),
-            temperature=temperature,
-            hard_weight=hard_weight,
-            hard_negatives=hard_negatives,
-            masked_words=masked_words,
-        )
-        run.contrastive(settings, triplets.content, {triplets.name: triplets.digest})
+    triplets = open_triplets(file, run.places)
+    settings = run.settings(
+        Contrastive.supervised(run.config),
+        pooling,
+        head,
+        dropout,
+        temperature=temperature,
+        hard_weight=hard_weight,
+        hard_negatives=hard_negatives,
+        masked_words=masked_words,
+    )
+    run.contrastive(settings, triplets.content, {triplets.name: triplets.digest})
 
 
 def sbert_nli(
-    out: opt.Out,
-    start: opt.From,
+    run: FineTuning,
     file: LabelledPairs,
     ranking: Annotated[bool, typer.Option(help="In-batch ranking in place of softmax.")] = False,
-    pooling: opt.PoolingOption = "mean",
-    dropout: opt.Dropout = None,
-    batch: opt.Batch = None,
-    epochs: opt.Epochs = None,
-    learning_rate: opt.Rate = None,
-    max_length: opt.MaxLength = 128,
-    dev: opt.Dev = "none",
-    precision: opt.Precision = "float32",
-    device: opt.Device = "cpu",
-    half: opt.Half = False,
-    seed: opt.Seed = 0,
-    threads: opt.Threads = None,
-    data_dir: DataDir = None,
-    cache: CacheDir = None,
+    pooling: PoolingOption = "mean",
+    dropout: Dropout = None,
 ) -> None:
     """SBERT on labelled pairs (AllNLI, or lines of label, label, premise, hypothesis)."""
-    command = opt.command_line(sbert_nli, locals())
     from harness.training.datasets import open_labelled_pairs
     from harness.training.siamese import Siamese, SiameseTraining
 
-    with fine_tuning(command, start, dev, out, seed, half, threads, data_dir, cache) as run:
-        pairs = open_labelled_pairs(file, run.places)
-        settings = opt.changed(
-            Siamese.ranking() if ranking else Siamese(),
-            batch=batch,
-            epochs=epochs,
-            learning_rate=learning_rate,
-            setup=run.setup(pooling, "none", max_length, dropout, precision, device),
-        )
-        examples = pairs.content.triplets() if ranking else pairs.content
-        task = SiameseTraining(settings, run.open(settings), examples, seed, run.group)
-        run.train(task, {pairs.name: pairs.digest})
+    pairs = open_labelled_pairs(file, run.places)
+    defaults = Siamese.ranking() if ranking else Siamese()
+    settings = run.settings(defaults, pooling, "none", dropout)
+    examples = pairs.content.triplets() if ranking else pairs.content
+    task = SiameseTraining(settings, run.open(settings), examples, run.options.seed, run.group)
+    run.train(task, {pairs.name: pairs.digest})
 
 
-COMMANDS = (simcse_unsup, simcse_sup, sbert_nli)
+@dataclass(frozen=True, kw_only=True)
+class SharedOptions:
+    """The options of every fine-tuning: `out` and `start` stand before its own, the others behind.
+
+    Batch, epochs and learning rate are the paper's where they are None.
+    """
+
+    out: opt.Out
+    start: Annotated[
+        str,
+        typer.Option("--from", help="The encoder to start from: a name, or a checkpoint folder."),
+    ]
+    batch: Annotated[int | None, typer.Option(min=2, help="[default: the paper's]")] = None
+    epochs: Annotated[int | None, typer.Option(min=1, help="[default: the paper's]")] = None
+    learning_rate: Annotated[float | None, typer.Option(min=0.0, help="[default: the paper's]")] = (
+        None
+    )
+    max_length: Annotated[int, typer.Option(min=3)] = 32
+    dev: Annotated[
+        str,
+        typer.Option(
+            help="The task whose best checkpoint is kept, every 125 steps; none: the last."
+        ),
+    ] = "sts-b.senteval.dev"
+    precision: Annotated[str, typer.Option(help="float32 or bf16; on a GPU fp16 too.")] = "float32"
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu"
+    half: Annotated[bool, typer.Option(help="Store the weights in 16 bits.")] = False
+    seed: opt.Seed = 0
+    threads: opt.Threads = None
+    data_dir: DataDir = None
+    cache: CacheDir = None
 
 
 @dataclass(frozen=True)
@@ -168,14 +150,33 @@ class FineTuning:
     """What every fine-tuning is given: where it starts, what selects the checkpoint, its output."""
 
     command: str
+    options: SharedOptions
     start: Any
     dev: Any
     places: Any
     group: Any
     bar: Any
-    out: Path
-    seed: int
-    half: bool
+
+    @classmethod
+    def begin(cls, command: str, options: SharedOptions, bar: Any) -> FineTuning:
+        """Find the encoder by name or folder and the dev task, `none` for no task."""
+        from harness.assets.places import Places
+        from harness.registry import known, registry
+        from harness.training.distributed import current_group
+        from harness.training.finetune import DevSet, StartCheckpoint
+
+        registered, start = registry(), options.start
+        places = Places.from_environment(os.environ, cache=options.cache, data_dir=options.data_dir)
+        if Path(start).is_dir():
+            checkpoint = StartCheckpoint(Path(start).resolve().name, Path(start))
+        else:
+            config = known("encoder", start, registered.encoders)
+            checkpoint = StartCheckpoint(start, places.encoder(config))
+        group, dev_set = current_group(os.environ), None
+        if options.dev != "none":
+            task = known("task", options.dev, registered.tasks)
+            dev_set = DevSet(options.dev, task.pairs(places.require_data(task.asset)))
+        return cls(command, options, checkpoint, dev_set, places, group, bar)
 
     @property
     def config(self) -> Mapping[str, Any]:
@@ -184,29 +185,31 @@ class FineTuning:
 
         return read_json(self.start.folder / "config.json")
 
-    def setup(
-        self,
-        pooling: str,
-        head: str,
-        max_length: int,
-        dropout: float | None,
-        precision: str,
-        device: str,
+    def settings(
+        self, defaults: Any, pooling: str, head: str, dropout: float | None, **changes: Any
     ) -> Any:
-        """How the encoder is opened; of several GPUs, on this process's own. Raises UsageError."""
+        """The defaults with a setup, the changes, and the shared options that were given.
+
+        Of several GPUs, each process takes its own. Raises UsageError.
+        """
         from harness.registry import known
         from harness.training.encoder import Setup
         from harness.transforms.pooling import POOLINGS
 
+        options = self.options
         named = known("pooling", pooling, {p.name: p for p in POOLINGS})
-        opt.one_of("--head", head, ("none", "train", "keep"))
-        opt.one_of("--precision", precision, ("float32", "bf16", "fp16"))
-        device = (self.group.device or device) if device != "cpu" else device
-        return Setup(named, head, max_length, dropout, precision, device)  # type: ignore[arg-type]
+        one_of("--head", head, ("none", "train", "keep"))
+        one_of("--precision", options.precision, ("float32", "bf16", "fp16"))
+        device = "cpu" if options.device == "cpu" else self.group.device or options.device
+        setup = Setup(named, head, options.max_length, dropout, options.precision, device)  # type: ignore[arg-type]
+        shared = {name: getattr(options, name) for name in ("batch", "epochs", "learning_rate")}
+        given = {name: value for name, value in shared.items() if value is not None}
+        return replace(defaults, setup=setup, **given, **changes)
 
     def open(self, settings: Any) -> Any:
         """The encoder to train."""
-        return self.start.open(settings.setup, self.places.cache, self.seed, self.group.rank)
+        seed, rank = self.options.seed, self.group.rank
+        return self.start.open(settings.setup, self.places.cache, seed, rank)
 
     def contrastive(self, settings: Any, columns: Any, data: Mapping[str, str]) -> None:
         """Train SimCSE on columns of sentences, with the masked-LM head if that has a weight."""
@@ -217,8 +220,8 @@ class FineTuning:
         if settings.masked_words:
             name, folder = self.start.name, self.start.folder
             masked = open_mlm_head(name, folder, self.places.cache, encoder)
-        task = ContrastiveTraining(settings, encoder, columns, self.seed, masked, self.group)
-        self.train(task, data)
+        seed = self.options.seed
+        self.train(ContrastiveTraining(settings, encoder, columns, seed, masked, self.group), data)
 
     def train(self, task: Any, data: Mapping[str, str]) -> None:
         """Train, write the checkpoint, and print its steps and best score."""
@@ -227,51 +230,52 @@ class FineTuning:
         curve = finetune(
             task,
             self.start,
-            self.out,
+            self.options.out,
             self.bar,
-            seed=self.seed,
+            seed=self.options.seed,
             data=data,
             command=self.command,
             dev=self.dev,
-            half=self.half,
+            half=self.options.half,
         )
         if self.group.rank:
             return
-        line = f"{self.out}: {len(curve.losses):,} steps"
+        line = f"{self.options.out}: {len(curve.losses):,} steps"
         if curve.best is not None:
             step, score = curve.best
             line += f", best on {self.dev.name}: {score:.2f} at step {step}"
         say(line)
 
 
-@contextmanager
-def fine_tuning(
-    command: str,
-    start: str,
-    dev: str,
-    out: Path,
-    seed: int,
-    half: bool,
-    threads: int | None,
-    data_dir: Path | None,
-    cache: Path | None,
-) -> Iterator[FineTuning]:
-    """Find the encoder by name or folder and the dev task, `none` for no task; show a bar."""
-    from harness.assets.places import Places
-    from harness.registry import known, registry
-    from harness.training.distributed import current_group
-    from harness.training.finetune import DevSet, StartCheckpoint
+def one_of(option: str, value: str, choices: Sequence[str]) -> None:
+    """Raise UsageError for a value that is no choice of the option."""
+    if value not in choices:
+        raise UsageError(f"{option} {value}: wanted one of {', '.join(choices)}")
 
-    with opt.training_bar(threads) as bar:
-        registered = registry()
-        places = Places.from_environment(os.environ, cache=cache, data_dir=data_dir)
-        if Path(start).is_dir():
-            checkpoint = StartCheckpoint(Path(start).resolve().name, Path(start))
-        else:
-            config = known("encoder", start, registered.encoders)
-            checkpoint = StartCheckpoint(start, places.encoder(config))
-        group, dev_set = current_group(os.environ), None
-        if dev != "none":
-            task = known("task", dev, registered.tasks)
-            dev_set = DevSet(dev, task.pairs(places.require_data(task.asset)))
-        yield FineTuning(command, checkpoint, dev_set, places, group, bar, out, seed, half)
+
+def with_shared_options(function: Callable[..., None], **defaults: Any) -> Callable[..., None]:
+    """The command of a fine-tuning: its own options amid the shared ones, with these defaults."""
+    shared = inspect.signature(SharedOptions, eval_str=True).parameters
+    first, second, *others = (
+        option.replace(default=defaults.get(name, option.default))
+        for name, option in shared.items()
+    )
+    _, *own = inspect.signature(function, eval_str=True).parameters.values()
+
+    def command(**given: Any) -> None:
+        line = opt.command_line(command, given)
+        options = SharedOptions(**{name: given.pop(name) for name in shared})
+        with opt.training_bar(options.threads) as bar:
+            function(FineTuning.begin(line, options, bar), **given)
+
+    command.__name__, command.__doc__ = function.__name__, function.__doc__
+    own = [option.replace(kind=inspect.Parameter.KEYWORD_ONLY) for option in own]
+    command.__signature__ = inspect.Signature([first, second, *own, *others])  # type: ignore[attr-defined]
+    return command
+
+
+COMMANDS = (
+    with_shared_options(simcse_unsup),
+    with_shared_options(simcse_sup),
+    with_shared_options(sbert_nli, max_length=128, dev="none"),
+)

@@ -6,14 +6,11 @@ import inspect
 import io
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-
-from harness.core.errors import UsageError
 
 Out = Annotated[Path, typer.Option(help="The folder to write.", show_default=False)]
 TextOption = Annotated[
@@ -28,39 +25,6 @@ Threads = Annotated[
     int | None,
     typer.Option(min=1, help="Of the processor; other counts give other bits.", show_default=False),
 ]
-
-# Of fine-tuning alone.
-From = Annotated[
-    str, typer.Option("--from", help="The encoder to start from: a name, or a checkpoint folder.")
-]
-PoolingOption = Annotated[str, typer.Option(help="What is trained: cls, mean or first-last.")]
-Head = Annotated[str, typer.Option(help="none, train (dropped afterwards) or keep.")]
-MaskedWeight = Annotated[
-    float, typer.Option("--masked-words", min=0.0, help="Weight of masked language modelling.")
-]
-Dropout = Annotated[float | None, typer.Option(min=0.0, max=1.0, help="[default: its own]")]
-Batch = Annotated[int | None, typer.Option(min=2, help="[default: the paper's]")]
-Epochs = Annotated[int | None, typer.Option(min=1, help="[default: the paper's]")]
-Rate = Annotated[float | None, typer.Option(min=0.0, help="[default: the paper's]")]
-MaxLength = Annotated[int, typer.Option(min=3)]
-Dev = Annotated[
-    str,
-    typer.Option(help="The task whose best checkpoint is kept, every 125 steps; none: the last."),
-]
-Precision = Annotated[str, typer.Option(help="float32 or bf16; on a GPU fp16 too.")]
-Device = Annotated[str, typer.Option(help="cpu or cuda.")]
-Half = Annotated[bool, typer.Option(help="Store the weights in 16 bits.")]
-
-
-def one_of(option: str, value: str, choices: Sequence[str]) -> None:
-    """Raise UsageError for a value that is no choice of the option."""
-    if value not in choices:
-        raise UsageError(f"{option} {value}: wanted one of {', '.join(choices)}")
-
-
-def changed(settings: Any, **options: Any) -> Any:
-    """The settings with the options that were given (are not None)."""
-    return replace(settings, **{name: v for name, v in options.items() if v is not None})
 
 
 def training_bar(threads: int | None) -> Any:
