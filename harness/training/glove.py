@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -75,7 +75,6 @@ def train_vectors(
     out: Path,
     progress: Progress,
     command: str,
-    clock: Callable[[], float] = time.perf_counter,
 ) -> Curve:
     """Count co-occurrences in a corpus, fit vectors to them, and write those into a new folder.
 
@@ -84,12 +83,12 @@ def train_vectors(
     ScoreError for a loss that is not finite; nothing is written then.
     """
     require_new(out)
-    start = clock()
+    start = time.perf_counter()
     matrix = count(corpus, settings.counting, progress)
     if corpus.first is not None and matrix.sentences < corpus.first:
         raise DataError(f"{corpus.name}: wanted {corpus.first} sentences, found {matrix.sentences}")
     vectors, losses = fit_vectors(matrix, settings, np.random.default_rng(seed), progress)
-    curve = Curve(losses, seconds=clock() - start)
+    curve = Curve(losses, seconds=time.perf_counter() - start)
     info = TrainingInfo(command, asdict(settings), seed, {corpus.name: matrix.digest}, curve)
     out.mkdir(parents=True, exist_ok=True)
     write_vectors(out / VECTORS, matrix.words, vectors.astype(np.float16))

@@ -44,10 +44,9 @@ class TrainingTask(Protocol):
 class Schedule:
     """AdamW with linear warm-up, a constant learning rate, and linear decay to 0.
 
-    `warmup` is a number of steps, `decay` a share of them: 1 is the linear decay of the papers,
-    with less the first steps do not depend on the total, so that a training can be prolonged.
+    `warmup` is a number of steps, `decay` a share of them: 1 is the linear decay of the papers.
     Weight decay (decoupled: Loshchilov & Hutter 2019, arXiv 1711.05101) leaves out biases and
-    norms; `clip` bounds the norm of the whole gradient, and 0 does not.
+    norms; `clip` bounds the norm of the whole gradient.
     """
 
     steps: int
@@ -71,11 +70,6 @@ class Schedule:
         rise = (step + 1) / self.warmup if self.warmup else 1.0
         fall = (self.steps - step) / (self.decay * self.steps) if self.decay else 1.0
         return self.learning_rate * min(1.0, rise, fall)
-
-    def agrees(self, other: Schedule, steps: int) -> bool:
-        """Whether both schedules are equal in the first so many steps."""
-        equal = replace(self, steps=1, warmup=0) == replace(other, steps=1, warmup=0)
-        return equal and all(self.rate(step) == other.rate(step) for step in range(steps))
 
 
 @dataclass(frozen=True)
@@ -108,7 +102,7 @@ class CheckpointPolicy:
     """How often to save and to score; `folder` None saves nothing.
 
     With `score` the weights that score best are kept, else the last ones. A saved state is resumed
-    only under equal `settings` and an agreeing schedule. Of several processes the one that `leads`
+    only under equal `settings` and an equal schedule. Of several processes the one that `leads`
     saves; the others resume from its state.
     """
 
@@ -126,8 +120,6 @@ def train(
     seed: int,
     progress: Progress,
     policy: CheckpointPolicy | None = None,
-    clock: Callable[[], float] = time.perf_counter,
-    what: str = "training",
 ) -> Curve:
     """Train the model in place, resuming from a saved state; it ends with the kept weights.
 
@@ -135,9 +127,9 @@ def train(
     """
     policy = policy or CheckpointPolicy()
     with seeded(seed):
-        run = _Run(task, schedule, policy, clock)
-        done = run.resume() or run.start()
-        progress.phase(what, schedule.steps)
+        run = _Run(task, schedule, policy)
+        done = run.resume()
+        progress.phase("training", schedule.steps)
         progress.step(done)
         for step in range(done, schedule.steps):
             run.step(step)
@@ -151,29 +143,23 @@ def train(
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
     """Seed torch's global generators, which dropout draws from, and restore them on leaving."""
-    devices = range(torch.cuda.device_count()) if torch.cuda.is_available() else ()
-    with torch.random.fork_rng(devices=devices):
-        torch.set_rng_state(torch.Generator().manual_seed(seed).get_state())
-        if devices:
-            torch.cuda.manual_seed_all(seed)
+    with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
+        torch.random.manual_seed(seed)
         yield
 
 
 class _Run:
     """The state of a training between two steps."""
 
-    def __init__(
-        self,
-        task: TrainingTask,
-        schedule: Schedule,
-        policy: CheckpointPolicy,
-        clock: Callable[[], float],
-    ) -> None:
-        self.task, self.schedule, self.policy, self.clock = task, schedule, policy, clock
+    def __init__(self, task: TrainingTask, schedule: Schedule, policy: CheckpointPolicy) -> None:
+        self.task, self.schedule, self.policy = task, schedule, policy
+        self.state = policy.folder / STATE if policy.folder else None
+        settings = {**policy.settings, "schedule": asdict(schedule)}
+        self.settings = json.loads(json.dumps(settings))  # as a saved state has them
         self.model = task.model.train()
         self.curve = Curve()
         self.best_weights: dict[str, Tensor] = {}
-        self.started_at = clock()
+        self.started_at = time.perf_counter()
         self.optimiser = torch.optim.AdamW(
             _groups(self.model, schedule.weight_decay),
             lr=schedule.learning_rate,
@@ -181,12 +167,6 @@ class _Run:
             eps=schedule.epsilon,
             fused=True,
         )
-
-    def start(self) -> int:
-        """Score the starting weights; returns 0, the number of steps done."""
-        if score := self.policy.score:
-            self.curve = replace(self.curve, before=self._scored(score))
-        return 0
 
     def step(self, step: int) -> None:
         """One optimiser step, and a score where one is due."""
@@ -198,22 +178,18 @@ class _Run:
                 f"the training diverged: its loss is {loss} at step {step} of "
                 f"{self.schedule.steps}; take a lower learning rate"
             )
-        if self.schedule.clip:
-            nn.utils.clip_grad_norm_(self.model.parameters(), self.schedule.clip)
+        nn.utils.clip_grad_norm_(self.model.parameters(), self.schedule.clip)
         self.optimiser.step()
         self.optimiser.zero_grad(set_to_none=False)
         scores = self.curve.scores
         due = (step + 1) % self.policy.score_every == 0 or step + 1 == self.schedule.steps
         if self.policy.score is not None and due:
-            scores = (*scores, (step + 1, self._score(self.policy.score)))
+            value = self._scored(self.policy.score)
+            scores = (*scores, (step + 1, value))
+            if self.curve.best is None or value > self.curve.best[1]:
+                weights = self.model.state_dict()
+                self.best_weights = {name: tensor.clone() for name, tensor in weights.items()}
         self.curve = replace(self.curve, losses=(*self.curve.losses, loss), scores=scores)
-
-    def _score(self, score: Callable[[], float]) -> float:
-        """The score of the current weights, which are copied if it is the best."""
-        value = self._scored(score)
-        if self.curve.best is None or value > self.curve.best[1]:
-            self.best_weights = {n: tensor.clone() for n, tensor in self.model.state_dict().items()}
-        return value
 
     def _scored(self, score: Callable[[], float]) -> float:
         self.model.eval()
@@ -233,16 +209,16 @@ class _Run:
         if self.best_weights:
             self.model.load_state_dict(self.best_weights)
         self.model.eval()
-        if self.policy.folder is not None and self.policy.leads:
-            (self.policy.folder / STATE).unlink(missing_ok=True)
+        if self.state and self.policy.leads:
+            self.state.unlink(missing_ok=True)
         return replace(self.curve, seconds=self._seconds())
 
     def _seconds(self) -> float:
-        return self.curve.seconds + self.clock() - self.started_at
+        return self.curve.seconds + time.perf_counter() - self.started_at
 
     def save(self) -> None:
         """Write everything that the next step depends on into one file, atomically."""
-        if self.policy.folder is None or not self.policy.leads:
+        if self.state is None or not self.policy.leads:
             return
         tensors = {f"model.{name}": value for name, value in self.model.state_dict().items()}
         tensors |= {f"kept.{name}": value for name, value in self.best_weights.items()}
@@ -253,24 +229,27 @@ class _Run:
         if torch.cuda.is_available():
             tensors["generator.cuda"] = torch.cuda.get_rng_state()
         metadata = {
-            "schedule": json.dumps(asdict(self.schedule)),
-            "settings": json.dumps(self.policy.settings),
+            "settings": json.dumps(self.settings),
             "curve": json.dumps(asdict(replace(self.curve, seconds=self._seconds()))),
         }
         copies = {name: value.clone().contiguous() for name, value in tensors.items()}
-        write_atomically(self.policy.folder / STATE, safetensors.torch.save(copies, metadata))
+        write_atomically(self.state, safetensors.torch.save(copies, metadata))
 
     def resume(self) -> int:
-        """Load the saved state, if there is one; returns the number of steps done."""
-        path = self.policy.folder / STATE if self.policy.folder else None
-        if path is None or not path.exists():
+        """Load the saved state, or score the starting weights; returns the number of steps done."""
+        if self.state is None or not self.state.exists():
+            if score := self.policy.score:
+                self.curve = replace(self.curve, before=self._scored(score))
             return 0
-        with safe_open(path, framework="pt") as file:
+        with safe_open(self.state, framework="pt") as file:
             metadata = {name: json.loads(text) for name, text in file.metadata().items()}
-        curve = metadata["curve"]
-        done = len(curve["losses"])
-        self._require_equal(path, metadata, done)
-        tensors = safetensors.torch.load_file(path)
+        if differing := [n for n, v in self.settings.items() if metadata["settings"].get(n) != v]:
+            raise DataError(
+                f"{self.state}: an unfinished training with other settings "
+                f"({', '.join(differing)}) stands there; finish it, take another folder, or "
+                "remove that file"
+            )
+        tensors = safetensors.torch.load_file(self.state)
         torch.set_rng_state(tensors.pop("generator"))
         if torch.cuda.is_available() and "generator.cuda" in tensors:
             torch.cuda.set_rng_state(tensors.pop("generator.cuda"))
@@ -279,20 +258,10 @@ class _Run:
         for name, parameter in self.model.named_parameters():
             if moments := _under(f"adam.{name}.", tensors):
                 self.optimiser.state[parameter] = moments
+        curve = metadata["curve"]
         scores = tuple((int(step), float(value)) for step, value in curve["scores"])
-        self.curve = Curve(tuple(curve["losses"]), scores, curve["seconds"], curve.get("before"))
-        return done
-
-    def _require_equal(self, path: Path, saved: Mapping[str, Any], done: int) -> None:
-        schedule = saved["schedule"] | {"betas": tuple(saved["schedule"]["betas"])}
-        settings = json.loads(json.dumps(self.policy.settings))
-        if saved["settings"] != settings or not self.schedule.agrees(Schedule(**schedule), done):
-            differing = [n for n in settings if saved["settings"].get(n) != settings[n]]
-            other = differing or ["the schedule"]
-            raise DataError(
-                f"{path}: an unfinished training with other settings ({', '.join(other)}) stands "
-                "there; finish it, take another folder, or remove that file"
-            )
+        self.curve = Curve(tuple(curve["losses"]), scores, curve["seconds"], curve["before"])
+        return len(self.curve.losses)
 
 
 def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

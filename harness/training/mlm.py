@@ -80,17 +80,8 @@ class MlmSettings:
         )
 
     def build(self, seed: int) -> BertForMaskedLM:
-        """A model with weights drawn from the seed, without dropout."""
-        with seeded(seed):
-            model = BertForMaskedLM(self.config())
-        for module in model.modules():
-            if isinstance(module, nn.Dropout):
-                module.p = 0.0
-        return model
-
-    def config(self) -> BertConfig:
-        """The configuration that is stored with the weights."""
-        return BertConfig(
+        """A model with weights drawn from the seed, without dropout, though configured with it."""
+        config = BertConfig(
             vocab_size=self.vocabulary,
             hidden_size=self.size,
             num_hidden_layers=self.layers,
@@ -100,6 +91,12 @@ class MlmSettings:
             hidden_dropout_prob=self.dropout,
             attention_probs_dropout_prob=self.dropout,
         )
+        with seeded(seed):
+            model = BertForMaskedLM(config)
+        for module in model.modules():
+            if isinstance(module, nn.Dropout):
+                module.p = 0.0
+        return model
 
 
 def wordpieces(sentences: Iterable[str], size: int, characters: int = 150) -> Tokenizer:
@@ -270,8 +267,7 @@ def pretrain(
     progress.phase("word pieces of the corpus", None)
     sentences = Sentences.of(corpus, tokenizer, settings.positions)
     vocabulary = digest_of(tokenizer.get_vocab())
-    identity = {name: value for name, value in asdict(settings).items() if name != "tokens"}
-    identity |= {"corpus": digest, "vocabulary": vocabulary, "seed": seed}
+    identity = asdict(settings) | {"corpus": digest, "vocabulary": vocabulary, "seed": seed}
     task = MaskedLanguageModel(settings.build(seed), sentences, settings, seed)
     policy = CheckpointPolicy(unfinished, save_every, settings=identity)
     curve = train(task, settings.schedule(sentences), seed, progress, policy)

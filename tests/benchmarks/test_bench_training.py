@@ -3,7 +3,6 @@
 import importlib.util
 from itertools import count, cycle, islice
 from pathlib import Path
-from time import perf_counter
 
 import numpy as np
 import pytest
@@ -42,7 +41,7 @@ def our_steps(name, folder, cache, columns, size, precision):
     encoder = open_encoder(name, folder, cache, settings.setup, seed=0)
     task = ContrastiveTraining(settings, encoder, columns, seed=0)
     task.batches = lambda step: np.arange(size) + step % BATCHES * size
-    run = _Run(task, Schedule(10**6, RATE, decay=0.0), CheckpointPolicy(), perf_counter)
+    run = _Run(task, Schedule(10**6, RATE, decay=0.0), CheckpointPolicy())
     for step in count():
         run.step(step)
         yield run.curve.losses[-1]

@@ -80,13 +80,6 @@ def test_an_impossible_schedule_is_refused(wrong):
         Schedule(**{"steps": 20, "learning_rate": 0.1} | wrong)
 
 
-def test_schedules_agree_as_far_as_their_rates_do():
-    longer = Schedule(steps=40, learning_rate=0.05, warmup=3, decay=0.5, weight_decay=0.1)
-    assert SCHEDULE.agrees(longer, 11)
-    assert not SCHEDULE.agrees(longer, 12)
-    assert not SCHEDULE.agrees(Schedule(20, 0.05, 3, 0.5, weight_decay=0.2), 1)
-
-
 # The loop
 
 
@@ -131,30 +124,19 @@ def test_an_interrupted_training_ends_with_the_same_bits(tmp_path, stop_at, scor
         return CheckpointPolicy(folder, save_every=4, score=score, score_every=3)
 
     whole = Line()
-    wanted = train(whole, SCHEDULE, 3, Told(), policy(whole, None), clock=lambda: 0.0)
+    wanted = train(whole, SCHEDULE, 3, Told(), policy(whole, None))
 
     cut = Line()
     cut.stop_at = stop_at
     with pytest.raises(KeyboardInterrupt):
         train(cut, SCHEDULE, 3, Told(), policy(cut, tmp_path))
     resumed = Line(seed=8)  # its weights come from the state
-    found = train(resumed, SCHEDULE, 3, Told(), policy(resumed, tmp_path), clock=lambda: 0.0)
+    found = train(resumed, SCHEDULE, 3, Told(), policy(resumed, tmp_path))
 
     assert len(resumed.trained) == 20 - stop_at // 4 * 4
     assert torch.equal(weights(whole), weights(resumed))
     assert (found.losses, found.scores) == (wanted.losses, wanted.scores)
     assert not (tmp_path / STATE).exists()
-
-
-def test_a_training_can_be_prolonged_before_its_rate_falls(tmp_path):
-    longer = Schedule(steps=40, learning_rate=0.05, warmup=3, decay=0.5, weight_decay=0.1)
-    cut, resumed, whole = Line(), Line(), Line()
-    cut.stop_at = 9
-    with pytest.raises(KeyboardInterrupt):
-        train(cut, SCHEDULE, 3, Told(), CheckpointPolicy(tmp_path, save_every=4))
-    train(resumed, longer, 3, Told(), CheckpointPolicy(tmp_path, save_every=4))
-    train(whole, longer, 3, Told())
-    assert torch.equal(weights(whole), weights(resumed))
 
 
 def test_a_state_of_other_settings_is_refused(tmp_path):
