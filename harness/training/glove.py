@@ -26,7 +26,7 @@ import torch
 from torch import Tensor
 
 from harness.core.arrays import Float, Float32, Float64, Int32, Int64
-from harness.core.errors import DataError, ScoreError, UsageError
+from harness.core.errors import ScoreError, UsageError
 from harness.core.files import write_atomically
 from harness.core.types import Progress
 from harness.encoders.word_vector_files import write_vectors
@@ -79,17 +79,16 @@ def train_vectors(
     """Count co-occurrences in a corpus, fit vectors to them, and write those into a new folder.
 
     Vectors are stored in 16 bits, far finer than the difference between seeds. A seed gives equal
-    bits on one kind of processor. Raises DataError for a corpus without co-occurrences and
-    ScoreError for a loss that is not finite; nothing is written then.
+    bits on one kind of processor. Raises DataError for a corpus that is too short or without
+    co-occurrences, and ScoreError for a loss that is not finite; nothing is written then.
     """
     require_new(out)
     start = time.perf_counter()
+    digest = corpus.digest()
     matrix = count(corpus, settings.counting, progress)
-    if corpus.first is not None and matrix.sentences < corpus.first:
-        raise DataError(f"{corpus.name}: wanted {corpus.first} sentences, found {matrix.sentences}")
     vectors, losses = fit_vectors(matrix, settings, np.random.default_rng(seed), progress)
     curve = Curve(losses, seconds=time.perf_counter() - start)
-    info = TrainingInfo(command, asdict(settings), seed, {corpus.name: matrix.digest}, curve)
+    info = TrainingInfo(command, asdict(settings), seed, {corpus.name: digest}, curve)
     out.mkdir(parents=True, exist_ok=True)
     write_vectors(out / VECTORS, matrix.words, vectors.astype(np.float16))
     write_atomically(out / CURVE, curve_svg(curve.thinned(), ()).encode())

@@ -8,14 +8,13 @@ directions, and no window crosses the end of a sentence.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator, Sized
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.sparse import csr_array
 
 from harness.core.arrays import Float64, Int, Int32
-from harness.core.digests import TextDigest
 from harness.core.errors import DataError, UsageError
 from harness.core.types import Progress
 from harness.encoders.word_tokenizer import Tokeniser
@@ -51,8 +50,8 @@ class Counting:
 class Cooccurrences:
     """V words, the most frequent first, and the n entries row <= column of their symmetric matrix.
 
-    `counts` are weighted counts. `digest` is the hex sha256 of the sentences, each ended by LF, in
-    UTF-8; `tokens` is the length of the corpus, words outside the vocabulary included.
+    `counts` are weighted counts. `tokens` is the length of the corpus, words outside the vocabulary
+    included.
     """
 
     words: tuple[str, ...]
@@ -62,7 +61,6 @@ class Cooccurrences:
     counts: Float64[np.ndarray, " n"]
     sentences: int
     tokens: int
-    digest: str
 
     def facts(self) -> dict[str, int]:
         """The size of the counts; `entries` is the number of nonzeros of the symmetric matrix."""
@@ -83,7 +81,7 @@ def count(sentences: Iterable[str], counting: Counting, progress: Progress) -> C
     Memory grows with the tokens and the distinct pairs. Raises DataError where no two words of the
     vocabulary co-occur.
     """
-    known, numbers, lengths, digest = _read(sentences, counting.tokeniser, progress)
+    known, numbers, lengths = _read(sentences, counting.tokeniser, progress)
     words, occurrences = _most_frequent(known, numbers, counting)
     rank = np.full(len(known), -1, np.int32)
     rank[[known[word] for word in words]] = np.arange(len(words))
@@ -98,9 +96,7 @@ def count(sentences: Iterable[str], counting: Counting, progress: Progress) -> C
     rows = np.repeat(np.arange(len(words), dtype=np.int32), np.diff(pairs.indptr))
     columns = pairs.indices.astype(np.int32, copy=False)
     counts = np.where(rows == columns, 2.0, 1.0) * pairs.data  # with itself: both directions
-    return Cooccurrences(
-        words, occurrences, rows, columns, counts, len(lengths), len(numbers), digest
-    )
+    return Cooccurrences(words, occurrences, rows, columns, counts, len(lengths), len(numbers))
 
 
 class _EveryWord(dict[str, int]):
@@ -116,20 +112,18 @@ class _EveryWord(dict[str, int]):
 
 def _read(
     sentences: Iterable[str], tokeniser: Tokeniser, progress: Progress
-) -> tuple[dict[str, int], Int32[np.ndarray, " t"], Int32[np.ndarray, " s"], str]:
-    """The numbers of all words, the corpus as numbers, sentence lengths, and the digest."""
-    progress.phase("reading", len(sentences) if isinstance(sentences, Sized) else None)
-    known, numbers, lengths, digest = _EveryWord(), array("i"), array("i"), TextDigest()
+) -> tuple[dict[str, int], Int32[np.ndarray, " t"], Int32[np.ndarray, " s"]]:
+    """The numbers of all words, the corpus as numbers, and sentence lengths."""
+    progress.phase("reading", None)
+    known, numbers, lengths = _EveryWord(), array("i"), array("i")
     for text in sentences:
         row = tokeniser.rows(text, known)
         numbers.extend(row)
         lengths.append(len(row))
-        digest.add(text)
         if len(lengths) % REPORTED == 0:
             progress.step(REPORTED)
     progress.step(len(lengths) % REPORTED)
-    as_array = np.array(numbers, np.int32), np.array(lengths, np.int32)
-    return known, *as_array, digest.hexdigest()
+    return known, np.array(numbers, np.int32), np.array(lengths, np.int32)
 
 
 def _most_frequent(

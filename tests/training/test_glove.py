@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from fakes import Told, ticks
+from fakes import Told
 from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.numpy import load_file
@@ -103,11 +103,6 @@ def test_unknown_words_do_not_stand_between_known_ones():
     assert table(count(["a x b", "b a"], counting, Told())) == {("a", "b"): 2, ("b", "a"): 2}
 
 
-def test_the_digest_is_that_of_the_text():
-    text = Text("", ["a b", "c é a"])
-    assert count(text, EVERY, Told()).digest == text.digest()
-
-
 @pytest.mark.parametrize("wrong", ["words", "least", "window"])
 def test_an_impossible_counting_is_refused(wrong):
     with pytest.raises(UsageError, match="wanted a word, an occurrence"):
@@ -126,7 +121,7 @@ def matrix(size: int, seed: int = 0, share: float = 0.6) -> Cooccurrences:
     rows, columns = rows[kept].astype(np.int32), columns[kept].astype(np.int32)
     counts = np.exp(draw.uniform(-2, 6, len(rows)))
     words = tuple(f"w{n}" for n in range(size))
-    return Cooccurrences(words, np.ones(size, int), rows, columns, counts, 1, 1, "")
+    return Cooccurrences(words, np.ones(size, int), rows, columns, counts, 1, 1)
 
 
 def dense(found: Cooccurrences) -> np.ndarray:
@@ -334,7 +329,7 @@ def trained(
     folder: Path, seed: int = 0, settings: WordVectorSettings = SMALL, **text
 ) -> tuple[Path, dict]:
     corpus = Text("themes", list(sentences()), **text)
-    curve = vectors.train_vectors(corpus, settings, seed, folder, Told(), "harness train", ticks())
+    curve = vectors.train_vectors(corpus, settings, seed, folder, Told(), "harness train")
     assert len(curve.losses) == settings.epochs
     return folder / "vectors.safetensors", json.loads((folder / "training.json").read_text())
 
@@ -370,7 +365,7 @@ def test_a_training_says_how_it_was_made(tmp_path):
     assert told["data"] == {"themes": Text("", list(sentences())).digest()}
     assert told["environment"]["threads"] == 1
     assert told["environment"]["packages"]["torch"] == torch.__version__
-    assert told["seconds"] > 0
+    assert told["seconds"] >= 0
     counted = told["counted"]
     assert (counted["sentences"], counted["tokens"], counted["words"]) == (400, 400 * 13, 19)
     assert counted["known_tokens"] == counted["tokens"]
@@ -416,7 +411,7 @@ def test_what_fails_leaves_nothing(settings, first, kind, message, tmp_path):
 
 def test_a_training_tells_how_far_it_is(tmp_path):
     told, text = Told(), list(sentences())
-    vectors.train_vectors(Text("", text), SMALL, 0, tmp_path / "v", told, "", ticks())
+    vectors.train_vectors(Text("", text), SMALL, 0, tmp_path / "v", told, "")
     names = [name for name, _ in told.phases]
     assert names == ["reading", "counting", "training"]
     _, (_, tokens), (_, strata) = told.phases
