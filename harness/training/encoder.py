@@ -64,11 +64,6 @@ class Setup:
         if self.precision == "fp16" and self.device == "cpu":
             raise UsageError("fp16 needs a GPU; take bf16 or float32 on a CPU")
 
-    @property
-    def half(self) -> torch.dtype | None:
-        """The dtype of automatic mixed precision; None where it is off."""
-        return HALF.get(self.precision)
-
 
 class SentenceEncoder(nn.Module):
     """A transformer, a pooling over its hidden states, and a projection head.
@@ -92,12 +87,8 @@ class SentenceEncoder(nn.Module):
         stream: int = 0,
     ) -> None:
         super().__init__()
-        self.transformer, self.tokenizer, self.reader, self.setup = (
-            transformer,
-            tokenizer,
-            reader,
-            setup,
-        )
+        self.transformer, self.setup = transformer, setup
+        self.tokenizer, self.reader = tokenizer, reader
         self.padding, self.summary, self.noise = padding, summary, Noise(stream)
         config: Any = transformer.config
         depth: int = config.num_hidden_layers
@@ -150,7 +141,7 @@ class SentenceEncoder(nn.Module):
 
     def autocast(self) -> torch.autocast:
         """Mixed precision as the setup has it; weights stay in float32."""
-        half, device = self.setup.half, torch.device(self.setup.device).type
+        half, device = HALF.get(self.setup.precision), torch.device(self.setup.device).type
         return torch.autocast(device, half, enabled=half is not None)
 
     def _new_head(self, rng: np.random.Generator) -> nn.Module | None:
@@ -208,7 +199,6 @@ def _projection(dense: nn.Linear, rng: np.random.Generator) -> nn.Module:
 
 def token_chunks(rows: TokenIds, tokens: int) -> list[slice]:
     """Consecutive rows as slices of at most so many tokens; a longer row is alone in its slice."""
-
     cuts, held = [0], 0
     for number, row in enumerate(rows):
         if held and held + len(row) > tokens:

@@ -36,12 +36,6 @@ class Labelled:
     hypotheses: tuple[str, ...]
     labels: tuple[int, ...]
 
-    def __post_init__(self) -> None:
-        if not len(self.premises) == len(self.hypotheses) == len(self.labels):
-            raise DataError("wanted as many labels as premises and hypotheses")
-        if not set(self.labels) <= set(range(len(LABELS))):
-            raise DataError(f"wanted labels from 0 to {len(LABELS) - 1}, found others")
-
     @property
     def columns(self) -> Columns:
         """Premises and hypotheses."""

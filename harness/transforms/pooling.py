@@ -36,7 +36,14 @@ class Mean:
 
     def hidden_states(self, depth: int) -> tuple[int, ...]:
         """The hidden states to average in an encoder of this depth, ascending."""
-        return resolve_layers(self.layers, depth, self.name)
+        layers = self.layers
+        absolute = tuple(sorted(layer if layer >= 0 else depth + 1 + layer for layer in layers))
+        if min(absolute) < 0 or max(absolute) > depth or len(set(absolute)) < len(absolute):
+            raise UsageError(
+                f"{self.name} averages hidden states {layers}; this encoder has only 0..{depth}, "
+                "use mean"
+            )
+        return absolute
 
     def __call__(self, encoding: Encoding) -> Float[np.ndarray, "N D"]:
         layers = self.hidden_states(encoding.depth)
@@ -80,16 +87,6 @@ class Pooler:
                 "are never scored; use cls or mean"
             )
         return encoding.pooler
-
-
-def resolve_layers(layers: tuple[int, ...], depth: int, name: str) -> tuple[int, ...]:
-    """Absolute, ascending layer numbers; refuses a layer the encoder does not have."""
-    absolute = tuple(sorted(layer if layer >= 0 else depth + 1 + layer for layer in layers))
-    if min(absolute) < 0 or max(absolute) > depth or len(set(absolute)) < len(absolute):
-        raise UsageError(
-            f"{name} averages hidden states {layers}; this encoder has only 0..{depth}, use mean"
-        )
-    return absolute
 
 
 CLS = Cls()

@@ -706,13 +706,6 @@ def test_other_labelled_files_are_refused(text, why, tmp_path):
         read_labelled(path)
 
 
-def test_labels_are_checked():
-    with pytest.raises(DataError, match="as many labels"):
-        Labelled(("a",), ("b",), ())
-    with pytest.raises(DataError, match="labels from 0 to 2"):
-        Labelled(("a",), ("b",), (3,))
-
-
 def test_triplets_of_labelled_pairs_join_what_one_premise_has():
     rows = [
         ("p", "yes", "entailment"),

@@ -18,7 +18,6 @@ from harness.transforms.pooling import (
     SECOND_LAST,
     STATIC_LAST,
     Mean,
-    resolve_layers,
 )
 
 
@@ -63,10 +62,10 @@ def test_layers_count_as_pythons_indices_or_are_refused(layers, depth):
     except IndexError:
         expected = []
     if expected and len(set(expected)) == len(expected):
-        assert resolve_layers(tuple(layers), depth, "x") == tuple(expected)
+        assert Mean("x", tuple(layers)).hidden_states(depth) == tuple(expected)
     else:
         with pytest.raises(UsageError, match="this encoder has only 0"):
-            resolve_layers(tuple(layers), depth, "x")
+            Mean("x", tuple(layers)).hidden_states(depth)
 
 
 @pytest.mark.parametrize("pooling", [FIRST_LAST, STATIC_LAST, LAST2])
