@@ -9,6 +9,7 @@ leaves the result centred (all-but-the-top). BERT-flow tuned k in 1..20 on STS-B
 """
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -65,12 +66,7 @@ def natsv(k: int | str, centred: bool = False) -> Natsv:
     return Natsv(k, centred)
 
 
-def natsv_c(k: int | str) -> Natsv:
-    """The centred form: `natsv-c:6`."""
-    return natsv(k, centred=True)
-
-
-POSTS = {"natsv": natsv, "natsv-c": natsv_c}
+POSTS = {"natsv": natsv, "natsv-c": partial(natsv, centred=True)}
 
 # BERT-flow, Table 5: "+NATSV (k=1)", "+NATSV (k=10)", "+SN+NATSV (k=1)", "+SN+NATSV (k=6)".
 METHODS = tuple(

@@ -25,6 +25,8 @@ from harness.training.encoder import SentenceEncoder, token_chunks
 from harness.training.mlm import mask
 from harness.training.packing import TokenIds
 
+MASKED = 0.15  # the share of word pieces that is masked
+
 
 class MaskedLMHead(nn.Module):
     """The head of a masked language model: token states to logits over the vocabulary."""
@@ -38,19 +40,17 @@ class MaskedLMHead(nn.Module):
         self,
         encoder: SentenceEncoder,
         rows: TokenIds,
-        share: float,
         weight: float,
         chunk_tokens: int,
         rng: np.random.Generator,
     ) -> float:
         """Add the gradient of weight times the mean cross-entropy over the masked word pieces.
 
-        `share` of the word pieces are masked; at most `chunk_tokens` tokens are in memory at a
-        time. Returns the weighted loss.
+        At most `chunk_tokens` tokens are in memory at a time. Returns the weighted loss.
         """
         rows = sorted(rows, key=len)
         ids = np.concatenate([np.array(row, np.int64) for row in rows])[None]
-        masked_ids, places = mask(ids, share, self.vocabulary, self.special, self.mask_id, rng)
+        masked_ids, places = mask(ids, MASKED, self.vocabulary, self.special, self.mask_id, rng)
         starts = np.cumsum([0, *map(len, rows)])
         total = 0.0
         for chunk in token_chunks(rows, chunk_tokens):

@@ -101,9 +101,8 @@ class Contrastive:
     """The settings that the paper varies; the defaults are those of unsupervised BERT-base.
 
     `same_mask` gives both views one dropout mask (Table 3); `hard_weight` is log(alpha) of Table 7,
-    `masked_words` the weight of the auxiliary masked-language-modelling loss (Table D.2) and
-    `masked_share` the share of word pieces it masks. `tokens_at_once` bounds memory and changes
-    neither the loss nor the negatives.
+    `masked_words` the weight of the auxiliary masked-language-modelling loss (Table D.2).
+    `tokens_at_once` bounds memory and changes neither the loss nor the negatives.
     """
 
     setup: Setup = field(default_factory=lambda: Setup(head="train"))
@@ -117,15 +116,13 @@ class Contrastive:
     hard_negatives: bool = True
     hard_weight: float = 0.0
     masked_words: float = 0.0
-    masked_share: float = 0.15
     tokens_at_once: int = 8192
 
     def __post_init__(self) -> None:
-        if self.temperature <= 0 or self.masked_words < 0 or not 0 < self.masked_share < 1:
+        if self.temperature <= 0 or self.masked_words < 0:
             raise UsageError(
-                "wanted a temperature above 0, a weight of masked words of 0 or more and a share "
-                f"of them between 0 and 1, found {self.temperature}, {self.masked_words}, "
-                f"{self.masked_share}"
+                "wanted a temperature above 0 and a weight of masked words of 0 or more, found "
+                f"{self.temperature} and {self.masked_words}"
             )
 
     @classmethod
@@ -215,8 +212,7 @@ class ContrastiveTraining:
 
     def _masked_lm_loss(self, head: MaskedLMHead, rows: TokenIds, step: int, scale: float) -> float:
         """The auxiliary loss over all views, each masked anew (paper, section 4.3)."""
-        share, chunk_tokens = self.settings.masked_share, self.settings.tokens_at_once
         rng = np.random.default_rng((self.seed, 3, step, self.group.rank))
         weight = scale * self.settings.masked_words / self.group.count
-        loss = head.backward(self.encoder, rows, share, weight, chunk_tokens, rng)
+        loss = head.backward(self.encoder, rows, weight, self.settings.tokens_at_once, rng)
         return sum_over_processes(loss, self.group, self.settings.setup.device)

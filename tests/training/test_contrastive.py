@@ -213,9 +213,7 @@ def test_a_schedule_is_full_epochs_and_a_linear_decay():
     assert (found.rate(0), found.rate(24), found.weight_decay) == (3e-5, 1.5e-5, 0.0)
 
 
-@pytest.mark.parametrize(
-    "wrong", [{"temperature": 0.0}, {"masked_words": -1.0}, {"masked_share": 0.0}]
-)
+@pytest.mark.parametrize("wrong", [{"temperature": 0.0}, {"masked_words": -1.0}])
 def test_impossible_settings_are_refused(wrong):
     with pytest.raises(UsageError, match="wanted a temperature above 0"):
         Contrastive(**wrong)
@@ -535,7 +533,7 @@ def test_masked_words_of_two_processes_weigh_as_much_as_of_one(training):
         def __init__(self):
             torch.nn.Module.__init__(self)
 
-        def backward(self, encoder, rows, share, weight, at_once, rng):
+        def backward(self, encoder, rows, weight, at_once, rng):
             drawn.append(rng.random())
             return 3.0 * weight
 

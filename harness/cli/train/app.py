@@ -15,4 +15,4 @@ train = typer.Typer(
     rich_markup_mode=None,
 )
 for command in (*RECIPES, family, search):
-    train.command(command.__name__.replace("_", "-"))(command)
+    train.command()(command)

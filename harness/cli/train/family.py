@@ -83,5 +83,5 @@ def run_command(arguments: list[str]) -> None:
     """Run `harness train` with these arguments in this process, for the command of a recipe."""
     recipes = typer.Typer(add_completion=False)
     for recipe in RECIPES:
-        recipes.command(recipe.__name__.replace("_", "-"))(recipe)
+        recipes.command()(recipe)
     typer.main.get_command(recipes)(arguments, standalone_mode=False)
