@@ -22,13 +22,7 @@ from torch.nn import functional as F  # noqa: N812
 from harness.core.arrays import Float
 from harness.core.errors import UsageError
 from harness.training.auxiliary_mlm import MaskedLMHead
-from harness.training.distributed import (
-    ProcessGroup,
-    SingleProcess,
-    gather_embeddings,
-    local_rows,
-    sum_over_processes,
-)
+from harness.training.distributed import ProcessGroup
 from harness.training.encoder import SentenceEncoder, Setup
 from harness.training.gradcache import backward_over_processes
 from harness.training.loop import Schedule
@@ -183,7 +177,7 @@ class ContrastiveTraining:
         if (masked is None) != (settings.masked_words == 0):
             raise UsageError("masked words need a weight above 0 and a head, both or neither")
         self.settings, self.encoder, self.columns, self.seed = settings, encoder, columns, seed
-        self.masked, self.group = masked, group or SingleProcess()
+        self.masked, self.group = masked, group or ProcessGroup()
         self.batches = Batches(len(columns[0]), settings.batch, seed)
         modules = {"encoder": encoder} | ({} if masked is None else {"masked": masked})
         self.model: nn.Module = nn.ModuleDict(modules)
@@ -199,7 +193,7 @@ class ContrastiveTraining:
 
     def _views(self, step: int) -> list[TokenIds]:
         """The token ids of this process's share of the batch, one list a view."""
-        batch = local_rows(self.batches(step), self.group)
+        batch = self.group.local_rows(self.batches(step))
         views: list[TokenIds] = [
             self.encoder.tokenizer([column[row] for row in batch]) for column in self.columns
         ]
@@ -207,7 +201,7 @@ class ContrastiveTraining:
 
     def _loss(self, z: Float[Tensor, "all D"]) -> Float[Tensor, ""]:
         count = len(self.columns) if len(self.columns) > 1 or self.settings.same_mask else 2
-        views = [gather_embeddings(view, self.group) for view in z.chunk(count)]
+        views = [self.group.gather_embeddings(view) for view in z.chunk(count)]
         return self.settings.loss(*(views * 2 if count == 1 else views))
 
     def _masked_lm_loss(self, head: MaskedLMHead, rows: TokenIds, step: int, scale: float) -> float:
@@ -215,4 +209,4 @@ class ContrastiveTraining:
         rng = np.random.default_rng((self.seed, 3, step, self.group.rank))
         weight = scale * self.settings.masked_words / self.group.count
         loss = head.backward(self.encoder, rows, weight, self.settings.tokens_at_once, rng)
-        return sum_over_processes(loss, self.group, self.settings.setup.device)
+        return self.group.sum_over_processes(loss, self.settings.setup.device)

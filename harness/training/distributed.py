@@ -11,7 +11,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,62 +21,59 @@ from harness.core.arrays import Float, Int64
 from harness.core.errors import UsageError
 
 
-@runtime_checkable
-class ProcessGroup(Protocol):
-    """The processes of a training, as one of them sees them.
+@dataclass(frozen=True)
+class ProcessGroup:
+    """The processes of a training, as one of them sees them; by default there is no other.
 
     `rank` is the number of this process, `count` how many there are, `device` the one that a
     launcher chose for this process, if any.
     """
 
-    @property
-    def rank(self) -> int: ...
-
-    @property
-    def count(self) -> int: ...
-
-    @property
-    def device(self) -> str | None: ...
-
-    def gather(self, x: Float[Tensor, "n D"]) -> Float[Tensor, "count n D"]:
-        """The values of all processes in the order of ranks, without gradient (all-gather)."""
-        ...
-
-    def total(self, x: Float[Tensor, " P"]) -> Float[Tensor, " P"]:
-        """The sum over all processes (all-reduce)."""
-        ...
-
-
-@dataclass(frozen=True)
-class SingleProcess:
-    """A group of one process."""
-
     rank: int = 0
     count: int = 1
     device: str | None = None
 
-    def gather(self, x: Float[Tensor, "n D"]) -> Float[Tensor, "1 n D"]:
+    def gather(self, x: Float[Tensor, "n D"]) -> Float[Tensor, "count n D"]:
+        """The values of all processes in the order of ranks, without gradient (all-gather)."""
         return x[None]
 
     def total(self, x: Float[Tensor, " P"]) -> Float[Tensor, " P"]:
+        """The sum over all processes (all-reduce)."""
         return x
 
+    def local_rows(self, rows: Int64[np.ndarray, " B"]) -> Int64[np.ndarray, " n"]:
+        """This process's share of a batch; what does not divide by the processes is dropped."""
+        size = len(rows) // self.count
+        return rows[self.rank * size : (self.rank + 1) * size]
 
-class Accelerated:
+    def gather_embeddings(self, x: Float[Tensor, "n D"]) -> Float[Tensor, "all D"]:
+        """The vectors of all processes; gradients reach those of this process only."""
+        if self.count == 1:
+            return x
+        shares = list(self.gather(x.detach()))
+        shares[self.rank] = x
+        return torch.cat(shares)
+
+    def sum_over_processes(self, value: float, device: str) -> float:
+        """The sum of one number over all processes."""
+        return float(self.total(torch.tensor([value], device=device)))
+
+    def all_reduce_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
+        """Replace every gradient by its sum over the processes."""
+        if self.count == 1:
+            return
+        trained = [p for p in parameters if p.requires_grad]
+        flat = [(torch.zeros_like(p) if p.grad is None else p.grad).reshape(-1) for p in trained]
+        sums = torch.split(self.total(torch.cat(flat)), [len(gradient) for gradient in flat])
+        for p, total in zip(trained, sums, strict=True):
+            p.grad = total.view_as(p).clone()
+
+
+@dataclass(frozen=True)
+class Accelerated(ProcessGroup):
     """The processes that `accelerate launch` or `torchrun` started."""
 
-    def __init__(self) -> None:
-        try:
-            accelerate = importlib.import_module("accelerate")
-        except ImportError as error:
-            raise UsageError(
-                f"several processes need accelerate, which is not there ({error}); "
-                "pip install accelerate"
-            ) from None
-        self.accelerator: Any = accelerate.Accelerator()
-        self.rank: int = self.accelerator.process_index
-        self.count: int = self.accelerator.num_processes
-        self.device: str | None = str(self.accelerator.device)
+    accelerator: Any = None
 
     def gather(self, x: Float[Tensor, "n D"]) -> Float[Tensor, "count n D"]:
         return self.accelerator.gather(x[None].contiguous())
@@ -87,35 +84,17 @@ class Accelerated:
 
 def current_group(environment: Mapping[str, str]) -> ProcessGroup:
     """The group that a launcher describes in the environment; without one, a single process."""
-    return Accelerated() if int(environment.get("WORLD_SIZE") or 1) > 1 else SingleProcess()
+    return launched_group() if int(environment.get("WORLD_SIZE") or 1) > 1 else ProcessGroup()
 
 
-def local_rows(rows: Int64[np.ndarray, " B"], group: ProcessGroup) -> Int64[np.ndarray, " n"]:
-    """This process's share of a batch; what does not divide by the processes is dropped."""
-    size = len(rows) // group.count
-    return rows[group.rank * size : (group.rank + 1) * size]
-
-
-def gather_embeddings(x: Float[Tensor, "n D"], group: ProcessGroup) -> Float[Tensor, "all D"]:
-    """The vectors of all processes; gradients reach those of this process only."""
-    if group.count == 1:
-        return x
-    shares = list(group.gather(x.detach()))
-    shares[group.rank] = x
-    return torch.cat(shares)
-
-
-def sum_over_processes(value: float, group: ProcessGroup, device: str) -> float:
-    """The sum of one number over all processes."""
-    return float(group.total(torch.tensor([value], device=device)))
-
-
-def all_reduce_gradients(parameters: Iterable[nn.Parameter], group: ProcessGroup) -> None:
-    """Replace every gradient by its sum over the processes."""
-    if group.count == 1:
-        return
-    trained = [p for p in parameters if p.requires_grad]
-    flat = [(torch.zeros_like(p) if p.grad is None else p.grad).reshape(-1) for p in trained]
-    sums = torch.split(group.total(torch.cat(flat)), [len(gradient) for gradient in flat])
-    for p, total in zip(trained, sums, strict=True):
-        p.grad = total.view_as(p).clone()
+def launched_group() -> Accelerated:
+    """The processes of accelerate. Raises UsageError where that is not installed."""
+    try:
+        accelerate = importlib.import_module("accelerate")
+    except ImportError as error:
+        raise UsageError(
+            f"several processes need accelerate, which is not there ({error}); "
+            "pip install accelerate"
+        ) from None
+    own = accelerate.Accelerator()
+    return Accelerated(own.process_index, own.num_processes, str(own.device), own)

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from harness.core.arrays import Float, Float32
 from harness.core.errors import ScoreError
-from harness.training.distributed import ProcessGroup, all_reduce_gradients
+from harness.training.distributed import ProcessGroup
 from harness.training.encoder import SentenceEncoder, token_chunks
 from harness.training.packing import TokenIds
 
@@ -77,7 +77,7 @@ def backward_over_processes(
         loss = backward_in_chunks(encoder, rows, lambda z: scale * loss_of(z), chunk_tokens)
         if auxiliary is not None:
             loss += auxiliary(scale)
-        all_reduce_gradients(model.parameters(), group)
+        group.all_reduce_gradients(model.parameters())
         return loss
 
     return with_loss_scaling(backward, model.parameters(), encoder.setup.precision == "fp16")

@@ -21,13 +21,7 @@ from torch.nn import functional as F  # noqa: N812
 from harness.core.arrays import Float, Int64
 from harness.core.errors import UsageError
 from harness.training.contrastive import info_nce
-from harness.training.distributed import (
-    ProcessGroup,
-    SingleProcess,
-    gather_embeddings,
-    local_rows,
-    sum_over_processes,
-)
+from harness.training.distributed import ProcessGroup
 from harness.training.encoder import SentenceEncoder, Setup
 from harness.training.gradcache import backward_over_processes
 from harness.training.loop import Schedule
@@ -105,7 +99,7 @@ class SiameseTraining:
         if isinstance(data, Labelled) != (settings.objective == "softmax"):
             raise UsageError("softmax learns from labelled pairs and ranking from triplets")
         self.settings, self.encoder = settings, encoder
-        self.group = group or SingleProcess()
+        self.group = group or ProcessGroup()
         labels = data.labels if isinstance(data, Labelled) else ()
         self.labels = torch.tensor(labels, dtype=torch.long)
         self.columns: Columns = data.columns if isinstance(data, Labelled) else data
@@ -120,7 +114,7 @@ class SiameseTraining:
     def backward(self, step: int) -> float:
         """Add the gradient of a step's batch; return its loss over all processes, in nats."""
         settings, group = self.settings, self.group
-        batch = local_rows(self.batches(step), group)
+        batch = group.local_rows(self.batches(step))
         columns = [[column[row] for row in batch] for column in self.columns]
         rows = [row for column in columns for row in self.encoder.tokenizer(column)]
         loss_of = partial(self._loss, batch)
@@ -128,12 +122,12 @@ class SiameseTraining:
         loss = backward_over_processes(self.model, self.encoder, rows, loss_of, group, chunk_tokens)
         if settings.objective == "ranking":
             return loss  # of the gathered embeddings already
-        return sum_over_processes(loss, group, settings.setup.device)
+        return group.sum_over_processes(loss, settings.setup.device)
 
     def _loss(self, batch: Int64[np.ndarray, " n"], z: Float[Tensor, "all D"]) -> Float[Tensor, ""]:
         views = z.chunk(len(self.columns))
         if self.settings.objective == "ranking":
-            a, b, *hard = (gather_embeddings(view, self.group) for view in views)
+            a, b, *hard = (self.group.gather_embeddings(view) for view in views)
             return info_nce(a, b, self.settings.temperature, hard[0] if hard else None)
         u, v = views
         labels = self.labels[torch.from_numpy(batch)].to(z.device)

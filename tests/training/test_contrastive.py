@@ -22,7 +22,7 @@ from harness.encoders.transformer import TransformerConfig
 from harness.training.auxiliary_mlm import MaskedLMHead, open_mlm_head
 from harness.training.checkpoint import TrainingInfo, write_checkpoint
 from harness.training.contrastive import Contrastive, ContrastiveTraining, info_nce, nt_xent
-from harness.training.distributed import Accelerated
+from harness.training.distributed import ProcessGroup, launched_group
 from harness.training.encoder import Setup, open_encoder
 from harness.training.loop import Curve, seeded, train
 from harness.training.nli import LABELS, Batches, Labelled, read_labelled, read_triplets
@@ -463,7 +463,7 @@ class Shared:
     """Two processes of one training, as two threads that wait for each other."""
 
     def __init__(self, count):
-        self.count, self.barrier, self.box = count, threading.Barrier(count), [None] * count
+        self.barrier, self.box = threading.Barrier(count), [None] * count
 
     def exchange(self, rank, x):
         self.barrier.wait()
@@ -472,15 +472,9 @@ class Shared:
         return list(self.box)
 
 
-@dataclasses.dataclass
-class Seat:
-    shared: Shared
-    rank: int
-    device: str | None = None
-
-    @property
-    def count(self):
-        return self.shared.count
+@dataclasses.dataclass(frozen=True)
+class Seat(ProcessGroup):
+    shared: Shared | None = None
 
     def gather(self, x):
         return torch.stack(self.shared.exchange(self.rank, x))
@@ -492,7 +486,7 @@ class Seat:
 def on_both(make, step=0):
     """The same step in each of two processes."""
     shared, found, trouble = Shared(2), [None, None], []
-    tasks = [make(Seat(shared, rank)) for rank in (0, 1)]
+    tasks = [make(Seat(rank, 2, shared=shared)) for rank in (0, 1)]
 
     def work(rank):
         try:
@@ -557,12 +551,12 @@ def test_what_cannot_be_shared_equally_is_left_out(training):
 def test_several_processes_without_accelerate_are_a_usage_error(monkeypatch):
     monkeypatch.setitem(sys.modules, "accelerate", None)
     with pytest.raises(UsageError, match="pip install accelerate"):
-        Accelerated()
+        launched_group()
 
 
 def test_one_process_of_accelerate_is_one_process(training):
     pytest.importorskip("accelerate")
-    group = Accelerated()
+    group = launched_group()
     assert (group.rank, group.count) == (0, 1)
     x = torch.arange(6.0).view(2, 3)
     assert torch.equal(group.gather(x), x[None])
@@ -574,10 +568,10 @@ import sys
 from pathlib import Path
 
 from harness.training.contrastive import Contrastive, ContrastiveTraining
-from harness.training.distributed import Accelerated
+from harness.training.distributed import launched_group
 from harness.training.encoder import Setup, open_encoder
 
-folder, group = Path(sys.argv[1]), Accelerated()
+folder, group = Path(sys.argv[1]), launched_group()
 settings = Contrastive(Setup(dropout=0.0), batch=6)
 encoder = open_encoder("tiny", folder, folder, settings.setup, 0, stream=group.rank)
 task = ContrastiveTraining(settings, encoder, (tuple(sys.argv[2:]),), 0, group=group)
