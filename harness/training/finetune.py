@@ -7,17 +7,16 @@ import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Protocol
 
 from harness.core.digests import digest_of_files, sha256_of
 from harness.core.metrics import cosine, spearman
 from harness.core.types import Pairs, Progress
 from harness.encoders.checkpoint import weights_files
 from harness.training.checkpoint import Pooling, TrainingInfo, require_new, write_checkpoint
-from harness.training.distributed import ProcessGroup
+from harness.training.contrastive import ContrastiveTraining
 from harness.training.encoder import SentenceEncoder, Setup, open_encoder
-from harness.training.loop import CheckpointPolicy, Curve, Schedule, TrainingTask, train
-from harness.training.nli import Batches
+from harness.training.loop import CheckpointPolicy, Curve, train
+from harness.training.siamese import SiameseTraining
 from harness.transforms.pooling import Cls
 
 
@@ -46,18 +45,6 @@ class DevSet:
     every: int = 125  # SimCSE's
 
 
-class FineTuningTask(TrainingTask, Protocol):
-    """A training task over examples in shuffled batches, by one process of a group.
-
-    `settings` is a frozen dataclass whose `schedule(count)` is that of so many examples.
-    """
-
-    encoder: SentenceEncoder
-    settings: Any
-    batches: Batches
-    group: ProcessGroup
-
-
 def dev_scorer(encoder: SentenceEncoder, dev: DevSet) -> Callable[[], float]:
     """A function that scores the encoder's current weights: Spearman of cosines, in points."""
 
@@ -70,7 +57,7 @@ def dev_scorer(encoder: SentenceEncoder, dev: DevSet) -> Callable[[], float]:
 
 
 def finetune(
-    task: FineTuningTask,
+    task: ContrastiveTraining | SiameseTraining,
     start: StartCheckpoint,
     out: Path,
     progress: Progress,
@@ -89,7 +76,7 @@ def finetune(
     """
     require_new(out)
     unfinished, encoder, leads = out / "unfinished", task.encoder, task.group.rank == 0
-    schedule: Schedule = task.settings.schedule(task.batches.count)
+    schedule = task.settings.schedule(task.batches.count)
     identity = json.loads(json.dumps(asdict(task.settings), default=repr))
     identity |= {"seed": seed, **start.digests(), **data, "dev": dev.name if dev else "none"}
     scorer = dev_scorer(encoder, dev) if dev else None
