@@ -13,16 +13,18 @@ Axis letters beside those of `harness.core.types`: M methods, R resamples.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
-from harness.core.arrays import Float, Float64, Int, Int64, Num
+from harness.core.arrays import Float, Float64, Int64, Num
 from harness.core.errors import ScoreError
 from harness.core.metrics import TIE_DECIMALS
-from harness.core.scores import Aggregation
+
+# A column in resamples that are given as counts: its centred values or ranks.
+InResamples = Callable[[Int64[np.ndarray, "P B"]], Num[np.ndarray, "P B"]]
 
 BLOCK = 2**17  # counts at a time: one block (1 MB) and its ranks stay in a core's cache
 
@@ -50,28 +52,28 @@ def bootstrap_scores(
     gold: Float[np.ndarray, " P"],
     group: Sequence[str],
     *,
-    metric: Literal["spearman", "pearson", "auc"] = "spearman",
-    aggregate: Aggregation = "all",
+    metric: Literal["spearman", "pearson"] = "spearman",
+    aggregate: Literal["all", "wmean"] = "all",
     resamples: int = 10_000,
     rng: np.random.Generator,
 ) -> Float64[np.ndarray, "M R"]:
     """The score, in points, of every method's cosines on every resample of the items.
 
-    `all` resamples the whole set, as if it had no groups; `mean` and `wmean` resample within each
-    group, whose size (and so its weight) is fixed by design. A score that is undefined is NaN. The
+    `all` resamples the whole set, as if it had no groups; `wmean` resamples within each group,
+    whose size (and so its weight) is fixed by design. A score that is undefined is NaN. The
     resamples depend on the generator and the group sizes alone: a method's scores are the same
     whoever stands beside it, so methods scored in separate calls pair as well.
     """
-    _check(columns, gold, group, metric, resamples)
+    _check(columns, gold, group, resamples)
     columns = np.round(columns.astype(np.float64), TIE_DECIMALS)
-    labels = np.zeros(len(gold)) if aggregate == "all" else np.array(group)
-    total, weight = np.zeros((len(columns), resamples)), 0.0
-    for name in dict.fromkeys(labels.tolist()):
+    if aggregate == "all":
+        return _one_group(columns, gold, metric, resamples, rng)
+    labels, total = np.array(group), np.zeros((len(columns), resamples))
+    for name in dict.fromkeys(group):
         chosen = labels == name
-        share = float(chosen.sum()) if aggregate == "wmean" else 1.0
-        total += share * _one_group(columns[:, chosen], gold[chosen], metric, resamples, rng)
-        weight += share
-    return total / weight
+        scores = _one_group(columns[:, chosen], gold[chosen], metric, resamples, rng)
+        total += chosen.sum() * scores
+    return total / len(gold)
 
 
 def compare(a: Float64[np.ndarray, " R"], b: Float64[np.ndarray, " R"]) -> Comparison:
@@ -80,8 +82,6 @@ def compare(a: Float64[np.ndarray, " R"], b: Float64[np.ndarray, " R"]) -> Compa
     p is twice the smaller share of resamples on either side of 0 (a tie is on both), counting the
     observed set as one more, so it is never 0 and equal methods have 1. Percentile interval.
     """
-    if a.shape != b.shape:
-        raise ScoreError(f"scores to compare share their resamples; found {len(a)} and {len(b)}")
     # Rounded as cosines are: what is equal but for summation noise must tie.
     difference = np.round((a - b)[~np.isnan(a - b)], TIE_DECIMALS)
     n = len(difference)
@@ -93,64 +93,34 @@ def compare(a: Float64[np.ndarray, " R"], b: Float64[np.ndarray, " R"]) -> Compa
     return Comparison(float(low), float(high), float(p), n)
 
 
-def paired_bootstrap(
-    a: Float[np.ndarray, " P"],
-    b: Float[np.ndarray, " P"],
-    gold: Float[np.ndarray, " P"],
-    group: Sequence[str],
-    **how: Any,
-) -> Comparison:
-    """Compare two methods' cosines; `how` is what `bootstrap_scores` takes."""
-    return compare(*bootstrap_scores(np.stack([a, b]), gold, group, **how))
-
-
 def holm(p_values: Sequence[float]) -> list[float]:
     """Holm's step-down adjustment, in the given order: each is compared with the level as it is."""
     p = np.asarray(p_values, dtype=np.float64)
-    if not ((p >= 0) & (p <= 1)).all():
-        raise ScoreError(f"p-values lie between 0 and 1; found {list(p_values)}")
     order = np.argsort(p, kind="stable")
     stepped = np.minimum(1.0, p[order] * np.arange(len(p), 0, -1))
     adjusted = np.empty_like(p)
     adjusted[order] = np.maximum.accumulate(stepped)
-    return [float(value) for value in adjusted]
+    return adjusted.tolist()
 
 
-@dataclass(frozen=True, eq=False)
-class _Ranks:
-    """A column as its order: of each item, how many items lie below it, and how many up to it."""
+def _ranks(x: Float64[np.ndarray, " P"]) -> InResamples:
+    """Mid-ranks in each resample, doubled and centred: whole numbers with (weighted) mean 0."""
+    order = np.argsort(x, kind="stable")
+    below = np.searchsorted(x[order], x)
+    upto = np.searchsorted(x[order], x, "right")
 
-    order: Int[np.ndarray, " P"]
-    below: Int[np.ndarray, " P"]
-    upto: Int[np.ndarray, " P"]
+    def in_resamples(counts: Int64[np.ndarray, "P B"]) -> Int64[np.ndarray, "P B"]:
+        smaller = np.zeros((len(x) + 1, counts.shape[1]), dtype=np.int64)
+        np.cumsum(counts[order], axis=0, out=smaller[1:])
+        return smaller[below] + smaller[upto] - len(x)
 
-    @classmethod
-    def of(cls, x: Float64[np.ndarray, " P"]) -> _Ranks:
-        order = np.argsort(x, kind="stable")
-        ordered = x[order]
-        return cls(order, np.searchsorted(ordered, x), np.searchsorted(ordered, x, "right"))
-
-    def __call__(self, counts: Int64[np.ndarray, "P B"]) -> Int64[np.ndarray, "P B"]:
-        """Mid-ranks in each resample, doubled and centred: whole numbers with (weighted) mean 0."""
-        items = len(counts)
-        smaller = np.zeros((items + 1, counts.shape[1]), dtype=np.int64)
-        np.cumsum(counts[self.order], axis=0, out=smaller[1:])
-        return smaller[self.below] + smaller[self.upto] - items
+    return in_resamples
 
 
-@dataclass(frozen=True, eq=False)
-class _Values:
-    """A column as it is, standardised so that `LEAST_SPREAD` is a share of its own spread."""
-
-    z: Float64[np.ndarray, " P"]
-
-    @classmethod
-    def of(cls, x: Float64[np.ndarray, " P"]) -> _Values:
-        return cls((x - x.mean()) / (x.std() or 1.0))
-
-    def __call__(self, counts: Int64[np.ndarray, "P B"]) -> Float64[np.ndarray, "P B"]:
-        z = self.z[:, None]
-        return z - (counts * z).sum(axis=0) / len(counts)
+def _values(x: Float64[np.ndarray, " P"]) -> InResamples:
+    """Centred values, standardised so that `LEAST_SPREAD` is a share of their own spread."""
+    z = ((x - x.mean()) / (x.std() or 1.0))[:, None]
+    return lambda counts: z - (counts * z).sum(axis=0) / len(x)
 
 
 def _one_group(
@@ -160,12 +130,9 @@ def _one_group(
     resamples: int,
     rng: np.random.Generator,
 ) -> Float64[np.ndarray, "M R"]:
+    read = _values if metric == "pearson" else _ranks
+    methods, truth = [read(column) for column in columns], read(gold)
     blocks = _resample(len(gold), resamples, rng)
-    read: Any = _Values.of if metric == "pearson" else _Ranks.of
-    methods = [read(column) for column in columns]
-    if metric == "auc":
-        return np.hstack([_auc(counts, methods, gold == 1) for counts in blocks])
-    truth = read(gold)
     return np.hstack([_correlations(counts, methods, truth) for counts in blocks])
 
 
@@ -185,9 +152,12 @@ def _resample(
 
 
 def _correlations(
-    counts: Int64[np.ndarray, "P B"], methods: Sequence[Any], gold: Any
+    counts: Int64[np.ndarray, "P B"], methods: Sequence[InResamples], gold: InResamples
 ) -> Float64[np.ndarray, "M B"]:
-    """Weighted Pearson correlation of each method's centred values (or ranks) with the gold's."""
+    """Weighted Pearson correlation of each method's centred values (or ranks) with the gold's.
+
+    In points; NaN where a column is constant.
+    """
     y = gold(counts)
     gold_spread = np.sqrt(_dot(counts * y, y))
     rows = []
@@ -195,27 +165,10 @@ def _correlations(
         x = method(counts)
         weighted = counts * x
         spread = np.sqrt(_dot(weighted, x)) * gold_spread
-        rows.append(_ratio(_dot(weighted, y), spread, LEAST_SPREAD * len(counts)))
-    return np.stack(rows)
-
-
-def _auc(
-    counts: Int64[np.ndarray, "P B"], methods: Sequence[_Ranks], positive: Any
-) -> Float64[np.ndarray, "M B"]:
-    """Mann-Whitney: positives' doubled centred mid-ranks sum to P N (2 auc - 1)."""
-    chosen = counts[positive]
-    positives = chosen.sum(axis=0)
-    pairs = positives * (len(counts) - positives)
-    sums = (_dot(chosen, method(counts)[positive]) for method in methods)
-    return np.stack([50 + _ratio(total, pairs, 0.0) / 2 for total in sums])
-
-
-def _ratio(
-    over: Num[np.ndarray, " B"], under: Num[np.ndarray, " B"], least: float
-) -> Float64[np.ndarray, " B"]:
-    """100 x over / under within [-100, 100]; NaN where `under` is no more than `least`."""
-    undefined = np.full(len(over), np.nan)
-    return 100 * np.clip(np.divide(over, under, out=undefined, where=under > least), -1, 1)
+        varies = spread > LEAST_SPREAD * len(counts)
+        undefined = np.full(counts.shape[1], np.nan)
+        rows.append(np.divide(_dot(weighted, y), spread, out=undefined, where=varies))
+    return 100 * np.clip(np.stack(rows), -1, 1)
 
 
 def _dot(x: Num[np.ndarray, "P B"], y: Num[np.ndarray, "P B"]) -> Num[np.ndarray, " B"]:
@@ -224,7 +177,12 @@ def _dot(x: Num[np.ndarray, "P B"], y: Num[np.ndarray, "P B"]) -> Num[np.ndarray
     return total
 
 
-def _check(columns: Any, gold: Any, group: Sequence[str], metric: str, resamples: int) -> None:
+def _check(
+    columns: Float[np.ndarray, "M P"],
+    gold: Float[np.ndarray, " P"],
+    group: Sequence[str],
+    resamples: int,
+) -> None:
     """Refuse what would yield a number that means nothing."""
     sizes = {columns.shape[-1], len(gold), len(group)}
     if len(sizes) != 1 or sizes == {0} or resamples < 1:
@@ -234,5 +192,3 @@ def _check(columns: Any, gold: Any, group: Sequence[str], metric: str, resamples
         )
     if not (np.isfinite(columns).all() and np.isfinite(gold).all()):
         raise ScoreError("a cosine or gold to resample is not a finite number")
-    if metric == "auc" and not np.isin(gold, (0, 1)).all():
-        raise ScoreError("auc needs gold 1 or 0, found another value")

@@ -7,9 +7,9 @@ from jaxtyping import TypeCheckError
 
 import harness.results.bootstrap
 from harness.core.errors import ScoreError
-from harness.results.bootstrap import bootstrap_scores, compare, holm, paired_bootstrap
+from harness.results.bootstrap import Comparison, bootstrap_scores, compare, holm
 
-METRICS = ("spearman", "pearson", "auc")
+METRICS = ("spearman", "pearson")
 p_values = st.lists(st.floats(0, 1), max_size=12)
 
 
@@ -17,25 +17,26 @@ def generator(seed: int = 5) -> np.random.Generator:
     return np.random.default_rng(seed)
 
 
-def items(pairs: int = 60, methods: int = 2, metric: str = "spearman", ties: bool = True):
+def paired_bootstrap(a: np.ndarray, b: np.ndarray, *rest, **options) -> Comparison:
+    return compare(*bootstrap_scores(np.stack([a, b]), *rest, **options))
+
+
+def items(pairs: int = 60, methods: int = 2, ties: bool = True):
     """Cosines of a few methods and the gold they follow, both with many ties."""
     rng = generator(pairs)
-    gold = rng.integers(2 if metric == "auc" else 6, size=pairs).astype(float)
+    gold = rng.integers(6, size=pairs).astype(float)
     cosines = gold / 10 + rng.normal(scale=0.3, size=(methods, pairs))
     return (np.round(cosines, 1) if ties else cosines), gold, ("",) * pairs
 
 
 def oracle(metric: str, x: np.ndarray, gold: np.ndarray) -> float:
-    if metric == "auc":
-        u = scipy.stats.mannwhitneyu(x[gold == 1], x[gold == 0]).statistic
-        return 100 * u / (gold.sum() * (1 - gold).sum())
     return 100 * getattr(scipy.stats, metric + "r")(x, gold).statistic
 
 
 @pytest.mark.parametrize("ties", [True, False])
 @pytest.mark.parametrize("metric", METRICS)
 def test_each_score_is_the_oracles_on_the_drawn_items(metric, ties):
-    cosines, gold, group = items(metric=metric, ties=ties)
+    cosines, gold, group = items(ties=ties)
     scores = bootstrap_scores(cosines, gold, group, metric=metric, resamples=40, rng=generator())
     drawn = generator().integers(len(gold), size=(40, len(gold)))
     expected = [[oracle(metric, x[i], gold[i]) for i in drawn] for x in np.round(cosines, 10)]
@@ -43,18 +44,16 @@ def test_each_score_is_the_oracles_on_the_drawn_items(metric, ties):
     np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-10)
 
 
-@pytest.mark.parametrize("aggregate", ["mean", "wmean"])
-def test_means_over_groups_resample_within_each_group(aggregate):
+def test_means_over_groups_resample_within_each_group():
     cosines, gold, _ = items(pairs=70)
     group = ("b",) * 20 + ("a",) * 40 + ("b",) * 10
     rng, expected = generator(), np.zeros(30)
     for name, size in (("b", 30), ("a", 40)):  # in order of first appearance
         x, y = (column[np.array(group) == name] for column in (cosines[0], gold))
         drawn = rng.integers(size, size=(30, size))
-        weight = size / 70 if aggregate == "wmean" else 1 / 2
-        expected += [weight * oracle("spearman", x[i], y[i]) for i in drawn]
+        expected += [size / 70 * oracle("spearman", x[i], y[i]) for i in drawn]
     scores = bootstrap_scores(
-        cosines, gold, group, aggregate=aggregate, resamples=30, rng=generator()
+        cosines, gold, group, aggregate="wmean", resamples=30, rng=generator()
     )
     np.testing.assert_allclose(scores[0], expected, rtol=0, atol=1e-10)  # as above
 
@@ -71,7 +70,7 @@ def test_all_ignores_the_groups():
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("block", [1, 130, 1000, 60 * 100])
 def test_the_answer_does_not_depend_on_the_block_size(monkeypatch, metric, block):
-    cosines, gold, group = items(metric=metric, ties=False)
+    cosines, gold, group = items(ties=False)
     how = {"metric": metric, "resamples": 101}
     expected = bootstrap_scores(cosines, gold, group, **how, rng=generator())
     monkeypatch.setattr(harness.results.bootstrap, "BLOCK", block)
@@ -81,7 +80,7 @@ def test_the_answer_does_not_depend_on_the_block_size(monkeypatch, metric, block
 
 @pytest.mark.parametrize("metric", METRICS)
 def test_a_method_scores_the_same_whoever_stands_beside_it(metric):
-    cosines, gold, group = items(methods=4, metric=metric, ties=False)
+    cosines, gold, group = items(methods=4, ties=False)
     how = {"metric": metric, "resamples": 50}
     together = bootstrap_scores(cosines, gold, group, **how, rng=generator())
     alone = bootstrap_scores(cosines[2:3], gold, group, **how, rng=generator())
@@ -165,7 +164,7 @@ def test_a_resample_with_a_constant_column_is_left_out_and_counted(metric):
     assert compare(*scores).resamples == 2000 - constant.sum()
 
 
-@pytest.mark.parametrize("metric", ["spearman", "pearson"])
+@pytest.mark.parametrize("metric", METRICS)
 def test_a_constant_method_has_no_score_to_compare(metric):
     cosines, gold, group = items(ties=False)
     cosines[1] = 0.7
@@ -179,7 +178,7 @@ def test_a_group_without_a_score_leaves_the_mean_without_one():
     cosines, gold, _ = items()
     gold[:20] = 3
     group = ("flat",) * 20 + ("b",) * 40
-    scores = bootstrap_scores(cosines, gold, group, aggregate="mean", resamples=9, rng=generator())
+    scores = bootstrap_scores(cosines, gold, group, aggregate="wmean", resamples=9, rng=generator())
     assert np.isnan(scores).all()
 
 
@@ -219,15 +218,8 @@ def test_bad_input_never_yields_a_number():
     ]:
         with pytest.raises(ScoreError, match=words):
             bootstrap_scores(*arguments, rng=rng)
-    with pytest.raises(ScoreError, match="1 or 0"):
-        bootstrap_scores(cosines, gold, group, metric="auc", rng=rng)
     with pytest.raises(ScoreError, match=r"and 0$"):
         bootstrap_scores(cosines, gold, group, resamples=0, rng=rng)
-    # While tests run, the shapes in the signatures refuse these two first.
+    # While tests run, the shapes in the signatures refuse this first.
     with pytest.raises((ScoreError, TypeCheckError), match=r"found 60, 59, 60|gold"):
         bootstrap_scores(cosines, gold[1:], group, rng=rng)
-    with pytest.raises((ScoreError, TypeCheckError), match=r"found 3 and 4|compare"):
-        compare(np.zeros(3), np.zeros(4))
-    for bad in ([-0.1], [1.1], [float("nan")]):
-        with pytest.raises(ScoreError, match="between 0 and 1"):
-            holm(bad)
