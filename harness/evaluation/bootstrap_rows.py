@@ -64,7 +64,7 @@ def compare_tables(
 def _measured_here(runs: Store, method: str, protocol: Protocol) -> bool:
     """Whether the similarities of all seven tasks lie beside their records."""
     cells = (Cell(method, protocol.task(task)) for task in SEVEN)
-    return all(runs.has_cosines(cell) for cell in cells)
+    return all(runs.cosines(cell) is not None for cell in cells)
 
 
 def _resampled(

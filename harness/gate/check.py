@@ -88,10 +88,10 @@ def check(
 
     Pairs that moved are told with their sentences where these are carried, or in the data folder.
     """
-    why, methods = reasons.read(runs), {cell.method for cell in cells}
-    ran = {cell_of(record): record for record in Store(runs).records(*methods)}
+    why = reasons.read(runs)
+    ran = {cell_of(record): record for record in Store(runs).records()}
     records = {cell: ran[cell] for cell in cells if cell in ran and str(cell) not in why}
-    base = Results.read(Store(committed), *methods)
+    base = Results.read(Store(committed))
     moves = {m.cell: m for m in compare(records.values(), base, read_rules(committed))}
     names = dict.fromkeys(cell.encoder for cell in cells)
     encoders = {name: _encoder(name, runs, committed, why) for name in names}

@@ -89,9 +89,7 @@ def answer(
         return
     if digest is not None and not named:
         raise UsageError("--digest needs the --cell, --table or --method whose records it is of")
-    method = subject.get("method")
-    records = Results.read(Store(results), *filter(None, [method]))
-    tables = load_tables(papers, method)
+    records, tables = Results.read(Store(results)), load_tables(papers)
     citation = cite_harness(tables, records)
     for kind, name in subject.items():
         citation = CITE[kind](name, tables, records, registry())

@@ -51,10 +51,10 @@ class Results:
     values: dict[tuple[str, ...], Value] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, store: Store, *methods: str) -> Results:
-        """Every record under the store's folder, or those of some methods."""
+    def read(cls, store: Store) -> Results:
+        """Every record under the store's folder."""
         by_cell: dict[tuple[str, str], Stored] = {}
-        for record in store.records(*methods):
+        for record in store.records():
             by_cell.setdefault((record.method, record.task), Stored()).append(record)
         return cls(by_cell)
 

@@ -21,18 +21,13 @@ TASK_ID = re.compile(r"[a-z0-9-]+(\.[a-z]+)*")
 ID = re.compile(r"[a-z0-9]+([.-][a-z0-9]+)*")
 
 
-def load_tables(folder: Path, naming: str | None = None) -> tuple[Table, ...]:
-    """Every table of a folder, by id. Raises DataError if there is none, or one stands twice.
-
-    With `naming`, those alone in whose text this stands in quotes, such as a method id.
-    """
+def load_tables(folder: Path) -> tuple[Table, ...]:
+    """Every table of a folder, by id. Raises DataError if there is none, or one stands twice."""
     paths = sorted(folder.glob("*.toml"))
     if not paths:
         raise DataError(
             f"{folder}: wanted published tables (*.toml), found none; restore the folder"
         )
-    if naming is not None:
-        paths = [p for p in paths if f'"{naming}"'.encode() in p.read_bytes()]
     tables = tuple(map(load_table, paths))
     first: dict[tuple[str, str], Table] = {}
     for table in tables:

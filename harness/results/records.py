@@ -15,7 +15,6 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -87,21 +86,18 @@ class Store:
             return read_record(path)
         return read_committed(self.committed_path(cell.encoder)).get(cell)
 
-    def records(self, *methods: str) -> Iterator[Record]:
-        """Every record, or those of some methods, in the order of a run's paths."""
-        folder, cells = self.folder / RECORDS, [Cell(method, "task") for method in {*methods}]
-        files = [self.committed_path(cell.encoder) for cell in cells] or folder.glob("*.jsonl")
-        folders = [self.path(cell).parents[1] for cell in cells] or [folder]
+    def records(self) -> Iterator[Record]:
+        """Every record, in the order of a run's paths."""
+        folder = self.folder / RECORDS
         found: dict[Cell, Record] = {}
-        for path in sorted(set(files)):
+        for path in sorted(folder.glob("*.jsonl")):
             found |= read_committed(path)
-        for path in chain.from_iterable(map(_record_files, folders)):
+        for path in _record_files(folder):
             record = read_record(path)
             if found.setdefault(cell_of(record), record) is not record:
                 raise DataError(f"{path}: {cell_of(record)} has another record here; delete one")
         for cell in sorted(found, key=lambda cell: cell.names):
-            if not methods or cell.method in methods:
-                yield found[cell]
+            yield found[cell]
 
     def write(
         self, record: Record, cosines: Float[np.ndarray, " P"], identity: Mapping[str, str]
@@ -123,10 +119,9 @@ class Store:
 
     def promote(self, records: Iterable[Record]) -> int:
         """Commit records; how many were new or moved. Those that agree stay as they are."""
-        new = list(records)
-        stored = {cell_of(old): old for old in self.records(*{record.method for record in new})}
+        stored = {cell_of(old): old for old in self.records()}
         moved: dict[str, list[Record]] = {}
-        for record in new:
+        for record in records:
             cell = cell_of(record)
             if cell not in stored or not same_measurement(stored[cell], record):
                 moved.setdefault(cell.encoder, []).append(record)
@@ -149,10 +144,6 @@ class Store:
         """Whether this very identity (data, weights, configuration, code) was measured here."""
         path = self.path(cell)
         return path.exists() and sidecar_metadata(path.with_suffix(".safetensors")) == identity
-
-    def has_cosines(self, cell: Cell) -> bool:
-        """Whether the per-pair similarities of a cell lie here."""
-        return self.path(cell).with_suffix(".safetensors").exists()
 
     def cosines(self, cell: Cell) -> Float[np.ndarray, " P"] | None:
         """The per-pair similarities of a cell that was measured here."""

@@ -65,14 +65,6 @@ def test_the_grid_of_minilm_is_committed_on_every_task(results):
     assert [cell for cell in cells if not results.records(*cell)] == []
 
 
-def test_the_records_of_one_method_are_those_among_all(results):
-    name = "minilm.mean+sn+natsv:6@target"
-    own = Results.read(Store(COMMITTED), name)
-    assert own.by_cell == {c: found for c, found in results.by_cell.items() if c[0] == name}
-    assert own.by_cell
-    assert not Results.read(Store(COMMITTED), "minilm.nothing").by_cell
-
-
 def test_glove_is_committed_under_at_least_three_tokenisations(results):
     found = {m: results.value(m, "sick-r", "spearman", "all").mean for m in results.methods}
     scores = [v for m, v in found.items() if m.startswith("glove-840b-sick") and v is not None]

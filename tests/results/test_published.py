@@ -244,12 +244,3 @@ def test_a_table_that_stands_in_two_files_is_refused(tmp_path):
 def test_a_folder_without_tables_is_refused(tmp_path):
     with pytest.raises(DataError, match="found none"):
         load_tables(tmp_path)
-
-
-def test_tables_that_name_a_method_are_those_whose_rows_it_has():
-    name = "bert-mini.mean"
-    assert all(any(row.method == name for row in t.rows) for t in load_tables(PAPERS, name))
-    methods = {row.method for table in TABLES for row in table.rows if row.method}
-    for method in sorted(methods)[::20]:
-        due = {table.id for table in TABLES if any(row.method == method for row in table.rows)}
-        assert due <= {table.id for table in load_tables(PAPERS, method)}

@@ -319,13 +319,6 @@ def test_lines_that_another_system_ends_otherwise_are_read(store, lines):
     assert list(store.records()) == seeds(0, 1, 2)
 
 
-def test_the_records_of_some_methods_are_those_among_all(store):
-    other = seeds(0, method="fake:8.cls")
-    store.promote(seeds(0, 1, 2) + other + seeds(0, method="else.mean"))
-    assert list(store.records("fake:8.cls", "fake:8.mean", "fake:8.cls")) == other
-    assert list(store.records("none.mean")) == []
-
-
 @pytest.mark.parametrize("number", range(7))
 @pytest.mark.parametrize("part", [0.0, 0.5, 1.0])
 def test_a_committed_file_that_was_cut_is_refused_by_name_and_line(store, lines, number, part):
