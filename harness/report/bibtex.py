@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 from harness.core.errors import DataError
@@ -21,42 +20,32 @@ SCALAR = re.compile(r'^([a-z-]+): +"?(.+?)"?$', re.MULTILINE)
 AUTHOR = re.compile(r'^ +- name: +"?(.+?)"?$', re.MULTILINE)
 
 
-@dataclass(frozen=True)
-class Software:
-    """The harness itself, as the citation file describes it."""
-
-    title: str
-    authors: tuple[str, ...]
-    version: str
-    released: str
-    licence: str
-
-    def bibtex(self) -> str:
-        """Its entry; the inner braces keep names and capitals as they are written."""
-        return "\n".join(
-            [
-                f"@misc{{{HARNESS},",
-                f"  author = {{{' and '.join(f'{{{name}}}' for name in self.authors)}}},",
-                f"  title = {{{{{self.title}}}}},",
-                f"  year = {{{self.released[:4]}}},",
-                f"  note = {{Version {self.version}, {self.licence}}},",
-                "}",
-            ]
-        )
-
-
-def software(path: Path = CITATION) -> Software:
-    """The harness as its citation file has it. Raises DataError for a file that says too little."""
+def software(path: Path = CITATION) -> dict[str, str]:
+    """The citation file of the harness by its keys. Raises DataError where one is missing."""
     text = path.read_text(encoding="utf-8") if path.exists() else ""
-    found, authors = dict(SCALAR.findall(text)), tuple(AUTHOR.findall(text))
-    wanted = ("title", "version", "date-released", "license")
-    missing = [key for key in wanted if key not in found] + ["authors"] * (not authors)
-    if missing:
+    # Braces within a value keep names and capitals as they are written.
+    authors = " and ".join(f"{{{name}}}" for name in AUTHOR.findall(text))
+    fields = {**dict(SCALAR.findall(text)), "authors": authors}
+    wanted = ("title", "version", "date-released", "license", "authors")
+    if missing := [key for key in wanted if not fields.get(key)]:
         raise DataError(
             f"{path.name}: wanted {', '.join(missing)}, found none; restore it beside the package"
         )
-    title, version, released, licence = (found[key] for key in wanted)
-    return Software(title, authors, version, released, licence)
+    return fields
+
+
+def own_entry(path: Path = CITATION) -> str:
+    """The entry of the harness itself."""
+    fields = software(path)
+    lines = (
+        f"@misc{{{HARNESS},",
+        f"  author = {{{fields['authors']}}},",
+        f"  title = {{{{{fields['title']}}}}},",
+        f"  year = {{{fields['date-released'][:4]}}},",
+        f"  note = {{Version {fields['version']}, {fields['license']}}},",
+        "}",
+    )
+    return "\n".join(lines)
 
 
 def entries(path: Path = REFERENCES) -> dict[str, str]:
@@ -71,7 +60,7 @@ def entries(path: Path = REFERENCES) -> dict[str, str]:
 
 def bibtex(keys: Iterable[str]) -> str:
     """The entries of these keys, in order. Raises DataError for a key that has none."""
-    known = {HARNESS: software().bibtex(), **entries()}
+    known = {HARNESS: own_entry(), **entries()}
     chosen = tuple(dict.fromkeys(keys))
     if missing := [key for key in chosen if key not in known]:
         raise DataError(f"{REFERENCES.name}: wanted an entry {missing[0]!r}, found none; add it")

@@ -106,7 +106,7 @@ def cite_harness(tables: Sequence[Table], results: Results) -> Citation:
         sentence += f"{count} measured cells ({len(own.methods)} methods, {len(tasks)} tasks) "
         sentence += f"{made(own)}."
     else:
-        sentence += f"{NOTHING} with {HARNESS} {software().version}."
+        sentence += f"{NOTHING} with {HARNESS} {software()['version']}."
     return Citation((HARNESS,), (sentence,), own.digest() if count else None)
 
 
