@@ -12,6 +12,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from statistics import fmean, stdev
 
 from harness.core.errors import ScoreError
 
@@ -210,14 +211,13 @@ def verdict(published: Published, measured: Measured) -> Verdict:
     scores = [s for s in measured.scores if s is not None and math.isfinite(s)]
     if len(scores) < len(measured.scores):
         return Verdict(CellState.UNDEFINED)
-    difference = round(_mean(scores) - published.points, 9)
+    difference = round(fmean(scores) - published.points, 9)
     if not measured.seeded:
         return Verdict(_deterministic(difference, published.half_unit), difference)
-    if len(scores) < 2:
-        return Verdict(CellState.TOO_FEW_SEEDS, difference, k=len(scores))
+    if len(scores) < TOLERANCES.seeds:
+        sd = stdev(scores) if len(scores) > 1 else None
+        return Verdict(CellState.TOO_FEW_SEEDS, difference, len(scores), sd)
     spread = seed_spread(scores)
-    if spread.k < TOLERANCES.seeds:
-        return Verdict(CellState.TOO_FEW_SEEDS, difference, spread.k, spread.sd)
     if published.sd is not None and published.n is not None:
         h = round(welch_half_width((spread.sd, spread.k), (published.sd, published.n)), 9)
         return Verdict(_welch(difference, h), difference, spread.k, spread.sd, h)
@@ -227,11 +227,9 @@ def verdict(published: Published, measured: Measured) -> Verdict:
 
 def seed_spread(scores: Sequence[float]) -> Spread:
     """Mean and sample sd of two or more finite scores. Raises ScoreError for anything else."""
-    k = len(scores)
-    if k < 2 or not all(map(math.isfinite, scores)):
+    if len(scores) < 2 or not all(map(math.isfinite, scores)):
         raise ScoreError(f"a spread needs two or more finite scores, found {scores}")
-    mean = _mean(scores)
-    return Spread(mean, math.sqrt(math.fsum((s - mean) ** 2 for s in scores) / (k - 1)), k)
+    return Spread(fmean(scores), stdev(scores), len(scores))
 
 
 def welch_half_width(*samples: tuple[float, int]) -> float:
@@ -296,7 +294,3 @@ def _welch(difference: float, h: float) -> CellState:
     if round(abs(difference) + h, 9) <= TOLERANCES.equivalence:
         return CellState.CONSISTENT
     return CellState.DIFFERS if abs(difference) > h else CellState.INCONCLUSIVE
-
-
-def _mean(scores: Sequence[float]) -> float:
-    return math.fsum(scores) / len(scores)
