@@ -47,17 +47,12 @@ class Conditions:
 
 
 @dataclass(frozen=True)
-class MeasuredScore:
-    """A score of the records, the conditions that it was measured under, and how to measure it."""
-
-    conditions: Conditions
-    value: float
-    command: str
-
-
-@dataclass(frozen=True)
 class Neighbour:
-    """A measured score under a protocol, what it differs in, and its distance to the number."""
+    """A score measured under a protocol, and how to measure it.
+
+    `differs_in` names the choices in which the protocol is another than the wanted one,
+    `difference` is the distance from the score that it is compared with.
+    """
 
     protocol: Conditions
     differs_in: tuple[str, ...]
@@ -102,27 +97,24 @@ def explain(
     measured = [] if wanted is None else list(scores(results, registry, wanted))
     if wanted is None or cell.points is None or not measured:
         return Explanation(cell, reproduction, wanted, "", None, ())
-    encoders = Counter(score.conditions.encoder for score in measured)
+    encoders = Counter(score.protocol.encoder for score in measured)
     own = wanted.encoder in encoders
     there, reference = (wanted, cell.points) if own else _elsewhere(wanted, measured, encoders)
-    around = (score for score in measured if score.conditions.encoder == there.encoder)
     neighbours = [
-        Neighbour(
-            score.conditions,
-            there.differences(score.conditions),
-            score.value,
-            None if reference is None else score.value - reference,
-            score.command,
+        replace(
+            score,
+            differs_in=there.differences(score.protocol),
+            difference=None if reference is None else score.value - reference,
         )
-        for score in around
-        if score.conditions != there
+        for score in measured
+        if score.protocol.encoder == there.encoder and score.protocol != there
     ]
     neighbours.sort(key=lambda n: (n.steps, abs(n.difference or 0.0)))
     return Explanation(cell, reproduction, wanted, there.encoder, reference, tuple(neighbours))
 
 
 def _elsewhere(
-    wanted: Conditions, measured: Sequence[MeasuredScore], encoders: Counter[str]
+    wanted: Conditions, measured: Sequence[Neighbour], encoders: Counter[str]
 ) -> tuple[Conditions, float | None]:
     """The wanted protocol on another encoder, and its score there.
 
@@ -130,7 +122,7 @@ def _elsewhere(
     """
     names = [name for name, _ in encoders.most_common()]
     options = [replace(wanted, encoder=name, max_length="") for name in names]
-    known_scores = {score.conditions: score.value for score in measured}
+    known_scores = {score.protocol: score.value for score in measured}
     there = next((option for option in options if option in known_scores), options[0])
     return there, known_scores.get(there)
 
@@ -163,7 +155,7 @@ def _conditions(method: str, task: Task, metric: str, aggregation: str) -> Condi
     )
 
 
-def scores(results: Results, registry: Registry, wanted: Conditions) -> Iterator[MeasuredScore]:
+def scores(results: Results, registry: Registry, wanted: Conditions) -> Iterator[Neighbour]:
     """Every measured score of the wanted task, under every metric of the wanted kind."""
     correlations = ("spearman", "pearson")
     metrics = correlations if wanted.metric in correlations else (wanted.metric,)
@@ -177,7 +169,8 @@ def scores(results: Results, registry: Registry, wanted: Conditions) -> Iterator
             value = results.value(method, name, *filter(None, (metric, way))).mean
             conditions = _conditions(method, task, metric, way)
             if value is not None and conditions is not None:
-                yield MeasuredScore(conditions, value, f"harness run -m '{method}' -t {name}")
+                command = f"harness run -m '{method}' -t {name}"
+                yield Neighbour(conditions, (), value, None, command)
 
 
 def task_groups(results: Results, method: str, task: str) -> Sequence[str]:
