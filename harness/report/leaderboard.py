@@ -23,7 +23,7 @@ from harness.results.protocols import (
     row,
 )
 from harness.results.row_comparisons import Comparisons
-from harness.results.sections import Columns
+from harness.results.sections import columns_of, legend_of, rows_of
 from harness.results.source_notes import source_seen
 
 HOW_TO_READ = (
@@ -88,12 +88,14 @@ def section(
 ) -> list[str]:
     """A section beside the seven tasks, under a heading of a level (`##`); empty without values."""
     heading, about = SECTIONS[name]
-    columns = Columns.of(name, registry.tasks.values())
-    rows = columns.rows(results, methods, best_first=name == "embedded")
+    columns = columns_of(name, registry.tasks.values())
+    rows = rows_of(columns, results, methods, best_first=name == "embedded")
     if not rows:
         return []
-    shown = table(["method", *columns.headings], [[label(m), *values] for m, values in rows])
-    texts = " ".join(filter(None, [about, *columns.legends(results)]))
+    head = ["method", *(column.heading for _, column in columns)]
+    shown = table(head, [[label(method), *values] for method, values in rows])
+    legends = (legend_of(results, task, column) for task, column in columns)
+    texts = " ".join(filter(None, [about, *legends]))
     return [f"{level} {heading}", *filter(None, [texts]), shown]
 
 
