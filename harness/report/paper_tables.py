@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from harness.registry import Registry
 from harness.report.markdown import page, table
@@ -26,22 +26,7 @@ VERDICTS = (
     CellState.TOO_FEW_SEEDS,
 )
 
-
-@dataclass
-class Footnotes:
-    """Notes in the order in which the table calls for them; the same text once."""
-
-    texts: list[str] = field(default_factory=list)
-
-    def mark(self, text: str) -> str:
-        """The mark of a note."""
-        if text not in self.texts:
-            self.texts.append(text)
-        return f"[{self.texts.index(text) + 1}]"
-
-    def lines(self) -> list[str]:
-        """The notes as they stand under the table."""
-        return [f"[{number}] {text}" for number, text in enumerate(self.texts, start=1)]
+Footnotes = dict[str, str]  # the mark of each text, in the order in which the table calls for them
 
 
 @dataclass(frozen=True)
@@ -55,12 +40,15 @@ class Body:
 
 def body(published: Table, cells: Mapping[str, Reproduction], registry: Registry) -> Body:
     """One line of published numbers a row; two more where something was measured."""
-    footnotes, lines = Footnotes(), []
+    footnotes: Footnotes = {}
+    lines = []
     for row in published.rows:
         printed = [cells.get(f"{published.id}/{row.id}/{c.id}") for c in published.columns]
         lines += _row(row, printed, registry, footnotes)
     head = [*HEAD, *(heading(published, column) for column in published.columns)]
-    return Body(head, lines, [*footnotes.lines(), *_notes(published)])
+    return Body(
+        head, lines, [*(f"{mark} {text}" for text, mark in footnotes.items()), *_notes(published)]
+    )
 
 
 def heading(published: Table, column: Column) -> str:
@@ -131,7 +119,7 @@ def _row(
     values = [_printed(cell, notes) for cell in cells]
     label, *about = _about(row, registry, notes)
     copies = dict.fromkeys(copy for cell in there for copy in cell.copies)
-    label = " ".join([label, *map(notes.mark, copies)])
+    label = " ".join([label, *(_mark(copy, notes) for copy in copies)])
     published = [label, *about, first, *values]
     if not measured:
         return [published]
@@ -143,10 +131,15 @@ def _row(
 def _about(row: Row, registry: Registry, notes: Footnotes) -> list[str]:
     """Label with its marks, what the encoder was trained on, what it was fitted on."""
     marks = [DAGGER] if row.transductive else []
-    marks += [notes.mark(text) for text in (row.why_not, row.note) if text]
+    marks += [_mark(text, notes) for text in (row.why_not, row.note) if text]
     method = method_of(row, registry)
     trained_on = method.encoder.trained_on if method else row.supervision
     return [" ".join([row.label, *marks]), trained_on, "" if row.fit == "none" else row.fit]
+
+
+def _mark(text: str, notes: Footnotes) -> str:
+    """The mark of a footnote; a text that stands there already keeps its own."""
+    return notes.setdefault(text, f"[{len(notes) + 1}]")
 
 
 def _printed(cell: Reproduction | None, notes: Footnotes) -> str:
@@ -156,7 +149,7 @@ def _printed(cell: Reproduction | None, notes: Footnotes) -> str:
     digits = cell.cell.in_points or cell.cell.value
     if len(digits.partition(".")[2]) > 4:
         digits = f"{float(digits):.4f}"
-    return f"{digits} {notes.mark(note)}" if note else digits
+    return f"{digits} {_mark(note, notes)}" if note else digits
 
 
 def _measured(cell: Reproduction | None) -> str:
