@@ -151,7 +151,7 @@ def _orders(claims: Claims, tests: ClaimTests) -> str:
     labels = sorted(labels, key=[*LABELS.values(), *labels].index)
     rows = []
     for published in tables:
-        orders = {c.label: str(tests.row_order(claims, published, c)) for c in scored(published)}
+        orders = {c.label: tests.row_order(claims, published, c) for c in scored(published)}
         stand_ins = len(claims.rows[published.id])
         rows.append([_place(published), stand_ins, *(orders.get(label, "") for label in labels)])
     return table(["table", "rows", *labels], rows)

@@ -14,13 +14,12 @@ from statistics import fmean
 from harness.registry import Registry
 from harness.results.claims import Claim, Claims, address
 from harness.results.index import NOT_MEASURED, Results, Value, score_at, value
-from harness.results.protocols import SEVEN, Protocol
+from harness.results.protocols import PROTOCOLS, SEVEN
 from harness.results.published import Column, Table
 from harness.results.reproduction import composed, is_stale
 from harness.results.row_comparisons import Comparisons
 from harness.results.verdict import TOLERANCES, CellState, welch_half_width
 
-SENTEVAL = ".senteval"
 AVERAGE = "Avg."
 
 
@@ -179,7 +178,7 @@ class ClaimTests:
         seeded = len(records) > 1 or (method is not None and method.seeded)
         return Side({record.seed: score_at(record.scores, path) for record in records}, seeded)
 
-    def row_order(self, claims: Claims, table: Table, column: Column) -> Order:
+    def row_order(self, claims: Claims, table: Table, column: Column) -> str:
         """The published and the measured order of the rows of a table that have a stand-in."""
         task, path = address(table, column)
         published, measured = [], []
@@ -203,21 +202,18 @@ class ClaimTests:
 
     def _items(self, claim: Claim, better: Side, worse: Side) -> tuple[float, float] | None:
         """The stored interval for the average of the seven, if these very rows were neighbours."""
-        tasks = [address(claim.table, column)[0] for column in claim.columns]
-        forms = {task.endswith(SENTEVAL) for task in tasks}
-        if sorted(task.removesuffix(SENTEVAL) for task in tasks) != sorted(SEVEN) or len(forms) > 1:
-            return None
-        text = "senteval" if forms == {True} else "raw"
-        protocol = Protocol(text, claim.table.metric, str(claim.table.aggregation))
+        tasks = sorted(address(claim.table, column)[0] for column in claim.columns)
+        scoring = claim.table.metric, claim.table.aggregation
         encoder = claim.methods[0].partition(".")[0]
-        known = self.comparisons.get(f"{encoder}.{protocol.id}")
-        if known is None:
-            return None
-        for method, side in zip(claim.methods, (better, worse), strict=True):
-            mean = side.value.mean
-            if mean is None or known.averages.get(method) != round(mean, 2):
-                return None
-        return known.interval(*claim.methods)
+        for protocol in PROTOCOLS:
+            known = self.comparisons.get(f"{encoder}.{protocol.id}")
+            same_tasks = tasks == sorted(map(protocol.task, SEVEN))
+            if known and same_tasks and scoring == (protocol.correlation, protocol.aggregation):
+                means = [side.value.mean for side in (better, worse)]
+                compared = [known.averages.get(method) for method in claim.methods]
+                if compared == [None if mean is None else round(mean, 2) for mean in means]:
+                    return known.interval(*claim.methods)
+        return None
 
 
 def averaged(sides: Sequence[Side]) -> Side:
@@ -230,23 +226,14 @@ def averaged(sides: Sequence[Side]) -> Side:
     return Side(means, any(side.seeded for side in sides))
 
 
-@dataclass(frozen=True)
-class Order:
-    """Pairs of rows that are measured in the published order, and in the opposite one."""
+def order(published: Sequence[float], measured: Sequence[float]) -> str:
+    """Kendall's tau of rows in two orders, and how many pairs of how many stand in the same one.
 
-    same: int
-    opposite: int
-    pairs: int
-
-    def __str__(self) -> str:
-        """Kendall's tau, and the pairs it comes from."""
-        if not self.pairs:
-            return str(ClaimOutcome.NOT_MEASURED)
-        return f"{(self.same - self.opposite) / self.pairs:+.2f} ({self.same} of {self.pairs})"
-
-
-def order(published: Sequence[float], measured: Sequence[float]) -> Order:
-    """The order of rows against the published one; rows that are published as equal have none."""
+    Rows that are published as equal have no order.
+    """
     pairs = combinations(zip(published, measured, strict=True), 2)
     signs = [(a - c) * (b - d) for (a, b), (c, d) in pairs if a != c]
-    return Order(sum(s > 0 for s in signs), sum(s < 0 for s in signs), len(signs))
+    if not signs:
+        return NOT_MEASURED
+    same, opposite = sum(s > 0 for s in signs), sum(s < 0 for s in signs)
+    return f"{(same - opposite) / len(signs):+.2f} ({same} of {len(signs)})"
