@@ -85,10 +85,8 @@ class Results:
 
     def any_of(self, task: str) -> Sequence[Record]:
         """The records of the first method that has the task."""
-        for method, name in self.by_cell:
-            if name == task:
-                return self.records(method, task)
-        return ()
+        methods = self.by_task.get(task, ())
+        return self.records(methods[0], task) if methods else ()
 
     def digest(self) -> str:
         """sha256 over the records that were looked at: what a table was made from."""
@@ -132,10 +130,9 @@ def average(values: Sequence[Value]) -> Value:
     return Value(fmean(means)) if len(means) == len(values) else Value(None, state="–")
 
 
-def by_encoder(methods: Sequence[str]) -> Mapping[str, tuple[str, ...]]:
+def by_encoder(methods: Sequence[str]) -> Mapping[str, Sequence[str]]:
     """Methods of each encoder, in order."""
-    groups: dict[str, tuple[str, ...]] = {}
+    groups: dict[str, list[str]] = {}
     for method in methods:
-        encoder = method.partition(".")[0]
-        groups[encoder] = (*groups.get(encoder, ()), method)
+        groups.setdefault(method.partition(".")[0], []).append(method)
     return groups

@@ -114,16 +114,13 @@ class Table:
         return points
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True)
 class PublishedCell:
     """One printed number with the protocol it belongs to."""
 
     table: Table
     row: Row
     column: Column
-
-    def __repr__(self) -> str:
-        return f"PublishedCell({self.id} = {self.value})"
 
     @property
     def id(self) -> str:
