@@ -32,7 +32,6 @@ def compare_tables(
     registry: Registry,
     progress: Progress,
     known: Mapping[str, Comparisons],
-    resamples: int = RESAMPLES,
 ) -> Iterator[Comparisons]:
     """Compare the rows of every leaderboard table that was measured in full in `runs`.
 
@@ -51,14 +50,14 @@ def compare_tables(
             if len(order) < 2:
                 continue
             progress.phase(f"{encoder}: comparing rows, {protocol.title}", len(SEVEN))
-            scores = _resampled(runs, loader, registry, tuple(order), protocol, progress, resamples)
+            scores = _resampled(runs, loader, registry, tuple(order), protocol, progress)
             found = [compare(above, below) for above, below in pairwise(scores)]
             adjusted = holm([c.p for c in found])
             rows = tuple(
                 Neighbours(above, below, round(c.low, 4), round(c.high, 4), c.p, p)
                 for (above, below), c, p in zip(pairwise(order), found, adjusted, strict=True)
             )
-            yield Comparisons(encoder, protocol.id, resamples, SEED, rounded(order), rows)
+            yield Comparisons(encoder, protocol.id, RESAMPLES, SEED, rounded(order), rows)
 
 
 def _measured_here(runs: Store, method: str, protocol: Protocol) -> bool:
@@ -74,10 +73,9 @@ def _resampled(
     methods: Sequence[str],
     protocol: Protocol,
     progress: Progress,
-    resamples: int,
 ) -> Float64[np.ndarray, "M R"]:
     """The mean over the seven tasks of every method's score on every resample."""
-    total = np.zeros((len(methods), resamples))
+    total = np.zeros((len(methods), RESAMPLES))
     for base in SEVEN:
         task = registry.tasks[protocol.task(base)]
         pairs = loader.inputs(task).pairs
@@ -88,7 +86,7 @@ def _resampled(
             pairs.group,
             metric="spearman",
             aggregate="all" if protocol.aggregation == "all" else "wmean",
-            resamples=resamples,
+            resamples=RESAMPLES,
             rng=np.random.default_rng(SEED),
         )
         progress.step(1)

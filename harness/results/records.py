@@ -12,7 +12,6 @@ of digests and environment. Both kinds are read; no cell may stand in two places
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -92,7 +91,7 @@ class Store:
         found: dict[Cell, Record] = {}
         for path in sorted(folder.glob("*.jsonl")):
             found |= read_committed(path)
-        for path in _record_files(folder):
+        for path in folder.rglob("seed-*.json"):
             record = read_record(path)
             if found.setdefault(cell_of(record), record) is not record:
                 raise DataError(f"{path}: {cell_of(record)} has another record here; delete one")
@@ -162,14 +161,6 @@ def encode_committed(records: Iterable[Record]) -> bytes:
     return pack([vars(record) for record in rows], SHARED)
 
 
-def _record_files(folder: Path) -> Iterator[Path]:
-    """Every record of runs below a folder; to glob thousands takes longer than to read them."""
-    for place, _, names in os.walk(folder):
-        for name in names:
-            if name.startswith("seed-") and name.endswith(".json"):
-                yield Path(place, name)
-
-
 def read_record(path: Path) -> Record:
     """Read a run's record. Raises DataError naming the file."""
     remedy = "delete it and run again"
@@ -209,13 +200,13 @@ def sidecar_metadata(path: Path) -> Mapping[str, str] | None:
     return None if file is None else file.metadata
 
 
-def same_measurement(old: Record, new: Record, tolerance: float = SAME_PLATFORM) -> bool:
+def same_measurement(old: Record, new: Record) -> bool:
     """Whether two records say the same of the same data, weights and configuration."""
     relevant = (set(old.digests) | set(new.digests)) - {"code"}
     return (
         all(old.digests.get(name) == new.digests.get(name) for name in relevant)
         and (old.repr, old.pairs) == (new.repr, new.pairs)
-        and largest_move(old.scores, new.scores) <= tolerance
+        and largest_move(old.scores, new.scores) <= SAME_PLATFORM
     )
 
 
