@@ -9,15 +9,7 @@ from harness.results.index import Results, Value, average, by_encoder
 
 # The papers' own column order (SBERT, SimCSE).
 SEVEN = ("sts12", "sts13", "sts14", "sts15", "sts16", "sts-b", "sick-r")
-LABELS = {
-    "sts12": "STS12",
-    "sts13": "STS13",
-    "sts14": "STS14",
-    "sts15": "STS15",
-    "sts16": "STS16",
-    "sts-b": "STS-B",
-    "sick-r": "SICK-R",
-}
+LABELS = {task: task.upper() for task in SEVEN}
 
 
 @dataclass(frozen=True)
