@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from statistics import fmean, stdev
 
 from harness.core.types import Record
 from harness.gate.tolerances import ACROSS_PLATFORMS, Override, Rules, platform
 from harness.results.index import Results, main_score
 from harness.results.records import SAME_PLATFORM, Cell, cell_of, largest_move
-from harness.results.verdict import seed_spread
+from harness.results.verdict import prediction_half_width
 
 # Of a record's digests, the two that say nothing of what went in.
 NO_INPUT = {"code", "encoding"}
@@ -92,12 +93,12 @@ def _against_seeds(record: Record, seeds: Sequence[Record], tolerance: float) ->
     known, (_, ours) = [s for s in scores if s is not None], main_score(record.scores)
     if ours is None or len(known) < len(scores):
         return Move(cell_of(record), math.inf, tolerance)
-    spread = seed_spread(known)
-    note = f"from the mean of {spread.k} committed seeds; their interval for one more run"
-    if spread.half_width < tolerance:
-        note = f"from the mean of {spread.k} committed seeds"
-    allowed = max(tolerance, spread.half_width)
-    return Move(cell_of(record), abs(ours - spread.mean), allowed, note=note)
+    half_width = prediction_half_width(stdev(known), len(known))
+    note = f"from the mean of {len(known)} committed seeds"
+    if half_width >= tolerance:
+        note += "; their interval for one more run"
+    allowed = max(tolerance, half_width)
+    return Move(cell_of(record), abs(ours - fmean(known)), allowed, note=note)
 
 
 def other_input(seeds: Sequence[Record], new: Record) -> str:

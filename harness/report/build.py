@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from harness.core.files import file_name, write_atomically
+from harness.core.toml import read_rows, read_toml
 from harness.core.types import Record
 from harness.registry import Registry, registry
 from harness.report.cost_chart import PICTURE, quality_against_cost
@@ -27,9 +28,9 @@ from harness.results.claims import read_claims
 from harness.results.index import Results, by_encoder
 from harness.results.layout import QUESTIONS
 from harness.results.map_comparisons import FILE as FLOWS
-from harness.results.map_comparisons import read_maps
+from harness.results.map_comparisons import Maps
 from harness.results.protocol_traps import FILE as TRAPS
-from harness.results.protocol_traps import read_traps
+from harness.results.protocol_traps import Trap
 from harness.results.published import Table
 from harness.results.published_files import load_tables
 from harness.results.records import Store
@@ -84,11 +85,11 @@ def _asked_pages(
 ) -> Iterator[tuple[str, str]]:
     """The pages that answer a file of questions; without its file there is no page."""
     if (traps := questions / TRAPS).exists():
-        yield "protocols.md", traps_page(Results(records), read_traps(traps))
+        yield "protocols.md", traps_page(Results(records), read_rows(Trap, traps, "trap"))
     if (rows := questions / SPEED).exists():
         yield SPEED_PAGE, speed_page(rows)
     flows = questions / FLOWS
-    if flows.exists() and (page := flows_page(Results(records), read_maps(flows))):
+    if flows.exists() and (page := flows_page(Results(records), read_toml(Maps, flows))):
         yield "flows.md", page
     if (claims := questions / CLAIMS).exists():
         tests = ClaimTests(Results(records), found, row_comparisons.read(folder))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import fmean
 
 from harness.report.markdown import page, table
 from harness.report.sentences import tasks_counted
@@ -14,7 +15,6 @@ from harness.results.map_comparisons import (
     Maps,
     compare_maps,
     encodings,
-    mean_difference,
 )
 from harness.results.protocols import BERT_FLOW, LABELS, Protocol, row
 from harness.results.verdict import TOLERANCES
@@ -54,11 +54,12 @@ def answer(comparisons: Sequence[MapComparison]) -> str:
         f"{LABELS[c.task]} {c.difference:+.2f} (`{c.linear}`, `{c.flow}`, h {c.half_width:.2f})"
         for c in comparisons
     )
+    mean = fmean(comparison.difference for comparison in comparisons)
     ahead = [comparison.ahead for comparison in comparisons]
     linear, flow, undecided = (ahead.count(side) for side in (1, -1, 0))
     leads = [c.lead_over_none for c in comparisons if c.lead_over_none is not None]
     return (
-        f"Best linear map minus best flow: {each}; {mean_difference(comparisons):+.2f} on average. "
+        f"Best linear map minus best flow: {each}; {mean:+.2f} on average. "
         f"The linear map is ahead by more than h on {linear} of {tasks_counted(len(ahead))}, the "
         f"flow on {flow}, and on {undecided} another run of the flow could turn it: a linear map "
         f"is enough on {linear + undecided} of {len(ahead)}. Neither is better than no map at all "

@@ -10,21 +10,11 @@ from harness.report.markdown import page, table
 from harness.report.sentences import signed
 from harness.results.published import Column, Row, Table, tables_digest
 from harness.results.reproduction import Reproduction, count, method_of
-from harness.results.verdict import TOLERANCES, CellState
+from harness.results.verdict import TOLERANCES, VERDICTS
 
 HEAD = ("row", "trained on", "fitted on", "")
 DAGGER = "†"
 CONTENTS = "CONTENTS.txt"
-# The verdicts in the order of the summary's columns.
-VERDICTS = (
-    CellState.EXACT,
-    CellState.MATCH,
-    CellState.CLOSE,
-    CellState.CONSISTENT,
-    CellState.DIFFERS,
-    CellState.INCONCLUSIVE,
-    CellState.TOO_FEW_SEEDS,
-)
 
 Footnotes = dict[str, str]  # the mark of each text, in the order in which the table calls for them
 

@@ -9,14 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from statistics import fmean
 from typing import NamedTuple
 
-from harness.core.toml import read_toml
 from harness.results.index import Results, Value
 from harness.results.protocols import SEVEN, Protocol
-from harness.results.verdict import TOLERANCES, Spread
+from harness.results.verdict import TOLERANCES, prediction_half_width
 
 FILE = "flows.toml"
 NONE = "none"  # the encodings as they are
@@ -79,11 +76,6 @@ class MapComparison:
         return 1 if self.difference > 0 else -1
 
 
-def read_maps(path: Path) -> Maps:
-    """The chains that are compared. Raises DataError for a file of other keys."""
-    return read_toml(Maps, path)
-
-
 def encodings(results: Results, maps: Maps) -> list[Encodings]:
     """Wherever a flow was measured, in the order of the records."""
     measured: dict[Encodings, None] = {}
@@ -105,19 +97,12 @@ def compare_maps(
         flow = _best(results, on, maps.every_flow, protocol, task, TOLERANCES.seeds)
         if linear is None or flow is None:
             continue
-        spread = Spread(flow.mean, flow.value.sd or 0.0, flow.value.seeds)
+        half_width = prediction_half_width(flow.value.sd or 0.0, flow.value.seeds)
         none = _score(results, on, NONE, protocol, task).mean
         lead = None if none is None else max(linear.mean, flow.mean) - none
         gap = linear.mean - flow.mean
-        comparisons.append(
-            MapComparison(task, linear.chain, flow.chain, gap, spread.half_width, lead)
-        )
+        comparisons.append(MapComparison(task, linear.chain, flow.chain, gap, half_width, lead))
     return comparisons
-
-
-def mean_difference(comparisons: Sequence[MapComparison]) -> float:
-    """The linear map minus the flow, on average over one task or more."""
-    return fmean(comparison.difference for comparison in comparisons)
 
 
 def _best(

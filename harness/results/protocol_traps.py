@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
-from harness.core.toml import read_rows
 from harness.results.index import Results, Value
 
 FILE = "traps.toml"
@@ -43,8 +41,3 @@ class Trap:
                 yield row, value, None
             else:
                 yield row, value, value.mean - base.mean
-
-
-def read_traps(path: Path) -> tuple[Trap, ...]:
-    """The traps of a file. Raises DataError for one that holds something else."""
-    return read_rows(Trap, path, "trap")

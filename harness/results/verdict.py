@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from statistics import fmean, stdev
@@ -49,11 +48,19 @@ class CellState(StrEnum):
     @property
     def is_verdict(self) -> bool:
         """Whether a difference was judged; a cell without one is no pass."""
-        return self.is_pass or self in (
-            CellState.INCONCLUSIVE,
-            CellState.TOO_FEW_SEEDS,
-            CellState.DIFFERS,
-        )
+        return self in VERDICTS
+
+
+# The verdicts in the order in which tables count them.
+VERDICTS = (
+    CellState.EXACT,
+    CellState.MATCH,
+    CellState.CLOSE,
+    CellState.CONSISTENT,
+    CellState.DIFFERS,
+    CellState.INCONCLUSIVE,
+    CellState.TOO_FEW_SEEDS,
+)
 
 
 @dataclass(frozen=True)
@@ -159,20 +166,6 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class Spread:
-    """k seeds: mean, sample sd, and the half-width h of the 95 % interval for one more run."""
-
-    mean: float
-    sd: float
-    k: int
-
-    @property
-    def half_width(self) -> float:
-        """h = t(.975, k-1) s sqrt(1 + 1/k)."""
-        return student_quantile(self.k - 1.0) * self.sd * math.sqrt(1 + 1 / self.k)
-
-
-@dataclass(frozen=True)
 class Verdict:
     """The state of a cell, and the numbers that decided it.
 
@@ -214,22 +207,20 @@ def verdict(published: Published, measured: Measured) -> Verdict:
     difference = round(fmean(scores) - published.points, 9)
     if not measured.seeded:
         return Verdict(_deterministic(difference, published.half_unit), difference)
-    if len(scores) < TOLERANCES.seeds:
-        sd = stdev(scores) if len(scores) > 1 else None
-        return Verdict(CellState.TOO_FEW_SEEDS, difference, len(scores), sd)
-    spread = seed_spread(scores)
+    k = len(scores)
+    sd = stdev(scores) if k > 1 else None
+    if sd is None or k < TOLERANCES.seeds:
+        return Verdict(CellState.TOO_FEW_SEEDS, difference, k, sd)
     if published.sd is not None and published.n is not None:
-        h = round(welch_half_width((spread.sd, spread.k), (published.sd, published.n)), 9)
-        return Verdict(_welch(difference, h), difference, spread.k, spread.sd, h)
-    h = round(spread.half_width, 9)
-    return Verdict(_seeded(difference, h), difference, spread.k, spread.sd, h)
+        h = round(welch_half_width((sd, k), (published.sd, published.n)), 9)
+        return Verdict(_welch(difference, h), difference, k, sd, h)
+    h = round(prediction_half_width(sd, k), 9)
+    return Verdict(_seeded(difference, h), difference, k, sd, h)
 
 
-def seed_spread(scores: Sequence[float]) -> Spread:
-    """Mean and sample sd of two or more finite scores. Raises ScoreError for anything else."""
-    if len(scores) < 2 or not all(map(math.isfinite, scores)):
-        raise ScoreError(f"a spread needs two or more finite scores, found {scores}")
-    return Spread(fmean(scores), stdev(scores), len(scores))
+def prediction_half_width(sd: float, k: int) -> float:
+    """Half of the 95 % interval for one more run beside k: h = t(.975, k-1) s sqrt(1 + 1/k)."""
+    return student_quantile(k - 1.0) * sd * math.sqrt(1 + 1 / k)
 
 
 def welch_half_width(*samples: tuple[float, int]) -> float:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from statistics import fmean, stdev
 
 import numpy as np
 import pytest
@@ -47,7 +48,7 @@ from harness.results.records import (
     encode_committed,
     sidecar_metadata,
 )
-from harness.results.verdict import seed_spread
+from harness.results.verdict import prediction_half_width
 
 ROOT = Path(__file__).resolve().parents[2]
 PLAIN, CENTRED = Cell("fake.mean", "toy"), Cell("fake.mean+centre@target", "toy")
@@ -524,11 +525,11 @@ FINITE = st.floats(20, 90).map(lambda x: round(x, 3))
 @given(st.lists(FINITE, min_size=2, max_size=6), st.sampled_from([1, -1]))
 def test_a_trained_cell_may_move_within_the_interval_of_its_seeds(scores, sign):
     """On both sides of the mean; a seed that was never committed is judged alike."""
-    spread = seed_spread(scores)
-    half = max(spread.half_width, SAME_PLATFORM)
+    mean = fmean(scores)
+    half = max(prediction_half_width(stdev(scores), len(scores)), SAME_PLATFORM)
     for seed in (0, 99):
-        inside = judge(record(spread.mean + sign * 0.99 * half, seed), seeds(*scores), None)
-        outside = judge(record(spread.mean + sign * 1.01 * half, seed), seeds(*scores), None)
+        inside = judge(record(mean + sign * 0.99 * half, seed), seeds(*scores), None)
+        outside = judge(record(mean + sign * 1.01 * half, seed), seeds(*scores), None)
         same_as_own = seed == 0 and abs(outside.points or 0) <= SAME_PLATFORM
         assert not inside.moved
         assert outside.moved or same_as_own

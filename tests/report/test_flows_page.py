@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 from harness.core.errors import DataError
+from harness.core.toml import read_toml
 from harness.core.types import Record
 from harness.registry import registry
 from harness.report.build import stale_files, write_files
 from harness.report.flows import answer, flows_page
 from harness.results.index import Results
-from harness.results.map_comparisons import FILE, MapComparison, Maps, read_maps
+from harness.results.map_comparisons import FILE, MapComparison, Maps
 from harness.results.protocols import BERT_FLOW, LABELS, SEVEN
 from harness.results.records import SCHEMA, Store
 
@@ -58,7 +59,7 @@ def results(*every: list[Record]) -> Results:
 def maps(tmp_path) -> Maps:
     path = tmp_path / FILE
     path.write_text(MAPS)
-    return read_maps(path)
+    return read_toml(Maps, path)
 
 
 def lines(page: str, start: str) -> list[list[str]]:
@@ -174,12 +175,12 @@ def test_a_file_of_other_keys_is_refused_in_one_line(tmp_path, text):
     path = tmp_path / FILE
     path.write_text(text)
     with pytest.raises(DataError, match=r"^flows\.toml: [^\n]*$"):
-        read_maps(path)
+        read_toml(Maps, path)
 
 
 def test_the_committed_lists_are_linear_and_not(tmp_path):
     """A map that a mean and a covariance suffice is affine, every other one is not."""
-    found, maps = registry(), read_maps(COMMITTED / "questions" / FILE)
+    found, maps = registry(), read_toml(Maps, COMMITTED / "questions" / FILE)
     listed = (*maps.linear, *maps.every_flow)
     kinds = {name: all(post.from_moments for post in posts_of(found, name)) for name in listed}
     assert kinds == {name: name in maps.linear for name in listed}

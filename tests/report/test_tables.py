@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from fakes import FakeConfig, registry
 
+from harness.core.toml import read_rows
 from harness.core.types import Record
 from harness.registry import registry as everything
 from harness.report.leaderboard import leaderboard
@@ -25,7 +26,7 @@ from harness.results import index as reading
 from harness.results import reproduction as judging
 from harness.results import verdict as verdicts
 from harness.results.index import Results
-from harness.results.protocol_traps import read_traps
+from harness.results.protocol_traps import Trap
 from harness.results.protocols import SEVEN, SIMCSE
 from harness.results.published import Table
 from harness.results.published_files import load_table
@@ -341,7 +342,7 @@ def leaderboard_of(world: World, counts: str) -> str:
 def traps_of(world: World) -> str:
     path = world.folder / "traps.toml"
     path.write_text(TRAPS, encoding="utf-8")
-    return traps_page(world.results(), read_traps(path))
+    return traps_page(world.results(), read_rows(Trap, path, "trap"))
 
 
 def golden(name: str) -> str:
