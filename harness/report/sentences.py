@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from harness.core.metrics import metric_of, metrics
 from harness.core.scores import AGGREGATIONS
@@ -85,10 +85,9 @@ def about(method: Method) -> str:
 def made(results: Results) -> str:
     """With which code, at which commit, and the digest of the records that were looked at."""
     records = [r for cell in sorted(results.used) for r in results.by_cell.get(cell, ())]
-    versions = " and ".join(
-        _unique(r.environment.get("harness") or "of unknown version" for r in records)
-    )
-    commits = _unique(map(_commit, records))
+    known = (record.environment.get("harness") for record in records)
+    versions = " and ".join(dict.fromkeys(version or "of unknown version" for version in known))
+    commits = dict.fromkeys(map(_commit, records))
     named = ", ".join(commits) if len(commits) <= COMMITS else f"{len(commits)} commits"
     noun = "record" if len(records) == 1 else "records"
     return f"with {HARNESS} {versions}, {named}, {noun} sha256 {results.digest()}"
@@ -136,7 +135,3 @@ def _commit(record: Record) -> str:
     commit, dirty = record.environment.get("commit"), record.environment.get("dirty")
     name = f"commit {commit[:12]}" if commit else "an unknown commit"
     return f"{name} with uncommitted changes" if dirty else name
-
-
-def _unique(words: Iterable[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(words))

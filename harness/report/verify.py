@@ -17,7 +17,12 @@ def pages(folder: Path, papers: Path) -> dict[Path, str | None]:
     """Every page that records make, and every other among the tables, with its fault or None."""
     due = {path: printed(text) for path, text in generated(folder, papers, None).items()}
     others = (p for p in sorted((folder / "tables").rglob("*.*")) if p not in due)
-    return {path: _fault(printed(_text(path)), due.get(path)) for path in (*due, *others)}
+    # A plot is no text and carries no digest; what is missing carries none either.
+    texts = {
+        path: path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+        for path in (*due, *others)
+    }
+    return {path: _fault(printed(text), due.get(path)) for path, text in texts.items()}
 
 
 def printed(text: str) -> str | None:
@@ -48,8 +53,3 @@ def _fault(carried: str | None, due: str | None) -> str | None:
     if carried is None:
         return f"wanted a page with one digest, {due[:SHOWN]}; found none"
     return f"made from records {carried[:SHOWN]}, those here are {due[:SHOWN]}"
-
-
-def _text(path: Path) -> str:
-    """The text of a page; nothing where there is none. A plot is no text and carries no digest."""
-    return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""

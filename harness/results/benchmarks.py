@@ -9,13 +9,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from harness.core.errors import DataError, UsageError
-from harness.core.files import write_atomically
+from harness.core.errors import DataError
 from harness.core.toml import read_rows
 from harness.results.layout import measured_for
 
@@ -45,8 +44,8 @@ class BenchmarkResult:
 
     ratios: tuple[float, ...]
     wanted: float
-    facts: Mapping[str, Any] = field(default_factory=dict)
-    environment: Mapping[str, Any] = field(default_factory=dict)
+    facts: Mapping[str, Any]
+    environment: Mapping[str, Any]
 
     @property
     def ratio(self) -> float:
@@ -67,21 +66,18 @@ def read_benchmarks(path: Path) -> dict[str, BenchmarkRow]:
     return {row.id: row for row in rows}
 
 
-def write_result(rows: Path, name: str, result: BenchmarkResult) -> None:
-    """Store what was measured of a row. Raises UsageError for a row that is not in the file."""
-    known = read_benchmarks(rows)
-    if name not in known:
-        raise UsageError(f"{rows.name}: no row {name!r}; add what it measures, and against what")
-    if len(result.ratios) < (least := known[name].rounds):
-        raise UsageError(f"{name}: wanted {least} rounds or more, found {len(result.ratios)}")
-    content = {**vars(result), "ratios": [float(f"{ratio:.4g}") for ratio in result.ratios]}
-    text = json.dumps(content, indent=1, sort_keys=True) + "\n"
-    write_atomically(_folder(rows) / f"{name}.json", text.encode())
+def read_results(path: Path) -> dict[str, BenchmarkResult | None]:
+    """The result of every row by id; None if it was not measured.
+
+    Raises DataError for a damaged result, and where one was measured that has no row.
+    """
+    rows, folder = read_benchmarks(path), results_folder(path)
+    if stray := {file.stem for file in folder.glob("*.json")} - set(rows):
+        raise DataError(f"{path.name}: measured, but no row there: {', '.join(sorted(stray))}")
+    return {name: _read_result(folder / f"{name}.json", row.rounds) for name, row in rows.items()}
 
 
-def read_result(rows: Path, name: str, least: int = LEAST_ROUNDS) -> BenchmarkResult | None:
-    """The result of a row; None if it was not measured. Raises DataError for a damaged file."""
-    path = _folder(rows) / f"{name}.json"
+def _read_result(path: Path, least: int) -> BenchmarkResult | None:
     if not path.exists():
         return None
     try:
@@ -96,22 +92,14 @@ def read_result(rows: Path, name: str, least: int = LEAST_ROUNDS) -> BenchmarkRe
         raise DataError(f"{path.name}: wanted ratios, found {error!r}; measure it again") from None
 
 
-def read_results(path: Path) -> dict[str, BenchmarkResult | None]:
-    """The result of every row by id. Raises DataError where one was measured that has no row."""
-    rows = read_benchmarks(path)
-    if stray := {file.stem for file in _folder(path).glob("*.json")} - set(rows):
-        raise DataError(f"{path.name}: measured, but no row there: {', '.join(sorted(stray))}")
-    return {name: read_result(path, name, row.rounds) for name, row in rows.items()}
-
-
 def digest(path: Path) -> str:
     """sha256 over the rows and every result."""
     sha256 = hashlib.sha256(path.read_bytes())
-    for file in sorted(_folder(path).glob("*.json")):
+    for file in sorted(results_folder(path).glob("*.json")):
         sha256.update(file.read_bytes())
     return sha256.hexdigest()
 
 
-def _folder(rows: Path) -> Path:
+def results_folder(rows: Path) -> Path:
     """The folder of the results of a file of rows."""
     return measured_for(rows).with_suffix("")

@@ -90,10 +90,9 @@ def read(results: Path) -> Mapping[str, Comparisons]:
     return comparisons
 
 
-def write(results: Path, comparisons: Comparisons) -> Path:
+def write(results: Path, comparisons: Comparisons) -> None:
     """Store comparisons, whole or not at all; what is there already is left alone."""
     path = folder(results) / f"{file_name(comparisons.name)}.json"
     data = (json.dumps(asdict(comparisons), indent=1) + "\n").encode()
     if not path.exists() or path.read_bytes() != data:
         write_atomically(path, data)
-    return path

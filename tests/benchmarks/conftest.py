@@ -8,9 +8,10 @@ from time import perf_counter
 
 import jaxtyping
 import pytest
+from ratios import write_result
 
 from harness.core.provenance import environment
-from harness.results.benchmarks import LEAST_ROUNDS, BenchmarkResult, write_result
+from harness.results.benchmarks import LEAST_ROUNDS, BenchmarkResult
 
 
 def pytest_addoption(parser):

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from ratios import write_result
 
 from harness.core.errors import DataError, UsageError
 from harness.report.build import stale_files, write_files
@@ -13,8 +14,7 @@ from harness.results.benchmarks import (
     FILE,
     BenchmarkResult,
     read_benchmarks,
-    read_result,
-    write_result,
+    read_results,
 )
 from harness.results.index import NOT_MEASURED
 
@@ -72,9 +72,9 @@ def test_what_misses_its_limit_says_so(rows):
 
 
 def test_what_was_written_is_read(rows):
-    assert read_result(rows, "fast") is None
+    assert read_results(rows)["fast"] is None
     write_result(rows, "fast", FOUND)
-    assert read_result(rows, "fast") == FOUND
+    assert read_results(rows)["fast"] == FOUND
 
 
 def test_every_change_changes_the_digest(rows):
