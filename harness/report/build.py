@@ -18,24 +18,18 @@ from harness.report.paper_tables import summary as published_summary
 from harness.report.protocol_traps import traps_page
 from harness.report.replication import PAGE as CLAIMS_PAGE
 from harness.report.replication import claims_page
-from harness.report.speed import PAGE as SPEED_PAGE
 from harness.report.speed import speed_page
 from harness.results import row_comparisons
-from harness.results.benchmarks import FILE as SPEED
 from harness.results.claim_tests import ClaimTests
-from harness.results.claims import FILE as CLAIMS
 from harness.results.claims import read_claims
 from harness.results.index import Results, by_encoder
 from harness.results.layout import QUESTIONS
-from harness.results.map_comparisons import FILE as FLOWS
 from harness.results.map_comparisons import Maps
-from harness.results.protocol_traps import FILE as TRAPS
 from harness.results.protocol_traps import Trap
 from harness.results.published import Table
 from harness.results.published_files import load_tables
 from harness.results.records import Store
 from harness.results.reproduction import Reproduction, reproductions
-from harness.results.searches import FOLDER as SEARCHES
 from harness.results.searches import read_searches
 
 Records = Mapping[tuple[str, str], Sequence[Record]]
@@ -84,16 +78,16 @@ def _asked_pages(
     questions: Path, folder: Path, published: Sequence[Table], records: Records, found: Registry
 ) -> Iterator[tuple[str, str]]:
     """The pages that answer a file of questions; without its file there is no page."""
-    if (traps := questions / TRAPS).exists():
+    if (traps := questions / "traps.toml").exists():
         yield "protocols.md", traps_page(Results(records), read_rows(Trap, traps, "trap"))
-    if (rows := questions / SPEED).exists():
-        yield SPEED_PAGE, speed_page(rows)
-    flows = questions / FLOWS
+    if (rows := questions / "speed.toml").exists():
+        yield "speed.md", speed_page(rows)
+    flows = questions / "flows.toml"
     if flows.exists() and (page := flows_page(Results(records), read_toml(Maps, flows))):
         yield "flows.md", page
-    if (claims := questions / CLAIMS).exists():
+    if (claims := questions / "claims.toml").exists():
         tests = ClaimTests(Results(records), found, row_comparisons.read(folder))
-        searches = read_searches(questions / SEARCHES)
+        searches = read_searches(questions / "searches")
         yield CLAIMS_PAGE, claims_page(read_claims(claims, published), tests, searches)
 
 

@@ -19,7 +19,6 @@ from harness.results.benchmarks import (
 )
 from harness.results.index import NOT_MEASURED
 
-PAGE = "speed.md"
 INTRODUCTION = (
     "Each row is a ratio of two things that were run in turn, in one process, on one machine: how "
     "many times as fast the first is as the second, or which share of a rate it reaches. Against a "

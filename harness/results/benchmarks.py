@@ -18,7 +18,6 @@ from harness.core.errors import DataError
 from harness.core.toml import read_rows
 from harness.results.layout import measured_for
 
-FILE = "speed.toml"
 LEAST_ROUNDS = 5
 
 

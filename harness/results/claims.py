@@ -14,8 +14,6 @@ from harness.core.ids import is_method_id
 from harness.core.toml import read_toml
 from harness.results.published import SCORES, Column, Row, Table, score_path
 
-FILE = "claims.toml"
-
 
 @dataclass(frozen=True)
 class ClaimEntry:

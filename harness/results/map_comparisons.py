@@ -15,7 +15,6 @@ from harness.results.index import Results, Value
 from harness.results.protocols import SEVEN, Protocol
 from harness.results.verdict import TOLERANCES, prediction_half_width
 
-FILE = "flows.toml"
 NONE = "none"  # the encodings as they are
 
 

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 
 from harness.results.index import Results, Value
 
-FILE = "traps.toml"
-
 
 @dataclass(frozen=True)
 class TrapRow:

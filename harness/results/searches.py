@@ -19,8 +19,6 @@ from harness.core.toml import read_toml
 from harness.results.layout import measured_for
 from harness.results.published import Table
 
-FOLDER = "searches"
-
 
 @dataclass(frozen=True)
 class Trial:

@@ -14,7 +14,7 @@ from harness.registry import registry
 from harness.report.build import stale_files, write_files
 from harness.report.flows import answer, flows_page
 from harness.results.index import Results
-from harness.results.map_comparisons import FILE, MapComparison, Maps
+from harness.results.map_comparisons import MapComparison, Maps
 from harness.results.protocols import BERT_FLOW, LABELS, SEVEN
 from harness.results.records import SCHEMA, Store
 
@@ -57,7 +57,7 @@ def results(*every: list[Record]) -> Results:
 
 @pytest.fixture
 def maps(tmp_path) -> Maps:
-    path = tmp_path / FILE
+    path = tmp_path / "flows.toml"
     path.write_text(MAPS)
     return read_toml(Maps, path)
 
@@ -172,7 +172,7 @@ def test_without_a_flow_there_is_no_page(maps):
     ["", "linear = [", MAPS + "other = []\n", MAPS.replace('["sn", "whitening"]', '"sn"')],
 )
 def test_a_file_of_other_keys_is_refused_in_one_line(tmp_path, text):
-    path = tmp_path / FILE
+    path = tmp_path / "flows.toml"
     path.write_text(text)
     with pytest.raises(DataError, match=r"^flows\.toml: [^\n]*$"):
         read_toml(Maps, path)
@@ -180,7 +180,7 @@ def test_a_file_of_other_keys_is_refused_in_one_line(tmp_path, text):
 
 def test_the_committed_lists_are_linear_and_not(tmp_path):
     """A map that a mean and a covariance suffice is affine, every other one is not."""
-    found, maps = registry(), read_toml(Maps, COMMITTED / "questions" / FILE)
+    found, maps = registry(), read_toml(Maps, COMMITTED / "questions" / "flows.toml")
     listed = (*maps.linear, *maps.every_flow)
     kinds = {name: all(post.from_moments for post in posts_of(found, name)) for name in listed}
     assert kinds == {name: name in maps.linear for name in listed}
@@ -199,7 +199,7 @@ def test_the_page_is_written_and_checked_with_the_others(tmp_path):
     papers = tmp_path / "papers"
     papers.mkdir()
     (papers / "sif.t1.toml").write_bytes((COMMITTED / "papers" / "sif.t1.toml").read_bytes())
-    maps = tmp_path / "questions" / FILE
+    maps = tmp_path / "questions" / "flows.toml"
     maps.parent.mkdir()
     maps.write_text(MAPS)
     store = Store(tmp_path)

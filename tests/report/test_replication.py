@@ -29,7 +29,7 @@ from harness.results.claim_tests import (
     decide,
     order,
 )
-from harness.results.claims import FILE, address, read_claims, scored
+from harness.results.claims import address, read_claims, scored
 from harness.results.index import NOT_MEASURED, Results
 from harness.results.published_files import load_table, load_tables
 from harness.results.records import SCHEMA, Store
@@ -97,8 +97,8 @@ def world(folder: Path, claims: str = CLAIMS):
         row("part", 30, "", "sts13"),
     ]
     (folder / "made-up.toml").write_text(TABLE + "".join(rows))
-    (folder / FILE).write_text(claims)
-    return read_claims(folder / FILE, [load_table(folder / "made-up.toml")])
+    (folder / "claims.toml").write_text(claims)
+    return read_claims(folder / "claims.toml", [load_table(folder / "made-up.toml")])
 
 
 def records(method: str, task: str, *scores: float | None, seeds=None, written: str = "") -> list:
@@ -424,7 +424,7 @@ def test_a_file_that_says_something_else_is_refused_in_one_line(tmp_path, fault)
 
 @pytest.fixture(scope="module")
 def committed():
-    return read_claims(COMMITTED / "questions" / FILE, load_tables(COMMITTED / "papers"))
+    return read_claims(COMMITTED / "questions" / "claims.toml", load_tables(COMMITTED / "papers"))
 
 
 def test_the_committed_claims_are_those_of_the_papers(committed):
@@ -500,7 +500,7 @@ def test_the_page_is_written_and_checked_with_the_others(tmp_path):
     text = text.replace('"high"', '"glove-wr"').replace('"low"', '"avg-glove"')
     questions = tmp_path / "questions"
     (questions / "searches").mkdir(parents=True)
-    (questions / FILE).write_text(text)
+    (questions / "claims.toml").write_text(text)
     for score, method in ((61.0, "fake.mean"), (52.0, "fake.cls")):
         scores = {"pearson": {"mean": score, "wmean": 1.0}}
         made = Record(SCHEMA, method, "", "sts12.senteval", 0, scores, 9, {}, {}, {})
@@ -512,7 +512,7 @@ def test_the_page_is_written_and_checked_with_the_others(tmp_path):
     (questions / "searches" / "one.toml").write_text(SEARCH)
     assert "### Temperature" not in page.read_text()
     assert stale_files(tmp_path, papers, None) == [page]
-    (questions / FILE).unlink()
+    (questions / "claims.toml").unlink()
     assert stale_files(tmp_path, papers, None) == [page]
 
 

@@ -11,7 +11,6 @@ from harness.core.errors import DataError, UsageError
 from harness.report.build import stale_files, write_files
 from harness.report.speed import speed_page
 from harness.results.benchmarks import (
-    FILE,
     BenchmarkResult,
     read_benchmarks,
     read_results,
@@ -40,7 +39,7 @@ FOUND = BenchmarkResult((1.5, 1.4, 1.9, 1.45, 1.6), 1.3, {"sentences": 4000}, MA
 
 @pytest.fixture
 def rows(tmp_path):
-    path = tmp_path / "questions" / FILE
+    path = tmp_path / "questions" / "speed.toml"
     path.parent.mkdir()
     path.write_text(ROWS)
     return path
@@ -121,7 +120,7 @@ def test_a_damaged_measurement_is_an_error(content, rows):
 @pytest.mark.parametrize("content", ["", "[[row]]\nid = 'x'", ROWS + ROWS])
 def test_rows_that_are_none_are_an_error(content, rows):
     rows.write_text(content)
-    with pytest.raises(DataError, match=FILE):
+    with pytest.raises(DataError, match=r"speed\.toml"):
         read_benchmarks(rows)
 
 
