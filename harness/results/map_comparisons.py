@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from harness.results.index import Results, Value
 from harness.results.protocols import SEVEN, Protocol
@@ -42,14 +41,6 @@ class Encodings:
     def method(self, chain: str) -> str:
         """The id of a map on these encodings."""
         return self.plain if chain == NONE else f"{self.plain}+{chain}@{self.corpus}"
-
-
-class MapScore(NamedTuple):
-    """A chain with its mean and its score over seeds."""
-
-    chain: str
-    mean: float
-    value: Value
 
 
 @dataclass(frozen=True)
@@ -96,11 +87,13 @@ def compare_maps(
         flow = _best(results, on, maps.every_flow, protocol, task, TOLERANCES.seeds)
         if linear is None or flow is None:
             continue
-        half_width = prediction_half_width(flow.value.sd or 0.0, flow.value.seeds)
+        (best_linear, linear_mean), (best_flow, flow_mean) = linear, flow
+        score = _score(results, on, best_flow, protocol, task)
+        half_width = prediction_half_width(score.sd or 0.0, score.seeds)
         none = _score(results, on, NONE, protocol, task).mean
-        lead = None if none is None else max(linear.mean, flow.mean) - none
-        gap = linear.mean - flow.mean
-        comparisons.append(MapComparison(task, linear.chain, flow.chain, gap, half_width, lead))
+        lead = None if none is None else max(linear_mean, flow_mean) - none
+        gap = linear_mean - flow_mean
+        comparisons.append(MapComparison(task, best_linear, best_flow, gap, half_width, lead))
     return comparisons
 
 
@@ -111,15 +104,11 @@ def _best(
     protocol: Protocol,
     task: str,
     seeds: int = 1,
-) -> MapScore | None:
-    """The chain with the highest score on a task, of those with so many seeds."""
+) -> tuple[str, float] | None:
+    """The chain with the highest score on a task, of those with so many seeds, and its mean."""
     values = {chain: _score(results, on, chain, protocol, task) for chain in chains}
-    enough = [
-        MapScore(chain, value.mean, value)
-        for chain, value in values.items()
-        if value.mean is not None and value.seeds >= seeds
-    ]
-    return max(enough, key=lambda score: score.mean, default=None)
+    enough = [(c, v.mean) for c, v in values.items() if v.mean is not None and v.seeds >= seeds]
+    return max(enough, key=lambda score: score[1], default=None)
 
 
 def _score(results: Results, on: Encodings, chain: str, protocol: Protocol, task: str) -> Value:
