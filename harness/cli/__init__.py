@@ -4,58 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from importlib import import_module
-from typing import Any
+from collections.abc import Sequence
 
 import typer
-from typer.core import TyperGroup
 
+from harness.cli import caching, fetching, reading, running
+from harness.cli.train import app as training
 from harness.core.errors import HarnessError
-
-COMMANDS = {
-    "list": "reading:list_",
-    "plan": "running:plan",
-    "run": "running:run",
-    "reproduce": "running:reproduce",
-    "report": "reading:report",
-    "check": "reading:check",
-    "explain": "reading:explain",
-    "cite": "reading:cite",
-    "fetch": "fetching:fetch",
-    "train": "train.app:train",
-    "cache": "caching:caching",
-}
-
-
-class _Made(Mapping[str, Any]):
-    """Commands by name, each imported and made when it is asked for: help asks for all of them."""
-
-    def __getitem__(self, name: str) -> Any:
-        module, _, part = COMMANDS[name].partition(":")
-        found = getattr(import_module(f"{__name__}.{module}"), part)
-        if not isinstance(found, typer.Typer):
-            function, found = found, typer.Typer(add_completion=False, rich_markup_mode=None)
-            found.command(name)(function)
-        return typer.main.get_command(found)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(COMMANDS)
-
-    def __len__(self) -> int:
-        return len(COMMANDS)
-
-
-class _Commands(TyperGroup):
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(**settings)
-        made: Any = _Made()  # nothing is added to it later
-        self.commands = made
-
 
 app = typer.Typer(
     name="harness",
-    cls=_Commands,
     help="Reproducibility benchmark for sentence embeddings: published beside measured.",
     no_args_is_help=True,
     add_completion=False,
@@ -63,7 +21,17 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     epilog="Exit status: 0 fine, 1 a cell failed or moved, 2 wrong usage, 3 an asset is missing.",
 )
-app.callback()(lambda: None)  # which makes it a group of commands
+app.command("list")(reading.list_)
+app.command()(running.plan)
+app.command()(running.run)
+app.command()(running.reproduce)
+app.command()(reading.report)
+app.command()(reading.check)
+app.command()(reading.explain)
+app.command()(reading.cite)
+app.command()(fetching.fetch)
+app.add_typer(training.train, name="train")
+app.add_typer(caching.caching, name="cache")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
