@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,56 +19,30 @@ TOO_LONG = {"by_hand", "places", "downloads"}  # for a table; a program gets the
 
 def listing(what: str, places: Places) -> list[Row]:
     """Rows of one kind of thing. Raises UsageError for a kind that there is not."""
-    kinds = {
-        "methods": methods,
-        "encoders": encoders,
-        "tasks": tasks,
-        "assets": lambda found: assets(found, places),
-        "posts": posts,
+    found = registry()
+    kinds: dict[str, Callable[[], list[Row]]] = {
+        "methods": lambda: _rows("method", found.methods, "transductive seeded cite note"),
+        "encoders": lambda: _rows("encoder", found.encoders, "source trained_on licence"),
+        "tasks": lambda: _rows("task", found.tasks, "metric text scored asset note"),
+        "assets": lambda: assets(found, places),
+        "posts": lambda: posts(found),
     }
-    return known("kind of thing", what, kinds)(registry())
+    return known("kind of thing", what, kinds)()
 
 
-def methods(found: Registry) -> list[Row]:
-    """Registered methods; any other composition of the parts runs by its id."""
+def _rows(kind: str, things: Mapping[str, Any], fields: str) -> list[Row]:
+    """The name of each thing, and the fields that are listed of it."""
     return [
-        {
-            "method": method.id,
-            "transductive": method.transductive,
-            "seeded": method.seeded,
-            "cite": method.cite,
-            "note": method.note,
-        }
-        for method in found.methods.values()
+        {kind: name, **{field: _shown(getattr(thing, field)) for field in fields.split()}}
+        for name, thing in things.items()
     ]
 
 
-def encoders(found: Registry) -> list[Row]:
-    """Registered encoders and where their weights come from."""
-    return [
-        {
-            "encoder": encoder.name,
-            "source": str(encoder.source),
-            "trained_on": encoder.trained_on,
-            "licence": encoder.licence,
-        }
-        for encoder in found.encoders.values()
-    ]
-
-
-def tasks(found: Registry) -> list[Row]:
-    """Tasks: what is scored and how."""
-    return [
-        {
-            "task": task.name,
-            "metric": task.metric,
-            "text": task.text,
-            "scored": "+".join(task.scored),
-            "asset": task.asset,
-            "note": task.note,
-        }
-        for task in found.tasks.values()
-    ]
+def _shown(value: Any) -> str | bool | None:
+    """A field in a row: splits joined by `+`, the source of an encoder in words."""
+    if isinstance(value, tuple):
+        return "+".join(value)
+    return value if isinstance(value, bool) or value is None else str(value)
 
 
 def assets(found: Registry, places: Places) -> list[Row]:
