@@ -66,3 +66,9 @@ class Pins:
             known[name] = before | dict(found)
             text = json.dumps({"schema": SCHEMA, "pins": known}, indent=1, sort_keys=True)
             write_atomically(self.path, f"{text}\n".encode())
+
+
+def first_seen(seen: Pin) -> str:
+    """The remark on an unpinned download: the digests that its first copy had."""
+    digests = [digest[:12] for what, digest in seen.items() if what != "revision"]
+    return f"unpinned, first seen {' '.join(digests)}"

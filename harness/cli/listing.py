@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.assets.asset import HUB, Asset
+from harness.assets.pins import first_seen
 from harness.assets.places import Places, every_asset, packaged, pinned_by
 from harness.core.sources import Hub, Packaged, Trained, VectorFile
 from harness.core.types import EncoderConfig
@@ -100,8 +101,7 @@ def _download(
 
 def _pinned(word: str, seen: Mapping[str, str]) -> str:
     """The word, and for what is unpinned the digest that its first copy had, if one came."""
-    digests = [digest[:12] for what, digest in seen.items() if what != "revision"]
-    return f"{word}, first seen {' '.join(digests)}" if word == "unpinned" and digests else word
+    return first_seen(seen) if word == "unpinned" and seen else word
 
 
 def _size(path: Path | None) -> int:

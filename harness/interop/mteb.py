@@ -117,26 +117,17 @@ def model_meta(
     """What mteb stores of a model; other texts or another seed are another experiment of it."""
     post = "+".join(post.name for post in method.post)
     fitted = {"post": post, "texts": text_digest(texts or ())[:16], "seed": seed} if post else None
-    return ModelMeta(
-        loader=None,
-        name=f"harness/{file_name(method.id)}",
-        revision=identity.key,
-        release_date=None,
-        languages=["eng-Latn"],
-        n_parameters=None,
-        memory_usage_mb=None,
-        max_tokens=identity.max_length,
-        embed_dim=None,
-        license=None,
-        open_weights=True,
-        public_training_code=None,
-        public_training_data=None,
-        framework=[],
-        similarity_fn_name=ScoringFunction.COSINE,
-        use_instructions=False,
-        training_datasets=None,
-        experiment_kwargs=fitted,
-    )
+    about = {
+        "name": f"harness/{file_name(method.id)}",
+        "revision": identity.key,
+        "languages": ["eng-Latn"],
+        "max_tokens": identity.max_length,
+        "open_weights": True,
+        "similarity_fn_name": ScoringFunction.COSINE,
+        "use_instructions": False,
+        "experiment_kwargs": fitted,
+    }
+    return ModelMeta.create_empty(overwrites=about)
 
 
 def _directions(vectors: Any) -> Float64[np.ndarray, "..."]:

@@ -10,9 +10,9 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
+from typing import IO
 
 from harness.assets.asset import Download
-from harness.assets.fetch.download import Readable
 from harness.assets.fetch.network import reason_of
 from harness.core.errors import DataError
 from harness.core.files import replacing
@@ -48,7 +48,7 @@ def unpack(archive: Path, wanted: Download, folder: Path) -> dict[str, str]:
     return placed
 
 
-def _members(archive: Path, pattern: re.Pattern[str]) -> Iterator[tuple[str, Readable]]:
+def _members(archive: Path, pattern: re.Pattern[str]) -> Iterator[tuple[str, IO[bytes]]]:
     """Name and content of the files whose whole name fits."""
     if zipfile.is_zipfile(archive):
         with zipfile.ZipFile(archive) as zipped:
@@ -77,7 +77,7 @@ def safe(name: str) -> PurePosixPath:
     return path
 
 
-def write_stream(content: Readable, target: Path, limit: int | None = None) -> tuple[str, int]:
+def write_stream(content: IO[bytes], target: Path, limit: int | None = None) -> tuple[str, int]:
     """Write a file, all of it or none, from a stream: its sha256 and bytes.
 
     Raises ValueError if the stream is longer than the limit.

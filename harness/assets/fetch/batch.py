@@ -53,19 +53,14 @@ def fetch_all(
     hosts = {name: hosts_of(things) for name, things in missing.items()}
     mute = {} if switch else silent(host for several in hosts.values() for host in several)
     for name, things in missing.items():
-        error = refusal(name, things, hosts[name], switch, mute, jobs)
-        if error is not None:
-            yield Fetched(name, error=error)
-            continue
-        if into is not None and hosts[name]:
-            into.mkdir(parents=True, exist_ok=True)
-            jobs.places = replace(jobs.places, data_dir=into)
         try:
-            line = ", ".join(jobs.bring(thing) for thing in things)
-        except HarnessError as refused:
-            yield Fetched(name, error=refused)
-        else:
-            yield Fetched(name, line)
+            refuse(name, things, hosts[name], switch, mute, jobs)
+            if into is not None and hosts[name]:
+                into.mkdir(parents=True, exist_ok=True)
+                jobs.places = replace(jobs.places, data_dir=into)
+            yield Fetched(name, ", ".join(jobs.bring(thing) for thing in things))
+        except HarnessError as error:
+            yield Fetched(name, error=error)
 
 
 def export_all(things: Iterable[Thing], jobs: Jobs, folder: Path) -> Iterator[Fetched]:
@@ -102,10 +97,9 @@ def import_all(
     for entry in entries:
         try:
             line = offline.bring_in(entry, wanted[entry.name][0], folder, jobs)
+            yield Fetched(entry.name, line)
         except HarnessError as error:
             yield Fetched(entry.name, error=error)
-        else:
-            yield Fetched(entry.name, line)
 
 
 def portable(thing: Thing, places: Places) -> bool:
@@ -135,27 +129,27 @@ def hosts_of(things: Iterable[Thing]) -> list[str]:
     return found
 
 
-def refusal(
+def refuse(
     name: str,
     things: Sequence[Thing],
     hosts: Sequence[str],
     switch: str | None,
     mute: Mapping[str, str],
     jobs: Jobs,
-) -> HarnessError | None:
-    """Why nothing can be asked for: a switch, or hosts that do not answer."""
-    reasons = [mute[host] for host in hosts if host in mute]
+) -> None:
+    """Raise the error that nothing can be asked for: a switch, or hosts that do not answer."""
     if hosts and switch:
         offline = AssetMissing(f"{name}: {switch} is set, so nothing is downloaded")
-        return next((jobs.complaints[t.name] for t in things if t.name in jobs.complaints), offline)
-    if not reasons:
-        return None
+        raise next((jobs.complaints[t.name] for t in things if t.name in jobs.complaints), offline)
+    reason = next((mute[host] for host in hosts if host in mute), None)
+    if reason is None:
+        return
     first = things[0]
     by_hand = f"copy its files here and name them: --encoder {name}=PATH"
     if isinstance(first, Asset):
         several = len(hosts) > 1
         by_hand = "see by_hand in `harness list assets --json`" if several else first.by_hand
-    return AssetMissing(
-        f"{name} could not be downloaded ({reasons[0]}); check the network, carry it here with "
+    raise AssetMissing(
+        f"{name} could not be downloaded ({reason}); check the network, carry it here with "
         f"--export and --import, or by hand: {by_hand}"
     )

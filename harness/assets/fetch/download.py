@@ -17,7 +17,7 @@ import urllib.request
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 from urllib.parse import urlsplit
 
 from harness.assets.fetch.network import reason_of
@@ -33,30 +33,19 @@ Sleep = Callable[[float], None]
 Where = tuple[str, Mapping[str, str]]
 
 
-@runtime_checkable
-class Readable(Protocol):
-    """A stream of bytes."""
-
-    def read(self, size: int = -1, /) -> bytes: ...
-
-
 @dataclass(frozen=True)
 class Remote:
-    """A file elsewhere. `locate` is asked before each attempt for an address and headers.
+    """A file elsewhere, whose `identity` never stands for another content.
 
-    `identity` is the same for the same file; `sha256` and `size` (bytes) are checked where known.
+    `sha256` and `size` (bytes) are checked where known. `locate` is asked before each attempt for
+    an address and headers; without it, the identity is the address.
     """
 
     name: str
     identity: str
-    locate: Callable[[], Where] = field(repr=False)
     sha256: str | None = None
     size: int | None = None
-
-    @classmethod
-    def at(cls, name: str, url: str, sha256: str | None = None, size: int | None = None) -> Remote:
-        """A file at a plain address."""
-        return cls(name, url, lambda: (url, {}), sha256, size)
+    locate: Callable[[], Where] | None = field(default=None, repr=False)
 
 
 def download(remote: Remote, target: Path, progress: Progress, sleep: Sleep = time.sleep) -> str:
@@ -131,7 +120,8 @@ class _Part:
         Raises OSError if it ends early.
         """
         start, validator = self._start()
-        url, headers = self.remote.locate()
+        remote = self.remote
+        url, headers = remote.locate() if remote.locate else (remote.identity, {})
         if start:
             headers = {**headers, "Range": f"bytes={start}-"}
             if validator:
@@ -162,9 +152,8 @@ class _Part:
             if os.fstat(file.fileno()).st_size < start:
                 raise OSError("another process took the beginning away")
             self._note(answer)
-            sha = hashlib.sha256()
-            _hash(file, start, sha)
             file.truncate(start)
+            sha = hashlib.file_digest(file, "sha256")  # which leaves the file at its end
             progress.step(start)
             while chunk := answer.read(CHUNK):
                 file.write(chunk)
@@ -212,12 +201,6 @@ def _continues(answer: Any, start: int) -> bool:
     if not sent.startswith(f"bytes {start}-"):
         raise OSError(f"asked for bytes from {start} on, was sent {sent or 'others'}")
     return True
-
-
-def _hash(file: Readable, size: int, sha: Any) -> None:
-    while size and (chunk := file.read(min(CHUNK, size))):
-        sha.update(chunk)
-        size -= len(chunk)
 
 
 class _Redirects(urllib.request.HTTPRedirectHandler):

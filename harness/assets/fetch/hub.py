@@ -44,7 +44,8 @@ def file_of(wanted: Download, revision: str | None) -> tuple[Remote, dict[str, s
     locate = _locator(wanted.at, page, address(commit))
     sha256 = wanted.sha256 or (metadata.etag if len(metadata.etag or "") == 64 else None)
     identity = f"{wanted.repo}@{commit}:{wanted.at}"
-    return Remote(wanted.at, identity, locate, sha256, metadata.size), {"revision": commit}
+    remote = Remote(wanted.at, identity, sha256, metadata.size, locate)
+    return remote, {"revision": commit}
 
 
 def snapshot(name: str, repo: str, revision: str | None, progress: Progress) -> Path:
@@ -95,7 +96,7 @@ def _bring(name: str, repo: str, commit: str, file: Any, progress: Progress) -> 
 
     what, identity = f"{name}, {file.rfilename}", f"{repo}@{commit}:{file.rfilename}"
     locate = _locator(what, f"{hub_address()}/{repo}", url)
-    download(Remote(what, identity, locate, file.lfs.sha256, file.lfs.size), blob, progress)
+    download(Remote(what, identity, file.lfs.sha256, file.lfs.size, locate), blob, progress)
 
 
 def _locator(name: str, page: str, url: str) -> Callable[[], Where]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
@@ -11,7 +11,7 @@ from harness.assets.fetch import hub, hub_tables
 from harness.assets.fetch.archives import unpack
 from harness.assets.fetch.download import Remote, download
 from harness.assets.fetch.verify import verified
-from harness.assets.pins import Pins
+from harness.assets.pins import Pins, first_seen
 from harness.assets.places import Places
 from harness.core.errors import AssetMissing, DataError, HarnessError, UsageError
 from harness.core.sources import Hub, Trained
@@ -88,7 +88,7 @@ class Jobs:
         if data_dir is None or pins is None:
             raise UsageError(f"fetch {asset.name}: into which folder? give --data-dir DIR")
         name = PurePosixPath(wanted.at).name
-        remote = Remote.at(name, wanted.at, wanted.sha256, wanted.size)
+        remote = Remote(name, wanted.at, wanted.sha256, wanted.size)
         seen: dict[str, str] = {}
         if wanted.repo:
             remote, seen = hub.file_of(wanted, pins.of(asset.name).get("revision"))
@@ -129,9 +129,3 @@ class Jobs:
 def _digests(config: EncoderConfig, folder: Path) -> dict[str, str]:
     """The commit and weights of an encoder. Raises DataError if they are not the pinned ones."""
     return {"revision": folder.name, "weights": config.identify(folder).digests["weights"]}
-
-
-def first_seen(seen: Mapping[str, str]) -> str:
-    """The remark on an unpinned download: the digests that its first copy had."""
-    digests = [digest[:12] for what, digest in seen.items() if what != "revision"]
-    return f"unpinned, first seen {' '.join(digests)}"
