@@ -115,7 +115,7 @@ def wanted(
 
     A method and a task given by their ids are wanted even where there is no record of them.
     """
-    pool = dict.fromkeys(read_rules(committed).quick)
+    pool = dict.fromkeys(read_rules(committed).quick_cells)
     pool |= dict.fromkeys(map(cell_of, Store(runs).records()))
     if not methods and not tasks and pool:
         return tuple(pool)

@@ -29,12 +29,8 @@ def note(results: Path, reasons: Mapping[str, str]) -> None:
     """Remember the reason of each name; an empty one says that it ran, and forgets an older one."""
     known = read(results)
     after = {name: why for name, why in {**known, **reasons}.items() if why}
-    if after == known:
-        return
-    names: dict[str, list[str]] = {}
-    for name, why in after.items():
-        names.setdefault(why, []).append(name)
-    write_atomically(results / FILE, (json.dumps(names, indent=1) + "\n").encode())
+    if after != known:
+        write_atomically(results / FILE, (json.dumps(after, indent=1) + "\n").encode())
 
 
 def read(results: Path) -> dict[str, str]:
@@ -43,8 +39,6 @@ def read(results: Path) -> dict[str, str]:
     if not path.exists():
         return {}
     try:
-        return {
-            str(name): why for why, names in json.loads(path.read_bytes()).items() for name in names
-        }
-    except (ValueError, AttributeError, TypeError) as error:
+        return {name: str(why) for name, why in json.loads(path.read_bytes()).items()}
+    except (ValueError, AttributeError) as error:
         raise DataError(f"{path} is no list of reasons ({error}); delete it") from None

@@ -9,6 +9,7 @@ metadata.
 from __future__ import annotations
 
 import json
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -24,17 +25,9 @@ from harness.core.errors import DataError
 from harness.core.files import file_name
 from harness.core.provenance import environment
 from harness.core.tensors import TensorFile, write_tensors
-from harness.core.toml import read_toml
 from harness.core.types import EncoderConfig
 from harness.gate.tolerances import GOLDEN_ACROSS_PLATFORMS, GOLDEN_SAME_PLATFORM, platform
 from harness.results.layout import RECORDS
-
-
-@dataclass(frozen=True)
-class GoldenFile:
-    """The fixed sentences."""
-
-    sentences: tuple[str, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +65,8 @@ class Drift:
 @cache
 def sentences() -> tuple[str, ...]:
     """The golden sentences."""
-    return read_toml(GoldenFile, Path(__file__).with_name("golden_vectors.toml")).sentences
+    text = Path(__file__).with_name("golden_vectors.toml").read_text(encoding="utf-8")
+    return tuple(tomllib.loads(text)["sentences"])
 
 
 def encode(config: EncoderConfig, places: Places) -> Golden:

@@ -21,7 +21,7 @@ from harness.results.records import Store
 
 def quick_set(found: Registry, committed: Path) -> tuple[PlannedCell, ...]:
     """The cells that `gate.toml` names, grouped by encoder and pooling as they are to run."""
-    cells = read_rules(committed).quick
+    cells = read_rules(committed).quick_cells
     if not cells:
         raise UsageError(
             f"{committed / FILE} names no quick set; name one, or give -m METHOD and -t TASK"

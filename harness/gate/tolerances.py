@@ -1,7 +1,7 @@
 """The tolerances of the gate, and those that `gate.toml` of a results folder adds.
 
 The tolerances stand here (that of one platform in `harness.results.records`, which writes by it,
-too). The file names sets of cells (`quick` is what `harness run --quick` measures and `harness
+too). The file names the quick set (the cells that `harness run --quick` measures and `harness
 check` wants) and the cells that have a tolerance of their own, each with its reason.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,6 @@ from harness.core.toml import read_toml
 from harness.results.records import Cell
 
 FILE = "gate.toml"
-QUICK = "quick"
 
 # In points. Another processor or another build of the libraries sums in another order.
 ACROSS_PLATFORMS = 0.05
@@ -38,7 +37,7 @@ def platform(environment: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class QuickCell:
-    """A method on a task in a set of cells, with seeds 0 to `seeds` - 1."""
+    """A method on a task in the quick set, with seeds 0 to `seeds` - 1."""
 
     method: str
     task: str
@@ -67,10 +66,9 @@ class Override:
 
 @dataclass(frozen=True)
 class Rules:
-    """The content of `gate.toml`: sets of cells by name, and overrides.
+    """The content of `gate.toml`: the quick set, and overrides.
 
     ```toml
-    [sets]
     quick = [{ method = "minilm.mean", task = "sts-b" }]   # seeds = 5: seeds 0 to 4, default 1
 
     [[override]]
@@ -81,25 +79,19 @@ class Rules:
     ```
     """
 
-    sets: Mapping[str, tuple[QuickCell, ...]] = field(default_factory=dict)
+    quick: tuple[QuickCell, ...] = ()
     overrides: tuple[Override, ...] = ()
 
     def __post_init__(self) -> None:
-        for name in self.sets:
-            if len(set(self.cells(name))) < len(self.cells(name)):
-                raise ValueError(f"the set {name} names a cell twice")
+        if len(set(self.quick_cells)) < len(self.quick_cells):
+            raise ValueError("the set quick names a cell twice")
         if len(self.by_cell) < len(self.overrides):
             raise ValueError("a method on a task has two overrides")
 
-    def cells(self, name: str) -> tuple[Cell, ...]:
-        """The cells of a set, one a seed; none where the set is not named."""
-        rows = self.sets.get(name, ())
-        return tuple(Cell(row.method, row.task, s) for row in rows for s in range(row.seeds))
-
     @property
-    def quick(self) -> tuple[Cell, ...]:
-        """The quick set; empty where none is named."""
-        return self.cells(QUICK)
+    def quick_cells(self) -> tuple[Cell, ...]:
+        """The cells of the quick set, one a seed; none where it is not named."""
+        return tuple(Cell(row.method, row.task, s) for row in self.quick for s in range(row.seeds))
 
     @property
     def by_cell(self) -> dict[tuple[str, str], Override]:

@@ -25,7 +25,6 @@ SCRIPTS = [step for step in STEPS if "run" in step]
 [USE] = [step for step in JOB["steps"] if "/.ci/check@" in step["uses"]]
 
 GATE = """
-[sets]
 quick = [{ method = "mine.mean", task = "toy" }, { method = "mine.cls", task = "no-train" }]
 """
 

@@ -55,7 +55,6 @@ PLAIN, CENTRED = Cell("fake.mean", "toy"), Cell("fake.mean+centre@target", "toy"
 SEEDED = tuple(Cell("fake.mean+stretch@target", "toy", seed) for seed in range(3))
 CELLS = (PLAIN, CENTRED, *SEEDED)
 SETS = """
-[sets]
 quick = [
   { method = "fake.mean", task = "toy" },
   { method = "fake.mean+centre@target", task = "toy" },
@@ -407,7 +406,7 @@ def test_wrong_usage_leaves_no_reason(tmp_path):
     assert reasons.read(tmp_path) == {}
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"why": 3}'])
+@pytest.mark.parametrize("text", ["", "[]", '{"name": '])
 def test_a_damaged_list_of_reasons_is_refused_by_name(tmp_path, text):
     (tmp_path / reasons.FILE).write_text(text)
     with pytest.raises(DataError, match=r"not-run\.json is no list of reasons .*; delete it"):
@@ -483,9 +482,9 @@ BAD = {
     "a part missing": '[[override]]\nmethod = "m"\n',
     "an unknown part": override(1) + "why = 3\n",
     "an unknown table": "[cells]\n",
-    "no seeds": '[sets]\nquick = [{ method = "m", task = "t", seeds = 0 }]\n',
-    "a cell twice": '[sets]\nquick = [{method = "m", task = "t"}, {method = "m", task = "t"}]\n',
-    "no TOML": "[sets\n",
+    "no seeds": 'quick = [{ method = "m", task = "t", seeds = 0 }]\n',
+    "a cell twice": 'quick = [{method = "m", task = "t"}, {method = "m", task = "t"}]\n',
+    "no TOML": "[quick\n",
 }
 
 
@@ -658,13 +657,13 @@ def test_the_committed_quick_set_can_be_run():
     from harness.registry import registry as real
 
     planned = quick_set(real(), ROOT / "results")
-    assert {p.address for p in planned} == set(read_rules(ROOT / "results").quick)
+    assert {p.address for p in planned} == set(read_rules(ROOT / "results").quick_cells)
     assert len({p.method.encoder.name for p in planned}) > 1
     assert any(p.method.post for p in planned)
 
 
 def test_an_unknown_task_in_a_set_is_wrong_usage(tmp_path):
-    (tmp_path / "gate.toml").write_text('[sets]\nquick = [{ method = "fake.mean", task = "tay" }]')
+    (tmp_path / "gate.toml").write_text('quick = [{ method = "fake.mean", task = "tay" }]')
     with pytest.raises(UsageError, match="did you mean toy"):
         quick_set(registry(FakeConfig()), tmp_path)
     with pytest.raises(UsageError, match="names no quick set"):

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 from harness.assets.asset import Download
 from harness.assets.fetch.download import PAUSE, TRIES, Remote, Sleep, Where, download, refusal
 from harness.assets.fetch.network import hub_address, reason_of
+from harness.assets.places import model_folder
 from harness.core.digests import sha256_of
 from harness.core.errors import AssetMissing, DataError
 from harness.core.types import Progress
@@ -85,15 +86,13 @@ def model_files(names: Iterable[str]) -> list[str]:
 def _bring(name: str, repo: str, commit: str, file: Any, progress: Progress) -> None:
     """One large file into the blobs of the hub cache, where snapshot_download finds it."""
     from huggingface_hub import hf_hub_url
-    from huggingface_hub.constants import HF_HUB_CACHE
 
     if file.lfs is None or file.lfs.size < LARGE:
         return
-    blob = Path(HF_HUB_CACHE) / f"models--{repo.replace('/', '--')}" / "blobs" / file.lfs.sha256
+    blob = model_folder(repo) / "blobs" / file.lfs.sha256
     if blob.exists():
         return
     url = hf_hub_url(repo, file.rfilename, revision=commit)
-
     what, identity = f"{name}, {file.rfilename}", f"{repo}@{commit}:{file.rfilename}"
     locate = _locator(what, f"{hub_address()}/{repo}", url)
     download(Remote(what, identity, file.lfs.sha256, file.lfs.size, locate), blob, progress)

@@ -26,9 +26,10 @@ def verified(
         return "kept by datasets"
     if asset.sha256 is not None and (digest := sha256_of(path)) != asset.sha256:
         raise DataError(f"{path}: wanted sha256 {asset.sha256}, found {digest}; get it again")
-    digests = {name: _digest(data_dir / name) for name in places.first_seen(asset)}
     if places.data_pins:
-        places.data_pins.check(asset.name, {k: digest for k, digest in digests.items() if digest})
+        files = {name: data_dir / name for name in places.first_seen(asset)}
+        digests = {name: sha256_of(file) for name, file in files.items() if file.is_file()}
+        places.data_pins.check(asset.name, digests)
     counts = {"pairs": _pairs(asset, data_dir, tasks)}
     counts["sentences"] = sum(
         sum(1 for _ in corpus.sentences(data_dir))
@@ -38,10 +39,6 @@ def verified(
     counts["records"] = _records(asset, path) if asset.records else 0
     checked = [f"{count:,} {what} checked" for what, count in counts.items() if count]
     return ", ".join(checked) or "stored"
-
-
-def _digest(path: Path) -> str | None:
-    return sha256_of(path) if path.is_file() else None
 
 
 def _pairs(asset: Asset, data_dir: Path, tasks: Collection[Task]) -> int:
