@@ -203,9 +203,7 @@ def test_another_size_is_noticed_before_it_has_come(hub, tmp_path):
 def test_a_redirect_is_followed_and_another_host_is_not_told_who_we_are(hub, tmp_path):
     here, there = hub.url, hub.url.replace("127.0.0.1", "localhost")
     hub.redirects = {"/files/old": f"{here}/files/older", "/files/older": f"{there}/files/f"}
-    remote = Remote(
-        "f", "f", locate=lambda: (f"{here}/files/old", {"Authorization": "Bearer hf_me"})
-    )
+    remote = Remote("f", f"{here}/files/old", headers={"Authorization": "Bearer hf_me"})
     assert download(remote, tmp_path / "f", Told()) == sha256(CONTENT)
     told = [headers.get("Authorization") for headers in hub.got()]
     assert told == ["Bearer hf_me", "Bearer hf_me", None]

@@ -30,22 +30,23 @@ CHUNK = 2**18
 AGAIN = "run the same command again: it goes on from there"
 
 Sleep = Callable[[float], None]
-Where = tuple[str, Mapping[str, str]]
 
 
 @dataclass(frozen=True)
 class Remote:
-    """A file elsewhere, whose `identity` never stands for another content.
+    """A file elsewhere, whose address never stands for another content.
 
-    `sha256` and `size` (bytes) are checked where known. `locate` is asked before each attempt for
-    an address and headers; without it, the identity is the address.
+    `sha256` and `size` (bytes) are checked where known; `page` is where a person may be let in.
+    Redirects are followed anew at each attempt, as signed addresses expire; no other host gets the
+    `Authorization` among the headers.
     """
 
     name: str
-    identity: str
+    url: str
     sha256: str | None = None
     size: int | None = None
-    locate: Callable[[], Where] | None = field(default=None, repr=False)
+    page: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 def download(remote: Remote, target: Path, progress: Progress, sleep: Sleep = time.sleep) -> str:
@@ -66,7 +67,7 @@ def download(remote: Remote, target: Path, progress: Progress, sleep: Sleep = ti
             part.discard()
             if not start:
                 raise DataError(
-                    f"{remote.name}: {remote.identity} has sha256 {digest}, wanted {remote.sha256};"
+                    f"{remote.name}: {remote.url} has sha256 {digest}, wanted {remote.sha256};"
                     " it was thrown away: its publisher has changed it, or somebody on the way"
                 )
         except BlockingIOError:
@@ -75,7 +76,7 @@ def download(remote: Remote, target: Path, progress: Progress, sleep: Sleep = ti
             failures = 0 if part.size > before else failures + 1
             before, status = part.size, getattr(error, "code", None)
             if isinstance(status, int) and status < 500 and status not in (408, 416, 429):
-                raise refusal(remote.name, status, remote.identity) from None
+                raise refusal(remote.name, status, remote.page or remote.url) from None
             if failures >= TRIES:
                 got = f", {part.size:,} bytes are here; {AGAIN}" if part.size else ""
                 raise AssetMissing(
@@ -120,14 +121,13 @@ class _Part:
         Raises OSError if it ends early.
         """
         start, validator = self._start()
-        remote = self.remote
-        url, headers = remote.locate() if remote.locate else (remote.identity, {})
+        headers = {"Accept-Encoding": "identity", **self.remote.headers}
         if start:
-            headers = {**headers, "Range": f"bytes={start}-"}
+            headers["Range"] = f"bytes={start}-"
             if validator:
                 headers["If-Range"] = validator
         try:
-            answer = _open(url, {"Accept-Encoding": "identity", **headers})
+            answer = _open(self.remote.url, headers)
         except urllib.error.HTTPError as error:
             error.close()
             if error.code == 416:  # the file there ends before our beginning does
@@ -143,7 +143,7 @@ class _Part:
         total = start + int(length) if length else wanted
         if wanted not in (None, total):
             raise DataError(
-                f"{self.remote.name}: {self.remote.identity} holds {total:,} bytes, wanted "
+                f"{self.remote.name}: {self.remote.url} holds {total:,} bytes, wanted "
                 f"{wanted:,}: its publisher has changed it, or somebody on the way"
             )
         progress.phase(f"{self.remote.name}: downloading", total)
@@ -169,7 +169,7 @@ class _Part:
         """The bytes here of the server's file, and the validator that it sent with them."""
         try:
             about = json.loads(self._about.read_text(encoding="utf-8"))
-            known = about["identity"] == self.remote.identity
+            known = about["url"] == self.remote.url
             validator = about["validator"]
         except (OSError, ValueError, KeyError, TypeError):
             known, validator = False, None
@@ -181,7 +181,7 @@ class _Part:
         """Keep the validator that proves an unchanged file later, which no weak tag does."""
         tag = answer.headers.get("ETag") or ""
         validator = tag if tag.startswith('"') else answer.headers.get("Last-Modified")
-        note = {"identity": self.remote.identity, "validator": validator}
+        note = {"url": self.remote.url, "validator": validator}
         self._about.write_text(json.dumps(note), encoding="utf-8")
 
     def discard(self) -> None:
@@ -215,6 +215,6 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
         return new
 
 
-def _open(url: str, headers: Mapping[str, str]) -> Any:
-    request = urllib.request.Request(url, headers=dict(headers))  # noqa: S310 - catalogue, hub
+def _open(url: str, headers: dict[str, str]) -> Any:
+    request = urllib.request.Request(url, headers=headers)  # noqa: S310 - catalogue, hub
     return urllib.request.build_opener(_Redirects).open(request, timeout=STALLED)

@@ -13,10 +13,9 @@ from collections.abc import Callable, Iterable
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
 
 from harness.assets.asset import Download
-from harness.assets.fetch.download import PAUSE, TRIES, Remote, Sleep, Where, download, refusal
+from harness.assets.fetch.download import PAUSE, TRIES, Remote, Sleep, download, refusal
 from harness.assets.fetch.network import hub_address, reason_of
 from harness.assets.places import model_folder
 from harness.core.digests import sha256_of
@@ -33,6 +32,7 @@ Answer = TypeVar("Answer")
 def file_of(wanted: Download, revision: str | None) -> tuple[Remote, dict[str, str]]:
     """A file of a hub data set, with the hub's digest and size, and the commit it is at."""
     from huggingface_hub import get_hf_file_metadata, hf_hub_url
+    from huggingface_hub.utils import build_hf_headers  # type: ignore[attr-defined]
 
     page = f"{hub_address()}/datasets/{wanted.repo}"
 
@@ -42,10 +42,8 @@ def file_of(wanted: Download, revision: str | None) -> tuple[Remote, dict[str, s
     url = address(wanted.revision or revision)
     metadata = asked(wanted.at, page, lambda: get_hf_file_metadata(url, timeout=TIMEOUT))
     commit = str(metadata.commit_hash)
-    locate = _locator(wanted.at, page, address(commit))
     sha256 = wanted.sha256 or (metadata.etag if len(metadata.etag or "") == 64 else None)
-    identity = f"{wanted.repo}@{commit}:{wanted.at}"
-    remote = Remote(wanted.at, identity, sha256, metadata.size, locate)
+    remote = Remote(wanted.at, address(commit), sha256, metadata.size, page, build_hf_headers())
     return remote, {"revision": commit}
 
 
@@ -86,29 +84,16 @@ def model_files(names: Iterable[str]) -> list[str]:
 def _bring(name: str, repo: str, commit: str, file: Any, progress: Progress) -> None:
     """One large file into the blobs of the hub cache, where snapshot_download finds it."""
     from huggingface_hub import hf_hub_url
+    from huggingface_hub.utils import build_hf_headers  # type: ignore[attr-defined]
 
     if file.lfs is None or file.lfs.size < LARGE:
         return
     blob = model_folder(repo) / "blobs" / file.lfs.sha256
     if blob.exists():
         return
-    url = hf_hub_url(repo, file.rfilename, revision=commit)
-    what, identity = f"{name}, {file.rfilename}", f"{repo}@{commit}:{file.rfilename}"
-    locate = _locator(what, f"{hub_address()}/{repo}", url)
-    download(Remote(what, identity, file.lfs.sha256, file.lfs.size, locate), blob, progress)
-
-
-def _locator(name: str, page: str, url: str) -> Callable[[], Where]:
-    """A function that asks for a file's address, which expires; other hosts get no token."""
-    from huggingface_hub import get_hf_file_metadata
-    from huggingface_hub.utils import build_hf_headers  # type: ignore[attr-defined]
-
-    def locate() -> Where:
-        metadata = asked(name, page, lambda: get_hf_file_metadata(url, timeout=TIMEOUT), tries=1)
-        same_host = urlsplit(metadata.location).netloc == urlsplit(url).netloc
-        return str(metadata.location), build_hf_headers() if same_host else {}
-
-    return locate
+    what, url = f"{name}, {file.rfilename}", hf_hub_url(repo, file.rfilename, revision=commit)
+    sha256, size, page = file.lfs.sha256, file.lfs.size, f"{hub_address()}/{repo}"
+    download(Remote(what, url, sha256, size, page, build_hf_headers()), blob, progress)
 
 
 def check_blobs(folder: Path) -> None:
@@ -133,13 +118,8 @@ def git_sha1_of(path: Path) -> str:
     return hashlib.sha1(header + content, usedforsecurity=False).hexdigest()
 
 
-def asked(
-    name: str, page: str, ask: Callable[[], Answer], tries: int = TRIES, sleep: Sleep = time.sleep
-) -> Answer:
-    """An answer of huggingface_hub, asked again while the hub is unable; one line if it stays so.
-
-    With one try the inability is an OSError, for who tries again himself.
-    """
+def asked(name: str, page: str, ask: Callable[[], Answer], sleep: Sleep = time.sleep) -> Answer:
+    """An answer of huggingface_hub, asked again while it is unable; one line if it stays so."""
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
     transport: Any = HfHubHTTPError.__bases__[0]  # of whatever http library it was built on
@@ -154,11 +134,9 @@ def asked(
             if refused is not None:
                 raise refused from None
             failures += 1
-            if tries == 1:
-                raise OSError(reason_of(error)) from None
-            if failures == tries:
+            if failures == TRIES:
                 raise AssetMissing(
-                    f"{name} could not be downloaded after {tries} attempts ({reason_of(error)}); "
+                    f"{name} could not be downloaded after {TRIES} attempts ({reason_of(error)}); "
                     "try again later"
                 ) from None
             sleep(PAUSE * 2 ** (failures - 1))
