@@ -7,8 +7,9 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -79,13 +80,12 @@ def run(
         raise UsageError("nothing selected: give -m METHOD and -t TASK (harness list shows them)")
     if update and not quick:
         raise UsageError("--update goes with --quick; harness reproduce --update promotes all")
-    cells, loader = _selection(
-        method, task, seeds, data_dir, encoder, cache, quick=committed if quick else None
-    )
+    from harness.gate.quick import encode_golden, promote, quick_set
+
+    quick_cells = partial(quick_set, committed=committed) if quick else None
+    cells, loader = _selection(method, task, seeds, data_dir, encoder, cache, quick_cells)
     outcomes = _execute(cells, loader, results, fresh, as_json)
     if quick:
-        from harness.gate.quick import encode_golden, promote
-
         encode_golden(cells, loader.places, results)
         if update:
             changed = promote(outcomes, results, committed)
@@ -119,14 +119,17 @@ def reproduce(
     from harness.core.progress import Bar
     from harness.evaluation.plan import estimates, render
     from harness.evaluation.plan import plan as make_plan
+    from harness.evaluation.select import PROFILES
+    from harness.evaluation.select import profile as profile_cells
 
     require_folder("--committed", committed)
     papers = committed / "papers"
     if profile != "all" and (method or task):
         raise UsageError("--profile chooses the cells, and so do -m and -t: give one of them")
-    cells, loader = _selection(
-        method, task, seeds, data_dir, encoder, cache, papers, profile=profile
-    )
+    if profile not in PROFILES:
+        raise UsageError(f"--profile {profile}: wanted one of {', '.join(PROFILES)}")
+    of_profile = partial(profile_cells, name=profile, papers=papers, seeds=seeds)
+    cells, loader = _selection(method, task, seeds, data_dir, encoder, cache, of_profile)
     made, before = make_plan(cells, loader), state_of(results, most=EVERY_FILE)
     say(render(made))
     outcomes = _execute(cells, loader, results, fresh, as_json=False, seconds=estimates(made))
@@ -152,31 +155,21 @@ def _selection(
     data_dir: Path | None,
     encoder: list[str] | None,
     cache: Path | None,
-    papers: Path | None = None,
-    quick: Path | None = None,
-    profile: str = "all",
+    default: Callable[[Any], tuple[Any, ...]] | None = None,
 ) -> tuple[Any, Any]:
     """The chosen cells, and what loads their texts.
 
-    By default with papers, those of the profile; with the committed results of a quick run, its
-    set.
+    The default gives the cells of a registry where neither methods nor tasks are chosen.
     """
     from harness.assets.places import Places
-    from harness.evaluation.select import PROFILES, choose, encoders_by_hand
-    from harness.evaluation.select import profile as profile_cells
+    from harness.evaluation.select import choose, encoders_by_hand
     from harness.tasks.loader import TaskLoader
 
     registry, paths = encoders_by_hand(encoder or [])
     places = Places.from_environment(os.environ, cache=cache, data_dir=data_dir, encoders=paths)
     loader = TaskLoader(places, registry.corpora)
-    if papers is not None and papers.is_dir() and not method and not task:
-        if profile not in PROFILES:
-            raise UsageError(f"--profile {profile}: wanted one of {', '.join(PROFILES)}")
-        return profile_cells(registry, profile, papers, seeds), loader
-    if quick is not None and not method and not task:
-        from harness.gate.quick import quick_set
-
-        return quick_set(registry, quick), loader
+    if default is not None and not method and not task:
+        return default(registry), loader
     return choose(registry, method, task, seeds), loader
 
 
@@ -230,5 +223,4 @@ def shown_score(scores: Mapping[str, Any]) -> str:
 
 def _exit_status(outcomes: Sequence[Any]) -> int:
     """1 if a cell failed, else 2 for wrong usage, else 3 if something is missing, else 0."""
-    statuses = {outcome.exit_status for outcome in outcomes}
-    return next((status for status in (1, 2, 3) if status in statuses), 0)
+    return min(filter(None, (outcome.exit_status for outcome in outcomes)), default=0)

@@ -77,8 +77,8 @@ class Report:
 
     @property
     def exit_status(self) -> int:
-        statuses = {found.state.exit_status for found in (*self.encoders, *self.cells)}
-        return next((status for status in (1, 3) if status in statuses), 0)
+        statuses = (found.state.exit_status for found in (*self.encoders, *self.cells))
+        return min(filter(None, statuses), default=0)
 
 
 def check(

@@ -33,12 +33,12 @@ class Move:
 
     @property
     def moved(self) -> bool:
-        """Beyond the tolerance, or of other data, weights or configuration."""
-        return bool(self.reason) or (self.points is not None and not self._within())
+        """Beyond the tolerance, or of other data, weights or configuration.
 
-    def _within(self) -> bool:
-        """Rounded, so that tolerances are decimal numbers; what is no number is never within."""
-        return self.points is not None and round(self.points, 9) <= self.tolerance
+        Rounded, so that tolerances are decimal numbers; what is no number is never within.
+        """
+        beyond = self.points is not None and not round(self.points, 9) <= self.tolerance
+        return bool(self.reason) or beyond
 
     @property
     def why(self) -> str:

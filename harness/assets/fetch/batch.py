@@ -1,4 +1,4 @@
-"""Downloads, and nothing else downloads: models and files from their hub or publisher.
+"""Assets fetched, exported and imported by name, each with a line about it or an error.
 
 Models go to the hub cache, rows to that of `datasets`, files into the data folder in the layout
 that the tasks read. What arrives is compared with every digest that is known: of the bytes, of the

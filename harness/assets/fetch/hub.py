@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from harness.assets.asset import Download
-from harness.assets.fetch.download import PAUSE, TRIES, Remote, Sleep, download, refusal
+from harness.assets.fetch.download import PAUSE, TRIES, Remote, download, refusal
 from harness.assets.fetch.network import hub_address, reason_of
 from harness.assets.places import model_folder
 from harness.core.digests import sha256_of
@@ -118,7 +118,7 @@ def git_sha1_of(path: Path) -> str:
     return hashlib.sha1(header + content, usedforsecurity=False).hexdigest()
 
 
-def asked(name: str, page: str, ask: Callable[[], Answer], sleep: Sleep = time.sleep) -> Answer:
+def asked(name: str, page: str, ask: Callable[[], Answer]) -> Answer:
     """An answer of huggingface_hub, asked again while it is unable; one line if it stays so."""
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
@@ -139,7 +139,7 @@ def asked(name: str, page: str, ask: Callable[[], Answer], sleep: Sleep = time.s
                     f"{name} could not be downloaded after {TRIES} attempts ({reason_of(error)}); "
                     "try again later"
                 ) from None
-            sleep(PAUSE * 2 ** (failures - 1))
+            time.sleep(PAUSE * 2 ** (failures - 1))
 
 
 def _refused(name: str, page: str, error: BaseException | None) -> AssetMissing | None:
