@@ -95,13 +95,9 @@ class Places:
         return Pins(self.cache / OF_ENCODERS)
 
     @property
-    def data_pins(self) -> Pins | None:
-        """The digests of unpinned data at their first download; None without a data folder."""
-        return Pins(self.data_dir / OF_DATA) if self.data_dir else None
-
-    def first_seen(self, asset: Asset) -> Mapping[str, str]:
-        """The digests of the asset's first download; empty if they are not known."""
-        return self.data_pins.of(asset.name) if self.data_pins else {}
+    def data_pins(self) -> Pins:
+        """The digests of unpinned data at their first download; without a data folder, none."""
+        return Pins((self.data_dir or self.cache) / OF_DATA)
 
     def require_data(self, asset: str) -> Path:
         """The data folder, if it holds the asset; AssetMissing with the command that gets it."""

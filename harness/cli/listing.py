@@ -59,7 +59,7 @@ def _data(asset: Asset, places: Places) -> Row:
         "what": asset.what,
         "here": places.data(asset) is not None,
         "source": asset.source,
-        "pinned": _pinned(asset.pinned, places.first_seen(asset)),
+        "pinned": _pinned(asset.pinned, places.data_pins.of(asset.name)),
         "bytes": _size(places.data(asset)) or asset.to_get,
         "licence": asset.licence,
         "cite": ", ".join(asset.cite),

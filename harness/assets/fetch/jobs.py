@@ -54,7 +54,7 @@ class Jobs:
             return self.here(thing) or self._asset(thing)
         return self._model(thing)
 
-    def pins_of(self, thing: Thing) -> tuple[Pins | None, str]:
+    def pins_of(self, thing: Thing) -> tuple[Pins, str]:
         """The file of pins that tells what a thing was when first seen, and its name there."""
         if isinstance(thing, Asset):
             return self.places.data_pins, thing.name
@@ -76,16 +76,14 @@ class Jobs:
                 hub_tables.bring(asset.name, source, self.places.data_dir)
             else:
                 digests |= self._file(asset, source)
-        pins = self.places.data_pins
-        if pins and digests:
-            pins.record(asset.name, digests)
+        self.places.data_pins.record(asset.name, digests)
         line = f"{self.places.data(asset)} ({self._verified(asset)})"
         return f"{line}; {first_seen(digests)}" if asset.pinned == "unpinned" and digests else line
 
     def _file(self, asset: Asset, wanted: Download) -> dict[str, str]:
         """One file of an asset into its place, and what it was."""
         data_dir, pins = self.places.data_dir, self.places.data_pins
-        if data_dir is None or pins is None:
+        if data_dir is None:
             raise UsageError(f"fetch {asset.name}: into which folder? give --data-dir DIR")
         name = PurePosixPath(wanted.at).name
         remote = Remote(name, wanted.at, wanted.sha256, wanted.size)

@@ -53,7 +53,7 @@ def export(thing: Thing, files: Mapping[str, Path], folder: Path, jobs: Jobs) ->
         place(file, folder / path, digests[path])
         jobs.progress.step(file.stat().st_size)
     pins, name = jobs.pins_of(thing)
-    index[thing.name] = Entry(thing.name, digests, pins.of(name) if pins else {})
+    index[thing.name] = Entry(thing.name, digests, pins.of(name))
     write_index(folder, index.values())
     return f"{len(files)} files, {size:,} bytes"
 
@@ -140,8 +140,7 @@ def bring_in(entry: Entry, thing: Thing, folder: Path, jobs: Jobs) -> str:
     targets = {path: target_of(thing, path, jobs.places) for path in entry.files}
     files = {path: _inside(folder, path) for path in targets}
     pins, name = jobs.pins_of(thing)
-    if pins:
-        pins.record(name, entry.pin)
+    pins.record(name, entry.pin)
     total = sum(file.stat().st_size for file in files.values())
     jobs.progress.phase(f"{entry.name}: importing", total)
     new = 0

@@ -26,10 +26,9 @@ def verified(
         return "kept by datasets"
     if asset.sha256 is not None and (digest := sha256_of(path)) != asset.sha256:
         raise DataError(f"{path}: wanted sha256 {asset.sha256}, found {digest}; get it again")
-    if places.data_pins:
-        files = {name: data_dir / name for name in places.first_seen(asset)}
-        digests = {name: sha256_of(file) for name, file in files.items() if file.is_file()}
-        places.data_pins.check(asset.name, digests)
+    files = {name: data_dir / name for name in places.data_pins.of(asset.name)}
+    digests = {name: sha256_of(file) for name, file in files.items() if file.is_file()}
+    places.data_pins.check(asset.name, digests)
     counts = {"pairs": _pairs(asset, data_dir, tasks)}
     counts["sentences"] = sum(
         sum(1 for _ in corpus.sentences(data_dir))
