@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import asdict
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -57,10 +58,8 @@ def collect(
     from harness.encoders.cache.gc import shrink, tidy
 
     root, most = _root(cache), None if max_size is None else bytes_in(max_size)
-    done = _tell(tidy(root, time.time(), dry_run), dry_run)
-    if most is not None:
-        done += _tell(shrink(root, most, dry_run), dry_run)
-    left = _end(root, done, dry_run)
+    shrunk = () if most is None else shrink(root, most, dry_run)
+    _, left = _tell(root, chain(tidy(root, time.time(), dry_run), shrunk), dry_run)
     if most is not None and left > most:
         raise HarnessError(
             f"--max-size {max_size}: {sized(left)} are left, since what else is there is in use; "
@@ -90,10 +89,9 @@ def remove(
     root = _root(cache)
     every = entries(root)
     chosen = every if everything else choose(every, names or ())
-    done = _tell((clear(root, entry, dry_run) for entry in chosen), dry_run)
-    if everything:
-        done += _tell(tidy(root, time.time(), dry_run), dry_run)
-    _end(root, done, dry_run)
+    cleared = (clear(root, entry, dry_run) for entry in chosen)
+    tidied = tidy(root, time.time(), dry_run) if everything else ()
+    done, _ = _tell(root, chain(cleared, tidied), dry_run)
     if used := sum(one.in_use for one in done):
         raise HarnessError(f"{used} of {len(done)} are in use and were kept; run it again later")
 
@@ -114,25 +112,20 @@ def _root(cache: Path | None) -> Path:
     return Places.from_environment(os.environ, cache=cache).cache
 
 
-def _tell(cleared: Iterable[Any], dry_run: bool) -> list[Any]:
-    """Say each as it is done."""
+def _tell(root: Path, cleared: Iterable[Any], dry_run: bool) -> tuple[list[Any], int]:
+    """Say each as it is done, and how many bytes are left, or would be; return both."""
+    from harness.core.files import sized
+    from harness.encoders.cache.gc import Entry, size
+
     done = []
     for one in cleared:
         say(one.told(dry_run))
         done.append(one)
-    return done
-
-
-def _end(root: Path, done: list[Any], dry_run: bool) -> int:
-    """Say how much is left, or would be, and return it."""
-    from harness.core.files import sized
-    from harness.encoders.cache.gc import Entry, size
-
     would = [d.what for d in done if dry_run and not d.in_use and isinstance(d.what, Entry)]
     left = size(root) - sum(entry.bytes for entry in would)
     said = "" if done else "nothing to remove; "
     say(f"{said}{sized(left)} {'would be' if would else 'are'} cached in {root}")
-    return left
+    return done, left
 
 
 def _date(seconds: float) -> str:
