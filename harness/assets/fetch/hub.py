@@ -7,7 +7,6 @@ compared with the digest that the hub names it by.
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Callable, Iterable
 from fnmatch import fnmatchcase
@@ -18,7 +17,6 @@ from harness.assets.asset import Download
 from harness.assets.fetch.download import PAUSE, TRIES, Remote, download, refusal
 from harness.assets.fetch.network import hub_address, reason_of
 from harness.assets.places import model_folder
-from harness.core.digests import sha256_of
 from harness.core.errors import AssetMissing, DataError
 from harness.core.types import Progress
 
@@ -52,26 +50,31 @@ def snapshot(name: str, repo: str, revision: str | None, progress: Progress) -> 
 
     Raises AssetMissing if the hub refuses or is silent, DataError if a file is not what it names.
     """
-    from huggingface_hub import HfApi, snapshot_download
+    from huggingface_hub import HfApi
 
-    page = f"{hub_address()}/{repo}"
-    info = asked(
-        name, page, lambda: HfApi().model_info(repo, revision=revision, files_metadata=True)
-    )
+    hub, page = HfApi(), f"{hub_address()}/{repo}"
+    info = asked(name, page, lambda: hub.model_info(repo, revision=revision, files_metadata=True))
     files = model_files(file.rfilename for file in info.siblings or ())
     if not files:
         raise AssetMissing(f"{name}: {repo} on the hub holds no model")
     for file in (file for file in info.siblings or () if file.rfilename in files):
         _bring(name, repo, str(info.sha), file, progress)
-    folder = asked(
+    place = asked(
         name,
         page,
-        lambda: snapshot_download(
+        lambda: hub.snapshot_download(
             repo, revision=revision, allow_patterns=files, etag_timeout=TIMEOUT
         ),
     )
-    check_blobs(Path(folder))
-    return Path(folder)
+    folder = Path(place)
+    verified = asked(name, page, lambda: hub.verify_repo_checksums(repo, revision=folder.name))
+    for wrong in verified.mismatches:
+        path = folder / wrong["path"]
+        raise DataError(
+            f"{path}: wanted digest {wrong['expected']}, found {wrong['actual']}; "
+            f"remove {path.resolve()} and fetch again"
+        )
+    return folder
 
 
 def model_files(names: Iterable[str]) -> list[str]:
@@ -94,28 +97,6 @@ def _bring(name: str, repo: str, commit: str, file: Any, progress: Progress) -> 
     what, url = f"{name}, {file.rfilename}", hf_hub_url(repo, file.rfilename, revision=commit)
     sha256, size, page = file.lfs.sha256, file.lfs.size, f"{hub_address()}/{repo}"
     download(Remote(what, url, sha256, size, page, build_hf_headers()), blob, progress)
-
-
-def check_blobs(folder: Path) -> None:
-    """Compare every file of a snapshot with its name among the blobs: sha256, or git's sha1.
-
-    Where the file system has no links, there are no names to compare with.
-    """
-    for link in sorted(path for path in folder.rglob("*") if path.is_symlink()):
-        blob = link.resolve()
-        digest = {64: sha256_of, 40: git_sha1_of}.get(len(blob.name))
-        actual = digest(blob) if digest else blob.name
-        if actual != blob.name:
-            raise DataError(
-                f"{link}: wanted digest {blob.name}, found {actual}; remove {blob} and fetch again"
-            )
-
-
-def git_sha1_of(path: Path) -> str:
-    """The name that git gives a file's content."""
-    content = path.read_bytes()
-    header = f"blob {len(content)}\0".encode()
-    return hashlib.sha1(header + content, usedforsecurity=False).hexdigest()
 
 
 def asked(name: str, page: str, ask: Callable[[], Answer]) -> Answer:
