@@ -13,27 +13,22 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from harness.assets.places import Places
     from harness.core.errors import AssetMissing, DataError, HarnessError, ScoreError, UsageError
-    from harness.core.metrics import Metric
-    from harness.core.types import (
-        Corpus,
+    from harness.core.interfaces import (
         Encoder,
         EncoderConfig,
         Encoding,
         Identity,
-        Method,
-        Pairs,
         Pooling,
         PostProcessor,
-        Record,
-        Task,
         Transform,
     )
+    from harness.core.metrics import Metric
+    from harness.core.types import Corpus, Method, Pairs, Record, Task
     from harness.encoders.transformer import TransformerConfig
     from harness.encoders.word_vectors import StaticConfig
     from harness.evaluation.embed import Embedder, fit_method
     from harness.interop.mteb import as_mteb, local_tasks
-    from harness.registry import Registry
-    from harness.registry import registry as load_registry
+    from harness.registry import Registry, load_registry
     from harness.results.verdict import CellState, Measured, Published, Verdict, verdict
     from harness.transforms.affine import Affine, Moments
 
@@ -82,8 +77,8 @@ _HOMES = {
     "assets.places": "Places",
     "core.errors": "AssetMissing DataError HarnessError ScoreError UsageError",
     "core.metrics": "Metric",
-    "core.types": "Corpus Encoder EncoderConfig Encoding Identity Method Pairs Pooling "
-    "PostProcessor Record Task Transform",
+    "core.interfaces": "Encoder EncoderConfig Encoding Identity Pooling PostProcessor Transform",
+    "core.types": "Corpus Method Pairs Record Task",
     "encoders.transformer": "TransformerConfig",
     "encoders.word_vectors": "StaticConfig",
     "evaluation.embed": "Embedder fit_method",
@@ -93,7 +88,6 @@ _HOMES = {
     "transforms.affine": "Affine Moments",
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
-_RENAMED = {"load_registry": "registry"}  # a submodule bears that name here
 
 
 def __getattr__(name: str) -> Any:
@@ -103,7 +97,7 @@ def __getattr__(name: str) -> Any:
         return version("sentence-embedding-harness")
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOME[name]}"), _RENAMED.get(name, name))
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
 
 
 def __dir__() -> list[str]:

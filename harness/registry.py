@@ -19,7 +19,8 @@ from typing import Any, TypeVar
 
 from harness.core.errors import HarnessError, UsageError
 from harness.core.ids import GRAMMAR, MethodId
-from harness.core.types import Corpus, EncoderConfig, Method, Pooling, PostProcessor, Task
+from harness.core.interfaces import EncoderConfig, Pooling, PostProcessor
+from harness.core.types import Corpus, Method, Task
 from harness.tasks.loader import TARGETS
 from harness.transforms.pooling import POOLINGS
 
@@ -193,7 +194,7 @@ def known(kind: str, name: str, things: Mapping[str, Thing]) -> Thing:
 
 
 @cache
-def registry() -> Registry:
+def load_registry() -> Registry:
     """Collect everything that the files of `baselines` and `harness.tasks` end with, once.
 
     Returns:

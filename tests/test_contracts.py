@@ -17,10 +17,10 @@ import baselines
 from harness import tasks
 from harness.assets import places as assets
 from harness.core.errors import ScoreError
-from harness.registry import registry
+from harness.registry import load_registry
 from harness.transforms.affine import Affine, Moments
 
-CASES = tuple(contracts.cases(registry()))
+CASES = tuple(contracts.cases(load_registry()))
 
 
 @pytest.mark.parametrize("law", [pytest.param(case.law, id=case.id) for case in CASES])
@@ -34,8 +34,10 @@ def test_every_case_has_its_own_id():
 
 def test_every_registered_word_stands_in_a_registered_method():
     """Else no law would ever see it."""
-    used = {post.name.partition(":")[0] for m in registry().methods.values() for post in m.post}
-    assert used == set(registry().posts)
+    used = {
+        post.name.partition(":")[0] for m in load_registry().methods.values() for post in m.post
+    }
+    assert used == set(load_registry().posts)
 
 
 # --- templates -----------------------------------------------------------------------------------
@@ -53,14 +55,14 @@ def with_copies(tmp_path, monkeypatch):
         shutil.copy(Path(package.__path__[0]) / f"{name}.py", folder / f"copy_of_{name}.py")
         monkeypatch.setattr(package, "__path__", [*package.__path__, str(folder)])
     monkeypatch.setattr(assets, "DATA_ASSETS", (*assets.DATA_ASSETS, ASSET))
-    yield registry.__wrapped__()  # past its memory
+    yield load_registry.__wrapped__()  # past its memory
     for module in [name for name in sys.modules if ".copy_of_template_" in name]:
         del sys.modules[module]
 
 
 def test_templates_are_not_registered():
-    assert "centre" not in registry().posts
-    assert "my-pairs" not in registry().tasks
+    assert "centre" not in load_registry().posts
+    assert "my-pairs" not in load_registry().tasks
 
 
 def test_copied_templates_are_registered_and_keep_every_law(with_copies):

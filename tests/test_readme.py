@@ -24,7 +24,7 @@ from harness.assets.places import packaged
 from harness.cli import app, main
 from harness.core.sources import Trained
 from harness.evaluation.select import PROFILES
-from harness.registry import registry
+from harness.registry import load_registry
 from harness.results.verdict import CellState
 from harness.tasks.mini import SPLITS
 
@@ -100,7 +100,7 @@ def test_the_profiles_are_those_that_there_are():
 
 @pytest.mark.parametrize("words", starting("harness", "train", among=LINES), ids=told)
 def test_a_training_starts_from_what_there_is(words):
-    given, found = parsed(words[1:]), registry()
+    given, found = parsed(words[1:]), load_registry()
     if words[2] == "family":
         assert isinstance(found.encoders[given["name"]].source, Trained)
         return
@@ -165,7 +165,7 @@ def test_a_run_that_needs_data_can_be_planned(said, arguments):
 @pytest.mark.parametrize("arguments", [a for a in RUNS if carried(a)], ids=told)
 def test_a_run_of_what_is_carried_measures_without_anything_else(said, arguments, tmp_path):
     status, out, _ = said(arguments)
-    methods = [m for m in registry().methods if fnmatchcase(m, *parsed(arguments)["method"])]
+    methods = [m for m in load_registry().methods if fnmatchcase(m, *parsed(arguments)["method"])]
     assert (status, len(out.splitlines())) == (0, len(methods))
     assert len(list((tmp_path / "runs" / "records").rglob("seed-*.json"))) == len(methods)
 

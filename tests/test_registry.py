@@ -12,10 +12,10 @@ import baselines
 from harness.core.errors import HarnessError, UsageError
 from harness.core.sources import Trained
 from harness.encoders.word_vectors import StaticConfig
-from harness.registry import TARGETS, registry
+from harness.registry import TARGETS, load_registry
 from harness.results.records import Cell, Store
 
-FOUND = registry()
+FOUND = load_registry()
 CUT = sorted(name for name, e in FOUND.encoders.items() if not isinstance(e, StaticConfig))
 
 # Ids in the one form that they are written back in: no leading zero, no needless argument.
@@ -178,7 +178,7 @@ def grow(tmp_path, monkeypatch):
 
     def registry_with(name: str, text: str):
         (tmp_path / f"{name}.py").write_text(f'"""A file."""\n{text}\n')
-        return registry.__wrapped__()  # past its memory
+        return load_registry.__wrapped__()  # past its memory
 
     yield registry_with
     for module in [name for name in sys.modules if name.startswith("baselines.new_")]:

@@ -19,8 +19,8 @@ from harness.assets.catalogue import DATA_ASSETS
 from harness.assets.pins import OF_DATA, OF_ENCODERS, Pins
 from harness.core.errors import AssetMissing, UsageError
 from harness.core.files import sized
+from harness.core.interfaces import EncoderConfig
 from harness.core.sources import Hub, LocalFiles, Packaged, Source, Trained, VectorFile, fixed_by
-from harness.core.types import EncoderConfig
 
 CACHE = "~/.cache/sentence-embedding-harness"
 EMBEDDED = Path(__file__).parent / "embedded" / "mini"

@@ -52,7 +52,7 @@ def fetch(
     from harness.cli import fetch_names
     from harness.cli.listing import listing, table
     from harness.core.progress import Bar
-    from harness.registry import registry
+    from harness.registry import load_registry
 
     if sum(map(bool, (offline, listed, export, bring_in))) > 1:
         raise UsageError("one of --offline, --list, --export and --import at a time")
@@ -63,7 +63,7 @@ def fetch(
         rows = listing("assets", places)
         say(json.dumps(rows, indent=1) if as_json else table(rows))
         return
-    found, worst = registry(), 0
+    found, worst = load_registry(), 0
     resolve = partial(fetch_names.resolve, found=found)
     with Bar(sys.stderr, DownloadColumn()) as bar:
         jobs = Jobs(places, bar, tuple(found.tasks.values()), tuple(found.corpora.values()))

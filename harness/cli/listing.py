@@ -9,9 +9,9 @@ from typing import Any
 from harness.assets.asset import HUB, Asset
 from harness.assets.pins import first_seen
 from harness.assets.places import Places, every_asset, packaged, pinned_by
+from harness.core.interfaces import EncoderConfig
 from harness.core.sources import Hub, Packaged, Trained, VectorFile
-from harness.core.types import EncoderConfig
-from harness.registry import Registry, known, registry
+from harness.registry import Registry, known, load_registry
 from harness.tasks.loader import TARGETS
 
 Row = dict[str, Any]
@@ -20,7 +20,7 @@ TOO_LONG = {"by_hand", "places", "downloads"}  # for a table; a program gets the
 
 def listing(what: str, places: Places) -> list[Row]:
     """Rows of one kind of thing. Raises UsageError for a kind that there is not."""
-    found = registry()
+    found = load_registry()
     kinds: dict[str, Callable[[], list[Row]]] = {
         "methods": lambda: _rows("method", found.methods, "transductive seeded cite note"),
         "encoders": lambda: _rows("encoder", found.encoders, "source trained_on licence"),

@@ -80,7 +80,7 @@ def explain(
     as_json: Json = False,
 ) -> None:
     """Why a published number cannot be reproduced: all neighbouring protocols that were run."""
-    from harness.registry import registry
+    from harness.registry import load_registry
     from harness.report.explanation import render
     from harness.results.explain import explain as look_around
     from harness.results.index import Results as Records
@@ -88,7 +88,7 @@ def explain(
     from harness.results.records import Store
 
     records = Records.read(Store(results))
-    found = look_around(cell, load_tables(papers), records, registry())
+    found = look_around(cell, load_tables(papers), records, load_registry())
     if not as_json:
         say(render(found))
         return

@@ -12,7 +12,7 @@ from harness.evaluation.bootstrap_rows import compare_tables
 from harness.evaluation.runner import Outcome
 from harness.gate import drift
 from harness.gate.tolerances import read_rules
-from harness.registry import registry
+from harness.registry import load_registry
 from harness.report.build import write_files
 from harness.results import row_comparisons as comparisons
 from harness.results.index import NOT_MEASURED, Results
@@ -48,7 +48,7 @@ def compare_rows(
     """
     try:
         known = {**comparisons.read(committed), **comparisons.read(results)}
-        for found in compare_tables(Store(results), loader, registry(), progress, known):
+        for found in compare_tables(Store(results), loader, load_registry(), progress, known):
             comparisons.write(results, found)
     except HarnessError as error:
         return f"rows were not compared: {error}"
@@ -88,7 +88,9 @@ def against_papers(outcomes: Sequence[Outcome], results: Path, papers: Path) -> 
     """How many published numbers the run's records reproduce, and which of them differ."""
     records = Results.read(Store(results))
     tables = load_tables(papers)
-    judged = [j for table in tables for j in reproductions(table, records, registry()).values()]
+    judged = [
+        j for table in tables for j in reproductions(table, records, load_registry()).values()
+    ]
     lacking = {(o.cell.method, o.cell.task) for o in outcomes if o.status == "asset missing"}
     words = Counter(_word(one, lacking) for one in judged)
     lines = [f"{len(judged):,} published numbers:"]

@@ -12,13 +12,7 @@ import numpy as np
 from harness.core.arrays import Float64
 from harness.core.errors import DataError, UsageError
 from harness.core.ids import MethodId
-from harness.core.interfaces import Encoder as Encoder
-from harness.core.interfaces import EncoderConfig as EncoderConfig
-from harness.core.interfaces import Encoding as Encoding
-from harness.core.interfaces import Identity as Identity
-from harness.core.interfaces import Pooling as Pooling
-from harness.core.interfaces import PostProcessor as PostProcessor
-from harness.core.interfaces import Transform as Transform
+from harness.core.interfaces import EncoderConfig, Pooling, PostProcessor
 from harness.core.scores import LeaderboardColumn
 from harness.core.sources import Trained
 

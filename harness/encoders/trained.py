@@ -14,8 +14,8 @@ from pathlib import Path
 
 from harness.core.digests import Sha256, digest_of, sha256_of
 from harness.core.errors import DataError, UsageError
+from harness.core.interfaces import Encoder, Identity
 from harness.core.sources import Trained
-from harness.core.types import Encoder, Identity
 from harness.encoders.checkpoint import read_json
 from harness.encoders.transformer import TransformerConfig
 

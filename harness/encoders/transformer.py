@@ -17,8 +17,8 @@ import numpy as np
 from harness.core.arrays import Float32
 from harness.core.digests import Sha256, digest_of, digest_of_files, sha256_of
 from harness.core.errors import DataError, ScoreError, UsageError
+from harness.core.interfaces import Encoding, Identity
 from harness.core.sources import Hub, LocalFiles, Packaged, Source
-from harness.core.types import Encoding, Identity
 from harness.encoders.checkpoint import (
     maximum_length,
     read_tensors,

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from harness.core.arrays import Float, Float32
+from harness.core.interfaces import Transform
 from harness.core.tensors import TensorFile, write_tensors
-from harness.core.types import Transform
 from harness.transforms.affine import Moments
 
 TENSOR = "rows"

@@ -13,7 +13,8 @@ import numpy as np
 
 from harness.core.arrays import Float, Float32
 from harness.core.errors import ScoreError, UsageError
-from harness.core.types import Encoder, Method, Transform
+from harness.core.interfaces import Encoder, Transform
+from harness.core.types import Method
 from harness.evaluation.embeddings import SHARD, with_dropout
 from harness.evaluation.evaluate import FitData, fit
 from harness.evaluation.fit_corpus import from_moments, needs_dropout

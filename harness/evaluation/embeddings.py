@@ -16,7 +16,8 @@ from typing import Protocol, runtime_checkable
 from harness.assets.places import Places, revision_of
 from harness.core.energy import measured_energy
 from harness.core.errors import UsageError
-from harness.core.types import Clock, Encoder, EncoderConfig, Encoding, Identity, Pooling, Progress
+from harness.core.interfaces import Encoder, EncoderConfig, Encoding, Identity, Pooling
+from harness.core.types import Clock, Progress
 from harness.encoders.cache.encodings import EncoderCache
 from harness.encoders.cache.labels import open_labelled
 from harness.evaluation.corpus_files import MomentsWriter, RowsWriter

@@ -11,8 +11,9 @@ import numpy as np
 
 from harness.core.arrays import Float32, Float64
 from harness.core.errors import ScoreError, UsageError
+from harness.core.interfaces import Transform
 from harness.core.metrics import PairRows, alignment_uniformity, metric_of, score
-from harness.core.types import Clock, Method, Pairs, Task, Transform
+from harness.core.types import Clock, Method, Pairs, Task
 from harness.evaluation.corpus_files import apply_in_chunks, moments_of
 from harness.evaluation.pooled import PooledEmbeddings
 from harness.transforms.affine import Affine, Moments

@@ -16,7 +16,8 @@ import numpy as np
 
 from harness.core.digests import text_digest
 from harness.core.errors import DataError
-from harness.core.types import Method, Pooling, Progress
+from harness.core.interfaces import Pooling
+from harness.core.types import Method, Progress
 from harness.evaluation.corpus_files import MomentsWriter, RowsWriter, StoredCorpus, read_corpus
 from harness.evaluation.embeddings import SHARD, CachedEncoder
 from harness.evaluation.evaluate import FitData

@@ -14,8 +14,9 @@ from pathlib import Path
 from harness.assets.places import asset_named
 from harness.core.errors import AssetMissing, HarnessError
 from harness.core.files import sized
+from harness.core.interfaces import EncoderConfig
 from harness.core.sources import Trained
-from harness.core.types import EncoderConfig, Task
+from harness.core.types import Task
 from harness.encoders.cache.encodings import EncoderCache
 from harness.encoders.cache.gc import size
 from harness.encoders.cache.labels import known_key

@@ -7,11 +7,12 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from harness.core.errors import HarnessError, UsageError
+from harness.core.interfaces import EncoderConfig
 from harness.core.sources import Packaged, Trained
-from harness.core.types import EncoderConfig, Method, Task
+from harness.core.types import Method, Task
 from harness.encoders.transformer import TransformerConfig
 from harness.encoders.word_vectors import StaticConfig
-from harness.registry import Registry, is_glob, registry
+from harness.registry import Registry, is_glob, load_registry
 from harness.results.planned import PlannedCell, by_encoder, cells
 
 PROFILES = ("all", "embedded", "standard", "papers")
@@ -110,7 +111,7 @@ def encoders_by_hand(given: Iterable[str]) -> tuple[Registry, dict[str, Path]]:
 
     A registered name only gets a path: its weights must still be the registered ones.
     """
-    registered, paths, extra = registry(), {}, []
+    registered, paths, extra = load_registry(), {}, []
     for text in given:
         name, equals, source = text.partition("=")
         if not equals or not source or not name.replace("-", "").isalnum() or name != name.lower():

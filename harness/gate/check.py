@@ -24,7 +24,7 @@ from harness.gate import golden_vectors as golden
 from harness.gate import pair_drift as pairs
 from harness.gate.drift import Move, compare
 from harness.gate.tolerances import FILE, read_rules
-from harness.registry import is_glob, registry
+from harness.registry import is_glob, load_registry
 from harness.results.index import Results
 from harness.results.records import Cell, Store, cell_of
 from harness.tasks.loader import TaskLoader
@@ -196,7 +196,7 @@ def _pairs(
 
 def _texts(record: Record, loader: TaskLoader) -> Pairs | None:
     """The sentences, if they are at hand and the very ones that were scored."""
-    task = registry().tasks.get(record.task)
+    task = load_registry().tasks.get(record.task)
     if task is None:
         return None
     try:

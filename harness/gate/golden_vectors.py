@@ -23,9 +23,9 @@ from harness.core.arrays import Float, Float32, Float64
 from harness.core.digests import text_digest
 from harness.core.errors import DataError
 from harness.core.files import file_name
+from harness.core.interfaces import EncoderConfig
 from harness.core.provenance import environment
 from harness.core.tensors import TensorFile, write_tensors
-from harness.core.types import EncoderConfig
 from harness.gate.tolerances import GOLDEN_ACROSS_PLATFORMS, GOLDEN_SAME_PLATFORM, platform
 from harness.results.layout import RECORDS
 

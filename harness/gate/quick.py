@@ -7,8 +7,8 @@ from pathlib import Path
 
 from harness.assets.places import Places
 from harness.core.errors import HarnessError, UsageError
+from harness.core.interfaces import EncoderConfig
 from harness.core.sources import Trained
-from harness.core.types import EncoderConfig
 from harness.evaluation.runner import Outcome
 from harness.gate import failures as reasons
 from harness.gate import golden_vectors as golden

@@ -36,10 +36,11 @@ from harness.assets.places import Places
 from harness.core.arrays import Float32, Float64
 from harness.core.digests import text_digest
 from harness.core.files import file_name
+from harness.core.interfaces import Identity
 from harness.core.metrics import TIE_DECIMALS, cosine
-from harness.core.types import Identity, Method
+from harness.core.types import Method
 from harness.evaluation.embed import Embedder, fit_method
-from harness.registry import known, registry
+from harness.registry import known, load_registry
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +103,7 @@ def as_mteb(
         >>> model.mteb_model_meta.name
         'harness/glove-mini.mean'
     """
-    method = registry().parse(method) if isinstance(method, str) else method
+    method = load_registry().parse(method) if isinstance(method, str) else method
     places = Places.from_environment(os.environ) if places is None else places
     encoder = method.encoder.member(seed)
     path = places.encoder(encoder)
@@ -195,7 +196,7 @@ def local_task(name: str, data_dir: Path) -> AbsTask:
     vectors; mteb's own, `cosine_spearman`, stands beside it (a zero vector has cosine 1/2 there).
     """
     theirs = known("task of mteb", name, COUNTERPARTS)()
-    task = registry().tasks[name]
+    task = load_registry().tasks[name]
     pairs = task.pairs(data_dir)
     gold = {"score": pairs.gold} if task.graded else {"labels": pairs.gold.astype(int)}
     rows = Dataset.from_dict({"sentence1": pairs.a, "sentence2": pairs.b, **gold})

@@ -8,7 +8,7 @@ from pathlib import Path
 from harness.core.files import file_name, write_atomically
 from harness.core.toml import read_rows, read_toml
 from harness.core.types import Record
-from harness.registry import Registry, registry
+from harness.registry import Registry, load_registry
 from harness.report.cost_chart import PICTURE, quality_against_cost
 from harness.report.flows import flows_page
 from harness.report.leaderboard import encoder_page, leaderboard, summary
@@ -37,7 +37,7 @@ Records = Mapping[tuple[str, str], Sequence[Record]]
 
 def generated(folder: Path, papers: Path, readme: Path | None) -> dict[Path, str]:
     """Every generated file under a results folder, and the README, with the text due to it."""
-    found, records = registry(), Results.read(Store(folder)).by_cell
+    found, records = load_registry(), Results.read(Store(folder)).by_cell
     published = load_tables(papers)
     pages, cells = _paper_pages(folder / "tables" / "papers", published, records, found)
     counts = published_summary(list(zip(published, cells, strict=True)))

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from harness.core.errors import HarnessError, UsageError
 from harness.core.types import Method
-from harness.registry import Registry, known, registry
+from harness.registry import Registry, known, load_registry
 from harness.report.bibtex import HARNESS, bibtex, software
 from harness.report.sentences import (
     NOTHING,
@@ -92,7 +92,7 @@ def answer(
     records, tables = Results.read(Store(results)), load_tables(papers)
     citation = cite_harness(tables, records)
     for kind, name in subject.items():
-        citation = CITE[kind](name, tables, records, registry())
+        citation = CITE[kind](name, tables, records, load_registry())
     yield str(citation) if digest is None else citation.compare(digest)
 
 

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from harness.core.errors import UsageError
-from harness.core.types import EncoderConfig, Method, Task
+from harness.core.interfaces import EncoderConfig
+from harness.core.types import Method, Task
 from harness.results.records import Cell
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from harness.assets.places import asset_named, pinned_by, vectors_of
+from harness.core.interfaces import EncoderConfig
 from harness.core.sources import Hub
-from harness.core.types import EncoderConfig, Method, Record
+from harness.core.types import Method, Record
 from harness.registry import Registry
 
 

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from harness.core.arrays import Float, Float32
 from harness.core.digests import digest_of_files, sha256_of
 from harness.core.errors import UsageError
-from harness.core.types import Pooling
+from harness.core.interfaces import Pooling
 from harness.encoders.checkpoint import maximum_length, read_tensors, weights_files
 from harness.encoders.kernels.padded import CuttingTokenizer, open_checkpoint
 from harness.training.dropout import Noise, use_dropout

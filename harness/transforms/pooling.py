@@ -14,7 +14,7 @@ import numpy as np
 
 from harness.core.arrays import Float
 from harness.core.errors import UsageError
-from harness.core.types import Encoding
+from harness.core.interfaces import Encoding
 
 
 @dataclass(frozen=True)

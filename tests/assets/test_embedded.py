@@ -11,7 +11,7 @@ from baselines.tuned import SIMCSE_SUP, SIMCSE_SUP_MINI
 from harness.assets.catalogue import DATA_ASSETS
 from harness.assets.places import packaged
 from harness.encoders.checkpoint import read_json
-from harness.registry import registry
+from harness.registry import load_registry
 from harness.training.checkpoint import curve_svg
 from harness.transforms.pooling import MEAN
 
@@ -46,7 +46,7 @@ def test_its_card_and_training_name_the_same_command(embedded):
     card = (folder(embedded) / "README.md").read_text()
     assert f"\n{about['command']}\n" in card
     assert about["environment"]["dirty"] is False
-    known = {*registry().corpora, *(asset.name for asset in DATA_ASSETS)}
+    known = {*load_registry().corpora, *(asset.name for asset in DATA_ASSETS)}
     assert any(name in known for name in about["data"])
 
 

@@ -20,7 +20,7 @@ from harness.assets.places import Places
 from harness.cli import main
 from harness.cli.fetch_names import default_names
 from harness.encoders.transformer import TransformerConfig
-from harness.registry import registry
+from harness.registry import load_registry
 
 FIRST, SECOND = "1" * 40, "2" * 40
 WEIGHTS = random.Random(2).randbytes(20_000)
@@ -51,9 +51,9 @@ def hub(monkeypatch, tmp_path):
         running.model("me/loose", MODEL, FIRST)
         running.dataset("me/data", {"plain.csv": CSV, "texts.tar": tarball({"a/b.txt": b"one"})})
         running.files = {"far.csv": CSV}
-        found = replace(registry(), encoders={"pinned": PINNED, "loose": LOOSE})
-        monkeypatch.setattr("harness.registry.registry", lambda: found)
-        monkeypatch.setattr("harness.cli.listing.registry", lambda: found)
+        found = replace(load_registry(), encoders={"pinned": PINNED, "loose": LOOSE})
+        monkeypatch.setattr("harness.registry.load_registry", lambda: found)
+        monkeypatch.setattr("harness.cli.listing.load_registry", lambda: found)
         known = (
             asset("plain", "plain/plain.csv", PLAIN),
             asset("texts", "texts", TARRED),
@@ -437,7 +437,7 @@ def test_a_host_that_is_silent_does_not_keep_the_others(fetch, hub, monkeypatch)
 
 
 def test_by_default_the_data_sets_of_the_tasks_are_fetched():
-    names = default_names(registry())
+    names = default_names(load_registry())
     assert {"sts-raw", "sick-raw", "sts-senteval", "sick-senteval", "qnli"} <= set(names)
     assert not {"embedded", "all-nli", "wiki1m", "glove-840b-vectors"} & set(names)
 

@@ -14,7 +14,7 @@ from harness.assets.pins import OF_DATA, Pins
 from harness.cli import main
 from harness.encoders.transformer import TransformerConfig
 from harness.encoders.word_vectors import StaticConfig
-from harness.registry import registry
+from harness.registry import load_registry
 
 COMMIT = "1" * 40
 WEIGHTS = random.Random(3).randbytes(9_000)
@@ -34,8 +34,8 @@ TABLE = Asset("table", "a table", ("tables/one.csv",), "me", "none", "ask")
 @pytest.fixture(autouse=True)
 def known(monkeypatch):
     """Only these things there are."""
-    found = replace(registry(), encoders={c.name: c for c in (PINNED, LOOSE, PACKED, VECTORS)})
-    monkeypatch.setattr("harness.registry.registry", lambda: found)
+    found = replace(load_registry(), encoders={c.name: c for c in (PINNED, LOOSE, PACKED, VECTORS)})
+    monkeypatch.setattr("harness.registry.load_registry", lambda: found)
     monkeypatch.setattr("harness.assets.places.DATA_ASSETS", (TEXTS, TABLE))
 
 

@@ -22,7 +22,7 @@ from harness.assets.fetch.batch import fetch_all
 from harness.assets.fetch.jobs import Jobs
 from harness.assets.places import Places, asset_named
 from harness.cli.fetch_names import default_names, resolve
-from harness.registry import registry
+from harness.registry import load_registry
 
 ROOT = Path(__file__).resolve().parents[2]
 # STS-B in three splits and five years; SICK in three splits.
@@ -71,7 +71,7 @@ def files(folder, into=""):
 def fetched(names, tmp_path, switch=None):
     """What fetching says of each name; none may fail."""
     places = Places(tmp_path / "cache", tmp_path / "data" if (tmp_path / "data").exists() else None)
-    known = registry()
+    known = load_registry()
     jobs = Jobs(places, Told(), tuple(known.tasks.values()), tuple(known.corpora.values()))
     wanted = resolve(names or default_names(known), known)
     found = list(fetch_all(wanted, jobs, tmp_path / "data", switch))

@@ -25,7 +25,7 @@ from harness.core.errors import AssetMissing, DataError, UsageError
 from harness.core.types import Record
 from harness.encoders.transformer import TransformerConfig
 from harness.encoders.word_vectors import StaticConfig
-from harness.registry import registry
+from harness.registry import load_registry
 from harness.report.leaderboard import leaderboard
 from harness.report.paper_tables import latex, markdown
 from harness.results.index import Results
@@ -35,7 +35,7 @@ from harness.results.records import SCHEMA
 from harness.results.reproduction import reproductions
 from harness.results.source_notes import notes_on, source_seen
 
-FOUND = registry()
+FOUND = load_registry()
 DOWNLOADS = [(asset, d) for asset in DATA_ASSETS for d in asset.downloads]
 
 # The catalogue
@@ -260,7 +260,7 @@ def test_an_encoder_to_be_fetched_is_told_with_its_size(tmp_path):
 def test_what_comes_in_a_package_is_listed_so(package, tmp_path):
     found = replace(FOUND, encoders={c.name: c for c in (embedded("tiny"), embedded("other"))})
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("harness.cli.listing.registry", lambda: found)
+        patch.setattr("harness.cli.listing.load_registry", lambda: found)
         rows = {row["asset"]: row for row in listing("assets", Places(tmp_path))}
     tiny, other = rows["tiny"], rows["other"]
     assert (tiny["source"], tiny["here"], tiny["bytes"]) == (

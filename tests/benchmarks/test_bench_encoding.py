@@ -11,7 +11,7 @@ import transformers
 
 from harness.encoders.kernels.linear import has_onednn, linear
 from harness.encoders.transformer import TransformerConfig
-from harness.registry import registry
+from harness.registry import load_registry
 
 STS = ("sts12", "sts13", "sts14", "sts15", "sts16", "sts-b")
 ROWS = 2048  # of the matrices whose products are measured
@@ -43,7 +43,7 @@ def bert_base(minilm, tmp_path_factory):
 @pytest.fixture(scope="module")
 def sentences(data_dir):
     """Distinct sentences of the STS tasks, in random order."""
-    tasks = registry().tasks
+    tasks = load_registry().tasks
     texts = dict.fromkeys(t for name in STS for t in tasks[name].pairs(data_dir).sentences)
     return list(np.random.default_rng(0).permutation(list(texts)))
 

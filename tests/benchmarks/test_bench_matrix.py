@@ -13,7 +13,7 @@ from fakes import Told
 
 from harness.assets.places import Places
 from harness.evaluation.runner import execute
-from harness.registry import registry
+from harness.registry import load_registry
 from harness.results.planned import cells
 from harness.results.records import Store
 from harness.tasks.loader import TaskLoader
@@ -54,17 +54,17 @@ class Matrix:
     small: bool
 
     def __post_init__(self):
-        tasks = [registry().tasks[name] for name in TASKS[: 2 if self.small else None]]
+        tasks = [load_registry().tasks[name] for name in TASKS[: 2 if self.small else None]]
         self.tasks = [replace(t, load=First(t.load)) if self.small else t for t in tasks]
         self.planned = cells(
-            [registry().parse(f"{self.name}.{row}") for row in ROWS], self.tasks, 1
+            [load_registry().parse(f"{self.name}.{row}") for row in ROWS], self.tasks, 1
         )
         self.numbers = count()
         self.last = None
 
     @property
     def config(self):
-        return registry().encoders[self.name]
+        return load_registry().encoders[self.name]
 
     def places(self, cache):
         return Places(cache, self.data_dir)
@@ -76,7 +76,7 @@ class Matrix:
 
     def measure(self, folder, told=None):
         """Every cell, from the files of the tasks on."""
-        library = TaskLoader(self.places(folder / "cache"), registry().corpora)
+        library = TaskLoader(self.places(folder / "cache"), load_registry().corpora)
         store = Store(folder / "runs")
         made = execute(self.planned, library, store, told or Told(), perf_counter, fresh=True)
         assert [outcome.message for outcome in made] == [""] * len(self.planned)
@@ -94,7 +94,7 @@ class Matrix:
 
     def distinct(self):
         """Every sentence that the cells need, once, and the shortest first."""
-        library = TaskLoader(self.places(self.folder), registry().corpora)
+        library = TaskLoader(self.places(self.folder), load_registry().corpora)
         wanted = (library.inputs(p.task, p.method.fit_on).sentences for p in self.planned)
         return sorted(frozenset().union(*wanted), key=len)
 

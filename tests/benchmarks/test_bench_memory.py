@@ -16,7 +16,7 @@ import harness.evaluation.embeddings
 from harness.assets.places import Places
 from harness.encoders.cache.encodings import EncoderCache
 from harness.evaluation.embeddings import SHARD, CachedEncoder
-from harness.registry import registry
+from harness.registry import load_registry
 
 ENCODER, CORPUS = "bert-mini", "enwiki-1m"
 MANY = 1_000_000  # sentences
@@ -37,7 +37,7 @@ class Found(NamedTuple):
 
 
 def bench(folder):
-    made = CachedEncoder.open(registry().encoders[ENCODER], Places(folder), perf_counter)
+    made = CachedEncoder.open(load_registry().encoders[ENCODER], Places(folder), perf_counter)
     made.loaded().encode(["One sentence."])  # loads the model, and chooses how its passes run
     return made
 
@@ -111,7 +111,7 @@ def encode_all(data_dir, folder, count, few, shard):
     harness.evaluation.embeddings.SHARD = shard
     folder, made = Path(folder), bench(Path(folder))
     loaded = memory("VmRSS")
-    texts = list(islice(registry().corpora[CORPUS].sentences(Path(data_dir)), count))
+    texts = list(islice(load_registry().corpora[CORPUS].sentences(Path(data_dir)), count))
     told = Interleaved(made, folder, texts, count // SAMPLES, few)
     start = perf_counter()
     made.ensure(texts, told)

@@ -9,7 +9,7 @@ import pytest
 import torch
 import transformers
 
-from harness.registry import registry
+from harness.registry import load_registry
 from harness.training.contrastive import Contrastive, ContrastiveTraining
 from harness.training.encoder import Setup, open_encoder
 from harness.training.loop import CheckpointPolicy, Schedule, _Run, seeded
@@ -33,7 +33,7 @@ def minilm():
 def wikipedia(data_dir):
     """What the method is trained on: sentences of Wikipedia, a third of them longer than a batch
     takes."""
-    return tuple(islice(registry().corpora["enwiki-10k"].sentences(data_dir), BATCH * BATCHES))
+    return tuple(islice(load_registry().corpora["enwiki-10k"].sentences(data_dir), BATCH * BATCHES))
 
 
 def our_steps(name, folder, cache, columns, size, precision):

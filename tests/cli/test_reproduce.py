@@ -66,7 +66,7 @@ def ran(tmp_path, monkeypatch):
     found = registry(FakeConfig())
     found.encoders["absent"] = FakeConfig("absent")
     found.methods[ABSENT.id] = ABSENT
-    monkeypatch.setattr("harness.cli.reproduce.registry", lambda: found)
+    monkeypatch.setattr("harness.cli.reproduce.load_registry", lambda: found)
     planned = [
         *cells([ABSENT], [TOY], 1),
         *cells([method("mean"), method("cls")], [TOY, OTHER, NOT_HERE, BROKEN], 1),

@@ -11,9 +11,9 @@ from harness.transforms.affine import Affine
 # What loads every module that annotates a shape, short of those that import torch.
 LOADED = """
 import sys
-from harness.registry import registry
+from harness.registry import load_registry
 from harness.core.arrays import Float32
-registry(), Float32[object, "N D"]
+load_registry(), Float32[object, "N D"]
 sys.exit("jaxtyping" in sys.modules)
 """
 

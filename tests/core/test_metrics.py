@@ -19,7 +19,7 @@ from harness.core.metrics import alignment_uniformity, cosine, score, spearman, 
 from harness.core.metrics.similarity import BLOCK
 from harness.core.types import Method, Pairs, Task
 from harness.evaluation.evaluate import measure
-from harness.registry import registry
+from harness.registry import load_registry
 from harness.report import sentences
 from harness.tasks.lexical import TASKS as LEXICAL
 from harness.transforms.pooling import MEAN
@@ -342,7 +342,7 @@ def test_alignment_and_uniformity_are_none_where_undefined():
 
 def test_every_metric_of_a_task_can_be_scored():
     cosines, pairs = scored([(0.1, 1, "g"), (0.5, 0, "g"), (0.3, 1, "g")])
-    for metric in {task.metric for task in registry().tasks.values()}:
+    for metric in {task.metric for task in load_registry().tasks.values()}:
         assert score(task_of(metric), cosines, pairs)
 
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from harness.core.digests import sentence_key
 from harness.core.errors import HarnessError
 from harness.core.files import write_atomically
-from harness.core.types import Encoding
+from harness.core.interfaces import Encoding
 from harness.encoders.cache.encodings import EncoderCache
 from harness.evaluation.embeddings import SHARD, CachedEncoder
 

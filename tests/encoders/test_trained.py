@@ -24,7 +24,7 @@ from harness.evaluation.plan import plan, render
 from harness.evaluation.runner import execute
 from harness.evaluation.select import is_embedded
 from harness.gate import quick
-from harness.registry import registry
+from harness.registry import load_registry
 from harness.results.planned import cells
 from harness.results.records import Store
 from harness.transforms.pooling import MEAN
@@ -52,8 +52,8 @@ def family(place: Path, **change) -> FamilyConfig:
 
 
 def run_train(monkeypatch, config, *options):
-    found = replace(registry(), encoders={config.name: config})
-    monkeypatch.setattr("harness.evaluation.select.registry", lambda: found)
+    found = replace(load_registry(), encoders={config.name: config})
+    monkeypatch.setattr("harness.evaluation.select.load_registry", lambda: found)
     return CliRunner().invoke(app, ["train", "family", config.name, "--cache", "cache", *options])
 
 
@@ -244,7 +244,7 @@ def test_a_training_on_the_spot_that_fails_is_told_and_the_rest_runs(place, caps
 # Registered ones
 
 
-FAMILIES = [e for e in registry().encoders.values() if isinstance(e, FamilyConfig)]
+FAMILIES = [e for e in load_registry().encoders.values() if isinstance(e, FamilyConfig)]
 
 
 @pytest.mark.parametrize("config", FAMILIES, ids=lambda config: config.name)
@@ -274,5 +274,5 @@ def test_a_registered_recipe_is_the_command_as_training_tells_it(config, monkeyp
 def test_a_registered_family_starts_from_the_encoder_that_it_names(config):
     words = config.recipe.split()
     assert words[words.index("--from") + 1] == config.start.name
-    assert registry().encoders[config.start.name] == config.start
+    assert load_registry().encoders[config.start.name] == config.start
     assert config.start.weights_sha256

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
 from harness.core.errors import AssetMissing, DataError, ScoreError, UsageError
-from harness.core.types import EncoderConfig
+from harness.core.interfaces import EncoderConfig
 from harness.encoders.checkpoint import convert_once
 from harness.encoders.kernels.padded import cls_position
 from harness.encoders.tokenizer_check import BERT_UNCASED_IDS, GOLDEN_SENTENCE

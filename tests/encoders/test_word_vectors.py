@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.core.errors import AssetMissing, DataError, UsageError
-from harness.core.types import EncoderConfig
+from harness.core.interfaces import EncoderConfig
 from harness.encoders.stopwords import ENGLISH
 from harness.encoders.word_tokenizer import PLAIN, SENTENCE_TRANSFORMERS, Tokeniser
 from harness.encoders.word_vector_files import read_vectors, write_vectors

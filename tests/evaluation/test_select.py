@@ -8,14 +8,14 @@ from typer.testing import CliRunner
 
 from harness.cli import app
 from harness.evaluation.select import PROFILES, is_embedded, profile
-from harness.registry import registry
+from harness.registry import load_registry
 
 PAPERS = Path(__file__).resolve().parents[2] / "results" / "papers"
 
 
 @pytest.fixture(scope="module")
 def chosen():
-    return {name: profile(registry(), name, PAPERS, 1) for name in PROFILES}
+    return {name: profile(load_registry(), name, PAPERS, 1) for name in PROFILES}
 
 
 def cells(planned):
@@ -29,7 +29,7 @@ def test_all_is_what_is_registered_and_what_is_published(chosen):
 
 
 def test_the_embedded_profile_reads_nothing_from_outside(chosen):
-    found = registry()
+    found = load_registry()
     assert chosen["embedded"]
     for planned in chosen["embedded"]:
         assert is_embedded(planned.method.encoder)

@@ -598,7 +598,7 @@ def test_columns_of_other_pairs_have_no_ranks_to_compare(committed, tmp_path):
 def test_pairs_are_told_with_their_sentences_where_these_are_at_hand(
     committed, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr("harness.gate.check.registry", lambda: registry(FakeConfig()))
+    monkeypatch.setattr("harness.gate.check.load_registry", lambda: registry(FakeConfig()))
     measure(tmp_path, "other", weights="two")
     scored = TOY.pairs(tmp_path / "data")
     for pair in only(look(tmp_path, "other", data_dir=tmp_path / "data")).pairs:
@@ -615,7 +615,7 @@ def test_sentences_that_the_package_carries_are_told_without_a_data_folder(
 ):
     found, carried = registry(FakeConfig()), replace(TOY, asset="embedded")
     found.tasks["toy"] = carried
-    monkeypatch.setattr("harness.gate.check.registry", lambda: found)
+    monkeypatch.setattr("harness.gate.check.load_registry", lambda: found)
     measure(tmp_path, "other", weights="two")
     scored, told = TOY.pairs(tmp_path), only(look(tmp_path, "other", data_dir=None)).pairs
     assert [pair.texts for pair in told] == [
@@ -654,7 +654,7 @@ def test_checking_nothing_is_wrong_usage(committed, tmp_path):
 
 
 def test_the_committed_quick_set_can_be_run():
-    from harness.registry import registry as real
+    from harness.registry import load_registry as real
 
     planned = quick_set(real(), ROOT / "results")
     assert {p.address for p in planned} == set(read_rules(ROOT / "results").quick_cells)
@@ -679,7 +679,7 @@ def harness_says(monkeypatch, capfd, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HARNESS_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("HARNESS_DATA_DIR", str(tmp_path / "data"))
-    monkeypatch.setattr("harness.evaluation.select.registry", lambda: registry(FakeConfig()))
+    monkeypatch.setattr("harness.evaluation.select.load_registry", lambda: registry(FakeConfig()))
     library(tmp_path)
 
     def answer(*arguments):

@@ -19,7 +19,7 @@ from harness.core.metrics import TIE_DECIMALS, cosine
 from harness.evaluation.embed import fit_method
 from harness.evaluation.runner import execute
 from harness.interop.mteb import COUNTERPARTS, as_mteb, local_task, local_tasks
-from harness.registry import registry
+from harness.registry import load_registry
 from harness.results.planned import PlannedCell
 from harness.results.records import Store
 from harness.tasks.loader import TaskLoader
@@ -100,12 +100,12 @@ on_our_files = pytest.mark.filterwarnings(
 
 
 def of(identifier):
-    return registry().parse(identifier)
+    return load_registry().parse(identifier)
 
 
 def measured(wanted, name, places):
     """Our main score of a cell, as a fraction."""
-    found = registry()
+    found = load_registry()
     cell, store = PlannedCell(wanted, found.tasks[name], 0), Store(places.cache / "runs")
     [outcome] = execute([cell], TaskLoader(places, found.corpora), store, Told(), ticks())
     assert outcome.record, outcome.message
@@ -148,7 +148,7 @@ def test_mteb_gives_the_score_of_a_method_fitted_on_the_same_texts(
 ):
     wanted, places = of(identifier), Places(tmp_path, data_dir)
     texts = tuple(
-        TaskLoader(places, {}).inputs(registry().tasks[name], wanted.fit_on).fit.sentences()
+        TaskLoader(places, {}).inputs(load_registry().tasks[name], wanted.fit_on).fit.sentences()
     )
     theirs = evaluated(as_mteb(wanted, places=places, texts=texts), name, data_dir)
     assert theirs["main_score"] == pytest.approx(measured(wanted, name, places), abs=1e-6)

@@ -247,7 +247,7 @@ def test_without_an_average_there_is_no_picture():
 
 
 def test_a_report_writes_it_beside_the_leaderboard_and_says_when_it_is_stale(tmp_path, monkeypatch):
-    monkeypatch.setattr("harness.report.build.registry", lambda: registry(FakeConfig()))
+    monkeypatch.setattr("harness.report.build.load_registry", lambda: registry(FakeConfig()))
     for one in seven("fake.mean"):
         Store(tmp_path).write(one, np.zeros(30), {})
     shutil.copytree(PAPERS, tmp_path / "papers", ignore=lambda _, names: sorted(names)[1:])

@@ -22,7 +22,7 @@ from harness.cli import main
 from harness.core.errors import DataError, HarnessError, UsageError
 from harness.core.metrics import metrics
 from harness.core.types import Record
-from harness.registry import registry as everything
+from harness.registry import load_registry as everything
 from harness.report.bibtex import (
     CITATION,
     HARNESS,

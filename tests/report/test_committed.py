@@ -14,7 +14,7 @@ from harness.core.metrics import aggregations, cosine, spearman
 from harness.core.types import Method
 from harness.evaluation.select import meaningful, scored_tasks
 from harness.gate.tolerances import ACROSS_PLATFORMS
-from harness.registry import registry
+from harness.registry import load_registry
 from harness.results.index import Results, score_at
 from harness.results.published_files import load_tables
 from harness.results.records import Store, encode_committed, read_committed
@@ -60,7 +60,7 @@ def test_references_name_program_and_command_and_score_cells():
 def test_the_grid_of_minilm_is_committed_on_every_task(results):
     methods = [Method(MINILM, pooling) for pooling in GRID]
     methods += [Method(MINILM, p, post, "target") for p in GRID for post in CALIBRATIONS]
-    tasks = scored_tasks(registry())
+    tasks = scored_tasks(load_registry())
     cells = [(m.id, t.name) for m in methods for t in meaningful(m, tasks)]
     assert [cell for cell in cells if not results.records(*cell)] == []
 
@@ -76,7 +76,7 @@ def test_glove_is_committed_under_at_least_three_tokenisations(results):
 @pytest.mark.parametrize("table", ["mteb.1-12-75", "mteb.0-0-2"])
 def test_minilm_meets_every_number_that_mteb_publishes(results, table):
     tables = {t.id: t for t in load_tables(COMMITTED / "papers")}
-    judged = reproductions(tables[table], results, registry()).values()
+    judged = reproductions(tables[table], results, load_registry()).values()
     anchors = [j for j in judged if j.cell.method == "minilm.mean"]
     off = {j.cell.id: j.verdict.difference for j in anchors if j.measured is None}
     off |= {j.cell.id: d for j in anchors if (d := j.verdict.difference) and abs(d) > ANCHORS}
@@ -111,7 +111,7 @@ def test_batches_order_and_threads_move_no_score(data_dir, tmp_path, results, mi
     """Nor is the committed record another number than what is measured now."""
     import torch
 
-    task = registry().tasks["sts13.senteval"]
+    task = load_registry().tasks["sts13.senteval"]
     pairs = task.pairs(data_dir)
     texts = list(dict.fromkeys(pairs.sentences))
     encoder = MINILM.load(minilm_folder, tmp_path)

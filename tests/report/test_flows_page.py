@@ -10,7 +10,7 @@ import pytest
 from harness.core.errors import DataError
 from harness.core.toml import read_toml
 from harness.core.types import Record
-from harness.registry import registry
+from harness.registry import load_registry
 from harness.report.build import stale_files, write_files
 from harness.report.flows import answer, flows_page
 from harness.results.index import Results
@@ -180,7 +180,7 @@ def test_a_file_of_other_keys_is_refused_in_one_line(tmp_path, text):
 
 def test_the_committed_lists_are_linear_and_not(tmp_path):
     """A map that a mean and a covariance suffice is affine, every other one is not."""
-    found, maps = registry(), read_toml(Maps, COMMITTED / "questions" / "flows.toml")
+    found, maps = load_registry(), read_toml(Maps, COMMITTED / "questions" / "flows.toml")
     listed = (*maps.linear, *maps.every_flow)
     kinds = {name: all(post.from_moments for post in posts_of(found, name)) for name in listed}
     assert kinds == {name: name in maps.linear for name in listed}

@@ -15,7 +15,7 @@ from test_searches import SEARCH
 
 from harness.core.errors import DataError
 from harness.core.types import Record
-from harness.registry import registry
+from harness.registry import load_registry
 from harness.report.bibtex import entries
 from harness.report.build import stale_files, write_files
 from harness.report.replication import PAGE, claims_page
@@ -439,7 +439,7 @@ def test_the_committed_claims_are_those_of_the_papers(committed):
 
 
 def test_the_committed_stand_ins_are_methods(committed):
-    found = registry()
+    found = load_registry()
     for stand_ins in committed.rows.values():
         for method in stand_ins.values():
             assert found.parse(method).id == method

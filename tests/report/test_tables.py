@@ -18,7 +18,7 @@ from fakes import FakeConfig, registry
 
 from harness.core.toml import read_rows
 from harness.core.types import Record
-from harness.registry import registry as everything
+from harness.registry import load_registry as everything
 from harness.report.leaderboard import leaderboard
 from harness.report.paper_tables import latex, markdown, summary
 from harness.report.protocol_traps import traps_page

@@ -15,8 +15,9 @@ import numpy as np
 
 from harness.assets.places import Places
 from harness.core.errors import DataError, UsageError
+from harness.core.interfaces import Encoding, Identity
 from harness.core.sources import LocalFiles, Source, Trained
-from harness.core.types import Corpus, Encoding, Identity, Method, Pairs, Task
+from harness.core.types import Corpus, Method, Pairs, Task
 from harness.registry import Registry
 from harness.tasks.loader import TaskLoader
 from harness.transforms.affine import Affine, Moments

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from harness.core.types import Encoding, Pairs, PostProcessor
+from harness.core.interfaces import Encoding, PostProcessor
+from harness.core.types import Pairs
 from harness.evaluation.pooled import PooledEmbeddings
 
 

@@ -16,7 +16,7 @@ from harness.core.digests import rows_digest, text_digest
 from harness.core.errors import DataError
 from harness.core.metrics import cosine, edit_distance, roc_auc, spearman
 from harness.core.types import Pairs
-from harness.registry import registry
+from harness.registry import load_registry
 from harness.tasks import mini as miniature
 from harness.tasks.loader import TaskLoader
 from harness.transforms.pooling import MEAN
@@ -91,7 +91,7 @@ def test_every_split_holds_at_least_a_thousand_pairs(name):
 
 
 def test_no_data_folder_is_needed(tmp_path):
-    loader = TaskLoader(Places(cache=tmp_path), registry().corpora)
+    loader = TaskLoader(Places(cache=tmp_path), load_registry().corpora)
     for task in miniature.TASKS:
         pairs = loader.inputs(task).pairs
         assert len(pairs) >= 1000

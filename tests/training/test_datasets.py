@@ -5,7 +5,7 @@ import pytest
 from harness.assets.places import Places, asset_named, every_asset
 from harness.core.digests import text_digest
 from harness.core.errors import AssetMissing, DataError, UsageError
-from harness.registry import registry
+from harness.registry import load_registry
 from harness.training.datasets import (
     NLI_PAIRS,
     NLI_TRIPLETS,
@@ -21,14 +21,14 @@ def test_carried_triplets_are_the_corpus_of_that_name_row_by_row(tmp_path):
     found = open_triplets("mini-triplets", Places(tmp_path))
     rows = list(zip(*found.content, strict=True))
     assert (len(rows), {len(row) for row in rows}) == (5_000, {3})
-    corpus = registry().corpora["mini-triplets"].sentences(tmp_path)
+    corpus = load_registry().corpora["mini-triplets"].sentences(tmp_path)
     assert [sentence for row in rows for sentence in row] == list(corpus)
     assert found.digest == text_digest("\t".join(row) for row in rows)
 
 
 def test_carried_pairs_have_their_labels(tmp_path):
     found = open_labelled_pairs("mini-nli", Places(tmp_path))
-    corpus = list(registry().corpora["mini-nli"].sentences(tmp_path))
+    corpus = list(load_registry().corpora["mini-nli"].sentences(tmp_path))
     assert list(found.content.premises) == corpus[::2]
     assert list(found.content.hypotheses) == corpus[1::2]
     counts = [found.content.labels.count(n) for n in range(len(LABELS))]

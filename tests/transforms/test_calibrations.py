@@ -23,7 +23,7 @@ from harness.core.types import Method, Pairs
 from harness.encoders.cache.encodings import EncoderCache
 from harness.evaluation.evaluate import FitData, fit
 from harness.evaluation.runner import execute
-from harness.registry import registry
+from harness.registry import load_registry
 from harness.results.planned import cells
 from harness.results.records import Store
 from harness.tasks.loader import TaskLoader
@@ -253,9 +253,9 @@ def real(data_dir, tmp_path_factory):
         path = library.places.encoder(MINILM)
     except AssetMissing as missing:
         pytest.skip(str(missing))
-    whole = registry().tasks["sts-b"]
+    whole = load_registry().tasks["sts-b"]
     few = replace(whole, load=First(300, whole.load), splits=("test",))  # which is all of @target
-    planned = cells([registry().parse(f"minilm.mean{post}") for post in REAL], [few], seeds=1)
+    planned = cells([load_registry().parse(f"minilm.mean{post}") for post in REAL], [few], seeds=1)
     run = execute(planned, library, Store(folder), Told(), time.perf_counter)
     records = {outcome.cell.method: outcome.record for outcome in run}
     pairs = library.pairs(few)

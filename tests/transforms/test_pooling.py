@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from specimens import encoding
 
 from harness.core.errors import UsageError
-from harness.core.types import Encoding
+from harness.core.interfaces import Encoding
 from harness.transforms.pooling import (
     CLS,
     FIRST_LAST,

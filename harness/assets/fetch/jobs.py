@@ -14,8 +14,9 @@ from harness.assets.fetch.verify import verified
 from harness.assets.pins import Pins, first_seen
 from harness.assets.places import Places
 from harness.core.errors import AssetMissing, DataError, HarnessError, UsageError
+from harness.core.interfaces import EncoderConfig
 from harness.core.sources import Hub, Trained
-from harness.core.types import Corpus, EncoderConfig, Progress, Task
+from harness.core.types import Corpus, Progress, Task
 
 Thing = Asset | EncoderConfig
 UNFINISHED = ".harness/downloads"  # under the data folder

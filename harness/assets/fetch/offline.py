@@ -27,8 +27,8 @@ from harness.assets.places import Places, model_folder, packaged, table_folder
 from harness.core.digests import sha256_of
 from harness.core.errors import AssetMissing, DataError, UsageError
 from harness.core.files import write_atomically
+from harness.core.interfaces import EncoderConfig
 from harness.core.sources import Hub, Packaged, VectorFile
-from harness.core.types import EncoderConfig
 
 SCHEMA, INDEX = 1, "index.json"
 

@@ -13,8 +13,8 @@ from harness.cli.options import CacheDir, DataDir, Encoders, Seeds, say
 from harness.cli.train import finetune, pretrain
 from harness.cli.train.options import Threads
 from harness.core.errors import HarnessError
+from harness.core.interfaces import EncoderConfig
 from harness.core.sources import Trained
-from harness.core.types import EncoderConfig
 from harness.results.planned import PlannedCell
 
 # The commands that make one checkpoint: a family's recipe is one of them and its options.

@@ -161,11 +161,11 @@ class FineTuning:
     def begin(cls, command: str, options: SharedOptions, bar: Any) -> FineTuning:
         """Find the encoder by name or folder and the dev task, `none` for no task."""
         from harness.assets.places import Places
-        from harness.registry import known, registry
+        from harness.registry import known, load_registry
         from harness.training.distributed import current_group
         from harness.training.finetune import DevSet, StartCheckpoint
 
-        registered, start = registry(), options.start
+        registered, start = load_registry(), options.start
         places = Places.from_environment(os.environ, cache=options.cache, data_dir=options.data_dir)
         if Path(start).is_dir():
             checkpoint = StartCheckpoint(Path(start).resolve().name, Path(start))

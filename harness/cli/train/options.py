@@ -40,10 +40,10 @@ def training_bar(threads: int | None) -> Any:
 
 def open_corpus(corpus: str, first: int | None, places: Any) -> Any:
     """The sentences of a registered corpus or a file. Raises AssetMissing, UsageError."""
-    from harness.registry import registry
+    from harness.registry import load_registry
     from harness.training.datasets import open_text
 
-    return open_text(corpus, registry().corpora, places, first)
+    return open_text(corpus, load_registry().corpora, places, first)
 
 
 def command_line(function: Callable[..., None], given: Mapping[str, Any]) -> str:

@@ -28,9 +28,9 @@ import numpy as np
 from harness.core.arrays import Float32, Int, UInt8
 from harness.core.digests import KEY_BYTES, sentence_key
 from harness.core.errors import HarnessError
+from harness.core.interfaces import Encoding
 from harness.core.locks import share
 from harness.core.tensors import TensorFile, write_tensors
-from harness.core.types import Encoding
 
 
 def keys_in(rows: UInt8[np.ndarray, "N 16"]) -> list[bytes]:

@@ -17,8 +17,8 @@ from typing import Any
 
 from harness.core.digests import digest_of_repr
 from harness.core.files import state_of, write_atomically
+from harness.core.interfaces import EncoderConfig, Identity
 from harness.core.provenance import code_digest
-from harness.core.types import EncoderConfig, Identity
 from harness.encoders.cache.encodings import EncoderCache
 
 FILE = "label.json"

@@ -17,7 +17,7 @@ from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 import numpy as np
 
 from harness.core.errors import UsageError
-from harness.core.types import Encoding
+from harness.core.interfaces import Encoding
 
 X86 = frozenset({"x86_64", "AMD64", "amd64", "i386", "i686"})  # as `platform.machine` names them
 # Tokens of a batch whose states stay near a core. MiniLM on two AMD cores takes 3 % more time with

@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from harness.core.errors import UsageError
-from harness.core.types import Encoding
+from harness.core.interfaces import Encoding
 from harness.encoders.kernels.padded import PaddedKernel
 
 # Who shares a batch is part of the draw, so this is the same on every machine; small, because the

@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.nn import functional as F  # noqa: N812
 
 from harness.core.arrays import Float, Int64
-from harness.core.types import Encoding
+from harness.core.interfaces import Encoding
 from harness.encoders.kernels.linear import Library, Linear, linear
 from harness.encoders.kernels.padded import PaddedKernel, rows_of
 

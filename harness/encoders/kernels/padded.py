@@ -21,7 +21,7 @@ from transformers.utils import logging as chatter
 
 from harness.core.arrays import Float32
 from harness.core.errors import DataError, UsageError
-from harness.core.types import Encoding
+from harness.core.interfaces import Encoding
 from harness.encoders.tokenizer_check import GOLDEN_SENTENCE
 
 # What transformers raises, by experiment, over folders it cannot make sense of.
