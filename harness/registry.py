@@ -165,7 +165,7 @@ def _selected(
     named: Callable[[str], Thing],
     none: str,
 ) -> tuple[Thing, ...]:
-    """What globs match and names mean, in their order, without repetitions."""
+    """The things that globs match and names name, in their order, without repetitions."""
     chosen: list[Thing] = []
     for pattern in patterns:
         if is_glob(pattern):

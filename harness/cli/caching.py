@@ -31,7 +31,7 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would be 
 
 @caching.command("ls")
 def list_(cache: CacheDir = None, as_json: Json = False) -> None:
-    """What is cached: of which encoders, how much, when it was last used."""
+    """List the cache: encoders, sizes, last use."""
     from harness.encoders.cache.gc import entries, leftovers
 
     root = _root(cache)
@@ -133,7 +133,7 @@ def _date(seconds: float) -> str:
 
 
 def _table(root: Path, found: list[Any], crashed: list[Any]) -> str:
-    """What is cached, for people: the last used first."""
+    """The entries of the cache as a table, the last used first."""
     from tabulate import tabulate
 
     from harness.core.files import sized

@@ -1,4 +1,4 @@
-"""What the names given to `harness fetch` stand for: assets, encoders, hub repositories."""
+"""The names of `harness fetch`: assets, encoders, hub repositories."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def default_names(found: Registry) -> tuple[str, ...]:
 
 
 def resolve(names: Iterable[str], found: Registry) -> dict[str, tuple[Thing, ...]]:
-    """What each name stands for: an asset, several in one download, an encoder, a repository.
+    """Resolve each name: an asset, several in one download, an encoder, a repository.
 
     Raises UsageError for a name that is none of them.
     """

@@ -129,7 +129,7 @@ def against_committed(moves: Sequence[drift.Move], committed: Path) -> list[str]
 
 
 def not_run(outcomes: Sequence[Outcome]) -> list[str]:
-    """What did not run and why: for a missing asset what gets it, for a failure its message."""
+    """Lines about cells that did not run: how to get a missing asset, or the failure's message."""
     why = Counter((o.status, o.get or o.message) for o in outcomes if o.record is None)
     lines = [f"{n:,} {status}: {reason}" for (status, reason), n in why.most_common()]
     further = _first(lines, "harness plan names every asset, harness list assets where it is from")

@@ -24,7 +24,7 @@ POSITIVE_ABOVE = 4.0
 
 @dataclass(frozen=True, eq=False)
 class FitData:
-    """What post-processors are fitted on: vectors, with repetitions, or their moments.
+    """Data for fitting post-processors: vectors, with repetitions, or their moments.
 
     Vectors may be mapped from a file and larger than memory: then `scratch` is a folder for what a
     chain makes of them on its way, and `share` says how much of a corpus they are. `seconds` were
@@ -39,7 +39,7 @@ class FitData:
 
 @dataclass(frozen=True, eq=False)
 class Measurement:
-    """What one cell gives: scores in points, per-pair cosines, seconds, and facts worth knowing.
+    """The measurement of one cell: scores in points, per-pair cosines, seconds, further facts.
 
     (A task that is scored by regression has predictions in the place of cosines.)
     """

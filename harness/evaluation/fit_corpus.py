@@ -1,4 +1,4 @@
-"""What cells are fitted on: embeddings, or moments or rows in a file; made once for all of them.
+"""Fit data of cells: embeddings, or moments or rows in a file, made once for all that share them.
 
 A chain is fitted on one set of rows: of its post-processors' shares the largest, and with dropout
 if one of them asks for it.
@@ -91,7 +91,7 @@ class CorpusSample:
 
 @dataclass
 class FitCorpora:
-    """What the cells of one encoder are fitted on; `texts` has those that are fitted."""
+    """The fit data of one encoder's cells; `texts` holds the cells that have a fit."""
 
     encoder: CachedEncoder
     progress: Progress
@@ -108,7 +108,7 @@ class FitCorpora:
             self._stored(cell)
 
     def data(self, cell: PlannedCell, pooled: PooledEmbeddings) -> FitData | None:
-        """What a cell's chain is fitted on; None for a cell without a fit."""
+        """The fit data of a cell's chain; None for a cell without a fit."""
         if cell not in self.texts:
             return None
         if self._in_file(cell):

@@ -33,7 +33,7 @@ TRAINING = 60.0  # seconds for a member of a family that is trained on the spot,
 
 @dataclass(frozen=True)
 class EncoderPlan:
-    """What one encoder has to do: `missing` is the one line that says how to get it, or None.
+    """The work of one encoder; `missing` is the line that says how to get its files, or None.
 
     `where` is the kind of place where its files lie.
     """

@@ -31,7 +31,7 @@ Status = Literal["measured", "done", "asset missing", "failed"]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a cell; `message` says why it has no record, `moved` that its file changed.
+    """The outcome of a cell; `message` says why it has no record, `moved` that its file changed.
 
     `get` is what gets the asset that it lacks.
     """

@@ -139,7 +139,7 @@ def is_repository(source: str) -> bool:
 
 
 def config_for(name: str, source: str, path: Path | None) -> EncoderConfig:
-    """What kind of encoder a source is: a file of vectors, a folder, or a hub repository."""
+    """The configuration for a source: a file of vectors, a folder, or a hub repository."""
     if path is not None and path.is_file():
         if path.suffix not in VECTOR_SUFFIXES:
             raise UsageError(

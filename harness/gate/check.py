@@ -31,7 +31,7 @@ from harness.tasks.loader import TaskLoader
 
 
 class State(StrEnum):
-    """What became of a cell or an encoder."""
+    """The outcome of a check of a cell or an encoder."""
 
     AGREES = "agrees"
     OTHER_INPUT = "other input"
@@ -49,7 +49,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True)
 class Found:
-    """What became of one cell, or of one encoder's golden vectors.
+    """The check of one cell, or of one encoder's golden vectors.
 
     `distance` and `tolerance` are in points, of a coordinate for an encoder; None where there is
     nothing to compare. `notable` agreement has a tolerance of its own; `pairs` moved most in rank.
@@ -138,7 +138,7 @@ def _matches(name: str, patterns: Sequence[str]) -> bool:
 
 
 def _encoder(name: str, runs: Path, committed: Path, why: Mapping[str, str]) -> Found | None:
-    """What became of an encoder; None where nobody ever took its golden vectors."""
+    """The check of an encoder's golden vectors; None where there are none on either side."""
     old, new = golden.read(committed, name), golden.read(runs, name)
     reason = why.get(golden.what(name), "")
     if old is None and new is None and not reason:
@@ -164,7 +164,7 @@ def _unmeasured(cell: Cell, committed: Results, why: str) -> Found:
 
 
 def _measured(move: Move, encoder: Found | None, moved: tuple[pairs.PairMove, ...]) -> Found:
-    """What became of a cell that ran."""
+    """The check of a cell that ran."""
     points = move.points if move.points is not None and math.isfinite(move.points) else None
     state, notable = _state(move, encoder), bool(move.note)
     return Found(str(move.cell), state, move.why, points, move.tolerance, notable, moved)

@@ -1,4 +1,4 @@
-"""What moved: a run's records against the committed ones, in points."""
+"""Drift: the scores of a run against the committed ones, in points."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Move:
 
     @property
     def why(self) -> str:
-        """What was found, without the cell."""
+        """The comparison in words, without the cell."""
         note = f" ({self.note})" if self.note else ""
         if self.reason:
             return self.reason

@@ -79,7 +79,7 @@ def encode(config: EncoderConfig, places: Places) -> Golden:
 
 
 def what(encoder: str) -> str:
-    """What a reason for missing vectors is noted under."""
+    """The name under which the reason for missing vectors is noted."""
     return f"golden vectors of {encoder}"
 
 

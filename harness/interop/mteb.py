@@ -115,7 +115,7 @@ def as_mteb(
 def model_meta(
     method: Method, identity: Identity, texts: Sequence[str] | None, seed: int
 ) -> ModelMeta:
-    """What mteb stores of a model; other texts or another seed are another experiment of it."""
+    """The metadata that mteb stores; other texts or another seed are another experiment."""
     post = "+".join(post.name for post in method.post)
     fitted = {"post": post, "texts": text_digest(texts or ())[:16], "seed": seed} if post else None
     about = {

@@ -71,7 +71,7 @@ def toys(monkeypatch, tmp_path, call):
     (tmp_path / "README.md").write_text("# Toys\n\n<!-- leaderboard -->\n<!-- /leaderboard -->\n")
     found = registry(FakeConfig(), corpus("stream", numbered(100, 25)))
     for place in ("registry", "evaluation.select", "cli.listing", "report.build", "cli.reproduce"):
-        monkeypatch.setattr(f"harness.{place}.registry", lambda: found)
+        monkeypatch.setattr(f"harness.{place}.load_registry", lambda: found)
     (tmp_path / "weights").mkdir()
     (tmp_path / "weights" / "config.json").write_text("{}")
     here = ("--encoder", f"fake={tmp_path / 'weights'}")

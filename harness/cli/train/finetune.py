@@ -147,7 +147,7 @@ class SharedOptions:
 
 @dataclass(frozen=True)
 class FineTuning:
-    """What every fine-tuning is given: where it starts, what selects the checkpoint, its output."""
+    """Options of every fine-tuning: the start, the selection of the checkpoint, the output."""
 
     command: str
     options: SharedOptions

@@ -51,7 +51,7 @@ class Shard(TensorFile):
 
     @property
     def seconds_each(self) -> float:
-        """What encoding one of its sentences cost, when it was paid."""
+        """The cost of encoding one of its sentences, as it was measured."""
         return float(self.metadata["seconds"]) / max(1, self.rows)
 
     @property
@@ -63,7 +63,7 @@ class Shard(TensorFile):
 
 @dataclass(frozen=True)
 class EncodingCost:
-    """What encoding distinct sentences cost, whenever that was.
+    """The cost of encoding distinct sentences, in this run or an earlier one.
 
     `kwh` is None unless it was measured for all of them; `how` holds the distinct ways in which
     they were encoded (kernel, device, precision), none where the encoder has but one.
@@ -111,7 +111,7 @@ class EncoderCache:
             weakref.finalize(self, os.close, handle)
 
     def hold(self) -> None:
-        """The same, of a folder that is made where it does not exist yet."""
+        """Keep others from clearing the folder, which is made where it does not exist yet."""
         self.folder.mkdir(parents=True, exist_ok=True)
         self._share()
 
@@ -160,7 +160,7 @@ class EncoderCache:
         return int(self.shards[0].metadata["depth"])
 
     def paid(self, texts: Iterable[str]) -> EncodingCost:
-        """What encoding these distinct texts cost."""
+        """The cost of encoding these distinct texts."""
         known = self.known
         counts = Counter([known[sentence_key(t)][0] for t in texts])
         shares = [(self.shards[index], count) for index, count in sorted(counts.items())]
