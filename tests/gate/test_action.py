@@ -36,7 +36,7 @@ from fakes import FakeConfig, registry
 from harness.cli import main
 import harness.evaluation.select as selection
 found = registry(FakeConfig("mine", os.environ.get("WEIGHTS", "one")))
-selection.registry = lambda: found
+selection.load_registry = lambda: found
 main()
 """
 NOTE = '#!/bin/sh\nfor word in "$0" "$@"; do echo "$word"; done >> "$NOTED"\n'
