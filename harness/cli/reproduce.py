@@ -14,7 +14,7 @@ from harness.gate import drift
 from harness.gate.tolerances import read_rules
 from harness.registry import load_registry
 from harness.report.build import write_files
-from harness.results import row_comparisons as comparisons
+from harness.results import row_comparisons
 from harness.results.index import NOT_MEASURED, Results
 from harness.results.published_files import load_tables
 from harness.results.records import Store
@@ -47,9 +47,9 @@ def compare_rows(
     Returns why it could not be done, if data are no longer at hand: the tables then go without.
     """
     try:
-        known = {**comparisons.read(committed), **comparisons.read(results)}
+        known = {**row_comparisons.read(committed), **row_comparisons.read(results)}
         for found in compare_tables(Store(results), loader, load_registry(), progress, known):
-            comparisons.write(results, found)
+            row_comparisons.write(results, found)
     except HarnessError as error:
         return f"rows were not compared: {error}"
     return None
@@ -57,8 +57,8 @@ def compare_rows(
 
 def promote(outcomes: Sequence[Outcome], results: Path, committed: Path) -> int:
     """Write the measured records to the committed folder; those that agree stay as they are."""
-    for found in comparisons.read(results).values():
-        comparisons.write(committed, found)
+    for found in row_comparisons.read(results).values():
+        row_comparisons.write(committed, found)
     return Store(committed).promote(o.record for o in outcomes if o.record)
 
 

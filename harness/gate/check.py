@@ -19,9 +19,7 @@ from harness.assets.places import Places
 from harness.core.errors import HarnessError, UsageError
 from harness.core.provenance import code_digest
 from harness.core.types import Pairs, Record
-from harness.gate import failures as reasons
-from harness.gate import golden_vectors as golden
-from harness.gate import pair_drift as pairs
+from harness.gate import failures, golden_vectors, pair_drift
 from harness.gate.drift import Move, compare
 from harness.gate.tolerances import FILE, read_rules
 from harness.registry import is_glob, load_registry
@@ -61,7 +59,7 @@ class Found:
     distance: float | None = None
     tolerance: float | None = None
     notable: bool = False
-    pairs: tuple[pairs.PairMove, ...] = ()
+    pairs: tuple[pair_drift.PairMove, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -88,7 +86,7 @@ def check(
 
     Pairs that moved are told with their sentences where these are carried, or in the data folder.
     """
-    why = reasons.read(runs)
+    why = failures.read(runs)
     ran = {cell_of(record): record for record in Store(runs).records()}
     records = {cell: ran[cell] for cell in cells if cell in ran and str(cell) not in why}
     base = Results.read(Store(committed))
@@ -139,19 +137,21 @@ def _matches(name: str, patterns: Sequence[str]) -> bool:
 
 def _encoder(name: str, runs: Path, committed: Path, why: Mapping[str, str]) -> Found | None:
     """The check of an encoder's golden vectors; None where there are none on either side."""
-    old, new = golden.read(committed, name), golden.read(runs, name)
-    reason = why.get(golden.what(name), "")
+    old, new = golden_vectors.read(committed, name), golden_vectors.read(runs, name)
+    reason = why.get(golden_vectors.what(name), "")
     if old is None and new is None and not reason:
         return None
     if old is None:
-        return Found(name, State.NO_BASELINE, f"{golden.path_of(committed, name)} is missing")
+        return Found(
+            name, State.NO_BASELINE, f"{golden_vectors.path_of(committed, name)} is missing"
+        )
     if new is None:
-        missing = f"{golden.path_of(runs, name)} is missing; harness run --quick writes it"
+        missing = f"{golden_vectors.path_of(runs, name)} is missing; harness run --quick writes it"
         return Found(name, State.COULD_NOT_RUN, reason or missing)
     if old.sentences != new.sentences:
-        stale = f"{golden.path_of(committed, name)} is of other golden sentences"
+        stale = f"{golden_vectors.path_of(committed, name)} is of other golden sentences"
         return Found(name, State.NO_BASELINE, stale)
-    drift = golden.drift(old, new)
+    drift = golden_vectors.drift(old, new)
     state = State.ENCODER if drift.moved else State.AGREES
     return Found(name, state, str(drift), drift.largest, drift.tolerance)
 
@@ -163,7 +163,7 @@ def _unmeasured(cell: Cell, committed: Results, why: str) -> Found:
     return Found(str(cell), State.NO_BASELINE, f"there is no committed record; {why}")
 
 
-def _measured(move: Move, encoder: Found | None, moved: tuple[pairs.PairMove, ...]) -> Found:
+def _measured(move: Move, encoder: Found | None, moved: tuple[pair_drift.PairMove, ...]) -> Found:
     """The check of a cell that ran."""
     points = move.points if move.points is not None and math.isfinite(move.points) else None
     state, notable = _state(move, encoder), bool(move.note)
@@ -182,13 +182,13 @@ def _state(move: Move, encoder: Found | None) -> State:
 
 def _pairs(
     record: Record, runs: Path, committed: Path, loader: TaskLoader
-) -> tuple[pairs.PairMove, ...]:
+) -> tuple[pair_drift.PairMove, ...]:
     """The pairs whose rank moved most, where similarities of the same pairs are committed."""
     cell = cell_of(record)
-    old, new = pairs.read(committed, cell), Store(runs).cosines(cell)
+    old, new = pair_drift.read(committed, cell), Store(runs).cosines(cell)
     if old is None or new is None or len(old) != len(new):
         return ()
-    moved, texts = pairs.most_moved(old, new), _texts(record, loader)
+    moved, texts = pair_drift.most_moved(old, new), _texts(record, loader)
     if texts is None:
         return moved
     return tuple(replace(m, texts=(texts.a[m.pair - 1], texts.b[m.pair - 1])) for m in moved)

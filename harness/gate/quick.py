@@ -10,9 +10,7 @@ from harness.core.errors import HarnessError, UsageError
 from harness.core.interfaces import EncoderConfig
 from harness.core.sources import Trained
 from harness.evaluation.runner import Outcome
-from harness.gate import failures as reasons
-from harness.gate import golden_vectors as golden
-from harness.gate import pair_drift as pairs
+from harness.gate import failures, golden_vectors, pair_drift
 from harness.gate.tolerances import FILE, read_rules
 from harness.registry import Registry, known
 from harness.results.planned import PlannedCell, by_encoder
@@ -44,11 +42,11 @@ def encode_golden(planned: Sequence[PlannedCell], places: Places, results: Path)
     for name, config in encoders.items():
         why = ""
         try:
-            golden.write(results, golden.encode(config, places))
+            golden_vectors.write(results, golden_vectors.encode(config, places))
         except HarnessError as error:
-            golden.path_of(results, name).unlink(missing_ok=True)
+            golden_vectors.path_of(results, name).unlink(missing_ok=True)
             why = str(error)
-        reasons.note(results, {golden.what(name): why})
+        failures.note(results, {golden_vectors.what(name): why})
 
 
 def promote(outcomes: Iterable[Outcome], runs: Path, committed: Path) -> int:
@@ -58,10 +56,10 @@ def promote(outcomes: Iterable[Outcome], runs: Path, committed: Path) -> int:
     """
     records = {outcome.cell: outcome.record for outcome in outcomes if outcome.record}
     changed = Store(committed).promote(records.values())
-    changed += sum(pairs.promote(cell, runs, committed) for cell in records)
+    changed += sum(pair_drift.promote(cell, runs, committed) for cell in records)
     for encoder in sorted({cell.encoder for cell in records}):
-        new, kept = golden.read(runs, encoder), golden.read(committed, encoder)
-        if new is not None and (kept is None or golden.drift(kept, new).moved):
-            golden.write(committed, new)
+        new, kept = golden_vectors.read(runs, encoder), golden_vectors.read(committed, encoder)
+        if new is not None and (kept is None or golden_vectors.drift(kept, new).moved):
+            golden_vectors.write(committed, new)
             changed += 1
     return changed

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from harness.core.files import file_name
 from harness.core.scores import Section
 from harness.registry import Registry
-from harness.report import cost_chart as cost
+from harness.report import cost_chart
 from harness.report.markdown import page, table
 from harness.results.costs import best
 from harness.results.index import Results
@@ -77,9 +77,9 @@ def seven(
         values = row(results, method, protocol)
         if any(v.mean is not None for v in values):
             mark = " ≈" if method in ties else ""
-            paid = [cost.shown_cost(results, method, protocol)] if costs else []
+            paid = [cost_chart.shown_cost(results, method, protocol)] if costs else []
             rows.append([label(method) + mark, *values, *paid])
-    head = ["method", *LABELS.values(), "Avg.", *([cost.COLUMN] if costs else [])]
+    head = ["method", *LABELS.values(), "Avg.", *([cost_chart.COLUMN] if costs else [])]
     return table(head, rows) if rows else ""
 
 
@@ -108,8 +108,8 @@ def leaderboard(
     """The whole page: how much of the papers was reproduced, then every encoder."""
     parts = ["## Published beside measured", counts, PAPERS, "## Measured"]
     if best(results):
-        parts.append(f"![Average of seven STS tasks against cost]({cost.PICTURE})")
-    parts += [HOW_TO_READ, cost.CAPTION]
+        parts.append(f"![Average of seven STS tasks against cost]({cost_chart.PICTURE})")
+    parts += [HOW_TO_READ, cost_chart.CAPTION]
     complete = complete_encoders(results)
     for encoder, methods in complete.items():
         parts.append(f"### {encoder}")
