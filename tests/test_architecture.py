@@ -41,7 +41,6 @@ LAZY = (
 
 # Families that a module may name all the same, and why.
 NAMED = {
-    "assets.catalogue": {"simcse", "sbert", "glove"},  # data sets and their hosts
     "tasks.corpora": {"simcse"},  # a file's own name
     "tasks.qnli": {"flow"},  # a paper, where the task differs from it
     "tasks.lexical": {"flow"},  # a paper, whose number stands beside the task's

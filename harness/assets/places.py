@@ -38,7 +38,7 @@ def asset_named(name: str) -> Asset:
     for asset in every_asset():
         if asset.name == name:
             return asset
-    raise UsageError(f"no asset {name!r}: add it to DATA_ASSETS of harness/assets/catalogue.py")
+    raise UsageError(f"no asset {name!r}: add it to harness/assets/catalogue.toml")
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,11 @@ def read_toml(cls: type[Made], path: Path, /, **given: Any) -> Made:
     """A file as a dataclass; `given` are fields that the file does not hold, such as its name.
 
     A field of several dataclasses is a list of tables, under the field's name (`columns = [...]`)
-    or its singular (`[[column]]`). What a dataclass itself refuses with a ValueError is refused
-    with its place. Raises DataError in one line: file, row, key, what was wanted, what was found.
+    or its singular (`[[column]]`); of either of two (`tuple[A | B, ...]`), a table is the first
+    dataclass whose first field it holds. What a dataclass itself refuses with a ValueError is
+    refused with its place.
+
+    Raises DataError in one line: file, row, key, what was wanted, what was found.
     """
     made: Made = _dataclass(cls, _load(path), path.name, given)
     return made
@@ -51,12 +54,12 @@ def _fields(cls: Any) -> Mapping[str, tuple[Field[Any], Any]]:
     return {f.name: (f, types[f.name]) for f in fields(cls)}
 
 
-def _dataclass(cls: Any, table: Any, place: str, given: Mapping[str, Any] | None = None) -> Any:
-    if not isinstance(table, dict):
-        _refuse(place, f"wanted a table, found {table!r}")
+def _dataclass(
+    cls: Any, table: dict[str, Any], place: str, given: Mapping[str, Any] | None = None
+) -> Any:
     values = dict(given or {})
     keys = {
-        name if name in table or not _member(kind) else name.removesuffix("s"): (described, kind)
+        name if name in table or not _members(kind) else name.removesuffix("s"): (described, kind)
         for name, (described, kind) in _fields(cls).items()
         if name not in values
     }
@@ -73,10 +76,11 @@ def _dataclass(cls: Any, table: Any, place: str, given: Mapping[str, Any] | None
         _refuse(place, str(error))
 
 
-def _member(kind: Any) -> Any:
-    """The dataclass of which a field holds several; None for any other field."""
+def _members(kind: Any) -> tuple[Any, ...]:
+    """The dataclasses of which a field holds several; none for any other field."""
     member = get_args(kind)[0] if get_origin(kind) is tuple else None
-    return member if is_dataclass(member) else None
+    members = get_args(member) if get_origin(member) is UnionType else (member,)
+    return tuple(filter(is_dataclass, members))
 
 
 def _value(kind: Any, value: Any, place: str, key: str) -> Any:
@@ -92,16 +96,20 @@ def _value(kind: Any, value: Any, place: str, key: str) -> Any:
             _refuse(place, f"{key}: wanted a table, found {value!r}")
         inner = get_args(kind)[1]
         return {name: _value(inner, one, place, f"{key}.{name}") for name, one in value.items()}
-    member = _member(kind)
-    if not isinstance(value, list) or (member and not value):
-        wanted = "one table or more" if member else "a list"
+    members = _members(kind)
+    if not isinstance(value, list) or (members and not value):
+        wanted = "one table or more" if members else "a list"
         _refuse(place, f"{key}: wanted {wanted}, found {value!r}")
-    if member is None:
+    if not members:
         return tuple(_value(get_args(kind)[0], one, place, key) for one in value)
     rows = []
     for number, row in enumerate(value, start=1):
-        name = row.get("id", number) if isinstance(row, dict) else number
-        rows.append(_dataclass(member, row, f"{place}, {key.removesuffix('s')} {name}"))
+        where = f"{place}, {key.removesuffix('s')}"
+        if not isinstance(row, dict):
+            _refuse(f"{where} {number}", f"wanted a table, found {row!r}")
+        name = row.get("id", row.get("name", number))
+        fitting = (member for member in members if next(iter(_fields(member))) in row)
+        rows.append(_dataclass(next(fitting, members[0]), row, f"{where} {name}"))
     return tuple(rows)
 
 

@@ -4,7 +4,7 @@ Say here what the task measures, how the papers score it, and what is odd about 
 
 A copy is registered as soon as its name does not begin with `template_`: `harness list tasks` shows
 it and `pytest tests/test_contracts.py -k my-pairs` holds it to the laws of every task. Its files
-need an `Asset` in harness/assets/catalogue.py, which says where they lie and how to get them.
+need an `[[asset]]` in harness/assets/catalogue.toml: where they lie and how to get them.
 """
 
 from __future__ import annotations

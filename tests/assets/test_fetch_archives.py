@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from standin import sha256
 
 from harness.assets.asset import Download
-from harness.assets.catalogue import DATA_ASSETS, SENTEVAL, SICK_RAW, STS_RAW
+from harness.assets.catalogue import DATA_ASSETS
 from harness.assets.fetch.archives import safe, unpack
+from harness.assets.places import asset_named
 from harness.core.errors import DataError
 
 TEXTS = Download("https://host/texts.zip", r"texts/\1", keep=r"(?:.*/)?([^/]+\.txt)", unpacked=100)
@@ -135,6 +136,8 @@ def test_an_archive_without_what_is_wanted_is_refused(pack, into):
 
 # The publishers' archives
 
+STS_RAW, SICK_RAW = asset_named("sts-raw").downloads, asset_named("sick-raw").downloads
+(SENTEVAL,) = asset_named("sts-senteval").downloads
 MEMBERS = {
     STS_RAW[0]: {"stsbenchmark/sts-dev.csv": "raw/STS/STSBenchmark/sts-dev.csv"},
     STS_RAW[1]: {"test-gold/STS.input.MSRpar.txt": "raw/STS/STS12-en-test/STS.input.MSRpar.txt"},

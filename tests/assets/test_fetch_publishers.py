@@ -17,7 +17,7 @@ from fakes import Told, snapshot
 from standin import Fault, at_standin, standin
 
 from harness.assets.asset import Download
-from harness.assets.catalogue import DATA_ASSETS, MTEB_STS, SENTEVAL, SIMCSE
+from harness.assets.catalogue import DATA_ASSETS
 from harness.assets.fetch.batch import fetch_all
 from harness.assets.fetch.jobs import Jobs
 from harness.assets.places import Places, asset_named
@@ -98,7 +98,8 @@ def test_what_publishers_pack_becomes_what_tasks_read(hub, data_dir, tmp_path):
     members = {}
     for folder in folders:
         members |= files(folder, f"{folder.relative_to(held).as_posix()}/")
-    hub.dataset(SIMCSE, {SENTEVAL.at: tarred(members, "w")})
+    (senteval,) = asset_named("sts-senteval").downloads
+    hub.dataset(senteval.repo, {senteval.at: tarred(members, "w")})
     hub.fail("GET /store/", Fault(cut_after=1_000_000))
 
     said = fetched(["sts-raw", "sick-raw", "senteval"], tmp_path)
@@ -190,8 +191,9 @@ def run(code, *arguments, **environment):
 def test_mtebs_sets_come_to_where_mteb_looks_and_travel(hub, tmp_path):
     rows = [{"sentence1": "a", "sentence2": "b", "score": n / 2} for n in range(4)]
     lines = "".join(f"{json.dumps(row)}\n" for row in rows).encode()
-    for name, commit in MTEB_STS.items():
-        hub.dataset(f"mteb/{name}", {"test.jsonl": lines}, commit)
+    commits = {table.repo: table.revision for table in asset_named("mteb-sts").downloads}
+    for repo, commit in commits.items():
+        hub.dataset(repo, {"test.jsonl": lines}, commit)
     own = ("--cache", tmp_path / "cache")
     here = {"HF_ENDPOINT": hub.url, "HF_HOME": str(tmp_path / "here")}
     said = run(CALL, "fetch", "mteb-sts", *own, **here)
@@ -200,7 +202,7 @@ def test_mtebs_sets_come_to_where_mteb_looks_and_travel(hub, tmp_path):
     run(CALL, "fetch", "mteb-sts", "--export", carried, *own, **here, HF_HUB_OFFLINE="1")
     there = {"HF_HOME": str(tmp_path / "there"), "HF_HUB_OFFLINE": "1"}
     asked = len(hub.asked)
-    commit = MTEB_STS["sts12-sts"]
+    commit = commits["mteb/sts12-sts"]
     out = run(OFFLINE, "fetch", "--import", carried, *own, commit, **there)
     assert json.loads(out.splitlines()[-1]) == {"test": [0.0, 0.5, 1.0, 1.5]}
     assert len(hub.asked) == asked

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.assets.asset import Asset, Download
-from harness.assets.catalogue import DATA_ASSETS, TOGETHER
+from harness.assets.catalogue import CATALOGUE_FILE, DATA_ASSETS, TOGETHER, Catalogue
 from harness.assets.pins import Pins
 from harness.assets.places import (
     Places,
@@ -22,6 +22,7 @@ from harness.assets.places import (
 from harness.cli.listing import listing
 from harness.core.digests import sha256_of
 from harness.core.errors import AssetMissing, DataError, UsageError
+from harness.core.toml import read_toml
 from harness.core.types import Record
 from harness.encoders.transformer import TransformerConfig
 from harness.encoders.word_vectors import StaticConfig
@@ -44,6 +45,23 @@ DOWNLOADS = [(asset, d) for asset in DATA_ASSETS for d in asset.downloads]
 def test_every_asset_has_one_name_that_is_no_encoders():
     names = [*(asset.name for asset in DATA_ASSETS), *TOGETHER, *FOUND.encoders]
     assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("size = 7_158_404", "sizes = 7_158_404", "asset sts-raw: unknown key 'sizes'; known are"),
+        ("size = 7_158_404", "size = 7.2e6", "asset sts-raw: size: wanted a whole number, found"),
+        ('split = "validation"', "split = 1", "asset qnli, download 1: split: wanted text, found"),
+        ("into = 'raw/SICK/\\1'\n", "", "asset sick-raw, download 1: the key 'into' is missing"),
+    ],
+)
+def test_a_mistake_in_the_catalogue_is_named_by_asset_and_key(tmp_path, old, new, said):
+    text, path = CATALOGUE_FILE.read_text(encoding="utf-8"), tmp_path / "catalogue.toml"
+    assert old in text
+    path.write_text(text.replace(old, new, 1), encoding="utf-8")
+    with pytest.raises(DataError, match=re.escape(f"catalogue.toml, {said}")):
+        read_toml(Catalogue, path)
 
 
 @pytest.mark.parametrize("asset", DATA_ASSETS, ids=lambda asset: asset.name)

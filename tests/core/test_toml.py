@@ -22,11 +22,18 @@ class Row:
 
 
 @dataclass(frozen=True)
+class Link:
+    to: str
+    name: str = "unnamed"
+
+
+@dataclass(frozen=True)
 class File:
     name: str
     title: str
     rows: tuple[Row, ...]
     columns: tuple[Row, ...] = ()
+    cells: tuple[Row | Link, ...] = ()
     notes: tuple[str, ...] = ()
     words: Mapping[str, Mapping[str, str]] | None = None
     sets: Mapping[str, tuple[Row, ...]] | None = None
@@ -42,6 +49,11 @@ sets.quick = [{ id = "x" }]
 id = "ours"
 share = 1
 exact = true
+[[cell]]
+id = "a"
+[[cell]]
+to = "b"
+name = "bee"
 """
 
 
@@ -57,6 +69,7 @@ def test_a_file_is_a_dataclass_of_its_fields_types(tmp_path):
         "A title",
         rows=(Row("ours", share=1.0, exact=True),),
         columns=(Row("first", n=3),),
+        cells=(Row("a"), Link("b", "bee")),
         notes=("one", "two"),
         words={"a": {"b": "c"}},
         sets={"quick": (Row("x"),)},
@@ -83,6 +96,9 @@ def test_a_file_is_a_dataclass_of_its_fields_types(tmp_path):
         ("share = 1", "share = 2", "file.toml, row ours: share: wanted at most 1, found 2.0"),
         ("exact = true", "exact = 1", "file.toml, row ours: exact: wanted true or false, found 1"),
         ('id = "ours"', "", "file.toml, row 1: the key 'id' is missing"),
+        ('[{ id = "first", n = 3 }]', "[3]", "file.toml, column 1: wanted a table, found 3"),
+        ('to = "b"', "to = 3", "file.toml, cell bee: to: wanted text, found 3"),
+        ('to = "b"', "", "file.toml, cell bee: unknown key 'name'; known are id, n, share, exact"),
         ('{ id = "x" }', "{ }", "file.toml, sets.quick 1: the key 'id' is missing"),
         ('{ id = "x" }', "", "file.toml: sets.quick: wanted one table or more, found []"),
     ],
