@@ -219,7 +219,7 @@ def test_json_of_a_second_run_is_the_same(toys):
     [(("toy",), 0), (("toy", "away"), 3), (("toy", "away", "broken"), 1)],
 )
 def test_the_exit_status_is_the_worst_that_happened(toys, tasks, status):
-    found = selection.registry()
+    found = selection.load_registry()
     found.tasks.update(away=NOT_HERE, broken=BROKEN)
     answer = toys("run", "-m", "fake.mean", *(part for task in tasks for part in ("-t", task)))
     assert answer.status == status
@@ -279,7 +279,7 @@ def test_a_pooling_that_the_encoder_lacks_is_wrong_usage(toys, vectors):
 
 @pytest.mark.parametrize("post", ["whitening:9", "natsv:9"])
 def test_more_directions_than_there_are_is_a_failed_cell(toys, vectors, post):
-    selection.registry().posts.update(whitening=Whitening, natsv=Natsv)
+    selection.load_registry().posts.update(whitening=Whitening, natsv=Natsv)
     encoder = ("--encoder", f"x={vectors}")
     answer = toys("run", "-m", f"x.mean+{post}@target", "-t", "toy", *encoder)
     assert (answer.status, answer.out) == (1, "")

@@ -258,7 +258,7 @@ def real(data_dir, tmp_path_factory):
     planned = cells([load_registry().parse(f"minilm.mean{post}") for post in REAL], [few], seeds=1)
     run = execute(planned, library, Store(folder), Told(), time.perf_counter)
     records = {outcome.cell.method: outcome.record for outcome in run}
-    pairs = library.pairs(few)
+    pairs = library.inputs(few).pairs
     cached = EncoderCache.open(folder / "cache", MINILM.identify(path).key)
     return records, pairs, MEAN(cached.read(pairs.sentences, layers=(6,)))
 
