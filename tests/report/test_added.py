@@ -1,4 +1,4 @@
-"""Whoever adds a published table or a task writes its own file; pages and counts follow."""
+"""A published table or a task is added by its own file; pages and counts follow."""
 
 import shutil
 from dataclasses import replace

@@ -26,7 +26,7 @@ def examples(name: str, split: str, count: int) -> tuple[Example, ...]:
 
 
 def graded(name: str, split: str, count: int) -> Pairs:
-    """The same as columns; the groups are the kinds of text."""
+    """A graded split as columns; the groups are the kinds of text."""
     every = examples(name, split, count)
     return Pairs(
         a=tuple(example.a.text for example in every),
