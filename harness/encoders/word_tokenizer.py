@@ -9,10 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from string import punctuation
 from typing import Literal
-
-from harness.encoders.stopwords import ENGLISH
 
 SPLITS = {
     "whitespace": re.compile(r"\S+"),
@@ -20,6 +19,8 @@ SPLITS = {
     # The Penn Treebank's clitics, as in GloVe's own vocabulary: do n't, it 's.
     "treebank": re.compile(r"\w+(?=n't\b)|n't\b|'(?:s|m|d|re|ve|ll)\b|\w+|[^\w\s]", re.IGNORECASE),
 }
+# Of sentence-transformers' GloVe models: ENGLISH_STOP_WORDS of its version 6.2.0 (Apache-2.0).
+ENGLISH = frozenset(Path(__file__).with_name("english_stop_words.txt").read_text("utf-8").split())
 STOP_WORDS: dict[str, frozenset[str]] = {"none": frozenset(), "english": ENGLISH}
 
 

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from harness.core.errors import AssetMissing, DataError, UsageError
 from harness.core.interfaces import EncoderConfig
-from harness.encoders.stopwords import ENGLISH
-from harness.encoders.word_tokenizer import PLAIN, SENTENCE_TRANSFORMERS, Tokeniser
+from harness.encoders.word_tokenizer import ENGLISH, PLAIN, SENTENCE_TRANSFORMERS, Tokeniser
 from harness.encoders.word_vector_files import read_vectors, write_vectors
 from harness.encoders.word_vectors import StaticConfig, first_rows
 from harness.transforms.pooling import POOLINGS
