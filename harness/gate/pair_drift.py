@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.core.arrays import Float, Float64
+from harness.core.arrays import Float
 from harness.core.files import write_atomically
 from harness.core.tensors import TensorFile
 from harness.results.layout import RECORDS
@@ -80,16 +80,12 @@ def most_moved(
     committed: Float[np.ndarray, " P"], measured: Float[np.ndarray, " P"], most: int = MOST
 ) -> tuple[PairMove, ...]:
     """The pairs whose rank moved, most moved first."""
-    old, new = ranks(committed), ranks(measured)
+    from scipy.stats import rankdata
+
+    old, new = rankdata(committed), rankdata(measured)
     moves = np.abs(new - old)
     order = [i for i in np.argsort(-moves, kind="stable")[:most] if moves[i] > 0]
     return tuple(
         PairMove(int(i) + 1, float(committed[i]), float(measured[i]), float(old[i]), float(new[i]))
         for i in order
     )
-
-
-def ranks(x: Float[np.ndarray, " P"]) -> Float64[np.ndarray, " P"]:
-    """Mid-ranks, from 1; SciPy's `rankdata` without SciPy's import."""
-    _, place, counts = np.unique(x, return_inverse=True, return_counts=True)
-    return (np.cumsum(counts) - (counts - 1) / 2)[place]

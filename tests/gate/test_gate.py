@@ -14,7 +14,6 @@ import pytest
 from fakes import TOY, FakeConfig, Told, library, method, registry, snapshot, ticks
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import rankdata
 
 from harness.assets.places import Places
 from harness.cli import main
@@ -571,11 +570,6 @@ def test_weights_that_training_made_are_no_input_and_other_data_always_are():
 
 
 # Pairs
-
-
-@given(st.lists(st.integers(-3, 3), min_size=1, max_size=30))
-def test_ranks_are_mid_ranks(values):
-    np.testing.assert_array_equal(pairs.ranks(np.array(values, float)), rankdata(values))
 
 
 @given(st.permutations(range(12)))
