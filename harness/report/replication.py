@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 
 from harness.report.markdown import page, table
 from harness.report.searches import search_parts
@@ -27,47 +28,26 @@ from harness.results.searches import Search
 from harness.results.verdict import TOLERANCES
 
 PAGE = "replication-in-miniature.md"
+TEMPLATE = Path(__file__).with_suffix(".md")  # the page's opening, with its rules
 HEAD = (
     *("task", "published: better", "worse", "difference"),
     *("measured: better", "worse", "difference", "95 %"),
     *("verdict", "decided by"),
-)
-RULES = (
-    "A claim is that one row of a published table lies above another. Methods of a small model "
-    "stand in for the rows, and the same difference is measured under that table's own protocol "
-    "(text form, metric, aggregation, split). All differences are in points (x100).\n\n"
-    "- On one task the claim `holds` if the measured difference is above 0, and `does not hold` if "
-    "it is below. It is `undecided` if the 95 % interval of the difference contains 0, or a row "
-    f"that depends on a seed has fewer than {TOLERANCES.seeds} of them. `not measured` is a hole, "
-    "never a zero.\n"
-    "- The interval is Welch's over seeds where either row depends on one (decided by seeds; it "
-    "says nothing of the choice of test pairs). Between two rows without seeds it is the paired "
-    "bootstrap over test pairs where one is stored, as it is for averages of neighbouring rows "
-    "(by items). Elsewhere there is none, and the "
-    f"sign of a difference of more than {TOLERANCES.match:g} decides (by sign); less than that may "
-    "turn on another platform and is undecided.\n"
-    "- A whole claim holds if it holds on more than half of its tasks, does not hold if the "
-    "opposite is true on more than half, is not measured if it is on no task, and is undecided "
-    "otherwise. Holes count as tasks.\n"
-    "- The average counts as none, and exists only where all its cells do; the published one is "
-    "that of the printed columns."
-)
-EFFECTS = (
-    "Each cell: the published difference, then the measured one. Rows of different tables stand "
-    "under different protocols and are not comparable with each other."
-)
-ORDERS = (
-    "Of all rows of a published table that have a stand-in and were measured: Kendall's tau of the "
-    "published and the measured order, and how many pairs of rows stand in the published order."
 )
 
 
 def claims_page(claims: Claims, tests: ClaimTests, searches: Sequence[Search] = ()) -> str:
     """Summary, table of claims, effect sizes, orders of rows, one section a claim, searches."""
     results = [tests.test(claim) for claim in claims.resolved]
-    parts = [claims.about, *summary(results), RULES, "## Claims", _overview(results)]
-    parts += ["## Effect sizes", EFFECTS, _effects(results)]
-    parts += ["## Order of the rows", ORDERS, _orders(claims, tests)]
+    opening = TEMPLATE.read_text(encoding="utf-8").format(
+        about=claims.about,
+        summary="\n\n".join(summary(results)),
+        tolerances=TOLERANCES,
+        claims=_overview(results),
+        effects=_effects(results),
+        orders=_orders(claims, tests),
+    )
+    parts = [opening.strip()]
     for result in results:
         parts += _section(result)
     if searches:
