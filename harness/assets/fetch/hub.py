@@ -2,7 +2,8 @@
 
 huggingface_hub starts a file again that another process left half-way, and compares its size alone.
 Here large files are resumed, laid where its cache expects them, and every file of a snapshot is
-compared with the digest that the hub names it by.
+compared with the digest that the hub names it by. Rows of data sets come through `datasets`, which
+keeps them where mteb looks for them, too.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, TypeVar
 
-from harness.assets.asset import Download
+from harness.assets.asset import Download, HubTable
 from harness.assets.fetch.download import PAUSE, TRIES, Remote, download, refusal
 from harness.assets.fetch.network import hub_address, reason_of
 from harness.assets.places import model_folder
 from harness.core.errors import AssetMissing, DataError
+from harness.core.files import write_atomically
 from harness.core.types import Progress
 
 TIMEOUT = 10.0  # seconds for an answer about a file
@@ -97,6 +99,39 @@ def _bring(name: str, repo: str, commit: str, file: Any, progress: Progress) -> 
     what, url = f"{name}, {file.rfilename}", hf_hub_url(repo, file.rfilename, revision=commit)
     sha256, size, page = file.lfs.sha256, file.lfs.size, f"{hub_address()}/{repo}"
     download(Remote(what, url, sha256, size, page, build_hf_headers()), blob, progress)
+
+
+def bring_rows(name: str, table: HubTable, data_dir: Path | None) -> int:
+    """Have `datasets` prepare the rows at their commit; write those that a task reads. Their count.
+
+    Raises AssetMissing if the hub refuses, is silent, or holds no such data set.
+    """
+    from huggingface_hub import HfApi
+
+    page = f"{hub_address()}/datasets/{table.repo}"
+    asked(name, page, lambda: HfApi().dataset_info(table.repo, revision=table.revision))
+
+    from datasets import load_dataset
+    from datasets.exceptions import DatasetsError
+
+    try:  # once: it tries again by itself, for 23 seconds
+        rows: Any = load_dataset(
+            table.repo, table.config, revision=table.revision, split=table.split
+        )
+    except (DatasetsError, OSError, ValueError) as error:
+        raise AssetMissing(f"{name} could not be read from {page}: {reason_of(error)}") from None
+    if table.into is not None and data_dir is not None:
+        write_atomically(data_dir / table.into, as_tsv(rows).encode())
+        return len(rows)
+    return sum(len(rows[split]) for split in rows)
+
+
+def as_tsv(rows: Any) -> str:
+    """Rows of a GLUE task as GLUE's own file of them: no quotes, labels in words."""
+    names = rows.features["label"].names
+    lines = ["index\tquestion\tsentence\tlabel"]
+    lines += [f"{r['idx']}\t{r['question']}\t{r['sentence']}\t{names[r['label']]}" for r in rows]
+    return "".join(f"{line}\n" for line in lines)
 
 
 def asked(name: str, page: str, ask: Callable[[], Answer]) -> Answer:

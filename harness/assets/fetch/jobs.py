@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from harness.assets.asset import Asset, Download, HubTable
-from harness.assets.fetch import hub, hub_tables
+from harness.assets.fetch import hub
 from harness.assets.fetch.archives import unpack
 from harness.assets.fetch.download import Remote, download
 from harness.assets.fetch.verify import verified
@@ -74,7 +74,7 @@ class Jobs:
         for source in asset.downloads:
             if isinstance(source, HubTable):
                 self.progress.phase(f"{asset.name}: {source.repo}", None)
-                hub_tables.bring(asset.name, source, self.places.data_dir)
+                hub.bring_rows(asset.name, source, self.places.data_dir)
             else:
                 digests |= self._file(asset, source)
         self.places.data_pins.record(asset.name, digests)
