@@ -19,11 +19,12 @@ from typing import Any
 import numpy as np
 
 from harness.assets.places import Places
-from harness.core.arrays import Float, Float32, Float64
+from harness.core.arrays import Float32
 from harness.core.digests import text_digest
 from harness.core.errors import DataError
 from harness.core.files import file_name
 from harness.core.interfaces import EncoderConfig
+from harness.core.metrics.similarity import directions
 from harness.core.provenance import environment
 from harness.core.tensors import TensorFile, write_tensors
 from harness.gate.tolerances import GOLDEN_ACROSS_PLATFORMS, GOLDEN_SAME_PLATFORM, platform
@@ -128,12 +129,8 @@ def drift(committed: Golden, found: Golden) -> Drift:
     if committed.vectors.shape != found.vectors.shape:
         shapes = f"{found.vectors.shape[1]} dimensions, committed {committed.vectors.shape[1]}"
         return Drift(None, tolerance, shapes)
-    largest = float(np.abs(_unit(committed.vectors) - _unit(found.vectors)).max(initial=0.0))
+    largest = float(
+        np.abs(directions(committed.vectors) - directions(found.vectors)).max(initial=0.0)
+    )
     other = committed.key != found.key
     return Drift(largest, tolerance, "other weights, tokenizer or settings" if other else "")
-
-
-def _unit(vectors: Float[np.ndarray, "N D"]) -> Float64[np.ndarray, "N D"]:
-    """Rows of length 1; a zero row (no known word) stays."""
-    norms = np.linalg.norm(vectors.astype(np.float64), axis=1, keepdims=True)
-    return vectors / np.where(norms == 0, 1.0, norms)

@@ -38,6 +38,7 @@ from harness.core.digests import text_digest
 from harness.core.files import file_name
 from harness.core.interfaces import Identity
 from harness.core.metrics import TIE_DECIMALS, cosine
+from harness.core.metrics.similarity import directions
 from harness.core.types import Method
 from harness.evaluation.embed import Embedder, fit_method
 from harness.registry import known, load_registry
@@ -68,7 +69,8 @@ class MtebEncoder:
 
     def similarity(self, embeddings1: Any, embeddings2: Any) -> Float64[np.ndarray, "..."]:
         """Cosines of every row with every row, or of two single vectors."""
-        cosines = _directions(embeddings1) @ _directions(embeddings2).T
+        a, b = (directions(np.asarray(vectors)) for vectors in (embeddings1, embeddings2))
+        cosines = a @ b.T
         return np.asarray(np.round(np.clip(cosines, -1.0, 1.0), TIE_DECIMALS))
 
 
@@ -129,13 +131,6 @@ def model_meta(
         "experiment_kwargs": fitted,
     }
     return ModelMeta.create_empty(overwrites=about)
-
-
-def _directions(vectors: Any) -> Float64[np.ndarray, "..."]:
-    """Unit vectors, and zero where there is no direction."""
-    vectors = np.asarray(vectors, dtype=np.float64)
-    norms = np.linalg.norm(vectors, axis=-1, keepdims=True)
-    return vectors / np.where(norms == 0, 1.0, norms)
 
 
 class Qnli(AbsTaskPairClassification):

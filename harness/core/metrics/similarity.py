@@ -42,3 +42,10 @@ def pair_cosines(
     zero = norms == 0
     values = products / np.where(zero, 1.0, norms)
     return np.where(zero, 0.0, np.clip(values, -1.0, 1.0)), int(zero.sum())
+
+
+def directions(vectors: Float[np.ndarray, "... K"]) -> Float64[np.ndarray, "... K"]:
+    """Vectors of length 1 in float64; a zero vector has no direction and stays."""
+    vectors = vectors.astype(np.float64)
+    norms = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    return vectors / np.where(norms == 0, 1.0, norms)
