@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import typer
 
 from harness.cli import caching, fetching, reading, running
-from harness.cli.train import app as training
+from harness.cli.train import train
 from harness.core.errors import HarnessError
 
 app = typer.Typer(
@@ -30,7 +30,7 @@ app.command()(reading.check)
 app.command()(reading.explain)
 app.command()(reading.cite)
 app.command()(fetching.fetch)
-app.add_typer(training.train, name="train")
+app.add_typer(train, name="train")
 app.add_typer(caching.caching, name="cache")
 
 

@@ -48,6 +48,15 @@ def read_json(path: Path) -> dict[str, Any]:
     return content
 
 
+def require_weights(name: str, path: Path, wanted: str | None, found: str) -> None:
+    """Refuse weights that are not the pinned ones."""
+    if wanted is not None and found != wanted:
+        raise DataError(
+            f"{name}: {path} has sha256 {found}, wanted {wanted}; "
+            "fetch the pinned revision, or give these weights a name of their own"
+        )
+
+
 def weights_files(folder: Path) -> tuple[Path, ...]:
     """The files that hold the weights, an index before its shards."""
     if not folder.is_dir():

@@ -22,10 +22,10 @@ from harness.core.sources import Hub, LocalFiles, Packaged, Source
 from harness.encoders.checkpoint import (
     maximum_length,
     read_tensors,
+    require_weights,
     tokenizer_files,
     weights_files,
 )
-from harness.encoders.fingerprint import require_weights
 from harness.encoders.kernels.choose import PLAIN, Choice, Kernel, choose, in_order
 from harness.encoders.tokenizer_check import GOLDEN_SENTENCE, require_golden_ids
 

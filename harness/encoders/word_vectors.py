@@ -17,7 +17,7 @@ from harness.core.digests import Sha256, digest_of, sha256_of
 from harness.core.errors import AssetMissing, UsageError
 from harness.core.interfaces import Encoding, Identity
 from harness.core.sources import Hub, LocalFiles, Packaged, Source, VectorFile
-from harness.encoders.fingerprint import require_weights
+from harness.encoders.checkpoint import require_weights
 from harness.encoders.word_tokenizer import PLAIN, Tokeniser
 from harness.encoders.word_vector_files import read_cached
 

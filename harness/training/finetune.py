@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 from harness.core.digests import digest_of_files, sha256_of
@@ -44,16 +45,11 @@ class DevSet:
     pairs: Pairs
     every: int = 125  # SimCSE's
 
-
-def dev_scorer(encoder: SentenceEncoder, dev: DevSet) -> Callable[[], float]:
-    """A function that scores the encoder's current weights: Spearman of cosines, in points."""
-
-    def score() -> float:
-        vectors = encoder.embed(dev.pairs.sentences)
-        similarities, _ = cosine(vectors[: len(dev.pairs)], vectors[len(dev.pairs) :])
-        return spearman(similarities, dev.pairs.gold) or 0.0
-
-    return score
+    def score(self, encoder: SentenceEncoder) -> float:
+        """Spearman of the cosines under the encoder's current weights, in points."""
+        vectors = encoder.embed(self.pairs.sentences)
+        similarities, _ = cosine(vectors[: len(self.pairs)], vectors[len(self.pairs) :])
+        return spearman(similarities, self.pairs.gold) or 0.0
 
 
 def finetune(
@@ -79,7 +75,7 @@ def finetune(
     schedule = task.settings.schedule(task.batches.count)
     identity = json.loads(json.dumps(asdict(task.settings), default=repr))
     identity |= {"seed": seed, **start.digests(), **data, "dev": dev.name if dev else "none"}
-    scorer = dev_scorer(encoder, dev) if dev else None
+    scorer = partial(dev.score, encoder) if dev else None
     every = dev.every if dev else 1
     policy = CheckpointPolicy(unfinished, save_every, scorer, every, identity, leads)
     curve = train(task, schedule, seed, progress, policy)

@@ -18,7 +18,7 @@ from harness.core.types import Pairs
 from harness.encoders.transformer import TransformerConfig
 from harness.training.contrastive import Contrastive, ContrastiveTraining
 from harness.training.encoder import Setup
-from harness.training.finetune import DevSet, StartCheckpoint, dev_scorer, finetune
+from harness.training.finetune import DevSet, StartCheckpoint, finetune
 from harness.transforms.pooling import CLS, MEAN, POOLER
 
 WHO, WHERE = ("cat", "dog", "mat", "a7", "b2"), ("mat", "cat", "x9", "q")
@@ -81,7 +81,7 @@ def test_the_checkpoint_that_scores_best_is_the_one_on_disk(start, tmp_path):
     curve = finetune(task, begin, tmp_path / "out", Told(), seed=0, data={}, command="", dev=dev)
     assert len({score for _, score in curve.scores}) > 2
     loaded = StartCheckpoint("tiny", tmp_path / "out").open(settings.setup, tmp_path, 0)
-    assert dev_scorer(loaded, dev)() == pytest.approx(curve.best[1], abs=1e-6)
+    assert dev.score(loaded) == pytest.approx(curve.best[1], abs=1e-6)
 
 
 def test_an_interrupted_training_writes_the_same_checkpoint(start, tmp_path):
