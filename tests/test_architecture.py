@@ -28,7 +28,10 @@ ROOMS: tuple[tuple[str, ...], ...] = (
 )
 
 # Seconds to import: inside a function, or in a module that only functions import.
-HEAVY = {"torch", "transformers", "scipy", "sklearn", "datasets", "mteb", "sentence_transformers"}
+HEAVY = {
+    *("torch", "transformers", "scipy", "sklearn", "datasets", "mteb", "sentence_transformers"),
+    "matplotlib",
+}
 LAZY = (
     "encoders.kernels.dropout",
     "encoders.kernels.linear",

@@ -19,10 +19,10 @@ import safetensors.torch
 import torch
 from torch import nn
 
+from harness.core import charts
 from harness.core.errors import UsageError
 from harness.core.files import write_atomically
 from harness.core.provenance import environment
-from harness.core.svg import Axis, Dot, Line, Panel, Point, svg
 from harness.encoders.checkpoint import tokenizer_files
 from harness.training.loop import STATE, Curve
 
@@ -57,23 +57,30 @@ class TrainingInfo:
         }
 
 
-def curve_svg(losses: Sequence[Point], scores: Sequence[Point]) -> str:
+def curve_svg(losses: Sequence[charts.Point], scores: Sequence[charts.Point]) -> str:
     """The training curve as SVG: loss and, below it, development scores over the steps.
 
     Points are (step, value). The last loss and the best score are marked.
     """
+    curves = {"loss": losses} | ({"dev score": scores} if scores else {})
     end = max(step for step, _ in (*losses, *scores))
-    panels = []
-    for name, points, digits, height in (("loss", losses, 3, 240), ("dev score", scores, 2, 170)):
-        if points:
-            step, value = points[-1] if name == "loss" else max(points, key=lambda p: p[1])
-            lowest = name == "dev score" or not scores
-            dot = Dot(step, value, name, f"{value:.{digits}f}", f"{name} at step {step:,}")
-            y = Axis.around(name, [value for _, value in points])
-            x = Axis("steps" if lowest else "", 0, end)
-            panels.append(Panel(x, y, (dot,), (Line(points, name),), height))
     marked = "the last loss and the best score are marked" if scores else "the last loss is marked"
-    return svg("Training curve", [f"{end:,} step{'s' if end != 1 else ''}; {marked}"], panels)
+    note = f"{end:,} step{'s' if end != 1 else ''}; {marked}"
+    hints = {}
+    with charts.style():
+        figure, panels = charts.panels("Training curve", [note], (3, 2)[: len(curves)])
+        for axes, (name, points) in zip(panels, curves.items(), strict=True):
+            step, value = points[-1] if name == "loss" else max(points, key=lambda p: p[1])
+            axes.plot(*zip(*points, strict=True), color="C0", marker="")
+            axes.plot(step, value, "o", color="C0", clip_on=False, zorder=3, gid=name)
+            hints[name] = f"{name} at step {step:,}"
+            axes.set(xlim=(0, end), ylabel=name)
+            axes.locator_params("x", integer=True)
+            axes.xaxis.set_major_formatter("{x:,.0f}")
+            digits = 3 if name == "loss" else 2
+            charts.write_labels(axes, {f"{value:.{digits}f}": (step, value)})
+        panels[-1].set_xlabel("steps")
+        return charts.svg(figure, hints)
 
 
 def require_new(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""Charts and what they show: whole XML, the same bytes, dots in their frame, and no hole a 0."""
+"""Charts and what they show: the same bytes, labels in their frame, and no hole a 0."""
 
 import re
 import shutil
@@ -6,13 +6,14 @@ from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
+import matplotlib
 import numpy as np
 import pytest
 from fakes import FakeConfig, registry
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.core.svg import LEFT, RIGHT, WIDTH, Axis, Dot, Line, Panel, number, svg
+from harness.core import charts
 from harness.core.types import Record
 from harness.report.build import stale_files, write_files
 from harness.report.cost_chart import PICTURE, quality_against_cost, shown_cost
@@ -25,7 +26,6 @@ from harness.training.checkpoint import curve_svg
 
 PAPERS = Path(__file__).resolve().parents[2] / "results" / "papers"
 SVG = "{http://www.w3.org/2000/svg}"
-VALUES = st.lists(st.floats(1e-3, 1e6), min_size=1, max_size=6)
 POINTS = st.lists(st.tuples(st.floats(0.01, 100), st.floats(20, 90)), min_size=1, max_size=12)
 
 
@@ -33,53 +33,33 @@ def drawn(text, tag):
     return list(ElementTree.fromstring(text).iter(f"{SVG}{tag}"))  # noqa: S314 - our own
 
 
-def chart(points, label=lambda n: f"encoder-{n}", line=True):
-    dots = [Dot(x, y, f"s{n % 3}", label(n), "&<>") for n, (x, y) in enumerate(points)]
-    x = Axis.around("cost", [d.x for d in dots], log=True)
-    panel = Panel(x, Axis.around("quality", [d.y for d in dots]), dots, [Line(points)] * line)
-    return svg("Quality <&> cost", ["a note"], [panel], "about")
+def written(text):
+    return [one.text for one in drawn(text, "text")]
 
 
-def boxes(text):
-    """Where the letters of labels stand, with the width that the chart gives them."""
-    found = []
-    for one in drawn(text, "text"):
-        if one.get("class") == "name":
-            x, y, width = float(one.get("x")), float(one.get("y")), 7.1 * len(one.text)
-            left = x - width if one.get("text-anchor") == "end" else x
-            found.append((left, y - 10, left + width, y + 3))
+def marks(text):
+    """The marked points by their hints: colour and shape of each."""
+    found = {}
+    for group in drawn(text, "g"):
+        if (title := group.find(f"{SVG}title")) is not None:
+            (use,) = group.iter(f"{SVG}use")
+            shape = group.find(f".//{SVG}path")
+            fill = re.search("fill: (#[0-9a-f]{6})", use.get("style"))[1]
+            found[title.text] = fill, None if shape is None else shape.get("d")
     return found
 
 
-# Axes
-
-
-@given(VALUES, st.booleans())
-def test_an_axis_holds_its_values_in_their_order(values, log):
-    axis = Axis.around("x", values, log)
-    shares = [axis.share(value) for value in sorted(values)]
-    assert shares == sorted(shares)
-    assert all(0 < share < 1 for share in shares)
-    assert (axis.share(axis.low), axis.share(axis.high)) == (0, 1)
-
-
-@given(VALUES, st.booleans())
-def test_ticks_are_few_round_and_on_the_axis(values, log):
-    assume(max(values) > 1.5 * min(values))
-    axis = Axis.around("x", values, log)
-    ticks = axis.ticks()
-    assert 2 <= len(ticks) <= 10 or (log and axis.high < 5 * axis.low)
-    assert all(axis.low <= tick <= axis.high for tick in ticks)
-    assert ticks == sorted(set(ticks))
-    if log:
-        assert {f"{tick:e}"[0] for tick in ticks} <= set("125")
-
-
-@pytest.mark.parametrize(
-    ("value", "text"), [(0.05, "0.05"), (0, "0"), (2.5, "2.5"), (-3, "-3"), (12500, "12,500")]
-)
-def test_ticks_are_written_as_people_write_them(value, text):
-    assert number(value) == text
+def labelled(points, line=()):
+    """The boxes of labels at points of a panel, the panel's own, and the figure's text."""
+    with charts.style():
+        figure, (axes,) = charts.panels("Quality <&> cost", ["a note"], (1,))
+        for x, y in points:
+            axes.plot(x, y)
+        if line:
+            axes.plot(*zip(*line, strict=True), marker="")
+        charts.write_labels(axes, {f"encoder-{n}": point for n, point in enumerate(points)})
+        boxes = [label.get_window_extent() for label in axes.texts]
+        return boxes, axes.bbox, charts.svg(figure, {}, "about <&>")
 
 
 # Charts
@@ -87,45 +67,51 @@ def test_ticks_are_written_as_people_write_them(value, text):
 
 def test_the_same_numbers_give_the_same_bytes():
     points = [(n + 1.0, 50.0 + n % 4) for n in range(6)]
-    assert chart(points) == chart(list(points))
-    assert chart(points) != chart(points, line=False)
+    assert labelled(points)[2] == labelled(list(points))[2]
+    assert labelled(points)[2] != labelled(points, line=points)[2]
 
 
-@settings(max_examples=25)
+def test_the_users_own_style_and_the_clock_change_nothing(monkeypatch):
+    points = [(1.0, 50.0), (2.0, 60.0)]
+    expected = labelled(points)[2]
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "0")
+    with matplotlib.rc_context({"font.size": 30, "svg.hashsalt": "other", "axes.grid": False}):
+        assert labelled(points)[2] == expected
+    assert "1970" not in expected
+
+
+@settings(max_examples=15, deadline=None)
 @given(POINTS)
-def test_a_chart_is_whole_and_holds_its_dots_and_labels(points):
-    text = chart(points, line=False)
+def test_labels_stand_inside_their_panel(points):
+    boxes, frame, text = labelled(points)
     assert not re.search(r"\b(nan|inf)\b", text)
-    circles = [c for c in drawn(text, "circle") if c.get("r") == "6"]
-    assert len(circles) == len(points)
-    for circle in circles:
-        assert LEFT < float(circle.get("cx")) < WIDTH - RIGHT
-    for left, _, right, _ in boxes(text):
-        assert left > LEFT
-        assert right < WIDTH - RIGHT
+    for box in boxes:
+        assert frame.x0 < box.x0 < box.x1 < frame.x1
 
 
 def test_labels_keep_out_of_each_other_s_way():
     """A column of five, as the post-processings of one encoder, and neighbours of two others."""
     points = [(5.0, 60 + 3.5 * n) for n in range(5)] + [(4.5, 66.0), (0.1, 40.0)]
-    found = boxes(chart(points, line=False))
-    assert len(found) == len(points)
-    pairs = [(a, b) for n, a in enumerate(found) for b in found[:n]]
-    apart = [a[0] >= b[2] or b[0] >= a[2] or a[1] >= b[3] or b[1] >= a[3] for a, b in pairs]
-    assert all(apart)
+    boxes, *_ = labelled(points)
+    assert len(boxes) == len(points)
+    assert not any(box.count_overlaps(boxes[:n]) for n, box in enumerate(boxes))
 
 
 def test_names_are_text_and_never_markup():
-    text = chart([(1.0, 50.0)], label=lambda _: "<script>&")
-    assert "<script" not in text
-    assert [one.text for one in drawn(text, "text")].count("<script>&") == 1
+    *_, text = labelled([(1.0, 50.0)])
+    assert "Quality <&> cost" in written(text)
+    assert "Quality <&> cost" in [title.text for title in drawn(text, "title")]
+    assert "about &lt;&amp;&gt;" in text
 
 
-def test_a_legend_names_each_series_once_with_its_own_colour():
-    text = chart([(n + 1.0, 50.0 + n) for n in range(6)])
-    legend = [c.get("fill") for c in drawn(text, "circle") if c.get("r") == "5"]
-    assert len(set(legend)) == 3
-    assert {c.get("fill") for c in drawn(text, "circle")} == set(legend)
+def test_a_dark_page_has_a_colour_for_each_that_is_drawn_in_ink_or_paper():
+    """A colour of the style sheet that is not in the drawing would leave it in the dark."""
+    found = results(*seven("e.mean", score=60.0), *seven("f.mean", score=70.0, encode=9.0))
+    text = quality_against_cost(found)
+    rules, body = text.split("</style>")[0], text.split("</style>")[1]
+    told = re.findall(r'\[style\*="([^"]+)"\]', rules)
+    assert told
+    assert not [style for style in told if style not in body]
 
 
 # Training curves
@@ -134,10 +120,11 @@ def test_a_legend_names_each_series_once_with_its_own_colour():
 def test_a_curve_has_a_panel_for_losses_and_one_for_scores():
     losses, scores = [(n + 1, 5.0 / (n + 1)) for n in range(9)], [(3, 70.0), (6, 74.5), (9, 74.0)]
     both, alone = curve_svg(losses, scores), curve_svg(losses, [])
-    lines = [len(drawn(text, "path")) for text in (both, alone)]
-    assert lines[0] > lines[1]
-    marks = [[t.text for t in drawn(x, "text") if t.get("class") == "name"] for x in (both, alone)]
-    assert marks == [["0.556", "74.50"], ["0.556"]]
+    assert list(marks(both)) == ["loss at step 9", "dev score at step 6"]
+    assert list(marks(alone)) == ["loss at step 9"]
+    assert {"0.556", "74.50", "loss", "dev score", "steps"} <= set(written(both))
+    assert "0.556" in written(alone)
+    assert "dev score" not in written(alone)
     assert "1 step;" in curve_svg([(1, 2.0)], [])
 
 
@@ -230,10 +217,21 @@ def test_the_picture_shows_the_best_of_each_encoder_and_family():
         "quick.mean",
     ]
     text = quality_against_cost(found)
-    names = [one.text for one in drawn(text, "text") if one.get("class") == "name"]
-    assert sorted(names) == ["quick", "slow"]
-    assert len([c for c in drawn(text, "circle") if c.get("r") == "6"]) == 3
+    assert [written(text).count(name) for name in ("quick", "slow", "hole")] == [1, 1, 0]
+    drawn_over = [hint.split(":")[0] for hint in marks(text)]
+    assert drawn_over == ["quick.mean", "slow.mean+sn@target", "slow.mean"]
     assert printed(text) is not None
+
+
+def test_nine_post_processings_have_nine_colours_and_nine_shapes():
+    posts = ["", *(f"+{name}@target" for name in ("natsv:1", "sn", "sn+natsv:6", "whitening"))]
+    posts += [f"+{name}@target" for name in ("flow", "glow", "nice", "realnvp")]
+    found = results(*(r for n, p in enumerate(posts) for r in seven(f"e.mean{p}", score=60.0 + n)))
+    colours, shapes = zip(*marks(quality_against_cost(found)).values(), strict=True)
+    assert len(set(colours)) == len(set(shapes)) == 9
+    assert None not in shapes
+    legend = written(quality_against_cost(found))
+    assert all(legend.count(name) == 1 for name in ("as encoded", "sn + natsv", "whitening"))
 
 
 def test_another_record_gives_the_picture_another_digest():

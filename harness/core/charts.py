@@ -1,0 +1,94 @@
+"""Charts as SVG text, drawn by Matplotlib in the style of `charts.mplstyle` and `charts.css`.
+
+The same numbers give the same bytes. Colours are readable on light and dark pages, and the
+background follows the reader's preference.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING
+from xml.sax.saxutils import escape
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+    from matplotlib.path import Path as Outline
+    from matplotlib.text import Annotation
+    from matplotlib.transforms import BboxBase
+
+STYLE = Path(__file__).with_suffix(".mplstyle")
+CSS = Path(__file__).with_suffix(".css")
+
+Point = tuple[int | float, int | float]
+# Where a label may stand beside its point, by preference.
+PLACES: Sequence[Point] = [(x, y) for y in (0, -10, 10, -16, 16, -26, 26) for x in (8, -8)]
+
+
+def style() -> AbstractContextManager[None]:
+    """The context in which a chart is made and written, whatever the user's own style is."""
+    import matplotlib
+
+    return matplotlib.rc_context(fname=STYLE)
+
+
+def panels(title: str, notes: Sequence[str], heights: Sequence[int]) -> tuple[Figure, list[Axes]]:
+    """A figure with panels under one another, by their relative heights; notes below its title."""
+    from matplotlib.figure import Figure
+
+    figure = Figure()
+    left = figure.subplotpars.left
+    figure.suptitle(title, x=left, horizontalalignment="left")
+    figure.text(left, 0.935, "\n".join(notes), color="#59636e", verticalalignment="top")
+    figure.subplots_adjust(top=0.93 - 0.075 * len(notes))
+    axes = figure.subplots(len(heights), height_ratios=heights, squeeze=False)
+    return figure, list(axes.flat)
+
+
+def write_labels(axes: Axes, labels: Mapping[str, Point]) -> None:
+    """Write each label beside its point, where it covers fewest points, lines and labels."""
+    axes.autoscale_view()
+    shapes: list[Line2D | Patch] = [*axes.lines, *axes.patches]
+    drawn = [shape.get_path().transformed(shape.get_transform()) for shape in shapes]
+    taken: list[BboxBase] = []
+    for text, point in labels.items():
+        label = axes.annotate(text, point, (0, 0), "data", "offset points")
+        label.set_verticalalignment("center")
+        covered = {
+            place: _covered(_moved(label, place), axes.bbox, drawn, taken) for place in PLACES
+        }
+        taken.append(_moved(label, min(PLACES, key=covered.__getitem__)))
+
+
+def _moved(label: Annotation, place: Point) -> BboxBase:
+    """The box of a label at a place beside its point."""
+    label.set_position(place)
+    label.set_horizontalalignment("left" if place[0] > 0 else "right")
+    return label.get_window_extent().padded(2)
+
+
+def _covered(
+    box: BboxBase, frame: BboxBase, drawn: Sequence[Outline], taken: Sequence[BboxBase]
+) -> int:
+    """How much a label in a box would cover; most of all counts a corner outside the frame."""
+    outside = 4 - frame.count_contains(box.corners())
+    points = sum(box.padded(3).count_contains(path.vertices) for path in drawn)
+    lines = sum(path.intersects_bbox(box.frozen(), filled=False) for path in drawn)
+    return int(100 * outside + points + lines + box.count_overlaps(taken))
+
+
+def svg(figure: Figure, hints: Mapping[str, str], about: str = "") -> str:
+    """The text of a figure. A hint shows over what has its name as gid; `about` is for machines."""
+    buffer, title = io.StringIO(), figure.get_suptitle()
+    metadata = {"Title": title, "Description": about, "Date": None, "Creator": None}
+    figure.savefig(buffer, format="svg", metadata=metadata)
+    text = buffer.getvalue().replace("</style>", f"{CSS.read_text('utf-8')}</style>", 1)
+    for name, hint in hints.items():
+        group = f'<g id="{name}">'
+        text = text.replace(group, f"{group}<title>{escape(hint)}</title>", 1)
+    return text
