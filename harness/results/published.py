@@ -3,7 +3,8 @@
 A row names the method that reproduces it, or says in words why none can; a column names the task,
 the columns that it averages, or why no task fits. What differs in one cell stands in the row's
 maps by column (`tasks`, `notes`, `sd`). `label`, `backbone`, `fit`, `supervision`, `pooling`,
-`split` and, where ours differ, `verbatim` keep the paper's own words.
+`split` and, where ours differ, `verbatim` keep the paper's own words. `evidence` says how a row's
+protocol is known, for all rows of a table or for one.
 """
 
 from __future__ import annotations
@@ -26,6 +27,15 @@ METRICS = (*SCORES, "word statistic")
 AGGREGATION_OF: Mapping[str, Aggregation] = {
     **{name: name for name in AGGREGATIONS},
     "single set": "all",
+}
+
+# How the protocol of a row is known: its method, pooling, text, aggregation and fit corpus. The
+# least certain of them decides.
+EVIDENCE: Mapping[str, str] = {
+    "confirmed": "our scores under the row's protocol equal those of the authors' own program",
+    "code": "read from the code that the authors released",
+    "paper": "stated in the paper",
+    "inferred": "stated nowhere: concluded from the numbers, or from what others found",
 }
 
 Words = Mapping[str, str]
@@ -55,6 +65,7 @@ class Row:
 
     `n` runs with the standard deviations `sd`, which another row of the table may print
     (`sd_row`). `statistic` says what a row prints over the runs, if not one run's score.
+    `evidence` is one of `EVIDENCE` and stands before the table's.
     """
 
     id: str
@@ -65,6 +76,7 @@ class Row:
     values: Words
     method: str | None = None
     why_not: str | None = None
+    evidence: str | None = None
     model_free: bool = False
     transductive: bool = False
     pooling: str | None = None
@@ -97,6 +109,7 @@ class Table:
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
     aggregation: str | None = None
+    evidence: str | None = None
     scale: int = 100
     notes: tuple[str, ...] = ()
     verbatim: Words = field(default_factory=dict)
@@ -180,6 +193,11 @@ class PublishedCell:
     def why_not(self) -> str | None:
         """Why no method and task of the harness reproduce it."""
         return self.row.why_not or self.column.why_not
+
+    @property
+    def evidence(self) -> str | None:
+        """How its protocol is known, one of `EVIDENCE`; None where nothing reproduces it."""
+        return None if self.why_not else self.row.evidence or self.table.evidence
 
     @property
     def notes(self) -> tuple[str, ...]:

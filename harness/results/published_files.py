@@ -14,7 +14,7 @@ from pathlib import Path
 from harness.core.errors import DataError
 from harness.core.ids import is_method_id
 from harness.core.toml import read_toml
-from harness.results.published import AGGREGATION_OF, METRICS, Column, Row, Table
+from harness.results.published import AGGREGATION_OF, EVIDENCE, METRICS, Column, Row, Table
 from harness.results.verdict import NUMBER
 
 TASK_ID = re.compile(r"[a-z0-9-]+(\.[a-z]+)*")
@@ -52,6 +52,7 @@ def _faults(table: Table) -> Iterator[tuple[str, str]]:
     yield from (("", f"unknown metric {m!r}") for m in {table.metric} - set(METRICS))
     if table.scale not in (1, 100):
         yield "", f"scale: wanted 1 or 100, found {table.scale}"
+    yield from (("", fault) for fault in _evidence_faults(table.evidence))
     levels: tuple[Table | Column | Row, ...] = (table, *table.columns, *table.rows)
     for level in levels:
         yield from (("", fault) for fault in _level_faults(level))
@@ -70,6 +71,11 @@ def _level_faults(level: Table | Column | Row) -> Iterator[str]:
         yield f"verbatim: unknown word {unknown[0]!r} of {level.id}"
     if not ID.fullmatch(level.id):
         yield f"{level.id!r} is no id: lower-case letters and digits between hyphens or dots"
+
+
+def _evidence_faults(word: str | None) -> Iterator[str]:
+    if word not in (None, *EVIDENCE):
+        yield f"evidence: wanted one of {', '.join(EVIDENCE)}, found {word!r}"
 
 
 def _column_faults(column: Column, table: Table) -> Iterator[str]:
@@ -91,6 +97,9 @@ def _row_faults(row: Row, table: Table) -> Iterator[str]:
         yield f"{row.method!r} is no method id"
     if row.method and row.method.endswith("@target") != row.transductive:
         yield f"transductive: {row.method!r} says the opposite"
+    yield from _evidence_faults(row.evidence)
+    if row.method and not (row.evidence or table.evidence):
+        yield f"evidence: wanted one of {', '.join(EVIDENCE)} here or in the table, found none"
     if not row.values:
         yield "values: wanted at least one number, found none"
     ids = {column.id for column in table.columns}

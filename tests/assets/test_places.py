@@ -394,6 +394,7 @@ cite = "gao2021simcse"
 source = "made up"
 metric = "spearman"
 aggregation = "all"
+evidence = "code"
 columns = [{ id = "c", label = "STS-B", task = "sts-b" }]
 
 [[row]]

@@ -36,6 +36,7 @@ cite = "gao2021simcse"
 source = "nowhere"
 metric = "spearman"
 aggregation = "all"
+evidence = "code"
 scale = 100
 columns = [
   { id = "toy", label = "Toy", task = "toy" },

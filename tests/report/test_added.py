@@ -26,6 +26,7 @@ title = "Table 1: a specimen"
 cite = "reimers2019sbert"
 source = "nowhere"
 metric = "spearman"
+evidence = "code"
 columns = [{ id = "sts-b", label = "STS-B", task = "sts-b" }]
 [[row]]
 id = "ours"

@@ -53,6 +53,7 @@ cite = "nobody1999"
 source = "made up"
 metric = "spearman"
 aggregation = "wmean"
+evidence = "code"
 notes = ["No number here was ever measured."]
 columns = [
   { id = "all", label = "STS12, all", task = "sts12", aggregation = "all" },

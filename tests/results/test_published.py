@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.core.errors import DataError
-from harness.results.published import PublishedCell, Table, tables_digest
+from harness.results.published import EVIDENCE, PublishedCell, Table, tables_digest
 from harness.results.published_files import load_table, load_tables
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -33,6 +33,7 @@ cite = "a2020paper"
 source = "arXiv 0000.00000"
 metric = "spearman"
 aggregation = "wmean"
+evidence = "code"
 columns = [
   { id = "sts-b", label = "STS-B", task = "sts-b", aggregation = "single set" },
   { id = "sts12", label = "STS12", task = "sts12" },
@@ -41,6 +42,7 @@ columns = [
 [[row]]
 id = "ours"
 label = "Ours"
+evidence = "paper"
 method = "bert-base:64.mean+sn+natsv:6@target"
 transductive = true
 backbone = "bert-base-uncased"
@@ -219,6 +221,12 @@ def test_a_fraction_becomes_points_without_losing_a_digit(digits, sign):
         ('["sts-b", "sts12"]', '["sts-b", "avg"]', "column avg: average_of: 'avg' is no column"),
         ('metric = "spearman"', 'metric = "kendall"', "unknown metric 'kendall'"),
         ('"single set"', '"median"', "unknown aggregation 'median' of sts-b"),
+        (
+            'evidence = "paper"',
+            'evidence = "likely"',
+            "row ours: evidence: wanted one of confirmed",
+        ),
+        ('evidence = "code"', 'evidence = ""', "evidence: wanted one of confirmed, code, paper, i"),
         ('cite = "', 'verbatim = { unit = "x" }\ncite = "', "verbatim: unknown word 'unit'"),
         ('id = "theirs"', 'id = "ours"', "'ours' stands twice"),
         ('id = "theirs"', 'id = "The irs"', "'The irs' is no id"),
@@ -232,6 +240,22 @@ def test_a_faulty_table_is_refused_by_file_row_and_key(tmp_path, old, new, said)
     with pytest.raises(DataError, match=f"^small.t1.toml.*{re.escape(said)}") as error:
         small(tmp_path, SMALL.replace(old, new, 1))
     assert "\n" not in str(error.value)
+
+
+def test_a_row_says_how_its_protocol_is_known_or_its_table_does(tmp_path):
+    cells = {cell.row.id: cell for cell in small(tmp_path).cells()}
+    assert cells["ours"].evidence == "paper"
+    assert cells["theirs"].evidence is None  # nothing reproduces it
+    at_table = small(tmp_path, SMALL.replace('evidence = "paper"\n', ""))
+    assert at_table.cells()[0].evidence == "code"
+    neither = SMALL.replace('evidence = "code"\n', "").replace('evidence = "paper"\n', "")
+    with pytest.raises(DataError, match=r"row ours: evidence: wanted one of .* found none"):
+        small(tmp_path, neither)
+
+
+def test_every_number_that_a_method_reproduces_has_its_evidence():
+    for cell in CELLS.values():
+        assert (cell.evidence in EVIDENCE) == (cell.why_not is None), cell.id
 
 
 def test_a_table_that_stands_in_two_files_is_refused(tmp_path):
