@@ -3,14 +3,21 @@
 Devlin et al. 2019, arXiv 1810.04805; Liu et al. 2019, arXiv 1907.11692. These are the rows that
 every paper sets out from, and where most confusion starts: BERT-flow's "last2avg" is first-last
 (its code takes layer 1), SimCSE's printed "first-last avg." is static-last (its code took layer 0),
-and SBERT's "Avg. BERT embeddings" and "BERT CLS-vector" came from bert-as-service and are not the
-last layer's. BERT-flow and BERT-whitening cut at 64 word pieces: rows with ids of their own.
+and SBERT's "Avg. BERT embeddings" came from bert-as-service, whose defaults are the second-last
+layer and 25 word pieces. BERT-flow and BERT-whitening cut at 64: rows with ids of their own.
 """
 
 from harness.core.types import Method
 from harness.encoders.tokenizer_check import BERT_UNCASED_IDS
 from harness.encoders.transformer import TransformerConfig
-from harness.transforms.pooling import CLS, FIRST_LAST, LAST2, MEAN, STATIC_LAST
+from harness.transforms.pooling import (
+    CLS,
+    FIRST_LAST,
+    LAST2,
+    MEAN,
+    SECOND_LAST,
+    STATIC_LAST,
+)
 
 # What there is to get of a checkpoint of each shape, in bytes: 32 bits a parameter, and a little.
 ABOUT = {
@@ -64,4 +71,5 @@ METHODS = (
         for encoder in (BERT_BASE, BERT_LARGE)
         for pooling in (CLS, MEAN, FIRST_LAST)
     ),
+    Method(BERT_BASE.with_max_length(25), SECOND_LAST, cite="reimers2019sbert"),
 )

@@ -2,8 +2,8 @@
 
 Reimers & Gurevych 2019, arXiv 1908.10084, Table 1. The released checkpoints score slightly
 differently from the paper's own runs (re-training with newer libraries loses more). The last are
-later general models with scores in MTEB's results; e5 is scored there with its "query: " prompt,
-which nothing here adds.
+later general models with scores in MTEB's results; e5 and bge have prompts there by type of input,
+and STS has no such type, so their sentences are scored without one, as here.
 """
 
 from baselines.bert import ABOUT

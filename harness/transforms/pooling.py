@@ -95,7 +95,7 @@ MEAN = Mean("mean", (-1,))
 FIRST_LAST = Mean("first-last", (1, -1))
 STATIC_LAST = Mean("static-last", (0, -1))
 LAST2 = Mean("last2", (-2, -1))
-# What bert-as-service does by default, and with it SBERT's "Avg. BERT embeddings" row.
+# What bert-as-service does by default, and with it probably SBERT's "Avg. BERT embeddings" row.
 SECOND_LAST = Mean("second-last", (-2,))
 
 POOLINGS = (CLS, POOLER, MEAN, FIRST_LAST, STATIC_LAST, LAST2, SECOND_LAST)

@@ -319,7 +319,10 @@ def test_every_published_cell_can_be_cited():
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("bert-flow.t2/bert-base-flow-target/sts12", "sts12, test, raw text\\), Spearman .*wmean"),
+        (
+            "bert-flow.t2/bert-base-flow-target/sts12",
+            "sts12.senteval, test, SentEval text\\), Spearman .*wmean",
+        ),
         (
             "bert-flow.t2/bert-base-flow-target/sts-b",
             "sts-b, test, raw text\\), Spearman .*single set",
