@@ -8,14 +8,17 @@ from pathlib import Path
 
 from harness.core.errors import HarnessError
 from harness.core.types import Progress
+from harness.evaluation.bootstrap_claims import compare_claims
 from harness.evaluation.bootstrap_rows import compare_tables
 from harness.evaluation.runner import Outcome
 from harness.gate import drift
 from harness.gate.tolerances import read_rules
 from harness.registry import load_registry
 from harness.report.build import write_files
-from harness.results import row_comparisons
+from harness.results import claim_intervals, row_comparisons
+from harness.results.claims import read_claims
 from harness.results.index import NOT_MEASURED, Results
+from harness.results.layout import QUESTIONS
 from harness.results.published_files import load_tables
 from harness.results.records import Store
 from harness.results.reproduction import Reproduction, reproductions
@@ -42,14 +45,20 @@ def compare(outcomes: Sequence[Outcome], committed: Path) -> list[drift.Move]:
 def compare_rows(
     results: Path, committed: Path, loader: TaskLoader, progress: Progress
 ) -> str | None:
-    """Bring the comparisons of neighbouring rows up to date; committed ones that hold are kept.
+    """Bring the comparisons of rows and claims up to date; committed ones that hold are kept.
 
     Returns why it could not be done, if data are no longer at hand: the tables then go without.
     """
+    questions, registry = committed / QUESTIONS / "claims.toml", load_registry()
     try:
+        if questions.exists():
+            claims = read_claims(questions, load_tables(committed / "papers"))
+            old = {**claim_intervals.read(committed), **claim_intervals.read(results)}
+            new = compare_claims(claims, Store(results), loader, registry, progress, old)
+            claim_intervals.write(results, new)
         known = {**row_comparisons.read(committed), **row_comparisons.read(results)}
-        for found in compare_tables(Store(results), loader, load_registry(), progress, known):
-            row_comparisons.write(results, found)
+        for table in compare_tables(Store(results), loader, registry, progress, known):
+            row_comparisons.write(results, table)
     except HarnessError as error:
         return f"rows were not compared: {error}"
     return None
@@ -59,6 +68,7 @@ def promote(outcomes: Sequence[Outcome], results: Path, committed: Path) -> int:
     """Write the measured records to the committed folder; those that agree stay as they are."""
     for found in row_comparisons.read(results).values():
         row_comparisons.write(committed, found)
+    claim_intervals.write(committed, claim_intervals.read(results))
     return Store(committed).promote(o.record for o in outcomes if o.record)
 
 

@@ -19,7 +19,7 @@ from harness.report.protocol_traps import traps_page
 from harness.report.replication import PAGE as CLAIMS_PAGE
 from harness.report.replication import claims_page
 from harness.report.speed import speed_page
-from harness.results import row_comparisons
+from harness.results import claim_intervals, row_comparisons
 from harness.results.claim_tests import ClaimTests
 from harness.results.claims import read_claims
 from harness.results.index import Results, by_encoder
@@ -86,7 +86,7 @@ def _asked_pages(
     if flows.exists() and (page := flows_page(Results(records), read_toml(Maps, flows))):
         yield "flows.md", page
     if (claims := questions / "claims.toml").exists():
-        tests = ClaimTests(Results(records), found, row_comparisons.read(folder))
+        tests = ClaimTests(Results(records), found, claim_intervals.read(folder))
         searches = read_searches(questions / "searches")
         yield CLAIMS_PAGE, claims_page(read_claims(claims, published), tests, searches)
 

@@ -12,15 +12,16 @@ from itertools import combinations
 from statistics import fmean
 
 from harness.registry import Registry
+from harness.results.claim_intervals import Contrast, Intervals, Score
 from harness.results.claims import Claim, Claims, address
 from harness.results.index import NOT_MEASURED, Results, Value, score_at, value
-from harness.results.protocols import PROTOCOLS, SEVEN
 from harness.results.published import Column, Table
 from harness.results.reproduction import composed, is_stale
-from harness.results.row_comparisons import Comparisons
 from harness.results.verdict import TOLERANCES, CellState, welch_half_width
 
 AVERAGE = "Avg."
+SIGN = "sign"  # what a decision rests on that has neither seeds nor an interval
+MOVED = 0.01  # points: an interval belongs to the difference that it was made for
 
 
 class ClaimOutcome(StrEnum):
@@ -72,6 +73,7 @@ class Finding:
     """One claim on one task (or on their average): both published numbers, both measured."""
 
     label: str
+    contrast: Contrast
     published: tuple[float, float]
     sides: tuple[Side, Side]
     decision: Decision
@@ -111,6 +113,11 @@ class ClaimResult:
         return ClaimOutcome.UNDECIDED
 
     @property
+    def every(self) -> tuple[Finding, ...]:
+        """The findings, the average among them where there is one."""
+        return (*self.findings, *filter(None, [self.average]))
+
+    @property
     def in_paper(self) -> int:
         """On how many tasks the paper's own numbers have the claimed order."""
         return sum(finding.claimed > 0 for finding in self.findings)
@@ -137,8 +144,8 @@ def decide(better: Side, worse: Side, items: tuple[float, float] | None = None) 
     if items is not None:
         return _by_interval(difference, items, "items")
     if abs(difference) <= TOLERANCES.match:
-        return Decision(ClaimOutcome.UNDECIDED, difference, by="sign")
-    return _by_interval(difference, None, "sign")
+        return Decision(ClaimOutcome.UNDECIDED, difference, by=SIGN)
+    return _by_interval(difference, None, SIGN)
 
 
 def _by_interval(difference: float, interval: tuple[float, float] | None, by: str) -> Decision:
@@ -150,22 +157,18 @@ def _by_interval(difference: float, interval: tuple[float, float] | None, by: st
 
 @dataclass(frozen=True)
 class ClaimTests:
-    """Tests of claims on records, with the comparisons of rows that are stored."""
+    """Tests of claims on records, with the intervals over test pairs that are stored."""
 
     results: Results
     registry: Registry
-    comparisons: Mapping[str, Comparisons]
+    intervals: Intervals
 
     def test(self, claim: Claim) -> ClaimResult:
         """Every task of a claim, and their average."""
-        findings = []
-        for column in claim.columns:
-            task, path = address(claim.table, column)
-            better, worse = (self.side(method, task, path) for method in claim.methods)
-            decision = decide(better, worse)
-            findings.append(
-                Finding(column.label, claim.published(column), (better, worse), decision)
-            )
+        findings = [
+            self._finding(c.label, claim.published(c), claim, [address(claim.table, c)])
+            for c in claim.columns
+        ]
         average = self._average(claim, findings) if claim.comparable else None
         return ClaimResult(claim, tuple(findings), average)
 
@@ -193,31 +196,34 @@ class ClaimTests:
 
     def _average(self, claim: Claim, findings: Sequence[Finding]) -> Finding:
         published = [finding.published for finding in findings]
-        better, worse = (
-            averaged([finding.sides[which] for finding in findings]) for which in (0, 1)
-        )
-        decision = decide(better, worse, self._items(claim, better, worse))
         means = fmean(above for above, _ in published), fmean(below for _, below in published)
-        return Finding(AVERAGE, means, (better, worse), decision)
+        return self._finding(AVERAGE, means, claim, [f.contrast.scores[0] for f in findings])
 
-    def _items(self, claim: Claim, better: Side, worse: Side) -> tuple[float, float] | None:
-        """The stored interval for the average of the seven, if these very rows were neighbours."""
-        tasks = sorted(address(claim.table, column)[0] for column in claim.columns)
-        scoring = claim.table.metric, claim.table.aggregation
-        encoder = claim.methods[0].partition(".")[0]
-        for protocol in PROTOCOLS:
-            known = self.comparisons.get(f"{encoder}.{protocol.id}")
-            same_tasks = tasks == sorted(map(protocol.task, SEVEN))
-            if known and same_tasks and scoring == (protocol.correlation, protocol.aggregation):
-                means = [side.value.mean for side in (better, worse)]
-                compared = [known.averages.get(method) for method in claim.methods]
-                if compared == [None if mean is None else round(mean, 2) for mean in means]:
-                    return known.interval(*claim.methods)
-        return None
+    def _finding(
+        self, label: str, published: tuple[float, float], claim: Claim, scores: Sequence[Score]
+    ) -> Finding:
+        """The claim on the mean of some scores, of which one task may have the only one."""
+        contrast = Contrast(*claim.methods, tuple(scores))
+        above, below = (
+            averaged([self.side(method, *score) for score in scores]) for method in claim.methods
+        )
+        decision = self._decide(contrast, above, below)
+        return Finding(label, contrast, published, (above, below), decision)
+
+    def _decide(self, contrast: Contrast, better: Side, worse: Side) -> Decision:
+        """By the stored interval where the sign alone would decide, and the difference is its."""
+        decision, known = decide(better, worse), self.intervals.get(contrast)
+        if known is None or decision.by != SIGN or decision.difference is None:
+            return decision
+        if abs(known.difference - decision.difference) > MOVED:
+            return decision
+        return decide(better, worse, (known.low, known.high))
 
 
 def averaged(sides: Sequence[Side]) -> Side:
     """The mean over tasks of each seed that all of them have; none where a task has no score."""
+    if len(sides) == 1:
+        return sides[0]
     seeds = set.intersection(*(set(side.scores) for side in sides))
     columns = {seed: [side.scores[seed] for side in sides] for seed in sorted(seeds)}
     if not seeds or any(score is None for column in columns.values() for score in column):

@@ -21,6 +21,7 @@ from harness.report.build import stale_files, write_files
 from harness.report.replication import PAGE, claims_page
 from harness.report.sentences import signed
 from harness.report.verify import printed
+from harness.results.claim_intervals import Contrast, Interval
 from harness.results.claim_tests import (
     ClaimOutcome,
     ClaimTests,
@@ -33,7 +34,6 @@ from harness.results.claims import address, read_claims, scored
 from harness.results.index import NOT_MEASURED, Results
 from harness.results.published_files import load_table, load_tables
 from harness.results.records import SCHEMA, Store
-from harness.results.row_comparisons import Comparisons, Neighbours
 from harness.results.verdict import welch_half_width
 
 COMMITTED = Path(__file__).parents[2] / "results"
@@ -128,8 +128,8 @@ def results(*every: list[Record]) -> Results:
     return Results(by_cell)
 
 
-def asked_of(*every: list[Record], comparisons=None) -> ClaimTests:
-    return ClaimTests(results(*every), REGISTRY, comparisons or {})
+def asked_of(*every: list[Record], intervals=None) -> ClaimTests:
+    return ClaimTests(results(*every), REGISTRY, intervals or {})
 
 
 def fixed(method: str, *scores: float | None) -> list[Record]:
@@ -332,32 +332,40 @@ def test_an_average_of_seeds_pairs_them_by_number():
     assert averaged([one(10.0), Side({})]).value.mean is None
 
 
-def neighbours(above: str, below: str, averages: dict[str, float]) -> dict[str, Comparisons]:
-    """Under the table's protocol, and under another, where the rows lie far apart."""
-    return {
-        f"fake.{protocol}": Comparisons("fake", protocol, 9, 0, averages, (rows,))
-        for protocol, rows in {
-            "raw-spearman-wmean": Neighbours(above, below, -0.5, 2.5, 0.2, 0.4),
-            "raw-spearman-all": Neighbours(above, below, 8.0, 9.0, 0.0, 0.0),
-        }.items()
-    }
+WMEAN = ("spearman", "wmean")
+STORED = Interval(1.0, -0.5, 2.5, 9, 0)
 
 
+@pytest.mark.parametrize("count", [1, 7])
 @pytest.mark.parametrize(
-    ("above", "below", "other", "interval"),
+    ("better", "path", "other", "interval"),
     [
-        ("fake.mean", "fake.cls", 59.0, (-0.5, 2.5)),
-        ("fake.cls", "fake.mean", 59.0, (-2.5, 0.5)),
-        ("fake.mean", "fake.last2", 59.0, None),
-        ("fake.mean", "fake.cls", 58.0, None),  # it has moved since
+        ("fake.mean", WMEAN, 59.0, (-0.5, 2.5)),
+        ("fake.last2", WMEAN, 59.0, None),
+        ("fake.mean", ("spearman", "all"), 59.0, None),
+        ("fake.mean", WMEAN, 58.0, None),  # it has moved since
     ],
 )
-def test_the_average_of_neighbours_has_the_stored_interval(tmp_path, above, below, other, interval):
-    known = neighbours(above, below, {"fake.mean": 60.0, "fake.cls": other, "fake.last2": 1.0})
-    every = fixed("fake.mean", *[60.0] * 7), fixed("fake.cls", *[59.0] * 7)
-    found = asked_of(*every, comparisons=known).test(world(tmp_path).resolved[0]).average.decision
-    assert found.interval == interval
-    assert found.outcome is (ClaimOutcome.UNDECIDED if interval else ClaimOutcome.HOLDS)
+def test_a_task_and_an_average_have_the_stored_interval(
+    tmp_path, better, path, other, interval, count
+):
+    stored = Contrast(better, "fake.cls", tuple((task, path) for task in SEVEN[:count]))
+    every = fixed("fake.mean", *[60.0] * 7), fixed("fake.cls", *[other] * 7)
+    claim = world(tmp_path).resolved[0]
+    found = asked_of(*every, intervals={stored: STORED}).test(claim)
+    decision = (found.findings[0] if count == 1 else found.average).decision
+    assert (decision.interval, decision.by) == (interval, "items" if interval else "sign")
+    assert decision.outcome is (ClaimOutcome.UNDECIDED if interval else ClaimOutcome.HOLDS)
+    others = [one.decision.by for one in found.every if one.decision is not decision]
+    assert set(others) == {"sign"}
+
+
+def test_seeds_decide_whatever_is_stored(tmp_path):
+    stored = Contrast("fake.mean", "other.cls", (("sts12", WMEAN),))
+    claim = world(tmp_path, CLAIMS.replace('worse = "low"', 'worse = "middle"')).resolved[0]
+    every = fixed("fake.mean", 60.0), records("other.cls", "sts12", *(59 + s for s in STEPS))
+    decision = asked_of(*every, intervals={stored: STORED}).test(claim).findings[0].decision
+    assert (decision.by, decision.outcome) == ("seeds", ClaimOutcome.HOLDS)
 
 
 # The order of rows

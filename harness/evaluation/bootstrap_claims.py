@@ -1,0 +1,93 @@
+"""Claims between methods without seeds: is the difference more than the choice of test pairs?
+
+The paired bootstrap over the pairs of each task: both methods are scored on the same resamples. An
+average over tasks is that of each resample's scores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache, partial
+
+import numpy as np
+
+from harness.core.arrays import Float64
+from harness.core.types import Progress
+from harness.registry import Registry
+from harness.results.bootstrap import bootstrap_scores, compare
+from harness.results.claim_intervals import Contrast, Interval, Intervals, Score
+from harness.results.claim_tests import SIGN, ClaimTests
+from harness.results.claims import Claims
+from harness.results.index import Results
+from harness.results.records import Cell, Store
+from harness.tasks.loader import TaskLoader
+
+RESAMPLES = 10_000
+SEED = 0
+
+# Correlations with gold, which a resample can compute again.
+METRICS, AGGREGATIONS = ("spearman", "pearson"), ("all", "wmean")
+
+# The scores of a method on every resample of a task's pairs.
+Resampled = Callable[[str, Score], Float64[np.ndarray, " R"]]
+
+
+def compare_claims(
+    claims: Claims,
+    runs: Store,
+    loader: TaskLoader,
+    registry: Registry,
+    progress: Progress,
+    known: Intervals,
+) -> Intervals:
+    """The claims' known intervals, and one for each finding that the sign alone decides in `runs`.
+
+    None is made where a score is no correlation with gold, or the similarities of a method do not
+    lie beside its record.
+    """
+    tests = ClaimTests(Results.read(runs), registry, known)
+    every = [one for claim in claims.resolved for one in tests.test(claim).every]
+    due = [one for one in every if one.decision.by == SIGN]
+    ready = [one for one in due if _can_be_resampled(one.contrast, runs)]
+    resampled = cache(partial(_resampled, runs, loader, registry))
+    intervals = {one.contrast: known[one.contrast] for one in every if one.contrast in known}
+    progress.phase("comparing the methods of claims", len(ready))
+    for one in ready:
+        sides = (
+            np.mean([resampled(method, score) for score in one.contrast.scores], axis=0)
+            for method in (one.contrast.better, one.contrast.worse)
+        )
+        found, (above, below) = compare(*sides), (side.value.mean or 0.0 for side in one.sides)
+        low, high = round(found.low, 4), round(found.high, 4)
+        intervals[one.contrast] = Interval(round(above - below, 4), low, high, RESAMPLES, SEED)
+        progress.step(1)
+    return intervals
+
+
+def _can_be_resampled(contrast: Contrast, runs: Store) -> bool:
+    cells = (
+        Cell(method, task)
+        for method in (contrast.better, contrast.worse)
+        for task, _ in contrast.scores
+    )
+    correlations = (
+        len(path) == 2 and path[0] in METRICS and path[1] in AGGREGATIONS
+        for _, path in contrast.scores
+    )
+    return all(correlations) and all(runs.cosines(cell) is not None for cell in cells)
+
+
+def _resampled(
+    runs: Store, loader: TaskLoader, registry: Registry, method: str, score: Score
+) -> Float64[np.ndarray, " R"]:
+    task, (metric, aggregation) = score
+    pairs, cosines = loader.inputs(registry.tasks[task]).pairs, runs.cosines(Cell(method, task))
+    return bootstrap_scores(
+        np.stack([column for column in [cosines] if column is not None]),
+        pairs.gold,
+        pairs.group,
+        metric="pearson" if metric == "pearson" else "spearman",
+        aggregate="wmean" if aggregation == "wmean" else "all",
+        resamples=RESAMPLES,
+        rng=np.random.default_rng(SEED),
+    )[0]
