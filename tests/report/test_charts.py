@@ -91,7 +91,7 @@ def test_labels_stand_inside_their_panel(points):
 
 def test_labels_keep_out_of_each_other_s_way():
     """A column of five, as the post-processings of one encoder, and neighbours of two others."""
-    points = [(5.0, 60 + 3.5 * n) for n in range(5)] + [(4.5, 66.0), (0.1, 40.0)]
+    points = [(5.0, 60 + 2.0 * n) for n in range(5)] + [(4.5, 63.5), (0.1, 40.0)]
     boxes, *_ = labelled(points)
     assert len(boxes) == len(points)
     assert not any(box.count_overlaps(boxes[:n]) for n, box in enumerate(boxes))
