@@ -10,7 +10,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
-from typing import IO
+from typing import Protocol, runtime_checkable
 
 from harness.assets.asset import Download
 from harness.assets.fetch.network import reason_of
@@ -23,6 +23,13 @@ DAMAGE = (
     *(tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, zlib.error),
     *(EOFError, RuntimeError, ValueError),
 )
+
+
+@runtime_checkable
+class Readable(Protocol):
+    """A stream of bytes."""
+
+    def read(self, size: int = -1, /) -> bytes: ...
 
 
 def unpack(archive: Path, wanted: Download, folder: Path) -> dict[str, str]:
@@ -48,7 +55,7 @@ def unpack(archive: Path, wanted: Download, folder: Path) -> dict[str, str]:
     return placed
 
 
-def _members(archive: Path, pattern: re.Pattern[str]) -> Iterator[tuple[str, IO[bytes]]]:
+def _members(archive: Path, pattern: re.Pattern[str]) -> Iterator[tuple[str, Readable]]:
     """Name and content of the files whose whole name fits."""
     if zipfile.is_zipfile(archive):
         with zipfile.ZipFile(archive) as zipped:
@@ -77,7 +84,7 @@ def safe(name: str) -> PurePosixPath:
     return path
 
 
-def write_stream(content: IO[bytes], target: Path, limit: int | None = None) -> tuple[str, int]:
+def write_stream(content: Readable, target: Path, limit: int | None = None) -> tuple[str, int]:
     """Write a file, all of it or none, from a stream: its sha256 and bytes.
 
     Raises ValueError if the stream is longer than the limit.
