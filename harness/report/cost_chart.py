@@ -15,7 +15,6 @@ from harness.results.verdict import CellState
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.lines import Line2D
 
 PICTURE = "tables/quality-against-cost.svg"
 COLUMN = "ms / sentence"
@@ -66,15 +65,14 @@ def _draw(axes: Axes, points: Mapping[tuple[str, str, str], charts.Point]) -> di
 
     kinds = sorted({posts for _, posts, _ in points})
     looks = dict(zip(kinds, cycle(rcParams["axes.prop_cycle"]), strict=False))
-    dots: dict[str, Line2D] = {}
     labels: dict[str, charts.Point] = {}
     hints = {}
     for n, ((encoder, posts, method), (cost, average)) in enumerate(points.items()):
         name, above = f"dot-{n}", 3 - n / len(points)  # the best are drawn over the others
-        (dot,) = axes.plot(cost, average, ls="", zorder=above, gid=name, **looks[posts])
-        dots[posts] = dot
+        axes.plot(cost, average, ls="", label=posts, zorder=above, gid=name, **looks[posts])
         labels.setdefault(encoder, (cost, average))
         hints[name] = f"{method}: {average:.2f} at {cost:.3g} ms a sentence"
+    dots = {dot.get_label(): dot for dot in axes.lines}
     costs, scores = zip(*frontier(list(points.values())), strict=True)
     axes.stairs(scores, [*costs, costs[-1]], baseline=None, color="#8b949e", ls="--")
     axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))

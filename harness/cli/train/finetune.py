@@ -47,7 +47,7 @@ def simcse_unsup(
     """Unsupervised SimCSE: a sentence and itself under another dropout mask agree."""
     from harness.training.contrastive import Contrastive
 
-    text = opt.open_corpus(corpus, first, run.places)
+    text = opt.open_corpus(corpus, first, run.options.cache, run.options.data_dir)
     one_of("--objective", objective, ("info-nce", "nt-xent"))
     one_of("--similarity", similarity, ("cosine", "dot"))
     settings = run.settings(

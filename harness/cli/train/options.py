@@ -38,11 +38,13 @@ def training_bar(threads: int | None) -> Any:
     return Bar(io.StringIO() if int(os.environ.get("RANK") or 0) else sys.stderr)
 
 
-def open_corpus(corpus: str, first: int | None, places: Any) -> Any:
+def open_corpus(corpus: str, first: int | None, cache: Path | None, data_dir: Path | None) -> Any:
     """The sentences of a registered corpus or a file. Raises AssetMissing, UsageError."""
+    from harness.assets.places import Places
     from harness.registry import load_registry
     from harness.training.datasets import open_text
 
+    places = Places.from_environment(os.environ, cache=cache, data_dir=data_dir)
     return open_text(corpus, load_registry().corpora, places, first)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Annotated
 
 import typer
@@ -28,7 +27,6 @@ def bert_mini(
 ) -> None:
     """BERT in miniature from scratch: a WordPiece vocabulary, then masked language modelling."""
     command = opt.command_line(bert_mini, locals())
-    from harness.assets.places import Places
     from harness.training.mlm import MlmSettings, pretrain
 
     settings = MlmSettings(
@@ -40,8 +38,7 @@ def bert_mini(
         learning_rate=learning_rate,
     )
     with opt.training_bar(threads) as bar:
-        places = Places.from_environment(os.environ, cache=cache, data_dir=data_dir)
-        text = opt.open_corpus(corpus, first, places)
+        text = opt.open_corpus(corpus, first, cache, data_dir)
         curve = pretrain(text, settings, seed, out, bar, command)
     say(f"{out}: {len(curve.losses):,} steps, loss {curve.thinned()[-1][1]:.3f}")
 
@@ -61,7 +58,6 @@ def glove_mini(
 ) -> None:
     """GloVe from scratch: co-occurrence counts, then weighted least squares on their logarithms."""
     command = opt.command_line(glove_mini, locals())
-    from harness.assets.places import Places
     from harness.training.glove import WordVectorSettings, train_vectors
     from harness.training.glove_counts import Counting
 
@@ -73,8 +69,7 @@ def glove_mini(
         x_max=x_max,
     )
     with opt.training_bar(1) as bar:
-        places = Places.from_environment(os.environ, cache=cache, data_dir=data_dir)
-        text = opt.open_corpus(corpus, first, places)
+        text = opt.open_corpus(corpus, first, cache, data_dir)
         curve = train_vectors(text, settings, seed, out, bar, command)
     say(f"{out}: {settings.epochs} epochs, loss {curve.thinned()[-1][1]:.4f}")
 
