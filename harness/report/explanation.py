@@ -16,7 +16,7 @@ def render(found: Explanation, most: int = 25) -> str:
         *(f"note: {note}" for note in cell.notes),
     ]
     if cell.why_not:
-        return "\n".join([*lines, f"no method here reproduces it: {cell.why_not}"])
+        return "\n".join([*lines, f"no method here reproduces it: {cell.why_not.explanation}"])
     lines.append(f"needs: {cell.method} on {cell.task or ', '.join(cell.average_of)}")
     if found.wanted:
         lines.append(

@@ -8,6 +8,7 @@ from harness.registry import Registry
 from harness.report.markdown import page, table
 from harness.report.sentences import signed
 from harness.results.published import Column, Row, Table, tables_digest
+from harness.results.reasons import reasons
 from harness.results.reproduction import Reproduction, count, method_of
 from harness.results.verdict import TOLERANCES, VERDICTS
 
@@ -110,10 +111,15 @@ def _row(
 def _about(row: Row, registry: Registry, notes: Footnotes) -> list[str]:
     """Label with its marks, what the encoder was trained on, what it was fitted on."""
     marks = [DAGGER] if row.transductive else []
-    marks += [_mark(text, notes) for text in (row.why_not, row.note) if text]
+    marks += [_mark(text, notes) for text in (_reason(row), row.note) if text]
     method = method_of(row, registry)
     trained_on = method.encoder.trained_on if method else row.supervision
     return [" ".join([row.label, *marks]), trained_on, "" if row.fit == "none" else row.fit]
+
+
+def _reason(level: Row | Column) -> str:
+    """The explanation of why no method or no task reproduces it; empty where one does."""
+    return reasons()[level.why_not].explanation if level.why_not else ""
 
 
 def _mark(text: str, notes: Footnotes) -> str:
@@ -148,8 +154,7 @@ def _verdict(cell: Reproduction | None) -> str:
 
 def _notes(published: Table) -> list[str]:
     """The table's own notes, its columns' and the rules of judgement."""
-    columns = [
-        f"{c.label}: {c.note or c.why_not}" for c in published.columns if c.note or c.why_not
-    ]
+    said = [(c.label, "; ".join(filter(None, (_reason(c), c.note)))) for c in published.columns]
+    columns = [f"{label}: {text}" for label, text in said if text]
     dagger = f"{DAGGER} fitted on the sentences that are scored, no labels seen."
     return [*published.notes, *columns, dagger, TOLERANCES.sentence()]

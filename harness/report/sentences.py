@@ -47,7 +47,7 @@ def measured(reproduction: Reproduction, method: Method | None, results: Results
     state = reproduction.state
     if not reproduction.scores:
         why = reproduction.cell.why_not
-        return f"{NOTHING} ({state}{f': {why}' if why else ''})"
+        return f"{NOTHING} ({state}{f': {why.explanation}' if why else ''})"
     score, difference = value(reproduction.scores), reproduction.verdict.difference
     by = "" if difference is None else f"{difference:+.2f}, "
     return (

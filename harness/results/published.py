@@ -1,10 +1,10 @@
 """A published table: columns and rows in the paper's own order, numbers as printed strings.
 
-A row names the method that reproduces it, or says in words why none can; a column names the task,
-the columns that it averages, or why no task fits. What differs in one cell stands in the row's
-maps by column (`tasks`, `notes`, `sd`). `label`, `backbone`, `fit`, `supervision`, `pooling`,
-`split` and, where ours differ, `verbatim` keep the paper's own words. `evidence` says how a row's
-protocol is known, for all rows of a table or for one.
+A row names the method that reproduces it, or the reason why none can (`reasons.toml`); a column
+names the task, the columns that it averages, or the reason why no task fits. What differs in one
+cell stands in the row's maps by column (`tasks`, `notes`, `sd`). `label`, `backbone`, `fit`,
+`supervision`, `pooling`, `split` and, where ours differ, `verbatim` keep the paper's own words.
+`evidence` says how a row's protocol is known, for all rows of a table or for one.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from decimal import Decimal
 
 from harness.core.errors import DataError
 from harness.core.scores import AGGREGATIONS, Aggregation
+from harness.results.reasons import Reason, reasons
 from harness.results.verdict import Published
 
 # Metrics that are scores, by their key in a record, and what else the papers print.
@@ -43,7 +44,7 @@ Words = Mapping[str, str]
 
 @dataclass(frozen=True)
 class Column:
-    """One column: exactly one of `task`, `average_of` (ids of other columns) and `why_not`."""
+    """One column: exactly one of `task`, `average_of` (ids of columns) and `why_not` (a reason)."""
 
     id: str
     label: str
@@ -190,9 +191,10 @@ class PublishedCell:
         return AGGREGATION_OF[word] if word else None
 
     @property
-    def why_not(self) -> str | None:
+    def why_not(self) -> Reason | None:
         """Why no method and task of the harness reproduce it."""
-        return self.row.why_not or self.column.why_not
+        name = self.row.why_not or self.column.why_not
+        return reasons()[name] if name else None
 
     @property
     def evidence(self) -> str | None:

@@ -15,6 +15,7 @@ from harness.core.errors import DataError
 from harness.core.ids import is_method_id
 from harness.core.toml import read_toml
 from harness.results.published import AGGREGATION_OF, EVIDENCE, METRICS, Column, Row, Table
+from harness.results.reasons import reasons
 from harness.results.verdict import NUMBER
 
 TASK_ID = re.compile(r"[a-z0-9-]+(\.[a-z]+)*")
@@ -81,6 +82,7 @@ def _evidence_faults(word: str | None) -> Iterator[str]:
 def _column_faults(column: Column, table: Table) -> Iterator[str]:
     if [bool(column.task), bool(column.average_of), bool(column.why_not)].count(True) != 1:
         yield "wanted exactly one of task, average_of and why_not"
+    yield from _reason_faults(column)
     if column.task and not TASK_ID.fullmatch(column.task):
         yield f"{column.task!r} is no task id"
     if column.metric not in (None, *METRICS):
@@ -90,9 +92,15 @@ def _column_faults(column: Column, table: Table) -> Iterator[str]:
         yield f"average_of: {unknown[0]!r} is no column with a task"
 
 
+def _reason_faults(level: Column | Row) -> Iterator[str]:
+    if level.why_not and level.why_not not in reasons():
+        yield f"why_not: wanted one of {', '.join(reasons())}, found {level.why_not!r}"
+
+
 def _row_faults(row: Row, table: Table) -> Iterator[str]:
     if bool(row.method) == bool(row.why_not):
         yield "wanted exactly one of method and why_not"
+    yield from _reason_faults(row)
     if row.method and not row.model_free and not is_method_id(row.method):
         yield f"{row.method!r} is no method id"
     if row.method and row.method.endswith("@target") != row.transductive:

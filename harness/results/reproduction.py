@@ -105,8 +105,8 @@ def _state(
 ) -> CellState | None:
     """Why a cell has no score to judge; None if it has one."""
     if cell.why_not is not None:
-        quoted = cell.why_not.startswith("quoted")
-        return CellState.OTHER_PROTOCOL if quoted else CellState.NO_METHOD
+        other = cell.why_not.other_protocol
+        return CellState.OTHER_PROTOCOL if other else CellState.NO_METHOD
     if method is None and not cell.row.model_free:
         return CellState.NO_METHOD
     if not records or not all(records):

@@ -39,6 +39,7 @@ from harness.report.verify import printed, verified
 from harness.results.index import Results
 from harness.results.published import Column, Row, Table
 from harness.results.published_files import load_tables
+from harness.results.reasons import reasons
 from harness.results.records import Cell, Store, encode
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -194,7 +195,7 @@ TABLE = Table(
                 transductive=one.transductive)
             for one, fit in ((PLAIN, "none"), (SEEDED, "target"))
         ),
-        Row("quoted", "Quoted", "fake", "none", "none", {"toy": "58.02"}, why_not="quoted from S"),
+        Row("quoted", "Quoted", "fake", "none", "none", {"toy": "58.02"}, why_not="quoted"),
     ),
 )  # fmt: skip
 PLAIN_TOY, SEEDED_TOY = "toy.t1/fake.mean/toy", "toy.t1/fake.mean-stretch-target/toy"
@@ -277,7 +278,7 @@ def unmeasured():
         "not run": (PLAIN_TOY, {}),
         "stale": (PLAIN_TOY, {(PLAIN.id, "toy"): [record(PLAIN, "toy", repr="Method(other)")]}),
         "undefined": (PLAIN_TOY, {(PLAIN.id, "toy"): [record(PLAIN, "toy", scores=undefined)]}),
-        "other protocol: quoted from S": ("toy.t1/quoted/toy", only_one),
+        f"other protocol: {reasons()['quoted'].explanation}": ("toy.t1/quoted/toy", only_one),
         "an average with a hole": ("toy.t1/fake.mean/avg", only_one),
     }
 

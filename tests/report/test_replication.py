@@ -52,7 +52,7 @@ aggregation = "wmean"
 columns = [
 {COLUMNS},
   {{ id = "avg", label = "Avg(7)", average_of = ["sts12", "sick-r"] }},
-  {{ id = "mr", label = "MR", why_not = "not scored" }},
+  {{ id = "mr", label = "MR", why_not = "task" }},
   {{ id = "words", label = "Words", task = "sts-b", metric = "word statistic" }},
 ]
 """
@@ -60,7 +60,7 @@ ROW = """
 [[row]]
 id = "{id}"
 label = "Row {id}"
-why_not = "made up"
+why_not = "method"
 backbone = "none"
 fit = "none"
 supervision = "none"

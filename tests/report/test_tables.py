@@ -63,7 +63,7 @@ columns = [
   { id = "avg", label = "Avg.", average_of = ["wmean", "sts-b", "sick-r"] },
   { id = "lexical", label = "Lexical", task = "lexical", metric = "edit_distance" },
   { id = "words", label = "Words", task = "sts-b", metric = "word statistic", note = "No score." },
-  { id = "mr", label = "MR", why_not = "Transfer tasks are not scored." },
+  { id = "mr", label = "MR", why_not = "task", note = "Transfer tasks are not scored." },
 ]
 
 [[row]]
@@ -131,7 +131,7 @@ values = { all = "73.00", wmean = "63.00", sts-b = "83.00", sick-r = "53.00" }
 [[row]]
 id = "sd"
 label = "Their standard deviation"
-why_not = "a spread is no score"
+why_not = "spread"
 backbone = "fake"
 fit = "target"
 supervision = "none"
@@ -186,7 +186,7 @@ values = { all = "77.00" }
 [[row]]
 id = "quoted"
 label = "Quoted"
-why_not = "quoted from a table under `all`"
+why_not = "quoted"
 backbone = "GloVe"
 fit = "none"
 supervision = "none"
@@ -462,7 +462,7 @@ def swapped(text: str, a: str, b: str) -> str:
         ("a paper number off by 0.01", TABLE.replace('"70.00"', '"70.01"')),
         ("a printed digit dropped", TABLE.replace('"60.00"', '"60"')),
         ("a published sd", TABLE.replace('wmean = "0.10"', 'wmean = "3.00"')),
-        ("a quotation taken for ours", TABLE.replace('"quoted from', '"copied from')),
+        ("a quotation taken for ours", TABLE.replace('"quoted"', '"extreme"')),
         ("an aggregation", TABLE.replace('aggregation = "wmean"', 'aggregation = "all"')),
     ],
 )

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from harness.core.errors import DataError
 from harness.results.published import EVIDENCE, PublishedCell, Table, tables_digest
 from harness.results.published_files import load_table, load_tables
+from harness.results.reasons import reasons
 
 ROOT = Path(__file__).resolve().parents[2]
 PAPERS = ROOT / "results" / "papers"
@@ -147,6 +148,14 @@ def test_every_row_names_a_method_or_says_why_none_can():
         assert cell.why_not or cell.task or cell.average_of
 
 
+def test_every_reason_of_the_closed_list_is_explained_and_in_use():
+    used = {cell.why_not for cell in CELLS.values()} - {None}
+    assert used == set(reasons().values())
+    for name, reason in reasons().items():
+        assert name == reason.id
+        assert reason.explanation.strip(" .") == reason.explanation
+
+
 def test_whatever_is_fitted_on_the_scored_sentences_is_marked():
     for cell in CELLS.values():
         if cell.row.fit.split(" ")[0] == "target":
@@ -257,6 +266,8 @@ def test_a_fraction_becomes_points_without_losing_a_digit(digits, sign):
             "row theirs: wanted exactly",
         ),
         ('why_not = "quoted"', "", "row theirs: wanted exactly one of method and why_not"),
+        ('"quoted"', '"qouted"', "row theirs: why_not: wanted one of quoted, not-a-score, "),
+        ('task = "sts12" }', 'why_not = "x" }', "column sts12: why_not: wanted one of quoted, "),
         ("natsv:6@target", "natsv:6", "row ours: 'bert-base:64.mean+sn+natsv:6' is no method id"),
         ('"sts12.senteval"', '"STS 12"', "row theirs: tasks: 'STS 12' is no task id"),
         ('values = { sts12 = "55.14" }', "values = {}", "row theirs: values: wanted at least one"),
