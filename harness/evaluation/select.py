@@ -10,6 +10,8 @@ from harness.core.errors import HarnessError, UsageError
 from harness.core.interfaces import EncoderConfig
 from harness.core.sources import Packaged, Trained
 from harness.core.types import Method, Task
+from harness.encoders.checkpoint import read_json
+from harness.encoders.subword_vectors import MODEL_TYPE, SubwordConfig
 from harness.encoders.transformer import TransformerConfig
 from harness.encoders.word_vectors import StaticConfig
 from harness.registry import Registry, is_glob, load_registry
@@ -150,6 +152,8 @@ def config_for(name: str, source: str, path: Path | None) -> EncoderConfig:
     if path is not None:
         if not (path / "config.json").exists():
             raise UsageError(f"--encoder {name}={source}: the folder holds no config.json")
+        if read_json(path / "config.json").get("model_type") == MODEL_TYPE:
+            return SubwordConfig(name=name, repo=path.name, trained_on="not stated")
         return TransformerConfig(name=name, repo=path.name, trained_on="not stated")
     repo, _, revision = source.partition("@")
     return TransformerConfig(

@@ -1,0 +1,35 @@
+"""Contrastive Tension: BERT tuned on Wikipedia alone, or on NLI before that.
+
+Carlsson et al. 2021 (ICLR). The released checkpoints were trained after the paper, with other
+settings than it states (their repository's README). The mean over the last layer's tokens is how
+its authors read them; SimCSE, whose Table 5 scores them again, does not state a pooling. On STS-B
+the README has 73.31 and 81.47 where SimCSE has 74.31 and 81.46. The hub's names are those that
+the README links; no revision is published.
+"""
+
+from baselines.bert import ABOUT
+from harness.core.types import Method
+from harness.encoders.transformer import TransformerConfig
+from harness.transforms.pooling import MEAN
+
+CITE = "carlsson2021ct"
+
+
+def released(name: str, repository: str, trained_on: str) -> TransformerConfig:
+    """One checkpoint of the authors' organisation."""
+    return TransformerConfig(
+        name,
+        repo=f"Contrastive-Tension/{repository}",
+        about=ABOUT["bert-base"],
+        trained_on=trained_on,
+        cite=CITE,
+        licence="MIT",
+    )
+
+
+ENCODERS = (
+    released("ct-bert-base", "BERT-Base-CT", "Wikipedia, unlabelled"),
+    released("ct-sbert-base", "BERT-Base-NLI-CT", "NLI, labelled; Wikipedia, unlabelled"),
+)
+
+METHODS = tuple(Method(encoder, MEAN, cite=CITE) for encoder in ENCODERS)

@@ -1,0 +1,23 @@
+"""DeCLUTR: RoBERTa tuned so that neighbouring spans of a document agree.
+
+Giorgi et al. 2021, arXiv 2006.03659. Its authors average the last layer's tokens; SimCSE, whose
+Table 5 scores the checkpoint again, does not state a pooling. No revision is published.
+"""
+
+from baselines.bert import ABOUT
+from harness.core.types import Method
+from harness.encoders.transformer import TransformerConfig
+from harness.transforms.pooling import MEAN
+
+CITE = "giorgi2021declutr"
+DECLUTR = TransformerConfig(
+    "declutr-base",
+    repo="johngiorgi/declutr-base",
+    about=ABOUT["roberta-base"],
+    trained_on="OpenWebText, unlabelled",
+    cite=CITE,
+    licence="Apache-2.0",
+)
+
+ENCODERS = (DECLUTR,)
+METHODS = (Method(DECLUTR, MEAN, cite=CITE),)

@@ -1,0 +1,193 @@
+"""Static vectors of sub-words, averaged over the pieces of a text: the folders of Model2Vec.
+
+Tulkens & van Dongen 2024, github.com/MinishLab/model2vec. A folder holds `tokenizer.json`, a table
+of vectors in `model.safetensors` and `config.json`, which says whether averages are scaled to
+length 1. Frequency weights are part of the vectors. In a table with shared rows, `mapping` has the
+row of each sub-word and `weights` its factor. As in the package, special tokens are not added,
+unknown sub-words are left out, and long texts are cut by letters before they are cut by pieces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from harness.core.arrays import Float32
+from harness.core.digests import Sha256, digest_of, sha256_of
+from harness.core.errors import DataError, UsageError
+from harness.core.interfaces import Encoding, Identity
+from harness.core.sources import Hub, LocalFiles, Source
+from harness.encoders.checkpoint import (
+    read_json,
+    require_weights,
+    tokenizer_files,
+    weights_files,
+)
+
+# Part of every key: raise it with any change that moves an encoding.
+ENCODING_VERSION = "1: mean over known sub-words in float64; no known sub-word is the zero vector"
+
+MODEL_TYPE = "model2vec"  # in config.json
+
+
+@dataclass(frozen=True)
+class SubwordConfig:
+    """An average of sub-word vectors: its name and the Model2Vec folder that it reads.
+
+    Args:
+        name: Its id in the grammar of methods.
+        repo: Its repository on the hub; empty where it has none.
+        revision: The pinned commit; None is unpinned.
+        max_length: Sub-words that texts are cut to.
+        weights_sha256: The digest that `model.safetensors` must have, if given.
+        about: Roughly the bytes that are fetched.
+        trained_on: The texts that the vectors have seen.
+        cite: The BibTeX key of their source.
+        licence: Their licence.
+
+    Raises:
+        UsageError: The maximum length is below 1.
+
+    Examples:
+        >>> from harness.encoders.subword_vectors import SubwordConfig
+        >>> str(SubwordConfig("potion", "minishlab/potion-base-2M").source)
+        'minishlab/potion-base-2M, unpinned'
+    """
+
+    name: str
+    repo: str = ""
+    revision: str | None = None
+    max_length: int = 512
+    weights_sha256: str | None = None
+    about: int | None = field(default=None, repr=False)
+    trained_on: str = field(default="", repr=False)
+    cite: str = field(default="", repr=False)
+    licence: str = field(default="", repr=False)
+
+    def __post_init__(self) -> None:
+        if self.max_length < 1:
+            raise UsageError(f"{self.name}: wanted a length of 1 or more, found {self.max_length}")
+
+    @property
+    def source(self) -> Source:
+        """The hub repository that its files come from."""
+        if self.repo:
+            return Hub(self.repo, self.revision, self.weights_sha256, about=self.about)
+        return LocalFiles(self.weights_sha256)
+
+    def member(self, seed: int) -> SubwordConfig:  # noqa: ARG002 - a family's would differ
+        """This encoder, whatever the seed."""
+        return self
+
+    def with_max_length(self, max_length: int) -> SubwordConfig:
+        """This encoder cut at another length, and named so."""
+        name = f"{self.name.partition(':')[0]}:{max_length}"
+        return replace(self, name=name, max_length=max_length)
+
+    def identify(self, path: Path, sha256: Sha256 = sha256_of) -> Identity:
+        """The key and digests of a folder; `sha256` may be memoised."""
+        weights = weights_files(path)[0]
+        kind = read_json(path / "config.json").get("model_type")
+        if kind != MODEL_TYPE:
+            raise DataError(
+                f"{path / 'config.json'}: wanted model_type {MODEL_TYPE}, found {kind}; name a "
+                "folder that Model2Vec wrote"
+            )
+        digests = {
+            "weights": sha256(weights),
+            "tokenizer": digest_of({file.name: sha256(file) for file in tokenizer_files(path)}),
+            "config": sha256(path / "config.json"),
+        }
+        require_weights(self.name, weights, self.weights_sha256, digests["weights"])
+        facts = {"version": ENCODING_VERSION, "max_length": self.max_length}
+        return Identity(digest_of({**facts, **digests}), digests, self.max_length)
+
+    def load(self, path: Path, cache: Path, *, sha256: Sha256 = sha256_of) -> SubwordEncoder:  # noqa: ARG002 - as encoders are loaded
+        """The encoder, ready. Raises DataError for files that are no Model2Vec folder's."""
+        from tokenizers import Tokenizer
+
+        identity = self.identify(path, sha256)
+        tokenizer = Tokenizer.from_file(str(path / "tokenizer.json"))
+        unknown = read_json(path / "tokenizer.json").get("model", {}).get("unk_token")
+        vocabulary: Mapping[str, int] = tokenizer.get_vocab()
+        return SubwordEncoder(
+            name=self.name,
+            key=identity.key,
+            tokenizer=tokenizer,
+            unknown=None if unknown is None else vocabulary.get(unknown),
+            letters=self.max_length * int(np.median([len(piece) for piece in vocabulary])),
+            max_length=self.max_length,
+            vectors=_read_table(weights_files(path)[0], len(vocabulary)),
+            unit=bool(read_json(path / "config.json").get("normalize", False)),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class SubwordEncoder:
+    """A loaded table of sub-word vectors. One kept layer, no summary token, no pooler.
+
+    Texts are cut to `letters`, then to `max_length` known pieces; `unit` scales averages to 1.
+    """
+
+    name: str
+    key: str
+    tokenizer: Any = field(repr=False)  # tokenizers.Tokenizer
+    unknown: int | None
+    letters: int
+    max_length: int
+    vectors: Float32[np.ndarray, "V D"] = field(repr=False)
+    unit: bool
+
+    facts: ClassVar[Mapping[str, object]] = {}
+
+    @property
+    def dimensions(self) -> int:
+        return int(self.vectors.shape[1])
+
+    @property
+    def depth(self) -> int:
+        return 0
+
+    def encode(
+        self, texts: Sequence[str], *, progress: Callable[[int], None] | None = None
+    ) -> Encoding:
+        """The mean over the known sub-words of each text; without one, the zero vector."""
+        mean = np.zeros((len(texts), 1, self.dimensions), np.float32)
+        cut = [text[: self.letters] for text in texts]
+        for number, found in enumerate(self.tokenizer.encode_batch(cut, add_special_tokens=False)):
+            rows = [row for row in found.ids if row != self.unknown][: self.max_length]
+            if rows:
+                vector = self.vectors[rows].mean(axis=0, dtype=np.float64)
+                mean[number, 0] = vector / (np.linalg.norm(vector) + 1e-32) if self.unit else vector
+        if progress is not None:
+            progress(len(texts))
+        return Encoding(layers=(0,), depth=0, mean=mean)
+
+
+def _read_table(path: Path, count: int) -> Float32[np.ndarray, "V D"]:
+    """The vector of each of so many sub-words, its mapping and weight applied."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load_file
+
+    try:
+        tensors = load_file(path)
+    except SafetensorError as error:
+        raise DataError(f"{path}: wanted safetensors, found {error}; fetch it again") from error
+    table = tensors.get("embeddings")
+    if table is None or table.ndim != 2:
+        raise DataError(f"{path}: wanted a table `embeddings`, found {', '.join(sorted(tensors))}")
+    rows = tensors.get("mapping", np.arange(len(table)))
+    factors = tensors.get("weights", np.ones(len(rows), np.float32))
+    if len(rows) != count or len(factors) != count or rows.max() >= len(table):
+        raise DataError(
+            f"{path}: wanted a vector for each of the {count} sub-words of the tokenizer, found "
+            f"{len(table)} vectors for {len(rows)}"
+        )
+    vectors = table[rows].astype(np.float32) * factors[:, None].astype(np.float32)
+    if not np.isfinite(vectors).all():
+        raise DataError(f"{path}: wanted finite numbers, found others; fetch it again")
+    return np.asarray(vectors, np.float32)

@@ -1,0 +1,160 @@
+"""Sub-word vectors: the folders that Model2Vec writes, and the vectors that it gives."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+
+from harness.core.errors import AssetMissing, DataError, UsageError
+from harness.core.interfaces import Encoder, EncoderConfig
+from harness.encoders.subword_vectors import SubwordConfig
+from harness.evaluation.select import config_for
+
+PIECES = ("[PAD]", "[UNK]", "the", "cat", "dog", "sat", "##s", "on", "mat", ".", "un", "##known")
+VECTORS = np.random.default_rng(5).normal(size=(len(PIECES), 3)).astype(np.float32)
+TEXTS = (
+    "The cats sat on the mat.",
+    "the dog",
+    "zebra",  # unknown, and nothing else
+    "",
+    "unknown zebra cat",
+    "cat " * 600,  # cut by letters, then by pieces
+    "the the the dog dog",
+)
+
+# model2vec 0.10.0, StaticModel.from_pretrained(folder).encode(TEXTS), of the folder that `made`
+# makes: with "normalize" and without, and of a table with shared rows.
+GOLDEN = {
+    "plain": [
+        [-0.14070606, -0.26030898, -0.50224829],
+        [-0.75545621, 0.40761936, 0.4758141],
+        [0.0, 0.0, 0.0],
+        [0.0, 0.0, 0.0],
+        [0.01367553, -0.25148913, -0.55580157],
+        [1.6347847, 0.27276799, -1.2333311],
+        [-0.71489447, 0.16913943, 0.53040045],
+    ],
+    "unit": [
+        [-0.24137555, -0.4465495, -0.86158657],
+        [-0.76972574, 0.41531873, 0.48480159],
+        [0.0, 0.0, 0.0],
+        [0.0, 0.0, 0.0],
+        [0.022411399, -0.4121393, -0.91084516],
+        [0.79131043, 0.13203216, -0.59698856],
+        [-0.7889846, 0.18666868, 0.58537],
+    ],
+    "shared": [
+        [0.047539577, 0.12795185, -0.079444557],
+        [-0.71443415, 0.53316295, 0.39534032],
+        [0.0, 0.0, 0.0],
+        [0.0, 0.0, 0.0],
+        [0.2775161, 0.017313743, -0.45488366],
+        [1.4861671, 0.24797107, -1.121209],
+        [-0.65695643, 0.30524617, 0.43198746],
+    ],
+}
+
+
+def made(folder: Path, *, unit: bool = False, shared: bool = False) -> Path:
+    """A Model2Vec folder."""
+    folder.mkdir()
+    words = {piece: number for number, piece in enumerate(PIECES)}
+    tokenizer = Tokenizer(models.WordPiece(words, unk_token="[UNK]"))  # noqa: S106 - a sub-word
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.save(str(folder / "tokenizer.json"))
+    tensors = {"embeddings": VECTORS}
+    if shared:
+        tensors = {
+            "embeddings": VECTORS[:5],
+            "mapping": np.arange(len(PIECES)) % 5,
+            "weights": np.linspace(0.5, 2, len(PIECES)).astype(np.float32),
+        }
+    save_file(tensors, folder / "model.safetensors")
+    config = {"model_type": "model2vec", "normalize": unit}
+    (folder / "config.json").write_text(json.dumps(config))
+    return folder
+
+
+def loaded(folder: Path, **change):
+    return replace(SubwordConfig("m2v"), **change).load(folder, folder)
+
+
+@pytest.mark.parametrize("kind", ["plain", "unit", "shared"])
+def test_its_vectors_are_the_packages_own(tmp_path, kind):
+    folder = made(tmp_path / "m", unit=kind == "unit", shared=kind == "shared")
+    encoding = loaded(folder).encode(TEXTS)
+    # The package adds up in float32: 384 rows of the longest text round by some 1e-6.
+    np.testing.assert_allclose(encoding.mean[:, 0], GOLDEN[kind], rtol=1e-5, atol=1e-7)
+    assert (encoding.layers, encoding.depth, encoding.cls) == ((0,), 0, None)
+
+
+def test_it_is_an_encoder_and_its_rows_do_not_depend_on_each_other(tmp_path):
+    encoder = loaded(made(tmp_path / "m"))
+    assert isinstance(encoder, Encoder)
+    assert isinstance(SubwordConfig("m2v"), EncoderConfig)
+    whole = encoder.encode(TEXTS).mean
+    for number, text in enumerate(TEXTS):
+        np.testing.assert_array_equal(encoder.encode([text]).mean[0], whole[number])
+
+
+def test_a_text_is_cut_by_letters_and_then_by_pieces(tmp_path):
+    folder = made(tmp_path / "m")
+    cut, whole = loaded(folder, max_length=2), loaded(folder)
+    assert cut.letters == 6  # the median piece has 3
+    for text, left in (("the dog sat on", "the do"), (". . . .", ". .")):
+        np.testing.assert_array_equal(cut.encode([text]).mean, whole.encode([left]).mean)
+    assert SubwordConfig("m2v").with_max_length(2).name == "m2v:2"
+    with pytest.raises(UsageError, match="wanted a length of 1 or more"):
+        SubwordConfig("m2v").with_max_length(0)
+
+
+def test_everything_that_changes_a_vector_changes_the_key(tmp_path):
+    folder = made(tmp_path / "m")
+    keys = [SubwordConfig("m2v").identify(folder).key]
+    keys += [SubwordConfig("m2v", max_length=9).identify(folder).key]
+    keys += [SubwordConfig("m2v").identify(made(tmp_path / "u", unit=True)).key]
+    keys += [SubwordConfig("m2v").identify(made(tmp_path / "s", shared=True)).key]
+    tokens = (folder / "tokenizer.json").read_text()
+    (folder / "tokenizer.json").write_text(tokens.replace("true", "false", 1))
+    keys += [SubwordConfig("m2v").identify(folder).key]
+    assert len(set(keys)) == len(keys)
+    assert SubwordConfig("other").identify(folder).key == keys[-1]
+
+
+def test_a_folder_given_by_hand_is_known_by_its_configuration(tmp_path):
+    folder = made(tmp_path / "m")
+    assert isinstance(config_for("mine", str(folder), folder), SubwordConfig)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (lambda f: (f / "config.json").unlink(), "wanted model_type model2vec, found None"),
+        (lambda f: (f / "config.json").write_text('{"model_type": "bert"}'), "found bert"),
+        (lambda f: (f / "model.safetensors").write_bytes(b"x"), "wanted safetensors"),
+        (lambda f: save_file({"w": VECTORS}, f / "model.safetensors"), "wanted a table `emb"),
+        (lambda f: save_file({"embeddings": VECTORS[:3]}, f / "model.safetensors"), "found 3"),
+        (
+            lambda f: save_file({"embeddings": VECTORS * np.inf}, f / "model.safetensors"),
+            "wanted finite numbers",
+        ),
+    ],
+)
+def test_a_faulty_folder_never_yields_a_vector(tmp_path, spoil, said):
+    folder = made(tmp_path / "m")
+    spoil(folder)
+    with pytest.raises(DataError, match=said) as error:
+        loaded(folder)
+    assert "\n" not in str(error.value)
+
+
+def test_a_missing_folder_and_other_weights_are_refused(tmp_path):
+    with pytest.raises(AssetMissing):
+        SubwordConfig("m2v").identify(tmp_path / "none")
+    with pytest.raises(DataError, match="wanted 0000"):
+        SubwordConfig("m2v", weights_sha256="0000").identify(made(tmp_path / "m"))
