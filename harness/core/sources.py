@@ -80,6 +80,8 @@ class Trained:
         folder: The family's folder below the trained encoders of the cache.
         seed: The seed of one member; None is the family itself, which has no files.
         on_the_spot: Whether a run that needs a member trains it.
+        sentences: How many sentences it encodes forward and backward; 0 is not stated.
+        start_bytes: Roughly the bytes of the weights that it starts from; 0 is not stated.
     """
 
     recipe: str
@@ -87,6 +89,8 @@ class Trained:
     folder: str
     seed: int | None = None
     on_the_spot: bool = False
+    sentences: int = 0
+    start_bytes: int = 0
 
     def __str__(self) -> str:
         return f"harness train {self.recipe}"

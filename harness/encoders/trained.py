@@ -34,6 +34,8 @@ class FamilyConfig:
         start: The encoder that the recipe's `--from` names.
         max_length: Tokens that texts are cut to; None is the checkpoint's own.
         on_the_spot: Whether a run that needs a member trains it, which takes a minute or two.
+        sentences: How many sentences a training encodes forward and backward, each view and epoch
+            counted; 0 is not stated. Plans forecast its time by it.
         trained_on: The texts of the training.
         cite: The BibTeX key of the method's paper.
         licence: The licence of the weights.
@@ -52,6 +54,7 @@ class FamilyConfig:
     start: TransformerConfig
     max_length: int | None = None
     on_the_spot: bool = field(default=False, repr=False)
+    sentences: int = field(default=0, repr=False)
     trained_on: str = field(default="", repr=False)
     cite: str = field(default="", repr=False)
     licence: str = field(default="", repr=False)
@@ -62,7 +65,14 @@ class FamilyConfig:
         family = self.name.partition(":")[0]
         digest = digest_of({"recipe": self.recipe, "start": repr(self.start)})
         folder = f"{family}-{digest[:12]}"
-        return Trained(self.recipe, family, folder, on_the_spot=self.on_the_spot)
+        return Trained(
+            self.recipe,
+            family,
+            folder,
+            on_the_spot=self.on_the_spot,
+            sentences=self.sentences,
+            start_bytes=self.start.about or 0,
+        )
 
     def with_max_length(self, max_length: int) -> FamilyConfig:
         """This family cut at another length, and named so."""
@@ -107,8 +117,10 @@ class Member(TransformerConfig):
         """The key and digests of the folder; DataError if recipe and seed did not make it."""
         found = read_json(path / TRAINING)
         words = str(found.get("command", "")).split()
-        recipe, start = " ".join(without(words, OF_A_MEMBER)[2:]), found.get("start")
-        wanted = {self.family.start.name: self.family.start.weights_sha256}
+        recipe, start = " ".join(without(words, OF_A_MEMBER)[2:]), found.get("start") or {}
+        # A start without a known digest is pinned by its revision, or by its first download.
+        name, pinned = self.family.start.name, self.family.start.weights_sha256
+        wanted = {name: pinned or start.get(name)}
         if (recipe, found.get("seed"), start) != (self.family.recipe, self.seed, wanted):
             raise DataError(
                 f"{path / TRAINING}: wanted seed {self.seed} of harness train "

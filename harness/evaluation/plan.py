@@ -154,7 +154,8 @@ def _encoder(
             count = len(distinct_sentences(inputs))
             entry = EncoderPlan(config.name, str(source), cells, None, count)
             return replace(entry, seconds=round(TRAINING + count / FIRST_GUESS, 1), to_train=True)
-        return EncoderPlan(config.name, str(source), cells, str(error))
+        cost = _training_cost(source) if isinstance(source, Trained) else ""
+        return EncoderPlan(config.name, str(source), cells, f"{error}{cost}")
     cache, distinct = EncoderCache.open(places.cache, key), distinct_sentences(inputs)
     left = len(cache.missing(tuple(distinct)))
     rate = cache.rate or FIRST_GUESS * FIRST_GUESS_BYTES / max(1, _weights_size(path))
@@ -168,6 +169,17 @@ def _encoder(
         seconds=round(left / rate, 1),
         cache_bytes=cache.size(),
         where=places.kind_of(config),
+    )
+
+
+def _training_cost(source: Trained) -> str:
+    """What a seed costs, as far as it is stated; a backward pass takes two forward passes' time."""
+    if not source.sentences or not source.start_bytes:
+        return ""
+    seconds = 3 * source.sentences * source.start_bytes / (FIRST_GUESS * FIRST_GUESS_BYTES)
+    return (
+        f"; a seed takes {source.sentences:,} sentences forward and backward, about "
+        f"{duration(seconds)} on two ordinary cores"
     )
 
 

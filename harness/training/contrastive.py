@@ -21,6 +21,7 @@ from torch.nn import functional as F  # noqa: N812
 
 from harness.core.arrays import Float
 from harness.core.errors import UsageError
+from harness.training.augmentation import Augmentation
 from harness.training.auxiliary_mlm import MaskedLMHead
 from harness.training.distributed import ProcessGroup
 from harness.training.encoder import SentenceEncoder, Setup
@@ -94,8 +95,9 @@ def nt_xent(
 class Contrastive:
     """The settings that the paper varies; the defaults are those of unsupervised BERT-base.
 
-    `same_mask` gives both views one dropout mask (Table 3); `hard_weight` is log(alpha) of Table 7,
-    `masked_words` the weight of the auxiliary masked-language-modelling loss (Table D.2).
+    `same_mask` gives both views one dropout mask (Table 3), and `augmentation` changes the words of
+    the second one (Table 1); `hard_weight` is log(alpha) of Table 7, `masked_words` the weight of
+    the auxiliary masked-language-modelling loss (Table D.2). A `clip` of 0 bounds no gradient.
     `tokens_at_once` bounds memory and changes neither the loss nor the negatives.
     """
 
@@ -103,10 +105,13 @@ class Contrastive:
     batch: int = 64
     epochs: int = 1
     learning_rate: float = 3e-5
+    weight_decay: float = 0.0
+    clip: float = 1.0
     objective: Objective = "info-nce"
     similarity: Similarity = "cosine"
     temperature: float = 0.05
     same_mask: bool = False
+    augmentation: str = "none"
     hard_negatives: bool = True
     hard_weight: float = 0.0
     masked_words: float = 0.0
@@ -133,9 +138,14 @@ class Contrastive:
         return cls(Setup(head="keep"), batch, 3, learning_rate)
 
     def schedule(self, count: int) -> Schedule:
-        """Full epochs over so many examples: linear learning-rate decay, no weight decay."""
+        """Full epochs over so many examples: linear learning-rate decay, no warm-up."""
         steps = self.epochs * Batches(count, self.batch, 0).steps
-        return Schedule(steps=steps, learning_rate=self.learning_rate)
+        return Schedule(
+            steps=steps,
+            learning_rate=self.learning_rate,
+            weight_decay=self.weight_decay,
+            clip=self.clip,
+        )
 
     def loss(
         self,
@@ -174,6 +184,10 @@ class ContrastiveTraining:
             raise UsageError("nt-xent has no place for hard negatives; leave them out")
         if settings.same_mask and len(columns) > 1:
             raise UsageError("one mask for both views needs one sentence seen twice, found pairs")
+        augmented = settings.augmentation != "none"
+        if augmented and (settings.same_mask or len(columns) > 1):
+            raise UsageError("an augmentation needs one sentence seen twice, under two masks")
+        self.augment = Augmentation(settings.augmentation) if augmented else None
         if (masked is None) != (settings.masked_words == 0):
             raise UsageError("masked words need a weight above 0 and a head, both or neither")
         self.settings, self.encoder, self.columns, self.seed = settings, encoder, columns, seed
@@ -197,6 +211,10 @@ class ContrastiveTraining:
         views: list[TokenIds] = [
             self.encoder.tokenizer([column[row] for row in batch]) for column in self.columns
         ]
+        if self.augment is not None:
+            rng = np.random.default_rng((self.seed, 5, step, self.group.rank))
+            second = [self.augment(self.columns[0][row], rng) for row in batch]
+            return [*views, self.encoder.tokenizer(second)]
         return views * 2 if len(views) == 1 and not self.settings.same_mask else views
 
     def _loss(self, z: Float[Tensor, "all D"]) -> Float[Tensor, ""]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -95,10 +96,26 @@ def open_triplets(name: str, places: Places) -> TrainingSet[Columns]:
     return TrainingSet(name, EMBEDDED_SHA256["triplets.tsv"], columns)
 
 
-def open_labelled_pairs(name: str, places: Places) -> TrainingSet[Labelled]:
-    """Labelled pairs by name, or a file of them. Raises AssetMissing, DataError, UsageError."""
+def open_positives(name: str, pairs: str, places: Places) -> TrainingSet[Columns]:
+    """Triplets; or of labelled pairs those of one label, unless `pairs` is `none`.
+
+    Raises AssetMissing, DataError, UsageError.
+    """
+    if pairs == "none":
+        return open_triplets(name, places)
+    labelled = open_labelled_pairs(name, places)
+    return TrainingSet(labelled.name, labelled.digest, labelled.content.of_kind(pairs))
+
+
+def open_labelled_pairs(name: str, places: Places, held_out: bool = False) -> TrainingSet[Labelled]:
+    """Labelled pairs by name, or a file of them; `held_out` adds SNLI's dev and test splits.
+
+    Raises AssetMissing, DataError, UsageError.
+    """
     if name != "mini-nli":
-        return _open(name, NLI_PAIRS, read_labelled, places)
+        return _open(name, NLI_PAIRS, partial(read_labelled, held_out=held_out), places)
+    if held_out:
+        raise UsageError(f"--held-out: wanted AllNLI, which tells splits apart, found {name}")
     premises, hypotheses, labels = zip(*embedded_rows("nli.tsv", 3), strict=True)
     pairs = Labelled(premises, hypotheses, tuple(map(LABELS.index, labels)))
     return TrainingSet(name, EMBEDDED_SHA256["nli.tsv"], pairs)

@@ -216,6 +216,8 @@ def open_encoder(
     `cache` keeps the safetensors form of a pickled checkpoint. Raises AssetMissing, DataError,
     and UsageError for a setup that the architecture does not allow.
     """
+    if torch.device(setup.device).type == "cuda" and not torch.cuda.is_available():
+        raise UsageError(f"{name}: wanted to train on {setup.device}, found no CUDA device here")
     files = weights_files(folder)
     tensors = read_tensors(files, digest_of_files(files, sha256_of), cache)
     length = maximum_length(name, folder, setup.max_length)

@@ -46,7 +46,7 @@ class Schedule:
 
     `warmup` is a number of steps, `decay` a share of them: 1 is the linear decay of the papers.
     Weight decay (decoupled: Loshchilov & Hutter 2019, arXiv 1711.05101) leaves out biases and
-    norms; `clip` bounds the norm of the whole gradient.
+    norms; `clip` bounds the norm of the whole gradient, 0 does not.
     """
 
     steps: int
@@ -178,7 +178,8 @@ class _Run:
                 f"the training diverged: its loss is {loss} at step {step} of "
                 f"{self.schedule.steps}; take a lower learning rate"
             )
-        nn.utils.clip_grad_norm_(self.model.parameters(), self.schedule.clip)
+        if self.schedule.clip:
+            nn.utils.clip_grad_norm_(self.model.parameters(), self.schedule.clip)
         self.optimiser.step()
         self.optimiser.zero_grad(set_to_none=False)
         scores = self.curve.scores

@@ -41,6 +41,19 @@ class Labelled:
         """Premises and hypotheses."""
         return self.premises, self.hypotheses
 
+    def of_kind(self, kind: str) -> Columns:
+        """Premises and hypotheses of one label, or of `all`. Raises UsageError for another."""
+        if kind not in (*LABELS, "all"):
+            raise UsageError(f"--pairs {kind}: wanted one of {', '.join(LABELS)}, all")
+        rows = [
+            (premise, hypothesis)
+            for premise, hypothesis, label in zip(*self.columns, self.labels, strict=True)
+            if kind in ("all", LABELS[label])
+        ]
+        if not rows:
+            raise DataError(f"wanted labelled pairs of {kind}, found none")
+        return tuple(zip(*rows, strict=True))
+
     def triplets(self) -> Columns:
         """Premise, entailment and contradiction: the n-th of each kind that a premise has.
 
@@ -91,13 +104,24 @@ def read_triplets(path: Path) -> Columns:
     return tuple(zip(*examples, strict=True))
 
 
-def read_labelled(path: Path) -> Labelled:
+def sample(columns: Columns, count: int, seed: int) -> Columns:
+    """So many examples at random, in their order. Raises DataError where there are fewer."""
+    if len(columns[0]) < count:
+        raise DataError(f"--sample {count}: wanted so many examples, found {len(columns[0])}")
+    drawn = np.random.default_rng((seed, 6, count)).permutation(len(columns[0]))[:count]
+    return tuple(tuple(column[row] for row in np.sort(drawn)) for column in columns)
+
+
+def read_labelled(path: Path, held_out: bool = False) -> Labelled:
     """Labelled pairs: AllNLI's train splits, or lines of label, label, premise, hypothesis.
 
-    Raises DataError with the line.
+    `held_out` adds SNLI's dev and test splits to AllNLI's. Raises DataError with the line.
     """
     _, first = next(lines(path), ("", ""))
-    rows = _all_nli(path) if first.split("\t") == list(ALL_NLI_HEADER) else _numbered(path)
+    whole = first.split("\t") == list(ALL_NLI_HEADER)
+    if held_out and not whole:
+        raise UsageError(f"--held-out: wanted AllNLI, which tells splits apart, found {path.name}")
+    rows = _all_nli(path, held_out) if whole else _numbered(path)
     columns = tuple(zip(*rows, strict=True))
     if not columns:
         raise DataError(f"{path}: wanted labelled pairs, found none")
@@ -112,11 +136,13 @@ def _numbered(path: Path) -> Iterator[tuple[str, str, int]]:
         yield premise, hypothesis, LABELS.index(NUMBERED[label])
 
 
-def _all_nli(path: Path) -> Iterator[tuple[str, str, int]]:
-    """AllNLI's train splits, which sentence-transformers trains on."""
+def _all_nli(path: Path, held_out: bool) -> Iterator[tuple[str, str, int]]:
+    """AllNLI's train splits, which sentence-transformers trains on; BERT-flow on all of SNLI."""
     for place, line in body(path, ALL_NLI_HEADER):
         split, dataset, _, premise, hypothesis, label = fields(place, line, 6)
-        if (dataset.lower().replace("multi", "m"), split) in ALL_NLI and split == "train":
+        if (dataset.lower().replace("multi", "m"), split) in ALL_NLI and (
+            held_out or split == "train"
+        ):
             if label not in LABELS:
                 raise DataError(f"{place}: wanted one of {', '.join(LABELS)}, found {label!r}")
             yield premise, hypothesis, LABELS.index(label)

@@ -53,6 +53,7 @@ class Siamese:
     learning_rate: float = 2e-5
     warmup: float = 0.1
     weight_decay: float = 0.01
+    clip: float = 1.0
     objective: Objective = "softmax"
     temperature: float = 0.05
     tokens_at_once: int = 8192
@@ -78,6 +79,7 @@ class Siamese:
             learning_rate=self.learning_rate,
             warmup=math.ceil(self.warmup * steps),
             weight_decay=self.weight_decay,
+            clip=self.clip,
         )
 
 

@@ -96,6 +96,21 @@ def test_a_seed_that_is_missing_costs_its_own_cells_and_no_others(tmp_path):
     assert list(told.missing) == ["encoder kin"]
 
 
+def test_a_plan_says_what_a_seed_costs_where_that_is_stated(tmp_path):
+    start = TransformerConfig("tiny", repo="", about=90_000_000)
+    kin = FamilyConfig("kin", RECIPE, start, sentences=4_800_000, trained_on="mats")
+    told = plan(cells([Method(kin, MEAN)], [TOY], 1), library(tmp_path))
+    # 400 sentences a second forward, and twice that time backward.
+    assert told.missing["encoder kin"].endswith(
+        "; a seed takes 4,800,000 sentences forward and backward, about 10.0 h on two ordinary "
+        "cores"
+    )
+    silent = replace(kin, sentences=0)
+    told = plan(cells([Method(silent, MEAN)], [TOY], 1), library(tmp_path))
+    assert told.missing["encoder kin"].endswith("harness train family kin")
+    assert repr(silent) == repr(kin)
+
+
 def test_a_family_depends_on_the_seed_and_a_single_encoder_does_not():
     assert FakeFamily().member(1) != FakeFamily().member(2)
     assert FakeConfig().member(1) == FakeConfig().member(2)
@@ -168,6 +183,19 @@ def test_the_command_trains_what_is_missing_and_runs_find_it(place, monkeypatch)
     assert "all 2 seeds are here already" in again.output
     assert (first.read_bytes(), first.stat().st_mtime_ns) == before
     assert not portable(kin, places)
+
+
+def test_a_start_without_a_known_digest_is_still_told_by_its_name(place, monkeypatch):
+    kin = family(place)
+    kin = replace(kin, start=replace(kin.start, weights_sha256=None))
+    run_train(monkeypatch, kin, "--seeds", "1", "--threads", "1")
+    folder = Places(place / "cache").encoder(kin.member(0))
+    kin.member(0).identify(folder)
+    told = json.loads((folder / "training.json").read_text())
+    for start in ({"other": told["start"]["tiny"]}, {}, None):
+        (folder / "training.json").write_text(json.dumps(told | {"start": start}))
+        with pytest.raises(DataError, match="wanted seed 0 of harness train simcse-sup"):
+            kin.member(0).identify(folder)
 
 
 def test_a_folder_given_by_hand_holds_a_member_a_seed(place, monkeypatch):
@@ -275,4 +303,4 @@ def test_a_registered_family_starts_from_the_encoder_that_it_names(config):
     words = config.recipe.split()
     assert words[words.index("--from") + 1] == config.start.name
     assert load_registry().encoders[config.start.name] == config.start
-    assert config.start.weights_sha256
+    assert config.start.weights_sha256 or config.start.revision

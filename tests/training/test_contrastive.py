@@ -19,13 +19,14 @@ from hypothesis import strategies as st
 
 from harness.core.errors import DataError, UsageError
 from harness.encoders.transformer import TransformerConfig
+from harness.training.augmentation import Augmentation
 from harness.training.auxiliary_mlm import MaskedLMHead, open_mlm_head
 from harness.training.checkpoint import TrainingInfo, write_checkpoint
 from harness.training.contrastive import Contrastive, ContrastiveTraining, info_nce, nt_xent
 from harness.training.distributed import ProcessGroup, launched_group
 from harness.training.encoder import Setup, open_encoder
 from harness.training.loop import Curve, seeded, train
-from harness.training.nli import LABELS, Batches, Labelled, read_labelled, read_triplets
+from harness.training.nli import LABELS, Batches, Labelled, read_labelled, read_triplets, sample
 from harness.transforms.pooling import CLS, MEAN, POOLER
 
 SENTENCES = [
@@ -352,6 +353,23 @@ def test_dropout_is_what_tells_two_views_of_a_sentence_apart(training):
     assert stepped(free)[0] == pytest.approx(info_nce(z[:5], z[5:], 0.05).item(), rel=1e-6)
 
 
+def test_an_augmentation_changes_the_words_of_the_second_view_alone(training):
+    task = training(setup=Setup(dropout=0.0), augmentation="deletion:50")
+    rng = np.random.default_rng((task.seed, 5, 1, 0))
+    [texts] = columns_of(task, 1)
+    fewer = [Augmentation("deletion:50")(text, rng) for text in texts]
+    assert fewer != texts
+    first, second = (task.encoder(task.encoder.tokenizer(view)) for view in (texts, fewer))
+    assert stepped(task, 1)[0] == pytest.approx(info_nce(first, second, 0.05).item(), rel=1e-4)
+    assert stepped(task, 1)[0] == stepped(task, 1)[0]
+
+
+def test_a_training_clips_and_decays_as_its_settings_say():
+    schedule = Contrastive(weight_decay=0.01, clip=0.0).schedule(100)
+    assert (schedule.weight_decay, schedule.clip) == (0.01, 0.0)
+    assert (Contrastive().schedule(100).weight_decay, Contrastive().schedule(100).clip) == (0, 1)
+
+
 def test_the_named_objectives_are_two(training):
     one, other = training(setup=Setup(dropout=0.0)), training(objective="nt-xent", setup=Setup())
     other.encoder.load_state_dict(one.encoder.state_dict())
@@ -373,6 +391,9 @@ def test_a_batch_in_portions_keeps_its_negatives_and_its_gradient(training):
         (TRIPLETS, {"objective": "nt-xent"}, "no place for hard negatives"),
         (PAIRS, {"same_mask": True}, "found pairs"),
         (PAIRS, {"masked_words": 0.1}, "a weight above 0 and a head"),
+        (PAIRS, {"augmentation": "crop:10"}, "an augmentation needs one sentence seen twice"),
+        (PAIRS[:1], {"augmentation": "crop:10", "same_mask": True}, "an augmentation needs one"),
+        (PAIRS[:1], {"augmentation": "crop"}, "wanted crop:P or deletion:P"),
     ],
 )
 def test_settings_that_exclude_each_other_are_refused(columns, settings, why, training):
@@ -679,6 +700,34 @@ def test_labelled_pairs_are_read_from_both_forms(tmp_path):
         + "train\tMultiNLI\tx\tc\td\tcontradiction\n"
     )
     assert read_labelled(all_nli) == Labelled(("a", "c"), ("b", "d"), (2, 0))
+    whole = Labelled(("a", "q", "c"), ("b", "r", "d"), (2, 2, 0))
+    assert read_labelled(all_nli, held_out=True) == whole
+    with pytest.raises(UsageError, match="wanted AllNLI, which tells splits apart, found train"):
+        read_labelled(numbered, held_out=True)
+
+
+def test_pairs_of_one_label_are_told_from_the_others():
+    labelled = Labelled(("a", "c", "e", "g"), ("b", "d", "f", "h"), (1, 0, 1, 2))
+    assert labelled.of_kind("entailment") == (("a", "e"), ("b", "f"))
+    assert labelled.of_kind("contradiction") == (("c",), ("d",))
+    assert labelled.of_kind("all") == labelled.columns
+    with pytest.raises(UsageError, match="wanted one of contradiction, entailment, neutral, all"):
+        labelled.of_kind("neutrall")
+    with pytest.raises(DataError, match="labelled pairs of neutral, found none"):
+        Labelled(("a",), ("b",), (1,)).of_kind("neutral")
+
+
+def test_a_sample_keeps_rows_and_their_order_and_depends_on_the_seed():
+    columns = (tuple(map(str, range(50))), tuple(f"to {n}" for n in range(50)))
+    drawn = sample(columns, 20, seed=0)
+    numbers = [int(text) for text in drawn[0]]
+    assert numbers == sorted(set(numbers))
+    assert len(numbers) == 20
+    assert drawn[1] == tuple(f"to {n}" for n in numbers)
+    assert sample(columns, 20, seed=0) == drawn != sample(columns, 20, seed=1)
+    assert sample(columns, 50, seed=0) == columns
+    with pytest.raises(DataError, match="--sample 51: wanted so many examples, found 50"):
+        sample(columns, 51, seed=0)
 
 
 @pytest.mark.parametrize(

@@ -191,6 +191,24 @@ def test_biases_do_not_decay():
         assert torch.equal(after, first) == (first.ndim == 1)
 
 
+def test_a_gradient_is_bounded_unless_the_bound_is_0():
+    class Steep(Line):
+        def backward(self, step: int) -> float:
+            for parameter in self.model.parameters():
+                parameter.grad = torch.full_like(parameter, 100.0)
+            return 0.0
+
+    def norm(clip: float) -> float:
+        steep = Steep()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(torch.optim.AdamW, "zero_grad", lambda self, **_: None)
+            train(steep, Schedule(steps=1, learning_rate=0.1, clip=clip), 0, Told())
+        return float(torch.cat([p.grad.reshape(-1) for p in steep.model.parameters()]).norm())
+
+    assert norm(1.0) == pytest.approx(1.0, rel=1e-4)
+    assert norm(0.0) > 100
+
+
 def test_a_thinned_curve_keeps_the_mean_and_the_last_step():
     points = Curve(tuple(float(n) for n in range(10))).thinned(4)
     assert points == [(3, 1.0), (6, 4.0), (9, 7.0), (10, 9.0)]

@@ -27,6 +27,7 @@ LabelledPairs = Annotated[
 ]
 PoolingOption = Annotated[str, typer.Option(help="What is trained: cls, mean or first-last.")]
 Head = Annotated[str, typer.Option(help="none, train (dropped afterwards) or keep.")]
+SimilarityOption = Annotated[str, typer.Option(help="cosine or dot.")]
 MaskedWeight = Annotated[float, typer.Option(min=0.0, help="Weight of masked language modelling.")]
 Dropout = Annotated[float | None, typer.Option(min=0.0, max=1.0, help="[default: its own]")]
 
@@ -38,9 +39,12 @@ def simcse_unsup(
     pooling: PoolingOption = "cls",
     head: Head = "train",
     temperature: float = 0.05,
-    similarity: Annotated[str, typer.Option(help="cosine or dot.")] = "cosine",
+    similarity: SimilarityOption = "cosine",
     dropout: Dropout = None,
     same_mask: Annotated[bool, typer.Option(help="One dropout mask for both views.")] = False,
+    augmentation: Annotated[
+        str, typer.Option(help="Of the second view: none, crop:P, deletion:P or deletion:one.")
+    ] = "none",
     objective: Annotated[str, typer.Option(help="info-nce or nt-xent.")] = "info-nce",
     masked_words: MaskedWeight = 0.0,
 ) -> None:
@@ -49,7 +53,6 @@ def simcse_unsup(
 
     text = opt.open_corpus(corpus, first, run.options.cache, run.options.data_dir)
     one_of("--objective", objective, ("info-nce", "nt-xent"))
-    one_of("--similarity", similarity, ("cosine", "dot"))
     settings = run.settings(
         Contrastive.unsupervised(run.config),
         pooling,
@@ -59,6 +62,7 @@ def simcse_unsup(
         similarity=similarity,
         temperature=temperature,
         same_mask=same_mask,
+        augmentation=augmentation,
         masked_words=masked_words,
     )
     run.contrastive(settings, (tuple(text),), {text.name: text.digest()})
@@ -70,27 +74,38 @@ def simcse_sup(
     pooling: PoolingOption = "cls",
     head: Head = "keep",
     temperature: float = 0.05,
+    similarity: SimilarityOption = "cosine",
     hard_weight: Annotated[float, typer.Option(help="log(alpha) of Table 7.")] = 0.0,
     hard_negatives: Annotated[bool, typer.Option(help="Read the third column.")] = True,
     masked_words: MaskedWeight = 0.0,
     dropout: Dropout = None,
+    pairs: Annotated[
+        str, typer.Option(help="Of labelled pairs: entailment, neutral, contradiction or all.")
+    ] = "none",
+    sample: Annotated[
+        int | None, typer.Option(min=2, help="Draw so many examples.", show_default=False)
+    ] = None,
 ) -> None:
-    """Supervised SimCSE on triplets: a sentence, an entailment and a contradiction."""
-    from harness.training.contrastive import Contrastive
-    from harness.training.datasets import open_triplets
+    """Supervised SimCSE on triplets: a sentence, an entailment and a contradiction.
 
-    triplets = open_triplets(file, run.places)
+    With --pairs, on the pairs of one label.
+    """
+    from harness.training.contrastive import Contrastive
+    from harness.training.datasets import open_positives
+
+    data = open_positives(file, pairs, run.places)
     settings = run.settings(
         Contrastive.supervised(run.config),
         pooling,
         head,
         dropout,
         temperature=temperature,
+        similarity=similarity,
         hard_weight=hard_weight,
         hard_negatives=hard_negatives,
         masked_words=masked_words,
     )
-    run.contrastive(settings, triplets.content, {triplets.name: triplets.digest})
+    run.contrastive(settings, run.drawn(data.content, sample), {data.name: data.digest})
 
 
 def sbert_nli(
@@ -99,12 +114,13 @@ def sbert_nli(
     ranking: Annotated[bool, typer.Option(help="In-batch ranking in place of softmax.")] = False,
     pooling: PoolingOption = "mean",
     dropout: Dropout = None,
+    held_out: Annotated[bool, typer.Option(help="With SNLI's dev and test splits.")] = False,
 ) -> None:
     """SBERT on labelled pairs (AllNLI, or lines of label, label, premise, hypothesis)."""
     from harness.training.datasets import open_labelled_pairs
     from harness.training.siamese import Siamese, SiameseTraining
 
-    pairs = open_labelled_pairs(file, run.places)
+    pairs = open_labelled_pairs(file, run.places, held_out)
     defaults = Siamese.ranking() if ranking else Siamese()
     settings = run.settings(defaults, pooling, "none", dropout)
     examples = pairs.content.triplets() if ranking else pairs.content
@@ -112,11 +128,14 @@ def sbert_nli(
     run.train(task, {pairs.name: pairs.digest})
 
 
+GIVEN = ("batch", "epochs", "learning_rate", "weight_decay", "clip")  # where they are not None
+
+
 @dataclass(frozen=True, kw_only=True)
 class SharedOptions:
     """The options of every fine-tuning: `out` and `start` stand before its own, the others behind.
 
-    Batch, epochs and learning rate are the paper's where they are None.
+    Settings of the training are the paper's where they are None.
     """
 
     out: opt.Out
@@ -129,13 +148,17 @@ class SharedOptions:
     learning_rate: Annotated[float | None, typer.Option(min=0.0, help="[default: the paper's]")] = (
         None
     )
+    weight_decay: Annotated[float | None, typer.Option(min=0.0, help="[default: the paper's]")] = (
+        None
+    )
+    clip: Annotated[
+        float | None, typer.Option(min=0.0, help="Of the gradient; 0: none. [default: 1]")
+    ] = None
     max_length: Annotated[int, typer.Option(min=3)] = 32
     dev: Annotated[
-        str,
-        typer.Option(
-            help="The task whose best checkpoint is kept, every 125 steps; none: the last."
-        ),
+        str, typer.Option(help="The task whose best checkpoint is kept; none: the last.")
     ] = "sts-b.senteval.dev"
+    dev_every: Annotated[int, typer.Option(min=1, help="Steps from score to score.")] = 125
     precision: Annotated[str, typer.Option(help="float32 or bf16; on a GPU fp16 too.")] = "float32"
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu"
     half: Annotated[bool, typer.Option(help="Store the weights in 16 bits.")] = False
@@ -175,7 +198,8 @@ class FineTuning:
         group, dev_set = current_group(os.environ), None
         if options.dev != "none":
             task = known("task", options.dev, registered.tasks)
-            dev_set = DevSet(options.dev, task.pairs(places.require_data(task.asset)))
+            pairs = task.pairs(places.require_data(task.asset))
+            dev_set = DevSet(options.dev, pairs, options.dev_every)
         return cls(command, options, checkpoint, dev_set, places, group, bar)
 
     @property
@@ -200,11 +224,18 @@ class FineTuning:
         named = known("pooling", pooling, {p.name: p for p in POOLINGS})
         one_of("--head", head, ("none", "train", "keep"))
         one_of("--precision", options.precision, ("float32", "bf16", "fp16"))
+        one_of("--similarity", changes.get("similarity", "cosine"), ("cosine", "dot"))
         device = "cpu" if options.device == "cpu" else self.group.device or options.device
         setup = Setup(named, head, options.max_length, dropout, options.precision, device)  # type: ignore[arg-type]
-        shared = {name: getattr(options, name) for name in ("batch", "epochs", "learning_rate")}
+        shared = {name: getattr(options, name) for name in GIVEN}
         given = {name: value for name, value in shared.items() if value is not None}
         return replace(defaults, setup=setup, **given, **changes)
+
+    def drawn(self, columns: Any, count: int | None) -> Any:
+        """So many examples at random, by the seed; all of them where no count is given."""
+        from harness.training.nli import sample
+
+        return columns if count is None else sample(columns, count, self.options.seed)
 
     def open(self, settings: Any) -> Any:
         """The encoder to train."""
