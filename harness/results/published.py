@@ -4,7 +4,9 @@ A row names the method that reproduces it, or the reason why none can (`reasons.
 names the task, the columns that it averages, or the reason why no task fits. What differs in one
 cell stands in the row's maps by column (`tasks`, `notes`, `sd`). `label`, `backbone`, `fit`,
 `supervision`, `pooling`, `split` and, where ours differ, `verbatim` keep the paper's own words.
-`evidence` says how a row's protocol is known, for all rows of a table or for one.
+`evidence` says how a row's protocol is known, for all rows of a table or for one. `fit` is what a
+post-processor is fitted on; what the encoder was trained on, a method says, and `trained_on` where
+there is none.
 """
 
 from __future__ import annotations
@@ -66,7 +68,8 @@ class Row:
 
     `n` runs with the standard deviations `sd`, which another row of the table may print
     (`sd_row`). `statistic` says what a row prints over the runs, if not one run's score.
-    `evidence` is one of `EVIDENCE` and stands before the table's.
+    `evidence` is one of `EVIDENCE` and stands before the table's. `group` is the heading under
+    which the paper prints the row.
     """
 
     id: str
@@ -78,6 +81,8 @@ class Row:
     method: str | None = None
     why_not: str | None = None
     evidence: str | None = None
+    group: str | None = None
+    trained_on: str | None = None
     model_free: bool = False
     transductive: bool = False
     pooling: str | None = None
@@ -94,6 +99,11 @@ class Row:
     note: str = ""
     notes: Words = field(default_factory=dict)
     verbatim: Words = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The label with the heading that it stands under, which may tell it from another row."""
+        return f"{self.label} ({self.group})" if self.group else self.label
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 from harness.core.errors import DataError
@@ -61,8 +62,15 @@ def _faults(table: Table) -> Iterator[tuple[str, str]]:
         yield from (("", f"{i!r} stands twice") for i in ids if ids.count(i) > 1)
     for column in table.columns:
         yield from ((f", column {column.id}", fault) for fault in _column_faults(column, table))
+    heads = [(column.label, column.metric or table.metric) for column in table.columns]
+    yield from (
+        ("", f"two columns are headed {h[0]!r}") for h in dict.fromkeys(heads) if heads.count(h) > 1
+    )
     for row in table.rows:
         yield from ((f", row {row.id}", fault) for fault in _row_faults(row, table))
+    for above, row in pairwise(table.rows):
+        if above.group and not row.group:
+            yield f", row {row.id}", f"group: wanted one, as the row above has {above.group!r}"
 
 
 def _level_faults(level: Table | Column | Row) -> Iterator[str]:
