@@ -11,7 +11,7 @@ def render(found: Explanation, most: int = 25) -> str:
 
     cell = found.cell
     lines = [
-        f"{cell.id}: {cell.row.label}, {cell.column.label}, published {cell.value}",
+        f"{cell.id}: {cell.row.name}, {cell.column.label}, published {cell.value}",
         f"source: {cell.source}",
         *(f"note: {note}" for note in cell.notes),
     ]

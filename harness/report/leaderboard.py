@@ -8,7 +8,7 @@ from harness.core.files import file_name
 from harness.core.scores import Section
 from harness.registry import Registry
 from harness.report import cost_chart
-from harness.report.markdown import page, table
+from harness.report.markdown import escape, page, table
 from harness.results.costs import best
 from harness.results.index import Results
 from harness.results.protocols import (
@@ -37,7 +37,8 @@ HOW_TO_READ = (
 
 PAPERS = (
     "Each paper's tables, cell by cell, are in [tables/papers](tables/papers). `runnable` counts "
-    "cells for which the harness has a method; `run` those measured here."
+    "cells for which the harness has a method; `run` those measured here. A verdict that no cell "
+    "has, has no column."
 )
 
 
@@ -112,13 +113,13 @@ def leaderboard(
     parts += [HOW_TO_READ, cost_chart.CAPTION]
     complete = complete_encoders(results)
     for encoder, methods in complete.items():
-        parts.append(f"### {encoder}")
+        parts.append(f"### {escape(encoder)}")
         config = registry.encoders.get(encoder.partition(":")[0])
         if config:
             held = [r for (m, _), rs in results.by_cell.items() if m in methods for r in rs]
             parts.append(
-                f"Weights: {source_seen(config, held)}. Trained on: {config.trained_on}. "
-                f"Licence: {config.licence}. "
+                f"Weights: {escape(source_seen(config, held))}. "
+                f"Trained on: {escape(config.trained_on)}. Licence: {escape(config.licence)}. "
                 f"Every protocol: [tables](tables/{file_name(encoder)}.md)."
             )
         for protocol in (SIMCSE, BERT_FLOW):

@@ -1,81 +1,143 @@
-"""The papers' tables again: their rows and columns, ours beneath, and the verdict on each pair."""
+"""The papers' tables again: their rows, groups and columns, ours beneath with a verdict's mark."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from harness.registry import Registry
-from harness.report.markdown import page, table
-from harness.report.sentences import signed
-from harness.results.published import Column, Row, Table, tables_digest
+from harness.report import latex as tex
+from harness.report.markdown import escape, page, table
+from harness.report.sentences import fitted_on, metric, trained_on
+from harness.results.published import EVIDENCE, Column, Row, Table, tables_digest
 from harness.results.reasons import reasons
 from harness.results.reproduction import Reproduction, count, method_of
-from harness.results.verdict import TOLERANCES, VERDICTS
+from harness.results.verdict import TOLERANCES, VERDICTS, CellState
 
-HEAD = ("row", "trained on", "fitted on", "")
-DAGGER = "†"
 CONTENTS = "CONTENTS.txt"
+WIDEST = 10  # columns that fit beside each other; more are a table for each metric
+DIGITS = 4  # of a printed number that are shown
+DAGGER, OURS, SPACE = "†", "↳", "\N{NO-BREAK SPACE}"
+RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+MARKS: Mapping[CellState, str] = {
+    CellState.EXACT: "=",
+    CellState.MATCH: "≃",
+    CellState.CLOSE: "∼",
+    CellState.CONSISTENT: "±",
+    CellState.DIFFERS: "≠",
+    CellState.INCONCLUSIVE: "?",
+    CellState.TOO_FEW_SEEDS: "…",
+}
+EVIDENCE_COLUMN = "ev."
+EVIDENCE_MARKS: Mapping[str, str] = {"confirmed": "●", "code": "◉", "paper": "○", "inferred": "△"}
 
 Footnotes = dict[str, str]  # the mark of each text, in the order in which the table calls for them
+Cells = Sequence[Reproduction | None]
 
 
-def body(
-    published: Table, cells: Mapping[str, Reproduction], registry: Registry
-) -> tuple[list[str], list[list[str]], list[str]]:
-    """Head, lines and notes: a row has a line of published numbers, and two more if measured."""
+@dataclass(frozen=True)
+class Block:
+    """Columns that stand beside each other; a line of one cell heads the lines below it."""
+
+    caption: str
+    head: Sequence[str]
+    lines: Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """A table in plain text: its blocks, their marks' legend, notes, each row, the rules."""
+
+    blocks: Sequence[Block]
+    legend: Sequence[str]
+    notes: Sequence[str]
+    rows: Sequence[str]
+    rules: Sequence[str]
+
+
+def sheet(published: Table, cells: Mapping[str, Reproduction], registry: Registry) -> Sheet:
+    """The table as both formats print it: a line of published numbers a row, ours beneath."""
     footnotes: Footnotes = {}
-    lines = []
-    for row in published.rows:
-        printed = [cells.get(f"{published.id}/{row.id}/{c.id}") for c in published.columns]
-        lines += _row(row, printed, registry, footnotes)
-    head = [*HEAD, *(heading(published, column) for column in published.columns)]
-    notes = [f"{mark} {text}" for text, mark in footnotes.items()]
-    return head, lines, [*notes, *_notes(published)]
+    by_row = {
+        row.id: [c for c in cells.values() if c.cell.row.id == row.id] for row in published.rows
+    }
+    blocks = [
+        _block(caption, columns, published, cells, footnotes)
+        for caption, columns in _columns(published)
+    ]
+    notes = [f"{mark} {text}" for text, mark in footnotes.items()] + _notes(published)
+    rules = [TOLERANCES.sentence()] if any(cell.scores for cell in cells.values()) else []
+    labels = [row.label for row in published.rows]
+    about = [
+        f"{row.name if labels.count(row.label) > 1 else row.label}: "
+        f"{_about(row, by_row[row.id], registry, footnotes)}."
+        for row in published.rows
+    ]
+    legend = [*_verdicts(cells.values()), *_evidence(cells.values()), *_dagger(published)]
+    return Sheet(blocks, legend, notes, about, rules)
 
 
 def heading(published: Table, column: Column) -> str:
-    """The column's label, with its metric where that is not the table's."""
-    other = column.metric and column.metric != published.metric
-    return f"{column.label} ({column.metric})" if other else column.label
+    """The column's label, with its metric where that is not the table's and not said by it."""
+    name = (column.metric or published.metric).replace("_", " ")
+    said = column.metric in (None, published.metric) or name in column.label
+    return column.label if said else f"{column.label} ({name})"
 
 
 def markdown(
     published: Table, cells: Mapping[str, Reproduction], registry: Registry, digest: str
 ) -> str:
     """The table's page."""
-    head, lines, notes = body(published, cells, registry)
-    source = f"{published.paper}, {published.table}. Source: {published.source}."
-    under = "\n".join(f"- {note}" for note in notes)
-    shown = table(head, lines, words=len(HEAD))
-    return page(published.title, [source, shown, under], digest)
+    made = sheet(published, cells, registry)
+    parts = [escape(f"{published.paper}, {published.table}. Source: {published.source}.")]
+    for block in made.blocks:
+        parts += [f"**{escape(block.caption)}**"] if block.caption else []
+        lines = [_line(line, len(block.head)) for line in block.lines]
+        parts.append(table([escape(text) for text in block.head], lines, words=2))
+    parts += [*map(escape, made.legend), _bullets(made.notes)]
+    parts += ["## Rows", _bullets(made.rows), *map(escape, made.rules)]
+    return page(published.title, [part for part in parts if part], digest)
+
+
+def _line(line: Sequence[str], width: int) -> list[str]:
+    """A line of Markdown, which has no cell across columns: a heading is in italics."""
+    first, *rest = map(escape, line)
+    if len(line) < width:
+        return [f"*{first}*", *[""] * (width - 1)]
+    return [re.sub(r"(?<=\w)_(?=\w)", "_<wbr>", first), *rest]  # where a long name may be broken
+
+
+def _bullets(texts: Sequence[str]) -> str:
+    return "\n".join(f"- {escape(text)}" for text in texts)
 
 
 def latex(
     published: Table, cells: Mapping[str, Reproduction], registry: Registry, digest: str
 ) -> str:
-    """The table for a paper: booktabs, one file to \\input."""
-    from tabulate import tabulate
-
-    head, lines, notes = body(published, cells, registry)
-    shown = tabulate(lines, headers=head, tablefmt="latex_booktabs", disable_numparse=True)
+    """The table for a paper: booktabs, one file to \\input; what stands below it as comments."""
+    made = sheet(published, cells, registry)
     texts = [
-        f"% {published.paper}, {published.title}. Generated by harness report.",
-        f"% Records: sha256 {digest}",
-        shown,
-        *(f"% {note}" for note in notes),
+        tex.comment(f"{published.paper}, {published.title}. Generated by harness report."),
+        tex.comment(f"Records: sha256 {digest}"),
     ]
+    for block in made.blocks:
+        texts += [tex.comment(block.caption)] if block.caption else []
+        texts.append(tex.table(block.head, block.lines, words=2))
+    texts += map(tex.comment, [*made.legend, *made.notes, *made.rows, *made.rules])
     return "\n".join(texts) + "\n"
 
 
 def summary(tables: Sequence[tuple[Table, Mapping[str, Reproduction]]]) -> str:
-    """Per paper: cells published, with a method here, run, and by verdict."""
+    """Per paper: cells published, with a method here, run, and by each verdict that there is."""
     papers: dict[str, list[Reproduction]] = {}
     for published, cells in tables:
         papers.setdefault(published.paper, []).extend(cells.values())
     papers["all"] = [cell for cells in papers.values() for cell in cells]
-    columns = ["published", "runnable", "run", *map(str, VERDICTS)]
     counts = {paper: count(cells_of_paper) for paper, cells_of_paper in papers.items()}
-    lines = [[paper, *(found[column] for column in columns)] for paper, found in counts.items()]
+    given = [str(verdict) for verdict in VERDICTS if counts["all"][verdict]]
+    columns = ["published", "runnable", "run", *given]
+    lines = [[escape(paper), *(found[c] for c in columns)] for paper, found in counts.items()]
     return table(["paper", *columns], lines)
 
 
@@ -89,32 +151,57 @@ def contents(tables: Sequence[Table]) -> str:
     )
 
 
-def _row(
-    row: Row, cells: Sequence[Reproduction | None], registry: Registry, notes: Footnotes
-) -> list[list[str]]:
+def _columns(published: Table) -> Iterator[tuple[str, Sequence[Column]]]:
+    """The columns without a caption or, where they are too many, those of each metric with it."""
+    if len(published.columns) <= WIDEST:
+        yield "", published.columns
+        return
+    metrics = [column.metric or published.metric for column in published.columns]
+    for name in dict.fromkeys(metrics):
+        own = [c for c, of in zip(published.columns, metrics, strict=True) if of == name]
+        yield metric(name), own
+
+
+def _block(
+    caption: str,
+    columns: Sequence[Column],
+    published: Table,
+    cells: Mapping[str, Reproduction],
+    notes: Footnotes,
+) -> Block:
+    """The rows that print a number in these columns, each group below its heading."""
+    lines: list[list[str]] = []
+    group = None
+    for row in published.rows:
+        own = [cells.get(f"{published.id}/{row.id}/{column.id}") for column in columns]
+        if any(own):
+            lines += [[row.group]] if row.group and row.group != group else []
+            lines += _row(row, own, notes)
+            group = row.group
+    headings = (c.label if caption else heading(published, c) for c in columns)
+    return Block(caption, ["row", EVIDENCE_COLUMN, *headings], lines)
+
+
+def _row(row: Row, cells: Cells, notes: Footnotes) -> list[list[str]]:
+    """The published numbers; if any was measured also ours, and their spread over seeds.
+
+    A verdict that all measured cells share stands once, before them.
+    """
     there = [cell for cell in cells if cell]
-    measured = any(cell.scores for cell in there)
-    states = sorted({str(cell.state) for cell in there if not cell.scores})
-    first = "published" if measured else f"published ({', '.join(states)})"
-    values = [_printed(cell, notes) for cell in cells]
-    label, *about = _about(row, registry, notes)
-    copies = dict.fromkeys(copy for cell in there for copy in cell.copies)
-    label = " ".join([label, *(_mark(copy, notes) for copy in copies)])
-    published = [label, *about, first, *values]
-    if not measured:
-        return [published]
-    blank = ["", "", ""]
-    ours = [*blank, "measured", *map(_measured, cells)]
-    return [published, ours, [*blank, "verdict", *map(_verdict, cells)]]
-
-
-def _about(row: Row, registry: Registry, notes: Footnotes) -> list[str]:
-    """Label with its marks, what the encoder was trained on, what it was fitted on."""
-    marks = [DAGGER] if row.transductive else []
-    marks += [_mark(text, notes) for text in (_reason(row), row.note) if text]
-    method = method_of(row, registry)
-    trained_on = method.encoder.trained_on if method else row.supervision
-    return [" ".join([row.label, *marks]), trained_on, "" if row.fit == "none" else row.fit]
+    texts = [_reason(row), row.note, *dict.fromkeys(c for cell in there for c in cell.copies)]
+    marks = SPACE.join(_mark(text, notes) for text in texts if text)
+    known = next((e for cell in there if (e := cell.cell.evidence)), None)
+    evidence = EVIDENCE_MARKS[known] if known else ""
+    label = f"{row.label}{DAGGER if row.transductive else ''}{marks}"
+    lines = [[label, evidence, *(_printed(cell, notes) for cell in cells)]]
+    verdicts = {cell.state for cell in there if cell.scores}
+    shared = f"{SPACE}{MARKS[next(iter(verdicts))]}" if len(verdicts) == 1 else ""
+    if verdicts:
+        measured = (_measured(cell, marked=not shared) for cell in cells)
+        lines.append([f"{OURS}{SPACE}measured{shared}", "", *measured])
+    if any(cell.verdict.k for cell in there):
+        lines.append([f"{OURS}{SPACE}sd{SPACE}(seeds)", "", *map(_spread, cells)])
+    return lines
 
 
 def _reason(level: Row | Column) -> str:
@@ -124,7 +211,7 @@ def _reason(level: Row | Column) -> str:
 
 def _mark(text: str, notes: Footnotes) -> str:
     """The mark of a footnote; a text that stands there already keeps its own."""
-    return notes.setdefault(text, f"[{len(notes) + 1}]")
+    return notes.setdefault(text, str(len(notes) + 1).translate(RAISED))
 
 
 def _printed(cell: Reproduction | None, notes: Footnotes) -> str:
@@ -132,29 +219,70 @@ def _printed(cell: Reproduction | None, notes: Footnotes) -> str:
         return ""
     note = cell.cell.row.notes.get(cell.cell.column.id)
     digits = cell.cell.in_points or cell.cell.value
-    if len(digits.partition(".")[2]) > 4:
-        digits = f"{float(digits):.4f}"
-    return f"{digits} {_mark(note, notes)}" if note else digits
+    if _decimals(digits) > DIGITS:
+        digits = f"{float(digits):.{DIGITS}f}"
+    return f"{digits}{_mark(note, notes)}" if note else digits
 
 
-def _measured(cell: Reproduction | None) -> str:
+def _measured(cell: Reproduction | None, marked: bool) -> str:
+    """The mean over seeds with as many digits as are printed, two at least, and its verdict."""
     if cell is None:
         return ""
     if cell.measured is None:
         return str(cell.state)
-    sd, k = cell.verdict.sd, cell.verdict.k
-    return f"{cell.measured:.2f}" + (f" ± {sd:.2f} (k={k})" if sd is not None else "")
+    digits = min(max(_decimals(cell.cell.in_points or ""), 2), DIGITS)
+    return f"{cell.measured:.{digits}f}" + (f"{SPACE}{MARKS[cell.state]}" if marked else "")
 
 
-def _verdict(cell: Reproduction | None) -> str:
-    if cell is None or cell.verdict.difference is None:
+def _spread(cell: Reproduction | None) -> str:
+    if cell is None or cell.verdict.k is None:
         return ""
-    return f"{signed(cell.verdict.difference)} {cell.state}"
+    sd = "" if cell.verdict.sd is None else f"{cell.verdict.sd:.2f}{SPACE}"
+    return f"{sd}({cell.verdict.k})"
+
+
+def _decimals(digits: str) -> int:
+    return len(digits.partition(".")[2])
+
+
+def _verdicts(cells: Iterable[Reproduction]) -> list[str]:
+    """The legend of the verdicts that the table has."""
+    found = {cell.state for cell in cells}
+    words = [f"{mark} {state}" for state, mark in MARKS.items() if state in found]
+    about = f"{OURS} measured here, with its verdict (or before the numbers, if all have the same)"
+    return [f"{about}: {', '.join(words)}."] if words else []
+
+
+def _evidence(cells: Iterable[Reproduction]) -> list[str]:
+    """The legend of the evidence that the table has."""
+    found = {cell.cell.evidence for cell in cells}
+    words = [f"{EVIDENCE_MARKS[e]} {e}, {text}" for e, text in EVIDENCE.items() if e in found]
+    about = f"{EVIDENCE_COLUMN} (evidence) is how the protocol of a row is known"
+    return [f"{about}: {'; '.join(words)}."] if words else []
+
+
+def _about(row: Row, cells: Sequence[Reproduction], registry: Registry, notes: Footnotes) -> str:
+    """What a row holds: its method, what it was trained and fitted on, why it was not run."""
+    method = method_of(row, registry)
+    facts = [f"`{row.method}`"] if row.method else []
+    facts += [f"trained on {trained_on(row, method)}"] if not row.model_free else []
+    facts += [f"fitted on {corpus}"] if (corpus := fitted_on(row, method)) else []
+    if not any(cell.scores for cell in cells):
+        states = {cell.state: None for cell in cells if row.why_not or not cell.cell.why_not}
+        facts.append(f"{', '.join(map(str, states))}{notes.get(_reason(row), '')}")
+    return "; ".join(filter(None, facts))
+
+
+def _dagger(published: Table) -> list[str]:
+    """What the dagger means, if a row has it."""
+    fitted = any(row.transductive for row in published.rows)
+    return [f"{DAGGER} fitted on the sentences that are scored, no labels seen."] if fitted else []
 
 
 def _notes(published: Table) -> list[str]:
-    """The table's own notes, its columns' and the rules of judgement."""
-    said = [(c.label, "; ".join(filter(None, (_reason(c), c.note)))) for c in published.columns]
-    columns = [f"{label}: {text}" for label, text in said if text]
-    dagger = f"{DAGGER} fitted on the sentences that are scored, no labels seen."
-    return [*published.notes, *columns, dagger, TOLERANCES.sentence()]
+    """The table's own notes and its columns'."""
+    columns: dict[str, list[str]] = {}
+    for column in published.columns:
+        if text := "; ".join(filter(None, (_reason(column), column.note))):
+            columns.setdefault(text, []).append(column.label)
+    return [*published.notes, *(f"{', '.join(of)}: {text}" for text, of in columns.items())]

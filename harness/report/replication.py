@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.report.markdown import page, table
+from harness.report.markdown import escape, page, table
 from harness.report.searches import search_parts
 from harness.report.sentences import aggregation, metric, signed, tasks_counted
 from harness.results.claim_tests import (
@@ -111,7 +111,7 @@ def _effects(results: Sequence[ClaimResult]) -> str:
         if result.average:
             own[AVERAGE] = result.average
         rows.append([_link(result), *(_effect(own.get(label)) for label in labels)])
-    return table(["claim", *labels], rows)
+    return table(["claim", *map(escape, labels)], rows)
 
 
 def _effect(finding: Finding | None) -> str:
@@ -134,7 +134,7 @@ def _orders(claims: Claims, tests: ClaimTests) -> str:
         orders = {c.label: tests.row_order(claims, published, c) for c in scored(published)}
         stand_ins = len(claims.rows[published.id])
         rows.append([_place(published), stand_ins, *(orders.get(label, "") for label in labels)])
-    return table(["table", "rows", *labels], rows)
+    return table(["table", "rows", *map(escape, labels)], rows)
 
 
 def _section(result: ClaimResult) -> list[str]:
@@ -142,8 +142,8 @@ def _section(result: ClaimResult) -> list[str]:
     claim, findings = result.claim, result.findings
     above, below = claim.methods
     about = (
-        f"{claim.claim} ({_place(claim.table)}, `{claim.table.cite}`: {claim.better.label} above "
-        f"{claim.worse.label}; here `{above}` above `{below}`.) {_protocol(claim)}"
+        f"{claim.claim} ({_place(claim.table)}, `{claim.table.cite}`: {escape(claim.better.label)} "
+        f"above {escape(claim.worse.label)}; here `{above}` above `{below}`.) {_protocol(claim)}"
     )
     counts = (f"{result.outcomes.count(outcome)} {outcome}" for outcome in ClaimOutcome)
     verdict = (
@@ -158,7 +158,7 @@ def _line(finding: Finding) -> list[str]:
     decision, (above, below) = finding.decision, finding.sides
     interval = decision.interval
     return [
-        finding.label,
+        escape(finding.label),
         *(f"{points:.2f}" for points in finding.published),
         signed(finding.claimed),
         str(above),
@@ -177,7 +177,9 @@ def _notes(claim: Claim) -> list[str]:
         other = [c for c in claim.columns if row.tasks.get(c.id, c.task) != c.task]
         if other:
             names = ", ".join(f"`{row.tasks[c.id]}`" for c in other)
-            notes.append(f"{row.label} is published on {names}, another text form than here.")
+            notes.append(
+                f"{escape(row.label)} is published on {names}, another text form than here."
+            )
     return [" ".join(notes)] if notes else []
 
 
@@ -196,4 +198,4 @@ def _link(result: ClaimResult) -> str:
 
 def _place(published: Table) -> str:
     """The paper's table, with a link to its page."""
-    return f"[{published.paper}, {published.table}](papers/{published.id}.md)"
+    return f"[{escape(f'{published.paper}, {published.table}')}](papers/{published.id}.md)"

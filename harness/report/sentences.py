@@ -10,7 +10,7 @@ from harness.core.types import Method, Record, Task
 from harness.registry import Registry, known
 from harness.report.bibtex import HARNESS
 from harness.results.index import Results, value
-from harness.results.published import PublishedCell
+from harness.results.published import PublishedCell, Row
 from harness.results.reproduction import Reproduction
 
 NOTHING = "nothing was measured here"
@@ -31,7 +31,7 @@ def protocol(cell: PublishedCell, registry: Registry) -> str:
     level = cell.column.aggregation or cell.row.aggregation or cell.table.aggregation
     of = "gold" if cell.row.model_free else "cosine"
     words = (metric(cell.metric, of), aggregation(level))
-    return ", ".join(filter(None, (cell.row.label, f"{cell.column.label}{about}", *words)))
+    return ", ".join(filter(None, (cell.row.name, f"{cell.column.label}{about}", *words)))
 
 
 def published(cell: PublishedCell) -> str:
@@ -80,6 +80,24 @@ def about(method: Method) -> str:
     scored = ", the sentences that are scored, no labels seen" if method.transductive else ""
     note = f"; {method.note}" if method.note else ""
     return f"{method.id}: encoder trained on {method.encoder.trained_on}{fitted}{scored}{note}."
+
+
+def trained_on(row: Row, method: Method | None) -> str:
+    """What a published row's encoder was trained on: its method says it, or else the row."""
+    if method is not None:
+        return method.encoder.trained_on
+    if row.trained_on or row.supervision == "n/a":
+        return row.trained_on or "texts that are not stated"
+    if row.supervision == "none":
+        return f"nothing beyond {row.backbone}"
+    return f"{row.supervision}, labelled"
+
+
+def fitted_on(row: Row, method: Method | None) -> str:
+    """What a published row's post-processing was fitted on; empty without any."""
+    if method is not None:
+        return method.fit_on or ""
+    return "" if row.fit == "none" else row.fit
 
 
 def made(results: Results) -> str:

@@ -414,9 +414,9 @@ def test_tables_show_which_copy_was_measured(tmp_path):
     results = Results({(name, task): [record(name, task)] for task in SEVEN})
     judged = reproductions(made, results, FOUND)
     seen = f"{LOOSE.repo}, unpinned, first seen {WEIGHTS[:12]}"
-    for render in (markdown, latex):
+    for render, mark in ((markdown, "¹"), (latex, "\\textsuperscript{1}")):
         page = render(made, judged, FOUND, "0" * 64)
-        assert "SimCSE [1]" in page
-        assert f"[1] simcse-unsup-bert-base: {seen}" in page
-    assert "[1]" not in markdown(made, reproductions(made, Results({}), FOUND), FOUND, "0" * 64)
+        assert f"SimCSE{mark}" in page
+        assert f"¹ simcse-unsup-bert-base: {seen}" in page
+    assert "¹" not in markdown(made, reproductions(made, Results({}), FOUND), FOUND, "0" * 64)
     assert f"Weights: {seen}." in leaderboard(results, FOUND, "", {})

@@ -1,0 +1,145 @@
+"""Text from data is shown as text on every page: read back by a parser, it is no markup."""
+
+import re
+
+import pytest
+from fakes import FakeConfig, registry
+from hypothesis import given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+from harness.core.errors import HarnessError
+from harness.report import latex as tex
+from harness.report import markdown as md
+from harness.report.paper_tables import latex, markdown, summary
+from harness.results.index import Results
+from harness.results.published import Column, Row, Table
+from harness.results.reproduction import reproductions
+
+REGISTRY = registry(FakeConfig())
+PARSER = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
+HOSTILE = [
+    "<script>alert(1)</script>",
+    '<img src=x onerror="alert(1)">',
+    "[here](javascript:alert(1))",
+    "![picture](http://example.org/x.png)",
+    "<http://example.org>",
+    "one\ntwo\n\n# three\n---\n- four",
+    "a | b || c \\| d",
+    "<!-- /leaderboard -->",
+    "`<!-- /leaderboard -->`",
+    "**bold** _slanted_ ~~gone~~ `unclosed",
+    "``two `ticks`` and `code | pipe`",
+    "&lt;b&gt; &#60;i&#62;",
+    "\\input{/etc/passwd} $x^2$ 50% #1 {a} ~b~",
+    "[1]: http://example.org",
+    "\u2028 and \x00 and \x85",
+    "1. first",
+]
+LATEX_COMMANDS = {
+    "begin", "end", "toprule", "midrule", "bottomrule", "multicolumn", "textit", "texttt", "quad",
+    "textbackslash", "textasciitilde", "textasciicircum", "textless", "textgreater",
+    "textasciigrave", "textbar", "textsuperscript", "dag", "circ",
+}  # fmt: skip
+
+
+def table_of(text: str) -> Table:
+    """A table that holds a text wherever a table can hold one."""
+    columns = (
+        Column("a", text, task="sts-b", note=text),
+        Column("b", f"{text} 2", task="sts-b", metric="pearson"),
+    )
+    rows = (
+        Row("r", text, text, text, text, {"a": "58.40"}, why_not="spread", group=text),
+        Row("s", text, text, text, text, {"a": "5.0", "b": "6.0"}, method="fake.mean", note=text,
+            group=f"{text} 2", notes={"a": text}),
+        Row("t", text, text, "none", text, {"a": "1.00"}, why_not="spread", trained_on=text,
+            group=f"{text} 2"),
+    )  # fmt: skip
+    return Table("t", text, text, text, text, text, "spearman", columns, rows, evidence="paper",
+                 notes=(text,))  # fmt: skip
+
+
+def rendered(render, text: str) -> str:
+    table = table_of(text)
+    return render(table, reproductions(table, Results({}), REGISTRY), REGISTRY, "0" * 64)
+
+
+def tokens(page: str):
+    for token in PARSER.parse(page):
+        yield token
+        yield from token.children or ()
+
+
+def shown(text: str) -> str:
+    """A text without the marks and spaces in which its forms on a page differ."""
+    return re.sub(r"[\s`\x00-\x1f\x7f\x85\ufffd]+", "", text)
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_a_page_shows_it_and_nothing_of_it_is_markup(text):
+    page = rendered(markdown, text)
+    found = list(tokens(page))
+    raw = [t.content for t in found if t.type in ("html_block", "html_inline")]
+    assert set(map(str.strip, raw)) <= {md.GENERATED, "<wbr>"}
+    kinds = {t.type for t in found}
+    assert not kinds & {"link_open", "image", "strong_open", "s_open", "fence", "code_block", "hr"}
+    headings = [n for n, t in enumerate(found) if t.type == "heading_open"]
+    assert len(headings) == 2  # the title and Rows
+    words = "".join(t.content for t in found if t.type in ("text", "code_inline"))
+    assert shown(words).count(shown(text)) >= 12
+    heads = [t for t in found if t.type == "tr_open"]
+    cells = [t for t in found if t.type in ("th_open", "td_open")]
+    assert (len(heads), len(cells)) == (6, 6 * 4)  # the head, two groups, three rows
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_a_text_is_no_command_of_latex(text):
+    lines = [one for one in rendered(latex, text).splitlines() if not one.startswith("%")]
+    assert lines[0] == r"\begin{tabular}{llrr}"
+    assert lines[-1] == r"\end{tabular}"
+    for line in lines:
+        assert set(re.findall(r"\\([a-zA-Z]+)", line)) <= LATEX_COMMANDS
+        bare = re.sub(r"\\.", "", line)
+        assert "%" not in bare
+        assert "#" not in bare
+        assert bare.count("{") == bare.count("}")
+        if line.endswith("\\\\") and "multicolumn" not in line:
+            assert bare.count("&") == 3
+    assert all(
+        one.isprintable() for one in rendered(latex, text).splitlines() if one.startswith("%")
+    )
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_a_paper_of_that_name_does_not_end_the_part_of_a_readme(text):
+    table = table_of(text)
+    counts = summary([(table, reproductions(table, Results({}), REGISTRY))])
+    readme = "before\n<!-- leaderboard -->\n<!-- /leaderboard -->\nafter\n"
+    once = md.between_markers(readme, "leaderboard", counts)
+    assert md.between_markers(once, "leaderboard", counts) == once
+    assert once.endswith("<!-- /leaderboard -->\nafter\n")
+
+
+def test_a_part_that_would_end_itself_is_refused():
+    with pytest.raises(HarnessError, match="stands in the part that it ends"):
+        md.between_markers("<!-- x -->\n<!-- /x -->", "x", "a <!-- /x --> b")
+
+
+@given(st.text(st.characters(codec="utf-8"), max_size=60))
+def test_any_text_is_one_line_that_reads_as_itself(text):
+    line = md.escape(text)
+    assert len(line.splitlines()) <= 1
+    found = list(tokens(f"x {line}"))
+    assert {t.type for t in found} <= {
+        "paragraph_open", "paragraph_close", "inline", "text", "code_inline", "text_special",
+    }  # fmt: skip
+    words = "".join(t.content for t in found if t.type in ("text", "code_inline"))
+    assert shown(words) == "x" + shown(text)
+
+
+@given(st.text(st.characters(codec="utf-8"), max_size=60))
+def test_any_text_in_latex_is_one_line_without_a_bare_special(text):
+    line = tex.escape(text)
+    assert len(line.splitlines()) <= 1
+    assert not re.search(r"(?<!\\)[%#&_]", re.sub(r"\\\\", "", line))

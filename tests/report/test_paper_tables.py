@@ -1,0 +1,219 @@
+"""Every published table as a page: its groups, marks, notes and what a row holds."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from harness.core.errors import DataError
+from harness.registry import load_registry
+from harness.report.build import generated
+from harness.report.paper_tables import (
+    EVIDENCE_MARKS,
+    MARKS,
+    WIDEST,
+    heading,
+    latex,
+    markdown,
+    sheet,
+)
+from harness.report.sentences import fitted_on, trained_on
+from harness.results.index import Results
+from harness.results.published import EVIDENCE
+from harness.results.published_files import load_table, load_tables
+from harness.results.records import Store
+from harness.results.reproduction import method_of, reproductions
+from harness.results.verdict import VERDICTS
+
+RESULTS = Path(__file__).resolve().parents[2] / "results"
+TABLES = {table.id: table for table in load_tables(RESULTS / "papers")}
+FOUND = load_registry()
+COMMITTED = Results.read(Store(RESULTS)).by_cell
+RAISED = "⁰¹²³⁴⁵⁶⁷⁸⁹"
+
+HEAD = """
+paper = "A"
+table = "Table 1"
+title = "T"
+cite = "gao2021simcse"
+source = "made up"
+metric = "spearman"
+aggregation = "all"
+evidence = "code"
+columns = [{ id = "a", label = "STS-B", task = "sts-b" }]
+"""
+ROW = """
+[[row]]
+id = "{id}"
+label = "{id}"
+method = "minilm.mean"
+backbone = "minilm"
+fit = "none"
+{keys}
+supervision = "none"
+values = {{ a = "58.40" }}
+"""
+
+
+def made(table):
+    """The sheet of a table beside the committed records."""
+    return sheet(table, reproductions(table, Results(COMMITTED), FOUND), FOUND)
+
+
+def pages(table):
+    cells = reproductions(table, Results(COMMITTED), FOUND)
+    return [render(table, cells, FOUND, "0" * 64) for render in (markdown, latex)]
+
+
+def test_every_verdict_and_every_kind_of_evidence_has_its_own_mark():
+    assert set(MARKS) == set(VERDICTS)
+    assert set(EVIDENCE_MARKS) == set(EVIDENCE)
+    every = [*MARKS.values(), *EVIDENCE_MARKS.values()]
+    assert len(set(every)) == len(every)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_table_has_the_rows_groups_and_columns_of_its_paper(name):
+    table, shown = TABLES[name], made(TABLES[name])
+    headings = [text for block in shown.blocks for text in block.head[2:]]
+    assert len(headings) == len(table.columns)
+    for block in shown.blocks:
+        labels = [line[0] for line in block.lines if len(line) > 1 and not line[0].startswith("↳")]
+        assert [re.sub(rf"[†{RAISED}\u00a0]+$", "", label) for label in labels] == [
+            row.label for row in table.rows if any(c.id in row.values for c in table.columns)
+        ]
+        groups = [line[0] for line in block.lines if len(line) == 1]
+        order = [row.group for row in table.rows if row.group]
+        assert groups == [g for n, g in enumerate(order) if n == 0 or order[n - 1] != g]
+        assert {len(line) for line in block.lines} <= {1, len(block.head)}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_every_mark_of_a_table_is_explained_below_it_and_no_other(name):
+    shown = made(TABLES[name])
+    lines = [line for block in shown.blocks for line in block.lines]
+    called = set(re.findall(rf"[{RAISED}]+", " ".join(cell for line in lines for cell in line)))
+    notes = [found[0] for note in shown.notes if (found := re.match(rf"[{RAISED}]+", note))]
+    assert called == set(notes)
+    assert len(notes) == len(set(notes))
+    legend = " ".join(shown.legend)
+    evidence = {line[1] for line in lines if len(line) > 1} - {""}
+    assert evidence == {mark for mark in EVIDENCE_MARKS.values() if f"{mark} " in legend}
+    ours = " ".join(" ".join(line) for line in lines if line[0].startswith("↳\u00a0measured"))
+    assert {m for m in MARKS.values() if f"\u00a0{m}" in ours} == {
+        mark for verdict, mark in MARKS.items() if f"{mark} {verdict}" in legend
+    }
+    assert any("†" in line[0] for line in lines) == ("† fitted on" in legend)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_every_row_says_what_it_was_trained_on_and_why_it_was_not_run(name):
+    table = TABLES[name]
+    about = dict(zip((row.id for row in table.rows), made(table).rows, strict=True))
+    for row in table.rows:
+        text, method = about[row.id], method_of(row, FOUND)
+        assert text.startswith(row.label)
+        assert row.model_free or f"trained on {trained_on(row, method)}" in text
+        assert trained_on(row, method) not in ("", "none", "n/a")
+        assert fitted_on(row, method) != "none"
+        assert row.method is None or f"`{row.method}`" in text
+
+
+def test_what_trains_an_encoder_is_no_corpus_that_a_post_processor_is_fitted_on():
+    simcse = [row for table in TABLES.values() for row in table.rows if "wiki" in row.fit]
+    assert simcse == []
+    rows = {(t.id, row.id): row for t in TABLES.values() for row in t.rows}
+    row = rows["simcse.t5", "simcse-bert-base-unsup"]
+    assert "Wikipedia" in trained_on(row, method_of(row, FOUND))
+    assert fitted_on(row, method_of(row, FOUND)) == ""
+    row = rows["simcse.t5", "bert-base-whitening"]
+    assert fitted_on(row, method_of(row, FOUND)) == "nli"
+
+
+def test_no_two_columns_of_a_table_share_a_heading():
+    for table in TABLES.values():
+        names = [heading(table, column) for column in table.columns]
+        assert len(set(names)) == len(names), table.id
+
+
+def test_a_wide_table_is_one_table_a_metric():
+    for table in TABLES.values():
+        shown = made(table)
+        assert (len(shown.blocks) > 1) == (len(table.columns) > WIDEST)
+        assert all(len(block.head) <= WIDEST + 2 for block in shown.blocks)
+    captions = [block.caption for block in made(TABLES["mteb.0-0-2"]).blocks]
+    assert captions == ["Spearman x100 of cosine and gold", "Pearson x100 of cosine and gold"]
+
+
+def test_measured_numbers_have_the_digits_of_the_published_ones():
+    for line, below in pairs_of(made(TABLES["mteb.0-0-2"])):
+        assert all(len(one) == len(other) for one, other in zip(line, below, strict=True))
+    [(line, below)] = pairs_of(made(TABLES["bert-flow.t6"]))
+    assert [number.split("\u00a0")[0] for number in below] == ["-24.54", "100.00"]
+
+
+def pairs_of(shown):
+    """The published numbers of each measured row, and ours."""
+    for block in shown.blocks:
+        for above, line in zip(block.lines, block.lines[1:], strict=False):
+            if line[0].startswith("↳\u00a0measured"):
+                yield above[2:], line[2:]
+
+
+def test_a_verdict_that_all_measured_cells_share_stands_once():
+    for block in made(TABLES["mteb.0-0-2"]).blocks:
+        [ours] = [line for line in block.lines if line[0].startswith("↳")]
+        assert ours[0] == "↳\u00a0measured\u00a0="
+        assert all(re.fullmatch(r"\d+\.\d{4}", number) for number in ours[2:])
+
+
+def test_gold_beside_itself_is_a_hundred_points():
+    cells = reproductions(TABLES["bert-flow.t6"], Results(COMMITTED), FOUND)
+    cell = cells["bert-flow.t6/gold-similarity/gold"]
+    assert (cell.measured, str(cell.state)) == (100.0, "exact")
+
+
+def test_both_formats_head_the_groups():
+    page, tex = pages(TABLES["simcse.t5"])
+    for group in ("Unsupervised models", "Supervised models"):
+        assert page.count(f"| *{group}* ") == 1
+        assert tex.count(rf"\multicolumn{{10}}{{l}}{{\textit{{{group}}}}} \\") == 1
+
+
+def table_of(tmp_path, *rows, columns=None):
+    path = tmp_path / "toy.toml"
+    head = HEAD.replace('{ id = "a", label = "STS-B", task = "sts-b" }', columns or "\\g<0>")
+    text = head if columns else HEAD
+    path.write_text(text + "".join(ROW.format(id=i, keys=keys) for i, keys in rows))
+    return load_table(path)
+
+
+def test_a_row_below_a_group_has_one(tmp_path):
+    with pytest.raises(DataError, match="row b: group: wanted one, as the row above has 'G'"):
+        table_of(tmp_path, ("a", 'group = "G"'), ("b", ""))
+
+
+def test_columns_with_one_heading_are_refused(tmp_path):
+    two = '{ id = "a", label = "X", task = "sts-b" }, { id = "b", label = "X", task = "sts-b.dev" }'
+    with pytest.raises(DataError, match="two columns are headed 'X'"):
+        table_of(tmp_path, ("a", ""), columns=two)
+
+
+def test_rows_of_one_label_are_told_apart_by_their_group(tmp_path):
+    table = TABLES["bert-whitening.t1"]
+    texts = made(table).rows
+    assert len({text.partition(": ")[0] for text in texts}) == len(texts)
+    assert texts[0].startswith("BERTbase-first-last-avg (Published in (Li et al., 2020)): ")
+
+
+@pytest.mark.slow
+def test_links_between_the_pages_lead_somewhere():
+    made_pages = generated(RESULTS, RESULTS / "papers", None)
+    names = {path.resolve() for path in made_pages}
+    for path, text in made_pages.items():
+        for target in (
+            re.findall(r"(?<!\\)\]\(([^)#]+)[^)]*\)", text) if path.suffix == ".md" else ()
+        ):
+            if "://" not in target:
+                found = (path.parent / target).resolve()
+                assert found in names or found.exists(), f"{path}: {target}"
