@@ -10,7 +10,8 @@ every method runs on any machine; what of the papers' claims they show is in
 from dataclasses import replace
 
 from baselines.flow import CITE as BERT_FLOW
-from baselines.flow import DROPOUT, FLOWS, GLOW, NICE, REALNVP
+from baselines.flow import DIFFERENCES, DROPOUT, FLOWS
+from baselines.glow import CITES as FLOW_CITES
 from baselines.natsv import Natsv
 from baselines.sn import SN
 from baselines.whitening import Whitening
@@ -63,9 +64,7 @@ LEARNED = (
     (FLOWS["flow"], BERT_FLOW, MATRIX),
     (FLOWS["flow:paper"], BERT_FLOW, QUESTION),
     (DROPOUT, BERT_FLOW, QUESTION),
-    (NICE, "dinh2014nice", QUESTION),
-    (REALNVP, "dinh2017realnvp", QUESTION),
-    (GLOW, "kingma2018glow", QUESTION),
+    *((post, cite, QUESTION) for post, cite in FLOW_CITES.items()),
 )
 
 METHODS = (
@@ -79,6 +78,10 @@ METHODS = (
         Method(BERT_MINI, pooling, (post,), "target", cite=cite, tasks=tasks)
         for pooling in (MEAN, FIRST_LAST)
         for post, cite, tasks in LEARNED
+    ),
+    *(
+        Method(BERT_MINI, FIRST_LAST, (post,), fit_on, cite=BERT_FLOW, tasks=tasks)
+        for post, fit_on, tasks in DIFFERENCES
     ),
     *(
         Method(BERT_MINI, pooling, post, "mini-text")

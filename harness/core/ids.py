@@ -11,6 +11,9 @@ METHOD_ID = re.compile(
     r"(?P<post>(?:\+[a-z-]+(?::[a-z0-9.-]+)?)*)(?:@(?P<fit_on>[a-z0-9-]+))?"
 )
 
+# The fit corpora that hold the very sentences that are scored.
+TRANSDUCTIVE = ("target", "target-splits")
+
 
 @dataclass(frozen=True)
 class MethodId:
@@ -41,6 +44,11 @@ class MethodId:
     def complete(self) -> bool:
         """Whether post-processors and the corpus that they are fitted on come together."""
         return bool(self.post) == bool(self.fit_on)
+
+
+def is_transductive(method: str) -> bool:
+    """Whether an id names a method that is fitted on the very sentences that are scored."""
+    return method.partition("@")[2] in TRANSDUCTIVE
 
 
 def is_method_id(text: str) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 
 from harness.core.arrays import Float64
 from harness.core.errors import DataError, UsageError
-from harness.core.ids import MethodId
+from harness.core.ids import TRANSDUCTIVE, MethodId
 from harness.core.interfaces import EncoderConfig, Pooling, PostProcessor
 from harness.core.scores import LeaderboardColumn
 from harness.core.sources import Trained
@@ -99,7 +99,8 @@ class Method:
         encoder: The encoder's description.
         pooling: How an encoding becomes one vector a sentence.
         post: Post-processors, each fitted on the output of those before it.
-        fit_on: The corpus they are fitted on: `target`, `target-train` or a corpus's name.
+        fit_on: The corpus they are fitted on: `target`, `target-splits`, `target-train` or a
+            corpus's name.
         cite: The BibTeX key of its paper.
         note: One sentence on how it differs from its paper.
         tasks: Globs of the tasks where it is meaningful; word vectors may cover but one task.
@@ -138,7 +139,7 @@ class Method:
     @property
     def transductive(self) -> bool:
         """Whether it is fitted on the very sentences that are scored (no labels seen)."""
-        return self.fit_on == "target"
+        return self.fit_on in TRANSDUCTIVE
 
     @property
     def seeded(self) -> bool:

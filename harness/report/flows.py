@@ -1,12 +1,12 @@
-"""The page that answers whether a flow matters or a linear map is enough."""
+"""The page of flows: beside linear maps and no map at all, and variants against each other."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from statistics import fmean
 
 from harness.report.markdown import page, table
 from harness.report.sentences import tasks_counted
+from harness.results.claim_tests import ClaimOutcome, Decision
 from harness.results.index import Results
 from harness.results.map_comparisons import (
     NONE,
@@ -17,18 +17,22 @@ from harness.results.map_comparisons import (
     encodings,
 )
 from harness.results.protocols import BERT_FLOW, LABELS, Protocol, row
-from harness.results.verdict import TOLERANCES
+from harness.results.verdict import TOLERANCES, CellState
 
 PROTOCOLS = (BERT_FLOW, Protocol("raw", "spearman", "all"))
 INTRODUCTION = (
     "A normalising flow maps sentence embeddings to a Gaussian, whitening does so as far as a "
-    "linear map can. Does the flow matter, or is a linear map enough? Here are both on the same "
-    "encodings, and beside them the encodings as they are (`none`). Spearman x100 of cosine and "
-    "gold, mean ± standard deviation over seeds where a fit is seeded. An average exists only "
-    "where all its cells do; `not run` is a hole, never a zero. The answers compare the best "
-    "linear map of each task with its best flow, both best on the very pairs that are scored, so "
-    f"both are flattered; a flow of fewer than {TOLERANCES.seeds} seeds takes no part. h is the "
-    "half-width of the interval in which one more run of that flow falls (95 %)."
+    "linear map can. Does the flow matter, or is a linear map enough? And which of its settings "
+    "matter? Here are flows and linear maps on the same encodings, and beside them the encodings "
+    "as they are (`none`). Spearman x100 of cosine and gold, mean ± standard deviation over seeds "
+    "where a fit is seeded. An average exists only where all its cells do; `not run` is a hole, "
+    "never a zero. Each question compares two maps that were chosen in advance for what they are, "
+    "not for their scores: `whitening` is the linear map that makes mean and covariance those of "
+    "a standard Gaussian, `flow` BERT-flow. ± is half of Welch's 95 % interval over the seeds; a "
+    "task whose interval holds 0 is undecided and counts for neither side, nor does one of fewer "
+    f"than {TOLERANCES.seeds} seeds. Other sentences could turn more than other seeds could, "
+    "which this does not test. `harness list methods` and `baselines/flow.py` say what each "
+    "variant is."
 )
 
 
@@ -38,44 +42,61 @@ def flows_page(results: Results, maps: Maps) -> str | None:
     for on in encodings(results, maps):
         parts.append(f"## `{on.plain}`, fitted on `{on.corpus}`")
         for protocol in PROTOCOLS:
-            shown = _table(results, on, maps, protocol)
             found = compare_maps(results, on, maps, protocol)
-            parts += [f"**{protocol.title}**", shown, answer(found)]
+            parts += [f"**{protocol.title}**", _table(results, on, maps, protocol), answers(found)]
     return page("Flows and linear maps", parts, results.digest()) if len(parts) > 1 else None
 
 
-def answer(comparisons: Sequence[MapComparison]) -> str:
-    """Which is ahead where and by how much, and what follows; or that nothing does yet."""
+def answers(comparisons: list[MapComparison]) -> str:
+    """A line for each question of which both maps were measured; or that there is none yet."""
     if not comparisons:
-        return (
-            f"No task has both a linear map and a flow of {TOLERANCES.seeds} seeds: no answer yet."
-        )
-    each = ", ".join(
-        f"{LABELS[c.task]} {c.difference:+.2f} (`{c.linear}`, `{c.flow}`, h {c.half_width:.2f})"
-        for c in comparisons
-    )
-    mean = fmean(comparison.difference for comparison in comparisons)
-    ahead = [comparison.ahead for comparison in comparisons]
-    linear, flow, undecided = (ahead.count(side) for side in (1, -1, 0))
-    leads = [c.lead_over_none for c in comparisons if c.lead_over_none is not None]
+        return "No question has both of its maps measured: no answer yet."
+    return "\n".join(f"* {answer(comparison)}" for comparison in comparisons)
+
+
+def answer(comparison: MapComparison) -> str:
+    """Which map is ahead where and by how much, of the tasks that are decided."""
+    question, decisions = comparison.question, comparison.tasks
+    first, second = (f"`{chain}`" for chain in (question.first, question.second))
+    each = ", ".join(f"{LABELS[task]} {_signed(found)}" for task, found in decisions.items())
+    mean = fmean(found.difference or 0.0 for found in decisions.values())
+    ahead = comparison.where(ClaimOutcome.HOLDS)
+    behind = comparison.where(ClaimOutcome.FAILS)
+    undecided = [LABELS[task] for task in comparison.where(ClaimOutcome.UNDECIDED)]
+    counted = f"{first} is ahead on {len(ahead)}, {second} on {len(behind)}, of "
+    decided = counted + tasks_counted(len(decisions)) if ahead or behind else "no task is decided"
+    left = f"; undecided: {', '.join(undecided)}" if undecided and (ahead or behind) else ""
     return (
-        f"Best linear map minus best flow: {each}; {mean:+.2f} on average. "
-        f"The linear map is ahead by more than h on {linear} of {tasks_counted(len(ahead))}, the "
-        f"flow on {flow}, and on {undecided} another run of the flow could turn it: a linear map "
-        f"is enough on {linear + undecided} of {len(ahead)}. Neither is better than no map at all "
-        f"on {sum(lead <= 0 for lead in leads)} of {tasks_counted(len(leads))}."
+        f"**{question.text}** {first} minus {second}: {each}; {mean:+.2f} on average: "
+        f"{decided}{left}."
     )
+
+
+def _signed(decision: Decision) -> str:
+    """The difference with half of its interval, or why it has none."""
+    difference = f"{decision.difference:+.2f}"
+    if decision.by == CellState.TOO_FEW_SEEDS:
+        return f"{difference} ({decision.by})"
+    if decision.interval is None:
+        return difference
+    low, high = decision.interval
+    return f"{difference} ± {(high - low) / 2:.2f}"
 
 
 def _table(results: Results, on: Encodings, maps: Maps, protocol: Protocol) -> str:
-    """Every map, the linear ones first; what is seeded and lacks seeds says how many it has."""
-    measured = [chain for chain in maps.measured if on.method(chain) in results.methods]
-    kinds = {NONE: "", **dict.fromkeys(maps.linear, "linear")}
-    kinds |= dict.fromkeys([*maps.flows, *measured], "flow")
-    rows = []
+    """Every map that was run on these encodings, the linear ones first; then those that were not.
+
+    What is seeded and lacks seeds says how many it has.
+    """
+    kinds = {NONE: "", **dict.fromkeys(maps.linear, "linear"), **dict.fromkeys(maps.flows, "flow")}
+    rows, absent = [], []
     for chain, kind in kinds.items():
+        if on.method(chain) not in results.methods:
+            absent.append(chain if chain == NONE else f"`{chain}`")
+            continue
         values = row(results, on.method(chain), protocol)
         few = TOLERANCES.seeds if kind == "flow" else 0
         cells = [f"{v} (k={v.seeds})" if 0 < v.seeds < few else str(v) for v in values]
         rows.append([chain if chain == NONE else f"`{chain}`", kind, *cells])
-    return table(["map", "", *LABELS.values(), "Avg."], rows, words=2)
+    shown = table(["map", "", *LABELS.values(), "Avg."], rows, words=2)
+    return f"{shown}\n\nNot run on these encodings: {', '.join(absent)}." if absent else shown

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from harness.core.files import file_name
+from harness.core.ids import is_transductive
 from harness.core.scores import Section
 from harness.registry import Registry
 from harness.report import cost_chart
@@ -56,7 +57,7 @@ SECTIONS: Mapping[Section, tuple[str, str]] = {
 
 def label(method: str) -> str:
     """The method's id, marked where it was fitted on what is scored."""
-    return f"`{method}`" + (" †" if method.endswith("@target") else "")
+    return f"`{method}`" + (" †" if is_transductive(method) else "")
 
 
 def seven(

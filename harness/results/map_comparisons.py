@@ -1,34 +1,37 @@
-"""The best linear map of a task against its best flow, both fitted on the same encodings.
+"""Maps of the same encodings against each other: linear ones and flows, pair by pair.
 
-Which maps are compared is data (`results/questions/flows.toml`); on which encodings follows from
-the records: every encoder, pooling and fit corpus under which a flow was measured. Everything is in
-points.
+Which pairs are compared is data (`results/questions/flows.toml`), chosen for what the maps are and
+not for their scores; on which encodings follows from the records: every encoder, pooling and fit
+corpus under which a flow was measured. Everything is in points.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from harness.results.index import Results, Value
+from harness.results.claim_tests import ClaimOutcome, Decision, Side, decide
+from harness.results.index import Results, score_at
 from harness.results.protocols import SEVEN, Protocol
-from harness.results.verdict import TOLERANCES, prediction_half_width
 
 NONE = "none"  # the encodings as they are
 
 
 @dataclass(frozen=True)
+class Question:
+    """What the comparison of two maps answers; each is a chain of post-processors, or `none`."""
+
+    text: str
+    first: str
+    second: str
+
+
+@dataclass(frozen=True)
 class Maps:
-    """The chains of post-processors that are compared; `measured` are flows shown if measured."""
+    """The chains of post-processors that have a row, and the pairs of them that are compared."""
 
     linear: tuple[str, ...]
     flows: tuple[str, ...]
-    measured: tuple[str, ...]
-
-    @property
-    def every_flow(self) -> tuple[str, ...]:
-        """All flows, whether measured or not."""
-        return (*self.flows, *self.measured)
+    questions: tuple[Question, ...]
 
 
 @dataclass(frozen=True)
@@ -45,25 +48,18 @@ class Encodings:
 
 @dataclass(frozen=True)
 class MapComparison:
-    """The best linear map of a task and its best flow, both best on the pairs that are scored.
+    """The first map of a question minus the second on each task that has both, and their average.
 
-    `half_width` is that of the interval in which one more run of the flow falls (95 %),
-    `lead_over_none` how far the better of the two lies above no map at all.
+    What is seeded is compared by Welch's 95 % interval over seeds: it tells whether other seeds
+    could turn the difference, not whether other sentences could.
     """
 
-    task: str
-    linear: str
-    flow: str
-    difference: float
-    half_width: float
-    lead_over_none: float | None
+    question: Question
+    tasks: dict[str, Decision]
 
-    @property
-    def ahead(self) -> int:
-        """1 the linear map, -1 the flow, 0 if another run of the flow could turn it."""
-        if abs(self.difference) <= self.half_width:
-            return 0
-        return 1 if self.difference > 0 else -1
+    def where(self, outcome: ClaimOutcome) -> list[str]:
+        """The tasks with this outcome; on those where it holds, the first map is ahead."""
+        return [task for task, decision in self.tasks.items() if decision.outcome == outcome]
 
 
 def encodings(results: Results, maps: Maps) -> list[Encodings]:
@@ -72,7 +68,7 @@ def encodings(results: Results, maps: Maps) -> list[Encodings]:
     for method in results.methods:
         base, _, corpus = method.partition("@")
         plain, _, chain = base.partition("+")
-        if chain in maps.every_flow:
+        if chain in maps.flows:
             measured[Encodings(plain, corpus)] = None
     return list(measured)
 
@@ -80,37 +76,26 @@ def encodings(results: Results, maps: Maps) -> list[Encodings]:
 def compare_maps(
     results: Results, on: Encodings, maps: Maps, protocol: Protocol
 ) -> list[MapComparison]:
-    """Every task on which a linear map and a flow of enough seeds were measured."""
+    """Every question of which both maps were measured on some task."""
     comparisons = []
-    for task in SEVEN:
-        linear = _best(results, on, maps.linear, protocol, task)
-        flow = _best(results, on, maps.every_flow, protocol, task, TOLERANCES.seeds)
-        if linear is None or flow is None:
-            continue
-        (best_linear, linear_mean), (best_flow, flow_mean) = linear, flow
-        score = _score(results, on, best_flow, protocol, task)
-        half_width = prediction_half_width(score.sd or 0.0, score.seeds)
-        none = _score(results, on, NONE, protocol, task).mean
-        lead = None if none is None else max(linear_mean, flow_mean) - none
-        gap = linear_mean - flow_mean
-        comparisons.append(MapComparison(task, best_linear, best_flow, gap, half_width, lead))
+    for question in maps.questions:
+        tasks = {}
+        for task in SEVEN:
+            first, second = (
+                _side(results, on.method(chain), chain in maps.flows, protocol, task)
+                for chain in (question.first, question.second)
+            )
+            decision = decide(first, second)
+            if decision.difference is not None:
+                tasks[task] = decision
+        if tasks:
+            comparisons.append(MapComparison(question, tasks))
     return comparisons
 
 
-def _best(
-    results: Results,
-    on: Encodings,
-    chains: Sequence[str],
-    protocol: Protocol,
-    task: str,
-    seeds: int = 1,
-) -> tuple[str, float] | None:
-    """The chain with the highest score on a task, of those with so many seeds, and its mean."""
-    values = {chain: _score(results, on, chain, protocol, task) for chain in chains}
-    enough = [(c, v.mean) for c, v in values.items() if v.mean is not None and v.seeds >= seeds]
-    return max(enough, key=lambda score: score[1], default=None)
-
-
-def _score(results: Results, on: Encodings, chain: str, protocol: Protocol, task: str) -> Value:
+def _side(results: Results, method: str, flow: bool, protocol: Protocol, task: str) -> Side:
+    """The scores of a map by seed; a flow is seeded, another map where its encoder is."""
     path = (protocol.correlation, protocol.aggregation)
-    return results.value(on.method(chain), protocol.task(task), *path)
+    records = results.records(method, protocol.task(task))
+    scores = {record.seed: score_at(record.scores, path) for record in records}
+    return Side(scores, seeded=flow or len(scores) > 1)

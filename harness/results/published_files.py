@@ -13,7 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from harness.core.errors import DataError
-from harness.core.ids import is_method_id
+from harness.core.ids import is_method_id, is_transductive
 from harness.core.toml import read_toml
 from harness.results.published import AGGREGATION_OF, EVIDENCE, METRICS, Column, Row, Table
 from harness.results.reasons import reasons
@@ -111,7 +111,7 @@ def _row_faults(row: Row, table: Table) -> Iterator[str]:
     yield from _reason_faults(row)
     if row.method and not row.model_free and not is_method_id(row.method):
         yield f"{row.method!r} is no method id"
-    if row.method and row.method.endswith("@target") != row.transductive:
+    if row.method and is_transductive(row.method) != row.transductive:
         yield f"transductive: {row.method!r} says the opposite"
     yield from _evidence_faults(row.evidence)
     if row.method and not (row.evidence or table.evidence):

@@ -12,7 +12,7 @@ from harness.core.metrics import metric_of
 from harness.core.types import Corpus, Pairs, Task
 
 # What `@` may name besides a corpus: the sentences of the task itself.
-TARGETS = ("target", "target-train")
+TARGETS = ("target", "target-splits", "target-train")
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +61,18 @@ class CellInputs:
     fit: FitText | None = None
 
 
+def splits_read(task: Task, fit_on: str) -> tuple[str, ...]:
+    """The splits of a task that are fitted on, in the order in which they are read.
+
+    `target` reads every split once. So does `target-splits`, but it reads a task of one split as
+    its train, dev and test split alike, three times: what BERT-flow's released code does with STS12
+    to STS16 (`Sts_12_16_Processor` in `siamese_utils.py`, with `use_full_for_training=1`).
+    """
+    if fit_on == "target-train":
+        return (str(task.train),)
+    return task.splits * 3 if fit_on == "target-splits" and len(task.splits) == 1 else task.splits
+
+
 def distinct_sentences(inputs: Iterable[CellInputs]) -> frozenset[str]:
     """The sentences that several cells need encoded; many of these have the same texts."""
     return frozenset().union(*(texts.sentences for texts in set(inputs)))
@@ -101,8 +113,7 @@ class TaskLoader:
         scored = self.inputs(task)
         if fit_on not in TARGETS:
             return replace(scored, fit=self._stream(self.corpora[fit_on]))
-        splits = task.splits if fit_on == "target" else (str(task.train),)
-        own = sum((self._split(task, split).sentences for split in splits), ())
+        own = sum((self._split(task, s).sentences for s in splits_read(task, fit_on)), ())
         text = FitText(fit_on, lambda: own)
         return replace(scored, fit=text, sentences=scored.sentences.union(own))
 

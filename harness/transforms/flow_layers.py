@@ -53,7 +53,7 @@ class Bijection(nn.Module, ABC):
 
 
 class Norm(nn.Module):
-    """A shift and a scale exp(3 s) of each coordinate, initialised from a batch of data."""
+    """A shift and a scale exp(3 s) of each coordinate, to be initialised in one of two ways."""
 
     def __init__(self, size: int) -> None:
         super().__init__()
@@ -68,6 +68,16 @@ class Norm(nn.Module):
         spread = torch.where(spread > LEAST_SPREAD * spread.max(), spread, 1.0)
         self.shift.copy_(-x.mean(dim=0))
         self.log_scale.copy_(-spread.log() / SCALE_FACTOR)
+
+    def draw(self, rng: np.random.Generator) -> None:
+        """Draw shift and s from Glorot's uniform distribution.
+
+        TensorFlow's default for a variable of shape (1, 1, 1, D), which is a convolution of 1 input
+        and D outputs to it: +-sqrt(6 / (1 + D)).
+        """
+        limit = math.sqrt(6 / (1 + len(self.shift)))
+        for parameter in (self.shift, self.log_scale):
+            parameter.copy_(torch.from_numpy(rng.uniform(-limit, limit, len(parameter))))
 
 
 class Actnorm(Norm, Bijection):
@@ -252,13 +262,24 @@ class MultiScale(Bijection):
 
 
 @torch.no_grad()
-def initialise(model: Bijection, x: Rows) -> None:
+def initialise_from_data(model: Bijection, x: Rows) -> None:
     """Initialise every actnorm from the data that reach it of these rows (Glow, section 3.1)."""
-    norms = [module for module in model.modules() if isinstance(module, Norm)]
-    hooks = [norm.register_forward_pre_hook(_standardise) for norm in norms]
+    hooks = [norm.register_forward_pre_hook(_standardise) for norm in norms_of(model)]
     model(x)
     for hook in hooks:
         hook.remove()
+
+
+@torch.no_grad()
+def initialise_at_random(model: Bijection, rng: np.random.Generator) -> None:
+    """Initialise every actnorm without data, as TensorFlow does where no initialiser is given."""
+    for norm in norms_of(model):
+        norm.draw(rng)
+
+
+def norms_of(model: Bijection) -> list[Norm]:
+    """Every actnorm, those inside the couplings among them, in the order of the layers."""
+    return [module for module in model.modules() if isinstance(module, Norm)]
 
 
 def _standardise(norm: Norm, inputs: tuple[Tensor, ...]) -> None:

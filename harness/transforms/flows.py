@@ -1,8 +1,9 @@
 """Fit a normalising flow to vectors by maximum likelihood, and map vectors to its Gaussian.
 
-`fit` is BERT-flow's released procedure (Li et al. 2020, arXiv 2011.05864): actnorm is initialised
-from the first batch, then AdamW without bias correction minimises the bits per dimension at a
-constant learning rate.
+`fit` is BERT-flow's released procedure (Li et al. 2020, arXiv 2011.05864): AdamW without bias
+correction minimises the bits per dimension at a constant learning rate. Actnorm starts from the
+first batch, as in Glow and in the PyTorch port (UKPLab/pytorch-bertflow), or at random, as in the
+released TensorFlow program, which defines Glow's initialisation and never runs it.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import safetensors.torch
@@ -35,10 +37,14 @@ from harness.transforms.flow_layers import (
     MultiScale,
     Reversal,
     bits_per_dimension,
-    initialise,
+    initialise_at_random,
+    initialise_from_data,
 )
 
 BLOCK = 4096  # rows that are mapped or checked at a time
+
+# How actnorm starts: standardising the first batch, or drawn from Glorot's uniform distribution.
+Start = Literal["data", "glorot"]
 
 
 @dataclass(frozen=True)
@@ -96,6 +102,7 @@ class FitSettings:
     betas: tuple[float, float] = (0.9, 0.999)
     epsilon: float = 1e-6
     clip: float = 1.0
+    start: Start = "data"
 
     def batches(self, count: int, rng: np.random.Generator) -> Int[np.ndarray, "steps rows"]:
         """Row numbers of each step's batch: shuffled every epoch, an incomplete batch dropped."""
@@ -210,7 +217,10 @@ def fit(
     columns = np.flatnonzero(kept)
     batches = settings.batches(len(x), rng)
     model = architecture.build(len(columns), rng)
-    initialise(model, torch.from_numpy(x[batches[0]].take(columns, axis=1)).double())
+    if settings.start == "data":
+        initialise_from_data(model, torch.from_numpy(x[batches[0]].take(columns, axis=1)).double())
+    else:
+        initialise_at_random(model, rng)
     optimiser = AdamW(model, settings)
     losses = []
     for step, batch in enumerate(batches):

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from harness.transforms.flow_layers import SCALE_FACTOR, initialise
+from harness.transforms.flow_layers import SCALE_FACTOR, initialise_from_data
 from harness.transforms.flows import Architecture, FitSettings, fit, one_thread
 
 STEPS, ROWS, SIZE = 539, 32, 384  # one epoch of STS-B's sentences, one side a step, on MiniLM
@@ -126,7 +126,7 @@ def begun(x):
     rng = np.random.default_rng(0)
     batches = SETTINGS.batches(len(x), rng)
     model = GLOW.build(x.shape[1], rng)
-    initialise(model, torch.from_numpy(x[batches[0]]).double())
+    initialise_from_data(model, torch.from_numpy(x[batches[0]]).double())
     return batches, model
 
 

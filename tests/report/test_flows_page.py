@@ -13,16 +13,29 @@ from harness.core.types import Record
 from harness.registry import load_registry
 from harness.report.build import stale_files, write_files
 from harness.report.flows import answer, flows_page
+from harness.results.claim_tests import ClaimOutcome, Decision
 from harness.results.index import Results
-from harness.results.map_comparisons import MapComparison, Maps
-from harness.results.protocols import BERT_FLOW, LABELS, SEVEN
+from harness.results.map_comparisons import NONE, MapComparison, Maps, Question
+from harness.results.protocols import LABELS, SEVEN
 from harness.results.records import SCHEMA, Store
 
 COMMITTED = Path(__file__).parents[2] / "results"
-MAPS = 'linear = ["sn", "whitening"]\nflows = ["flow", "nice"]\nmeasured = ["flow:rare"]\n'
+MAPS = """
+linear = ["sn", "whitening"]
+flows = ["flow", "flow:rare"]
+[[question]]
+text = "Is a linear map enough?"
+first = "whitening"
+second = "flow"
+[[question]]
+text = "Does rarity matter?"
+first = "flow:rare"
+second = "flow"
+"""
 SEEDS = (-0.2, -0.1, 0.0, 0.1, 0.2)
 SD = np.std(SEEDS, ddof=1)
-H = 2.7764451 * SD * np.sqrt(1 + 1 / 5)  # Student's t with 4 degrees of freedom at .975
+H = 2.7764451 * SD / np.sqrt(5)  # Student's t with 4 degrees of freedom at .975
+TWO = 2.3060041 * SD * np.sqrt(2 / 5)  # with 8, for the difference of two means
 
 
 def records(method: str, task: str, *wmean: float, every: float = 50.0) -> list[Record]:
@@ -72,8 +85,12 @@ FOUR = (
     records("x.mean+sn@target", "sts-b", 61.0),
     records("x.mean+whitening@target", "sts-b", 62.0),
     seeded("x.mean+flow@target", "sts-b", 63.0),
-    seeded("x.mean+nice@target", "sts-b", 59.0),
 )
+ENOUGH = "**Is a linear map enough?** `whitening` minus `flow`: "
+
+
+def answers_of(page: str, question: str = ENOUGH) -> list[str]:
+    return [line[2:].removeprefix(question) for line in page.splitlines() if question in line]
 
 
 def test_every_cell_is_a_mean_with_its_spread_or_a_word(maps):
@@ -89,62 +106,80 @@ def test_every_cell_is_a_mean_with_its_spread_or_a_word(maps):
     assert lines(page, "`sn`")[0][:2] == ["`sn`", "linear"]
 
 
-def test_the_answer_is_the_best_linear_map_minus_the_best_flow(maps):
-    page = flows_page(results(*FOUR), maps)
-    assert f"STS-B -1.00 (`whitening`, `flow`, h {H:.2f}); -1.00 on average" in page
-    assert "ahead by more than h on 0 of 1 task, the flow on 1, and on 0 another run" in page
-    assert "a linear map is enough on 0 of 1." in page
-    assert "no map at all on 0 of 1 task." in page
+def test_maps_that_were_not_run_are_named_beneath_the_table(maps):
+    assert flows_page(results(*FOUR), maps).count("Not run on these encodings: `flow:rare`.") == 2
+    some = flows_page(results(FOUR[3]), maps)
+    assert "Not run on these encodings: none, `sn`, `whitening`, `flow:rare`." in some
+    rare = seeded("x.mean+flow:rare@target", "sts-b", 70.0)
+    assert "Not run" not in flows_page(results(*FOUR, rare), maps)
+
+
+def test_an_answer_compares_the_two_maps_that_were_chosen_in_advance(maps):
+    """The best linear map and the best flow have no part in it."""
+    best = records("x.mean+sn@target", "sts-b", 99.0), seeded("x.mean+flow:rare@target", "sts-b", 9)
+    wmean, _ = answers_of(flows_page(results(*FOUR, *best), maps))
+    said = f"STS-B -1.00 ± {H:.2f}; -1.00 on average: `whitening` is ahead on 0, `flow` on 1, of "
+    assert wmean == f"{said}1 task."
 
 
 @pytest.mark.parametrize(
     ("flow", "said"),
     [
-        (62.0 - H - 0.01, "on 1 of 1 task, the flow on 0, and on 0 another"),
-        (62.0 - H + 0.01, "on 0 of 1 task, the flow on 0, and on 1 another"),
-        (62.0 + H - 0.01, "on 0 of 1 task, the flow on 0, and on 1 another"),
-        (62.0 + H + 0.01, "on 0 of 1 task, the flow on 1, and on 0 another"),
+        (62.0 - H - 0.01, "`whitening` is ahead on 1, `flow` on 0, of 1 task."),
+        (62.0 - H + 0.01, "no task is decided."),
+        (62.0 + H - 0.01, "no task is decided."),
+        (62.0 + H + 0.01, "`whitening` is ahead on 0, `flow` on 1, of 1 task."),
     ],
 )
-def test_who_is_ahead_turns_at_h(maps, flow, said):
-    found = (*FOUR[:3], seeded("x.mean+flow@target", "sts-b", flow))
-    assert said in flows_page(results(*found), maps)
+def test_a_task_is_decided_beyond_the_interval_over_seeds(maps, flow, said):
+    page = flows_page(results(*FOUR[:3], seeded("x.mean+flow@target", "sts-b", flow)), maps)
+    assert answers_of(page)[0].endswith(f" on average: {said}")
 
 
-@pytest.mark.parametrize(("none", "said"), [(63.0, "1 of 1"), (62.5, "0 of 1"), (61.5, "0 of 1")])
-def test_no_map_at_all_may_be_best(maps, none, said):
-    found = (records("x.mean", "sts-b", none), *FOUR[1:])
-    assert f"no map at all on {said} task." in flows_page(results(*found), maps)
+@pytest.mark.parametrize(("gap", "decided"), [(TWO + 0.01, True), (TWO - 0.01, False)])
+def test_two_flows_are_compared_by_the_spread_of_both(maps, gap, decided):
+    rare = seeded("x.mean+flow:rare@target", "sts-b", 63.0 + gap)
+    page = flows_page(results(FOUR[3], rare), maps)
+    (found, _) = answers_of(page, "**Does rarity matter?** `flow:rare` minus `flow`: ")
+    assert f"± {TWO:.2f}" in found
+    assert ("`flow:rare` is ahead on 1" in found) == decided
 
 
-def test_a_flow_of_few_seeds_says_so_and_takes_no_part(maps):
-    found = (*FOUR[:3], records("x.mean+flow@target", "sts-b", 70.0, 71.0), FOUR[4])
+def test_an_undecided_task_counts_for_neither_side(maps):
+    found = (
+        *FOUR,
+        records("x.mean+whitening@target", "sick-r", 70.0),
+        seeded("x.mean+flow@target", "sick-r", 65.0),
+        records("x.mean+whitening@target", "sts16", 70.0),
+        seeded("x.mean+flow@target", "sts16", 70.0 - H + 0.01),
+        records("x.mean+whitening@target", "sts12", 10.0),
+    )
+    wmean = answers_of(flows_page(results(*found), maps))[0]
+    assert "STS12" not in wmean
+    assert "`whitening` is ahead on 1, `flow` on 1, of 3 tasks; undecided: STS16." in wmean
+    assert f"{(5 - 1 + H - 0.01) / 3:+.2f} on average" in wmean
+
+
+@pytest.mark.parametrize("seeds", [1, 2, 4])
+def test_a_flow_of_few_seeds_says_so_and_decides_nothing(maps, seeds):
+    found = (*FOUR[:3], records("x.mean+flow@target", "sts-b", *[70.0] * seeds))
     page = flows_page(results(*found), maps)
-    assert "70.50 ± 0.71 (k=2)" in page
-    assert "STS-B +3.00 (`whitening`, `nice`" in page
-    alone = flows_page(results(*found[:4]), maps)
-    assert alone.count("no answer yet") == 2
+    assert f"(k={seeds})" in page
+    assert "STS-B -8.00 (too few seeds); -8.00 on average: no task is decided." in page
 
 
 def test_a_score_that_is_undefined_takes_no_part(maps):
-    found = (*FOUR[:3], FOUR[3], records("x.mean+nice@target", "sts-b", *[None] * 5))
+    found = (*FOUR[:3], records("x.mean+flow@target", "sts-b", *[None] * 5))
     page = flows_page(results(*found), maps)
     assert "undefined" in page
-    assert "STS-B -1.00 (`whitening`, `flow`" in page
+    (found,) = answers_of(page)  # under `all` it is defined
+    assert found.startswith("STS-B +0.00 ± 0.00;")
+    assert page.count("no answer yet") == 1
 
 
-def test_the_average_difference_is_over_the_tasks_that_have_both(maps):
-    found = (
-        *FOUR,
-        records("x.mean+sn@target", "sick-r", 70.0),
-        seeded("x.mean+nice@target", "sick-r", 65.0),
-        records("x.mean+sn@target", "sts12", 10.0),
-    )
-    page = flows_page(results(*found), maps)
-    assert "SICK-R +5.00 (`sn`, `nice`" in page
-    assert "; +2.00 on average" in page
-    assert "a linear map is enough on 1 of 2." in page
-    assert "no map at all on 0 of 1 task." in page  # without a map SICK-R was not run
+def test_without_both_maps_of_a_question_there_is_no_answer(maps):
+    page = flows_page(results(FOUR[0], FOUR[3]), maps)
+    assert page.count("No question has both of its maps measured: no answer yet.") == 2
 
 
 def test_each_pooling_and_fit_corpus_has_a_section_of_its_own(maps):
@@ -154,13 +189,7 @@ def test_each_pooling_and_fit_corpus_has_a_section_of_its_own(maps):
         "`x.mean`, fitted on `target`",
         "`x:64.cls`, fitted on `nli`",
     ]
-    assert lines(page, "`sn`")[2][2:] == ["not run"] * 7 + ["–"]
-
-
-def test_rows_that_are_shown_where_they_were_measured(maps):
-    assert "flow:rare" not in flows_page(results(*FOUR), maps)
-    found = (*FOUR, seeded("x.mean+flow:rare@target", "sts-b", 70.0))
-    assert "STS-B -8.00 (`whitening`, `flow:rare`" in flows_page(results(*found), maps)
+    assert len(lines(page, "`sn`")) == 2  # of the first section alone
 
 
 def test_without_a_flow_there_is_no_page(maps):
@@ -169,7 +198,7 @@ def test_without_a_flow_there_is_no_page(maps):
 
 @pytest.mark.parametrize(
     "text",
-    ["", "linear = [", MAPS + "other = []\n", MAPS.replace('["sn", "whitening"]', '"sn"')],
+    ["", "linear = [", "other = []\n" + MAPS, MAPS.replace('["sn", "whitening"]', '"sn"')],
 )
 def test_a_file_of_other_keys_is_refused_in_one_line(tmp_path, text):
     path = tmp_path / "flows.toml"
@@ -181,14 +210,16 @@ def test_a_file_of_other_keys_is_refused_in_one_line(tmp_path, text):
 def test_the_committed_lists_are_linear_and_not(tmp_path):
     """A map that a mean and a covariance suffice is affine, every other one is not."""
     found, maps = load_registry(), read_toml(Maps, COMMITTED / "questions" / "flows.toml")
-    listed = (*maps.linear, *maps.every_flow)
+    listed = (*maps.linear, *maps.flows)
     kinds = {name: all(post.from_moments for post in posts_of(found, name)) for name in listed}
     assert kinds == {name: name in maps.linear for name in listed}
     registered = {
         m.id.partition("+")[2].partition("@")[0] for m in found.methods.values() if m.post
     }
     not_linear = {c for c in registered if not all(p.from_moments for p in posts_of(found, c))}
-    assert not_linear <= {*maps.every_flow}
+    assert not_linear <= {*maps.flows}
+    compared = {chain for asked in maps.questions for chain in (asked.first, asked.second)}
+    assert compared <= {NONE, *listed}
 
 
 def posts_of(found, chain):
@@ -212,6 +243,8 @@ def test_the_page_is_written_and_checked_with_the_others(tmp_path):
 
 
 def test_the_answer_has_a_number_for_every_task():
-    found = [MapComparison(task, "sn", "nice", 1.0, 0.1, 1.0) for task in SEVEN]
-    assert all(f"{label} +1.00" in answer(found) for label in LABELS.values())
-    assert BERT_FLOW.aggregation == "wmean"
+    asked = Question("Which?", "sn", "flow")
+    ahead = Decision(ClaimOutcome.HOLDS, 1.0, (0.5, 1.5), "seeds")
+    found = answer(MapComparison(asked, dict.fromkeys(SEVEN, ahead)))
+    assert all(f"{label} +1.00 ± 0.50" in found for label in LABELS.values())
+    assert "`sn` is ahead on 7, `flow` on 0, of 7 tasks." in found

@@ -1,5 +1,7 @@
 """The texts of a cell are what a task and a corpus hold, read once, with their digests."""
 
+from dataclasses import replace
+
 import pytest
 from fakes import AWAY, TOY, Sentences, corpus, library, numbered, task
 
@@ -28,7 +30,8 @@ def test_a_metric_that_learns_has_its_labelled_pairs(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("fit_on", "splits"), [("target", TOY.splits), ("target-train", ("train",))]
+    ("fit_on", "splits"),
+    [("target", TOY.splits), ("target-splits", TOY.splits), ("target-train", ("train",))],
 )
 def test_a_fit_on_the_task_has_its_sentences_with_repetitions(tmp_path, fit_on, splits):
     inputs, own = library(tmp_path).inputs(TOY, fit_on), sentences(TOY, *splits)
@@ -36,6 +39,13 @@ def test_a_fit_on_the_task_has_its_sentences_with_repetitions(tmp_path, fit_on, 
     assert (inputs.fit.digest, inputs.fit.count) == (text_digest(own), len(own))
     assert inputs.sentences == set(own) | set(sentences(TOY, "test"))
     assert not inputs.fit.streams
+
+
+def test_a_task_of_one_split_is_read_as_train_dev_and_test_alike(tmp_path):
+    one = replace(TOY, name="one", splits=("test",), train=None)
+    loader, own = library(tmp_path), sentences(TOY, "test")
+    assert tuple(loader.inputs(one, "target-splits").fit.sentences()) == own * 3
+    assert tuple(loader.inputs(one, "target").fit.sentences()) == own
 
 
 def test_a_corpus_is_read_at_each_call_and_digested_once_for_all_tasks(tmp_path):

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from baselines.flow import FLOWS, GLOW, NICE, REALNVP, WIDTH, flow
+from baselines.flow import DROPOUT, FLOWS, WIDTH, flow
+from baselines.glow import GLOW, NICE, REALNVP
 from baselines.minilm import MINILM
 from harness.assets.places import Places
 from harness.core.errors import ScoreError, UsageError
@@ -24,14 +25,18 @@ from harness.transforms.flow_layers import (
     Actnorm,
     InvertibleLinear,
     MultiScale,
+    Norm,
     bits_per_dimension,
-    initialise,
+    initialise_from_data,
+    norms_of,
 )
 from harness.transforms.flows import BLOCK, AdamW, Architecture, FitSettings, Fitted, fit, varying
 
 FLOW = FLOWS["flow"]
-EVERY = {post.name: post for post in (FLOW, FLOWS["flow:paper"], NICE, REALNVP, GLOW)}
+RANDOM = FLOWS["flow:glorot"]
+EVERY = {post.name: post for post in (FLOW, FLOWS["flow:paper"], RANDOM, NICE, REALNVP, GLOW)}
 every = pytest.mark.parametrize("post", EVERY.values(), ids=EVERY)
+RATES = {"epochs": 1.0, "learning_rate": 1e-3}
 sizes = pytest.mark.parametrize("size", [1, 3, 7, 8, 384])
 
 
@@ -54,7 +59,7 @@ def trained(post, size: int) -> tuple[MultiScale, torch.Tensor]:
     """A model whose every parameter is away from its start, and rows for it."""
     x = torch.from_numpy(rows(40, size)).double()
     model, noise = architecture(post).build(size, rng()), rng(1)
-    initialise(model, x)
+    initialise_from_data(model, x)
     with torch.no_grad():
         for parameter in model.parameters():
             step = noise.normal(scale=0.03 / np.sqrt(size), size=parameter.shape)
@@ -109,7 +114,7 @@ def test_the_loss_reaches_every_parameter(post):
 def test_a_first_batch_comes_out_standardised_and_couplings_start_as_nothing(post, size):
     x = torch.from_numpy(rows(64, size)).double()
     model = architecture(post).build(size, rng())
-    initialise(model, x)
+    initialise_from_data(model, x)
     if post is not GLOW:  # it rotates what is standardised
         z = model(x)[0]
         assert z.mean(dim=0).abs().max() < 1e-10
@@ -123,6 +128,47 @@ def test_a_coordinate_without_spread_is_centred_and_keeps_its_scale():
     norm.standardise(x)
     assert norm.log_scale[1] == 0
     assert norm(x)[0][:, 1].abs().max() < 1e-12
+
+
+@pytest.mark.parametrize("size", [8, 384])
+def test_without_data_every_actnorm_starts_as_a_variable_of_tensorflow_does(size):
+    """Glorot-uniform for the shape (1, 1, 1, C): fan-in 1, fan-out C, in each of its sizes."""
+    norms = random_start(rows(64, size))
+    assert {len(norm.shift) for norm in norms} == {size, size // 2, size // 4, WIDTH}
+    assert len(norms) == 9 + 2 * 9  # one a step, two inside each coupling
+    for norm in norms:
+        limit = np.sqrt(6 / (1 + len(norm.shift)))
+        for start in (norm.shift, norm.log_scale):
+            assert start.abs().max() <= limit
+            # the largest of C uniform values lies below 0.6 with probability 0.6^C
+            assert start.abs().max() > 0.6 * limit or len(start) < 8
+            assert not torch.equal(norm.shift, norm.log_scale)
+
+
+def test_a_random_start_does_not_see_the_data():
+    x = rows(64, 8)
+    starts = [random_start(x), random_start(100 * x + 7)]
+    for one, other in zip(*starts, strict=True):
+        assert torch.equal(one.shift, other.shift)
+        assert torch.equal(one.log_scale, other.log_scale)
+    again = random_start(x, seed=1)
+    assert not torch.equal(starts[0][0].shift, again[0].shift)
+
+
+def random_start(x: np.ndarray, seed: int = 0) -> list[Norm]:
+    """Every actnorm of a flow that was fitted at a rate of 0: as it started."""
+    post = replace(RANDOM, learning_rate=0.0)
+    return norms_of(post.fit(x, rng(seed)).model)
+
+
+def test_tensorflows_start_is_scaled_by_three_before_the_exponential():
+    """In `actnorm_scale` the variable is multiplied by logscale_factor, 3, and so is its reach."""
+    x = torch.from_numpy(rows(10, 8)).double()
+    norm = Actnorm(8).requires_grad_(False)
+    norm.draw(rng())
+    b, logs = norm.shift.numpy(), norm.log_scale.numpy()
+    np.testing.assert_allclose(norm(x)[0], (x.numpy() + b) * np.exp(3 * logs), atol=1e-12)
+    assert norm(x)[1] == pytest.approx(3 * logs.sum())
 
 
 def test_mixing_starts_as_a_rotation():
@@ -210,13 +256,50 @@ def test_one_step_of_a_fit_is_the_recipe():
     drawn = rng()
     batch = torch.from_numpy(x[drawn.permutation(64)]).double()
     model = shape.build(5, drawn)
-    initialise(model, batch)
+    initialise_from_data(model, batch)
     loss = bits_per_dimension(model, batch)
     assert fitted.losses == (loss.item(),)
     (2 * loss).backward()
     for p, found in zip(model.parameters(), fitted.model.parameters(), strict=True):
         update = 0.1 * p.grad / (p.grad.square().mul(0.001).sqrt() + 1.0) + 0.01 * p
         torch.testing.assert_close(found, p - 0.1 * update, rtol=0, atol=1e-12)  # rounding
+
+
+# The variants
+
+
+def test_each_variant_is_another_method_by_its_repr():
+    """What is not a field is told by the class: `repr` stands in every record."""
+    every = (*FLOWS.values(), DROPOUT)
+    assert len({repr(post) for post in every}) == len({post.name for post in every}) == len(every)
+    kinds = {repr(replace(post, name="", levels=3, **RATES)) for post in every}
+    assert len(kinds) == len({(post.start, post.dropout) for post in every}) == 4
+
+
+@pytest.mark.parametrize(
+    ("name", "levels", "epochs", "rate", "start", "dropout"),
+    [
+        ("flow", 3, 1, 1e-3, "data", False),
+        ("flow:paper", 2, 1, 1e-3, "data", False),
+        ("flow:paper-nli", 2, 0.15, 2e-5, "data", False),
+        ("flow:glorot", 3, 1, 1e-3, "glorot", False),
+        ("flow:released", 3, 1, 1e-3, "glorot", True),
+        ("flow:released-nli", 3, 0.15, 2e-5, "glorot", True),
+    ],
+)
+def test_a_variant_is_as_its_source_says(name, levels, epochs, rate, start, dropout):
+    post = flow(name.partition(":")[2] or None)
+    assert (post.levels, post.depth, post.step) == (levels, 3, FLOW.step)
+    assert (post.epochs, post.learning_rate) == (epochs, rate)
+    assert (post.start, post.dropout, post.share) == (start, dropout, min(1, epochs))
+
+
+@pytest.mark.parametrize("name", ["flow:paper-nli", "flow:released-nli"])
+def test_the_schedule_for_nli_is_of_the_whole_corpus(name):
+    """A fit that is given the 15 % it reads goes through them once: 0.15 epochs of the corpus."""
+    x, post = rows(640, 4), FLOWS[name]
+    assert len(post.fit(x, rng(), share=0.15).losses) == 10
+    assert len(post.fit(x, rng()).losses) == 1  # of 640 rows, 0.15 epochs are one batch of 64
 
 
 # The fit
