@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import typer
 
-from harness.cli import caching, fetching, reading, running
+from harness.cli import caching, fetching, reading, reference, running
 from harness.cli.train import train
 from harness.core.errors import HarnessError
 
@@ -32,6 +32,7 @@ app.command()(reading.cite)
 app.command()(fetching.fetch)
 app.add_typer(train, name="train")
 app.add_typer(caching.caching, name="cache")
+app.add_typer(reference.reference, name="reference")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -82,18 +82,23 @@ def explain(
     """Why a published number cannot be reproduced: all neighbouring protocols that were run."""
     from harness.registry import load_registry
     from harness.report.explanation import render
+    from harness.results.conformance import confirmed, read_trials
     from harness.results.explain import explain as look_around
     from harness.results.index import Results as Records
     from harness.results.published_files import load_tables
     from harness.results.records import Store
+    from harness.results.references import read_references
 
-    records = Records.read(Store(results))
-    found = look_around(cell, load_tables(papers), records, load_registry())
+    records, registry = Records.read(Store(results)), load_registry()
+    tables, references = load_tables(papers), read_references(papers.parent)
+    programs = confirmed(references, records, read_trials(papers.parent), registry)
+    found = look_around(cell, tables, records, registry, programs)
     if not as_json:
         say(render(found))
         return
     rows = [asdict(neighbour) for neighbour in found.neighbours]
     state = {"cell": cell, "published": found.cell.points, "measured": found.reproduction.measured}
+    state |= {"evidence": found.cell.evidence, "confirmed_by": found.confirmed_by}
     say(json.dumps(state | {"verdict": str(found.reproduction.state), "neighbours": rows}))
 
 

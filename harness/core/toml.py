@@ -1,7 +1,8 @@
-"""TOML files read into frozen dataclasses: each key is a field, each value of the field's type."""
+"""TOML or JSON files read into frozen dataclasses: each key is a field, each value of its type."""
 
 from __future__ import annotations
 
+import json
 import tomllib
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
@@ -28,6 +29,18 @@ def read_toml(cls: type[Made], path: Path, /, **given: Any) -> Made:
     Raises DataError in one line: file, row, key, what was wanted, what was found.
     """
     made: Made = _dataclass(cls, _load(path), path.name, given)
+    return made
+
+
+def read_json(cls: type[Made], path: Path, /, **given: Any) -> Made:
+    """A file of one JSON object as a dataclass, by the rules of `read_toml`. Raises DataError."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        _refuse(path.name, f"wanted a JSON object, found: {error}")
+    if not isinstance(found, dict):
+        _refuse(path.name, f"wanted a JSON object, found {type(found).__name__}")
+    made: Made = _dataclass(cls, found, path.name, given)
     return made
 
 

@@ -9,6 +9,8 @@ from harness.core.files import file_name, write_atomically
 from harness.core.toml import read_rows, read_toml
 from harness.core.types import Record
 from harness.registry import Registry, load_registry
+from harness.report.conformance import PAGE as CONFORMANCE_PAGE
+from harness.report.conformance import conformance_page
 from harness.report.cost_chart import PICTURE, quality_against_cost
 from harness.report.flows import flows_page
 from harness.report.leaderboard import encoder_page, leaderboard, summary
@@ -22,6 +24,7 @@ from harness.report.speed import speed_page
 from harness.results import claim_intervals, row_comparisons
 from harness.results.claim_tests import ClaimTests
 from harness.results.claims import read_claims
+from harness.results.conformance import compare, read_trials
 from harness.results.index import Results, by_encoder
 from harness.results.layout import QUESTIONS
 from harness.results.map_comparisons import Maps
@@ -29,6 +32,7 @@ from harness.results.protocol_traps import Trap
 from harness.results.published import Table
 from harness.results.published_files import load_tables
 from harness.results.records import Store
+from harness.results.references import read_references
 from harness.results.reproduction import Reproduction, reproductions
 from harness.results.searches import read_searches
 
@@ -48,6 +52,7 @@ def generated(folder: Path, papers: Path, readme: Path | None) -> dict[Path, str
         pages[folder / PICTURE] = picture
     asked = _asked_pages(papers.parent / QUESTIONS, folder, published, records, found)
     pages |= {folder / "tables" / name: page for name, page in asked}
+    pages |= _conformance(papers.parent, folder, records, found)
     for encoder, methods in by_encoder(Results(records).methods).items():
         page = encoder_page(Results(records), found, encoder, methods)
         pages[folder / "tables" / f"{file_name(encoder)}.md"] = page
@@ -89,6 +94,15 @@ def _asked_pages(
         tests = ClaimTests(Results(records), found, claim_intervals.read(folder))
         searches = read_searches(questions / "searches")
         yield CLAIMS_PAGE, claims_page(read_claims(claims, published), tests, searches)
+
+
+def _conformance(given: Path, folder: Path, records: Records, found: Registry) -> dict[Path, str]:
+    """The page of what other programs gave; without references there is no page."""
+    references, results, trials = read_references(given), Results(records), read_trials(given)
+    if not references:
+        return {}
+    compared = [(one, compare(one, results, trials, found)) for one in references]
+    return {folder / "tables" / CONFORMANCE_PAGE: conformance_page(compared, results)}
 
 
 def _published_sentence(published: Sequence[Table]) -> str:

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from harness.results.explain import Explanation, Neighbour
+
+# How the protocol of a row is known, by its `evidence`.
+EVIDENCE_WORDS: Mapping[str, str] = {
+    "confirmed": "confirmed against the authors' code",
+    "code": "read from code",
+    "paper": "stated in the paper",
+    "inferred": "inferred",
+}
 
 
 def render(found: Explanation, most: int = 25) -> str:
@@ -18,6 +28,11 @@ def render(found: Explanation, most: int = 25) -> str:
     if cell.why_not:
         return "\n".join([*lines, f"no method here reproduces it: {cell.why_not.explanation}"])
     lines.append(f"needs: {cell.method} on {cell.task or ', '.join(cell.average_of)}")
+    if cell.evidence:
+        words = [EVIDENCE_WORDS[cell.evidence]]
+        if cell.evidence == "confirmed":
+            words.append(found.confirmed_by or "by no reference that was measured here")
+        lines.append(f"evidence: {', '.join(words)}")
     if found.wanted:
         lines.append(
             f"protocol: {found.wanted.text} text, split {found.wanted.split}, "

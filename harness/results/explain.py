@@ -10,7 +10,7 @@ one shows how far each choice moves a score.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import product
 from typing import Any
@@ -19,6 +19,7 @@ from harness.core.ids import MethodId
 from harness.core.scores import AGGREGATIONS
 from harness.core.types import Task
 from harness.registry import Registry, known
+from harness.results.conformance import Protocol, confirmed_by
 from harness.results.index import Results
 from harness.results.published import PublishedCell, Table
 from harness.results.reproduction import Reproduction, reproduce
@@ -70,11 +71,13 @@ class Neighbour:
 class Explanation:
     """A published cell, its reproduction, and the measured scores under neighbouring protocols.
 
+    `confirmed_by` is the authors' program whose scores ours equal under the cell's protocol;
     `shown_on` is the encoder of the neighbours, `reference` the score that they are compared with.
     """
 
     cell: PublishedCell
     reproduction: Reproduction
+    confirmed_by: str | None
     wanted: Conditions | None
     shown_on: str
     reference: float | None
@@ -88,15 +91,20 @@ class Explanation:
 
 
 def explain(
-    name: str, tables: Sequence[Table], results: Results, registry: Registry
+    name: str,
+    tables: Sequence[Table],
+    results: Results,
+    registry: Registry,
+    programs: Mapping[Protocol, str],
 ) -> Explanation:
-    """Look around one published cell. Raises UsageError for an unknown cell."""
+    """Look around one published cell; `programs` confirm protocols. UsageError: an unknown cell."""
     cells = {cell.id: cell for table in tables for cell in table.cells()}
     cell = known("published cell", name, cells)
     reproduction, wanted = reproduce(cell, results, registry), conditions_of(cell, registry)
+    program = confirmed_by(cell, programs, results, registry)
     measured = [] if wanted is None else list(scores(results, registry, wanted))
     if wanted is None or cell.points is None or not measured:
-        return Explanation(cell, reproduction, wanted, "", None, ())
+        return Explanation(cell, reproduction, program, wanted, "", None, ())
     encoders = Counter(score.protocol.encoder for score in measured)
     own = wanted.encoder in encoders
     there, reference = (wanted, cell.points) if own else _elsewhere(wanted, measured, encoders)
@@ -110,7 +118,9 @@ def explain(
         if score.protocol.encoder == there.encoder and score.protocol != there
     ]
     neighbours.sort(key=lambda n: (n.steps, abs(n.difference or 0.0)))
-    return Explanation(cell, reproduction, wanted, there.encoder, reference, tuple(neighbours))
+    return Explanation(
+        cell, reproduction, program, wanted, there.encoder, reference, tuple(neighbours)
+    )
 
 
 def _elsewhere(

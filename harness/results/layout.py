@@ -10,6 +10,8 @@ from pathlib import Path
 
 RECORDS = "records"
 QUESTIONS = "questions"
+REFERENCES = "references"
+CONFORMANCE = "conformance"  # among the questions: trainings that references have as well
 
 
 def measured_for(question: Path) -> Path:

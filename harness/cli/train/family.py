@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Annotated
 
 import typer
@@ -18,7 +18,7 @@ from harness.core.sources import Trained
 from harness.results.planned import PlannedCell
 
 # The commands that make one checkpoint: a family's recipe is one of them and its options.
-RECIPES = (*pretrain.COMMANDS, *finetune.COMMANDS)
+RECIPES: tuple[Callable[..., None], ...] = (*pretrain.COMMANDS, *finetune.COMMANDS)
 
 
 def family(
@@ -79,9 +79,9 @@ def train_on_the_spot(planned: Iterable[PlannedCell], places: Places) -> None:
             typer.echo(f"harness: {member.name}: {error}", err=True)
 
 
-def run_command(arguments: list[str]) -> None:
+def run_command(arguments: list[str], recipes: Iterable[Callable[..., None]] = RECIPES) -> None:
     """Run `harness train` with these arguments in this process, for the command of a recipe."""
-    recipes = typer.Typer(add_completion=False)
-    for recipe in RECIPES:
-        recipes.command()(recipe)
-    typer.main.get_command(recipes)(arguments, standalone_mode=False)
+    app = typer.Typer(add_completion=False)
+    for recipe in recipes:
+        app.command()(recipe)
+    typer.main.get_command(app)(arguments, standalone_mode=False)

@@ -284,7 +284,9 @@ def one_of(option: str, value: str, choices: Sequence[str]) -> None:
         raise UsageError(f"{option} {value}: wanted one of {', '.join(choices)}")
 
 
-def with_shared_options(function: Callable[..., None], **defaults: Any) -> Callable[..., None]:
+def with_shared_options(
+    function: Callable[..., None], by: type[FineTuning], **defaults: Any
+) -> Callable[..., None]:
     """The command of a fine-tuning: its own options amid the shared ones, with these defaults."""
     shared = inspect.signature(SharedOptions, eval_str=True).parameters
     first, second, *others = (
@@ -297,7 +299,7 @@ def with_shared_options(function: Callable[..., None], **defaults: Any) -> Calla
         line = opt.command_line(command, given)
         options = SharedOptions(**{name: given.pop(name) for name in shared})
         with opt.training_bar(options.threads) as bar:
-            function(FineTuning.begin(line, options, bar), **given)
+            function(by.begin(line, options, bar), **given)
 
     command.__name__, command.__doc__ = function.__name__, function.__doc__
     own = [option.replace(kind=inspect.Parameter.KEYWORD_ONLY) for option in own]
@@ -305,8 +307,13 @@ def with_shared_options(function: Callable[..., None], **defaults: Any) -> Calla
     return command
 
 
-COMMANDS = (
-    with_shared_options(simcse_unsup),
-    with_shared_options(simcse_sup),
-    with_shared_options(sbert_nli, max_length=128, dev="none"),
-)
+def recipes(by: type[FineTuning]) -> tuple[Callable[..., None], ...]:
+    """The commands, whose trainings are run by this class."""
+    return (
+        with_shared_options(simcse_unsup, by),
+        with_shared_options(simcse_sup, by),
+        with_shared_options(sbert_nli, by, max_length=128, dev="none"),
+    )
+
+
+COMMANDS = recipes(FineTuning)

@@ -1,0 +1,154 @@
+"""sentence-transformers, the library of SBERT's authors: its evaluator and its trainer run here.
+
+Its scores and losses are references: the same weights, texts and batches through code that is not
+the harness's. Only this module imports the library, which takes seconds; its trainer seeds the
+global generators of Python, NumPy and torch (nothing here draws from them).
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import torch
+from datasets import Dataset
+from sentence_transformers import (
+    SentenceTransformer,
+    SentenceTransformerTrainer,
+    SentenceTransformerTrainingArguments,
+)
+from sentence_transformers.sentence_transformer.evaluation import EmbeddingSimilarityEvaluator
+from sentence_transformers.sentence_transformer.losses import (
+    MultipleNegativesRankingLoss,
+    SoftmaxLoss,
+)
+from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+from torch import nn
+
+from harness.core.errors import UsageError
+from harness.core.types import Pairs
+from harness.training.contrastive import ContrastiveTraining
+from harness.training.loop import Curve, Schedule
+from harness.training.siamese import SiameseTraining
+
+POOLINGS = ("cls", "mean")  # whose names and meanings are the same there
+NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+
+
+def open_model(folder: Path, pooling: str, max_length: int | None = None) -> SentenceTransformer:
+    """A checkpoint under one of its poolings, as the library opens it, on the processor.
+
+    Raises UsageError for a pooling that it lacks.
+    """
+    if pooling not in POOLINGS:
+        raise UsageError(
+            f"wanted a pooling of sentence-transformers ({', '.join(POOLINGS)}), found {pooling}"
+        )
+    transformer = Transformer(
+        str(folder), max_seq_length=max_length, config_kwargs=dict(NO_DROPOUT)
+    )
+    width = transformer.get_embedding_dimension()
+    return SentenceTransformer(modules=[transformer, Pooling(width, pooling)], device="cpu")
+
+
+def evaluated(model: SentenceTransformer, pairs: Pairs) -> dict[str, float]:
+    """Spearman and Pearson of cosines by EmbeddingSimilarityEvaluator, in points."""
+    evaluator = EmbeddingSimilarityEvaluator(
+        list(pairs.a), list(pairs.b), list(pairs.gold), main_similarity="cosine", write_csv=False
+    )
+    found = evaluator(model)
+    return {name: 100 * found[f"{name}_cosine"] for name in ("spearman", "pearson")}
+
+
+def train(task: ContrastiveTraining | SiameseTraining, folder: Path, dev: Pairs) -> Curve:
+    """The training of a task by the library's trainer and loss, from the checkpoint in a folder.
+
+    The batches, the learning rate of each step, AdamW's settings, the classifier's first weights
+    and the bound on the gradient are the task's; tokens, forward pass, loss, optimiser and scores
+    are the library's. Raises UsageError for settings that it lacks.
+    """
+    setup = task.settings.setup
+    if setup.dropout != 0 or setup.head != "none" or len(task.columns) < 2:
+        raise UsageError(
+            "wanted pairs or triplets, no head, and dropout 0, since dropout masks are drawn "
+            f"otherwise there; found {len(task.columns)} columns, head {setup.head}, dropout "
+            f"{setup.dropout}"
+        )
+    model = open_model(folder, setup.pooling.name, setup.max_length)
+    before = evaluated(model, dev)["spearman"]
+    schedule = task.settings.schedule(task.batches.count)
+    losses = _Trainer.run(model, _loss(task, model), task, schedule)
+    after = evaluated(model, dev)["spearman"]
+    return Curve(losses, ((schedule.steps, after),), before=before)
+
+
+def _loss(task: ContrastiveTraining | SiameseTraining, model: SentenceTransformer) -> nn.Module:
+    """The library's loss; a classifier starts from the task's weights."""
+    settings = task.settings
+    if settings.objective == "softmax" and isinstance(task, SiameseTraining):
+        softmax = SoftmaxLoss(model, task.encoder.size, task.classifier.out_features)
+        softmax.classifier.load_state_dict(task.classifier.state_dict())
+        return softmax
+    if settings.objective == "nt-xent":
+        raise UsageError("sentence-transformers has no NT-Xent; wanted info-nce")
+    return MultipleNegativesRankingLoss(model, scale=1 / settings.temperature)
+
+
+class _Trainer(SentenceTransformerTrainer):
+    """The library's trainer under given learning rates, which keeps the loss of every step."""
+
+    schedule: Schedule
+    losses: list[float]
+
+    @classmethod
+    def run(cls, model: Any, loss: Any, task: Any, schedule: Schedule) -> tuple[float, ...]:
+        """Train the model in place; returns the losses."""
+        columns = {f"sentence_{n}": list(column) for n, column in enumerate(task.columns)}
+        if isinstance(loss, SoftmaxLoss):
+            columns["label"] = task.labels.tolist()
+        batches: Any = [task.batches(step).tolist() for step in range(schedule.steps)]
+        with tempfile.TemporaryDirectory(prefix="harness-reference-") as folder:
+            arguments = SentenceTransformerTrainingArguments(
+                folder,
+                num_train_epochs=1,
+                learning_rate=schedule.learning_rate,
+                weight_decay=schedule.weight_decay,
+                adam_beta1=schedule.betas[0],
+                adam_beta2=schedule.betas[1],
+                adam_epsilon=schedule.epsilon,
+                max_grad_norm=schedule.clip,
+                batch_sampler=lambda *_, **__: batches,
+                save_strategy="no",
+                logging_strategy="no",
+                report_to="none",
+                disable_tqdm=True,
+                use_cpu=True,
+            )
+            data = Dataset.from_dict(columns)
+            trainer = cls(model=model, args=arguments, train_dataset=data, loss=loss)
+            trainer.schedule, trainer.losses = schedule, []
+            trainer.train()
+        return tuple(trainer.losses)
+
+    def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> Any:
+        """The learning rates of the harness, step by step."""
+        highest = self.schedule.learning_rate
+        stepped: Any = optimizer or self.optimizer
+        rate = torch.optim.lr_scheduler.LambdaLR(
+            stepped,
+            lambda step: self.schedule.rate(min(step, num_training_steps - 1)) / highest,
+        )
+        self.lr_scheduler = rate
+        return rate
+
+    def _clip_grad_norm(self, model: Any) -> Any:  # noqa: ARG002 - the trainer's signature
+        """Bounds the gradient of the classifier too, as the library's first training loop did."""
+        trained: Any = self.loss  # the model's parameters are among those of its loss
+        return self.accelerator.clip_grad_norm_(trained.parameters(), self.args.max_grad_norm)
+
+    def compute_loss(self, *arguments: Any, **named: Any) -> Any:
+        """The library's loss, noted."""
+        loss: Any = super().compute_loss(*arguments, **named)
+        self.losses.append(loss.item())
+        return loss

@@ -1,0 +1,80 @@
+"""The page of conformance: what the authors' own programs gave, ours, and the difference."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from harness.report.markdown import page, table
+from harness.results.conformance import Comparison
+from harness.results.index import Results
+from harness.results.references import TOLERANCE, Reference
+from harness.results.verdict import TOLERANCES
+
+PAGE = "conformance.md"
+INTRODUCTION = (
+    "The same number from the authors' own code. Each section is a program that was run on weights "
+    "that anybody can have, with its command; `theirs` is what it gave, `ours` what stands in the "
+    "records, both in points (x100). A difference up to the tolerance counts as equal: "
+    f"{TOLERANCE:g} points, unless the section says why another one is due. The verdict is that of "
+    "published cells: for a deterministic one "
+    f"exact up to {TOLERANCES.exact:g}, match up to {TOLERANCES.match:g}, close up to "
+    f"{TOLERANCES.close:g}. `not run` is a hole, never a pass. More references are welcome: "
+    "`harness reference add FILE`."
+)
+HEAD = ("method", "task", "score", "theirs", "ours", "difference", "tolerance", "verdict")
+SUMMARY = ("reference", "scores", "compared", "equal", "largest difference")
+
+
+def conformance_page(
+    references: Sequence[tuple[Reference, Sequence[Comparison]]], results: Results
+) -> str:
+    """A line for each reference, then each with all of its scores."""
+    lines = [_summary(reference, compared) for reference, compared in references]
+    parts = [INTRODUCTION, table(SUMMARY, lines)]
+    for reference, compared in references:
+        parts += [f"## {reference.file}", _about(reference), comparison_table(compared)]
+    return page("Conformance", parts, results.digest())
+
+
+def comparison_table(compared: Sequence[Comparison]) -> str:
+    """A line for each score."""
+    return table(HEAD, [_line(one) for one in compared], words=3)
+
+
+def _summary(reference: Reference, compared: Sequence[Comparison]) -> list[object]:
+    differences = [abs(one.difference) for one in compared if one.difference is not None]
+    equal = sum(one.agrees is True for one in compared)
+    largest = f"{max(differences):.4f}" if differences else ""
+    return [f"`{reference.file}`", len(compared), len(differences), equal, largest]
+
+
+def _about(reference: Reference) -> str:
+    """Program, what the scores are, command, and the reason for its tolerance."""
+    version = f" ({reference.version})" if reference.version else ""
+    lines = [
+        f"* Program: {reference.program}{version}",
+        f"* Scores: {reference.what}",
+        f"* Command: `{reference.command}`",
+    ]
+    if reference.reason:
+        lines.append(f"* Tolerance: {reference.reason}")
+    return "\n".join(lines)
+
+
+def _line(one: Comparison) -> list[str]:
+    """What is scored, theirs, ours, difference, tolerance and verdict, or why there is none."""
+    method, task = one.cell.what
+    named = [f"`{method}`", f"`{task}`" if task else "training", one.score]
+    tolerance = f"{one.reference.tolerance_of(one.cell):g}"
+    if one.ours is None or one.difference is None:
+        return [*named, f"{one.theirs:.4f}", one.state, "", tolerance, ""]
+    outside = "" if one.agrees else ", beyond the tolerance"
+    difference = f"{round(one.difference, 4) + 0.0:+.4f}"
+    return [
+        *named,
+        f"{one.theirs:.4f}",
+        f"{one.ours:.4f}",
+        difference,
+        tolerance,
+        f"{one.state}{outside}",
+    ]

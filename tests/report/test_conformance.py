@@ -1,0 +1,135 @@
+"""The page of conformance, and the commands that add to it."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from harness.cli import app
+from harness.core.errors import DataError, UsageError
+from harness.report.build import stale_files, write_files
+from harness.report.conformance import PAGE, conformance_page
+from harness.results.conformance import compare_all
+from harness.results.index import Results
+from harness.results.references import read_references
+
+ROOT = Path(__file__).resolve().parents[2]
+RESULTS = ROOT / "results"
+NEW = {
+    "program": "a program",
+    "version": "2.0",
+    "what": "Spearman x100",
+    "command": "score it",
+    "tolerance": 0.01,
+    "reason": "it prints two digits",
+    "cells": [
+        {"method": "bert-mini.mean", "task": "sts-b.senteval", "scores": {"all": 42.66}},
+        {"method": "bert-mini.mean", "task": "sick-r.senteval", "scores": {"all": 42.66}},
+        {"method": "bert-mini.mean", "task": "no-task", "scores": {"accuracy": 80.0}},
+        {"method": "bert-mini:65.mean", "task": "sts-b", "scores": {"all": 40.0}},
+    ],
+}
+
+
+@pytest.fixture
+def results(tmp_path):
+    """A results folder with the records of one encoder and without references."""
+    folder = tmp_path / "results"
+    (folder / "records").mkdir(parents=True)
+    shutil.copy(RESULTS / "records" / "bert-mini.jsonl", folder / "records")
+    (folder / "papers").mkdir()
+    shutil.copy(RESULTS / "papers" / "sif.t1.toml", folder / "papers")
+    return folder
+
+
+@pytest.fixture
+def sent(tmp_path):
+    path = tmp_path / "sent.json"
+    path.write_text(json.dumps(NEW), encoding="utf-8")
+    return path
+
+
+def invoke(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def test_a_reference_that_was_sent_is_checked_shown_and_taken_in(results, sent):
+    answer = invoke("reference", "add", sent, "--results", results)
+    assert answer.exit_code == 0, answer.output
+    assert "4 scores; harness report shows it" in answer.output
+    assert (results / "references" / "sent.json").read_bytes() == sent.read_bytes()
+    page = results / "tables" / PAGE
+    assert page in stale_files(results, results / "papers", None)
+    write_files(results, results / "papers", None)
+    lines = [
+        line.split("|")[1:-1] for line in page.read_text().splitlines() if "`bert-mini" in line
+    ]
+    shown = [[cell.strip() for cell in line][3:] for line in lines]
+    assert shown == [
+        ["42.6600", "42.6671", "+0.0071", "0.01", "match"],
+        ["42.6600", "51.8473", "+9.1873", "0.01", "differs, beyond the tolerance"],
+        ["80.0000", "task not in the matrix", "", "0.01", ""],
+        ["40.0000", "not run", "", "0.01", ""],
+    ]
+    assert "a program (2.0)" in page.read_text()
+    assert "it prints two digits" in page.read_text()
+    assert (
+        "| `sent.json` |        4 |          2 |       1 |               9.1873 |"
+        in page.read_text()
+    )
+
+
+def test_another_reference_of_the_same_name_is_refused(results, sent):
+    assert invoke("reference", "add", sent, "--results", results).exit_code == 0
+    assert invoke("reference", "add", sent, "--results", results).exit_code == 0
+    sent.write_text(json.dumps({**NEW, "version": "3.0"}))
+    answer = invoke("reference", "add", sent, "--results", results)
+    assert isinstance(answer.exception, UsageError)
+    assert "holds another reference" in str(answer.exception)
+
+
+def test_a_wrong_reference_is_not_taken_in(results, sent):
+    sent.write_text(json.dumps({**NEW, "program": ""}))
+    answer = invoke("reference", "add", sent, "--results", results)
+    assert isinstance(answer.exception, DataError)
+    assert not (results / "references").exists()
+
+
+def test_without_references_there_is_no_page(results):
+    assert not [
+        path for path in stale_files(results, results / "papers", None) if path.name == PAGE
+    ]
+
+
+def test_every_committed_score_stands_on_the_page():
+    """No cell is blank: what is not measured here says so."""
+    compared = compare_all(read_references(RESULTS), RESULTS)
+    page = conformance_page(compared, Results({}))
+    for reference, ones in compared:
+        assert f"## {reference.file}" in page
+        assert reference.command in page
+        for one in ones:
+            assert f"{one.theirs:.4f}" in page
+            assert one.state
+    rows = [line for line in page.splitlines() if line.startswith("| `") and ".json`" not in line]
+    assert len(rows) == sum(len(ones) for _, ones in compared)
+    assert all(line.split("|")[5].strip() for line in rows)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "wanted"),
+    [
+        (["gensim", "-m", "bert-mini.mean", "-t", "sts-b"], "unknown program 'gensim'"),
+        (["mteb", "-m", "bert-mini.mean"], "wanted methods and tasks"),
+        (["mteb", "-m", "bert-mini.mean+sn@target", "-t", "sts-b"], "no post-processors"),
+        (["mteb", "-m", "bert-mini.last2", "-t", "sts-b"], "wanted a pooling of sentence-transf"),
+    ],
+)
+@pytest.mark.slow
+def test_what_a_package_lacks_is_refused(tmp_path, arguments, wanted):
+    answer = invoke("reference", "make", *arguments, "--results", tmp_path)
+    assert isinstance(answer.exception, UsageError)
+    assert wanted in str(answer.exception)
+    assert not list(tmp_path.iterdir())
