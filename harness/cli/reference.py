@@ -63,7 +63,7 @@ def make(
 
     known("program", program, PROGRAMS)
     if not method or not task:
-        raise UsageError("wanted methods and tasks: -m minilm.mean -t sts-b")
+        raise UsageError("wanted methods and tasks: -m METHOD -t TASK")
     registered = load_registry()
     methods, tasks = registered.select_methods(method), registered.select_tasks(task)
     places = Places.from_environment(os.environ, cache=cache, data_dir=data_dir)

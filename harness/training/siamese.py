@@ -4,6 +4,8 @@ Reimers & Gurevych 2019, arXiv 1908.10084: one encoder with mean pooling for bot
 softmax classifier over (u, v, |u - v|). The objective "ranking" is the multiple-negatives ranking
 loss that sentence-transformers recommended later: premise, entailment and contradiction under
 InfoNCE. Different from the first releases, whose numbers the paper prints: AdamW corrects its bias.
+Different from them and from sentence-transformers: the linear decay begins with the first step and
+not behind the warm-up, so that a warm-up of 10 % ends at 90 % of the learning rate.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from harness.core.sources import Trained
 from harness.results.planned import PlannedCell
 
 # The commands that make one checkpoint: a family's recipe is one of them and its options.
-RECIPES: tuple[Callable[..., None], ...] = (*pretrain.COMMANDS, *finetune.COMMANDS)
+RECIPES = (*pretrain.COMMANDS, *finetune.COMMANDS)
 
 
 def family(

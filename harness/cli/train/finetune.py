@@ -15,6 +15,7 @@ from harness.cli.options import CacheDir, DataDir, say
 from harness.cli.train import options as opt
 from harness.core.errors import UsageError
 
+Recipe = Callable[..., None]
 Triplets = Annotated[
     str,
     typer.Option(
@@ -307,7 +308,7 @@ def with_shared_options(
     return command
 
 
-def recipes(by: type[FineTuning]) -> tuple[Callable[..., None], ...]:
+def recipes(by: type[FineTuning]) -> tuple[Recipe, Recipe, Recipe]:
     """The commands, whose trainings are run by this class."""
     return (
         with_shared_options(simcse_unsup, by),
