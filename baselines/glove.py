@@ -36,6 +36,7 @@ KOMNINOS = "vectors/komninos_english_embeddings.gz"
 
 ANYWHERE = (
     vectors("glove-840b", WORDS, FULL, WEB),
+    vectors("glove-840b-lower", LOWER, FULL, WEB),
     vectors("glove-840b-st", SENTENCE_TRANSFORMERS, FULL, WEB),
     vectors("glove-6b", LOWER, SIX, WIKI),
     vectors("glove-6b-st", SENTENCE_TRANSFORMERS, SIX, WIKI),

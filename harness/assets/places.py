@@ -195,16 +195,25 @@ class Places:
             return cached_snapshot(source.repo, source.revision or seen.get("revision"))
         if isinstance(source, VectorFile) and self.data_dir:
             path = self.data_dir / source.file
-            return path if path.exists() else None
+            there = path.exists() and (self.data_dir / (source.counts or source.file)).exists()
+            return path if there else None
         return None
 
 
 def vectors_of(config: EncoderConfig) -> Asset | None:
-    """The asset that an encoder of static vectors reads."""
+    """The asset that holds an encoder's static vectors."""
     source = config.source
-    if not isinstance(source, VectorFile):
-        return None
-    return next((asset for asset in every_asset() if source.file in asset.probe), None)
+    return _asset_of(source.file) if isinstance(source, VectorFile) else None
+
+
+def counts_of(config: EncoderConfig) -> Asset | None:
+    """The asset that holds the word counts of an encoder of static vectors."""
+    source = config.source
+    return _asset_of(source.counts) if isinstance(source, VectorFile) else None
+
+
+def _asset_of(file: str | None) -> Asset | None:
+    return next((asset for asset in every_asset() if file in asset.probe), None)
 
 
 def pinned_by(config: EncoderConfig) -> str:
@@ -216,7 +225,7 @@ def pinned_by(config: EncoderConfig) -> str:
             return fixed_by(sha256=sha256, revision=revision, package=package)
         case Packaged(package, _, sha256):
             return fixed_by(sha256=sha256, package=package)
-        case VectorFile(_, sha256) | LocalFiles(sha256):
+        case VectorFile(_, sha256, _) | LocalFiles(sha256):
             return fixed_by(sha256=sha256)
         case Trained():
             return fixed_by()  # another machine trains other weights

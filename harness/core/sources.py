@@ -51,13 +51,14 @@ class Packaged:
 
 @dataclass(frozen=True)
 class VectorFile:
-    """A file of word vectors under the data folder."""
+    """A file of word vectors under the data folder, and one of word counts if these are used."""
 
     file: str
     sha256: str | None = None
+    counts: str | None = None
 
     def __str__(self) -> str:
-        return self.file
+        return f"{self.file} and {self.counts}" if self.counts else self.file
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,20 @@ SPLITS = {
 }
 # Of sentence-transformers' GloVe models: ENGLISH_STOP_WORDS of its version 6.2.0 (Apache-2.0).
 ENGLISH = frozenset(Path(__file__).with_name("english_stop_words.txt").read_text("utf-8").split())
+NOT = re.compile("^n't$", re.IGNORECASE)
 STOP_WORDS: dict[str, frozenset[str]] = {"none": frozenset(), "english": ENGLISH}
+
+
+def nltk_words(text: str) -> list[str]:
+    """NLTK's word tokens with n't written out as not, each taken apart at its hyphens.
+
+    The rule of Ethayarajh's uSIF code (2018), which Yokoi et al.'s (2024) follows; but a text is
+    not split into sentences first, which needs NLTK's data files.
+    """
+    from nltk.tokenize import NLTKWordTokenizer
+
+    tokens = NLTKWordTokenizer().tokenize(text)
+    return [word for token in tokens for word in NOT.sub("not", token).split("-")]
 
 
 @dataclass(frozen=True)
@@ -33,14 +46,15 @@ class Tokeniser:
     a form among the stop words before that is dropped, as is one that is never found.
     """
 
-    split: Literal["whitespace", "words", "treebank"]
+    split: Literal["whitespace", "words", "treebank", "nltk"]
     case: Literal["keep", "lower", "fallback"]
     strip: bool = False
     stop_words: Literal["none", "english"] = "none"
 
     def rows(self, text: str, vocabulary: Mapping[str, int]) -> list[int]:
         """The vocabulary's rows for the words of a text, in order."""
-        tokens = SPLITS[self.split].findall(text.lower() if self.case == "lower" else text)
+        text = text.lower() if self.case == "lower" else text
+        tokens = nltk_words(text) if self.split == "nltk" else SPLITS[self.split].findall(text)
         found = (self._row(token, vocabulary) for token in tokens)
         return [row for row in found if row is not None]
 

@@ -1,12 +1,13 @@
 """Static word vectors averaged over the words of a sentence: GloVe, word2vec, fastText.
 
-An encoder here is a vector file and a tokeniser, and both are part of its identity.
+An encoder here is a vector file and a tokeniser, and with word counts a chain of maps of the
+vectors; all are part of its identity.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -20,9 +21,11 @@ from harness.core.sources import Hub, LocalFiles, Packaged, Source, VectorFile
 from harness.encoders.checkpoint import require_weights
 from harness.encoders.word_tokenizer import PLAIN, Tokeniser
 from harness.encoders.word_vector_files import read_cached
+from harness.encoders.word_vocabulary import Vocabulary, WordMap, read_counts
 
 # Part of every key: raise it with any change that moves an encoding.
 ENCODING_VERSION = "1: mean over known words in float64; no known word is the zero vector"
+MAPS_VERSION = "1: maps of float32 vectors, fitted in float64, kept in float32"
 
 
 @dataclass(frozen=True)
@@ -93,6 +96,62 @@ class StaticConfig:
         file = vectors_file(self, path)
         words, vectors = read_cached(file, identity.digests["weights"], cache)
         return StaticEncoder(self.name, identity.key, self.tokeniser, first_rows(words), vectors)
+
+
+@dataclass(frozen=True)
+class CountedConfig(StaticConfig):
+    """An average of word vectors that are first mapped with the help of word counts.
+
+    The counts lie beside the vector file. A weight of a word scales its vector, so that the token
+    mean, over the number of known words, is the weighted one.
+
+    Args:
+        counts: The file of word counts, in the data folder.
+        maps: What is done to the vectors of the vocabulary, in this order.
+        counts_sha256: The digest that the counts must have, if given.
+
+    Raises:
+        UsageError: The vectors are no file of the data folder.
+    """
+
+    counts: str = field(kw_only=True)
+    maps: tuple[WordMap, ...] = field(kw_only=True)
+    counts_sha256: str | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if self.file is None or self.repo or self.package:
+            raise UsageError(f"{self.name}: word counts go with vectors in a file, beside them")
+
+    @property
+    def source(self) -> Source:
+        """The vectors and the counts in the data folder."""
+        return VectorFile(str(self.file), self.weights_sha256, self.counts)
+
+    def identify(self, path: Path, sha256: Sha256 = sha256_of) -> Identity:
+        """The key and digests, those of the counts and the `repr` of the maps included."""
+        plain = super().identify(path, sha256)
+        counts = self._counts_file(path)
+        digests = {**plain.digests, "counts": sha256(counts)}
+        require_weights(self.name, counts, self.counts_sha256, digests["counts"])
+        facts = {"version": MAPS_VERSION, "plain": plain.key, "maps": repr(self.maps)}
+        return Identity(digest_of({**facts, "counts": digests["counts"]}), digests)
+
+    def load(self, path: Path, cache: Path, *, sha256: Sha256 = sha256_of) -> StaticEncoder:
+        """The encoder, ready: the vectors are read, then mapped."""
+        plain = super().load(path, cache, sha256=sha256)
+        counted = read_counts(self._counts_file(path))
+        vocabulary = Vocabulary.of(plain.vocabulary, plain.vectors, counted)
+        for word_map in self.maps:
+            vocabulary = word_map(vocabulary)
+        return replace(plain, vocabulary=vocabulary.rows, vectors=vocabulary.vectors)
+
+    def _counts_file(self, path: Path) -> Path:
+        file = vectors_file(self, path).parent / Path(self.counts).name
+        if not file.is_file():
+            raise AssetMissing(
+                f"{self.name}: no word counts at {file}; fetch them, or put them beside the vectors"
+            )
+        return file
 
 
 @dataclass(frozen=True, eq=False)

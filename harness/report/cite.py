@@ -128,7 +128,7 @@ def cite_table(
         sentence += f", {len(run)} of them measured ({verdicts}{seeds}) {made(own)}."
     else:
         sentence += f"; {NOTHING}."
-    methods = (method_of(row, registry) for row in table.rows)
+    methods = (method_of(cell.cell, registry) for cell in cells)
     keys = [HARNESS, table.cite, *(key for m in methods for key in _keys(m, registry))]
     keys += [task.cite for cell in cells for task in tasks_of(cell.cell, registry)]
     return Citation(_unique(keys), (sentence,), own.digest() if run else None)
@@ -137,7 +137,7 @@ def cite_table(
 def cite_cell(name: str, tables: Sequence[Table], results: Results, registry: Registry) -> Citation:
     """A published cell, TABLE/ROW/COLUMN, with the records of its seeds."""
     cell = known("published cell", name, {c.id: c for table in tables for c in table.cells()})
-    method, own = method_of(cell.row, registry), Results(results.by_cell)
+    method, own = method_of(cell, registry), Results(results.by_cell)
     reproduction = reproduce(cell, own, registry)
     ours = measured(reproduction, method, own)
     sentence = f"{protocol(cell, registry)}: {published(cell)}; {ours}."
@@ -161,7 +161,7 @@ def cite_method(
         sentences.append(f"{name}: {NOTHING}.")
     own = Results(results.by_cell, {(name, task.name) for task in fresh})
     keys = [HARNESS, *_keys(method, registry)]
-    keys += [t.cite for t in tables if any(row.method == name for row in t.rows)]
+    keys += [t.cite for t in tables if any(cell.method == name for cell in t.cells())]
     keys += [task.cite for task in fresh]
     return Citation(_unique(keys), tuple(sentences), own.digest() if fresh else None)
 

@@ -12,7 +12,7 @@ from harness.report.markdown import escape, page, table
 from harness.report.sentences import fitted_on, metric, trained_on
 from harness.results.published import EVIDENCE, Column, Row, Table, tables_digest
 from harness.results.reasons import reasons
-from harness.results.reproduction import Reproduction, count, method_of
+from harness.results.reproduction import Reproduction, composed, count
 from harness.results.verdict import TOLERANCES, VERDICTS, CellState
 
 CONTENTS = "CONTENTS.txt"
@@ -263,7 +263,7 @@ def _evidence(cells: Iterable[Reproduction]) -> list[str]:
 
 def _about(row: Row, cells: Sequence[Reproduction], registry: Registry, notes: Footnotes) -> str:
     """What a row holds: its method, what it was trained and fitted on, why it was not run."""
-    method = method_of(row, registry)
+    method = composed(row.method, registry) if row.method and not row.model_free else None
     facts = [f"`{row.method}`"] if row.method else []
     facts += [f"trained on {trained_on(row, method)}"] if not row.model_free else []
     facts += [f"fitted on {corpus}"] if (corpus := fitted_on(row, method)) else []

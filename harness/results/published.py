@@ -2,11 +2,11 @@
 
 A row names the method that reproduces it, or the reason why none can (`reasons.toml`); a column
 names the task, the columns that it averages, or the reason why no task fits. What differs in one
-cell stands in the row's maps by column (`tasks`, `notes`, `sd`). `label`, `backbone`, `fit`,
-`supervision`, `pooling`, `split` and, where ours differ, `verbatim` keep the paper's own words.
-`evidence` says how a row's protocol is known, for all rows of a table or for one. `fit` is what a
-post-processor is fitted on; what the encoder was trained on, a method says, and `trained_on` where
-there is none.
+cell stands in the row's maps by column (`methods`, `tasks`, `notes`, `sd`). `label`, `backbone`,
+`fit`, `supervision`, `pooling`, `split` and, where ours differ, `verbatim` keep the paper's own
+words. `evidence` says how a row's protocol is known, for all rows of a table or for one. `fit` is
+what a post-processor is fitted on; what the encoder was trained on, a method says, and `trained_on`
+where there is none.
 """
 
 from __future__ import annotations
@@ -93,6 +93,7 @@ class Row:
     sd: Words = field(default_factory=dict)
     sd_row: str | None = None
     median: Words = field(default_factory=dict)
+    methods: Words = field(default_factory=dict)
     tasks: Words = field(default_factory=dict)
     table: str = ""
     source: str = ""
@@ -171,7 +172,7 @@ class PublishedCell:
     @property
     def method(self) -> str | None:
         """The method that reproduces it; `gold` where the number needs no model."""
-        return None if self.why_not else self.row.method
+        return None if self.why_not else self.row.methods.get(self.column.id, self.row.method)
 
     @property
     def task(self) -> str | None:

@@ -109,17 +109,20 @@ def _row_faults(row: Row, table: Table) -> Iterator[str]:
     if bool(row.method) == bool(row.why_not):
         yield "wanted exactly one of method and why_not"
     yield from _reason_faults(row)
-    if row.method and not row.model_free and not is_method_id(row.method):
-        yield f"{row.method!r} is no method id"
-    if row.method and is_transductive(row.method) != row.transductive:
-        yield f"transductive: {row.method!r} says the opposite"
+    if row.methods and not row.method:
+        yield "methods: wanted beside method, for the columns that differ"
+    for method in (row.method, *row.methods.values()) if row.method else ():
+        if not row.model_free and not is_method_id(str(method)):
+            yield f"{method!r} is no method id"
+        if is_transductive(str(method)) != row.transductive:
+            yield f"transductive: {method!r} says the opposite"
     yield from _evidence_faults(row.evidence)
     if row.method and not (row.evidence or table.evidence):
         yield f"evidence: wanted one of {', '.join(EVIDENCE)} here or in the table, found none"
     if not row.values:
         yield "values: wanted at least one number, found none"
     ids = {column.id for column in table.columns}
-    for name in ("values", "sd", "median", "tasks", "notes"):
+    for name in ("values", "sd", "median", "methods", "tasks", "notes"):
         if unknown := sorted(set(getattr(row, name)) - ids):
             yield f"{name}: {unknown[0]!r} is no column of the table"
     numbers = ((name, n) for name in ("values", "sd", "median") for n in getattr(row, name).items())

@@ -11,7 +11,7 @@ from harness.core.errors import HarnessError
 from harness.core.types import Method, Record
 from harness.registry import Registry
 from harness.results.index import Results, score_at
-from harness.results.published import PublishedCell, Row, Table, score_path
+from harness.results.published import PublishedCell, Table, score_path
 from harness.results.source_notes import notes_on
 from harness.results.verdict import CellState, Measured, Verdict, verdict
 from harness.tasks.loader import TARGETS
@@ -58,7 +58,7 @@ def reproductions(table: Table, results: Results, registry: Registry) -> dict[st
 
 def reproduce(cell: PublishedCell, results: Results, registry: Registry) -> Reproduction:
     """One published cell against the records of its method and tasks."""
-    records, method = records_for(cell, results), method_of(cell.row, registry)
+    records, method = records_for(cell, results), method_of(cell, registry)
     state = _state(cell, records, method)
     if state is CellState.NOT_RUN and _fitted_elsewhere(cell, results):
         state = CellState.OTHER_CORPUS
@@ -73,9 +73,11 @@ def reproduce(cell: PublishedCell, results: Results, registry: Registry) -> Repr
     return Reproduction(cell, scores, verdict(published, Measured(scores, seeded)), tuple(copies))
 
 
-def method_of(row: Row, registry: Registry) -> Method | None:
-    """The row's method, if the registry can compose it."""
-    return None if row.method is None or row.model_free else composed(row.method, registry)
+def method_of(cell: PublishedCell, registry: Registry) -> Method | None:
+    """The cell's method, if the registry can compose it."""
+    if cell.method is None or cell.row.model_free:
+        return None
+    return composed(cell.method, registry)
 
 
 def composed(identifier: str, registry: Registry) -> Method | None:

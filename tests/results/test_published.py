@@ -323,3 +323,33 @@ def test_a_table_that_stands_in_two_files_is_refused(tmp_path):
 def test_a_folder_without_tables_is_refused(tmp_path):
     with pytest.raises(DataError, match="found none"):
         load_tables(tmp_path)
+
+
+BY_COLUMN = 'transductive = true\nmethods = { sts12 = "bert-mini.mean+sn@target" }\n'
+
+
+def test_a_row_may_name_another_method_for_one_column(tmp_path):
+    table = small(tmp_path, SMALL.replace("transductive = true\n", BY_COLUMN))
+    methods = [cell.method for cell in table.cells() if cell.row.id == "ours"]
+    usual = "bert-base:64.mean+sn+natsv:6@target"
+    assert methods == [usual, "bert-mini.mean+sn@target", usual]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("bert-mini.mean+sn@target", "bert-mini", "'bert-mini' is no method id"),
+        ("+sn@target", "", "transductive: 'bert-mini.mean' says the opposite"),
+        ("{ sts12 =", "{ sts13 =", "methods: 'sts13' is no column of the table"),
+    ],
+)
+def test_a_faulty_method_of_a_column_is_refused(tmp_path, old, new, said):
+    text = SMALL.replace("transductive = true\n", BY_COLUMN.replace(old, new))
+    with pytest.raises(DataError, match=f"^small.t1.toml, row ours: {re.escape(said)}"):
+        small(tmp_path, text)
+
+
+def test_methods_by_column_go_with_a_method(tmp_path):
+    text = SMALL.replace('why_not = "quoted"', 'why_not = "x"\nmethods = { sts12 = "a.mean" }')
+    with pytest.raises(DataError, match="row theirs: methods: wanted beside method"):
+        small(tmp_path, text)

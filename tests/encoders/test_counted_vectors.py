@@ -1,0 +1,311 @@
+"""Word vectors with word counts: SIF, Zipfian whitening and all-but-the-top as their authors do."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from contracts import assert_one_line
+
+from baselines.natsv import Natsv
+from baselines.sif import SifWeights
+from baselines.whitening import Whitening
+from baselines.zipfian import Centring, NatsvOfPrincipal
+from harness.assets.places import Places
+from harness.cli.fetch_names import resolve
+from harness.core.errors import AssetMissing, DataError, UsageError
+from harness.encoders.word_tokenizer import Tokeniser, nltk_words
+from harness.encoders.word_vector_files import write_vectors
+from harness.encoders.word_vectors import CountedConfig, StaticConfig
+from harness.encoders.word_vocabulary import Counted, Fitted, Vocabulary, read_counts
+from harness.evaluation.evaluate import FitData, measure
+from harness.evaluation.pooled import PooledEmbeddings
+from harness.registry import load_registry
+
+WORDS = ("the", "a", "cat", "dog", "runs", "Cat", "zyzzy", "of")
+VECTORS = np.random.default_rng(1).normal(size=(len(WORDS), 3)).astype(np.float32)
+COUNTS = {"the": 900, "of": 50, "a": 30, "cat": 12, "dog": 7, "runs": 1, "other": 1000}
+PLAIN = Tokeniser("whitespace", "lower")
+TEXTS = ["the cat runs", "a dog runs", "the the dog", "zyzzy cat", "a cat of the dog", "unknown"]
+
+
+def vocabulary():
+    return Vocabulary.of({word: row for row, word in enumerate(WORDS)}, VECTORS, COUNTS)
+
+
+def write(folder: Path, counts=COUNTS) -> Path:
+    write_vectors(folder / "v.safetensors", WORDS, VECTORS)
+    (folder / "counts.txt").write_text("".join(f"{word} {n}\n" for word, n in counts.items()))
+    return folder
+
+
+def config(*maps, **changed) -> CountedConfig:
+    given = {"file": "v.safetensors", "counts": "vectors/counts.txt", "maps": maps, **changed}
+    return CountedConfig("v", PLAIN, **given)
+
+
+def encoded(folder, *maps):
+    return config(*maps).load(write(folder), folder).encode(TEXTS).mean[:, 0].astype(np.float64)
+
+
+# What the authors compute
+
+
+def test_sif_vectors_are_arora_et_al_s(tmp_path):
+    """PrincetonML/SIF, SIF_embedding.py: w . We[x] / count_nonzero(w), then X - X v v^T."""
+    a, total = 1e-3, 2000
+    weight = {word: a / (a + COUNTS.get(word, 0) / total) for word in WORDS}
+    weight["zyzzy"] = 1.0  # what has no count
+    of = {word: VECTORS[row].astype(np.float64) for row, word in enumerate(WORDS)}
+    known = [[w for w in text.split() if w in of] for text in TEXTS]
+    rows = [sum((weight[w] * of[w] for w in ws), np.zeros(3)) / max(len(ws), 1) for ws in known]
+    ours = encoded(tmp_path, SifWeights())
+    np.testing.assert_allclose(ours, rows, rtol=1e-6)
+    v = np.linalg.svd(np.array(rows))[2][0]
+    fitted = Natsv(1).fit(ours, np.random.default_rng(0))
+    np.testing.assert_allclose(fitted(ours), rows - np.outer(rows @ v, v), atol=1e-6)
+
+
+def counted_rows():
+    kept = [word for word in WORDS if word in COUNTS]
+    matrix = np.array([VECTORS[WORDS.index(word)] for word in kept], np.float64)
+    return kept, matrix, np.array([COUNTS[word] for word in kept], np.float64)
+
+
+def mapped(*maps):
+    """The map's vectors of the counted words, in one order."""
+    made = vocabulary()
+    for word_map in (Counted(), *maps):
+        made = word_map(made)
+    kept, _, _ = counted_rows()
+    assert sorted(made.rows) == sorted(kept)
+    return np.array([made.vectors[made.rows[word]] for word in kept], np.float64)
+
+
+def grams(x):
+    """All inner products: a map is as good turned."""
+    return x @ x.T
+
+
+def test_zipfian_whitening_is_yokoi_et_al_s():
+    """zipfian_whitening.py: mu = p W, svd of (W - mu) sqrt(p), (W - mu) V / S."""
+    _, matrix, counts = counted_rows()
+    p = counts / counts.sum()
+    mu = p @ matrix
+    _, s, vt = np.linalg.svd((matrix - mu) * np.sqrt(p)[:, None], full_matrices=False)
+    theirs = (matrix - mu) @ vt.T / s
+    ours = mapped(Fitted(Whitening(), by_count=True))
+    np.testing.assert_allclose(grams(ours), grams(theirs), rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(p @ ours, 0, atol=1e-5)
+    np.testing.assert_allclose((ours * p[:, None]).T @ ours, np.eye(3), atol=1e-4)
+    centred = mapped(Fitted(Centring(), by_count=True))
+    np.testing.assert_allclose(centred, matrix - mu, atol=1e-6)
+
+
+def test_uniform_whitening_and_centring_take_each_word_once():
+    _, matrix, _ = counted_rows()
+    centred = matrix - matrix.mean(axis=0)
+    np.testing.assert_allclose(mapped(Fitted(Centring())), centred, atol=1e-6)
+    ours = mapped(Fitted(Whitening()))
+    np.testing.assert_allclose(np.cov(ours.T, bias=True), np.eye(3), atol=1e-5)
+
+
+def test_all_but_the_top_is_mu_and_viswanath_s():
+    """all_but_the_top.py: W - mean, less its projection on the first D components of PCA."""
+    from sklearn.decomposition import PCA
+
+    _, matrix, _ = counted_rows()
+    centred = matrix - matrix.mean(axis=0)
+    top = PCA(2).fit(centred).components_
+    ours = mapped(Fitted(Natsv(2, centred=True)))
+    np.testing.assert_allclose(ours, centred - centred @ top.T @ top, atol=1e-6)
+
+
+def test_their_sif_nulls_a_principal_component_and_leaves_the_mean():
+    """SIF.py: PCA().fit(S).components_[:1], removed from S itself."""
+    from sklearn.decomposition import PCA
+
+    x = np.random.default_rng(2).normal(size=(40, 5)) + np.array([3, 0, 0, 0, 1])
+    top = PCA().fit(x).components_[:1]
+    ours = NatsvOfPrincipal(1).fit(x, np.random.default_rng(0))(x)
+    np.testing.assert_allclose(ours, x - x @ top.T @ top, atol=1e-9)
+    uncentred = Natsv(1).fit(x, np.random.default_rng(0))(x)
+    assert np.abs(ours - uncentred).max() > 1
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("a man isn't well-known.", ["a", "man", "is", "not", "well", "known", "."]),
+        ("they CAN'T: u.s. dogs' 3.5", ["they", "CA", "not", ":", "u.s.", "dogs", "'", "3.5"]),
+        ("cannot", ["can", "not"]),
+        ("", []),
+    ],
+)
+def test_nltk_s_words_have_no_hyphen_and_no_clitic_not(text, words):
+    assert nltk_words(text) == words
+
+
+def test_of_nltk_s_words_punctuation_is_stripped_where_it_hides_a_known_one():
+    rows = {"s": 0, "dog": 1, "not": 2}
+    found = Tokeniser("nltk", "lower", strip=True).rows("The Dog's isn't 'dog.'", rows)
+    assert found == [1, 0, 2, 1]
+
+
+# The vocabulary
+
+
+def test_uncounted_words_are_dropped_and_none_else(tmp_path):
+    counted = Counted()(vocabulary())
+    assert counted.rows.keys() == {"the", "a", "cat", "dog", "runs", "of"}
+    assert counted.total == 2000
+    for word, row in counted.rows.items():
+        np.testing.assert_array_equal(counted.vectors[row], VECTORS[WORDS.index(word)])
+        assert counted.counts[row] == COUNTS[word]
+    means = encoded(tmp_path, Counted())
+    np.testing.assert_allclose(means[3], VECTORS[2], rtol=1e-6)  # "zyzzy cat"
+    assert not means[5].any()
+
+
+def test_a_map_changes_no_vocabulary():
+    given, kept = vocabulary(), VECTORS.copy()
+    for word_map in (Counted(), SifWeights(), Fitted(Whitening(), by_count=True)):
+        word_map(given)
+    np.testing.assert_array_equal(given.vectors, kept)
+    assert given.rows == vocabulary().rows
+
+
+def test_vectors_without_a_counted_word_are_refused():
+    with pytest.raises(DataError, match="words that the corpus counts, found none") as refusal:
+        Counted()(replace(vocabulary(), counts=np.zeros(len(WORDS), np.int64)))
+    assert_one_line(refusal.value)
+
+
+@pytest.mark.parametrize("a", [0.0, -1.0, float("nan")])
+def test_a_weight_without_meaning_is_refused(a):
+    with pytest.raises(UsageError, match="wanted a > 0"):
+        SifWeights(a)
+
+
+def test_word_vectors_are_mapped_by_moments_alone():
+    flow = load_registry().posts["flow"]()
+    with pytest.raises(UsageError, match="wanted a deterministic post-processor") as refusal:
+        Fitted(flow)
+    assert_one_line(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("the 5\ncat\n", r"counts.txt:2: wanted a new word, a blank and a count, found 'cat"),
+        ("the 5\nthe 3\n", r"counts.txt:2: wanted a new word"),
+        ("the 0\n", r"counts.txt:1: wanted a new word"),
+        ("the 1.5\n", r"counts.txt:1: wanted a new word"),
+        ("", "wanted counts of words, found none"),
+    ],
+)
+def test_damaged_counts_are_refused_with_their_line(content, message, tmp_path):
+    (tmp_path / "counts.txt").write_text(content)
+    with pytest.raises(DataError, match=message):
+        read_counts(tmp_path / "counts.txt")
+
+
+# Identity and files
+
+
+def test_counts_and_maps_are_part_of_the_identity(tmp_path):
+    folder = write(tmp_path)
+    chains = [
+        (Counted(),),
+        (SifWeights(),),
+        (SifWeights(1e-4),),
+        (Counted(), SifWeights()),
+        (Counted(), Fitted(Whitening())),
+        (Counted(), Fitted(Whitening(), by_count=True)),
+        (Counted(), Fitted(Natsv(3, centred=True))),
+    ]
+    keys = {config(*maps).identify(folder).key for maps in chains}
+    keys.add(StaticConfig("v", PLAIN, file="v.safetensors").identify(folder).key)
+    keys.add(replace(config(Counted()), tokeniser=Tokeniser("words", "lower")).identify(folder).key)
+    assert len(keys) == len(chains) + 2
+    assert len({repr(config(*maps)) for maps in chains}) == len(chains)
+    before = config(SifWeights()).identify(folder)
+    assert config(SifWeights()).load(folder, tmp_path).key == before.key
+    write(tmp_path, {**COUNTS, "the": 901})
+    after = config(SifWeights()).identify(folder)
+    assert after.key != before.key
+    assert after.digests["counts"] != before.digests["counts"]
+    assert after.digests["weights"] == before.digests["weights"]
+
+
+def test_other_counts_than_the_pinned_are_refused(tmp_path):
+    pinned = config(SifWeights(), counts_sha256="0" * 64)
+    with pytest.raises(DataError, match=r"counts\.txt has sha256 .*, wanted 0000"):
+        pinned.identify(write(tmp_path))
+
+
+def test_counts_that_are_not_there_are_named(tmp_path):
+    (write(tmp_path) / "counts.txt").unlink()
+    with pytest.raises(AssetMissing, match=r"no word counts at .*counts\.txt"):
+        config(SifWeights()).identify(tmp_path)
+    with pytest.raises(UsageError, match="word counts go with vectors in a file"):
+        config(SifWeights(), file=None)
+
+
+def test_an_encoder_with_counts_is_here_with_both_files_and_fetched_with_both(tmp_path):
+    sif = load_registry().encoders["glove-840b-sick-lower-sif"]
+    places, folder = Places(tmp_path, tmp_path), tmp_path / "vectors"
+    folder.mkdir()
+    (folder / "glove.840B.300d.sick-subset.npz").touch()
+    assert not places.has_encoder(sif)
+    with pytest.raises(AssetMissing, match=r"sick-subset\.npz and vectors/enwiki_vocab"):
+        places.encoder(sif)
+    (folder / "enwiki_vocab_min200.txt").touch()
+    assert places.encoder(sif) == folder / "glove.840B.300d.sick-subset.npz"
+    things = resolve(["glove-840b-lower-sif", "glove-840b-lower"], load_registry())
+    names = {name: [thing.name for thing in found] for name, found in things.items()}
+    assert names["glove-840b-lower"] == ["glove-840b-vectors"]
+    assert names["glove-840b-lower-sif"] == ["glove-840b-vectors", "enwiki-word-counts"]
+
+
+# The real ones
+
+
+@pytest.mark.data
+def test_plain_vectors_keep_the_key_that_their_records_have(data_dir):
+    """An encoder without counts is what it was before there were any."""
+    records = Path(__file__).parents[2] / "results/records/glove-840b-sick-lower.jsonl"
+    digests = [json.loads(line).get("digests", {}) for line in records.read_text().splitlines()]
+    [committed] = {d["encoding"] for d in digests if "encoding" in d}
+    lower = load_registry().encoders["glove-840b-sick-lower"]
+    assert lower.identify(data_dir / str(lower.file)).key == committed
+
+
+# Published, then how far the subset's missing words move it: it has "African" and no "african".
+ANCHORS = [
+    ("glove-840b-sick-nltk.mean", "sick-r.all", "spearman", 57.01, 56.98),
+    ("glove-840b-sick-nltk-sif.mean+natsv-pc:1@target", "sick-r.all", "spearman", 56.91, 56.89),
+    ("glove-840b-sick-lower.mean", "sick-r.senteval", "pearson", 65.9, 65.89),
+    ("glove-840b-sick-lower-sif.mean+natsv:1@target", "sick-r.senteval", "pearson", 72.2, 71.83),
+]
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(("name", "task", "metric", "published", "measured"), ANCHORS)
+def test_sick_gives_what_the_authors_print(
+    data_dir, tmp_path, name, task, metric, published, measured
+):
+    found = load_registry()
+    method, scored = found.parse(name), found.tasks[task]
+    pairs = scored.pairs(data_dir)
+    every = [text for split in scored.splits for text in scored.load(data_dir, split).sentences]
+    texts = list(dict.fromkeys(every))
+    encoder = method.encoder.load(Places(tmp_path, data_dir).encoder(method.encoder), tmp_path)
+    row = {text: number for number, text in enumerate(texts)}
+    pooled = PooledEmbeddings(row, method.pooling(encoder.encode(texts)), lambda: 0.0)
+    fit_data = FitData(pooled.matrix[pooled.rows(tuple(every))]) if method.post else None
+    made = measure(method, scored, pairs, pooled, fit_data, 0, lambda: 0.0)
+    score = made.scores[metric]["all"]
+    assert score == pytest.approx(measured, abs=0.005)  # the digits beside it
+    assert score == pytest.approx(published, abs=0.5)  # `close`, and the nearest three `match`
