@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from harness.assets.fetch.batch import portable
 from harness.assets.places import Places
 from harness.cli import app
+from harness.cli.train import options
 from harness.cli.train.family import train_on_the_spot
 from harness.core.digests import sha256_of
 from harness.core.errors import AssetMissing, DataError, UsageError
@@ -238,7 +239,7 @@ def test_an_unknown_family_is_refused(monkeypatch, place):
 
 @pytest.fixture
 def no_bar(monkeypatch):
-    monkeypatch.setattr("harness.cli.train.options.training_bar", lambda _: nullcontext(Told()))
+    monkeypatch.setattr(options, "training_bar", lambda _: nullcontext(Told()))
 
 
 @pytest.mark.usefixtures("no_bar")
@@ -285,13 +286,9 @@ def test_a_registered_recipe_is_the_command_as_training_tells_it(config, monkeyp
         raise UsageError("no training here")
         yield
 
-    monkeypatch.setattr("harness.cli.train.options.training_bar", stop)
-    from harness.cli.train import options
-
     known = options.command_line
-    monkeypatch.setattr(
-        "harness.cli.train.options.command_line", lambda *a: told.append(known(*a)) or told[-1]
-    )
+    monkeypatch.setattr(options, "training_bar", stop)
+    monkeypatch.setattr(options, "command_line", lambda *a: told.append(known(*a)) or told[-1])
     words = [*config.recipe.split(), "--seed", "3", "--out", "x", "--threads", "2"]
     done = CliRunner().invoke(app, ["train", *words])
     assert "no training here" in str(done.exception)
