@@ -22,7 +22,7 @@ from harness.results.index import Results
 from harness.results.published import EVIDENCE
 from harness.results.published_files import load_table, load_tables
 from harness.results.records import Store
-from harness.results.reproduction import method_of, reproductions
+from harness.results.reproduction import composed, reproductions
 from harness.results.verdict import VERDICTS
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"
@@ -106,12 +106,17 @@ def test_every_mark_of_a_table_is_explained_below_it_and_no_other(name):
     assert any("†" in line[0] for line in lines) == ("† fitted on" in legend)
 
 
+def method_of(row):
+    """The method of a row's cells, but for those that name another."""
+    return composed(row.method, FOUND) if row.method and not row.model_free else None
+
+
 @pytest.mark.parametrize("name", TABLES)
 def test_every_row_says_what_it_was_trained_on_and_why_it_was_not_run(name):
     table = TABLES[name]
     about = dict(zip((row.id for row in table.rows), made(table).rows, strict=True))
     for row in table.rows:
-        text, method = about[row.id], method_of(row, FOUND)
+        text, method = about[row.id], method_of(row)
         assert text.startswith(row.label)
         assert row.model_free or f"trained on {trained_on(row, method)}" in text
         assert trained_on(row, method) not in ("", "none", "n/a")
@@ -124,10 +129,10 @@ def test_what_trains_an_encoder_is_no_corpus_that_a_post_processor_is_fitted_on(
     assert simcse == []
     rows = {(t.id, row.id): row for t in TABLES.values() for row in t.rows}
     row = rows["simcse.t5", "simcse-bert-base-unsup"]
-    assert "Wikipedia" in trained_on(row, method_of(row, FOUND))
-    assert fitted_on(row, method_of(row, FOUND)) == ""
+    assert "Wikipedia" in trained_on(row, method_of(row))
+    assert fitted_on(row, method_of(row)) == ""
     row = rows["simcse.t5", "bert-base-whitening"]
-    assert fitted_on(row, method_of(row, FOUND)) == "nli"
+    assert fitted_on(row, method_of(row)) == "nli"
 
 
 def test_no_two_columns_of_a_table_share_a_heading():
