@@ -440,7 +440,7 @@ def check_another_split_is_wrong_usage(task: Task) -> None:
 
 
 def check_only_graded_scores_have_a_scale(task: Task) -> None:
-    assert (task.graded is None) == (task.metric == "auc")
+    assert (task.graded is None) == (task.metric in ("auc", "classification"))
 
 
 def check_geometry_goes_with_correlation(task: Task) -> None:

@@ -73,14 +73,17 @@ def text_digest(texts: Iterable[str]) -> str:
 
 def pairs_digest(pairs: Pairs) -> str:
     """The digest of scored pairs: both sentences, gold and group of each."""
-    rows = zip(pairs.a, pairs.b, pairs.gold.tolist(), pairs.group, strict=True)
-    return text_digest(f"{a}\t{b}\t{gold!r}\t{group}" for a, b, gold, group in rows)
+    rows = zip(*pairs.columns, map(repr, pairs.gold.tolist()), pairs.group, strict=True)
+    return text_digest(map("\t".join, rows))
 
 
 def rows_digest(pairs: Pairs) -> str:
-    """The digest of published rows "a TAB b TAB gold", gold as Python prints a float."""
-    rows = zip(pairs.a, pairs.b, pairs.gold.tolist(), strict=True)
-    return text_digest(f"{a}\t{b}\t{gold!r}" for a, b, gold in rows)
+    """The digest of published rows "a TAB b TAB gold", gold as Python prints a float.
+
+    Labelled sentences have no b.
+    """
+    rows = zip(*pairs.columns, map(repr, pairs.gold.tolist()), strict=True)
+    return text_digest(map("\t".join, rows))
 
 
 @lru_cache(maxsize=2**17)  # every cell of a run asks for the same sentences again

@@ -11,7 +11,7 @@ Aggregation = Literal["all", "mean", "wmean"]
 AGGREGATIONS: tuple[Aggregation, ...] = get_args(Aggregation)
 
 # The sections of the leaderboard beside the seven STS tasks of the papers.
-Section = Literal["other", "embedded"]
+Section = Literal["other", "transfer", "embedded"]
 
 
 @dataclass(frozen=True)

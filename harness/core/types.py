@@ -39,12 +39,12 @@ class Progress(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """P pairs of sentences with their gold scores.
+    """P pairs of sentences with their gold scores, or P labelled sentences: these have no `b`.
 
     Attributes:
         a: The first column, each sentence as its file has it without the line end.
-        b: The second column.
-        gold: Graded similarity on the task's own scale, or 1 and 0 for a binary decision.
+        b: The second column; empty for labelled sentences.
+        gold: Graded similarity on the task's own scale, or a class: 1 and 0 for a binary decision.
         group: The group of each pair: its subset in STS12 to STS16, else the task's name.
 
     Raises:
@@ -64,7 +64,7 @@ class Pairs:
     group: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        lengths = {len(self.a), len(self.b), len(self.gold), len(self.group)}
+        lengths = {*map(len, self.columns), len(self.gold), len(self.group)}
         if len(lengths) != 1:
             raise DataError(f"columns of unequal length: {sorted(lengths)}")
         if not np.isfinite(self.gold).all():
@@ -74,8 +74,13 @@ class Pairs:
         return len(self.a)
 
     @property
+    def columns(self) -> tuple[tuple[str, ...], ...]:
+        """The columns of text: a and b, or a alone."""
+        return (self.a, self.b) if self.b else (self.a,)
+
+    @property
     def sentences(self) -> tuple[str, ...]:
-        """Both columns, first a then b, with repetitions, as the papers fit on them."""
+        """All columns, first a then b, with repetitions, as the papers fit on them."""
         return self.a + self.b
 
     def concatenate(self, *others: Pairs) -> Pairs:
@@ -150,18 +155,23 @@ class Method:
 
 @dataclass(frozen=True)
 class Task:
-    """Pairs of sentences, one metric, one scored selection of splits: every task has this shape.
+    """Pairs with gold, or labelled sentences or pairs; one metric, one scored selection of splits.
+
+    There are two shapes of task and no third. Pairs are compared by the cosine of their vectors;
+    labelled ones (`metric="classification"`) are told apart by a classifier, which learns from the
+    splits that are not scored, or from folds of the scored one where there is no other.
 
     Attributes:
         name: Its id: `sts-b`, `sick-r.dev`, `sts12.senteval`.
         load: Reads and checks one split, given the data folder and the split's name.
         splits: All splits; `@target` fits on their sentences.
         scored: The split or splits that are scored together.
-        metric: What is computed from cosines and gold.
+        metric: What is computed from vectors and gold.
         asset: The name of the asset that holds its files.
         text: Raw sentences, or SentEval's tokenised form.
         train: The split that `@target-train` fits on; None where there is none.
-        graded: The scale of the gold scores (lowest, highest); None for binary decisions.
+        graded: The scale of the gold scores (lowest, highest); None for classes.
+        costly: Whether a cell takes minutes: a run that names no tasks then leaves it out.
         geometry: Whether alignment and uniformity are measured too, as SimCSE does on STS-B.
         cite: The BibTeX key of its paper.
         licence: The licence of its data.
@@ -188,6 +198,7 @@ class Task:
     train: str | None = None
     graded: tuple[float, float] | None = None
     geometry: bool = False
+    costly: bool = False
     cite: str = field(default="", repr=False)
     licence: str = field(default="", repr=False)
     note: str = field(default="", repr=False)

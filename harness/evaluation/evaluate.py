@@ -12,7 +12,7 @@ import numpy as np
 from harness.core.arrays import Float32, Float64
 from harness.core.errors import ScoreError, UsageError
 from harness.core.interfaces import Transform
-from harness.core.metrics import PairRows, alignment_uniformity, metric_of, score
+from harness.core.metrics import PairRows, alignment_uniformity, labelled_splits, metric_of, score
 from harness.core.types import Clock, Method, Pairs, Task
 from harness.evaluation.corpus_files import apply_in_chunks, moments_of
 from harness.evaluation.pooled import PooledEmbeddings
@@ -66,8 +66,8 @@ def measure(
     that the task's metric learns from. Raises ScoreError where a number would be meaningless.
     """
     metric = metric_of(task)
-    if len(labelled) != len(metric.labelled):
-        raise ScoreError(f"{task.name}: labelled pairs go with scoring by regression, and only so")
+    if len(labelled) != len(labelled_splits(task)):
+        raise ScoreError(f"{task.name}: labelled splits go with a metric that learns, and only so")
     start = clock()
     transforms = fit(method, fit_data, np.random.default_rng(seed)) if fit_data else ()
     fitted = clock()
@@ -78,7 +78,7 @@ def measure(
     for transform in transforms:
         vectors = transform(vectors)
     applied = clock()
-    sides = np.split(where, np.cumsum([len(p) for p in every for _ in "ab"])[:-1])
+    sides = np.split(where, np.cumsum([len(side) for p in every for side in (p.a, p.b)])[:-1])
     scored, *learned = (
         PairRows(a, b, p.gold) for a, b, p in zip(sides[::2], sides[1::2], every, strict=True)
     )

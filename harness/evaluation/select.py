@@ -25,14 +25,14 @@ VECTOR_SUFFIXES = (".txt", ".vec", ".bin", ".npz", ".safetensors", ".gz")
 def choose(
     registry: Registry, methods: Sequence[str] | None, tasks: Sequence[str] | None, seeds: int
 ) -> tuple[PlannedCell, ...]:
-    """The cells for patterns; by default every registered method on every task but training splits.
+    """The cells for patterns; by default every registered method on every task of `default_tasks`.
 
     A method that is asked for by its id runs wherever it is sent; one that a glob or the default
     selects runs where it is meaningful (`Method.tasks`). Raises UsageError if nothing is left.
     """
     chosen = registry.select_methods(methods or ["*"])
     by_id = {pattern for pattern in methods or () if not is_glob(pattern)}
-    on = registry.select_tasks(tasks) if tasks else scored_tasks(registry)
+    on = registry.select_tasks(tasks) if tasks else default_tasks(registry)
     selected = [
         cell
         for method in chosen
@@ -93,9 +93,10 @@ def order(cell: PlannedCell) -> tuple[bool, str, str]:
     return not is_embedded(cell.method.encoder), *by_encoder(cell)
 
 
-def scored_tasks(registry: Registry) -> tuple[Task, ...]:
-    """Every task that is not a training split."""
-    return tuple(task for task in registry.tasks.values() if task.scored != (task.train,))
+def default_tasks(registry: Registry) -> tuple[Task, ...]:
+    """Every task that is not a training split and takes no minutes a cell."""
+    tasks = registry.tasks.values()
+    return tuple(task for task in tasks if task.scored != (task.train,) and not task.costly)
 
 
 def meaningful(method: Method, tasks: Iterable[Task]) -> tuple[Task, ...]:

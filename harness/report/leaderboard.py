@@ -46,11 +46,17 @@ PAPERS = (
 CARRIED = (
     "Sentences that the harness makes itself, so that every machine can score them; best on "
     "mini-STS first. No paper has these tasks: they compare methods with each other. Spearman, "
-    "`all`; AUC; and for lexical the correlation with edit distance."
+    "`all`; AUC; for lexical the correlation with edit distance; accuracy of a classifier."
+)
+TRANSFER = (
+    "SentEval's transfer tasks: the accuracy, ×100, of a logistic regression that is trained on "
+    "the vectors, under SimCSE's test protocol (Adam, ten folds, one seed); best on MR first. "
+    "† fitted on all sentences of the task, without their labels."
 )
 # The sections beside the seven tasks: their heading, and what to know of them.
 SECTIONS: Mapping[Section, tuple[str, str]] = {
     "other": ("Other tasks", ""),
+    "transfer": ("Transfer (accuracy)", TRANSFER),
     "embedded": ("Embedded tasks", CARRIED),
 }
 
@@ -91,7 +97,7 @@ def section(
     """A section beside the seven tasks, under a heading of a level (`##`); empty without values."""
     heading, about = SECTIONS[name]
     columns = columns_of(name, registry.tasks.values())
-    rows = rows_of(columns, results, methods, best_first=name == "embedded")
+    rows = rows_of(columns, results, methods, best_first=name != "other")
     if not rows:
         return []
     head = ["method", *(column.heading for _, column in columns)]
@@ -130,7 +136,8 @@ def leaderboard(
     rest = [method for method in results.methods if method.partition(".")[0] not in complete]
     if rows := seven(results, rest, SIMCSE, costs=True):
         parts += ["### On some tasks only", f"**{SIMCSE.title}**", rows]
-    parts += section("embedded", results, registry, results.methods, "###")
+    for name in ("transfer", "embedded"):
+        parts += section(name, results, registry, results.methods, "###")
     return page("Leaderboard", parts, results.digest())
 
 

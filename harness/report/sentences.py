@@ -124,7 +124,7 @@ def on(task: Task) -> str:
 def metric(name: str, of: str = "cosine") -> str:
     """A metric in words, `of` a similarity; one that no record has keeps its name."""
     words = {key: words for known in metrics().values() for key, words in known.words.items()}
-    return {**words, "accuracy": "accuracy x100"}.get(name, name).format(of)
+    return words.get(name, name).format(of)
 
 
 def aggregation(word: str | None) -> str:

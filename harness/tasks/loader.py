@@ -8,7 +8,7 @@ from functools import cached_property, partial
 
 from harness.assets.places import Places
 from harness.core.digests import TextDigest, pairs_digest
-from harness.core.metrics import metric_of
+from harness.core.metrics import labelled_splits
 from harness.core.types import Corpus, Pairs, Task
 
 # What `@` may name besides a corpus: the sentences of the task itself.
@@ -102,7 +102,7 @@ class TaskLoader:
     def _scored(self, task: Task) -> CellInputs:
         first, *rest = (self._split(task, split) for split in task.scored)
         pairs = first.concatenate(*rest) if rest else first
-        labelled = tuple(self._split(task, split) for split in metric_of(task).labelled)
+        labelled = tuple(self._split(task, split) for split in labelled_splits(task))
         digests = {"data": pairs_digest(pairs)}
         if labelled:
             digests["labels"] = "+".join(map(pairs_digest, labelled))

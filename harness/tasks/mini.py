@@ -16,6 +16,8 @@ trait, number, denial. There are two scales:
   wider word, other detail, negation, opposite, exchanged roles, other parts, unrelated.
 * `mini-qnli`: questions about invented things, with sentences that answer them or do not.
 * `mini-lexical`: similarity against edit distance on `mini-sts.dev`, as `lexical` is on STS-B.
+* `mini-kind`, `mini-paraphrase`: scored by a classifier. Labelled sentences, the first ones of
+  `mini-sts`, whose class is their group; and its pairs, class 1 from a gold of 3 on.
 * corpora to fit and train on: `mini-text` (sentences), `mini-nli` (labelled pairs) and
   `mini-triplets` (anchor, what follows from it, what it excludes).
 
@@ -28,7 +30,7 @@ under CC0 1.0.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
@@ -54,6 +56,7 @@ SPLITS = {
     "mini-sick": {"train": 2000, "dev": 1000, "test": 1000},
     "mini-qnli": {"dev": 1500},
 }
+PARAPHRASE = 3.0  # the least gold of class 1
 
 
 def embedded_rows(name: str, columns: int) -> list[list[str]]:
@@ -85,6 +88,25 @@ class MiniPairs:
 
     def __call__(self, data_dir: Path, split: str) -> Pairs:  # noqa: ARG002 - as tasks are loaded
         return embedded_pairs(self.name, known_split(split, SPLITS[self.name]))
+
+
+@dataclass(frozen=True)
+class MiniKinds:
+    """Loads one split of `mini-kind`."""
+
+    def __call__(self, data_dir: Path, split: str) -> Pairs:  # noqa: ARG002 - as tasks are loaded
+        pairs = embedded_pairs("mini-sts", known_split(split, SPLITS["mini-sts"]))
+        kinds = sorted(set(pairs.group))
+        return replace(pairs, b=(), gold=np.array([float(kinds.index(g)) for g in pairs.group]))
+
+
+@dataclass(frozen=True)
+class MiniParaphrases:
+    """Loads one split of `mini-paraphrase`."""
+
+    def __call__(self, data_dir: Path, split: str) -> Pairs:  # noqa: ARG002 - as tasks are loaded
+        pairs = embedded_pairs("mini-sts", known_split(split, SPLITS["mini-sts"]))
+        return replace(pairs, gold=(pairs.gold >= PARAPHRASE).astype(np.float64))
 
 
 @dataclass(frozen=True)
@@ -134,6 +156,12 @@ def mini(
     )
 
 
+def classes(name: str, load: MiniKinds | MiniParaphrases) -> Task:
+    """One embedded task for a classifier, on the splits of `mini-sts`."""
+    task = mini(name, "mini-sts", "test", "classification", heading=f"{name} (accuracy)")
+    return replace(task, load=load, graded=None)
+
+
 def corpus(name: str, text: EmbeddedText, note: str) -> Corpus:
     """One embedded corpus."""
     return Corpus(name, text, ASSET, licence=LICENCE, note=note)
@@ -148,6 +176,8 @@ TASKS = (
     mini("mini-sick.train", "mini-sick", "train"),
     mini("mini-qnli", "mini-qnli", "dev", metric="auc", heading="mini-QNLI (AUC)"),
     mini("mini-lexical", "mini-sts", "dev", metric="edit-distance", heading="mini-lexical"),
+    classes("mini-kind", MiniKinds()),
+    classes("mini-paraphrase", MiniParaphrases()),
 )
 
 CORPORA = (

@@ -88,7 +88,7 @@ def opened(path: Path) -> BufferedIOBase:
     return path.open("rb")
 
 
-def lines(path: Path) -> Iterator[tuple[str, str]]:
+def lines(path: Path, encoding: str = "utf-8") -> Iterator[tuple[str, str]]:
     """Every line of a file without its end, each with its place `file:number`.
 
     Lines end at LF alone: str.splitlines would also cut at control characters inside a sentence.
@@ -99,7 +99,7 @@ def lines(path: Path) -> Iterator[tuple[str, str]]:
             for number, raw in enumerate(file, start=1):
                 if number == 1:
                     raw = raw.removeprefix(codecs.BOM_UTF8)
-                yield f"{path}:{number}", raw.decode().removesuffix("\n").removesuffix("\r")
+                yield f"{path}:{number}", raw.decode(encoding).removesuffix("\n").removesuffix("\r")
     except UnicodeDecodeError as error:
         raise DataError(f"{path}:{number}: wanted UTF-8, found {error.reason}; {AGAIN}") from None
     except (EOFError, lzma.LZMAError, gzip.BadGzipFile, zlib.error) as error:

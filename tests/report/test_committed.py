@@ -12,7 +12,7 @@ from baselines.minilm import CALIBRATIONS, GRID, MINILM
 from harness.assets.places import Places
 from harness.core.metrics import aggregations, cosine, spearman
 from harness.core.types import Method
-from harness.evaluation.select import meaningful, scored_tasks
+from harness.evaluation.select import default_tasks, meaningful
 from harness.gate.tolerances import ACROSS_PLATFORMS
 from harness.registry import load_registry
 from harness.results.index import Results, score_at
@@ -48,7 +48,7 @@ def test_what_the_results_hold_is_told_and_nothing_else():
 def test_the_grid_of_minilm_is_committed_on_every_task(results):
     methods = [Method(MINILM, pooling) for pooling in GRID]
     methods += [Method(MINILM, p, post, "target") for p in GRID for post in CALIBRATIONS]
-    tasks = scored_tasks(load_registry())
+    tasks = default_tasks(load_registry())
     cells = [(m.id, t.name) for m in methods for t in meaningful(m, tasks)]
     assert [cell for cell in cells if not results.records(*cell)] == []
 

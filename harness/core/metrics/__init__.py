@@ -32,6 +32,7 @@ __all__ = [
     "alignment_uniformity",
     "cosine",
     "edit_distance",
+    "labelled_splits",
     "metric_of",
     "metrics",
     "pair_cosines",
@@ -62,6 +63,12 @@ def metric_of(task: Task) -> Metric:
             f"{task.name}: unknown metric {task.metric!r}: known are {', '.join(metrics())}"
         )
     return metrics()[task.metric]
+
+
+def labelled_splits(task: Task) -> tuple[str, ...]:
+    """The splits whose labels the task's metric learns from: those that are not scored, or none."""
+    learns = metric_of(task).learns
+    return tuple(split for split in task.splits if learns and split not in task.scored)
 
 
 def score(task: Task, values: Float64[np.ndarray, " P"], pairs: Pairs) -> dict[str, Any]:

@@ -9,16 +9,17 @@ from typing import Any, Literal
 import numpy as np
 
 from harness.core.arrays import Float, Float64, Int
+from harness.core.errors import ScoreError
 from harness.core.metrics.similarity import pair_cosines
 from harness.core.types import Pairs
 
 
 @dataclass(frozen=True, eq=False)
 class PairRows:
-    """Pairs as rows of a matrix of vectors, with their gold."""
+    """Pairs as rows of a matrix of vectors, with their gold; of single sentences `b` is empty."""
 
     a: Int[np.ndarray, " P"]
-    b: Int[np.ndarray, " P"]
+    b: Int[np.ndarray, " Q"]
     gold: Float64[np.ndarray, " P"]
 
 
@@ -36,6 +37,8 @@ def cosines(
     labelled: Sequence[PairRows],  # noqa: ARG001 - cosines learn nothing from labels
 ) -> tuple[Float64[np.ndarray, " P"], dict[str, Any]]:
     """The cosine of each pair, and the number of pairs with a zero vector."""
+    if len(scored.b) != len(scored.a):
+        raise ScoreError("wanted pairs to compare, found single sentences; these are classified")
     values, zero_vector_pairs = pair_cosines(vectors, scored.a, scored.b)
     return values, {"zero_vector_pairs": zero_vector_pairs}
 
@@ -52,7 +55,7 @@ class Metric:
         words: Of each score that a page names, how it is called; `{}` stands for `compared`.
         compared: The name of the values that are scored.
         compare: The values, from vectors.
-        labelled: The splits whose labels `compare` learns from.
+        learns: Whether `compare` learns from the labels of the splits that are not scored.
         direction: Which way is better; `toward gold` where gold's own score is the aim.
     """
 
@@ -62,5 +65,5 @@ class Metric:
     words: Mapping[str, str]
     compared: str = "cosine"
     compare: Compare = cosines
-    labelled: tuple[str, ...] = ()
+    learns: bool = False
     direction: Literal["higher", "toward gold"] = "higher"

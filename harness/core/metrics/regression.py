@@ -77,5 +77,5 @@ METRIC = replace(
     name="regression",
     compared="a trained regressor's prediction",
     compare=predictions,
-    labelled=("train", "dev"),
+    learns=True,
 )

@@ -1,0 +1,255 @@
+"""The classifier of transfer tasks: SentEval's training, its folds, and what it never sees."""
+
+import json
+from dataclasses import replace
+from operator import itemgetter
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+import pytest
+import torch
+from fakes import Told
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import f1_score
+
+from baselines.minilm import MINILM
+from harness.assets.places import Places
+from harness.core.errors import ScoreError
+from harness.core.metrics import classification, metrics
+from harness.core.metrics import logistic_regression as regression
+from harness.core.metrics.classification import FOLDS, PENALTIES, SEED, folds, predictions
+from harness.core.metrics.logistic_regression import Labelled, initial_weights, train
+from harness.core.metrics.metric import PairRows
+from harness.core.types import Method, Pairs
+from harness.evaluation.embeddings import CachedEncoder
+from harness.evaluation.evaluate import measure
+from harness.registry import load_registry
+from harness.tasks.loader import TaskLoader
+from harness.transforms.pooling import MEAN
+
+NO_ROWS = np.zeros(0, np.int64)
+
+
+def blobs(count: int, width: int = 6, classes: int = 2, apart: float = 1.0, seed: int = 0):
+    """Vectors around one centre a class, and the class of each."""
+    rng = np.random.default_rng(seed)
+    y = rng.permutation(np.arange(count) % classes)
+    centres = apart * np.eye(classes, width)
+    return (centres[y] + rng.normal(size=(count, width))).astype(np.float32), y
+
+
+def labelled(x: np.ndarray, y: np.ndarray) -> Labelled:
+    return Labelled(np.column_stack([x, np.ones(len(x), np.float32)]), y)
+
+
+def items(y: np.ndarray, first: int = 0) -> PairRows:
+    """Single sentences, whose vectors are the rows of a matrix from `first` on."""
+    return PairRows(np.arange(first, first + len(y)), NO_ROWS, y.astype(np.float64))
+
+
+def in_torch(data: Labelled, dev: Labelled, classes: int, penalty: float, seed: int):
+    """One regression by torch's own layer, loss and optimiser, as SentEval trains it."""
+    torch.manual_seed(seed)
+    layer = torch.nn.Linear(data.x.shape[1] - 1, classes)
+    optimiser = torch.optim.Adam(layer.parameters(), weight_decay=penalty)
+    order, best, kept, waited, epochs = np.random.RandomState(seed), -1.0, None, 0, 0
+    x, y = torch.from_numpy(data.x[:, :-1]), torch.from_numpy(data.y)
+    while epochs <= 200:
+        for _ in range(4):
+            rows = order.permutation(len(y))
+            for start in range(0, len(rows), 64):
+                chosen = torch.from_numpy(rows[start : start + 64])
+                optimiser.zero_grad()
+                torch.nn.functional.cross_entropy(layer(x[chosen]), y[chosen]).backward()
+                optimiser.step()
+        epochs += 4
+        with torch.no_grad():
+            now = float((layer(torch.from_numpy(dev.x[:, :-1])).numpy().argmax(1) == dev.y).mean())
+        if now > best:
+            weights = torch.column_stack([layer.weight, layer.bias]).detach().numpy().copy()
+            best, kept = now, weights
+        else:
+            if waited >= 5:
+                break
+            waited += 1
+    return kept, best
+
+
+# --- training ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("classes", "width"), [(2, 384), (6, 50), (3, 1)])
+def test_the_initial_weights_are_those_of_a_new_layer_of_torch(classes, width):
+    torch.manual_seed(SEED)
+    layer = torch.nn.Linear(width, classes)
+    found = initial_weights(classes, width + 1, SEED)
+    np.testing.assert_array_equal(found[:, :-1], layer.weight.detach().numpy())
+    np.testing.assert_array_equal(found[:, -1], layer.bias.detach().numpy())
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_training_is_torchs_number_for_number(classes):
+    data, dev = (labelled(*blobs(n, classes=classes, seed=n)) for n in (150, 60))
+    found = train(data, dev, classes, PENALTIES, 7, np.random.RandomState(7))
+    for k, penalty in enumerate(PENALTIES):
+        weights, accuracy = in_torch(data, dev, classes, penalty, 7)
+        np.testing.assert_allclose(found.weights[k], weights, atol=1e-5)
+        assert found.accuracy[k] == pytest.approx(accuracy)
+
+
+def test_regressions_are_trained_together_as_alone():
+    data, dev = (labelled(*blobs(n, seed=n)) for n in (150, 60))
+    together = train(data, dev, 2, PENALTIES, 1, np.random.RandomState(1))
+    for k, penalty in enumerate(PENALTIES):
+        alone = train(data, dev, 2, (penalty,), 1, np.random.RandomState(1))
+        np.testing.assert_allclose(alone.weights[0], together.weights[k], atol=1e-6)
+
+
+def test_weights_are_kept_from_where_the_held_out_accuracy_was_best():
+    data, dev = (labelled(*blobs(n, seed=n)) for n in (150, 60))
+    found = train(data, dev, 2, PENALTIES, 1, np.random.RandomState(1))
+    shares = (found.predict(dev.x) == dev.y).mean(axis=1)
+    np.testing.assert_array_equal(shares, found.accuracy)
+
+
+def test_no_more_epochs_than_are_allowed(monkeypatch):
+    monkeypatch.setattr(regression, "TENACITY", 10**6)
+    order, drawn = np.random.RandomState(0), []
+
+    class Counting(np.random.RandomState):
+        def permutation(self, x):
+            drawn.append(x)
+            return order.permutation(x)
+
+    train(labelled(*blobs(10)), labelled(*blobs(10)), 2, (1e-5,), 0, Counting(0))
+    assert len(drawn) == 204  # looks after 4, 8, ..., 204 epochs, as SentEval's `<=` has it
+
+
+# --- the protocol --------------------------------------------------------------------------------
+
+
+def by_splits(*sizes: int, apart: float = 8.0):
+    """Sets of one problem: all vectors, and each set as rows of them."""
+    sets = [blobs(size, apart=apart, seed=size) for size in sizes]
+    starts = np.cumsum([0, *sizes[:-1]]).tolist()
+    parts = [items(y, start) for (_, y), start in zip(sets, starts, strict=True)]
+    return np.concatenate([x for x, _ in sets]), parts
+
+
+@pytest.mark.parametrize("sizes", [(400, 60), (120, 40, 60)])
+def test_separable_classes_are_told_apart_as_scikit_learn_does(sizes):
+    vectors, (*learned, test) = by_splits(*sizes)
+    oracle = LogisticRegression().fit(vectors[learned[0].a], learned[0].gold)
+    found, facts = predictions(vectors, test, learned)
+    assert np.mean(found == oracle.predict(vectors[test.a])) >= 0.95  # it stops early
+    assert facts["dev_accuracy"] >= 95
+    assert len(facts["penalties"]) == 1
+
+
+def test_without_other_splits_every_fold_is_predicted_by_the_nine_others():
+    vectors, (test,) = by_splits(60)
+    found, facts = predictions(vectors, test, [])
+    assert len(facts["penalties"]) == FOLDS
+    for left, fold in folds(test.gold.astype(np.int64), SEED):
+        learned, own = (replace(test, a=test.a[r], gold=test.gold[r]) for r in (left, fold))
+        np.testing.assert_array_equal(predictions(vectors, own, [learned])[0], found[fold])
+
+
+@pytest.mark.parametrize("splits", [0, 1, 2])
+def test_labels_of_what_is_scored_are_never_learned_from(splits):
+    """More dimensions than rows and labels by chance: whoever saw them would know them all."""
+    rng = np.random.default_rng(0)
+    vectors = 10 * rng.normal(size=(180, 200)).astype(np.float32)
+    parts = [items(rng.integers(0, 2, 60), start) for start in (0, 60, 120)]
+    found, _ = predictions(vectors, parts[-1], parts[:splits])
+    assert 30 <= 100 * np.mean(found == parts[-1].gold) <= 70
+
+
+def test_the_accuracy_does_not_change_between_runs_and_its_seed_matters():
+    vectors, (learned, test) = by_splits(120, 60, apart=1.0)
+    first, again = (predictions(vectors, test, [learned]) for _ in range(2))
+    np.testing.assert_array_equal(first[0], again[0])
+    assert first[1] == again[1]
+    other = predictions(vectors, test, [learned], seed=1)
+    assert (other[0] != first[0]).any()
+
+
+def test_folds_leave_every_row_out_once_and_spread_the_classes():
+    y = np.repeat([0, 1, 2], [20, 30, 50])
+    parts = list(folds(y, SEED))
+    np.testing.assert_array_equal(np.sort(np.concatenate([left for _, left in parts])), range(100))
+    for learned, left in parts:
+        assert not set(learned) & set(left)
+        assert np.bincount(y[left]).tolist() == [2, 3, 5]
+
+
+def test_a_pair_is_its_difference_and_its_product():
+    vectors = np.array([[1, 2], [4, -1]], np.float32)
+    pair = PairRows(np.array([0]), np.array([1]), np.array([1.0]))
+    found = classification.labelled_rows(vectors, pair)
+    assert found.x.tolist() == [[3, 3, 4, -2, 1]]
+
+
+def test_what_cannot_be_classified_is_refused():
+    vectors, (learned, test) = by_splits(120, 60)
+    graded = replace(learned, gold=learned.gold + 0.5)
+    few = replace(learned, gold=np.where(np.arange(120) < 9, 1.0, 0.0))
+    spoilt = vectors.copy()
+    spoilt[3, 0] = np.nan
+    with pytest.raises(ScoreError, match="wanted classes as gold"):
+        predictions(vectors, test, [graded])
+    with pytest.raises(ScoreError, match="wanted 10 of every class to learn from, found 9"):
+        predictions(vectors, test, [few])
+    with pytest.raises(ScoreError, match="item 4: a vector to classify is not finite"):
+        predictions(spoilt, test, [learned])
+
+
+# --- scores --------------------------------------------------------------------------------------
+
+
+def scores(values: list[float], gold: list[float]) -> dict:
+    texts = tuple(map(str, gold))
+    pairs = Pairs(texts, (), np.array(gold, float), texts)
+    return metrics()["classification"].score(np.array(values, float), pairs)
+
+
+def test_accuracy_and_f1_are_scikit_learns():
+    rng = np.random.default_rng(0)
+    gold, values = rng.integers(0, 2, (2, 50)).astype(float)
+    found = scores(values.tolist(), gold.tolist())
+    assert found["accuracy"] == pytest.approx(100 * np.mean(gold == values))
+    assert found["f1"] == pytest.approx(100 * f1_score(gold, values))
+
+
+def test_f1_is_of_two_classes_alone_and_undefined_without_class_1():
+    assert "f1" not in scores([0, 1, 2], [0, 1, 2])
+    assert scores([0, 0], [0, 0]) == {"accuracy": 100.0, "f1": None}
+
+
+# --- against SentEval itself ---------------------------------------------------------------------
+
+REFERENCE = Path(__file__).parents[2] / "results/references/simcse_transfer.json"
+
+
+@pytest.mark.data
+@pytest.mark.weights
+@pytest.mark.slow
+@pytest.mark.parametrize("cell", json.loads(REFERENCE.read_text())["cells"], ids=itemgetter("task"))
+def test_minilm_scores_what_senteval_gives_it(cell, data_dir, cache_dir):
+    """Equal to the digit where it was written. Rounding may turn where a training stops."""
+    task = load_registry().tasks[cell["task"].lower()]
+    places = Places(cache_dir, data_dir)
+    if not places.has_encoder(MINILM):
+        pytest.skip("the minilm extra is not installed")
+    inputs = TaskLoader(places, {}).inputs(task)
+    encoder = CachedEncoder.open(MINILM, places, perf_counter)
+    encoder.ensure(sorted(inputs.sentences), Told())
+    pooled = encoder.pooled(MEAN, sorted(inputs.sentences))
+    found = measure(
+        Method(MINILM, MEAN), task, inputs.pairs, pooled, None, 0, perf_counter, inputs.labelled
+    )
+    measured = {**found.scores, **found.facts}
+    names = {"acc": "accuracy", "devacc": "dev_accuracy", "f1": "f1"}
+    for name, score in cell["scores"].items():
+        assert measured[names[name]] == pytest.approx(score, abs=0.15), name
