@@ -29,6 +29,7 @@ from harness.results.verdict import TOLERANCES
 
 PAGE = "replication-in-miniature.md"
 TEMPLATE = Path(__file__).with_suffix(".md")  # the page's opening, with its rules
+NO_NUMBER = "–"
 HEAD = (
     *("task", "published: better", "worse", "difference"),
     *("measured: better", "worse", "difference", "95 %"),
@@ -92,7 +93,7 @@ def _overview(results: Sequence[ClaimResult]) -> str:
             _place(result.claim.table),
             *(result.outcomes.count(outcome) for outcome in ClaimOutcome),
             len(result.findings),
-            result.in_paper,
+            result.in_paper if result.claim.better.values else NO_NUMBER,
             f"**{result.outcome}**",
         ]
         for result in results
@@ -118,7 +119,12 @@ def _effect(finding: Finding | None) -> str:
     if finding is None:
         return ""
     measured = _difference(finding.decision) or finding.decision.outcome
-    return f"{signed(finding.claimed)}, {measured}"
+    return f"{_claimed(finding)}, {measured}"
+
+
+def _claimed(finding: Finding) -> str:
+    """The published difference; a dash where the paper prints no numbers."""
+    return NO_NUMBER if finding.claimed is None else signed(finding.claimed)
 
 
 def _difference(decision: Decision) -> str:
@@ -146,9 +152,12 @@ def _section(result: ClaimResult) -> list[str]:
         f"above {escape(claim.worse.label)}; here `{above}` above `{below}`.) {_protocol(claim)}"
     )
     counts = (f"{result.outcomes.count(outcome)} {outcome}" for outcome in ClaimOutcome)
+    in_paper = "the paper says it in words and prints no numbers"
+    if claim.better.values:
+        in_paper = f"the paper's own numbers have this order on {result.in_paper}"
     verdict = (
         f"**{str(result.outcome).capitalize()}**: of {tasks_counted(len(findings))} "
-        f"{', '.join(counts)}; the paper's own numbers have this order on {result.in_paper}."
+        f"{', '.join(counts)}; {in_paper}."
     )
     rows = [_line(finding) for finding in (*findings, *filter(None, [result.average]))]
     return [f"## {claim.id}", about, *_notes(claim), verdict, table(HEAD, rows)]
@@ -159,8 +168,9 @@ def _line(finding: Finding) -> list[str]:
     interval = decision.interval
     return [
         escape(finding.label),
-        *(f"{points:.2f}" for points in finding.published),
-        signed(finding.claimed),
+        *(f"{points:.2f}" for points in finding.published or ()),
+        *([] if finding.published else [NO_NUMBER, NO_NUMBER]),
+        _claimed(finding),
         str(above),
         str(below),
         _difference(decision),

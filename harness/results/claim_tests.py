@@ -70,18 +70,18 @@ class Decision:
 
 @dataclass(frozen=True)
 class Finding:
-    """One claim on one task (or on their average): both published numbers, both measured."""
+    """One claim on one task, or on their average: numbers published, if any, and measured."""
 
     label: str
     contrast: Contrast
-    published: tuple[float, float]
+    published: tuple[float, float] | None
     sides: tuple[Side, Side]
     decision: Decision
 
     @property
-    def claimed(self) -> float:
-        """The published difference."""
-        return round(self.published[0] - self.published[1], 9)
+    def claimed(self) -> float | None:
+        """The published difference; None where the claim is in words alone."""
+        return None if self.published is None else round(self.published[0] - self.published[1], 9)
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class ClaimResult:
     @property
     def in_paper(self) -> int:
         """On how many tasks the paper's own numbers have the claimed order."""
-        return sum(finding.claimed > 0 for finding in self.findings)
+        return sum(f.claimed is not None and f.claimed > 0 for f in self.findings)
 
 
 def decide(better: Side, worse: Side, items: tuple[float, float] | None = None) -> Decision:
@@ -195,12 +195,16 @@ class ClaimTests:
         return order(published, measured)
 
     def _average(self, claim: Claim, findings: Sequence[Finding]) -> Finding:
-        published = [finding.published for finding in findings]
-        means = fmean(above for above, _ in published), fmean(below for _, below in published)
+        printed = [finding.published for finding in findings if finding.published is not None]
+        means = (fmean(a for a, _ in printed), fmean(b for _, b in printed)) if printed else None
         return self._finding(AVERAGE, means, claim, [f.contrast.scores[0] for f in findings])
 
     def _finding(
-        self, label: str, published: tuple[float, float], claim: Claim, scores: Sequence[Score]
+        self,
+        label: str,
+        published: tuple[float, float] | None,
+        claim: Claim,
+        scores: Sequence[Score],
     ) -> Finding:
         """The claim on the mean of some scores, of which one task may have the only one."""
         contrast = Contrast(*claim.methods, tuple(scores))

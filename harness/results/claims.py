@@ -2,6 +2,7 @@
 
 `results/questions/claims.toml` names, for rows of a published table, the methods that stand in for
 them, and the claims by their rows. The published numbers stay where they are, in `results/papers`.
+A claim that a paper makes in words alone has no rows: it names its two methods itself.
 """
 
 from __future__ import annotations
@@ -17,20 +18,27 @@ from harness.results.published import SCORES, Column, Row, Table, score_path
 
 @dataclass(frozen=True)
 class ClaimEntry:
-    """A claim as the file has it, by the ids of its table, rows and columns."""
+    """A claim as the file has it, by the ids of its table, rows and columns.
+
+    With `methods` it is made in words alone: `better` and `worse` are then words, and no rows.
+    """
 
     id: str
     claim: str
     table: str
     better: str
     worse: str
+    methods: tuple[str, ...] = ()
     columns: tuple[str, ...] | None = None
     note: str = ""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """That `better` lies above `worse` in each of the columns, and which methods stand for them."""
+    """That `better` lies above `worse` in each of the columns, and which methods stand for them.
+
+    The rows of a claim in words alone hold no values.
+    """
 
     id: str
     claim: str
@@ -41,8 +49,10 @@ class Claim:
     columns: tuple[Column, ...]
     note: str = ""
 
-    def published(self, column: Column) -> tuple[float, float]:
-        """The two printed numbers, in points; the claimed one first."""
+    def published(self, column: Column) -> tuple[float, float] | None:
+        """The two printed numbers, in points, the claimed one first; None in words alone."""
+        if not self.better.values:
+            return None
         return self.table.score(self.better, column), self.table.score(self.worse, column)
 
     @property
@@ -71,10 +81,14 @@ class Claims:
         return tuple(map(self._resolve, self.claims))
 
     def _resolve(self, entry: ClaimEntry) -> Claim:
-        table, stand_ins = self.tables[entry.table], self.rows[entry.table]
-        rows = {row.id: row for row in table.rows}
-        above, below = rows[entry.better], rows[entry.worse]
-        methods = stand_ins[entry.better], stand_ins[entry.worse]
+        table = self.tables[entry.table]
+        if entry.methods:
+            above, below = map(in_words, (entry.better, entry.worse))
+            methods = entry.methods[0], entry.methods[1]
+        else:
+            stand_ins, rows = self.rows[entry.table], {row.id: row for row in table.rows}
+            above, below = rows[entry.better], rows[entry.worse]
+            methods = stand_ins[entry.better], stand_ins[entry.worse]
         columns = (c for c in scored(table) if entry.columns is None or c.id in entry.columns)
         own = (entry.id, entry.claim, table, above, below, methods, tuple(columns), entry.note)
         return Claim(*own)
@@ -87,8 +101,10 @@ class Claims:
         for entry in self.claims:
             if ids.count(entry.id) > 1:
                 yield f"claim {entry.id}: the id stands twice; rename one of the claims"
-            faults = _claim_faults(entry, self.rows.get(entry.table, {}), self.tables)
-            yield from (f"claim {entry.id}: {fault}" for fault in faults)
+            stand_ins = self.rows.get(entry.table, {})
+            of = _words_faults(entry) if entry.methods else _stand_in_faults(entry, stand_ins)
+            wrong = (*of, *_column_faults(entry, self.tables))
+            yield from (f"claim {entry.id}: {fault}" for fault in wrong)
 
 
 def address(table: Table, column: Column) -> tuple[str, tuple[str, ...]]:
@@ -124,15 +140,31 @@ def _row_faults(table: Table | None, stand_ins: Mapping[str, str]) -> Iterator[s
             yield f"{method} stands for two rows; the order of rows needs one each"
 
 
-def _claim_faults(
-    entry: ClaimEntry, stand_ins: Mapping[str, str], tables: Mapping[str, Table]
-) -> Iterator[str]:
-    """Both rows have a stand-in, and print a score in every column."""
+def in_words(label: str) -> Row:
+    """What a claim in words compares, as a row that prints nothing."""
+    return Row(label, label, "", "", "", values={})
+
+
+def _words_faults(entry: ClaimEntry) -> Iterator[str]:
+    """Two methods are named."""
+    if len(set(entry.methods)) != 2 or not all(map(is_method_id, entry.methods)):
+        yield f"methods: wanted the ids of two methods, found {list(entry.methods)}"
+
+
+def _stand_in_faults(entry: ClaimEntry, stand_ins: Mapping[str, str]) -> Iterator[str]:
+    """Both rows have a stand-in."""
     for name in (entry.better, entry.worse):
         if name not in stand_ins:
             yield f"no method stands for {name!r} of {entry.table!r}; add it"
     if entry.better == entry.worse:
         yield f"wanted two rows, found {entry.better!r} twice"
+
+
+def _column_faults(entry: ClaimEntry, tables: Mapping[str, Table]) -> Iterator[str]:
+    """The columns hold scores, and both rows print one in each."""
+    if entry.table not in tables:
+        yield f"there is no published table {entry.table!r}"
+        return
     table = tables[entry.table]
     ids = [column.id for column in scored(table)]
     chosen = ids if entry.columns is None else list(entry.columns)

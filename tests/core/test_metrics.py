@@ -34,7 +34,7 @@ DIGITS = 1e-9
 
 
 def task_of(metric: str) -> Task:
-    return Task("t", lambda *_: None, ("test",), ("test",), metric, "none", "raw")
+    return Task("t", lambda *_: None, ("dev", "test"), ("test",), metric, "none", "raw")
 
 
 def scored(rows_of_pairs) -> tuple[np.ndarray, Pairs]:
@@ -367,7 +367,7 @@ METRIC = Metric(
     main_score=("above",),
     words={"above": "share x100 of {} above the middle"},
     compare=compare,
-    labelled=("dev",),
+    learns=True,
 )
 '''
 
@@ -390,7 +390,7 @@ def with_metric(tmp_path, monkeypatch):
 def test_one_file_is_a_metric_from_the_splits_that_are_read_to_the_words_on_a_page(with_metric):
     with_metric("new_above", SPECIMEN)
     task = task_of("above")
-    assert metrics.metric_of(task).labelled == ("dev",)
+    assert metrics.labelled_splits(task) == ("dev",)
     view, pairs = view_of(rows(20, 4))
     found = measure(
         Method(MINILM, MEAN), task, pairs, view, None, 0, lambda: 0.0, labelled=(pairs,)
@@ -404,12 +404,14 @@ def test_one_file_is_a_metric_from_the_splits_that_are_read_to_the_words_on_a_pa
 def test_a_metric_that_learns_from_labels_is_refused_without_them(with_metric):
     with_metric("new_above", SPECIMEN)
     view, pairs = view_of(rows(20, 4))
-    with pytest.raises(ScoreError, match="labelled pairs"):
+    with pytest.raises(ScoreError, match="labelled splits"):
         measure(Method(MINILM, MEAN), task_of("above"), pairs, view, None, 0, lambda: 0.0)
 
 
 def test_two_metrics_of_one_name_and_a_metric_of_none_are_refused(with_metric):
-    with pytest.raises(UsageError, match=r"t: unknown metric 'above': known are auc, correlation,"):
+    with pytest.raises(
+        UsageError, match=r"t: unknown metric 'above': known are auc, classification,"
+    ):
         metrics.metric_of(task_of("above"))
     with_metric(
         "new_auc",
