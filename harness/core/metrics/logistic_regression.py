@@ -102,14 +102,14 @@ class _Adam:
         """One step of Adam on the mean cross-entropy of a batch, the penalty in the gradient."""
         regressions, classes, width = self.weights.shape
         rows = len(batch.y)
-        scores = batch.x @ self.weights.reshape(-1, width).T
-        scores = scores.reshape(rows, regressions, classes)
-        scores -= scores.max(axis=2, keepdims=True)
+        # Rows last: maxima and sums over a few classes are then made for many rows at a time.
+        scores = (self.weights.reshape(-1, width) @ batch.x.T).reshape(regressions, classes, rows)
+        scores -= scores.max(axis=1, keepdims=True)
         np.exp(scores, out=scores)
-        scores /= scores.sum(axis=2, keepdims=True)
-        scores[np.arange(rows), :, batch.y] -= 1
+        scores /= scores.sum(axis=1, keepdims=True)
+        scores[:, batch.y, np.arange(rows)] -= 1
         scores /= rows
-        gradient = (scores.reshape(rows, -1).T @ batch.x).reshape(self.weights.shape)
+        gradient = (scores.reshape(-1, rows) @ batch.x).reshape(self.weights.shape)
         gradient += self.penalties * self.weights
         self.steps += 1
         self.first += np.float32(1 - FIRST) * (gradient - self.first)
