@@ -33,7 +33,7 @@ columns = [
 [[row]]
 id = "high"
 label = "High"
-why_not = "made up"
+why_not = "quoted"
 backbone = "none"
 fit = "none"
 supervision = "none"
@@ -41,7 +41,7 @@ values = { toy = "70.00", sts-b = "60.00" }
 [[row]]
 id = "low"
 label = "Low"
-why_not = "made up"
+why_not = "quoted"
 backbone = "none"
 fit = "none"
 supervision = "none"

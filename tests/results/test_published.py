@@ -350,6 +350,6 @@ def test_a_faulty_method_of_a_column_is_refused(tmp_path, old, new, said):
 
 
 def test_methods_by_column_go_with_a_method(tmp_path):
-    text = SMALL.replace('why_not = "quoted"', 'why_not = "x"\nmethods = { sts12 = "a.mean" }')
+    text = SMALL.replace('why_not = "quoted"', 'why_not = "quoted"\nmethods = { sts12 = "a.mean" }')
     with pytest.raises(DataError, match="row theirs: methods: wanted beside method"):
         small(tmp_path, text)
