@@ -1,8 +1,7 @@
 """Citations: BibTeX, and the sentence that pins a number's protocol, seeds, code and records.
 
-The digest in a sentence is sha256 over the records behind the number, each as a run writes it to a
-file of its own, one after the other in the order of their paths: `cat seed-*.json | sha256sum`
-gives that of a cell where it was measured.
+The digest in a sentence is sha256 over the records behind the number, each as JSON, one after the
+other in the order of their paths. Of a single record it is the `sha256` that ends a run's file.
 """
 
 from __future__ import annotations

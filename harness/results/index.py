@@ -38,7 +38,7 @@ class Stored(list[Record]):
 
     @cached_property
     def content(self) -> bytes:
-        """Each record as a run writes it, one after the other."""
+        """Each record as JSON, one after the other."""
         return b"".join(map(encode, self))
 
 

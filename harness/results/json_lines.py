@@ -2,7 +2,7 @@
 
 The first line counts the rows. Then each shared value has a line, `{"id": "5f0c...", "environment":
 {...}}`, and each row has one that names shared values by their ids. An id is the beginning of the
-value's sha256, so that a new row moves no other line.
+value's sha256, so that a new row moves no other line; a row ends with that of what stands before.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from harness.core.errors import DataError
 
 ROWS, ID = "rows", "id"
 DIGITS = 12  # of an id, hexadecimal
+SEAL = ', "sha256": "'  # between the fields of a row and their digest
 
 
 def _no_number(word: str) -> float:
@@ -38,9 +39,10 @@ def pack(rows: Sequence[Mapping[str, Any]], shared: Sequence[str]) -> bytes:
         ids = {}
         for name in shared:
             text = _json(row[name])
-            ids[name] = hashlib.sha256(text.encode()).hexdigest()[:DIGITS]
+            ids[name] = _digest(text)
             values[name, ids[name]] = text
-        lines.append(_json({**row, **ids}))
+        line = _json({**row, **ids})[:-1]
+        lines.append(f'{line}{SEAL}{_digest(line)}"}}')
     table = [f'{{"{ID}": "{key}", "{name}": {values[name, key]}}}' for name, key in sorted(values)]
     return "".join(f"{line}\n" for line in [_json({ROWS: len(rows)}), *table, *lines]).encode()
 
@@ -53,19 +55,32 @@ def unpack(path: Path, shared: Sequence[str]) -> Iterator[tuple[str, dict[str, A
     for number, line in enumerate(path.read_bytes().splitlines(), start=1):
         place = f"{path}:{number}"
         try:
-            fields = JSON.decode(line.decode())
+            text = line.decode()
+            fields = JSON.decode(text)
             if number == 1:
                 wanted = fields[ROWS]
             elif ID in fields:
                 key = fields.pop(ID)
-                values.update({(name, key): value for name, value in fields.items()})
+                [(name, value)] = fields.items()
+                _require(key, text.partition(f'"{name}": ')[2][:-1])
+                values[name, key] = value
             else:
                 found += 1
+                _require(fields.pop("sha256"), text.rpartition(SEAL)[0])
                 yield place, fields | {name: values[name, fields[name]] for name in shared}
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise DataError(f"{place} is damaged ({error!r}); restore the file") from None
     if found != wanted:
         raise DataError(f"{path}: wanted {wanted} rows, found {found}; restore the file")
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:DIGITS]
+
+
+def _require(wanted: str, text: str) -> None:
+    if _digest(text) != wanted:
+        raise ValueError(f"its content has another digest than {wanted}")
 
 
 def _json(value: Any) -> str:

@@ -5,12 +5,16 @@ every file system takes. Beside a record lies its sidecar: the per-pair similari
 safetensors), and in its metadata the identity that was measured. The sidecar says that a cell is
 done; it is never committed, so a committed record is always measured again.
 
+Both files, and each line of a committed one, hold a digest of their content: what was changed by
+hand, or by a failing disk, is refused by name and never taken for a measurement.
+
 Promotion writes `<folder>/records/<encoder>.jsonl`: a cell a line, and once each configuration, set
 of digests and environment. Both kinds are read; no cell may stand in two places.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -31,6 +35,8 @@ SCHEMA = 1
 
 # In points. Two runs of the same code, weights and data agree this far on one platform.
 SAME_PLATFORM = 1e-3
+
+SEAL = "sha256"  # of a run's file: the digest of all other fields
 
 # Fields that the cells of an encoder have in common: more than half of what its records hold.
 SHARED = ("repr", "digests", "environment")
@@ -111,7 +117,7 @@ class Store:
         if moved and stored is not None and not path.exists():
             self._commit(cell.encoder, [record])  # a cell stays where it stands
         elif moved:
-            write_atomically(path, encode(record))
+            write_atomically(path, seal(record))
         sidecar = path.with_suffix(".safetensors")
         write_tensors(sidecar, {"cosine": cosines.astype(np.float32)}, identity)
         return moved
@@ -145,14 +151,27 @@ class Store:
         return path.exists() and sidecar_metadata(path.with_suffix(".safetensors")) == identity
 
     def cosines(self, cell: Cell) -> Float[np.ndarray, " P"] | None:
-        """The per-pair similarities of a cell that was measured here."""
-        file = TensorFile.parse(self.path(cell).with_suffix(".safetensors"))
-        return file.read("cosine") if file else None
+        """The per-pair similarities of a cell that was measured here, None without a file of them.
+
+        Raises DataError for a file that was changed or cut.
+        """
+        path = self.path(cell).with_suffix(".safetensors")
+        file = TensorFile.parse(path)
+        cosines = file.read("cosine") if file else None
+        if cosines is None and path.exists():
+            raise DataError(f"{path} was changed or cut; delete it and run again")
+        return cosines
 
 
 def encode(record: Record) -> bytes:
-    """A record as JSON: stable field order, one value a line, no NaN."""
+    """A record as JSON, as digests take it: stable field order, one value a line, no NaN."""
     return (json.dumps(vars(record), indent=1, allow_nan=False) + "\n").encode()
+
+
+def seal(record: Record) -> bytes:
+    """A run's file: the record as JSON, and as its last field the sha256 of that JSON."""
+    sealed = {**vars(record), SEAL: hashlib.sha256(encode(record)).hexdigest()}
+    return (json.dumps(sealed, indent=1, allow_nan=False) + "\n").encode()
 
 
 def encode_committed(records: Iterable[Record]) -> bytes:
@@ -165,9 +184,14 @@ def read_record(path: Path) -> Record:
     """Read a run's record. Raises DataError naming the file."""
     remedy = "delete it and run again"
     try:
-        return _record(path, JSON.decode(path.read_bytes().decode()), remedy)
-    except ValueError as error:
-        raise DataError(f"{path} is no record ({error}); {remedy}") from None
+        fields = JSON.decode(path.read_bytes().decode())
+        wanted = fields.pop(SEAL)
+        record = _record(path, fields, remedy)
+        if hashlib.sha256(encode(record)).hexdigest() != wanted:
+            raise DataError(f"{path}: wanted content with sha256 {wanted}, found other; {remedy}")
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise DataError(f"{path} is no record ({error!r}); {remedy}") from None
+    return record
 
 
 def read_committed(path: Path) -> dict[Cell, Record]:

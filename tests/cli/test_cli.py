@@ -21,7 +21,7 @@ from harness.cli import app, main
 from harness.cli.listing import listing
 from harness.evaluation import select as selection
 from harness.evaluation.evaluate import measure
-from harness.results.records import Store
+from harness.results.records import Store, encode, read_record, seal
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMANDS = get_command(app).commands
@@ -425,19 +425,34 @@ def test_an_edited_readme_is_stale_only_between_its_markers(reported, tmp_path):
 
 
 def raise_score(record):
-    record["scores"]["spearman"]["all"] += 1
+    record.scores["spearman"]["all"] += 1
 
 
 def change_machine(record):
-    record["environment"]["processor"] = "another"
+    record.environment["processor"] = "another"
 
 
-@pytest.mark.parametrize("edit", [raise_score, change_machine])
-def test_an_edited_record_makes_its_pages_stale(reported, tmp_path, edit):
+EDITS = [raise_score, change_machine]
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_a_record_edited_by_hand_is_refused(reported, tmp_path, edit):
     path = next((tmp_path / "results" / "records").rglob("seed-0.json"))
-    record = json.loads(path.read_text())
+    record = read_record(path)
     edit(record)
-    path.write_text(json.dumps(record))
+    _, end, old_digest = path.read_bytes().rpartition(b",\n")
+    path.write_bytes(encode(record)[: -len("\n}\n")] + end + old_digest)
+    answer = reported("report", "--check")
+    assert (answer.status, answer.out) == (1, "")
+    assert "seed-0.json: wanted content with sha256 " in answer.err
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_another_record_makes_its_pages_stale(reported, tmp_path, edit):
+    path = next((tmp_path / "results" / "records").rglob("seed-0.json"))
+    record = read_record(path)
+    edit(record)
+    path.write_bytes(seal(record))
     answer = reported("report", "--check")
     assert answer.status == 1
     assert "would change: results/tables/fake.md" in answer.out

@@ -45,6 +45,7 @@ from harness.results.records import (
     Store,
     cell_of,
     encode_committed,
+    seal,
     sidecar_metadata,
 )
 from harness.results.verdict import prediction_half_width
@@ -104,11 +105,11 @@ def only(report, cell=PLAIN):
 
 
 def change_record(results, cell=PLAIN, **change):
-    """A run's record, changed behind its back."""
+    """Another run's record in the place of this one's."""
     store = Store(results)
-    path, record = store.path(cell), store.read(cell)
-    fields = json.loads(path.read_bytes())
-    path.write_text(json.dumps({**fields, **{k: v(getattr(record, k)) for k, v in change.items()}}))
+    record = store.read(cell)
+    changed = replace(record, **{name: new(getattr(record, name)) for name, new in change.items()})
+    store.path(cell).write_bytes(seal(changed))
 
 
 def shifted(by):

@@ -3,6 +3,8 @@
 Of a run, a file each; committed, a line each of their encoder's file.
 """
 
+import contextlib
+import hashlib
 import json
 import re
 from concurrent.futures import ThreadPoolExecutor
@@ -21,6 +23,7 @@ from harness.core.types import Record
 from harness.results.records import (
     SAME_PLATFORM,
     SCHEMA,
+    SEAL,
     Cell,
     Store,
     cell_of,
@@ -28,6 +31,7 @@ from harness.results.records import (
     encode_committed,
     largest_move,
     read_record,
+    seal,
 )
 
 SCORES = {"spearman": {"all": 70.0, "wmean": 69.5, "groups": {"a": 60.0}}, "alignment": None}
@@ -87,7 +91,7 @@ def test_a_record_is_a_file_for_people_too(store):
     assert path.relative_to(store.folder).as_posix() == (
         "records/fake%3A8/fake%3A8.mean+sn@target/sts-b.dev/seed-3.json"
     )
-    assert list(json.loads(path.read_text())) == [field.name for field in fields(Record)]
+    assert list(json.loads(path.read_text())) == [*(field.name for field in fields(Record)), SEAL]
     assert path.read_text().count("\n") > len(asdict(record()))
 
 
@@ -180,17 +184,17 @@ def test_a_sidecar_without_a_record_is_not_done(store):
 
 
 @settings(deadline=None)
-@given(st.integers(0, len(encode(record())) - 3))
+@given(st.integers(0, len(seal(record())) - 3))
 def test_a_record_that_was_cut_is_refused_by_name(tmp_path_factory, length):
     path = tmp_path_factory.getbasetemp() / "seed-0.json"
-    path.write_bytes(encode(record())[:length])
+    path.write_bytes(seal(record())[:length])
     with pytest.raises(DataError, match=r"seed-0\.json is no record .*; delete it and run again$"):
         read_record(path)
 
 
 @pytest.mark.parametrize(
     "content",
-    [b"[]", b"null", b"{}", b'"x"', b"\xff\xfe", encode(record()).replace(b"pairs", b"other")],
+    [b"[]", b"null", b"{}", b'"x"', b"\xff\xfe", seal(record()).replace(b"pairs", b"other")],
 )
 def test_what_is_no_record_is_refused_by_name(store, content):
     path = written(store)
@@ -198,6 +202,44 @@ def test_what_is_no_record_is_refused_by_name(store, content):
     for read in (lambda: store.read(CELL), lambda: list(store.records())):
         with pytest.raises(DataError, match=r"seed-3\.json is no record"):
             read()
+
+
+@settings(deadline=None)
+@given(st.integers(0, len(seal(record())) - 2), st.integers(1, 255))
+def test_a_record_in_which_one_byte_was_changed_is_refused(tmp_path_factory, at, change):
+    """Or it says what it said, where only the layout of the file has changed."""
+    path = tmp_path_factory.getbasetemp() / "seed-1.json"
+    content = bytearray(seal(record()))
+    content[at] ^= change
+    path.write_bytes(content)
+    with contextlib.suppress(DataError):
+        assert read_record(path) == record()
+
+
+def test_a_changed_score_is_refused_by_name(store):
+    path = written(store)
+    path.write_bytes(path.read_bytes().replace(b"70.0", b"70.1"))
+    for read in (lambda: store.read(CELL), lambda: list(store.records())):
+        with pytest.raises(
+            DataError, match=r"seed-3\.json: wanted content with sha256 .*run again"
+        ):
+            read()
+
+
+def test_a_record_without_its_digest_is_refused(store):
+    path = written(store)
+    path.write_bytes(encode(record()))
+    with pytest.raises(DataError, match=r"seed-3\.json is no record \(KeyError\('sha256'\)\)"):
+        store.read(CELL)
+
+
+def test_changed_similarities_are_refused_by_name(store):
+    sidecar = written(store).with_suffix(".safetensors")
+    content = bytearray(sidecar.read_bytes())
+    content[-1] ^= 1
+    sidecar.write_bytes(content)
+    with pytest.raises(DataError, match=r"seed-3\.safetensors was changed or cut; .* run again"):
+        store.cosines(CELL)
 
 
 def test_a_record_with_a_number_that_is_none_is_refused(store):
@@ -334,6 +376,12 @@ def test_a_committed_file_that_was_cut_is_refused_by_name_and_line(store, lines,
             read()
 
 
+def changed(line, old, new):
+    """A row that says something else, with a digest that fits."""
+    text = line.decode().replace(old, new).rpartition(', "sha256"')[0]
+    return f'{text}, "sha256": "{hashlib.sha256(text.encode()).hexdigest()[:12]}"}}\n'.encode()
+
+
 DAMAGE = {
     "a cell twice": (
         lambda rows: [*rows, rows[4]],
@@ -351,10 +399,19 @@ DAMAGE = {
     ),
     "no number": (lambda rows: [*rows[:6], rows[6].replace(b"70.0", b"NaN")], ":7 is damaged"),
     "no text": (lambda rows: [*rows[:6], b"\xff\n"], ":7 is damaged"),
-    "no record": (lambda rows: [*rows[:6], rows[6].replace(b"pairs", b"other")], ":7 is no record"),
-    "a stranger": (lambda rows: [*rows[:6], rows[6].replace(b"fake:8", b"fake:9")], ":7: fake:9"),
+    "a score": (lambda rows: [*rows[:6], rows[6].replace(b"70.0", b"70.1")], ":7 is damaged"),
+    "another key": (
+        lambda rows: [*rows[:6], rows[6].replace(b"groups", b"wroups")],
+        ":7 is damaged",
+    ),
+    "a shared value": (
+        lambda rows: [rows[0], rows[1].replace(b"d", b"e"), *rows[2:]],
+        ":2 is damaged",
+    ),
+    "no record": (lambda rows: [*rows[:6], changed(rows[6], "pairs", "other")], ":7 is no record"),
+    "a stranger": (lambda rows: [*rows[:6], changed(rows[6], "fake:8", "fake:9")], ":7: fake:9"),
     "a schema": (
-        lambda rows: [*rows[:6], rows[6].replace(b'"schema": 1', b'"schema": 2')],
+        lambda rows: [*rows[:6], changed(rows[6], '"schema": 1', '"schema": 2')],
         ":7: wanted schema 1, found 2",
     ),
 }
@@ -395,7 +452,7 @@ def test_a_cell_has_one_place(store, lines):
 def test_a_cell_in_two_places_is_refused_by_name(store, lines):
     path = store.path(replace(CELL, seed=1))
     path.parent.mkdir(parents=True)
-    path.write_bytes(encode(record(seed=1)))
+    path.write_bytes(seal(record(seed=1)))
     with pytest.raises(DataError, match=r"seed-1\.json: .*seed 1 has another record here; delete"):
         list(store.records())
 
