@@ -16,6 +16,7 @@ from baselines.natsv import Natsv
 from baselines.sn import SN
 from baselines.whitening import Whitening
 from harness.core.types import Method
+from harness.encoders.fingerprint import Fingerprint
 from harness.encoders.transformer import TransformerConfig
 from harness.encoders.word_tokenizer import Tokeniser
 from harness.encoders.word_vectors import StaticConfig
@@ -23,11 +24,24 @@ from harness.transforms.pooling import CLS, FIRST_LAST, LAST2, MEAN, STATIC_LAST
 
 WIKIPEDIA = "1,000,000 sentences of English Wikipedia"
 
+# Of BERT_MINI and of every encoder that is trained from it.
+MINI_FINGERPRINT = Fingerprint(
+    config="267474397143266d80c94195b0cee55cbaa8fcf99c977e26414d05a5a47e87c3",
+    vocabulary="b7e5544b510cea29371d4867020345c139473416f5bd138df62a0c29e675a162",
+    max_length=128,
+)
+MINI_IDS = (
+    2, 8104, 1301, 2033, 6857, 5738, 1107, 3031, 469, 2039, 6016, 3799, 2033, 7455, 6105, 2030,
+    2046, 2038, 2239, 18, 2040, 2275, 8172, 4397, 1, 1, 7417, 754, 1, 2034, 2565, 454, 1662, 1696,
+    355, 1039, 231, 1046, 2035, 5, 3,
+)  # fmt: skip
 BERT_MINI = TransformerConfig(
     "bert-mini",
     repo="",
     package="harness/assets/embedded/bert-mini",
     weights_sha256="b9d1aa5565dc10cec64b453a2f14bf5dd67f0d1e57acc606bf98e9f2eba007d2",
+    golden_ids=MINI_IDS,
+    fingerprint=MINI_FINGERPRINT,
     trained_on=WIKIPEDIA,
     cite="devlin2019bert",
     licence="Apache-2.0",

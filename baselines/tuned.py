@@ -14,7 +14,7 @@ trained by the run that needs it, on sentences that come with the harness.
 from dataclasses import replace
 
 from baselines.flow import FLOWS
-from baselines.miniature import BERT_MINI, MATRIX
+from baselines.miniature import BERT_MINI, MATRIX, MINI_FINGERPRINT, MINI_IDS
 from baselines.whitening import Whitening
 from harness.core.types import Method
 from harness.encoders.trained import FamilyConfig
@@ -66,6 +66,8 @@ SIMCSE_SUP_MINI = TransformerConfig(
     repo="",
     package="harness/assets/embedded/simcse-sup-mini",
     weights_sha256="b38fddaa78945baf8f39a1b00c451f36fc254edd5f9be3c35a7aee3f07a11cea",
+    golden_ids=MINI_IDS,
+    fingerprint=MINI_FINGERPRINT,
     trained_on=TRIPLETS,
     cite=SIMCSE,
     licence=LICENCE,

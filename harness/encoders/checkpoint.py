@@ -10,22 +10,26 @@ from __future__ import annotations
 
 import json
 import pickle
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from harness.core.digests import sha256_of
 from harness.core.errors import AssetMissing, DataError, UsageError
-from harness.core.files import replacing
+from harness.core.files import replacing, write_atomically
 
 SAFETENSORS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 PICKLED = "pytorch_model.bin"
+SEAL_SUFFIX = ".sha256"  # beside a converted file: its own digest
 
-# What an AutoTokenizer may read, whatever its class.
-TOKENIZER_FILES = (
-    "tokenizer*", "special_tokens*", "added_tokens*", "vocab*", "merges*",
-    "*.model", "*.codes", "*.vocab", "*.spm", "*.tiktoken",
+# What a vocabulary may lie in, and what else an AutoTokenizer may read, whatever its class.
+VOCABULARIES = (
+    "tokenizer.json", "vocab*", "merges*", "*.model", "*.codes", "*.vocab", "*.spm", "*.tiktoken",
 )  # fmt: skip
+TOKENIZER_FILES = (*VOCABULARIES, "tokenizer*", "special_tokens*", "added_tokens*")
+# Their tokens are bytes or code points: there is no vocabulary.
+WITHOUT_VOCABULARY = frozenset({"ByT5Tokenizer", "CanineTokenizer", "PerceiverTokenizer"})
 
 # Their positions start after the padding id: two of RoBERTa's 514 are never used.
 OFFSET_POSITIONS = frozenset(
@@ -82,11 +86,18 @@ def _shards(index: Path) -> tuple[Path, ...]:
 
 
 def tokenizer_files(folder: Path) -> tuple[Path, ...]:
-    """Every file of the folder that the tokenizer may depend on, by name."""
-    files = {file for pattern in TOKENIZER_FILES for file in folder.glob(pattern) if file.is_file()}
-    if not files:
+    """Every file of the folder that the tokenizer may depend on, by name.
+
+    Raises DataError where none holds a vocabulary: transformers would make an empty tokenizer.
+    """
+    kind = read_json(folder / "tokenizer_config.json").get("tokenizer_class")
+    if kind not in WITHOUT_VOCABULARY and not _matching(folder, VOCABULARIES):
         raise DataError(f"{folder}: no tokenizer; wanted tokenizer.json or a vocabulary file")
-    return tuple(sorted(files))
+    return tuple(sorted(_matching(folder, TOKENIZER_FILES)))
+
+
+def _matching(folder: Path, patterns: Iterable[str]) -> set[Path]:
+    return {file for pattern in patterns for file in folder.glob(pattern) if file.is_file()}
 
 
 def read_tensors(files: tuple[Path, ...], digest: str, cache: Path) -> dict[str, Any]:
@@ -110,12 +121,15 @@ def read_tensors(files: tuple[Path, ...], digest: str, cache: Path) -> dict[str,
 def convert_once(cache: Path, digest: str, write: Callable[[Path], None]) -> Path:
     """The safetensors form, in the cache, of a file with this digest: complete or absent.
 
-    `write` fills a scratch file. Of two processes the last wins, with equal bytes.
+    `write` fills a scratch file. The form's own sha256 lies beside it and is compared each time: a
+    damaged one is made again. Of two processes the last wins, with equal bytes.
     """
     target = cache / "converted" / f"{digest}.safetensors"
-    if not target.exists():
+    seal = target.with_suffix(SEAL_SUFFIX)
+    if not (target.exists() and seal.exists() and seal.read_text() == sha256_of(target)):
         with replacing(target) as scratch:
             write(scratch)
+            write_atomically(seal, sha256_of(scratch).encode())
     return target
 
 
@@ -146,8 +160,11 @@ def maximum_length(name: str, folder: Path, given: int | None = None) -> int:
     if not (folder / "config.json").is_file():
         raise DataError(f"{folder}: wanted a config.json in it; fetch the whole checkpoint")
     limit = _positions(read_json(folder / "config.json"))
+    if given is not None:
+        if limit is None or given <= limit:
+            return given
+        raise UsageError(f"{name}: wanted {given} tokens, the checkpoint takes {limit} at most")
     stated = (
-        given,
         read_json(folder / "sentence_bert_config.json").get("max_seq_length"),
         read_json(folder / "tokenizer_config.json").get("model_max_length"),
         limit,
@@ -157,11 +174,7 @@ def maximum_length(name: str, folder: Path, given: int | None = None) -> int:
         raise UsageError(
             f"{name}: the checkpoint states no maximum length; give one, as in {name}:512"
         )
-    if limit is None or length <= limit:
-        return length
-    if given is None:
-        return limit
-    raise UsageError(f"{name}: wanted {length} tokens, the checkpoint takes {limit} at most")
+    return length if limit is None else min(length, limit)
 
 
 def _positions(config: dict[str, Any]) -> int | None:

@@ -20,6 +20,20 @@ BERT_UNCASED_IDS = (
 )  # fmt: skip
 
 
+# Of several scripts, so that every tokenizer knows two of them apart.
+WORDS = ("man", "guitar", "the", "Haus", "maison", "человек", "東京", "إنسان", "1", "?")
+
+
+def require_words(name: str, ids: Sequence[Sequence[int]]) -> None:
+    """Refuse a tokenizer that makes each of WORDS of the same few ids: it has no vocabulary."""
+    sets = [set(row) for row in ids]
+    if set.union(*sets) == set.intersection(*sets):
+        raise DataError(
+            f"{name}: the tokenizer makes each of {', '.join(WORDS)} of the ids "
+            f"{sorted(sets[0])}; it has no vocabulary: fetch the whole checkpoint"
+        )
+
+
 def require_golden_ids(name: str, wanted: Sequence[int], found: Sequence[int]) -> None:
     """Refuse a tokenizer that splits the golden sentence otherwise; nothing wanted, no check."""
     if not wanted or tuple(wanted) == tuple(found):

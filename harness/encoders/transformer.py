@@ -21,11 +21,13 @@ from harness.core.interfaces import Encoding, Identity
 from harness.core.sources import Hub, LocalFiles, Packaged, Source
 from harness.encoders.checkpoint import (
     maximum_length,
+    read_json,
     read_tensors,
     require_weights,
     tokenizer_files,
     weights_files,
 )
+from harness.encoders.fingerprint import Fingerprint, config_digest, vocabulary_digest
 from harness.encoders.kernels.choose import PLAIN, Choice, Kernel, choose, in_order
 from harness.encoders.tokenizer_check import GOLDEN_SENTENCE, require_golden_ids
 
@@ -50,6 +52,7 @@ class TransformerConfig:
             (`sentence_bert_config.json`, else the tokenizer's, else the number of positions).
         weights_sha256: The digest that the weights must have, if given.
         golden_ids: The token ids that the golden sentence must have, if given.
+        fingerprint: What configuration and tokenizer must be, if given.
         package: A folder in an installed package that carries the files; its code is never
             imported.
         asset: The name that `harness fetch` takes, if not `name`.
@@ -75,6 +78,7 @@ class TransformerConfig:
     max_length: int | None = None
     weights_sha256: str | None = None
     golden_ids: tuple[int, ...] = field(default=(), repr=False)
+    fingerprint: Fingerprint | None = field(default=None, repr=False)
     package: str | None = field(default=None, repr=False)
     asset: str | None = field(default=None, repr=False)
     about: int | None = field(default=None, repr=False)
@@ -122,6 +126,10 @@ class TransformerConfig:
             "config": sha256(path / "config.json"),
         }
         require_weights(self.name, weights[0], self.weights_sha256, digests["weights"])
+        if self.fingerprint is not None:
+            settings = config_digest(read_json(path / "config.json"))
+            own = maximum_length(self.name, path)
+            self.fingerprint.require_settings(self.name, path, settings, own)
         key = digest_of({"version": ENCODING_VERSION, "max_length": length, **digests})
         return Identity(key, digests, length)
 
@@ -149,6 +157,9 @@ class TransformerConfig:
         tokenizer, plain, shape = open_checkpoint(self.name, path, tensors, length)
         golden = tokenizer([GOLDEN_SENTENCE], whole=True)[0]
         require_golden_ids(self.name, self.golden_ids, golden)
+        if self.fingerprint is not None:
+            vocabulary = vocabulary_digest(tokenizer.vocabulary)
+            self.fingerprint.require_vocabulary(self.name, path, vocabulary)
         plain, [ids] = plain.to(device, dtype), tokenizer([GOLDEN_SENTENCE])
         given = choice or (PLAIN if self.plain_pass else None)
         kernel, choice = choose(self.name, plain, ids, dtype, given)

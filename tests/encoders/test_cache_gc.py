@@ -30,6 +30,7 @@ from harness.encoders.cache.gc import (
     tidy,
 )
 from harness.encoders.cache.labels import known_key, open_labelled
+from harness.encoders.checkpoint import SEAL_SUFFIX
 from harness.evaluation.corpus_files import MomentsWriter, RowsWriter
 
 NOW = 2e9
@@ -290,6 +291,18 @@ def test_leftovers_go_once_nobody_can_be_writing_them(tmp_path):
     assert sum(c.what.bytes for c in would) == 15
     assert list(tidy(tmp_path, NOW, dry_run=False)) == would
     assert set(snapshot(tmp_path)) - set(before) == {folder / ".young.tmp"}
+    assert list((tmp_path / "converted").iterdir()) == []
+
+
+def test_converted_weights_go_with_their_digest(tmp_path):
+    fill(tmp_path, ONE)
+    add_rest(tmp_path, ONE)
+    [weights] = (tmp_path / "converted").iterdir()
+    weights.with_suffix(SEAL_SUFFIX).write_text("0" * 64)
+    [entry] = [entry for entry in entries(tmp_path) if entry.kind == "converted"]
+    clear(tmp_path, entry, dry_run=True)
+    assert len(list((tmp_path / "converted").iterdir())) == 2
+    clear(tmp_path, entry, dry_run=False)
     assert list((tmp_path / "converted").iterdir()) == []
 
 

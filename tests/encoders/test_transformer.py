@@ -20,9 +20,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
+from harness.core.digests import sha256_of
 from harness.core.errors import AssetMissing, DataError, ScoreError, UsageError
 from harness.core.interfaces import EncoderConfig
 from harness.encoders.checkpoint import convert_once
+from harness.encoders.fingerprint import Fingerprint, config_digest, vocabulary_digest
 from harness.encoders.kernels.padded import cls_position
 from harness.encoders.tokenizer_check import BERT_UNCASED_IDS, GOLDEN_SENTENCE
 from harness.encoders.transformer import TransformerConfig, batches
@@ -243,6 +245,97 @@ def test_shards_lie_beside_their_index(name, bert):
         TINY.identify(bert)
 
 
+# What a name stands for
+
+
+def fingerprinted(folder):
+    """The tiny BERT with its fingerprint, as an embedded encoder has one."""
+    config, loaded = json.loads((folder / "config.json").read_text()), TINY.load(folder, folder)
+    vocabulary = vocabulary_digest(loaded.tokenizer.vocabulary)
+    own = TINY.identify(folder).max_length
+    return replace(TINY, fingerprint=Fingerprint(config_digest(config), vocabulary, own))
+
+
+def change_config(**changes):
+    return lambda folder: change_json(folder / "config.json", **changes)
+
+
+def change_tokenizer(change):
+    def apply(folder):
+        file = folder / "tokenizer.json"
+        content = json.loads(file.read_text())
+        change(content["model"]["vocab"])
+        file.write_text(json.dumps(content))
+
+    return apply
+
+
+def swap_two_words(vocabulary):
+    vocabulary["cat"], vocabulary["dog"] = vocabulary["dog"], vocabulary["cat"]
+
+
+def state_a_length(folder):
+    (folder / "sentence_bert_config.json").write_text('{"max_seq_length": 8}')
+
+
+OTHERS = {
+    "another epsilon": (change_config(layer_norm_eps=0.1), "settings with digest"),
+    "another activation": (change_config(hidden_act="relu"), "settings with digest"),
+    "other heads": (change_config(num_attention_heads=1), "settings with digest"),
+    "two words swapped": (change_tokenizer(swap_two_words), "vocabulary with digest"),
+    "another length": (state_a_length, "states a maximum length of 8 tokens, wanted 40"),
+}
+
+
+@pytest.mark.parametrize(("change", "complaint"), OTHERS.values(), ids=OTHERS)
+def test_a_name_with_a_fingerprint_refuses_other_files(change, complaint, bert, tmp_path):
+    config = fingerprinted(bert)
+    true = config.load(bert, tmp_path).encode(TEXTS)
+    change(bert)
+    with pytest.raises(DataError, match=f"tiny: .*{complaint}.*a name of its own"):
+        config.load(bert, tmp_path)
+    assert gap(TINY.load(bert, tmp_path).encode(TEXTS), true) > 1e-4  # else the test tests nothing
+
+
+def test_what_changes_no_vector_is_no_other_configuration(bert, tmp_path):
+    config = fingerprinted(bert)
+    change_config(transformers_version="9.9", architectures=["Other"], _name_or_path="x")(bert)
+    assert config.load(bert, tmp_path).key
+    assert config.with_max_length(8).load(bert, tmp_path).key
+
+
+def test_a_tokenizer_without_vocabulary_is_refused(bert, tmp_path):
+    (bert / "tokenizer.json").unlink()
+    with pytest.raises(DataError, match=r"no tokenizer; wanted tokenizer\.json or a vocabulary"):
+        TINY.load(bert, tmp_path)
+
+
+def test_a_tokenizer_that_knows_no_word_is_refused(bert, tmp_path):
+    change_tokenizer(
+        lambda vocabulary: [vocabulary.pop(w) for w in list(vocabulary) if w[0] != "["]
+    )(bert)
+    with pytest.raises(DataError, match=r"tiny: the tokenizer makes each of man, .* no vocabulary"):
+        TINY.load(bert, tmp_path)
+
+
+def test_weights_that_the_configuration_has_no_place_for_are_refused(bert, tmp_path):
+    change_config(num_hidden_layers=2)(bert)
+    with pytest.raises(DataError, match=r"16 weights .* no place for, first encoder\.layer\.2\."):
+        TINY.load(bert, tmp_path)
+
+
+@pytest.mark.parametrize("head", ["cls.predictions.bias", "lm_head.weight", "mlp.dense.weight"])
+def test_a_head_of_the_pre_training_is_left_out(head, bert, tmp_path):
+    change_tensors(bert, lambda tensors: {**tensors, head: torch.zeros(3)})
+    assert TINY.load(bert, tmp_path).depth == 3
+
+
+@pytest.mark.parametrize("length", [41, 1_000_000, 10**9])
+def test_a_length_beyond_the_positions_is_refused(length, bert):
+    with pytest.raises(UsageError, match=rf"wanted {length} tokens, the checkpoint takes 40 at"):
+        TINY.with_max_length(length).identify(bert)
+
+
 # Pickled weights
 
 
@@ -252,11 +345,27 @@ def test_a_pickled_checkpoint_is_converted_once_and_is_the_same(checkpoint, bert
     found = TINY.load(bert, tmp_path / "cache").encode(TEXTS)
     assert gap(TINY.load(checkpoint("bert"), tmp_path).encode(TEXTS), found) == 0
 
-    [converted] = (tmp_path / "cache" / "converted").iterdir()
+    converted, seal = sorted((tmp_path / "cache" / "converted").iterdir())
     assert converted.name == f"{before.digests['weights']}.safetensors"
+    assert seal.read_text() == sha256_of(converted)
     written = converted.stat().st_mtime_ns
     assert TINY.load(bert, tmp_path / "cache").key == before.key
     assert converted.stat().st_mtime_ns == written
+
+
+@pytest.mark.parametrize("part", [".safetensors", ".sha256"])
+@pytest.mark.parametrize("change", [lambda b: b[:-1] + bytes([b[-1] ^ 1]), lambda b: b[:9], None])
+def test_a_damaged_conversion_is_made_again(part, change, bert, tmp_path):
+    to_pickle(bert)
+    true = TINY.load(bert, tmp_path).encode(TEXTS)
+    [file] = (tmp_path / "converted").glob(f"*{part}")
+    whole = file.read_bytes()
+    if change is None:
+        file.unlink()
+    else:
+        file.write_bytes(change(whole))
+    assert gap(TINY.load(bert, tmp_path).encode(TEXTS), true) == 0
+    assert file.read_bytes() == whole
 
 
 def test_a_conversion_that_fails_leaves_nothing(tmp_path):
@@ -272,7 +381,7 @@ def test_a_conversion_that_fails_leaves_nothing(tmp_path):
 def test_views_and_tied_tensors_are_converted(bert, tmp_path):
     tensors = load_file(bert / "model.safetensors")
     words = tensors["embeddings.word_embeddings.weight"]
-    views = {"cls.predictions.decoder.weight": words, "spare": words.T}
+    views = {"cls.predictions.decoder.weight": words, "cls.spare": words.T}
     to_pickle(bert, {**tensors, **views})
     assert TINY.load(bert, tmp_path).depth == 3
 

@@ -24,6 +24,7 @@ from harness.core.locks import alone
 from harness.encoders.cache.encodings import Shard
 from harness.encoders.cache.labels import FILE as LABEL
 from harness.encoders.cache.labels import read_label
+from harness.encoders.checkpoint import SEAL_SUFFIX
 
 DIGEST = re.compile(r"[0-9a-f]{32,}")
 BY_KEY = ("encodings", "moments", "rows")  # a folder an encoder key in each
@@ -174,7 +175,8 @@ def clear(root: Path, entry: Entry, dry_run: bool) -> Cleared:
     if entry.kind != "encoder":
         file = root / CONVERTED / f"{entry.key}.safetensors"
         if not dry_run:
-            file.unlink(missing_ok=True)
+            for part in (file, file.with_suffix(SEAL_SUFFIX)):
+                part.unlink(missing_ok=True)
         return Cleared(entry)
     with alone(folders[0]) as free:
         if free and not dry_run:

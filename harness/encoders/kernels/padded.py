@@ -7,6 +7,7 @@ no other weights file, no remote code. Everything runs in float32 and evaluation
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -22,13 +23,22 @@ from transformers.utils import logging as chatter
 from harness.core.arrays import Float32
 from harness.core.errors import DataError, UsageError
 from harness.core.interfaces import Encoding
-from harness.encoders.tokenizer_check import GOLDEN_SENTENCE
+from harness.encoders.tokenizer_check import GOLDEN_SENTENCE, WORDS, require_words
 
 # What transformers raises, by experiment, over folders it cannot make sense of.
 UNREADABLE = (
     OSError, ValueError, KeyError, TypeError, AttributeError, IndexError, ImportError, RuntimeError,
     StrictDataclassError,
 )  # fmt: skip
+
+# Tensors that an encoder leaves unused: heads of pre-training and of tasks, and buffers that every
+# model makes anew. Any other is a part of the encoder that its configuration has no place for.
+UNUSED = re.compile(
+    r"(^|\.)(position_ids|token_type_ids|masked_bias|inv_freq|attn\.bias)$"
+    r"|^(cls|classifier|score|mlp|qa_outputs|qa_classifier|lm_head|lm_loss|mlm|pooler|predictions)\b"
+    r"|^(discriminator_predictions|generator_predictions|generator_lm_head|pred_layer|sop_classifier)\b"
+    r"|^(lm_predictions|mask_predictions|vocab_(transform|layer_norm|projector)|final_logits_bias)\b"
+)
 
 PRECISIONS = {
     "float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16,
@@ -51,6 +61,12 @@ class CuttingTokenizer:
                 f"{self.name}: wanted room for a word, found {self.max_length} tokens of which "
                 f"{special} are special; take a longer maximum length"
             )
+
+    @property
+    def vocabulary(self) -> Mapping[str, int]:
+        """Tokens and their ids."""
+        found: Mapping[str, int] = self.tokenizer.get_vocab()
+        return found
 
     def __call__(self, texts: Sequence[str], *, whole: bool = False) -> list[list[int]]:
         if not texts:
@@ -129,6 +145,7 @@ def open_checkpoint(
         has_pooler = _has_pooler(name, model, encoder, missing)
         _require_vectors(name, raw, encoder)
         tokenizer = CuttingTokenizer(name, raw, max_length)
+        require_words(name, tokenizer(WORDS, whole=True))
         [golden] = tokenizer([GOLDEN_SENTENCE])
         summary = None if only_half else cls_position(name, golden, raw.cls_token_id)
         kernel = PaddedKernel(encoder, raw.pad_token_id or 0, summary, has_pooler)
@@ -156,6 +173,11 @@ def _model(folder: Path, tensors: Mapping[str, Any]) -> tuple[Any, Collection[st
     model, report = filled(MODEL_MAPPING[type(config)], config, tensors)
     if report["mismatched_keys"] or report["error_msgs"]:
         raise ValueError(f"weights do not fit: {report['mismatched_keys'] or report['error_msgs']}")
+    unplaced = sorted(key for key in report["unexpected_keys"] if not UNUSED.search(key))
+    if unplaced:
+        raise ValueError(
+            f"{len(unplaced)} weights that its configuration has no place for, first {unplaced[0]}"
+        )
     return model.eval(), report["missing_keys"]
 
 
