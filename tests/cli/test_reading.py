@@ -31,9 +31,10 @@ def tables(draw):
 @given(tables())
 def test_a_table_is_what_tabulate_makes_of_it(given_):
     head, rows, words = given_
+    cells = [[cell.replace("|", "\\|").strip(" ") for cell in row] for row in (head, *rows)]
     wanted = tabulate(
-        [[cell.replace("|", "\\|") for cell in row] for row in rows],
-        headers=head,
+        cells[1:],
+        headers=cells[0],
         tablefmt="pipe",
         disable_numparse=True,
         colalign=["left"] * words + ["right"] * (len(head) - words),

@@ -409,9 +409,7 @@ def test_a_metric_that_learns_from_labels_is_refused_without_them(with_metric):
 
 
 def test_two_metrics_of_one_name_and_a_metric_of_none_are_refused(with_metric):
-    with pytest.raises(
-        UsageError, match=r"t: unknown metric 'above': known are auc, "
-    ):
+    with pytest.raises(UsageError, match=r"t: unknown metric 'above': known are auc, "):
         metrics.metric_of(task_of("above"))
     with_metric(
         "new_auc",
