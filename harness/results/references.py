@@ -111,7 +111,10 @@ class Reference:
 
     def encoded(self) -> bytes:
         """The file: what has its default is left out."""
-        cells = [{k: v for k, v in asdict(cell).items() if v} for cell in self.cells]
+        cells = [
+            {k: v for k, v in asdict(cell).items() if v and k != "scores"} | {"scores": cell.scores}
+            for cell in self.cells
+        ]
         head = {k: v for k, v in asdict(self).items() if v and k not in ("file", "cells")}
         if self.tolerance == TOLERANCE:
             del head["tolerance"]

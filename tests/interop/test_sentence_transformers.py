@@ -29,9 +29,14 @@ COUNT, BATCH = 96, 16
 SETUP = Setup(pooling=MEAN, max_length=64, dropout=0.0)
 
 
+def pairs_of(name, places):
+    task = load_registry().tasks[name]
+    return task.pairs(places.require_data(task.asset))
+
+
 @pytest.fixture(scope="module")
 def dev():
-    pairs = load_registry().tasks["mini-sts.dev"].pairs(None)
+    pairs = pairs_of("mini-sts.dev", Places(Path("nowhere")))
     return Pairs(pairs.a[:60], pairs.b[:60], pairs.gold[:60], pairs.group[:60])
 
 
@@ -88,8 +93,8 @@ def test_settings_in_which_chance_has_a_part_are_refused(setup, task, dev):
 @pytest.mark.filterwarnings("default")
 def test_its_evaluator_gives_our_committed_score(tmp_path):
     """On embedded sentences; 0.01: its cosines rank identical sentences by rounding noise."""
-    found, places = load_registry(), Places(tmp_path)
-    folder = places.encoder(found.encoders["bert-mini"])
+    places = Places(tmp_path)
+    folder = places.encoder(load_registry().encoders["bert-mini"])
     scores = theirs.evaluated(
         theirs.open_model(folder, "mean"), found.tasks["mini-sts"].pairs(None)
     )
