@@ -1,15 +1,14 @@
 """sentence-transformers as an oracle: its losses, its trainer and its evaluator give ours."""
 
-import io
 from functools import partial
 from pathlib import Path
 
 import pytest
+from fakes import Told
 
 from harness.assets.places import Places
 from harness.core.errors import UsageError
 from harness.core.metrics import cosine, spearman
-from harness.core.progress import Bar
 from harness.core.types import Pairs
 from harness.registry import load_registry
 from harness.results.index import Results
@@ -73,7 +72,7 @@ def test_its_losses_and_scores_are_ours_step_by_step(objective, task, dev):
     curve = theirs.train(ours, folder, dev)
     schedule = ours.settings.schedule(COUNT)
     policy = CheckpointPolicy(score=partial(scored, ours.encoder, dev), score_every=1000)
-    found = train(ours, schedule, 0, Bar(io.StringIO()), policy)
+    found = train(ours, schedule, 0, Told(), policy)
     assert len(found.losses) == schedule.steps == COUNT // BATCH
     assert curve.losses == pytest.approx(found.losses, abs=1e-5)
     assert curve.before == pytest.approx(found.before, abs=1e-3)
@@ -95,9 +94,7 @@ def test_its_evaluator_gives_our_committed_score(tmp_path):
     """On embedded sentences; 0.01: its cosines rank identical sentences by rounding noise."""
     places = Places(tmp_path)
     folder = places.encoder(load_registry().encoders["bert-mini"])
-    scores = theirs.evaluated(
-        theirs.open_model(folder, "mean"), found.tasks["mini-sts"].pairs(None)
-    )
+    scores = theirs.evaluated(theirs.open_model(folder, "mean"), pairs_of("mini-sts", places))
     committed = Results.read(Store(COMMITTED))
     ours = committed.value("bert-mini.mean", "mini-sts", "spearman", "all").mean
     assert scores["spearman"] == pytest.approx(ours, abs=0.01)
