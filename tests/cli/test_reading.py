@@ -31,7 +31,7 @@ def tables(draw):
 @given(tables())
 def test_a_table_is_what_tabulate_makes_of_it(given_):
     head, rows, words = given_
-    cells = [[cell.replace("|", "\\|").strip(" ") for cell in row] for row in (head, *rows)]
+    cells = [[" ".join(c.replace("|", "\\|").split()) for c in row] for row in (head, *rows)]
     wanted = tabulate(
         cells[1:],
         headers=cells[0],
