@@ -8,6 +8,7 @@ UTF-8, one a line. `.gz` around text or `.bin` is undone. Nothing is ever unpick
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import zlib
 from array import array
@@ -75,6 +76,8 @@ def _read_text(path: Path) -> Vectors:
     count, dimensions = None, 0
     with _open(path) as file:
         for number, line in enumerate(file, start=1):  # of bytes: nothing but \n ends a line
+            if number == 1:
+                line = line.removeprefix(codecs.BOM_UTF8)
             fields = line.rstrip(b" \r\n").split(b" ")
             if number == 1 and len(fields) == 2 and all(field.isdigit() for field in fields):
                 count, dimensions = map(int, fields)
@@ -83,6 +86,8 @@ def _read_text(path: Path) -> Vectors:
             try:
                 if not 0 < dimensions < len(fields):
                     raise ValueError
+                if b"_" in line and b"_" in b"".join(fields[-dimensions:]):
+                    raise ValueError  # Python reads 1_0 as a number
                 words.append(b" ".join(fields[:-dimensions]).decode())
                 numbers.extend(map(float, fields[-dimensions:]))
             except ValueError as error:
@@ -134,7 +139,7 @@ def _read_npz(path: Path) -> Vectors:
             f"{path}: wanted arrays `words` (text) and `vectors` (numbers) and nothing pickled, "
             f"found {type(error).__name__}; save it again with numpy.savez"
         ) from error
-    return tuple(map(str, words)), vectors.astype(np.float32, copy=False)
+    return tuple(map(str, words)), _real(path, vectors)
 
 
 def _read_safetensors(path: Path) -> Vectors:
@@ -143,7 +148,14 @@ def _read_safetensors(path: Path) -> Vectors:
         words, vectors = tensors["words"].tobytes().decode(), tensors["vectors"]
     except (OSError, ValueError, KeyError, SafetensorError) as error:
         raise DataError(f"{path}: wanted tensors `words` and `vectors`, found {error}") from error
-    return tuple(words.split("\n")), vectors.astype(np.float32, copy=False)
+    return tuple(words.split("\n")), _real(path, vectors)
+
+
+def _real(path: Path, vectors: np.ndarray) -> Float32[np.ndarray, "..."]:
+    """The numbers in float32. Raises DataError for complex ones, whose imaginary part would go."""
+    if vectors.dtype.kind not in "fiu":
+        raise DataError(f"{path}: wanted vectors of real numbers, found {vectors.dtype}")
+    return vectors.astype(np.float32, copy=False)
 
 
 READERS: dict[str, Callable[[Path], Vectors]] = {

@@ -128,7 +128,7 @@ def number(place: str, text: str, scale: tuple[float, float]) -> float:
     """The gold score in a field. Raises DataError for one that is not on the scale."""
     low, high = scale
     try:
-        value = float(text)
+        value = float(text.replace("_", "?"))  # Python reads 1_0 as a number
     except ValueError:
         value = float("nan")
     if not low <= value <= high:  # nan is nowhere on the scale

@@ -111,6 +111,7 @@ def test_what_is_written_is_read(tmp_path_factory, table):
         (b"a 1 2\n5 1\n", r"v.txt:2: wanted a word and 2 numbers"),
         (b"a 1 2\n\nb 1 2\n", r"v.txt:2: wanted a word and 2 numbers"),
         (b"a 1 2\nb 1 x\n", r"v.txt:2: wanted a word and 2 numbers"),
+        (b"a 1 2\nb 1 1_0\n", r"v.txt:2: wanted a word and 2 numbers"),
         (b"a\n", r"v.txt:1: wanted a word and some numbers"),
         (b"a 1 2\n\xff 1 2\n", r"v.txt:2: wanted"),
         (b"2 2\na 1 2\n", "wanted 2 words, found 1"),
@@ -124,6 +125,19 @@ def test_a_damaged_text_file_is_refused_with_its_line(content, message, tmp_path
     (tmp_path / "v.txt").write_bytes(content)
     with pytest.raises(DataError, match=message):
         read_vectors(tmp_path / "v.txt")
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_word(tmp_path):
+    (tmp_path / "v.txt").write_bytes(b"\xef\xbb\xbfa_b 1 2\nb 1 2\n")
+    assert read_vectors(tmp_path / "v.txt")[0] == ("a_b", "b")
+
+
+def test_complex_vectors_are_refused(tmp_path):
+    np.savez(tmp_path / "v.npz", words=["a"], vectors=np.array([[1 + 2j]]))
+    with pytest.raises(
+        DataError, match=r"v\.npz: wanted vectors of real numbers, found complex128"
+    ):
+        read_vectors(tmp_path / "v.npz")
 
 
 ROW = struct.pack("<2f", 1, 2)

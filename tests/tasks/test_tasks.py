@@ -144,7 +144,7 @@ def test_outer_blanks_are_kept(tmp_path):
     assert (pairs.a, pairs.b) == ((" left",), ("right ",))
 
 
-@pytest.mark.parametrize("score", ["", "x", "nan", "inf", "-0.1", "5.001"])
+@pytest.mark.parametrize("score", ["", "x", "nan", "inf", "-0.1", "5.001", "4_0", "0_1"])
 def test_a_score_off_the_scale_is_refused_by_line(tmp_path, score):
     path = write(tmp_path / "sts.csv", sts_b_row(), sts_b_row(score=score))
     with pytest.raises(DataError, match=r"sts\.csv:2: wanted a score from 0\.0 to 5\.0, found"):
