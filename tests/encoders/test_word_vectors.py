@@ -135,7 +135,7 @@ def test_a_byte_order_mark_is_no_part_of_the_first_word(tmp_path):
 def test_complex_vectors_are_refused(tmp_path):
     np.savez(tmp_path / "v.npz", words=["a"], vectors=np.array([[1 + 2j]]))
     with pytest.raises(
-        DataError, match=r"v\.npz: wanted vectors of real numbers, found complex128"
+        DataError, match=r"v\.npz: wanted .* real numbers, found complex128"
     ):
         read_vectors(tmp_path / "v.npz")
 
@@ -317,7 +317,7 @@ def test_progress_counts_every_text_once(tmp_path):
 
 def test_text_is_parsed_once(tmp_path):
     key = encoder(tmp_path).key
-    [quick] = (tmp_path / "cache" / "converted").iterdir()
+    [quick] = (tmp_path / "cache" / "converted").glob("*.safetensors")
     written = quick.stat().st_mtime_ns
     again = encoder(tmp_path)
     assert again.key == key
