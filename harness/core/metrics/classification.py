@@ -148,8 +148,10 @@ METRIC = Metric(
     words={
         "accuracy": "accuracy x100 of a logistic regression",
         "f1": "F1 x100 of a logistic regression",
+        "dev_accuracy": "held-out accuracy x100 of a logistic regression",
     },
     compared="a logistic regression's prediction",
     compare=predictions,
+    dev_scores=("dev_accuracy",),
     learns=True,
 )
