@@ -6,8 +6,9 @@ average over tasks is that of each resample's scores.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache, partial
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -25,8 +26,10 @@ from harness.tasks.loader import TaskLoader
 RESAMPLES = 10_000
 SEED = 0
 
-# Correlations with gold, which a resample can compute again.
-METRICS, AGGREGATIONS = ("spearman", "pearson"), ("all", "wmean")
+# What a resample can compute again: correlations with gold, and the share of right classes.
+Metric = Literal["spearman", "pearson", "accuracy"]
+METRICS: Mapping[str, Metric] = {name: name for name in get_args(Metric)}
+CORRELATIONS = {(name, way) for name in ("spearman", "pearson") for way in ("all", "wmean")}
 
 # The scores of a method on every resample of a task's pairs.
 Resampled = Callable[[str, Score], Float64[np.ndarray, " R"]]
@@ -42,8 +45,8 @@ def compare_claims(
 ) -> Intervals:
     """The claims' known intervals, and one for each finding that the sign alone decides in `runs`.
 
-    None is made where a score is no correlation with gold, or the similarities of a method do not
-    lie beside its record.
+    None is made where a score is neither a correlation with gold nor an accuracy, or where the
+    similarities of a method do not lie beside its record.
     """
     tests = ClaimTests(Results.read(runs), registry, known)
     every = [one for claim in claims.resolved for one in tests.test(claim).every]
@@ -70,24 +73,21 @@ def _can_be_resampled(contrast: Contrast, runs: Store) -> bool:
         for method in (contrast.better, contrast.worse)
         for task, _ in contrast.scores
     )
-    correlations = (
-        len(path) == 2 and path[0] in METRICS and path[1] in AGGREGATIONS
-        for _, path in contrast.scores
-    )
-    return all(correlations) and all(runs.cosines(cell) is not None for cell in cells)
+    computable = (path == ("accuracy",) or path in CORRELATIONS for _, path in contrast.scores)
+    return all(computable) and all(runs.cosines(cell) is not None for cell in cells)
 
 
 def _resampled(
     runs: Store, loader: TaskLoader, registry: Registry, method: str, score: Score
 ) -> Float64[np.ndarray, " R"]:
-    task, (metric, aggregation) = score
+    task, (metric, *aggregation) = score
     pairs, cosines = loader.inputs(registry.tasks[task]).pairs, runs.cosines(Cell(method, task))
     return bootstrap_scores(
         np.stack([column for column in [cosines] if column is not None]),
         pairs.gold,
         pairs.group,
-        metric="pearson" if metric == "pearson" else "spearman",
-        aggregate="wmean" if aggregation == "wmean" else "all",
+        metric=METRICS[metric],
+        aggregate="wmean" if aggregation == ["wmean"] else "all",
         resamples=RESAMPLES,
         rng=np.random.default_rng(SEED),
     )[0]

@@ -52,12 +52,12 @@ def bootstrap_scores(
     gold: Float[np.ndarray, " P"],
     group: Sequence[str],
     *,
-    metric: Literal["spearman", "pearson"] = "spearman",
+    metric: Literal["spearman", "pearson", "accuracy"] = "spearman",
     aggregate: Literal["all", "wmean"] = "all",
     resamples: int = 10_000,
     rng: np.random.Generator,
 ) -> Float64[np.ndarray, "M R"]:
-    """The score, in points, of every method's cosines on every resample of the items.
+    """The score, in points, of every method's cosines (or classes) on every resample of the items.
 
     `all` resamples the whole set, as if it had no groups; `wmean` resamples within each group,
     whose size (and so its weight) is fixed by design. A score that is undefined is NaN. The
@@ -130,9 +130,12 @@ def _one_group(
     resamples: int,
     rng: np.random.Generator,
 ) -> Float64[np.ndarray, "M R"]:
+    blocks = _resample(len(gold), resamples, rng)
+    if metric == "accuracy":
+        right = (columns == gold).astype(np.float64)
+        return np.hstack([100 * (right @ counts) / len(gold) for counts in blocks])
     read = _values if metric == "pearson" else _ranks
     methods, truth = [read(column) for column in columns], read(gold)
-    blocks = _resample(len(gold), resamples, rng)
     return np.hstack([_correlations(counts, methods, truth) for counts in blocks])
 
 

@@ -134,6 +134,19 @@ def test_what_was_not_measured_here_keeps_what_is_known_and_gets_nothing_new(tmp
     assert compared(tmp_path, loader) == {}
 
 
+def test_an_accuracy_is_the_share_of_right_classes_in_every_resample():
+    gold = np.array([0.0, 1.0, 1.0, 0.0, 2.0])
+    columns = np.array([gold, 1 - gold, [0.0, 1.0, 0.0, 0.0, 2.0]])
+    group = ("g",) * len(gold)
+    scores = bootstrap_scores(
+        columns, gold, group, metric="accuracy", resamples=50, rng=np.random.default_rng(0)
+    )
+    drawn = np.random.default_rng(0).integers(len(gold), size=(50, len(gold)))
+    np.testing.assert_allclose(scores[2], 100 * (columns[2] == gold)[drawn].mean(axis=1))
+    assert (scores[0] == 100).all()
+    assert (scores[1] == 0).all()
+
+
 def test_intervals_are_read_as_they_were_written(tmp_path):
     assert claim_intervals.read(tmp_path) == {}
     known = {AVERAGE: Interval(2.5, -1.0, 1.0, 9, 0), ON_TOY: Interval(1.0, 0.5, 2.0, 9, 0)}
