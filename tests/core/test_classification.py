@@ -113,17 +113,29 @@ def test_weights_are_kept_from_where_the_held_out_accuracy_was_best():
     np.testing.assert_array_equal(shares, found.accuracy)
 
 
+class Counting(np.random.RandomState):
+    """A generator that counts the epochs it gives an order to."""
+
+    epochs = 0
+
+    def permutation(self, x):
+        self.epochs += 1
+        return super().permutation(x)
+
+
+def test_training_ends_at_the_sixth_look_without_a_gain():
+    data, order = labelled(*blobs(10)), Counting(0)
+    always_class_0 = Labelled(np.zeros_like(data.x), np.zeros(10, np.int64))
+    found = train(data, always_class_0, 2, (1e-5,), 0, order)
+    assert found.accuracy.tolist() == [1.0]
+    assert order.epochs == 4 * (1 + 6)
+
+
 def test_no_more_epochs_than_are_allowed(monkeypatch):
     monkeypatch.setattr(regression, "TENACITY", 10**6)
-    order, drawn = np.random.RandomState(0), []
-
-    class Counting(np.random.RandomState):
-        def permutation(self, x):
-            drawn.append(x)
-            return order.permutation(x)
-
-    train(labelled(*blobs(10)), labelled(*blobs(10)), 2, (1e-5,), 0, Counting(0))
-    assert len(drawn) == 204  # looks after 4, 8, ..., 204 epochs, as SentEval's `<=` has it
+    order = Counting(0)
+    train(labelled(*blobs(10)), labelled(*blobs(10)), 2, (1e-5,), 0, order)
+    assert order.epochs == 204  # looks after 4, 8, ..., 204 epochs, as SentEval's `<=` has it
 
 
 # --- the protocol --------------------------------------------------------------------------------
