@@ -75,10 +75,13 @@ def train(task: ContrastiveTraining | SiameseTraining, folder: Path, dev: Pairs)
             f"otherwise there; found {len(task.columns)} columns, head {setup.head}, dropout "
             f"{setup.dropout}"
         )
-    model = open_model(folder, setup.pooling.name, setup.max_length)
+    whole = task.encoder.reader.max_length  # development pairs are read uncut, as here
+    model = open_model(folder, setup.pooling.name, whole)
     before = evaluated(model, dev)["spearman"]
     schedule = task.settings.schedule(task.batches.count)
+    model.max_seq_length = setup.max_length
     losses = _Trainer.run(model, _loss(task, model), task, schedule)
+    model.max_seq_length = whole
     after = evaluated(model, dev)["spearman"]
     return Curve(losses, ((schedule.steps, after),), before=before)
 
