@@ -8,7 +8,7 @@ from harness.core.types import Method
 from harness.encoders.subword_vectors import SubwordConfig
 from harness.transforms.pooling import MEAN
 
-CITE = "minishlab2024model2vec"
+CITE = "tulkens2024model2vec"
 DISTILLED = "distilled from bge-base-en-v1.5"
 
 

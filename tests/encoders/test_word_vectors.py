@@ -134,9 +134,7 @@ def test_a_byte_order_mark_is_no_part_of_the_first_word(tmp_path):
 
 def test_complex_vectors_are_refused(tmp_path):
     np.savez(tmp_path / "v.npz", words=["a"], vectors=np.array([[1 + 2j]]))
-    with pytest.raises(
-        DataError, match=r"v\.npz: wanted .* real numbers, found complex128"
-    ):
+    with pytest.raises(DataError, match=r"v\.npz: wanted .* real numbers, found complex128"):
         read_vectors(tmp_path / "v.npz")
 
 

@@ -40,7 +40,7 @@ from harness.results.index import Results
 from harness.results.published import Column, Row, Table
 from harness.results.published_files import load_tables
 from harness.results.reasons import reasons
-from harness.results.records import Cell, Store, encode
+from harness.results.records import SEAL, Cell, Store, encode, read_record, seal
 
 ROOT = Path(__file__).resolve().parents[2]
 TABLES = load_tables(ROOT / "results" / "papers")
@@ -223,7 +223,7 @@ def stored(folder, *records):
     for one in records:
         path = store.path(Cell(one.method, one.task, one.seed))
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(encode(one))
+        path.write_bytes(seal(one))
     return Results.read(store)
 
 
@@ -237,7 +237,7 @@ def test_a_cell_is_cited_with_protocol_seeds_code_and_records(tmp_path):
     made = [record(SEEDED, "toy", seed, score) for seed, score in enumerate(scores)]
     found, sentence = cell(SEEDED_TOY, stored(tmp_path, *made))
     files = sorted((tmp_path / "records").rglob("seed-*.json"))
-    digest = hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
+    digest = hashlib.sha256(b"".join(encode(read_record(path)) for path in files)).hexdigest()
     assert found.digest == digest
     assert sentence == (
         "Row of fake.mean+stretch@target, TOY (toy, test, raw text), "
@@ -251,7 +251,7 @@ def test_a_cell_is_cited_with_protocol_seeds_code_and_records(tmp_path):
 def test_a_deterministic_cell_has_the_digest_of_its_one_file(tmp_path):
     found, sentence = cell(PLAIN_TOY, stored(tmp_path, record(PLAIN, "toy", score=70.7)))
     [path] = (tmp_path / "records").rglob("seed-*.json")
-    assert found.digest == hashlib.sha256(path.read_bytes()).hexdigest()
+    assert found.digest == json.loads(path.read_text())[SEAL]
     assert "measured 70.70 in one run (-0.02, match) by fake.mean with" in sentence
     assert sentence.endswith(f"record sha256 {found.digest}.")
 
@@ -362,11 +362,16 @@ def test_a_table_and_a_method_are_cited_with_what_was_measured(tmp_path):
 def test_every_kind_of_task_has_a_sentence(kind):
     """A task with several subsets gives every aggregation, one without gives its only score."""
     several = {"all": 70.0, "mean": 71.0, "wmean": 72.0, "groups": {"a": 60.0, "b": 80.0}}
-    made = record(PLAIN, "toy", scores={"auc": 70.0, "edit_distance": -20.0, "spearman": several})
+    single = {"auc": 70.0, "edit_distance": -20.0, "accuracy": 80.0}
+    made = record(PLAIN, "toy", scores={**single, "spearman": several})
     results = Results({(PLAIN.id, "toy"): [made]})
     said = on_task(PLAIN.id, PLAIN, replace(TOY, metric=kind), results)
     graded = "measured all 70.00, mean 71.00, wmean 72.00 in one run"
-    scores = {"auc": "measured 70.00", "edit-distance": "measured -20.00"}
+    scores = {
+        "auc": "measured 70.00",
+        "edit-distance": "measured -20.00",
+        "classification": "measured 80.00",
+    }
     assert scores.get(kind, graded) in said
     assert ("prediction" in said) == (kind == "regression")
 
@@ -469,10 +474,10 @@ def flip(path):
 
 
 def move(path):
-    """Change a score by the smallest amount that a number can."""
-    made = json.loads(path.read_text())
-    made["scores"]["spearman"]["all"] = 72.5 + 2**-46
-    path.write_text(json.dumps(made))
+    """Another record, whose score differs by little."""
+    held = read_record(path)
+    spearman = {**held.scores["spearman"], "all": held.scores["spearman"]["all"] + 1e-6}
+    path.write_bytes(seal(replace(held, scores={**held.scores, "spearman": spearman})))
 
 
 RECORD = Store(Path()).path(Cell(NAME, "sts-b"))
@@ -574,7 +579,7 @@ assert not done, done
 
 
 def test_citing_loads_no_model_touches_no_network_and_writes_nothing(site):
-    digest = hashlib.sha256((site / RECORD).read_bytes()).hexdigest()
+    digest = json.loads((site / RECORD).read_text())[SEAL]
     one = "mteb.1-12-75/minilm/sts-b"
     forms = [[], ["--table", "mteb.1-12-75"], ["--cell", one], ["-m", "minilm.mean"]]
     forms += [["--verify"], ["--verify", "--cell", one, "--digest", digest]]

@@ -440,9 +440,9 @@ def test_a_run_of_embedded_tasks_alone_has_a_leaderboard_of_them(tmp_path):
     table = page[page.index("### Embedded tasks") :]
     rows = [re.split(r" *\| *", line)[1:-1] for line in table.splitlines() if line.startswith("|")]
     assert rows[2:] == [
-        [f"`{CENTRED}` †", "80.00", "not run", "not run", "-18.00"],
-        [f"`{CLS}`", "70.00", "not run", "66.00", "not run"],
-        [f"`{PLAIN}`", "not run", "60.00", "not run", "not run"],
+        [f"`{CENTRED}` †", "80.00", "not run", "not run", "-18.00", *["not run"] * 2],
+        [f"`{CLS}`", "70.00", "not run", "66.00", *["not run"] * 3],
+        [f"`{PLAIN}`", "not run", "60.00", *["not run"] * 4],
     ]
     nothing = leaderboard(World(tmp_path / "none", records=[]).results(), everything(), "", {})
     assert "Embedded tasks" not in nothing
