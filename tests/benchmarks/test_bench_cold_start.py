@@ -71,7 +71,9 @@ def test_reading_starts_at_once(side_by_side, commands, tmp_path):
         told = harness(arguments, tmp_path, "-X", "importtime")
         names = set(re.findall(imported, told))
         assert "harness" in names
-        assert not names & HEAVY, arguments
+        # Student's t, which the pages print intervals by, is SciPy's.
+        allowed = {"scipy"} if arguments[0] == "report" else set()
+        assert not names & (HEAVY - allowed), arguments
     *others, last = commands
     if not side_by_side.on:  # each has run just now
         side_by_side.run(lambda: None, {}, warm=False)
