@@ -182,7 +182,8 @@ def _read_table(path: Path, count: int) -> Float32[np.ndarray, "V D"]:
         raise DataError(f"{path}: wanted a table `embeddings`, found {', '.join(sorted(tensors))}")
     rows = tensors.get("mapping", np.arange(len(table)))
     factors = tensors.get("weights", np.ones(len(rows), np.float32))
-    if len(rows) != count or len(factors) != count or rows.max() >= len(table):
+    outside = not len(rows) or rows.min() < 0 or rows.max() >= len(table)
+    if len(rows) != count or len(factors) != count or outside:
         raise DataError(
             f"{path}: wanted a vector for each of the {count} sub-words of the tokenizer, found "
             f"{len(table)} vectors for {len(rows)}"

@@ -62,7 +62,10 @@ def _about(reference: Reference) -> str:
 
 
 def _line(one: Comparison) -> list[str]:
-    """What is scored, theirs, ours, difference, tolerance and verdict, or why there is none."""
+    """A row of the table: method, task, score name, both scores, difference, tolerance, verdict.
+
+    Where ours was not measured, its state stands in its column, and there is no difference.
+    """
     method, task = one.cell.what
     named = [f"`{method}`", f"`{task}`" if task else "training", one.score]
     tolerance = f"{one.reference.tolerance_of(one.cell):g}"

@@ -191,7 +191,7 @@ def test_references_are_told_and_their_tolerances_are_few(compared):
 
 
 def test_what_is_marked_as_confirmed_equals_a_reference_of_its_protocol():
-    """The same pooling, post-processor, text form, metric and aggregation."""
+    """A reference of equal pooling, post-processor, text form, metric and aggregation is here."""
     results = Results.read(Store(COMMITTED))
     programs = confirmed(read_references(COMMITTED), results, read_trials(COMMITTED), REGISTRY)
     cells = [

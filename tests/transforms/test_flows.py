@@ -269,7 +269,7 @@ def test_one_step_of_a_fit_is_the_recipe():
 
 
 def test_each_variant_is_another_method_by_its_repr():
-    """What is not a field is told by the class: `repr` stands in every record."""
+    """Start and dropout are no fields, so a class of their own must tell them in `repr`."""
     every = (*FLOWS.values(), DROPOUT)
     assert len({repr(post) for post in every}) == len({post.name for post in every}) == len(every)
     kinds = {repr(replace(post, name="", levels=3, **RATES)) for post in every}
