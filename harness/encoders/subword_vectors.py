@@ -111,6 +111,8 @@ class SubwordConfig:
         from tokenizers import Tokenizer
 
         identity = self.identify(path, sha256)
+        if not (path / "tokenizer.json").is_file():
+            raise DataError(f"{path}: wanted a tokenizer.json in it; fetch the whole folder")
         tokenizer = Tokenizer.from_file(str(path / "tokenizer.json"))
         unknown = read_json(path / "tokenizer.json").get("model", {}).get("unk_token")
         vocabulary: Mapping[str, int] = tokenizer.get_vocab()

@@ -143,6 +143,14 @@ def test_a_folder_given_by_hand_is_known_by_its_configuration(tmp_path):
             lambda f: save_file({"embeddings": VECTORS * np.inf}, f / "model.safetensors"),
             "wanted finite numbers",
         ),
+        (
+            lambda f: save_file(
+                {"embeddings": VECTORS, "mapping": np.arange(len(PIECES)) - 1},
+                f / "model.safetensors",
+            ),
+            "wanted a vector for each of the",
+        ),
+        (lambda f: (f / "tokenizer.json").rename(f / "vocab.txt"), r"wanted a tokenizer\.json"),
     ],
 )
 def test_a_faulty_folder_never_yields_a_vector(tmp_path, spoil, said):
