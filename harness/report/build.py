@@ -7,7 +7,6 @@ from pathlib import Path
 
 from harness.core.files import file_name, write_atomically
 from harness.core.toml import read_rows, read_toml
-from harness.core.types import Record
 from harness.registry import Registry, load_registry
 from harness.report.conformance import PAGE as CONFORMANCE_PAGE
 from harness.report.conformance import conformance_page
@@ -36,41 +35,41 @@ from harness.results.references import read_references
 from harness.results.reproduction import Reproduction, reproductions
 from harness.results.searches import read_searches
 
-Records = Mapping[tuple[str, str], Sequence[Record]]
-
 
 def generated(folder: Path, papers: Path, readme: Path | None) -> dict[Path, str]:
     """Every generated file under a results folder, and the README, with the text due to it."""
-    found, records = load_registry(), Results.read(Store(folder)).by_cell
+    found, records = load_registry(), Results.read(Store(folder))
     published = load_tables(papers)
     pages, cells = _paper_pages(folder / "tables" / "papers", published, records, found)
     counts = published_summary(list(zip(published, cells, strict=True)))
     pages[folder / "LEADERBOARD.md"] = leaderboard(
-        Results(records), found, counts, row_comparisons.read(folder)
+        records.unread(), found, counts, row_comparisons.read(folder)
     )
-    if picture := quality_against_cost(Results(records)):
-        pages[folder / PICTURE] = picture
+    drawn = folder / PICTURE
+    was = drawn.read_text(encoding="utf-8", errors="replace") if drawn.exists() else ""
+    if picture := quality_against_cost(records.unread(), was):
+        pages[drawn] = picture
     asked = _asked_pages(papers.parent / QUESTIONS, folder, published, records, found)
     pages |= {folder / "tables" / name: page for name, page in asked}
     pages |= _conformance(papers.parent, folder, records, found)
-    for encoder, methods in by_encoder(Results(records).methods).items():
-        page = encoder_page(Results(records), found, encoder, methods)
+    for encoder, methods in by_encoder(records.unread().methods).items():
+        page = encoder_page(records.unread(), found, encoder, methods)
         pages[folder / "tables" / f"{file_name(encoder)}.md"] = page
     if readme is not None and readme.exists():
-        parts = [_published_sentence(published), counts, summary(Results(records))]
+        parts = [_published_sentence(published), counts, summary(records.unread())]
         text = readme.read_text(encoding="utf-8")
         pages[readme] = between_markers(text, "leaderboard", "\n\n".join(parts))
     return pages
 
 
 def _paper_pages(
-    folder: Path, published: Sequence[Table], records: Records, found: Registry
+    folder: Path, published: Sequence[Table], records: Results, found: Registry
 ) -> tuple[dict[Path, str], list[Mapping[str, Reproduction]]]:
     """The pages of the papers' tables and what they hold; of each table its reproduced cells."""
     pages = {folder / CONTENTS: contents(published)}
     every: list[Mapping[str, Reproduction]] = []
     for table in published:
-        results = Results(records)
+        results = records.unread()
         cells = reproductions(table, results, found)
         every.append(cells)
         for suffix, render in (("md", markdown), ("tex", latex)):
@@ -80,25 +79,25 @@ def _paper_pages(
 
 
 def _asked_pages(
-    questions: Path, folder: Path, published: Sequence[Table], records: Records, found: Registry
+    questions: Path, folder: Path, published: Sequence[Table], records: Results, found: Registry
 ) -> Iterator[tuple[str, str]]:
     """The pages that answer a file of questions; without its file there is no page."""
     if (traps := questions / "traps.toml").exists():
-        yield "protocols.md", traps_page(Results(records), read_rows(Trap, traps, "trap"))
+        yield "protocols.md", traps_page(records.unread(), read_rows(Trap, traps, "trap"))
     if (rows := questions / "speed.toml").exists():
         yield "speed.md", speed_page(rows)
     flows = questions / "flows.toml"
-    if flows.exists() and (page := flows_page(Results(records), read_toml(Maps, flows))):
+    if flows.exists() and (page := flows_page(records.unread(), read_toml(Maps, flows))):
         yield "flows.md", page
     if (claims := questions / "claims.toml").exists():
-        tests = ClaimTests(Results(records), found, claim_intervals.read(folder))
+        tests = ClaimTests(records.unread(), found, claim_intervals.read(folder))
         searches = read_searches(questions / "searches")
         yield CLAIMS_PAGE, claims_page(read_claims(claims, published), tests, searches)
 
 
-def _conformance(given: Path, folder: Path, records: Records, found: Registry) -> dict[Path, str]:
+def _conformance(given: Path, folder: Path, records: Results, found: Registry) -> dict[Path, str]:
     """The page of what other programs gave; without references there is no page."""
-    references, results, trials = read_references(given), Results(records), read_trials(given)
+    references, results, trials = read_references(given), records.unread(), read_trials(given)
     if not references:
         return {}
     compared = [(one, compare(one, results, trials, found)) for one in references]

@@ -114,7 +114,7 @@ def cite_table(
 ) -> Citation:
     """A published table, by its id, with the records that its page was made from."""
     table = known("published table", name, {table.id: table for table in tables})
-    own = Results(results.by_cell)
+    own = results.unread()
     cells = reproductions(table, own, registry).values()
     run = [cell for cell in cells if cell.scores]
     words = filter(None, (metric(table.metric), aggregation(table.aggregation)))
@@ -136,7 +136,7 @@ def cite_table(
 def cite_cell(name: str, tables: Sequence[Table], results: Results, registry: Registry) -> Citation:
     """A published cell, TABLE/ROW/COLUMN, with the records of its seeds."""
     cell = known("published cell", name, {c.id: c for table in tables for c in table.cells()})
-    method, own = method_of(cell, registry), Results(results.by_cell)
+    method, own = method_of(cell, registry), results.unread()
     reproduction = reproduce(cell, own, registry)
     ours = measured(reproduction, method, own)
     sentence = f"{protocol(cell, registry)}: {published(cell)}; {ours}."
@@ -154,7 +154,7 @@ def cite_method(
     stale = [task for task in here if is_stale(results.by_cell[name, task.name], method)]
     fresh = [task for task in here if task not in stale]
     sentences = [about(method)] if method else []
-    sentences += [on_task(name, method, task, Results(results.by_cell)) for task in fresh]
+    sentences += [on_task(name, method, task, results.unread()) for task in fresh]
     sentences += [f"{name}, {task.name}: {NOTHING} ({CellState.STALE})." for task in stale]
     if not here:
         sentences.append(f"{name}: {NOTHING}.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from statistics import fmean, stdev
 from typing import Any
@@ -58,7 +58,11 @@ class Results:
             by_cell.setdefault((record.method, record.task), Stored()).append(record)
         return cls(by_cell)
 
-    @property
+    def unread(self) -> Results:
+        """These records, with their scores, and none looked at yet: for another page."""
+        return replace(self, used=set())
+
+    @cached_property
     def methods(self) -> tuple[str, ...]:
         """Every method that has a record, in the order of their files."""
         return tuple(dict.fromkeys(method for method, _ in self.by_cell))

@@ -11,10 +11,8 @@ where there is none.
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from decimal import Decimal
 
 from harness.core.errors import DataError
@@ -268,9 +266,3 @@ def score_path(metric: str, aggregation: str | None) -> tuple[str, ...]:
     if aggregation is None or metric not in ("spearman", "pearson"):
         return (metric,)
     return metric, AGGREGATION_OF[aggregation]
-
-
-def tables_digest(tables: Iterable[Table]) -> str:
-    """sha256 over the content of the tables, whatever their order."""
-    texts = sorted(json.dumps(asdict(table), sort_keys=True) for table in tables)
-    return hashlib.sha256("\n".join(texts).encode()).hexdigest()

@@ -164,12 +164,12 @@ class Store:
 
 
 def encode(record: Record) -> bytes:
-    """A record as JSON, as digests take it: stable field order, one value a line, no NaN."""
-    return (json.dumps(vars(record), indent=1, allow_nan=False) + "\n").encode()
+    """A record as a line of JSON, as digests take it: stable field order, no NaN."""
+    return f"{json.dumps(vars(record), allow_nan=False)}\n".encode()
 
 
 def seal(record: Record) -> bytes:
-    """A run's file: the record as JSON, and as its last field the sha256 of that JSON."""
+    """A run's file: the record, one value a line, and as its last field the sha256 of `encode`."""
     sealed = {**vars(record), SEAL: hashlib.sha256(encode(record)).hexdigest()}
     return (json.dumps(sealed, indent=1, allow_nan=False) + "\n").encode()
 

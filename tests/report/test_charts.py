@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from harness.core import charts
 from harness.core.types import Record
+from harness.report import cost_chart
 from harness.report.build import stale_files, write_files
 from harness.report.cost_chart import PICTURE, quality_against_cost, shown_cost
 from harness.report.verify import pages, printed
@@ -237,6 +238,22 @@ def test_nine_post_processings_have_nine_colours_and_nine_shapes():
 def test_another_record_gives_the_picture_another_digest():
     one, other = results(*seven("e.mean")), results(*seven("e.mean", encode=0.30001))
     assert printed(quality_against_cost(one)) != printed(quality_against_cost(other))
+
+
+def test_a_picture_is_drawn_anew_unless_this_code_drew_it_from_these_records(monkeypatch):
+    found = results(*seven("e.mean"))
+    text = quality_against_cost(found)
+    monkeypatch.setattr(charts, "panels", lambda *_: pytest.fail("drawn anew"))
+    assert quality_against_cost(found, text) == text
+    others = [text.replace("59636e", "59636f"), text[:-5], f"{text} ", ""]
+    for was in others:
+        with pytest.raises(pytest.fail.Exception):
+            quality_against_cost(found, was)
+    with pytest.raises(pytest.fail.Exception):
+        quality_against_cost(results(*seven("e.mean", encode=0.30001)), text)
+    monkeypatch.setattr(cost_chart, "SOURCES", cost_chart.SOURCES[1:])
+    with pytest.raises(pytest.fail.Exception):
+        quality_against_cost(found, text)
 
 
 def test_without_an_average_there_is_no_picture():

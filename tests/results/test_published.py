@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.core.errors import DataError
-from harness.results.published import EVIDENCE, PublishedCell, Table, tables_digest
+from harness.report.paper_tables import contents
+from harness.results.published import EVIDENCE, PublishedCell, Table
 from harness.results.published_files import load_table, load_tables
 from harness.results.reasons import reasons
 
@@ -88,7 +89,7 @@ def test_the_digest_sees(tmp_path, old, new):
     text = (PAPERS / name).read_text(encoding="utf-8")
     assert old in text
     (tmp_path / name).write_text(text.replace(old, new, 1), encoding="utf-8")
-    assert tables_digest(load_tables(tmp_path)) != tables_digest(TABLES)
+    assert contents(load_tables(tmp_path)) != contents(TABLES)
 
 
 @pytest.mark.parametrize(
