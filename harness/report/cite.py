@@ -89,9 +89,8 @@ def answer(
     if digest is not None and not named:
         raise UsageError("--digest needs the --cell, --table or --method whose records it is of")
     records, tables = Results.read(Store(results)), load_tables(papers)
-    citation = cite_harness(tables, records)
-    for kind, name in subject.items():
-        citation = CITE[kind](name, tables, records, load_registry())
+    cited = [CITE[kind](name, tables, records, load_registry()) for kind, name in subject.items()]
+    [citation] = cited or [cite_harness(tables, records)]
     yield str(citation) if digest is None else citation.compare(digest)
 
 

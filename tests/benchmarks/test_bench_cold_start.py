@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 HEAVY = {"torch", "transformers", "scipy", "sklearn", "datasets", "mteb", "sentence_transformers"}
-HEAVY |= {"jaxtyping"}
+HEAVY |= {"jaxtyping", "matplotlib"}
 LIMITS = {"list": 1.0, "plan": 2.0, "report --check": 1.0, "check": 1.0, "cite": 1.0}  # seconds
 ROUNDS = 15  # of processes that are over before a slow moment is
 BARE = "numpy, typer"  # what no command does without: how fast the machine was
@@ -71,9 +71,7 @@ def test_reading_starts_at_once(side_by_side, commands, tmp_path):
         told = harness(arguments, tmp_path, "-X", "importtime")
         names = set(re.findall(imported, told))
         assert "harness" in names
-        # Student's t, which the pages print intervals by, is SciPy's.
-        allowed = {"scipy"} if arguments[0] == "report" else set()
-        assert not names & (HEAVY - allowed), arguments
+        assert not names & HEAVY, arguments
     *others, last = commands
     if not side_by_side.on:  # each has run just now
         side_by_side.run(lambda: None, {}, warm=False)
