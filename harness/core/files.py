@@ -6,6 +6,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from urllib.parse import quote
@@ -75,6 +76,7 @@ def sized(count: int) -> str:
     return f"{count / 1000**power:.{1 if power > 2 else 0}f} {units[power]}"
 
 
+@cache  # every record asks for the names of its folders
 def file_name(identifier: str) -> str:
     """An id as one path component: `bert-base:64` -> `bert-base%3A64`. Never leaves its folder."""
     name = quote(identifier, safe="+@")

@@ -123,7 +123,8 @@ def leaderboard(
         parts.append(f"### {escape(encoder)}")
         config = registry.encoders.get(encoder.partition(":")[0])
         if config:
-            held = [r for (m, _), rs in results.by_cell.items() if m in methods for r in rs]
+            own = set(methods)
+            held = [r for (m, _), rs in results.by_cell.items() if m in own for r in rs]
             parts.append(
                 f"Weights: {escape(source_seen(config, held))}. "
                 f"Trained on: {escape(config.trained_on)}. Licence: {escape(config.licence)}. "
