@@ -159,7 +159,7 @@ class Places:
         if isinstance(source, Trained):
             return "by hand" if source.family in self.encoders else "trained here"
         if config.name.partition(":")[0] in self.encoders:
-            return "by hand"
+            return "by hand" if source.sha256 else "by hand, unpinned"
         if packaged(config):
             return "package"
         return "hub cache" if isinstance(source, Hub) else "data folder"

@@ -126,7 +126,7 @@ def convert_once(cache: Path, digest: str, write: Callable[[Path], None]) -> Pat
     """
     target = cache / "converted" / f"{digest}.safetensors"
     seal = target.with_suffix(SEAL_SUFFIX)
-    if not (target.exists() and seal.exists() and seal.read_text() == sha256_of(target)):
+    if not (target.exists() and seal.exists() and seal.read_bytes() == sha256_of(target).encode()):
         with replacing(target) as scratch:
             write(scratch)
             write_atomically(seal, sha256_of(scratch).encode())

@@ -46,3 +46,16 @@ def require_golden_ids(name: str, wanted: Sequence[int], found: Sequence[int]) -
         f"wanted {list(wanted[at : at + 3])}, found {list(found[at : at + 3])}; "
         "the tokenizer files or the transformers version have changed"
     )
+
+
+def require_beginning(name: str, cut: Sequence[int], whole: Sequence[int]) -> None:
+    """Refuse a tokenizer that does not cut at the end of a text.
+
+    Up to two special tokens stand behind what is kept.
+    """
+    kept = len(cut) - 2
+    if list(cut[:kept]) != list(whole[:kept]):
+        raise DataError(
+            f"{name}: wanted the beginning of a long text, found that the tokenizer keeps another "
+            "part of it; fetch the pinned revision, or give this checkpoint a name of its own"
+        )

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 
 from harness.core.arrays import Float32
-from harness.core.digests import Sha256, digest_of, digest_of_files, sha256_of
+from harness.core.digests import Sha256, digest_of, digest_of_files, digest_of_repr, sha256_of
 from harness.core.errors import DataError, ScoreError, UsageError
 from harness.core.interfaces import Encoding, Identity
 from harness.core.sources import Hub, LocalFiles, Packaged, Source
@@ -29,7 +29,11 @@ from harness.encoders.checkpoint import (
 )
 from harness.encoders.fingerprint import Fingerprint, config_digest, vocabulary_digest
 from harness.encoders.kernels.choose import PLAIN, Choice, Kernel, choose, in_order
-from harness.encoders.tokenizer_check import GOLDEN_SENTENCE, require_golden_ids
+from harness.encoders.tokenizer_check import (
+    GOLDEN_SENTENCE,
+    require_beginning,
+    require_golden_ids,
+)
 
 # Part of every key: raise it with any change that moves an encoding.
 ENCODING_VERSION = "1: float32; token means with special tokens; cls where the tokenizer puts it"
@@ -131,7 +135,8 @@ class TransformerConfig:
             own = maximum_length(self.name, path)
             self.fingerprint.require_settings(self.name, path, settings, own)
         key = digest_of({"version": ENCODING_VERSION, "max_length": length, **digests})
-        return Identity(key, digests, length)
+        checks = (self.golden_ids, self.fingerprint)
+        return Identity(key, digests, length, digest_of_repr(checks) if any(checks) else "")
 
     def load(
         self,
@@ -157,6 +162,9 @@ class TransformerConfig:
         tokenizer, plain, shape = open_checkpoint(self.name, path, tensors, length)
         golden = tokenizer([GOLDEN_SENTENCE], whole=True)[0]
         require_golden_ids(self.name, self.golden_ids, golden)
+        if self.golden_ids:
+            long = " ".join([GOLDEN_SENTENCE] * length)
+            require_beginning(self.name, *tokenizer([long]), *tokenizer([long], whole=True))
         if self.fingerprint is not None:
             vocabulary = vocabulary_digest(tokenizer.vocabulary)
             self.fingerprint.require_vocabulary(self.name, path, vocabulary)

@@ -19,7 +19,7 @@ from harness.core.errors import UsageError
 from harness.core.interfaces import Encoder, EncoderConfig, Encoding, Identity, Pooling
 from harness.core.types import Clock, Progress
 from harness.encoders.cache.encodings import EncoderCache
-from harness.encoders.cache.labels import open_labelled
+from harness.encoders.cache.labels import note_passed, open_labelled, read_label
 from harness.evaluation.corpus_files import MomentsWriter, RowsWriter
 from harness.evaluation.pooled import PooledEmbeddings
 
@@ -88,12 +88,20 @@ class CachedEncoder:
             self.encoder = self.load()
         return self.encoder
 
+    def _require_checked(self) -> None:
+        """Load the encoder where nobody has checked, for its name, what is cached of its files."""
+        demands = self.identity.demands
+        if demands and demands not in read_label(self.cache.folder).passed:
+            self.loaded()
+            note_passed(self.cache.folder, demands)
+
     def ensure(self, texts: Sequence[str], progress: Progress) -> None:
         """Encode and store the distinct texts that are not cached yet, a shard at a time.
 
         Similar lengths go together, since a batch costs what its longest sentence costs. A shard is
         written while the next one is encoded; two stand in memory and no more.
         """
+        self._require_checked()
         missing = sorted(self.cache.missing(texts), key=len)
         written: Future[None] | None = None
         with ThreadPoolExecutor(1, "cache") as writer:  # leaving it waits for what is being written

@@ -108,8 +108,10 @@ class _EncoderRun:
         cells = yield from _each(cells, self._look_up)
         texts = sorted(distinct_sentences(self.inputs[cell] for cell in cells))
         try:
-            if missing := self.encoder.cache.missing(texts):
+            missing = self.encoder.cache.missing(texts)
+            if missing:
                 self.progress.phase(f"{name}: encoding", len(missing))
+            if cells:
                 self.encoder.ensure(missing, self.progress)
         except HarnessError as error:
             yield from (_not_run(cell, error) for cell in cells)

@@ -15,13 +15,16 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+import numpy as np
+
 from harness.assets.places import Places
-from harness.core.errors import HarnessError, UsageError
+from harness.core.arrays import Float
+from harness.core.errors import DataError, HarnessError, UsageError
 from harness.core.provenance import code_digest
 from harness.core.types import Pairs, Record
 from harness.gate import failures, golden_vectors, pair_drift
 from harness.gate.drift import Move, compare
-from harness.gate.tolerances import FILE, read_rules
+from harness.gate.tolerances import FILE, Rules, read_rules
 from harness.registry import is_glob, load_registry
 from harness.results.index import Results
 from harness.results.records import Cell, Store, cell_of
@@ -90,7 +93,9 @@ def check(
     ran = {cell_of(record): record for record in Store(runs).records()}
     records = {cell: ran[cell] for cell in cells if cell in ran and str(cell) not in why}
     base = Results.read(Store(committed))
-    moves = {m.cell: m for m in compare(records.values(), base, read_rules(committed))}
+    rules = read_rules(committed)
+    _require_committed(rules, base, committed)
+    moves = {m.cell: m for m in compare(records.values(), base, rules)}
     names = dict.fromkeys(cell.encoder for cell in cells)
     encoders = {name: _encoder(name, runs, committed, why) for name in names}
     loader = TaskLoader(Places(cache=Path(), data_dir=data_dir), {})
@@ -100,10 +105,21 @@ def check(
         if move is None:
             found.append(_unmeasured(cell, base, why.get(str(cell), f"{runs} holds no record")))
             continue
-        near = _pairs(records[cell], runs, committed, loader) if move.moved else ()
+        similarities = Store(runs).cosines(cell)  # DataError where they were changed
+        near = _pairs(records[cell], similarities, committed, loader) if move.moved else ()
         found.append(_measured(move, encoders[cell.encoder], near))
     other = sum(record.digests.get("code") != code_digest() for record in records.values())
     return Report(tuple(filter(None, encoders.values())), tuple(found), other)
+
+
+def _require_committed(rules: Rules, base: Results, committed: Path) -> None:
+    """Refuse an override of a cell that has no committed record: a misspelt one loosens nothing."""
+    for method, task in rules.by_cell:
+        if not base.records(method, task):
+            raise DataError(
+                f"{committed / FILE}: wanted overrides of committed cells, found one of {method} "
+                f"on {task}, which has no record; correct it, or remove it"
+            )
 
 
 def wanted(
@@ -181,11 +197,10 @@ def _state(move: Move, encoder: Found | None) -> State:
 
 
 def _pairs(
-    record: Record, runs: Path, committed: Path, loader: TaskLoader
+    record: Record, new: Float[np.ndarray, " P"] | None, committed: Path, loader: TaskLoader
 ) -> tuple[pair_drift.PairMove, ...]:
     """The pairs whose rank moved most, where similarities of the same pairs are committed."""
-    cell = cell_of(record)
-    old, new = pair_drift.read(committed, cell), Store(runs).cosines(cell)
+    old = pair_drift.read(committed, cell_of(record))
     if old is None or new is None or len(old) != len(new):
         return ()
     moved, texts = pair_drift.most_moved(old, new), _texts(record, loader)

@@ -25,7 +25,7 @@ from harness.results.protocols import (
 )
 from harness.results.row_comparisons import Comparisons
 from harness.results.sections import columns_of, legend_of, rows_of
-from harness.results.source_notes import source_seen
+from harness.results.source_notes import source_seen, unregistered
 
 HOW_TO_READ = (
     "Spearman's rank correlation of cosine and gold, ×100, best average first. `all` correlates a "
@@ -122,9 +122,11 @@ def leaderboard(
     for encoder, methods in complete.items():
         parts.append(f"### {escape(encoder)}")
         config = registry.encoders.get(encoder.partition(":")[0])
-        if config:
-            own = set(methods)
-            held = [r for (m, _), rs in results.by_cell.items() if m in own for r in rs]
+        own = set(methods)
+        held = [r for (m, _), rs in results.by_cell.items() if m in own for r in rs]
+        if config is None:
+            parts.append(f"Weights: {escape(unregistered(held))}.")
+        else:
             parts.append(
                 f"Weights: {escape(source_seen(config, held))}. "
                 f"Trained on: {escape(config.trained_on)}. Licence: {escape(config.licence)}. "

@@ -146,9 +146,13 @@ class Store:
             self.path(cell).unlink(missing_ok=True)
 
     def done(self, cell: Cell, identity: Mapping[str, str]) -> bool:
-        """Whether this very identity (data, weights, configuration, code) was measured here."""
+        """Whether this very identity (data, weights, configuration, code) was measured here.
+
+        A cell whose similarities were changed or cut is not done, and is measured again.
+        """
         path = self.path(cell)
-        return path.exists() and sidecar_metadata(path.with_suffix(".safetensors")) == identity
+        file = TensorFile.parse(path.with_suffix(".safetensors")) if path.exists() else None
+        return file is not None and file.metadata == identity and file.read("cosine") is not None
 
     def cosines(self, cell: Cell) -> Float[np.ndarray, " P"] | None:
         """The per-pair similarities of a cell that was measured here, None without a file of them.

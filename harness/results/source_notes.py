@@ -12,12 +12,25 @@ from harness.registry import Registry
 
 
 def source_seen(config: EncoderConfig, records: Iterable[Record]) -> str:
-    """Where the weights come from; of unpinned ones also the digests that the records have."""
-    downloaded = isinstance(config.source, Hub) or vectors_of(config)
+    """Where the weights come from; of unpinned ones also the digests that the records have.
+
+    A copy given by hand of what a commit alone pins is unpinned: its records name no such commit.
+    """
+    records, source = list(records), config.source
+    if isinstance(source, Hub) and source.revision and not source.sha256:
+        copies = [r for r in records if r.facts.get("revision") != source.revision]
+        if copies:
+            return f"a copy by hand of {source}, unpinned{_first_seen('weights', copies)}"
+    downloaded = isinstance(source, Hub) or vectors_of(config)
     if pinned_by(config) != "unpinned" or not downloaded:
-        return str(config.source)
-    source = str(config.source).removesuffix(", unpinned")
-    return f"{source}, unpinned{_first_seen('weights', records)}"
+        return str(source)
+    named = str(source).removesuffix(", unpinned")
+    return f"{named}, unpinned{_first_seen('weights', records)}"
+
+
+def unregistered(records: Iterable[Record]) -> str:
+    """The same of an encoder that no file registers: it was given by hand."""
+    return f"by hand, unpinned{_first_seen('weights', records)}"
 
 
 def notes_on(method: Method | None, records: Iterable[Record], registry: Registry) -> list[str]:

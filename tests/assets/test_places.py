@@ -34,7 +34,7 @@ from harness.results.protocols import SEVEN
 from harness.results.published_files import load_table
 from harness.results.records import SCHEMA
 from harness.results.reproduction import reproductions
-from harness.results.source_notes import notes_on, source_seen
+from harness.results.source_notes import notes_on, source_seen, unregistered
 
 FOUND = load_registry()
 DOWNLOADS = [(asset, d) for asset in DATA_ASSETS for d in asset.downloads]
@@ -356,7 +356,23 @@ def record(method, task="sts-b"):
     made = FOUND.parse(method)
     digests = {"weights": WEIGHTS, "fit": FIT}
     scores = {"spearman": {"all": 76.85, "wmean": 76.85}}
-    return Record(SCHEMA, method, repr(made), task, 0, scores, 30, {}, digests, {})
+    facts = {"revision": vars(made.encoder).get("revision")}
+    return Record(SCHEMA, method, repr(made), task, 0, scores, 30, {}, digests, {}, facts)
+
+
+def test_a_copy_by_hand_of_what_a_commit_pins_is_shown_as_unpinned():
+    config, made = FOUND.encoders["bert-base"], replace(record("bert-base.cls"), facts={})
+    shown = source_seen(config, [record("bert-base.mean"), made])
+    seen = f"unpinned, first seen {WEIGHTS[:12]}"
+    assert shown == f"a copy by hand of {config.source}, {seen}"
+    assert notes_on(FOUND.parse("bert-base.cls"), [made], FOUND) == [f"bert-base: {shown}"]
+    assert unregistered([made]) == f"by hand, {seen}"
+
+
+def test_a_place_by_hand_says_whether_a_digest_pins_it(tmp_path):
+    places = Places(tmp_path, encoders=dict.fromkeys(("minilm", "bert-base"), tmp_path))
+    kinds = [places.kind_of(FOUND.encoders[name]) for name in ("minilm", "bert-base")]
+    assert kinds == ["by hand", "by hand, unpinned"]
 
 
 def test_only_what_is_unpinned_is_said_to_have_been_seen():
@@ -365,7 +381,7 @@ def test_only_what_is_unpinned_is_said_to_have_been_seen():
     assert source_seen(LOOSE, []) == f"{LOOSE.repo}, unpinned"
     for name in ("bert-base", "minilm", "glove-840b"):
         config = FOUND.encoders[name]
-        assert source_seen(config, held) == str(config.source)
+        assert source_seen(config, [record(f"{name}.mean")]) == str(config.source)
     assert f"unpinned, first seen {WEIGHTS[:12]}" in source_seen(FOUND.encoders["komninos"], held)
 
 

@@ -21,7 +21,7 @@ from harness.cli import app, main
 from harness.cli.listing import listing
 from harness.evaluation import select as selection
 from harness.evaluation.evaluate import measure
-from harness.results.records import Store, encode, read_record, seal
+from harness.results.records import Store, read_record, seal
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMANDS = get_command(app).commands
@@ -369,7 +369,7 @@ def test_a_plan_for_people_names_what_is_missing(toys, monkeypatch):
 
 def test_a_plan_names_the_places_of_what_is_here(toys):
     found = json.loads(toys("plan", "-m", "fake.mean", "-t", "toy", "--json").out)
-    assert [entry["where"] for entry in found["encoders"]] == ["by hand"]
+    assert [entry["where"] for entry in found["encoders"]] == ["by hand, unpinned"]
     told = {"name": "qnli", "where": "data folder", "bytes": 1_367_342, "by_hand": False}
     assert found["data"] == [told]
     assert re.search(
@@ -441,7 +441,7 @@ def test_a_record_edited_by_hand_is_refused(reported, tmp_path, edit):
     record = read_record(path)
     edit(record)
     _, end, old_digest = path.read_bytes().rpartition(b",\n")
-    path.write_bytes(encode(record)[: -len("\n}\n")] + end + old_digest)
+    path.write_bytes(seal(record).rpartition(b",\n")[0] + end + old_digest)
     answer = reported("report", "--check")
     assert (answer.status, answer.out) == (1, "")
     assert "seed-0.json: wanted content with sha256 " in answer.err

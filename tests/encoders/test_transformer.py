@@ -16,10 +16,12 @@ import pytest
 import tiny_models
 import torch
 import transformers
+from fakes import Told, ticks
 from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
+from harness.assets.places import Places
 from harness.core.digests import sha256_of
 from harness.core.errors import AssetMissing, DataError, ScoreError, UsageError
 from harness.core.interfaces import EncoderConfig
@@ -28,6 +30,7 @@ from harness.encoders.fingerprint import Fingerprint, config_digest, vocabulary_
 from harness.encoders.kernels.padded import cls_position
 from harness.encoders.tokenizer_check import BERT_UNCASED_IDS, GOLDEN_SENTENCE
 from harness.encoders.transformer import TransformerConfig, batches
+from harness.evaluation.embeddings import CachedEncoder
 
 MINILM = TransformerConfig(
     "minilm",
@@ -295,6 +298,38 @@ def test_a_name_with_a_fingerprint_refuses_other_files(change, complaint, bert, 
     with pytest.raises(DataError, match=f"tiny: .*{complaint}.*a name of its own"):
         config.load(bert, tmp_path)
     assert gap(TINY.load(bert, tmp_path).encode(TEXTS), true) > 1e-4  # else the test tests nothing
+
+
+def test_encodings_made_under_another_name_meet_the_demands_of_this_one(bert, tmp_path):
+    """What a name checks of a loaded encoder is checked where nothing is left to encode, too."""
+    true, told = fingerprinted(bert), Told()
+    change_tokenizer(swap_two_words)(bert)
+    other = replace(TINY, name="other")
+    places = Places(tmp_path / "cache", encoders={"tiny": bert, "other": bert})
+    CachedEncoder.open(other, places, ticks()).ensure(TEXTS, told)
+    encoder = CachedEncoder.open(true, places, ticks())
+    assert encoder.cache.missing(TEXTS) == []
+    with pytest.raises(DataError, match=r"tiny: .*vocabulary with digest"):
+        encoder.ensure([], told)
+
+
+def test_demands_that_were_met_are_not_checked_again(bert, tmp_path):
+    config, told = fingerprinted(bert), Told()
+    places = Places(tmp_path / "cache", encoders={"tiny": bert})
+    CachedEncoder.open(config, places, ticks()).ensure(TEXTS, told)
+    again = CachedEncoder.open(config, places, ticks())
+    again.ensure(TEXTS, told)
+    assert again.encoder is None
+    assert TINY.identify(bert).demands == ""
+
+
+def test_a_pinned_tokenizer_keeps_the_beginning_of_a_text(bert, tmp_path):
+    golden = TINY.load(bert, tmp_path).tokenizer([GOLDEN_SENTENCE], whole=True)[0]
+    config = replace(TINY, golden_ids=tuple(golden))
+    assert config.load(bert, tmp_path).key
+    change_json(bert / "tokenizer_config.json", truncation_side="left")
+    with pytest.raises(DataError, match="tiny: wanted the beginning of a long text"):
+        config.load(bert, tmp_path)
 
 
 def test_what_changes_no_vector_is_no_other_configuration(bert, tmp_path):

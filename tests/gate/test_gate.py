@@ -463,6 +463,21 @@ def test_an_override_can_be_narrower_than_the_rule(committed, tmp_path):
     assert only(look(tmp_path)).state is State.SCORER
 
 
+def test_an_override_of_a_cell_that_is_not_committed_is_refused(committed, tmp_path):
+    (committed / "gate.toml").write_text(SETS + override(0.5, replace(PLAIN, method="fake.maen")))
+    with pytest.raises(DataError, match=r"gate\.toml: .* found one of fake\.maen on toy"):
+        look(tmp_path)
+
+
+def test_similarities_that_were_changed_are_refused_by_name(committed, tmp_path):
+    sidecar = Store(tmp_path / "runs").path(PLAIN).with_suffix(".safetensors")
+    content = bytearray(sidecar.read_bytes())
+    content[-1] ^= 1
+    sidecar.write_bytes(content)
+    with pytest.raises(DataError, match=r"seed-0\.safetensors was changed or cut"):
+        look(tmp_path)
+
+
 def test_reproduce_compares_by_the_same_rules(committed, tmp_path):
     change_record(tmp_path / "runs", scores=shifted(0.4))
     record = Store(tmp_path / "runs").read(PLAIN)

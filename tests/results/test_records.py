@@ -172,6 +172,12 @@ def test_a_record_that_came_without_its_sidecar_is_not_done(store):
         assert not store.done(CELL, IDENTITY)
     sidecar.unlink()
     assert not store.done(CELL, IDENTITY)
+    flipped = written(store).with_suffix(".safetensors")
+    assert store.done(CELL, IDENTITY)
+    content = bytearray(flipped.read_bytes())
+    content[-1] ^= 1
+    flipped.write_bytes(content)
+    assert not store.done(CELL, IDENTITY)
     assert store.read(CELL) == record()
 
 

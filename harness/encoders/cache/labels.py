@@ -1,7 +1,9 @@
 """Names of cached keys: the encoders whose sentences a key holds, beside these in `label.json`.
 
 A run writes the label. It also names the files by which an encoder was identified, so that a plan
-need not digest gigabytes of unchanged weights again. A run never reads it and digests every time.
+need not digest gigabytes of unchanged weights again; a run digests every time. And it says which
+checks of a loaded encoder the files of this key have passed: encodings that were made under one
+name serve another only after that one's checks, too.
 """
 
 from __future__ import annotations
@@ -29,11 +31,13 @@ DAY = 86_400.0  # seconds: a run again on the same day changes no file
 class Label:
     """Each encoder's name with the fingerprint of its files, and the digest of their weights.
 
-    Several names may mean the same weights, tokenizer and length, and then share a key.
+    Several names may mean the same weights, tokenizer and length, and then share a key. `passed`
+    holds the demands (`Identity.demands`) that a loaded encoder has met.
     """
 
     encoders: Mapping[str, str] = field(default_factory=dict)
     weights: str = ""
+    passed: tuple[str, ...] = ()
 
 
 def read_label(folder: Path) -> Label:
@@ -41,7 +45,7 @@ def read_label(folder: Path) -> Label:
     try:
         found: Any = json.loads((folder / FILE).read_text(encoding="utf-8"))
         names = {str(name): str(mark) for name, mark in found["encoders"].items()}
-        return Label(names, str(found["weights"]))
+        return Label(names, str(found["weights"]), tuple(map(str, found.get("passed", ()))))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return Label()
 
@@ -62,10 +66,21 @@ def open_labelled(
         marks = {**old.encoders, config.name: fingerprint(config, path)}
         new = replace(old, encoders=marks, weights=found.digests.get("weights", ""))
         if new != old:
-            write_atomically(file, (json.dumps(asdict(new), indent=1) + "\n").encode())
+            _write(cache.folder, new)
         elif clock() - file.stat().st_mtime > DAY:
             os.utime(file, (clock(), clock()))
     return cache
+
+
+def note_passed(folder: Path, demands: str) -> None:
+    """Remember that a loaded encoder has met these demands, if the folder can be written."""
+    old = read_label(folder)
+    with contextlib.suppress(OSError):
+        _write(folder, replace(old, passed=(*old.passed, demands)))
+
+
+def _write(folder: Path, label: Label) -> None:
+    write_atomically(folder / FILE, (json.dumps(asdict(label), indent=1) + "\n").encode())
 
 
 def known_key(root: Path, config: EncoderConfig, path: Path) -> str | None:
