@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Sequence
+from typing import Annotated
 
 import typer
 
 from harness.cli import caching, fetching, reading, reference, running
 from harness.cli.train import train
-from harness.core.errors import HarnessError
+from harness.core.errors import HarnessError, said
 
 app = typer.Typer(
     name="harness",
@@ -35,16 +37,34 @@ app.add_typer(caching.caching, name="cache")
 app.add_typer(reference.reference, name="reference")
 
 
+@app.callback()
+def options(
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Print the traceback of an unexpected error, too.")
+    ] = False,
+) -> None:
+    """Set what holds for every command: tracebacks are debugging messages of the log."""
+    if debug:
+        logging.basicConfig(format="%(message)s")
+        logging.getLogger("harness").setLevel(logging.DEBUG)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run a command; every expected error becomes one line and an exit status."""
+    """Run a command; every error becomes one line and an exit status.
+
+    `--debug` may stand anywhere: an unexpected error is then followed by its traceback.
+    """
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    debug = ["--debug"] if "--debug" in given else []
     try:
-        app(arguments, standalone_mode=True)
+        app([*debug, *(word for word in given if word != "--debug")], standalone_mode=True)
     except HarnessError as error:
         typer.echo(f"harness: {error}", err=True)
         sys.exit(error.exit_status)
     except BrokenPipeError:
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123 - the reader went away
         sys.exit(0)
-    except OSError as error:
-        typer.echo(f"harness: {error.filename or 'system'}: {error.strerror or error}", err=True)
+    except Exception as error:
+        typer.echo(f"harness: {said(error)}", err=True)
+        logging.getLogger(__name__).debug("", exc_info=error)
         sys.exit(HarnessError.exit_status)

@@ -10,7 +10,7 @@ from harness.core.errors import HarnessError
 from harness.core.types import Progress
 from harness.evaluation.bootstrap_claims import compare_claims
 from harness.evaluation.bootstrap_rows import compare_tables
-from harness.evaluation.runner import Outcome
+from harness.evaluation.outcomes import Outcome
 from harness.gate import drift
 from harness.gate.tolerances import read_rules
 from harness.registry import load_registry

@@ -203,11 +203,11 @@ def _execute(
                 say(json.dumps({name: getattr(outcome.record, name) for name in fields}))
             elif outcome.record is not None:
                 say(f"{outcome.cell}: {shown_score(outcome.record.scores)}")
-    note_outcomes(results, outcomes)
     told = ("asset missing",) if seconds is not None else ()
     untold = (outcome.message for outcome in outcomes if outcome.status not in told)
     for message, count in Counter(filter(None, untold)).items():
         typer.echo(f"harness: {message} ({count} cell{'s' if count > 1 else ''})", err=True)
+    note_outcomes(results, outcomes)
     return outcomes
 
 

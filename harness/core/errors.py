@@ -57,3 +57,11 @@ class DataError(HarnessError):
 
 class ScoreError(HarnessError):
     """Numbers that cannot be scored: not finite, degenerate, or of the wrong shape."""
+
+
+def said(error: Exception) -> str:
+    """An unexpected error in one line: a file that the system refused, else type and message."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename or 'system'}: {error.strerror}"
+    message = next(iter(str(error).splitlines()), "")
+    return f"unexpected {type(error).__name__}: {message} (--debug shows where)"

@@ -88,7 +88,7 @@ class CachedEncoder:
             self.encoder = self.load()
         return self.encoder
 
-    def _require_checked(self) -> None:
+    def require_checked(self) -> None:
         """Load the encoder where nobody has checked, for its name, what is cached of its files."""
         demands = self.identity.demands
         if demands and demands not in read_label(self.cache.folder).passed:
@@ -101,7 +101,7 @@ class CachedEncoder:
         Similar lengths go together, since a batch costs what its longest sentence costs. A shard is
         written while the next one is encoded; two stand in memory and no more.
         """
-        self._require_checked()
+        self.require_checked()
         missing = sorted(self.cache.missing(texts), key=len)
         written: Future[None] | None = None
         with ThreadPoolExecutor(1, "cache") as writer:  # leaving it waits for what is being written

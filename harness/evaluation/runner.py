@@ -7,42 +7,23 @@ from __future__ import annotations
 
 import resource
 import sys
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby
-from typing import Literal
 
 from harness.core.energy import measured_energy
-from harness.core.errors import AssetMissing, HarnessError
 from harness.core.provenance import code_digest, environment
 from harness.core.types import Clock, Progress, Record, Task
 from harness.encoders.cache.encodings import EncodingCost
 from harness.evaluation.embeddings import CachedEncoder
 from harness.evaluation.evaluate import Measurement, measure
 from harness.evaluation.fit_corpus import FitCorpora
+from harness.evaluation.outcomes import Outcome, failures
 from harness.evaluation.pooled import PooledEmbeddings
 from harness.results.planned import PlannedCell
-from harness.results.records import SCHEMA, Cell, Store
+from harness.results.records import SCHEMA, Store
 from harness.tasks.loader import CellInputs, TaskLoader, distinct_sentences
-
-Status = Literal["measured", "done", "asset missing", "failed"]
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """The outcome of a cell; `message` says why it has no record, `moved` that its file changed.
-
-    `get` is what gets the asset that it lacks.
-    """
-
-    cell: Cell
-    status: Status
-    record: Record | None = None
-    message: str = ""
-    moved: bool = False
-    exit_status: int = 0
-    get: str = ""
 
 
 def execute(
@@ -56,11 +37,10 @@ def execute(
     """Run the cells and yield an outcome for each; a cell done here before is not run again."""
     for _, group in groupby(cells, key=lambda cell: cell.encoder.name):
         of_encoder = tuple(group)
-        try:
+        with failures(of_encoder) as failed:
             encoder = CachedEncoder.open(of_encoder[0].encoder, loader.places, clock)
-        except HarnessError as error:
-            yield from (_not_run(cell, error) for cell in of_encoder)
-        else:
+        yield from failed
+        if not failed:
             corpora = FitCorpora(encoder, progress)
             run = _EncoderRun(encoder, corpora, loader, store, progress, clock, fresh)
             yield from run.outcomes(of_encoder)
@@ -72,14 +52,12 @@ def _each(
     """Take a step with each cell; those that it gives no outcome go on."""
     left = []
     for cell in cells:
-        try:
+        outcome = None
+        with failures([cell]) as failed:
             outcome = step(cell)
-        except HarnessError as error:
-            outcome = _not_run(cell, error)
-        if outcome is None:
+        if outcome is None and not failed:
             left.append(cell)
-        else:
-            yield outcome
+        yield from failed if outcome is None else [outcome]
     return left
 
 
@@ -106,28 +84,62 @@ class _EncoderRun:
         name = cells[0].encoder.name
         cells = yield from _each(cells, self._read)
         cells = yield from _each(cells, self._look_up)
-        texts = sorted(distinct_sentences(self.inputs[cell] for cell in cells))
-        try:
-            missing = self.encoder.cache.missing(texts)
-            if missing:
-                self.progress.phase(f"{name}: encoding", len(missing))
-            if cells:
-                self.encoder.ensure(missing, self.progress)
-        except HarnessError as error:
-            yield from (_not_run(cell, error) for cell in cells)
-            return
+        cells = yield from self._encode(name, cells)
         cells = yield from _each(cells, self.corpora.prepare)
+        texts = self._texts(cells)
         if cells:
             self.progress.phase(f"{name}: scoring", len(cells))
         for pooling, group in groupby(cells, key=lambda cell: cell.method.pooling):
-            try:
+            of_pooling = tuple(group)
+            with failures(of_pooling) as failed:
                 pooled = self.encoder.pooled(pooling, texts)
-            except HarnessError as error:
-                yield from (_not_run(cell, error) for cell in group)
-                continue
-            for cell in group:
+            yield from failed
+            for cell in () if failed else of_pooling:
                 yield from _each([cell], partial(self._measure, pooled))
                 self.progress.step(1)
+
+    def _encode(
+        self, name: str, cells: Sequence[PlannedCell]
+    ) -> Generator[Outcome, None, Sequence[PlannedCell]]:
+        """Encode what the cells lack; the cells that go on."""
+        if not cells:
+            return ()
+        with failures(cells) as failed:
+            self.encoder.require_checked()
+        if failed:
+            yield from failed
+            return ()
+        missing = self.encoder.cache.missing(self._texts(cells))
+        if not missing:
+            return cells
+        self.progress.phase(f"{name}: encoding", len(missing))
+        with failures(cells) as failed:
+            self.encoder.ensure(missing, self.progress)
+        return (yield from self._encode_apart(cells, failed)) if failed else cells
+
+    def _encode_apart(
+        self, cells: Sequence[PlannedCell], failed: Sequence[Outcome]
+    ) -> Generator[Outcome, None, Sequence[PlannedCell]]:
+        """Encode the inputs of cells one after the other, since all of them together failed so."""
+        reasons = {outcome.cell: outcome for outcome in failed}
+        groups: dict[tuple[Task, str | None], list[PlannedCell]] = {}
+        for cell in cells:
+            groups.setdefault((cell.task, cell.method.fit_on), []).append(cell)
+        lost: set[PlannedCell] = set()
+        for group in groups.values():
+            missing = self.encoder.cache.missing(self._texts(group))
+            again = [reasons[cell.address] for cell in group]
+            if missing and self.encoder.encoder is not None:
+                with failures(group) as again:
+                    self.encoder.ensure(missing, self.progress)
+            if missing and again:
+                lost |= set(group)
+                yield from again
+        return [cell for cell in cells if cell not in lost]
+
+    def _texts(self, cells: Iterable[PlannedCell]) -> list[str]:
+        """The distinct sentences of cells, sorted."""
+        return sorted(distinct_sentences(self.inputs[cell] for cell in cells))
 
     def _read(self, cell: PlannedCell) -> None:
         inputs = self.loader.inputs(cell.task, cell.method.fit_on)
@@ -219,10 +231,3 @@ def _peak_memory_mb() -> int:
     """The process's high-water mark; Linux counts in KiB, macOS in bytes."""
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit // 2**20
-
-
-def _not_run(cell: PlannedCell, error: HarnessError) -> Outcome:
-    get = error.get if isinstance(error, AssetMissing) else None
-    status: Status = "failed" if get is None else "asset missing"
-    message, ended = str(error), error.exit_status
-    return Outcome(cell.address, status, message=message, exit_status=ended, get=get or "")

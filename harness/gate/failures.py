@@ -14,7 +14,7 @@ from harness.core.errors import DataError, UsageError
 from harness.core.files import write_atomically
 
 if TYPE_CHECKING:  # reading reasons needs nothing of what runs
-    from harness.evaluation.runner import Outcome
+    from harness.evaluation.outcomes import Outcome
 
 FILE = "not-run.json"
 

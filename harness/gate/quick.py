@@ -9,7 +9,7 @@ from harness.assets.places import Places
 from harness.core.errors import HarnessError, UsageError
 from harness.core.interfaces import EncoderConfig
 from harness.core.sources import Trained
-from harness.evaluation.runner import Outcome
+from harness.evaluation.outcomes import Outcome
 from harness.gate import failures, golden_vectors, pair_drift
 from harness.gate.tolerances import FILE, read_rules
 from harness.registry import Registry, known

@@ -435,6 +435,26 @@ def change_machine(record):
 EDITS = [raise_score, change_machine]
 
 
+BREAKS = """
+import sys
+from harness.cli import listing, main
+
+def broken(*_):
+    raise IndexError("first\\nsecond")
+
+listing.listing = broken
+main(sys.argv[1:])
+"""
+
+
+@pytest.mark.parametrize("where", [("--debug", "list"), ("list", "--debug"), ("list",)])
+def test_an_unexpected_error_is_one_line_and_its_traceback_on_demand(tmp_path, where):
+    answer = process(BREAKS, *where, cwd=tmp_path)
+    line = "harness: unexpected IndexError: first (--debug shows where)"
+    assert (answer.status, answer.err.splitlines()[0]) == (1, line)
+    assert ("in broken" in answer.err) == ("--debug" in where)
+
+
 @pytest.mark.parametrize("edit", EDITS)
 def test_a_record_edited_by_hand_is_refused(reported, tmp_path, edit):
     path = next((tmp_path / "results" / "records").rglob("seed-0.json"))

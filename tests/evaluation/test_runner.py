@@ -304,6 +304,66 @@ def test_a_record_that_was_cut_stops_no_other_cell(tmp_path):
     assert str(path) in first.message
 
 
+# Whatever its exception
+
+
+class Jammed(FakeConfig):
+    """An encoder that cannot encode one of its sentences."""
+
+    def load(self, path, cache):
+        encoder = super().load(path, cache)
+
+        class Jams(type(encoder)):
+            def encode(self, texts):
+                if "sentence number 35" in texts:
+                    raise IndexError("row 35\nand more")
+                return super().encode(texts)
+
+        return Jams(encoder.key)
+
+
+def test_an_unexpected_error_is_the_outcome_of_the_cells_that_meet_it(tmp_path, caplog):
+    """TOY holds sentences 0 to 44, OTHER 10 to 54, and what is after them 60 on."""
+    after = task("after", start=60)
+    with caplog.at_level("DEBUG", "harness"):
+        outcomes = run(tmp_path, cells([method(encoder=Jammed())], [TOY, after], seeds=1))
+    failed, fine = outcomes.values()
+    assert (failed.status, fine.status) == ("failed", "measured")
+    assert failed.message == "unexpected IndexError: row 35 (--debug shows where)"
+    assert "in encode" in caplog.text
+
+
+def test_what_is_cached_is_measured_where_the_rest_cannot_be_written(tmp_path, monkeypatch):
+    planned = cells(METHODS[:1], [TOY, OTHER], seeds=1)
+    run(tmp_path, planned[:1])
+
+    def full(path, *_):
+        raise OSError(28, "No space left on device", str(path))
+
+    monkeypatch.setattr("harness.encoders.cache.encodings.write_tensors", full)
+    outcomes = run(tmp_path, planned)
+    assert statuses(outcomes) == ["done", "failed"]
+    outcomes = run(tmp_path, planned, fresh=True)
+    assert sorted(statuses(outcomes)) == ["failed", "measured"]
+    [failed] = [outcome for outcome in outcomes.values() if outcome.status == "failed"]
+    assert failed.message.endswith(".safetensors: No space left on device")
+
+
+def test_a_record_that_cannot_be_written_stops_no_other_cell(tmp_path, monkeypatch):
+    from harness.results import records
+
+    write = records.write_atomically
+
+    def refuse(path, data):
+        if "cls" in str(path):
+            raise OSError(36, "File name too long", str(path))
+        write(path, data)
+
+    monkeypatch.setattr(records, "write_atomically", refuse)
+    outcomes = run(tmp_path, cells(METHODS[:3], [TOY], seeds=1))
+    assert sorted(statuses(outcomes)) == ["failed", "measured", "measured"]
+
+
 # Killed, and run again
 
 
