@@ -17,7 +17,7 @@ from harness.core.types import Progress
 from harness.registry import Registry
 from harness.results.bootstrap import bootstrap_scores, compare, holm
 from harness.results.index import Results, by_encoder
-from harness.results.protocols import BERT_FLOW, SEVEN, SIMCSE, Protocol, averages
+from harness.results.protocols import SEVEN, SIMCSE, WHITENING, Protocol, averages
 from harness.results.records import Cell, Store
 from harness.results.row_comparisons import Comparisons, Neighbours, rounded
 from harness.tasks.loader import TaskLoader
@@ -39,7 +39,7 @@ def compare_tables(
     """
     results = Results.read(runs)
     for encoder, methods in by_encoder(results.methods).items():
-        for protocol in (SIMCSE, BERT_FLOW):
+        for protocol in (SIMCSE, WHITENING):
             # A committed record without its per-pair similarities cannot be resampled.
             here = [m for m in methods if _measured_here(runs, m, protocol)]
             order = averages(results, here, protocol)

@@ -13,10 +13,10 @@ from harness.report.markdown import escape, page, table
 from harness.results.costs import best
 from harness.results.index import Results
 from harness.results.protocols import (
-    BERT_FLOW,
     LABELS,
     PROTOCOLS,
     SIMCSE,
+    WHITENING,
     Protocol,
     averages,
     complete_encoders,
@@ -31,6 +31,7 @@ HOW_TO_READ = (
     "Spearman's rank correlation of cosine and gold, ×100, best average first. `all` correlates a "
     "year's concatenated subsets (SBERT, SimCSE), `wmean` averages the subsets weighted by their "
     "pairs (BERT-flow, BERT-whitening); the two are different protocols and are never compared. "
+    "All four papers score SentEval's text, but for BERT-flow's STS-B, which is GLUE's and raw. "
     "† fitted on the sentences that are scored (no labels). ≈ its average is not distinguishable "
     "from the row above (paired bootstrap over items, Holm-corrected over the table, 5 %). An "
     "average exists only where all its cells do; `not run` is a hole, never a zero."
@@ -132,7 +133,7 @@ def leaderboard(
                 f"Trained on: {escape(config.trained_on)}. Licence: {escape(config.licence)}. "
                 f"Every protocol: [tables](tables/{file_name(encoder)}.md)."
             )
-        for protocol in (SIMCSE, BERT_FLOW):
+        for protocol in (SIMCSE, WHITENING):
             known = comparisons.get(f"{encoder}.{protocol.id}")
             if rows := seven(results, methods, protocol, known, costs=True):
                 parts += [f"**{protocol.title}**", rows]

@@ -181,9 +181,12 @@ def _line(finding: Finding) -> list[str]:
 
 
 def _notes(claim: Claim) -> list[str]:
-    """The claim's own note, and which of its published rows belong to another text form."""
+    """The claim's own note; rows of another text form, or with other maps than their stand-ins."""
     notes = [claim.note] if claim.note else []
-    for row in (claim.better, claim.worse):
+    for row, method in zip((claim.better, claim.worse), claim.methods, strict=True):
+        published, here = (_post_processing(name or method) for name in (row.method, method))
+        if published != here:
+            notes.append(f"{escape(row.label)} has {published} in the paper, and {here} here.")
         other = [c for c in claim.columns if row.tasks.get(c.id, c.task) != c.task]
         if other:
             names = ", ".join(f"`{row.tasks[c.id]}`" for c in other)
@@ -191,6 +194,12 @@ def _notes(claim: Claim) -> list[str]:
                 f"{escape(row.label)} is published on {names}, another text form than here."
             )
     return [" ".join(notes)] if notes else []
+
+
+def _post_processing(method: str) -> str:
+    """The post-processors of a method and what they are fitted on."""
+    chain = method.partition("+")[2]
+    return f"`+{chain}`" if chain else "no post-processing"
 
 
 def _protocol(claim: Claim) -> str:

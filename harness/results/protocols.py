@@ -36,13 +36,17 @@ class Protocol:
         return f"{base}.senteval" if self.text == "senteval" else base
 
 
+# SBERT's and SimCSE's: SentEval's files, a year's subsets concatenated.
 SIMCSE = Protocol("senteval", "spearman", "all")
-BERT_FLOW = Protocol("raw", "spearman", "wmean")
+# BERT-whitening's, whose released code reads SentEval's files too. BERT-flow's but for one column:
+# its released code scores STS12-16 by SentEval and reads SICK from SentEval's file, and STS-B from
+# GLUE's, which are raw text.
+WHITENING = Protocol("senteval", "spearman", "wmean")
 PROTOCOLS = (
     SIMCSE,
-    BERT_FLOW,
+    WHITENING,
     Protocol("raw", "spearman", "all"),
-    Protocol("senteval", "spearman", "wmean"),
+    Protocol("raw", "spearman", "wmean"),
     Protocol("raw", "spearman", "mean"),
     Protocol("raw", "pearson", "all"),
 )
@@ -62,11 +66,11 @@ def ranked(results: Results, methods: Sequence[str], protocol: Protocol) -> list
 
 
 def complete_encoders(results: Results) -> Mapping[str, Sequence[str]]:
-    """The encoders of which a method has an average under SimCSE's or BERT-flow's protocol."""
+    """The encoders of which a method has an average under SimCSE's or BERT-whitening's protocol."""
     return {
         encoder: methods
         for encoder, methods in by_encoder(results.methods).items()
-        if any(averages(results, methods, protocol) for protocol in (SIMCSE, BERT_FLOW))
+        if any(averages(results, methods, protocol) for protocol in (SIMCSE, WHITENING))
     }
 
 

@@ -522,6 +522,25 @@ def test_the_page_says_where_the_paper_itself_has_another_order(tmp_path):
     assert "own numbers have this order on 0." in claims_page(world(tmp_path, turned), asked_of())
 
 
+def test_a_stand_in_with_another_map_than_its_row_says_so(tmp_path):
+    claims = CLAIMS.replace('high = "fake.mean"', 'high = "fake.mean+stretch@target"')
+    made = claims_page(world(tmp_path, claims), asked_of())
+    assert "in the paper" not in made.partition("## high-above-low")[2]  # rows without a method
+    published = (tmp_path / "made-up.toml").read_text()
+    high = 'id = "high"\nlabel = "Row high"\n'
+    for post, said in (
+        ("", "Row high has no post-processing in the paper, and `+stretch@target` here."),
+        ("+centre@nli", "Row high has `+centre@nli` in the paper, and `+stretch@target` here."),
+        ("+stretch@nli", "Row high has `+stretch@nli` in the paper, and `+stretch@target` here."),
+    ):
+        method = f'{high}method = "other:64.cls{post}"\nevidence = "inferred"\n'
+        text = published.replace(f'{high}why_not = "method"\n', method)
+        (tmp_path / "made-up.toml").write_text(text)
+        own = read_claims(tmp_path / "claims.toml", [load_table(tmp_path / "made-up.toml")])
+        section = claims_page(own, asked_of()).partition("## high-above-low")[2]
+        assert said in section
+
+
 def test_a_row_published_on_another_text_is_pointed_out(tmp_path):
     claims = world(tmp_path, CLAIMS.replace('worse = "low"', 'worse = "middle"'))
     page = claims_page(claims, asked_of())
