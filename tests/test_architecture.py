@@ -47,13 +47,18 @@ NAMED = {
     "tasks.corpora": {"simcse"},  # a file's own name
     "tasks.qnli": {"flow"},  # a paper, where the task differs from it
     "tasks.lexical": {"flow"},  # a paper, whose number stands beside the task's
-    "results.protocols": {"simcse", "sbert", "flow"},  # a protocol is called by who set it
+    "results.protocols": {
+        "simcse",
+        "sbert",
+        "flow",
+        "whitening",
+    },  # a protocol is called by who set it
     "results.costs": {"simcse"},  # the same
     "report.leaderboard": {"simcse", "sbert", "flow", "whitening"},  # the same
     "report.cost_chart": {"simcse"},  # the same
     "results.map_comparisons": {"flow"},  # what its question is about
     "report.flows": {"flow", "whitening"},  # the same
-    "evaluation.bootstrap_rows": {"simcse", "flow"},  # a protocol is called by who set it
+    "evaluation.bootstrap_rows": {"simcse", "whitening"},  # a protocol is called by who set it
     "report.replication": {"miniature"},  # its page's own name
     "cli.train.pretrain": {"glove", "miniature"},  # the names of commands
     "cli.train.finetune": {"simcse", "sbert"},  # the same
