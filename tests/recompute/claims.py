@@ -1,0 +1,316 @@
+"""The page of claims: every difference, interval, outcome and count, and the searches below."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any
+
+from pages import Report, Table, markdown
+from papers import SCORES, in_points
+from scores import Decision, Records, Side, averaged, decide, number, side
+
+OUTCOMES = ("holds", "does not hold", "undecided", "not measured")
+Score = tuple[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True)
+class Line:
+    """A claim on one column, or on their average: what is printed, both sides, the outcome."""
+
+    label: str
+    printed: tuple[float, float] | None
+    sides: tuple[Side, Side]
+    decision: Decision
+
+    @property
+    def claimed(self) -> float | None:
+        """The published difference."""
+        return None if self.printed is None else self.printed[0] - self.printed[1]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim with its lines; the last is the average where there is one."""
+
+    id: str
+    place: str
+    lines: Sequence[Line]
+    averages: bool
+
+    @property
+    def tasks(self) -> Sequence[Line]:
+        """Its lines but the average."""
+        return self.lines[:-1] if self.averages else self.lines
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many tasks have each outcome."""
+        outcomes = [line.decision.outcome for line in self.tasks]
+        return {outcome: outcomes.count(outcome) for outcome in OUTCOMES}
+
+    @property
+    def outcome(self) -> str:
+        """What more than half of the tasks say; holes count as tasks."""
+        if self.counts["not measured"] == len(self.tasks):
+            return "not measured"
+        half = len(self.tasks) / 2
+        return next((word for word in OUTCOMES[:2] if self.counts[word] > half), "undecided")
+
+    @property
+    def in_paper(self) -> str:
+        """On how many tasks the printed numbers have the claimed order."""
+        claimed = [line.claimed for line in self.tasks]
+        if None in claimed:
+            return "–"
+        return str(sum(difference > 0 for difference in claimed if difference is not None))
+
+
+def page(results: Path, tables: Mapping[str, Any], records: Records, report: Report) -> None:
+    """The whole page."""
+    path = results / "tables" / "replication-in-miniature.md"
+    data = tomllib.loads((results / "questions" / "claims.toml").read_text(encoding="utf-8"))
+    stored = json.loads((results / "records" / "claims.json").read_text(encoding="utf-8"))
+    claims = [_claim(entry, data["rows"], tables, stored, records) for entry in data["claim"]]
+    shown = list(markdown(path))
+    _summary(path.read_text(encoding="utf-8"), claims, report)
+    for claim in claims:
+        [own] = [table for table in shown if table.headings[-1] == claim.id]
+        _section(own, claim, report)
+    _overview(next(t for t in shown if t.headings[-1] == "Claims"), claims, report)
+    _effects(next(t for t in shown if t.headings[-1] == "Effect sizes"), claims, report)
+    orders = next(t for t in shown if t.headings[-1] == "Order of the rows")
+    _orders(orders, data["rows"], tables, records, report)
+    searches = [table for table in shown if "Searches and ablations" in table.headings]
+    _searches(searches, results, tables, report)
+    known = 3 + len(claims) + len(searches)
+    report.equal("claims: tables", len(shown), known)
+
+
+def _columns(table: Mapping[str, Any], chosen: Sequence[str] | None) -> list[Mapping[str, Any]]:
+    scored = [
+        column
+        for column in table["columns"]
+        if column.get("task") and column.get("metric", table["metric"]) in SCORES
+    ]
+    return [column for column in scored if chosen is None or column["id"] in chosen]
+
+
+def _score(table: Mapping[str, Any], column: Mapping[str, Any]) -> Score:
+    metric = column.get("metric", table["metric"])
+    way = column.get("aggregation") or table.get("aggregation")
+    if metric not in ("spearman", "pearson") or way is None:
+        return column["task"], (metric,)
+    return column["task"], (metric, {"single set": "all"}.get(way, way))
+
+
+def _claim(
+    entry: Mapping[str, Any],
+    stand_ins: Mapping[str, Mapping[str, str]],
+    tables: Mapping[str, Any],
+    stored: Sequence[Mapping[str, Any]],
+    records: Records,
+) -> Claim:
+    table = tables[entry["table"]]
+    rows = {row["id"]: row for row in table["row"]}
+    names = entry["better"], entry["worse"]
+    methods = entry.get("methods") or [stand_ins[entry["table"]][name] for name in names]
+    columns = _columns(table, entry.get("columns"))
+    lines = []
+    for column in columns:
+        printed = None
+        if "methods" not in entry:
+            above, below = (float(in_points(table, rows[name], column)) for name in names)
+            printed = above, below
+        lines.append(
+            _line(column["label"], printed, methods, [_score(table, column)], stored, records)
+        )
+    metrics = {column.get("metric", table["metric"]) for column in columns}
+    averages = len(columns) > 1 and len(metrics) == 1
+    if averages:
+        known = [line.printed for line in lines if line.printed]
+        means = (fmean(a for a, _ in known), fmean(b for _, b in known)) if known else None
+        scores = [_score(table, column) for column in columns]
+        lines.append(_line("Avg.", means, methods, scores, stored, records))
+    return Claim(entry["id"], f"{table['paper']}, {table['table']}", lines, averages)
+
+
+def _line(
+    label: str,
+    printed: tuple[float, float] | None,
+    methods: Sequence[str],
+    scores: Sequence[Score],
+    stored: Sequence[Mapping[str, Any]],
+    records: Records,
+) -> Line:
+    above, below = (averaged([side(records, m, *score) for score in scores]) for m in methods)
+    decision = decide(above, below)
+    wanted = {
+        "better": methods[0],
+        "worse": methods[1],
+        "scores": [[task, list(path)] for task, path in scores],
+    }
+    if decision.by == "sign" and decision.difference is not None:
+        for one in stored:
+            near = abs(one["difference"] - decision.difference) <= 0.01
+            if one["contrast"] == wanted and near:
+                decision = decide(above, below, (one["low"], one["high"]))
+    return Line(label, printed, (above, below), decision)
+
+
+def _counted(counts: Mapping[str, int]) -> str:
+    plural = {"holds": "hold", "does not hold": "do not hold"}
+    return ", ".join(f"{counts[word]} {plural.get(word, word)}" for word in OUTCOMES)
+
+
+def _summary(text: str, claims: Sequence[Claim], report: Report) -> None:
+    whole = {word: sum(claim.outcome == word for claim in claims) for word in OUTCOMES}
+    tasks = {word: sum(claim.counts[word] for claim in claims) for word in OUTCOMES}
+    wanted = f"**Of {len(claims)} claims {_counted(whole)}.** "
+    wanted += f"Claim by task, of {sum(tasks.values())}: {_counted(tasks)}."
+    printed = next(line for line in text.splitlines() if line.startswith("**Of "))
+    report.expect("claims: summary", printed, wanted)
+    for word in OUTCOMES:
+        line = next((li for li in text.splitlines() if li.startswith(f"- {word}: [")), "")
+        ids = [claim.id for claim in claims if claim.outcome == word]
+        report.equal(f"claims: {word}", re.findall(r"\(#(.*?)\)", line), ids)
+    for claim in claims:
+        own = text[text.index(f"\n## {claim.id}\n") :]
+        said = next(line for line in own.splitlines() if line.startswith("**"))
+        counts = ", ".join(f"{claim.counts[word]} {word}" for word in OUTCOMES)
+        order = f"the paper's own numbers have this order on {claim.in_paper}"
+        if claim.in_paper == "–":
+            order = "the paper says it in words and prints no numbers"
+        tasks_of = "1 task" if len(claim.tasks) == 1 else f"{len(claim.tasks)} tasks"
+        due = f"**{claim.outcome.capitalize()}**: of {tasks_of} {counts}; {order}."
+        report.expect(f"claims: {claim.id}: verdict", said, due)
+
+
+def _signed(value: float) -> str:
+    return f"{value + 0.0:+.9f}"
+
+
+def _section(table: Table, claim: Claim, report: Report) -> None:
+    report.equal(f"claims: {claim.id}: lines", len(table.lines), len(claim.lines))
+    for cells, line in zip(table.lines, claim.lines, strict=False):
+        decision = line.decision
+        shown = []
+        for one in line.sides:
+            few = f" (k={len(one.scores)})" if one.seeded and one.scores else ""
+            shown.append(one.text + few)
+        printed = [number(points) for points in line.printed] if line.printed else ["–", "–"]
+        interval = decision.interval
+        due = [
+            line.label,
+            *printed,
+            "–" if line.claimed is None else _signed(line.claimed),
+            *shown,
+            "" if decision.difference is None else _signed(decision.difference),
+            f"{_signed(interval[0])} to {_signed(interval[1])}" if interval else "",
+            decision.outcome,
+            decision.by,
+        ]
+        for head, cell, expected in zip(table.head, cells, due, strict=True):
+            report.expect(f"claims: {claim.id}: {line.label}: {head}", cell, expected)
+
+
+def _overview(table: Table, claims: Sequence[Claim], report: Report) -> None:
+    report.equal("claims: overview", len(table.lines), len(claims))
+    for cells, claim in zip(table.lines, claims, strict=False):
+        due = [*(str(n) for n in claim.counts.values()), str(len(claim.tasks)), claim.in_paper]
+        for head, cell, expected in zip(table.head[3:], cells[3:], due, strict=False):
+            report.expect(f"claims: overview: {claim.id}: {head}", cell, expected)
+        report.equal(f"claims: overview: {claim.id}", cells[0], f"[{claim.id}](#{claim.id})")
+        report.equal(f"claims: overview: {claim.id}", cells[-1], f"**{claim.outcome}**")
+
+
+def _effects(table: Table, claims: Sequence[Claim], report: Report) -> None:
+    for cells, claim in zip(table.lines, claims, strict=True):
+        lines = {line.label: line for line in claim.lines}
+        report.equal("claims: effects", set(lines) - set(table.head), set())
+        for head, cell in zip(table.head[1:], cells[1:], strict=True):
+            due = ""
+            if line := lines.get(head):
+                difference = line.decision.difference
+                due = "–" if line.claimed is None else _signed(line.claimed)
+                due += ", " + (line.decision.outcome if difference is None else _signed(difference))
+            report.expect(f"claims: effects: {claim.id}: {head}", cell, due)
+
+
+def _orders(
+    table: Table,
+    stand_ins: Mapping[str, Mapping[str, str]],
+    tables: Mapping[str, Any],
+    records: Records,
+    report: Report,
+) -> None:
+    for cells, (name, methods) in zip(table.lines, stand_ins.items(), strict=True):
+        report.expect(f"claims: order: {name}: rows", cells[1], str(len(methods)))
+        columns = {column["label"]: column for column in _columns(tables[name], None)}
+        for head, cell in zip(table.head[2:], cells[2:], strict=True):
+            due = _order(tables[name], columns[head], methods, records) if head in columns else ""
+            report.expect(f"claims: order: {name}: {head}", cell, due)
+
+
+def _order(
+    table: Mapping[str, Any],
+    column: Mapping[str, Any],
+    methods: Mapping[str, str],
+    records: Records,
+) -> str:
+    """Kendall's tau over pairs that are not published as equal, and how many agree."""
+    both = []
+    for row in table["row"]:
+        if row["id"] in methods and column["id"] in row["values"]:
+            mean = side(records, methods[row["id"]], *_score(table, column)).mean
+            if mean is not None:
+                both.append((float(in_points(table, row, column)), mean))
+    pairs = [(a - c, b - d) for (a, b), (c, d) in combinations(both, 2) if a != c]
+    if not pairs:
+        return "not measured"
+    alike, opposite = (sum(sign * x * y > 0 for x, y in pairs) for sign in (1, -1))
+    return f"{(alike - opposite) / len(pairs):+.9f} ({alike} of {len(pairs)})"
+
+
+def _searches(
+    shown: Sequence[Table], results: Path, tables: Mapping[str, Any], report: Report
+) -> None:
+    paths = sorted((results / "questions" / "searches").glob("*.toml"))
+    report.equal("claims: searches", len(shown), len(paths))
+    for path, table in zip(paths, shown, strict=False):
+        search = tomllib.loads(path.read_text(encoding="utf-8"))
+        kept = (results / "records" / "searches" / path.name).with_suffix(".json")
+        trials = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else {}
+        report.equal(f"claims: {path.stem}: rows", len(table.lines), len(search["row"]))
+        for cells, row in zip(table.lines, search["row"], strict=False):
+            found = trials.get(f"{search['recipe']} {row['options']}".strip(), [])
+            _search_row(f"claims: {path.stem}: {row['label']}", cells, found, report)
+            if len(cells) > 7:
+                published = tables[search["table"]]
+                rows = {one["id"]: one for one in published["row"]}
+                column = next(c for c in published["columns"] if c.get("task"))
+                own = row.get("published")
+                due = in_points(published, rows[own], column) if own else ""
+                report.expect(f"claims: {path.stem}: {row['label']}: published", cells[7], due, 1)
+
+
+def _search_row(
+    where: str, cells: Sequence[str], trials: Sequence[Mapping[str, Any]], report: Report
+) -> None:
+    if not trials:
+        report.equal(where, cells[2:7], ["not measured"] * 4 + [""])
+        return
+    for at, name in ((2, "before"), (3, "best")):
+        values = [trial[name] for trial in trials]
+        sd = f" ± {number(stdev(values))}" if len(set(values)) > 1 else ""
+        report.expect(f"{where}: {name}", cells[at], f"{number(fmean(values))}{sd}")
+    steps = ", ".join(f"{trial['step']:,} of {trial['steps']:,}" for trial in trials)
+    report.expect(f"{where}: step", cells[4], steps)
+    report.expect(f"{where}: loss", cells[5], number(fmean(t["loss"] for t in trials)), 3)
+    report.expect(f"{where}: seeds", cells[6], str(len(trials)))

@@ -1,0 +1,81 @@
+"""The pages of protocol traps and of conformance."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+from statistics import fmean
+
+from pages import Report, markdown
+from scores import Records, at, number, side
+
+
+def traps(path: Path, questions: Path, records: Records, report: Report) -> None:
+    """Each score, and its difference from the first of its trap and task."""
+    data = tomllib.loads(questions.read_text(encoding="utf-8"))["trap"]
+    shown = list(markdown(path))
+    report.equal(f"{path.name}: tables", len(shown), len(data))
+    for table, trap in zip(shown, data, strict=False):
+        report.equal(f"{path.name}: {trap['title']}", len(table.lines), len(trap["rows"]))
+        first: dict[str, int] = {}
+        sides = []
+        for n, (line, row) in enumerate(zip(table.lines, trap["rows"], strict=False)):
+            where = f"{path.name}: {trap['title']}: {row['what']}"
+            own = side(records, row["method"], row["task"], row.get("score", ("spearman", "all")))
+            sides.append(own)
+            report.equal(where, line[1:3], [f"`{row['method']}`", f"`{row['task']}`"])
+            report.expect(f"{where}: score", line[3], own.text)
+            base = first.setdefault(row["task"].partition(".")[0], n)
+            start, gap = sides[base].mean, ""
+            if base != n and own.mean is not None and start is not None:
+                gap = f"{own.mean - start:+.9f}"
+            report.expect(f"{where}: difference", line[4], gap)
+
+
+def conformance(path: Path, results: Path, records: Records, report: Report) -> None:
+    """Their scores, ours and the difference; then the counts and the largest difference."""
+    summary, *shown = markdown(path)
+    files = sorted((results / "references").glob("*.json"))
+    report.equal(f"{path.name}: references", len(shown), len(files))
+    trials: dict[str, list[dict[str, float]]] = {}
+    for kept in sorted((results / "records" / "conformance").glob("*.json")):
+        trials |= json.loads(kept.read_text(encoding="utf-8"))
+    for table, file, line in zip(shown, files, summary.lines, strict=False):
+        reference = json.loads(file.read_text(encoding="utf-8"))
+        due = [(cell, *score) for cell in reference["cells"] for score in cell["scores"].items()]
+        report.equal(f"{path.name}: {file.name}", len(table.lines), len(due))
+        differences = []
+        for cells, (cell, name, theirs) in zip(table.lines, due, strict=False):
+            where = f"{path.name}: {file.name}: {cell.get('method')} {cell.get('task')} {name}"
+            report.expect(f"{where}: theirs", cells[3], number(theirs), 4)
+            ours = _ours(cell, name, trials, records)
+            if ours is None:
+                report.equal(f"{where}: ours", any(map(str.isdigit, cells[4])), False)
+                continue
+            differences.append(round(ours - theirs, 9))
+            report.expect(f"{where}: ours", cells[4], number(ours), 4)
+            report.expect(f"{where}: difference", cells[5], f"{ours - theirs + 0.0:+.9f}", 4)
+        report.expect(f"{path.name}: {file.name}: scores", line[1], str(len(due)))
+        report.expect(f"{path.name}: {file.name}: compared", line[2], str(len(differences)))
+        equal = sum(
+            abs(difference) <= float(cells[6])
+            for cells, difference in zip(
+                [cells for cells in table.lines if cells[5]], differences, strict=True
+            )
+        )
+        report.expect(f"{path.name}: {file.name}: equal", line[3], str(equal))
+        largest = number(max(map(abs, differences))) if differences else ""
+        report.expect(f"{path.name}: {file.name}: largest", line[4], largest, 4)
+
+
+def _ours(
+    cell: dict[str, str], name: str, trials: dict[str, list[dict[str, float]]], records: Records
+) -> float | None:
+    """What was measured here: a training's score, or the mean over the seeds of a cell."""
+    if training := cell.get("training"):
+        return trials[training][0][name] if trials.get(training) else None
+    path = name.split(".") if name not in ("all", "mean", "wmean") else ["spearman", name]
+    rows = records.get((cell["method"], cell["task"]), ())
+    scores = [score for row in rows if (score := at(row["scores"], path)) is not None]
+    return fmean(scores) if rows and len(scores) == len(rows) else None

@@ -1,0 +1,146 @@
+"""Generated pages taken apart: tables in Markdown and LaTeX, and cells against what is expected.
+
+An expected cell is its text with more digits than are printed: words have to be equal, a printed
+number has to be the expected one, rounded to the digits that are due.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+NUMBER = re.compile(r"(?<![\w.])[-+]?\d+(?:\.\d+)?(?![\w.]*\w)")
+RAISED = str.maketrans(dict.fromkeys("⁰¹²³⁴⁵⁶⁷⁸⁹"))
+LATEX = {
+    r"\textbackslash{}": "\\",
+    r"\textasciitilde{}": "~",
+    r"\textless{}": "<",
+    r"\textgreater{}": ">",
+    r"\textbar{}": "|",
+    r"\dag{}": "†",
+    r"\quad{}": "↳",
+    r"$\simeq$": "≃",
+    r"$\sim$": "∼",
+    r"$\pm$": "±",
+    r"$\neq$": "≠",
+    r"\dots{}": "…",
+    r"$\bullet$": "●",
+    r"$\odot$": "◉",
+    r"$\circ$": "○",
+    r"$\triangle$": "△",
+    r"$\times$": "×",
+}
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table, the headings above it and the bold line before it; a line of one cell is a group."""
+
+    headings: tuple[str, ...]
+    caption: str
+    head: Sequence[str]
+    lines: Sequence[Sequence[str]]
+
+
+@dataclass
+class Report:
+    """What was found wrong, by page, and how many numbers were compared."""
+
+    faults: list[str] = field(default_factory=list)
+    numbers: int = 0
+
+    def expect(self, where: str, printed: str, expected: str, digits: int | None = 2) -> None:
+        """Compare a printed text with the expected one; `digits` of numbers with a point."""
+        self.numbers += len(NUMBER.findall(printed))
+        if not same(printed, expected, digits):
+            self.faults.append(f"{where}: printed {printed!r}, recomputed {expected!r}")
+
+    def equal(self, where: str, printed: object, expected: object) -> None:
+        """Compare what has to be equal."""
+        if printed != expected:
+            self.faults.append(f"{where}: printed {printed!r}, recomputed {expected!r}")
+
+
+def same(printed: str, expected: str, digits: int | None = 2) -> bool:
+    """Whether words are equal, and numbers as far as they are printed; None: any digits."""
+    if NUMBER.sub("#", printed) != NUMBER.sub("#", expected):
+        return False
+    pairs = zip(NUMBER.findall(printed), NUMBER.findall(expected), strict=True)
+    return all(_same_number(a, b, digits) for a, b in pairs)
+
+
+def _same_number(printed: str, expected: str, digits: int | None) -> bool:
+    if "." not in expected:
+        return printed == expected
+    decimals = len(printed.partition(".")[2])
+    if digits is not None and decimals != digits:
+        return False
+    return abs(float(printed) - float(expected)) <= 0.5 * 10.0**-decimals + 2e-9
+
+
+def markdown(path: Path) -> Iterator[Table]:
+    """The tables of a page, in order."""
+    headings: dict[int, str] = {}
+    caption, lines = "", path.read_text(encoding="utf-8").splitlines()
+    at = 0
+    while at < len(lines):
+        line = lines[at]
+        if found := re.match(r"(#+) (.*)", line):
+            level = len(found[1])
+            headings = {k: v for k, v in headings.items() if k < level} | {level: found[2]}
+            caption = ""
+        elif found := re.fullmatch(r"\*\*(.*)\*\*", line):
+            caption = found[1]
+        elif line.startswith("|"):
+            rows = []
+            while at < len(lines) and lines[at].startswith("|"):
+                rows.append([plain(cell) for cell in re.split(r"(?<!\\)\|", lines[at])[1:-1]])
+                at += 1
+            yield Table(tuple(headings.values()), caption, rows[0], [*map(_group, rows[2:])])
+            continue
+        at += 1
+
+
+def plain(cell: str) -> str:
+    """The text of a Markdown cell."""
+    text = cell.replace("<wbr>", "").replace("&lt;", "<").replace("\N{NO-BREAK SPACE}", " ")
+    return re.sub(r"\\(?=[^A-Za-z0-9\s])", "", text).strip()
+
+
+def _group(line: list[str]) -> list[str]:
+    heads = line[0].startswith("*") and not any(line[1:])
+    return [line[0].strip("*")] if heads else line
+
+
+def latex(path: Path) -> Iterator[Table]:
+    """The tables of a LaTeX file; the comment before one is its caption."""
+    caption, inside = "", False
+    lines: list[list[str]] = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        if line.startswith("% "):
+            caption = line[2:]
+        elif line.startswith(r"\begin{tabular}"):
+            lines, inside = [], True
+        elif line.startswith(r"\end{tabular}"):
+            yield Table((), caption, lines[0], lines[1:])
+            inside = False
+        elif inside and (found := re.fullmatch(r"\\multicolumn\{\d+\}\{l\}\{(.*)\} \\\\", line)):
+            lines.append([unlatex(found[1].removeprefix(r"\textit{").removesuffix("}"))])
+        elif inside and line.endswith(r" \\"):
+            lines.append([unlatex(cell) for cell in line[:-3].split(" & ")])
+
+
+def unlatex(cell: str) -> str:
+    """The text of a LaTeX cell; raised digits are the marks of footnotes."""
+    text = re.sub(r"\\textsuperscript\{\d+\}", "", cell.strip().replace("~", " "))
+    for command, symbol in LATEX.items():
+        text = text.replace(command.replace("~", " "), symbol)
+    text = re.sub(r"\\texttt\{(.*?)\}", r"`\1`", text.removeprefix("{}"))
+    return re.sub(r"\\([{}&$%#_])", r"\1", text).strip()
+
+
+def bare(cell: str) -> str:
+    """A cell without the marks of its footnotes."""
+    return cell.translate(RAISED).strip()

@@ -1,0 +1,260 @@
+"""The papers' tables in both formats, the counts over them, and the verdicts, made anew."""
+
+from __future__ import annotations
+
+import tomllib
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any
+
+from pages import Report, Table, bare, latex, markdown
+from scipy import stats
+from scores import ENOUGH, SEEDED, Records, at, number, welch
+
+SCORES = ("spearman", "pearson", "auc", "edit_distance", "gold_similarity", "accuracy")
+VERDICTS = {
+    "exact": "=",
+    "match": "≃",
+    "close": "∼",
+    "consistent": "±",
+    "differs": "≠",
+    "inconclusive": "?",
+    "too few seeds": "…",
+}
+EVIDENCE = {"confirmed": "●", "code": "◉", "paper": "○", "inferred": "△"}
+MOST_DIGITS = 4
+OURS = "↳"
+STATE = "why nothing was measured"  # what a cell says in words alone
+WIDEST = 10  # columns in one table; more are a table for each metric
+
+
+Due = tuple[str, int | None]  # an expected cell, and the digits of its numbers
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What was measured for a published number: a score a seed, and the verdict."""
+
+    scores: Sequence[float]
+    verdict: str
+    seeded: bool
+
+
+def read_tables(papers: Path) -> dict[str, dict[str, Any]]:
+    """Every published table by its id."""
+    paths = sorted(papers.glob("*.toml"))
+    return {path.stem: tomllib.loads(path.read_text(encoding="utf-8")) for path in paths}
+
+
+def in_points(table: Mapping[str, Any], row: Mapping[str, Any], column: Mapping[str, Any]) -> str:
+    """The printed digits, with the point moved where the paper prints fractions."""
+    digits = row["values"][column["id"]]
+    if column.get("metric", table["metric"]) in SCORES and table.get("scale", 100) == 1:
+        return f"{Decimal(digits).scaleb(2):f}"
+    return str(digits)
+
+
+def measured(
+    table: Mapping[str, Any], row: Mapping[str, Any], column: Mapping[str, Any], records: Records
+) -> Measured | None:
+    """The scores of the cell's method on its tasks, if all are there."""
+    metric = column.get("metric", table["metric"])
+    if "why_not" in row or "why_not" in column or metric not in SCORES:
+        return None
+    given, by_id = row.get("tasks", {}), {c["id"]: c.get("task") for c in table["columns"]}
+    names = column.get("average_of", [column["id"]])
+    tasks = [given.get(name, by_id[name]) for name in names]
+    way = column.get("aggregation") or row.get("aggregation") or table.get("aggregation") or "all"
+    path = [metric, {"single set": "all"}.get(way, way)]
+    if metric not in ("spearman", "pearson"):
+        path = [metric]
+    if row.get("model_free"):
+        path = [f"gold_{metric}"]
+        found = [next((rs for (_, t), rs in records.items() if t == task), ()) for task in tasks]
+        if metric == "gold_similarity" and all(found):
+            return _judged(table, row, column, [100.0], seeded=False)
+    else:
+        method = row.get("methods", {}).get(column["id"], row.get("method"))
+        found = [records.get((method, task), ()) for task in tasks]
+    if not all(found):
+        return None
+    seeded = any(word in rs[0]["repr"] for rs in found for word in SEEDED)
+    seeded = seeded and not row.get("model_free")
+    count = min(map(len, found)) if seeded else 1
+    seeds = [[at(rs[n]["scores"], path) for rs in found] for n in range(count)]
+    if any(score is None for seed in seeds for score in seed):
+        return None
+    means = [fmean(score for score in seed if score is not None) for seed in seeds]
+    return _judged(table, row, column, means, seeded)
+
+
+def _judged(
+    table: Mapping[str, Any],
+    row: Mapping[str, Any],
+    column: Mapping[str, Any],
+    scores: Sequence[float],
+    seeded: bool,
+) -> Measured:
+    printed = in_points(table, row, column)
+    sd = row.get("sd", {}).get(column["id"])
+    if name := row.get("sd_row"):
+        sd = next(one for one in table["row"] if one["id"] == name)["values"].get(column["id"])
+    spread = (float(sd) * 100 / table.get("scale", 100), row["n"]) if sd is not None else None
+    return Measured(scores, verdict(printed, scores, seeded, spread), seeded)
+
+
+def verdict(
+    printed: str, scores: Sequence[float], seeded: bool, spread: tuple[float, int] | None
+) -> str:
+    """The rules that stand below every table, written a second time."""
+    difference = round(fmean(scores) - float(printed), 9)
+    size = abs(difference)
+    if not seeded:
+        half = 0.5 * 10.0 ** -len(printed.partition(".")[2])
+        if size <= max(0.005, half):
+            return "exact"
+        return "match" if size <= 0.05 else "close" if size <= 0.5 else "differs"
+    k = len(scores)
+    if k < ENOUGH:
+        return "too few seeds"
+    if spread is not None:
+        h = round(welch((stdev(scores), k), spread), 9)
+        if round(size + h, 9) <= 1.0:
+            return "consistent"
+        return "differs" if size > h else "inconclusive"
+    h = round(float(stats.t.ppf(0.975, k - 1)) * stdev(scores) * (1 + 1 / k) ** 0.5, 9)
+    if h > 2.0:
+        return "inconclusive"
+    return "consistent" if size <= max(h, 0.05) else "differs"
+
+
+def pages(folder: Path, tables: Mapping[str, Any], records: Records, report: Report) -> None:
+    """Every table in both formats, and the counts of numbers in CONTENTS.txt."""
+    for name, table in tables.items():
+        for page, read in ((f"{name}.md", markdown), (f"{name}.tex", latex)):
+            blocks = list(_blocks(table))
+            printed = list(read(folder / page))
+            report.equal(f"{page}: tables", len(printed), len(blocks))
+            for columns, shown in zip(blocks, printed, strict=False):
+                _block(page, table, columns, shown, records, report)
+    lines = (folder / "CONTENTS.txt").read_text(encoding="utf-8").splitlines()[1:]
+    counts = {name: str(sum(len(row["values"]) for row in t["row"])) for name, t in tables.items()}
+    counts["all"] = str(sum(map(int, counts.values())))
+    report.equal("CONTENTS.txt", {li.split()[2]: li.split()[1] for li in lines}, counts)
+
+
+def _blocks(table: Mapping[str, Any]) -> Iterator[list[Mapping[str, Any]]]:
+    """The columns that stand beside each other: all, or where they are many those of a metric."""
+    metrics = [column.get("metric", table["metric"]) for column in table["columns"]]
+    if len(metrics) <= WIDEST:
+        yield table["columns"]
+        return
+    for metric in dict.fromkeys(metrics):
+        yield [c for c, own in zip(table["columns"], metrics, strict=True) if own == metric]
+
+
+def _block(
+    page: str,
+    table: Mapping[str, Any],
+    columns: Sequence[Mapping[str, Any]],
+    shown: Table,
+    records: Records,
+    report: Report,
+) -> None:
+    """Line after line: headings of groups, published numbers, ours, their spread."""
+    wanted: list[list[Due]] = []
+    group = None
+    for row in table["row"]:
+        if not any(column["id"] in row["values"] for column in columns):
+            continue
+        if row.get("group") not in (None, group):
+            wanted.append([(row["group"], None)])
+        group = row.get("group")
+        wanted += _lines(table, row, columns, records)
+    report.equal(f"{page}: lines", len(shown.lines), len(wanted))
+    label = ""
+    for line, due in zip(shown.lines, wanted, strict=False):
+        label = label if line[0].startswith(OURS) else bare(line[0])
+        report.equal(f"{page}: {label}: cells", len(line), len(due))
+        for head, cell, (text, digits) in zip(("", *shown.head[1:]), line, due, strict=False):
+            where = f"{page}: {label}: {head or line[0]}"
+            if text == STATE:
+                report.equal(f"{where}: a digit", any(map(str.isdigit, bare(cell))), False)
+            else:
+                report.expect(where, bare(cell), text, digits)
+
+
+def _lines(
+    table: Mapping[str, Any],
+    row: Mapping[str, Any],
+    columns: Sequence[Mapping[str, Any]],
+    records: Records,
+) -> list[list[Due]]:
+    """The line of published numbers; where any was measured, ours, and their spread over seeds."""
+    here = [column if column["id"] in row["values"] else None for column in columns]
+    judged = any(c and "why_not" not in c for c in here) and "why_not" not in row
+    mark = EVIDENCE[row.get("evidence", table.get("evidence"))] if judged else ""
+    first: list[Due] = [(row["label"] + "†" * row.get("transductive", False), None), (mark, None)]
+    lines = [first + [_printed(in_points(table, row, c)) if c else ("", None) for c in here]]
+    found = [measured(table, row, c, records) if c else None for c in here]
+    marks = {VERDICTS[one.verdict] for one in found if one}
+    shared = f" {next(iter(marks))}" if len(marks) == 1 else ""
+    second: list[Due] = [(f"{OURS} measured{shared}", None), ("", None)]
+    third: list[Due] = [(f"{OURS} sd (seeds)", None), ("", None)]
+    for column, one in zip(here, found, strict=True):
+        if one is None:
+            second.append((STATE if column else "", None))
+            third.append(("", None))
+            continue
+        digits = len(in_points(table, row, column or {}).partition(".")[2])
+        own = "" if shared else f" {VERDICTS[one.verdict]}"
+        second.append((number(fmean(one.scores)) + own, min(max(digits, 2), MOST_DIGITS)))
+        sd = f"{number(stdev(one.scores))} " if len(one.scores) > 1 else ""
+        third.append((f"{sd}({len(one.scores)})" if one.seeded else "", 2))
+    lines += [second] if marks else []
+    return lines + ([third] if any(one and one.seeded for one in found) else [])
+
+
+def _printed(digits: str) -> Due:
+    decimals = len(digits.partition(".")[2])
+    if decimals > MOST_DIGITS:
+        return f"{float(digits):.9f}", MOST_DIGITS
+    return digits, decimals
+
+
+def counts(path: Path, tables: Mapping[str, Any], records: Records, report: Report) -> None:
+    """The table of counts over the papers, wherever it stands."""
+    found: dict[str, Counter[str]] = {}
+    for table in tables.values():
+        for row, column in ((r, c) for r in table["row"] for c in table["columns"]):
+            if column["id"] not in row["values"]:
+                continue
+            one = measured(table, row, column, records)
+            words = ["published"]
+            words += ["runnable"] if "why_not" not in row and "why_not" not in column else []
+            words += ["run", one.verdict] if one else []
+            for paper in (table["paper"], "all"):
+                found.setdefault(paper, Counter()).update(words)
+    found["all"] = found.pop("all")
+    [shown] = (table for table in markdown(path) if table.head[0] == "paper")
+    given = [verdict for verdict in VERDICTS if found["all"][verdict]]
+    report.equal(f"{path.name}: counts", shown.head[1:], ["published", "runnable", "run", *given])
+    report.equal(f"{path.name}: papers", [line[0] for line in shown.lines], list(found))
+    for line in shown.lines:
+        for head, cell in zip(shown.head[1:], line[1:], strict=True):
+            expected = str(found.get(line[0], Counter())[head])
+            report.expect(f"{path.name}: {line[0]}: {head}", cell, expected)
+
+
+def sentence(path: Path, tables: Mapping[str, Any], report: Report) -> None:
+    """How many numbers, tables and papers there are, in words."""
+    numbers = sum(len(row["values"]) for table in tables.values() for row in table["row"])
+    names = len({table["paper"] for table in tables.values()})
+    due = f"{numbers:,} published numbers from {len(tables)} tables of {names} papers"
+    lines = path.read_text(encoding="utf-8").splitlines()
+    printed = next(line for line in lines if " published numbers from " in line)
+    report.equal(f"{path.name}: counts", printed[: len(due)], due)

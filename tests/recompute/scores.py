@@ -1,0 +1,156 @@
+"""Records read anew, without the harness: scores of a cell, their spread, intervals over seeds."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+Cell = tuple[str, str]  # a method and a task
+Records = Mapping[Cell, Sequence[Mapping[str, Any]]]  # one a seed
+
+SEVEN = ("sts12", "sts13", "sts14", "sts15", "sts16", "sts-b", "sick-r")
+LABELS = [task.upper() for task in SEVEN]
+ENOUGH = 5  # seeds for a verdict
+# What the `repr` of a method says where another seed gives another score.
+SEEDED = ("Flow(", "FamilyConfig(")
+
+
+def read_records(results: Path) -> Records:
+    """Every committed record, with the description of its method resolved."""
+    cells: dict[Cell, list[Mapping[str, Any]]] = {}
+    for path in sorted((results / "records").glob("*.jsonl")):
+        shared: dict[tuple[str, str], Any] = {}
+        for line in path.read_text(encoding="utf-8").splitlines()[1:]:
+            fields = json.loads(line)
+            if "id" in fields:
+                [(name, value)] = ((k, v) for k, v in fields.items() if k != "id")
+                shared[name, fields["id"]] = value
+            else:
+                fields["repr"] = shared["repr", fields["repr"]]
+                cells.setdefault((fields["method"], fields["task"]), []).append(fields)
+    return {cell: sorted(rows, key=lambda row: row["seed"]) for cell, rows in cells.items()}
+
+
+def at(scores: Any, path: Iterable[str]) -> float | None:
+    """The number at a path of a record's scores, if there is one."""
+    for name in path:
+        scores = scores.get(name) if isinstance(scores, dict) else None
+    return scores if isinstance(scores, int | float) else None
+
+
+@dataclass(frozen=True)
+class Side:
+    """The scores of a method on a task, or on the mean of several, by seed."""
+
+    scores: Mapping[int, float | None]
+    seeded: bool = False
+    state: str = "not run"
+
+    @property
+    def mean(self) -> float | None:
+        """Over the seeds; None where there is none, or one of them is undefined."""
+        known = [score for score in self.scores.values() if score is not None]
+        return float(np.mean(known)) if known and len(known) == len(self.scores) else None
+
+    @property
+    def sd(self) -> float | None:
+        """The sample standard deviation, of two seeds or more."""
+        known = [score for score in self.scores.values() if score is not None]
+        return stdev(known) if len(known) > 1 else None
+
+    @property
+    def spread(self) -> tuple[float, int]:
+        """The standard deviation and the number of seeds."""
+        return self.sd or 0.0, len(self.scores)
+
+    @property
+    def text(self) -> str:
+        """As a table shows it, with more digits."""
+        if not self.scores:
+            return self.state
+        if self.mean is None:
+            return "undefined"
+        return number(self.mean) + ("" if self.sd is None else f" ± {number(self.sd)}")
+
+
+def side(records: Records, method: str, task: str, path: Sequence[str]) -> Side:
+    """The scores of a cell."""
+    rows = records.get((method, task), ())
+    seeded = len(rows) > 1 or any(word in row["repr"] for row in rows for word in SEEDED)
+    return Side({row["seed"]: at(row["scores"], path) for row in rows}, seeded)
+
+
+def averaged(sides: Sequence[Side]) -> Side:
+    """The mean over tasks of each seed that all of them have."""
+    if len(sides) == 1:
+        return sides[0]
+    seeds = set.intersection(*(set(one.scores) for one in sides))
+    means = {}
+    for seed in seeds:
+        scores = [score for one in sides if (score := one.scores[seed]) is not None]
+        if len(scores) < len(sides):
+            return Side({}, state="–")
+        means[seed] = fmean(scores)
+    return Side(means, any(one.seeded for one in sides), state="–")
+
+
+def number(value: float) -> str:
+    """With more digits than any table prints."""
+    return f"{value:.9f}"
+
+
+def welch(*samples: tuple[float, int]) -> float:
+    """Half of Welch's 95 % interval of a difference of means, with Satterthwaite's df.
+
+    Each sample is its standard deviation and size.
+    """
+    variances = [(sd**2 / count, count) for sd, count in samples]
+    total = sum(variance for variance, _ in variances)
+    if total == 0:
+        return 0.0
+    df = total**2 / sum(variance**2 / (count - 1) for variance, count in variances)
+    return float(stats.t.ppf(0.975, df) * math.sqrt(total))
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The outcome of comparing two methods, the difference, its interval and what decided."""
+
+    outcome: str
+    difference: float | None = None
+    interval: tuple[float, float] | None = None
+    by: str = ""
+
+
+def decide(first: Side, second: Side, items: tuple[float, float] | None = None) -> Decision:
+    """Whether the first lies above the second, by seeds, by test items, or by the sign."""
+    if not first.scores or not second.scores:
+        return Decision("not measured")
+    if first.mean is None or second.mean is None:
+        return Decision("undecided", by="undefined")
+    difference = first.mean - second.mean
+    seeded = [one for one in (first, second) if one.seeded]
+    if any(len(one.scores) < ENOUGH for one in seeded):
+        return Decision("undecided", difference, None, "too few seeds")
+    if seeded:
+        half = welch(*(one.spread for one in seeded))
+        return _outcome(difference, (difference - half, difference + half), "seeds")
+    if items:
+        return _outcome(difference, items, "items")
+    if abs(difference) <= 0.05 + 1e-9:
+        return Decision("undecided", difference, None, "sign")
+    return _outcome(difference, None, "sign")
+
+
+def _outcome(difference: float, interval: tuple[float, float] | None, by: str) -> Decision:
+    low, high = interval or (difference, difference)
+    word = "holds" if low > 0 else "does not hold" if high < 0 else "undecided"
+    return Decision(word, difference, interval, by)
