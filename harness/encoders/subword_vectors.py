@@ -9,18 +9,19 @@ unknown sub-words are left out, and long texts are cut by letters before they ar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from harness.core.arrays import Float32
 from harness.core.digests import Sha256, digest_of, sha256_of
 from harness.core.errors import DataError, UsageError
-from harness.core.interfaces import Encoding, Identity
+from harness.core.interfaces import Identity
 from harness.core.sources import Hub, LocalFiles, Source
+from harness.encoders.averages import AverageEncoder
 from harness.encoders.checkpoint import (
     read_json,
     require_weights,
@@ -129,45 +130,22 @@ class SubwordConfig:
 
 
 @dataclass(frozen=True, eq=False)
-class SubwordEncoder:
-    """A loaded table of sub-word vectors. One kept layer, no summary token, no pooler.
+class SubwordEncoder(AverageEncoder):
+    """A loaded table of sub-word vectors.
 
-    Texts are cut to `letters`, then to `max_length` known pieces; `unit` scales averages to 1.
+    Texts are cut to `letters`, then to `max_length` pieces other than `unknown`; None cuts nothing.
     """
 
-    name: str
-    key: str
     tokenizer: Any = field(repr=False)  # tokenizers.Tokenizer
-    unknown: int | None
-    letters: int
-    max_length: int
-    vectors: Float32[np.ndarray, "V D"] = field(repr=False)
-    unit: bool
+    unknown: int | None = None
+    letters: int | None = None
+    max_length: int | None = None
 
-    facts: ClassVar[Mapping[str, object]] = {}
-
-    @property
-    def dimensions(self) -> int:
-        return int(self.vectors.shape[1])
-
-    @property
-    def depth(self) -> int:
-        return 0
-
-    def encode(
-        self, texts: Sequence[str], *, progress: Callable[[int], None] | None = None
-    ) -> Encoding:
-        """The mean over the known sub-words of each text; without one, the zero vector."""
-        mean = np.zeros((len(texts), 1, self.dimensions), np.float32)
+    def rows(self, texts: Sequence[str]) -> Iterator[list[int]]:
+        """The known sub-words of each text; special tokens are not added."""
         cut = [text[: self.letters] for text in texts]
-        for number, found in enumerate(self.tokenizer.encode_batch(cut, add_special_tokens=False)):
-            rows = [row for row in found.ids if row != self.unknown][: self.max_length]
-            if rows:
-                vector = self.vectors[rows].mean(axis=0, dtype=np.float64)
-                mean[number, 0] = vector / (np.linalg.norm(vector) + 1e-32) if self.unit else vector
-        if progress is not None:
-            progress(len(texts))
-        return Encoding(layers=(0,), depth=0, mean=mean)
+        for found in self.tokenizer.encode_batch(cut, add_special_tokens=False):
+            yield [row for row in found.ids if row != self.unknown][: self.max_length]
 
 
 def _read_table(path: Path, count: int) -> Float32[np.ndarray, "V D"]:

@@ -6,18 +6,15 @@ vectors; all are part of its identity.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import ClassVar
 
-import numpy as np
-
-from harness.core.arrays import Float32
 from harness.core.digests import Sha256, digest_of, sha256_of
 from harness.core.errors import AssetMissing, UsageError
-from harness.core.interfaces import Encoding, Identity
+from harness.core.interfaces import Identity
 from harness.core.sources import Hub, LocalFiles, Packaged, Source, VectorFile
+from harness.encoders.averages import AverageEncoder
 from harness.encoders.checkpoint import require_weights
 from harness.encoders.word_tokenizer import PLAIN, Tokeniser
 from harness.encoders.word_vector_files import read_cached
@@ -95,7 +92,7 @@ class StaticConfig:
         identity = self.identify(path, sha256)
         file = vectors_file(self, path)
         words, vectors = read_cached(file, identity.digests["weights"], cache)
-        return StaticEncoder(self.name, identity.key, self.tokeniser, first_rows(words), vectors)
+        return StaticEncoder(self.name, identity.key, vectors, self.tokeniser, first_rows(words))
 
 
 @dataclass(frozen=True)
@@ -155,41 +152,15 @@ class CountedConfig(StaticConfig):
 
 
 @dataclass(frozen=True, eq=False)
-class StaticEncoder:
-    """Loaded vectors. One kept layer, no summary token, no pooler."""
+class StaticEncoder(AverageEncoder):
+    """Loaded vectors of words, with the rule that splits a text and the row of each word."""
 
-    name: str
-    key: str
     tokeniser: Tokeniser
     vocabulary: Mapping[str, int] = field(repr=False)
-    vectors: Float32[np.ndarray, "V D"] = field(repr=False)
 
-    facts: ClassVar[Mapping[str, object]] = {}
-
-    @property
-    def dimensions(self) -> int:
-        return int(self.vectors.shape[1])
-
-    @property
-    def depth(self) -> int:
-        return 0
-
-    def encode(
-        self, texts: Sequence[str], *, progress: Callable[[int], None] | None = None
-    ) -> Encoding:
-        """The mean over the known words of each text, repetitions included.
-
-        A text without a known word is the zero vector, as in SentEval: it is a fact about the
-        vectors, and its cosine counts as 0.
-        """
-        mean = np.zeros((len(texts), 1, self.dimensions), np.float32)
-        for number, text in enumerate(texts):
-            rows = self.tokeniser.rows(text, self.vocabulary)
-            if rows:
-                mean[number, 0] = self.vectors[rows].mean(axis=0, dtype=np.float64)
-        if progress is not None:
-            progress(len(texts))
-        return Encoding(layers=(0,), depth=0, mean=mean)
+    def rows(self, texts: Sequence[str]) -> Iterator[list[int]]:
+        """The known words of each text."""
+        return (self.tokeniser.rows(text, self.vocabulary) for text in texts)
 
 
 def first_rows(words: Sequence[str]) -> dict[str, int]:

@@ -1,0 +1,56 @@
+"""Tables of vectors, averaged over those that a text names: what static encoders have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+
+from harness.core.arrays import Float32
+from harness.core.interfaces import Encoding
+
+
+@dataclass(frozen=True, eq=False)
+class AverageEncoder:
+    """A loaded table of vectors. One kept layer, no summary token, no pooler.
+
+    A kind of table says in `rows` which of its vectors are a text's; `unit` scales averages to 1.
+    """
+
+    name: str
+    key: str
+    vectors: Float32[np.ndarray, "V D"] = field(repr=False)
+    unit: bool = field(default=False, kw_only=True)
+
+    facts: ClassVar[Mapping[str, object]] = {}
+
+    @property
+    def dimensions(self) -> int:
+        return int(self.vectors.shape[1])
+
+    @property
+    def depth(self) -> int:
+        return 0
+
+    def rows(self, texts: Sequence[str]) -> Iterable[Sequence[int]]:
+        """The rows of the table for each text, repetitions included."""
+        raise NotImplementedError
+
+    def encode(
+        self, texts: Sequence[str], *, progress: Callable[[int], None] | None = None
+    ) -> Encoding:
+        """The mean over the vectors of each text, in float64.
+
+        A text without any is the zero vector, as in SentEval: it is a fact about the table, and its
+        cosine counts as 0.
+        """
+        mean = np.zeros((len(texts), 1, self.dimensions), np.float32)
+        for number, rows in enumerate(self.rows(texts)):
+            if rows:
+                vector = self.vectors[rows].mean(axis=0, dtype=np.float64)
+                mean[number, 0] = vector / (np.linalg.norm(vector) + 1e-32) if self.unit else vector
+        if progress is not None:
+            progress(len(texts))
+        return Encoding(layers=(0,), depth=0, mean=mean)
