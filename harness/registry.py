@@ -21,8 +21,9 @@ from harness.core.errors import HarnessError, UsageError
 from harness.core.ids import GRAMMAR, MethodId
 from harness.core.interfaces import EncoderConfig, Pooling, PostProcessor
 from harness.core.types import Corpus, Method, Task
+from harness.encoders.native import NativeConfig
 from harness.tasks.loader import TARGETS
-from harness.transforms.pooling import POOLINGS
+from harness.transforms.pooling import NATIVE, POOLINGS, Native
 
 BASELINES = "baselines"
 TASKS = "harness.tasks"
@@ -45,7 +46,7 @@ class Registry:
     Examples:
         >>> from harness import load_registry
         >>> sorted(load_registry().poolings)
-        ['cls', 'first-last', 'last2', 'mean', 'pooler', 'second-last', 'static-last']
+        ['cls', 'first-last', 'last2', 'mean', 'native', 'pooler', 'second-last', 'static-last']
     """
 
     encoders: Mapping[str, EncoderConfig]
@@ -76,7 +77,7 @@ class Registry:
         """Read a method id, registered or composed of registered parts.
 
         Args:
-            identifier: `encoder[:max-length].pooling(+post[:argument])*(@fit-corpus)`.
+            identifier: `encoder[:max-length].pooling[:prompt](+post[:argument])*(@fit-corpus)`.
 
         Returns:
             The method, whose `id` is the identifier.
@@ -102,7 +103,12 @@ class Registry:
         post = tuple(map(self._post, parts.post))
         if parts.fit_on is not None and parts.fit_on not in TARGETS:
             known("fit corpus", parts.fit_on, {**dict.fromkeys(TARGETS), **self.corpora})
-        pooling = known("pooling", parts.pooling, self.poolings)
+        word, _, prompt = parts.pooling.partition(":")
+        pooling = known("pooling", word, self.poolings)
+        if pooling == NATIVE:
+            encoder, pooling = NativeConfig(encoder, prompt), Native(prompt)
+        elif prompt:
+            raise UsageError(f".{parts.pooling}: {word} takes no argument, as in {GRAMMAR}")
         return Method(encoder, pooling, post, parts.fit_on)
 
     def _post(self, text: str) -> PostProcessor:
@@ -213,7 +219,7 @@ def load_registry() -> Registry:
     posts = ((name, make) for m in baselines for name, make in _of(m, "POSTS", {}).items())
     return Registry(
         encoders=_unique("encoder", ((e.name, e) for m in baselines for e in _of(m, "ENCODERS"))),
-        poolings=_unique("pooling", ((p.name, p) for p in POOLINGS)),
+        poolings=_unique("pooling", ((p.name, p) for p in (*POOLINGS, NATIVE))),
         posts=_unique("post-processor", posts),
         methods=_unique("method", ((x.id, x) for m in baselines for x in _of(m, "METHODS"))),
         tasks=_unique("task", ((t.name, t) for m in tasks for t in _of(m, "TASKS"))),

@@ -131,7 +131,7 @@ def check_pooling_gives_one_finite_row_a_sentence(pooling: Pooling) -> None:
 
 def check_pooling_keeps_rows_apart(pooling: Pooling) -> None:
     whole, chosen = encoding(), np.array([3, 0])
-    parts = {name: getattr(whole, name)[chosen] for name in ("mean", "cls", "pooler")}
+    parts = {name: getattr(whole, name)[chosen] for name in ("mean", "cls", "pooler", "native")}
     np.testing.assert_array_equal(pooling(replace(whole, **parts)), pooling(whole)[chosen])
 
 
@@ -144,7 +144,7 @@ def check_pooling_reads_only_the_layers_it_wants(pooling: Pooling) -> None:
 
 def check_pooling_refuses_an_encoding_without_its_part(pooling: Pooling) -> None:
     whole = encoding()
-    bare = replace(whole, layers=(), mean=whole.mean[:, :0], cls=None, pooler=None)
+    bare = replace(whole, layers=(), mean=whole.mean[:, :0], cls=None, pooler=None, native=None)
     with pytest.raises(UsageError) as refusal:
         pooling(bare)
     assert_one_line(refusal.value, pooling.name)

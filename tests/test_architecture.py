@@ -35,6 +35,7 @@ HEAVY = {
 LAZY = (
     "encoders.kernels.dropout",
     "encoders.kernels.linear",
+    "encoders.kernels.modules",
     "encoders.kernels.packed",
     "encoders.kernels.padded",
     "transforms.flow",

@@ -265,7 +265,9 @@ def cached_snapshot(repo: str, revision: str | None) -> Path | None:
         main = folder / "refs" / "main"
         revision = main.read_text().strip() if main.exists() else None
     snapshot = folder / "snapshots" / revision if revision else None
-    return snapshot if snapshot and (snapshot / "config.json").exists() else None
+    if snapshot and any((snapshot / file).exists() for file in ("config.json", "modules.json")):
+        return snapshot
+    return None
 
 
 def table_folder(table: HubTable) -> Path:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-GRAMMAR = "encoder[:max-length].pooling(+post[:argument])*(@fit-corpus)"
+GRAMMAR = "encoder[:max-length].pooling[:prompt](+post[:argument])*(@fit-corpus)"
 METHOD_ID = re.compile(
-    r"(?P<encoder>[a-z0-9-]+(?::[0-9]+)?)\.(?P<pooling>[a-z0-9-]+)"
+    r"(?P<encoder>[a-z0-9-]+(?::[0-9]+)?)\.(?P<pooling>[a-z0-9-]+(?::[A-Za-z0-9_-]+)?)"
     r"(?P<post>(?:\+[a-z-]+(?::[a-z0-9.-]+)?)*)(?:@(?P<fit_on>[a-z0-9-]+))?"
 )
 

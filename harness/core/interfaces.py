@@ -31,6 +31,7 @@ class Encoding:
         mean: Masked token means of the kept layers, [CLS] and [SEP] included.
         cls: The last layer's summary token; None where the encoder has none.
         pooler: The checkpoint's own trained head over it; None where there is none.
+        native: What the model's own modules make of each sentence; None where none are applied.
 
     Examples:
         >>> import numpy as np
@@ -45,6 +46,7 @@ class Encoding:
     mean: Float32[np.ndarray, "N L D"]
     cls: Float32[np.ndarray, "N D"] | None = None
     pooler: Float32[np.ndarray, "N D"] | None = None
+    native: Float32[np.ndarray, "N K"] | None = None
 
     def __len__(self) -> int:
         return int(self.mean.shape[0])

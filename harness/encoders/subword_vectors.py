@@ -109,12 +109,7 @@ class SubwordConfig:
 
     def load(self, path: Path, cache: Path, *, sha256: Sha256 = sha256_of) -> SubwordEncoder:  # noqa: ARG002 - as encoders are loaded
         """The encoder, ready. Raises DataError for files that are no Model2Vec folder's."""
-        from tokenizers import Tokenizer
-
-        identity = self.identify(path, sha256)
-        if not (path / "tokenizer.json").is_file():
-            raise DataError(f"{path}: wanted a tokenizer.json in it; fetch the whole folder")
-        tokenizer = Tokenizer.from_file(str(path / "tokenizer.json"))
+        identity, tokenizer = self.identify(path, sha256), _tokenizer(path)
         unknown = read_json(path / "tokenizer.json").get("model", {}).get("unk_token")
         vocabulary: Mapping[str, int] = tokenizer.get_vocab()
         return SubwordEncoder(
@@ -148,6 +143,22 @@ class SubwordEncoder(AverageEncoder):
             yield [row for row in found.ids if row != self.unknown][: self.max_length]
 
 
+def open_table(name: str, key: str, folder: Path) -> SubwordEncoder:
+    """The table of sentence-transformers' StaticEmbedding: all sub-words of whole texts count."""
+    tokenizer = _tokenizer(folder)
+    tokenizer.no_padding()
+    vectors = _read_table(weights_files(folder)[0], tokenizer.get_vocab_size())
+    return SubwordEncoder(name, key, vectors, tokenizer)
+
+
+def _tokenizer(folder: Path) -> Any:
+    from tokenizers import Tokenizer
+
+    if not (folder / "tokenizer.json").is_file():
+        raise DataError(f"{folder}: wanted a tokenizer.json in it; fetch the whole folder")
+    return Tokenizer.from_file(str(folder / "tokenizer.json"))
+
+
 def _read_table(path: Path, count: int) -> Float32[np.ndarray, "V D"]:
     """The vector of each of so many sub-words, its mapping and weight applied."""
     from safetensors import SafetensorError
@@ -157,7 +168,7 @@ def _read_table(path: Path, count: int) -> Float32[np.ndarray, "V D"]:
         tensors = load_file(path)
     except SafetensorError as error:
         raise DataError(f"{path}: wanted safetensors, found {error}; fetch it again") from error
-    table = tensors.get("embeddings")
+    table = tensors.get("embeddings", tensors.get("embedding.weight"))
     if table is None or table.ndim != 2:
         raise DataError(f"{path}: wanted a table `embeddings`, found {', '.join(sorted(tensors))}")
     rows = tensors.get("mapping", np.arange(len(table)))

@@ -18,7 +18,7 @@ from harness.core.energy import measured_energy
 from harness.core.errors import UsageError
 from harness.core.interfaces import Encoder, EncoderConfig, Encoding, Identity, Pooling
 from harness.core.types import Clock, Progress
-from harness.encoders.cache.encodings import EncoderCache
+from harness.encoders.cache.encodings import PARTS, EncoderCache
 from harness.encoders.cache.labels import note_passed, open_labelled, read_label
 from harness.evaluation.corpus_files import MomentsWriter, RowsWriter
 from harness.evaluation.pooled import PooledEmbeddings
@@ -123,8 +123,7 @@ class CachedEncoder:
         """One pooling of cached texts; reads only the layers that it needs."""
         depth = self.cache.depth
         layers = pooling.hidden_states(depth)
-        parts = () if layers else ("cls", "pooler")
-        encoding = self.cache.read(texts, layers or (depth,), parts)
+        encoding = self.cache.read(texts, layers, () if layers else PARTS)
         row = {text: number for number, text in enumerate(texts)}
         return PooledEmbeddings(row, pooling(encoding), self.clock)
 

@@ -14,12 +14,12 @@ from pathlib import Path
 from harness.assets.places import asset_named
 from harness.core.errors import AssetMissing, HarnessError
 from harness.core.files import sized
-from harness.core.interfaces import EncoderConfig
 from harness.core.sources import Trained
 from harness.core.types import Task
 from harness.encoders.cache.encodings import EncoderCache
 from harness.encoders.cache.gc import size
 from harness.encoders.cache.labels import known_key
+from harness.encoders.native import left_out
 from harness.results.planned import PlannedCell
 from harness.tasks.loader import CellInputs, TaskLoader, distinct_sentences
 
@@ -48,6 +48,7 @@ class EncoderPlan:
     cache_bytes: int = 0
     to_train: bool = False  # by the run itself
     where: str = ""
+    note: str = ""  # on modules of the model that no cell applies
 
 
 @dataclass(frozen=True)
@@ -97,11 +98,11 @@ def plan(cells: Sequence[PlannedCell], loader: TaskLoader) -> Plan:
     inputs = {name: _inputs(*name, loader, missing) for name in names}
     encoders: list[EncoderPlan] = []
     runnable = 0
-    for _, group in groupby(cells, key=lambda cell: cell.encoder.name):
+    for _, group in groupby(cells, key=lambda cell: cell.encoder):
         of_encoder = tuple(group)
         texts = [inputs[cell.task, cell.method.fit_on] for cell in of_encoder]
         present = [found for found in texts if found is not None]
-        encoder = _encoder(of_encoder[0].encoder, len(of_encoder), present, loader)
+        encoder = _encoder(of_encoder, present, loader)
         if encoder.missing:
             base = of_encoder[0].method.encoder.name.partition(":")[0]
             missing[f"encoder {base}"] = encoder.missing
@@ -142,8 +143,9 @@ def _inputs(
 
 
 def _encoder(
-    config: EncoderConfig, cells: int, inputs: Sequence[CellInputs], loader: TaskLoader
+    planned: Sequence[PlannedCell], inputs: Sequence[CellInputs], loader: TaskLoader
 ) -> EncoderPlan:
+    config, cells = planned[0].encoder, len(planned)
     places, source = loader.places, config.source
     try:
         path = places.encoder(config)
@@ -169,6 +171,7 @@ def _encoder(
         seconds=round(left / rate, 1),
         cache_bytes=cache.size(),
         where=places.kind_of(config),
+        note=left_out(config, path, (cell.method.pooling.name for cell in planned)),
     )
 
 
@@ -216,6 +219,7 @@ def render(plan: Plan) -> str:
         f"about {duration(plan.seconds)} of encoding is left to do. "
         f"The cache takes {sized(plan.cache_bytes)} (harness cache ls).",
     ]
+    lines += [f"Note: {encoder.note}." for encoder in plan.encoders if encoder.note]
     if plan.missing:
         lines += ["", "asset missing:", *(f"  {line}" for line in plan.missing.values())]
     return "\n".join(lines)

@@ -35,7 +35,7 @@ def execute(
     fresh: bool = False,
 ) -> Iterator[Outcome]:
     """Run the cells and yield an outcome for each; a cell done here before is not run again."""
-    for _, group in groupby(cells, key=lambda cell: cell.encoder.name):
+    for _, group in groupby(cells, key=lambda cell: cell.encoder):
         of_encoder = tuple(group)
         with failures(of_encoder) as failed:
             encoder = CachedEncoder.open(of_encoder[0].encoder, loader.places, clock)

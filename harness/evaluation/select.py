@@ -11,6 +11,7 @@ from harness.core.interfaces import EncoderConfig
 from harness.core.sources import Packaged, Trained
 from harness.core.types import Method, Task
 from harness.encoders.checkpoint import read_json
+from harness.encoders.modules import MODULES
 from harness.encoders.subword_vectors import MODEL_TYPE, SubwordConfig
 from harness.encoders.transformer import TransformerConfig
 from harness.encoders.word_vectors import StaticConfig
@@ -88,7 +89,7 @@ def _published(registry: Registry, papers: Path, seeds: int) -> Iterator[Planned
         yield from cells([method], tasks, seeds)
 
 
-def order(cell: PlannedCell) -> tuple[bool, str, str]:
+def order(cell: PlannedCell) -> tuple[bool, str, str, str]:
     """The order of a run: embedded encoders first, then by encoder and pooling to share work."""
     return not is_embedded(cell.method.encoder), *by_encoder(cell)
 
@@ -151,8 +152,10 @@ def config_for(name: str, source: str, path: Path | None) -> EncoderConfig:
             )
         return StaticConfig(name=name, file=path.name, trained_on="not stated")
     if path is not None:
-        if not (path / "config.json").exists():
-            raise UsageError(f"--encoder {name}={source}: the folder holds no config.json")
+        if not any((path / file).exists() for file in ("config.json", MODULES)):
+            raise UsageError(
+                f"--encoder {name}={source}: the folder holds no config.json and no {MODULES}"
+            )
         if read_json(path / "config.json").get("model_type") == MODEL_TYPE:
             return SubwordConfig(name=name, repo=path.name, trained_on="not stated")
         return TransformerConfig(name=name, repo=path.name, trained_on="not stated")

@@ -47,6 +47,6 @@ def cells(methods: Iterable[Method], tasks: Sequence[Task], seeds: int) -> tuple
     return tuple(sorted(planned, key=by_encoder))
 
 
-def by_encoder(cell: PlannedCell) -> tuple[str, str]:
-    """The order in which cells share work: encoder, then pooling."""
-    return cell.encoder.name, cell.method.pooling.name
+def by_encoder(cell: PlannedCell) -> tuple[str, str, str]:
+    """The order in which cells share work: encoder, with its own modules or not, then pooling."""
+    return cell.encoder.name, type(cell.encoder).__name__, cell.method.pooling.name

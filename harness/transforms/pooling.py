@@ -89,6 +89,34 @@ class Pooler:
         return encoding.pooler
 
 
+@dataclass(frozen=True)
+class Native:
+    """The vector that a model's own modules give; `prompt` names what stands before a sentence.
+
+    It goes with an encoder that applies them (`harness/encoders/native.py`): prompt, pooling and
+    dense layers are the encoder's, and nothing is left to do here.
+    """
+
+    prompt: str = ""
+
+    @property
+    def name(self) -> str:
+        """`native`, or `native:query` with a prompt that is not the default."""
+        return f"native:{self.prompt}" if self.prompt else "native"
+
+    def hidden_states(self, depth: int) -> tuple[int, ...]:  # noqa: ARG002 - reads none
+        """None: it reads what the modules gave."""
+        return ()
+
+    def __call__(self, encoding: Encoding) -> Float[np.ndarray, "N D"]:
+        if encoding.native is None:
+            raise UsageError(
+                f"{self.name}: these encodings are not of a model under its own modules; open it "
+                "as a NativeConfig"
+            )
+        return encoding.native
+
+
 CLS = Cls()
 POOLER = Pooler()
 MEAN = Mean("mean", (-1,))
@@ -98,4 +126,7 @@ LAST2 = Mean("last2", (-2, -1))
 # What bert-as-service does by default, and with it probably SBERT's "Avg. BERT embeddings" row.
 SECOND_LAST = Mean("second-last", (-2,))
 
+NATIVE = Native()
+
+# Those of the hidden states.
 POOLINGS = (CLS, POOLER, MEAN, FIRST_LAST, STATIC_LAST, LAST2, SECOND_LAST)

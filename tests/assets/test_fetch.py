@@ -14,6 +14,7 @@ from fakes import snapshot
 from standin import Fault, at_standin, git_sha1, sha256, standin
 
 from harness.assets.asset import Asset, Download, HubTable
+from harness.assets.fetch.hub import model_files
 from harness.assets.fetch.network import silent
 from harness.assets.pins import Pins
 from harness.assets.places import Places
@@ -36,6 +37,12 @@ LOOSE = TransformerConfig("loose", "me/loose")
 CSV = b"one,two\n" * 400
 PLAIN = Download("plain.csv", "plain/plain.csv", repo="me/data")
 TARRED = Download("texts.tar", r"texts/\1", repo="me/data", keep=r"(?:.*/)?([^/]+\.txt)")
+
+
+def test_the_weights_of_a_models_modules_are_among_its_files():
+    wanted = ["model.safetensors", "2_Dense/pytorch_model.bin", "3_Dense/model.safetensors"]
+    not_wanted = ["pytorch_model.bin", "3_Dense/pytorch_model.bin", "openvino/model.safetensors"]
+    assert model_files(wanted + not_wanted) == wanted
 
 
 @pytest.fixture

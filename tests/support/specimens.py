@@ -35,11 +35,11 @@ def enough(*posts: PostProcessor) -> np.ndarray:
 
 
 def encoding(count: int = 5, depth: int = 4, width: int = 6) -> Encoding:
-    """An encoding that keeps every layer, a summary token and a pooler."""
+    """An encoding that keeps every layer, a summary token, a pooler and what modules make."""
     rng = np.random.default_rng(0)
     mean = rng.normal(size=(count, depth + 1, width)).astype(np.float32)
-    cls, pooler = rng.normal(size=(2, count, width)).astype(np.float32)
-    return Encoding(tuple(range(depth + 1)), depth, mean, cls, pooler)
+    cls, pooler, native = rng.normal(size=(3, count, width)).astype(np.float32)
+    return Encoding(tuple(range(depth + 1)), depth, mean, cls, pooler, native)
 
 
 def view_of(x: np.ndarray) -> tuple[PooledEmbeddings, Pairs]:

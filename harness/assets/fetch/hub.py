@@ -23,7 +23,10 @@ from harness.core.files import write_atomically
 from harness.core.types import Progress
 
 TIMEOUT = 10.0  # seconds for an answer about a file
-MODEL_FILES = ("*.json", "*.txt", "*.model", "model*.safetensors", "pytorch_model.bin")
+# Of the model, and of its modules in folders such as `2_Dense`.
+WEIGHTS = ("model*.safetensors", "pytorch_model.bin")
+MODULES = tuple(f"[0-9]_[A-Z]*/{file}" for file in WEIGHTS)
+MODEL_FILES = ("*.json", "*.txt", "*.model", *WEIGHTS, *MODULES)
 LARGE = 2**20  # bytes; below it, resuming is not worth a request of its own
 
 Answer = TypeVar("Answer")
@@ -82,8 +85,8 @@ def snapshot(name: str, repo: str, revision: str | None, progress: Progress) -> 
 def model_files(names: Iterable[str]) -> list[str]:
     """Those of a repository's files that a model is read from; no pickle where there is better."""
     matching = [name for name in names if any(fnmatchcase(name, p) for p in MODEL_FILES)]
-    has_safetensors = any(name.endswith(".safetensors") for name in matching)
-    return [name for name in matching if not (has_safetensors and name.endswith(".bin"))]
+    better = {name.rpartition("/")[0] for name in matching if name.endswith(".safetensors")}
+    return [n for n in matching if not (n.endswith(".bin") and n.rpartition("/")[0] in better)]
 
 
 def _bring(name: str, repo: str, commit: str, file: Any, progress: Progress) -> None:

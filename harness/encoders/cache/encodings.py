@@ -32,6 +32,8 @@ from harness.core.interfaces import Encoding
 from harness.core.locks import share
 from harness.core.tensors import TensorFile, write_tensors
 
+PARTS = ("cls", "pooler", "native")  # of an encoding, besides its layers
+
 
 def keys_in(rows: UInt8[np.ndarray, "N 16"]) -> list[bytes]:
     """Keys that are stored as the rows of a matrix, in its order."""
@@ -144,7 +146,7 @@ class EncoderCache:
         tensors = {"keys": np.array([list(sentence_key(t)) for t in texts], dtype=np.uint8)}
         for i, layer in enumerate(encoding.layers):
             tensors[f"mean.{layer}"] = encoding.mean[:, i]
-        for name in ("cls", "pooler"):
+        for name in PARTS:
             if (part := getattr(encoding, name)) is not None:
                 tensors[name] = part
         about = {"depth": str(encoding.depth), "seconds": repr(seconds)}
@@ -190,7 +192,7 @@ class EncoderCache:
         self,
         texts: Sequence[str],
         layers: Sequence[int] | None = None,
-        parts: Sequence[str] = ("cls", "pooler"),
+        parts: Sequence[str] = PARTS,
     ) -> Encoding:
         """The encodings of cached texts in the given order: these layers and parts, all by default.
 
@@ -204,8 +206,11 @@ class EncoderCache:
         first = self.shards[places[0, 0]]
         kept = sorted(int(n[5:]) for n in first.tensors if n.startswith("mean."))
         layers = tuple(kept if layers is None else layers)
-        mean = np.stack([self._gather(f"mean.{layer}", places) for layer in layers], axis=1)
         rest = {n: self._gather(n, places) for n in parts if n in first.tensors}
+        means = [self._gather(f"mean.{layer}", places) for layer in layers]
+        width = max((part.shape[1] for part in rest.values()), default=0)
+        none = np.empty((len(texts), 0, width), np.float32)
+        mean = np.stack(means, axis=1) if means else none
         return Encoding(layers, self.depth, mean, **rest)
 
     def _gather(self, name: str, places: Int[np.ndarray, "N 2"]) -> Float32[np.ndarray, "N D"]:

@@ -10,6 +10,7 @@ import logging
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from typing import Any
 import numpy as np
 import torch
 from huggingface_hub.errors import StrictDataclassError
+from tokenizers import normalizers
 from transformers import MODEL_MAPPING, AutoConfig, AutoTokenizer
 from transformers.utils import logging as chatter
 
@@ -68,6 +70,19 @@ class CuttingTokenizer:
         found: Mapping[str, int] = self.tokenizer.get_vocab()
         return found
 
+    def lower_cased(self) -> CuttingTokenizer:
+        """This tokenizer on texts in lower case."""
+        tokenizer = deepcopy(self.tokenizer)
+        own = tokenizer.backend_tokenizer.normalizer
+        steps = [normalizers.Lowercase(), *([] if own is None else [own])]
+        tokenizer.backend_tokenizer.normalizer = normalizers.Sequence(steps)
+        return replace(self, tokenizer=tokenizer)
+
+    def prompt_length(self, prompt: str) -> int:
+        """The tokens of a prompt, without a special one behind it."""
+        [ids] = self([prompt])
+        return len(ids) - (ids[-1] in self.tokenizer.all_special_ids)
+
     def __call__(self, texts: Sequence[str], *, whole: bool = False) -> list[list[int]]:
         if not texts:
             return []
@@ -105,20 +120,28 @@ class PaddedKernel:
                 f"wanted a device that torch has, found {device!r}: {reason}"
             ) from error
 
-    def __call__(self, batch: Sequence[Sequence[int]]) -> Encoding:
+    def states(
+        self, batch: Sequence[Sequence[int]]
+    ) -> tuple[tuple[torch.Tensor, ...], torch.Tensor, Any]:
+        """The hidden states (B, T, D) of all layers, which tokens are real, and the output."""
         lengths = torch.tensor([len(ids) for ids in batch])
         width = int(lengths.max())
         ids = torch.tensor([[*row, *[self.padding] * (width - len(row))] for row in batch])
-        at = lengths - 1 if self.summary == -1 else torch.zeros_like(lengths)
         mask = torch.arange(width) < lengths[:, None]
-        ids, mask, lengths = (part.to(self.model.device) for part in (ids, mask, lengths))
+        ids, mask = ids.to(self.model.device), mask.to(self.model.device)
         with torch.inference_mode():
             out = self.model(input_ids=ids, attention_mask=mask.long(), output_hidden_states=True)
-            # The last state as the model returns it: after a final norm, where there is one.
-            states = (*out.hidden_states[:-1], out.last_hidden_state)
+        # The last state as the model returns it: after a final norm, where there is one.
+        return (*out.hidden_states[:-1], out.last_hidden_state), mask, out
+
+    def __call__(self, batch: Sequence[Sequence[int]]) -> Encoding:
+        states, mask, out = self.states(batch)
+        lengths = mask.sum(dim=1)
+        with torch.inference_mode():
             sums = [mask[:, None].float() @ state.float() for state in states]  # L x (B, 1, D)
             mean = torch.cat(sums, dim=1) / lengths[:, None, None]  # (B, L, D)
-        cls = states[-1][torch.arange(len(batch)), at]
+        at = lengths - 1 if self.summary == -1 else torch.zeros_like(lengths)
+        cls = states[-1][torch.arange(len(batch), device=at.device), at]
         return Encoding(
             layers=tuple(range(len(states))),
             depth=len(states) - 1,
@@ -140,7 +163,8 @@ def open_checkpoint(
     with _readable(name, folder):
         model, missing = _model(folder, tensors)
         raw = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-        only_half = bool(model.config.is_encoder_decoder)
+        half = any(name.endswith("EncoderModel") for name in model.config.architectures or ())
+        only_half = model.config.is_encoder_decoder or half
         encoder = model.get_encoder() if only_half else model
         has_pooler = _has_pooler(name, model, encoder, missing)
         _require_vectors(name, raw, encoder)

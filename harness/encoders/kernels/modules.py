@@ -1,0 +1,201 @@
+"""The modules of a sentence-transformers folder in PyTorch: tokens pooled, then vectors mapped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional
+
+from harness.core.arrays import Float32
+from harness.core.errors import DataError
+from harness.core.interfaces import Encoding
+from harness.encoders.checkpoint import read_json, read_tensors, weights_files
+from harness.encoders.kernels.choose import PLAIN, Kernel
+from harness.encoders.kernels.padded import PaddedKernel, rows_of
+from harness.encoders.modules import (
+    ACTIVATIONS,
+    DENSE,
+    LAYER_NORM,
+    LAYERS,
+    Module,
+    Modules,
+)
+from harness.encoders.transformer import TransformerEncoder
+
+Map = Callable[[torch.Tensor], torch.Tensor]
+Head = Callable[[Float32[np.ndarray, "N D"]], Float32[np.ndarray, "N K"]]
+MAKE: Mapping[str, Callable[[], nn.Module]] = dict(
+    zip(
+        ACTIVATIONS,
+        (nn.Identity, nn.Tanh, nn.ReLU, nn.GELU, nn.SiLU, nn.Sigmoid, nn.LeakyReLU),
+        strict=True,
+    )
+)
+
+TANH = "torch.nn.modules.activation.Tanh"
+
+
+def under_modules(
+    encoder: TransformerEncoder, modules: Modules, prompt: str, cache: Path
+) -> TransformerEncoder:
+    """An encoder whose only layer is its tokens pooled as the modules say.
+
+    What the pooled states of its own pass give is taken from these, since that pass is the quicker.
+    """
+    config = encoder.plain.model.config
+    if config.is_encoder_decoder and not config.model_type.endswith("t5"):
+        raise DataError(
+            f"{encoder.name}.native: wanted an encoder, found a {config.model_type}, of which "
+            "sentence-transformers pools the decoder's states; take another pooling than native"
+        )
+    tokenizer: Any = encoder.tokenizer  # a CuttingTokenizer
+    if modules.first.settings.get("do_lower_case"):
+        tokenizer = tokenizer.lower_cased()
+    weights = _layer_weights(modules, cache)
+    skipped = tokenizer.prompt_length(prompt) if prompt and modules.skips_prompt else 0
+    one = modules.modes[0] if len(modules.modes) == 1 else ""
+    first = one == "cls" and weights is None and encoder.plain.summary == 0
+    kernel: Kernel
+    if not skipped and (one == "mean" or first):
+        kernel, choice = StateKernel(encoder.kernel, weights, first), encoder.choice
+    else:
+        kernel, choice = TokenKernel(encoder.plain, modules.modes, skipped, weights), PLAIN
+    shape = kernel(tokenizer(["one sentence"]))
+    facts = {**encoder.facts, **asdict(choice)}
+    return replace(
+        encoder, tokenizer=tokenizer, kernel=kernel, shape=shape, choice=choice, facts=facts
+    )
+
+
+def _layer_weights(modules: Modules, cache: Path) -> torch.Tensor | None:
+    """The share of each hidden state in the tokens; None takes the last."""
+    module = modules.one(LAYERS)
+    if module is None:
+        return None
+    config = modules.first.folder / "config.json"
+    if not read_json(config).get("output_hidden_states"):
+        raise DataError(
+            f"{config}: wanted output_hidden_states = true, without which sentence-transformers "
+            f"passes over the {LAYERS} of modules.json"
+        )
+    weights = _tensors(module, cache)["layer_weights"].float()
+    start = int(module.settings.get("layer_start", 4))
+    return torch.cat([torch.zeros(start), weights / weights.sum()])
+
+
+@dataclass(frozen=True, eq=False)
+class StateKernel:
+    """The pooled states of a pass, of which one, or a weighted sum of the layers, is kept."""
+
+    states: Kernel
+    layers: torch.Tensor | None
+    first: bool
+
+    def __call__(self, batch: Sequence[Sequence[int]]) -> Encoding:
+        encoding = self.states(batch)
+        if self.first:
+            return _only(np.asarray(encoding.cls))
+        if self.layers is None:
+            return _only(encoding.mean[:, -1])
+        return _only(np.einsum("nld,l->nd", encoding.mean, self.layers.numpy()))
+
+
+@dataclass(frozen=True, eq=False)
+class TokenKernel:
+    """The plain pass, its tokens pooled in several ways side by side.
+
+    The first `skipped` tokens are a prompt's, and left out.
+    """
+
+    plain: PaddedKernel
+    modes: tuple[str, ...]
+    skipped: int
+    layers: torch.Tensor | None
+
+    def __call__(self, batch: Sequence[Sequence[int]]) -> Encoding:
+        with torch.inference_mode():
+            states, mask, _ = self.plain.states(batch)
+            tokens = states[-1].float()
+            if self.layers is not None:
+                shares = zip(self.layers.tolist(), states, strict=True)
+                tokens = sum((w * s.float() for w, s in shares if w), torch.zeros_like(tokens))
+            mask = mask & (torch.arange(mask.shape[1], device=mask.device) >= self.skipped)
+            parts = [pooled(mode, tokens, mask) for mode in self.modes]
+            return _only(rows_of(torch.cat(parts, dim=1)))
+
+
+def pooled(mode: str, tokens: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    """The vectors (B, D) of tokens (B, T, D) under one mode; `mask` (B, T) marks those that count.
+
+    As in sentence-transformers, no token at all gives the zero vector of a mean.
+    """
+    places = torch.arange(mask.shape[1], device=mask.device)
+    rows, real = torch.arange(len(mask), device=mask.device), mask[:, :, None]
+    if mode == "cls":
+        return tokens[rows, mask.int().argmax(dim=1)]
+    if mode == "lasttoken":
+        last = (places * mask).argmax(dim=1)
+        return tokens[rows, last] * mask[rows, last][:, None]
+    if mode == "max":
+        return tokens.masked_fill(~real, -torch.inf).amax(dim=1)
+    shares = mask.float() * (places + 1) if mode == "weightedmean" else mask.float()
+    total = shares.sum(dim=1, keepdim=True).clamp(min=1e-9)
+    sums = (tokens * shares[:, :, None]).sum(dim=1)
+    return sums / (total.sqrt() if mode == "mean_sqrt_len_tokens" else total)
+
+
+def _only(vectors: Float32[np.ndarray, "N D"]) -> Encoding:
+    """The encoding whose only layer these are."""
+    return Encoding((0,), 0, vectors[:, None])
+
+
+def head_of(modules: Modules, cache: Path) -> Head:
+    """The maps behind the pooling, one after the other, on the processor."""
+    maps = [_map(module, cache) for module in modules.head if module.kind != "Dropout"]
+
+    def head(vectors: Float32[np.ndarray, "N D"]) -> Float32[np.ndarray, "N K"]:
+        with torch.inference_mode():
+            x = torch.from_numpy(vectors)
+            for step in maps:
+                x = step(x)
+            return np.asarray(x[:, : modules.dimensions].numpy())
+
+    return head
+
+
+def _map(module: Module, cache: Path) -> Map:
+    if module.kind == DENSE:
+        return _dense(module, _tensors(module, cache))
+    if module.kind == LAYER_NORM:
+        norm = _tensors(module, cache)
+        weight, bias = norm["norm.weight"].float(), norm["norm.bias"].float()
+        return lambda x: functional.layer_norm(x, weight.shape, weight, bias)
+    return lambda x: functional.normalize(x, dim=1)
+
+
+def _dense(module: Module, tensors: Mapping[str, Any]) -> Map:
+    """A linear layer, its activation (Tanh where none is named), and what is added to it."""
+    weight, bias = tensors["linear.weight"].float(), tensors.get("linear.bias")
+    bias = None if bias is None else bias.float()
+    activation = MAKE[
+        module.settings.get("activation_function", "torch.nn.modules.activation.Tanh")
+    ]()
+    other = tensors.get("residual.weight")
+
+    def dense(x: torch.Tensor) -> torch.Tensor:
+        mapped = activation(functional.linear(x, weight, bias))
+        if not module.settings.get("use_residual"):
+            return mapped
+        return mapped + (x if other is None else functional.linear(x, other.float()))
+
+    return dense
+
+
+def _tensors(module: Module, cache: Path) -> dict[str, Any]:
+    return read_tensors(weights_files(module.folder), module.weights, cache)

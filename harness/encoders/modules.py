@@ -1,0 +1,249 @@
+"""The modules of a sentence-transformers folder, as its files describe them.
+
+`modules.json` names modules and their folders, each with a `config.json`; prompts and similarity
+stand in `config_sentence_transformers.json`. Everything that sentence-transformers would obey is
+read here or refused by name. Importing this module costs no torch.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.core.digests import Sha256, digest_of, digest_of_files
+from harness.core.errors import DataError, UsageError
+from harness.encoders.checkpoint import read_json, weights_files
+
+MODULES = "modules.json"
+MODEL = "config_sentence_transformers.json"
+LIBRARY = "sentence_transformers."  # whose modules are read; another's are foreign code
+
+TRANSFORMER, STATIC = "Transformer", "StaticEmbedding"
+LAYERS, POOLING, DENSE, LAYER_NORM = "WeightedLayerPooling", "Pooling", "Dense", "LayerNorm"
+WEIGHTED = (LAYERS, DENSE, LAYER_NORM)
+CHAIN = re.compile(
+    rf"({TRANSFORMER}( {LAYERS})? {POOLING}|{STATIC})( ({DENSE}|{LAYER_NORM}|Normalize|Dropout))*"
+)
+
+# In the order in which sentence-transformers puts their vectors side by side.
+MODES = {
+    "cls": "pooling_mode_cls_token",
+    "max": "pooling_mode_max_tokens",
+    "mean": "pooling_mode_mean_tokens",
+    "mean_sqrt_len_tokens": "pooling_mode_mean_sqrt_len_tokens",
+    "weightedmean": "pooling_mode_weightedmean_tokens",
+    "lasttoken": "pooling_mode_lasttoken",
+}
+ACTIVATIONS = tuple(
+    f"torch.nn.modules.{name}"
+    for name in (
+        "linear.Identity", "activation.Tanh", "activation.ReLU", "activation.GELU",
+        "activation.SiLU", "activation.Sigmoid", "activation.LeakyReLU",
+    )
+)  # fmt: skip
+
+ANY = None
+SIZE = {"embedding_dimension": ANY, "word_embedding_dimension": ANY}
+OF_SENTENCES = {
+    "module_input_name": ("sentence_embedding",),
+    "module_output_name": ("sentence_embedding", None),
+}
+TEXT = {"text": {"method": "forward", "method_output_name": "last_hidden_state"}}
+LOADING = ("model_args", "model_kwargs", "tokenizer_args", "processor_kwargs", "config_args")
+
+# What each module's file may say: any value, or one of these.
+SETTINGS: Mapping[str, Mapping[str, Any]] = {
+    TRANSFORMER: {
+        "max_seq_length": ANY,
+        "do_lower_case": ANY,
+        "unpad_inputs": ANY,  # which moves no vector
+        "transformer_task": ("feature-extraction",),
+        "modality_config": (TEXT,),
+        "module_output_name": ("token_embeddings",),
+        **dict.fromkeys((*LOADING, "config_kwargs", "processing_kwargs"), ({},)),
+    },
+    STATIC: {},
+    LAYERS: {**SIZE, "layer_start": ANY, "num_hidden_layers": ANY},
+    POOLING: {**SIZE, "pooling_mode": ANY, "include_prompt": ANY, **dict.fromkeys(MODES.values())},
+    DENSE: {
+        "in_features": ANY,
+        "out_features": ANY,
+        "bias": ANY,
+        "use_residual": ANY,
+        "activation_function": ACTIVATIONS,
+        **OF_SENTENCES,
+    },
+    LAYER_NORM: {"dimension": ANY},
+    "Normalize": OF_SENTENCES,
+    "Dropout": {"dropout": ANY},
+    MODEL: {
+        "__version__": ANY,
+        "model_type": ("SentenceTransformer",),
+        "prompts": ANY,
+        "default_prompt_name": ANY,
+        "similarity_fn_name": ("cosine", "dot", None),
+        "truncate_dim": ANY,
+    },
+}
+
+
+@dataclass(frozen=True)
+class Module:
+    """A module: its kind, its folder, what its file says, and the digest of its weights."""
+
+    kind: str
+    folder: Path
+    settings: Mapping[str, Any]
+    weights: str = ""
+
+
+@dataclass(frozen=True)
+class Modules:
+    """All modules of a folder in order, and what is said of the model as a whole.
+
+    Attributes:
+        chain: The modules; the first turns texts into tokens or a vector.
+        prompts: Texts that are put before a sentence, by name.
+        prompt_name: The name of the prompt that is used by default; None uses none.
+        dimensions: How many of the first coordinates are kept; None keeps all.
+    """
+
+    chain: tuple[Module, ...]
+    prompts: Mapping[str, str]
+    prompt_name: str | None
+    dimensions: int | None
+
+    def one(self, kind: str) -> Module | None:
+        """The module of a kind that a chain has once or not at all."""
+        return next((module for module in self.chain if module.kind == kind), None)
+
+    @property
+    def first(self) -> Module:
+        """The module that reads texts."""
+        return self.chain[0]
+
+    @property
+    def head(self) -> tuple[Module, ...]:
+        """The modules that map a sentence's vector."""
+        reading = (TRANSFORMER, STATIC, LAYERS, POOLING)
+        return tuple(module for module in self.chain if module.kind not in reading)
+
+    @property
+    def modes(self) -> tuple[str, ...]:
+        """The ways in which tokens are pooled; their vectors stand side by side."""
+        pooling = self.one(POOLING)
+        given: Mapping[str, Any] = pooling.settings if pooling else {}
+        modes = given.get("pooling_mode") or [m for m, word in MODES.items() if given.get(word)]
+        return (modes,) if isinstance(modes, str) else tuple(modes) or ("mean",)
+
+    @property
+    def skips_prompt(self) -> bool:
+        """Whether the prompt's tokens are left out of the pooling."""
+        pooling = self.one(POOLING)
+        return pooling is not None and not pooling.settings.get("include_prompt", True)
+
+    @property
+    def alike(self) -> str:
+        """The one pooling that gives the same vectors up to their length; empty for none."""
+        kinds = " ".join(module.kind for module in self.chain)
+        plain = re.fullmatch(rf"{TRANSFORMER} {POOLING}( Normalize)?", kinds)
+        [mode, *more], lower = self.modes, self.first.settings.get("do_lower_case")
+        changed = more or lower or self.prompt("") or self.dimensions
+        return mode if plain and not changed and mode in ("mean", "cls") else ""
+
+    @property
+    def digest(self) -> str:
+        """Of everything behind the first module that changes a vector, but the prompt."""
+        rest = [[m.kind, dict(m.settings), m.weights] for m in self.chain[1:]]
+        lower = bool(self.first.settings.get("do_lower_case"))
+        return digest_of({"modules": rest, "lower_case": lower, "dimensions": self.dimensions})
+
+    def prompt(self, name: str) -> str:
+        """The prompt of a name, or the default one for none. Raises UsageError for an unknown."""
+        if not name:
+            return self.prompts.get(self.prompt_name or "", "")
+        if name not in self.prompts:
+            known = ", ".join(self.prompts) or "none"
+            raise UsageError(f"native:{name}: wanted a prompt of the model, known are {known}")
+        return self.prompts[name]
+
+
+def read_modules(name: str, folder: Path, sha256: Sha256) -> Modules:
+    """The modules of a folder.
+
+    Raises UsageError where there are none, DataError for what is not understood.
+    """
+    file = folder / MODULES
+    if not file.is_file():
+        raise UsageError(
+            f"{name}.native: {folder} has no {MODULES}, which says what a model's own pooling is; "
+            f"take {name}.mean, or another pooling"
+        )
+    entries = _entries(file)
+    kinds = [kind for kind, _ in entries]
+    if not CHAIN.fullmatch(" ".join(kinds)):
+        raise DataError(
+            f"{file}: wanted a {TRANSFORMER} and its {POOLING}, or a {STATIC}, and then maps of "
+            f"vectors, found {', '.join(kinds)}; take another pooling than native"
+        )
+    model = _settings(folder / MODEL, MODEL)
+    if model.get("similarity_fn_name") == "dot" and kinds[-1] != "Normalize":
+        raise DataError(
+            f"{folder / MODEL}: wanted vectors that are compared by their cosine, found dot "
+            "products of vectors of any length, which are not computed here"
+        )
+    chain = tuple(_module(kind, folder / path, sha256) for kind, path in entries)
+    prompts = {name: text or "" for name, text in (model.get("prompts") or {}).items()}
+    modules = Modules(chain, prompts, model.get("default_prompt_name"), model.get("truncate_dim"))
+    if unknown := [mode for mode in modules.modes if mode not in MODES]:
+        raise DataError(f"{file}: wanted poolings of {', '.join(MODES)}, found {unknown[0]!r}")
+    if modules.prompt_name is not None:
+        modules.prompt(modules.prompt_name)
+    return modules
+
+
+def _entries(file: Path) -> list[tuple[str, str]]:
+    """The kind and the folder of each module."""
+    try:
+        entries = [(str(e["type"]), str(e["path"])) for e in json.loads(file.read_bytes())]
+    except (ValueError, KeyError, TypeError) as error:
+        raise DataError(f"{file}: wanted type and path of each module, found {error!r}") from error
+    found = []
+    for type_, path in entries:
+        kind = type_.rpartition(".")[2]
+        if not type_.startswith(LIBRARY) or kind not in SETTINGS:
+            raise DataError(
+                f"{file}: wanted modules of sentence-transformers that are read here "
+                f"({', '.join(k for k in SETTINGS if k != MODEL)}), found {type_}; "
+                "take another pooling than native"
+            )
+        if Path(path).is_absolute() or ".." in Path(path).parts:
+            raise DataError(f"{file}: wanted folders inside this one, found {path}")
+        found.append((kind, path))
+    return found
+
+
+def _module(kind: str, folder: Path, sha256: Sha256) -> Module:
+    """A module, its settings checked."""
+    file = "sentence_bert_config.json" if kind == TRANSFORMER else "config.json"
+    # A Model2Vec folder's config.json is of the package, and of none of the modules.
+    settings = {} if kind == STATIC else _settings(folder / file, kind)
+    weights = digest_of_files(weights_files(folder), sha256) if kind in WEIGHTED else ""
+    return Module(kind, folder, settings, weights)
+
+
+def _settings(file: Path, kind: str) -> dict[str, Any]:
+    """What a file says. Raises DataError for a key or a value that is not understood."""
+    found = read_json(file)
+    for key, value in found.items():
+        known = SETTINGS[kind]
+        if key not in known or (known[key] is not ANY and value not in known[key]):
+            raise DataError(
+                f"{file}: {key} = {json.dumps(value)} is not understood for a {kind}, and nothing "
+                "is left out silently; take another pooling than native"
+            )
+    return found

@@ -1,0 +1,182 @@
+"""A model with its own modules: `.native` is what sentence-transformers' `encode` gives.
+
+The modules are part of the encoder and not a pooling of its states: a prompt stands before each
+sentence, tokens are pooled in ways that no mean of layers gives, and dense layers follow. So a
+model with its modules is an encoder of its own, with a key of its own, whose encodings hold one
+vector a sentence. Always in float32, whatever the checkpoint's precision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from harness.core.digests import Sha256, digest_of, sha256_of
+from harness.core.errors import HarnessError, UsageError
+from harness.core.interfaces import Encoder, EncoderConfig, Encoding, Identity
+from harness.core.sources import Hub, LocalFiles, Packaged, Source
+from harness.encoders.checkpoint import require_weights, weights_files
+from harness.encoders.modules import MODULES, STATIC, Modules, read_modules
+from harness.encoders.subword_vectors import open_table
+from harness.encoders.transformer import TransformerConfig
+
+# Part of every key: raise it with any change that moves a vector.
+NATIVE_VERSION = "1: float32; modules as in sentence-transformers 6"
+
+
+@dataclass(frozen=True)
+class NativeConfig:
+    """An encoder under the modules of its sentence-transformers folder.
+
+    Args:
+        of: The encoder.
+        prompt: The name of the prompt that stands before each sentence; empty is the folder's
+            default, which may be none.
+
+    Examples:
+        >>> from harness import load_registry
+        >>> load_registry().parse("minilm.native").encoder.of.name
+        'minilm'
+    """
+
+    of: EncoderConfig
+    prompt: str = ""
+
+    @property
+    def name(self) -> str:
+        """The encoder's name: `minilm` of `minilm.native`."""
+        return self.of.name
+
+    @property
+    def trained_on(self) -> str:
+        """As the encoder says."""
+        return self.of.trained_on
+
+    @property
+    def cite(self) -> str:
+        """As the encoder says."""
+        return self.of.cite
+
+    @property
+    def licence(self) -> str:
+        """As the encoder says."""
+        return self.of.licence
+
+    @property
+    def source(self) -> Source:
+        """As the encoder says: the modules lie beside its files."""
+        return self.of.source
+
+    def member(self, seed: int) -> NativeConfig:
+        """The seed's encoder under its modules."""
+        return replace(self, of=self.of.member(seed))
+
+    def with_max_length(self, max_length: int) -> NativeConfig:
+        """This encoder cut at another length, and named so."""
+        return replace(self, of=self.of.with_max_length(max_length))
+
+    def identify(self, path: Path, sha256: Sha256 = sha256_of) -> Identity:
+        """The key and digests of a folder, modules and prompt included."""
+        modules = read_modules(self.name, path, sha256)
+        table = modules.first.kind == STATIC
+        base = self._table(modules, sha256) if table else self._transformer(modules, sha256)
+        prompt = modules.prompt(self.prompt)
+        skipped = modules.skips_prompt
+        facts = {"version": NATIVE_VERSION, "encoder": base.key, "modules": modules.digest}
+        key = digest_of({**facts, "prompt": prompt, "skipped": skipped})
+        return replace(base, key=key, digests={**base.digests, "modules": modules.digest})
+
+    def load(
+        self,
+        path: Path,
+        cache: Path,
+        *,
+        sha256: Sha256 = sha256_of,
+        device: str = "cpu",
+        dtype: str = "float32",
+    ) -> NativeEncoder:
+        """The encoder, ready. Raises DataError for modules that are not understood."""
+        modules = read_modules(self.name, path, sha256)
+        key, prompt = self.identify(path, sha256).key, modules.prompt(self.prompt)
+
+        from harness.encoders.kernels.modules import head_of, under_modules
+
+        inner: Encoder
+        if modules.first.kind == STATIC:
+            inner = open_table(self.name, key, modules.first.folder)
+        else:
+            of, folder = self._transformer_config(), modules.first.folder
+            plain = of.load(folder, cache, sha256=sha256, device=device, dtype=dtype)
+            inner = under_modules(plain, modules, prompt, cache)
+            key = key if dtype == "float32" else digest_of({dtype: key})
+        return NativeEncoder(self.name, key, inner, prompt, head_of(modules, cache))
+
+    def _transformer_config(self) -> TransformerConfig:
+        if not isinstance(self.of, TransformerConfig):
+            raise UsageError(
+                f"{self.name}.native: wanted a transformer for the modules of the folder, found a "
+                f"{type(self.of).__name__}; name the folder as a transformer"
+            )
+        return self.of
+
+    def _transformer(self, modules: Modules, sha256: Sha256) -> Identity:
+        return self._transformer_config().identify(modules.first.folder, sha256)
+
+    def _table(self, modules: Modules, sha256: Sha256) -> Identity:
+        """The digests of a table of vectors, whose texts are not cut."""
+        folder = modules.first.folder
+        weights = weights_files(folder)[0]
+        digests = {"weights": sha256(weights), "tokenizer": sha256(folder / "tokenizer.json")}
+        match self.of.source:
+            case Hub(sha256=wanted) | Packaged(sha256=wanted) | LocalFiles(sha256=wanted):
+                require_weights(self.name, weights, wanted, digests["weights"])
+        return Identity(digest_of(digests), digests)
+
+
+def left_out(config: EncoderConfig, path: Path, poolings: Iterable[str]) -> str:
+    """A sentence on poolings that pass over the modules in an encoder's folder; empty for none.
+
+    Vectors that differ from the modules' in length alone are the modules' own.
+    """
+    if isinstance(config, NativeConfig) or not (path / MODULES).is_file():
+        return ""
+    try:
+        alike = read_modules(config.name, path, sha256_of).alike
+    except HarnessError:
+        alike = ""
+    others = sorted(set(poolings) - {alike})
+    if not others:
+        return ""
+    return (
+        f"{config.name} has modules of its own, and {', '.join(others)} take other vectors; "
+        f"{config.name}.native takes theirs"
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class NativeEncoder:
+    """A loaded encoder under its modules: prompt, tokens, pooling, and the maps of its `head`.
+
+    `inner` gives the pooled vectors as its only layer.
+    """
+
+    name: str
+    key: str
+    inner: Encoder = field(repr=False)
+    prompt: str
+    head: Callable[[Any], Any] = field(repr=False)
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """Those of the passes."""
+        return self.inner.facts
+
+    def encode(self, texts: Sequence[str]) -> Encoding:
+        """One vector a text, in order."""
+        pooled = self.inner.encode([self.prompt + text for text in texts]).mean[:, 0]
+        native = np.asarray(self.head(pooled), np.float32)
+        return Encoding((), 0, native[:, None][:, :0], native=native)

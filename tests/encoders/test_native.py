@@ -1,0 +1,371 @@
+"""A model under its own modules gives what sentence-transformers' encode gives, or is refused."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tiny_models
+import torch
+from fakes import TOY, Told, library, ticks
+from safetensors.torch import load_file, save_file
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer import modules as st
+from test_subword_vectors import made as model2vec
+from tokenizers import Tokenizer
+from torch import nn
+
+from harness.assets.places import Places
+from harness.core.errors import DataError, UsageError
+from harness.core.interfaces import Encoder, EncoderConfig
+from harness.core.metrics import cosine, spearman
+from harness.core.types import Method
+from harness.encoders.checkpoint import read_json
+from harness.encoders.native import NativeConfig, left_out
+from harness.encoders.transformer import TransformerConfig
+from harness.evaluation.plan import plan
+from harness.evaluation.runner import execute
+from harness.evaluation.select import config_for
+from harness.registry import load_registry
+from harness.results.planned import cells
+from harness.results.records import Store
+from harness.transforms.pooling import CLS, MEAN, NATIVE
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # of another's library
+
+TEXTS = ("the cat sat on the mat", "Dog!", "", "the dog, the cat's mat 42 " * 6, "THE CAT", "a b c")
+MODES = ("cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken")
+PROMPTS = {"query": "the dog: ", "passage": ""}
+D = 32  # dimensions of a tiny model
+
+
+def transformer(folder, kind="bert", **settings):
+    """A tiny checkpoint, as the library's first module."""
+    source = tiny_models.make(kind, folder / "source")
+    if hidden := settings.pop("hidden", False):
+        config = read_json(source / "config.json") | {"output_hidden_states": hidden}
+        (source / "config.json").write_text(json.dumps(config))
+    # The library does not know that RoBERTa's positions begin behind the padding's.
+    return st.Transformer(str(source), **{"max_seq_length": 38, **settings})
+
+
+def layers(start):
+    """Unequal weights of the layers from one on."""
+    weights = nn.Parameter(torch.arange(1.0, 5.0 - start))
+    return st.WeightedLayerPooling(D, num_hidden_layers=3, layer_start=start, layer_weights=weights)
+
+
+def dense(out, **settings):
+    torch.nn.init.normal_((layer := st.Dense(D, out, **settings)).linear.weight)
+    return layer
+
+
+def normed():
+    norm = st.LayerNorm(D)
+    nn.init.normal_(norm.norm.weight)
+    nn.init.normal_(norm.norm.bias)
+    return norm
+
+
+def static(folder):
+    source = model2vec(folder / "source")
+    table = load_file(source / "model.safetensors")["embeddings"].numpy()
+    return st.StaticEmbedding(Tokenizer.from_file(str(source / "tokenizer.json")), table)
+
+
+# What the model is made of, by what is peculiar about it.
+MODULES = {
+    "mean": lambda f: [transformer(f), st.Pooling(D, "mean")],
+    "cls-normalize": lambda f: [transformer(f, "roberta"), st.Pooling(D, "cls"), st.Normalize()],
+    "all-modes": lambda f: [transformer(f), st.Pooling(D, MODES)],
+    "without-prompt": lambda f: [transformer(f), st.Pooling(D, MODES, include_prompt=False)],
+    "mean-without-prompt": lambda f: [
+        transformer(f, "mpnet"),
+        st.Pooling(D, "mean", include_prompt=False),
+    ],
+    "dense": lambda f: [transformer(f, "distilbert"), st.Pooling(D, "mean"), dense(5)],
+    "residual": lambda f: [
+        transformer(f, "electra"),
+        st.Pooling(D, "mean"),
+        dense(7, use_residual=True, activation_function=nn.GELU()),
+    ],
+    "dense-unbiased": lambda f: [
+        transformer(f, "t5"),
+        st.Pooling(D, "mean"),
+        dense(D, bias=False, activation_function=nn.Identity(), use_residual=True),
+        st.Normalize(),
+    ],
+    "layers": lambda f: [transformer(f, hidden=True), layers(1), st.Pooling(D, "mean")],
+    "layers-max": lambda f: [transformer(f, hidden=True), layers(0), st.Pooling(D, "max")],
+    "norm": lambda f: [transformer(f), st.Pooling(D, "mean"), st.Dropout(0.5), normed()],
+    "cls-behind": lambda f: [transformer(f, "xlnet"), st.Pooling(D, "cls")],
+    "lower-case": lambda f: [
+        transformer(f, "roberta", do_lower_case=True),
+        st.Pooling(D, "mean"),
+    ],
+    "short": lambda f: [transformer(f, "albert", max_seq_length=6), st.Pooling(D, "mean")],
+    "static": lambda f: [static(f), st.Normalize()],
+}
+
+
+def saved(folder, kind, **settings):
+    """A folder that the library writes, and what it makes of the texts when it opens that again."""
+    torch.manual_seed(1)
+    model = SentenceTransformer(modules=MODULES[kind](folder), device="cpu", **settings)
+    if kind == "lower-case":  # which the library forgets when it saves
+        model.save(str(folder / "model"), create_model_card=False)
+        old = {"do_lower_case": True, "max_seq_length": 38}
+        (folder / "model/sentence_bert_config.json").write_text(json.dumps(old))
+    else:
+        model.save(str(folder / "model"), create_model_card=False)
+    return folder / "model"
+
+
+def theirs(folder, prompt=""):
+    model = SentenceTransformer(str(folder), device="cpu", local_files_only=True)
+    return model.encode(list(TEXTS), prompt_name=prompt or None)
+
+
+def ours(folder, prompt=""):
+    config = NativeConfig(TransformerConfig("m", ""), prompt)
+    encoder = config.load(folder, folder / "cache")
+    assert isinstance(encoder, Encoder)
+    assert encoder.key == config.identify(folder).key
+    return NATIVE(encoder.encode(TEXTS))
+
+
+@pytest.mark.parametrize("kind", MODULES)
+def test_a_folder_of_the_library_gives_what_its_encode_gives(tmp_path, kind):
+    folder = saved(tmp_path, kind, prompts=PROMPTS, default_prompt_name="query")
+    np.testing.assert_allclose(ours(folder), theirs(folder), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["mean", "static"])
+def test_every_prompt_gives_what_the_library_gives(tmp_path, kind):
+    folder = saved(tmp_path, kind, prompts=PROMPTS)
+    found = [ours(folder, prompt) for prompt in ("", "query", "passage")]
+    for prompt, vectors in zip(("", "query", "passage"), found, strict=True):
+        np.testing.assert_allclose(vectors, theirs(folder, prompt), rtol=1e-5, atol=1e-5)
+    np.testing.assert_array_equal(found[0], found[2])  # an empty prompt is none
+    assert np.abs(found[0] - found[1]).max() > 0.01
+    with pytest.raises(UsageError, match="native:title: wanted a prompt of the model, known are"):
+        ours(folder, "title")
+
+
+def test_the_first_coordinates_may_be_all_that_is_kept(tmp_path):
+    folder = saved(tmp_path, "mean", truncate_dim=4)
+    assert ours(folder).shape == (len(TEXTS), 4)
+    np.testing.assert_allclose(ours(folder), theirs(folder), rtol=1e-5, atol=1e-5)
+
+
+def test_a_model2vec_folder_is_read_as_the_library_reads_it(tmp_path):
+    folder = model2vec(tmp_path / "m", shared=True)
+    kinds = (".", "StaticEmbedding"), ("1_Normalize", "Normalize")
+    write(folder / "modules.json", [entry(*kind) for kind in kinds])
+    np.testing.assert_allclose(ours(folder), theirs(folder), rtol=1e-5, atol=1e-5)
+
+
+def test_a_folder_of_the_first_versions_is_read(tmp_path):
+    folder = saved(tmp_path, "mean")
+    (folder / "0_Transformer").mkdir()
+    for file in [file for file in folder.iterdir() if file.is_file()]:
+        if file.name not in ("modules.json", "config_sentence_transformers.json"):
+            file.rename(folder / "0_Transformer" / file.name)
+    (folder / "config_sentence_transformers.json").unlink()
+    kinds = ("0_Transformer", "Transformer"), ("1_Pooling", "Pooling"), ("2_Dense", "Dense")
+    write(folder / "modules.json", [entry(*kind) for kind in kinds])
+    write(
+        folder / "1_Pooling/config.json",
+        {
+            "word_embedding_dimension": D,
+            "pooling_mode_cls_token": True,
+            "pooling_mode_mean_tokens": False,
+            "pooling_mode_max_tokens": True,
+            "pooling_mode_mean_sqrt_len_tokens": False,
+        },
+    )
+    (folder / "2_Dense").mkdir()
+    write(folder / "2_Dense/config.json", {"in_features": 2 * D, "out_features": 3, "bias": True})
+    weights = {"linear.weight": torch.randn(3, 2 * D), "linear.bias": torch.randn(3)}
+    torch.save(weights, folder / "2_Dense/pytorch_model.bin")
+    np.testing.assert_allclose(ours(folder), theirs(folder), rtol=1e-5, atol=1e-5)
+
+
+def entry(path, kind):
+    return {"idx": 0, "name": kind, "path": path, "type": f"sentence_transformers.models.{kind}"}
+
+
+def write(file, content):
+    file.write_text(json.dumps(content))
+
+
+def change(file, **settings):
+    """Edit a JSON file of a folder."""
+    return lambda folder: write(folder / file, read_json(folder / file) | settings)
+
+
+REFUSED = {
+    "no modules": (lambda f: (f / "modules.json").unlink(), r"m\.native: .* has no modules\.json"),
+    "damaged": (lambda f: (f / "modules.json").write_text("[{}]"), "wanted type and path of each"),
+    "a module of the library": (
+        lambda f: write(f / "modules.json", [entry("", "Transformer"), entry("1_Pooling", "LSTM")]),
+        "found sentence_transformers.models.LSTM",
+    ),
+    "foreign code": (
+        lambda f: write(f / "modules.json", [{"path": "", "type": "custom_st.Transformer"}]),
+        r"found custom_st\.Transformer",
+    ),
+    "no pooling": (
+        lambda f: write(f / "modules.json", [entry("", "Transformer")]),
+        "wanted a Transformer and its Pooling",
+    ),
+    "outside": (
+        lambda f: write(f / "modules.json", [entry("../x", "Transformer")]),
+        "wanted folders inside",
+    ),
+    "an option of a module": (
+        change("1_Pooling/config.json", pooling_mode_attention=True),
+        "pooling_mode_attention = true is not understood for a Pooling",
+    ),
+    "a pooling": (change("1_Pooling/config.json", pooling_mode=["median"]), "found 'median'"),
+    "options of loading": (
+        change("sentence_bert_config.json", model_args={"attn": "sdpa"}),
+        "model_args = .* is not understood for a Transformer",
+    ),
+    "an activation": (
+        change("2_Dense/config.json", activation_function="torch.nn.modules.activation.Softmax"),
+        "activation_function",
+    ),
+    "a dense layer on tokens": (
+        change("2_Dense/config.json", module_input_name="token_embeddings"),
+        "module_input_name",
+    ),
+    "dot products": (
+        change("config_sentence_transformers.json", similarity_fn_name="dot"),
+        "wanted vectors that are compared by their cosine",
+    ),
+    "distances": (
+        change("config_sentence_transformers.json", similarity_fn_name="euclidean"),
+        "similarity_fn_name",
+    ),
+    "a default prompt": (
+        change("config_sentence_transformers.json", default_prompt_name="none"),
+        "native:none",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_is_not_understood_is_refused_by_name(tmp_path, what):
+    folder = saved(tmp_path, "dense")
+    spoil, said = REFUSED[what]
+    spoil(folder)
+    with pytest.raises((DataError, UsageError), match=said) as refusal:
+        NativeConfig(TransformerConfig("m", "")).identify(folder)
+    assert "\n" not in str(refusal.value)
+
+
+def test_a_decoder_is_never_taken_for_an_encoder(tmp_path):
+    """Of T5 the library pools the encoder, of BART the decoder."""
+    modules = [transformer(tmp_path, "bart"), st.Pooling(D, "mean")]
+    SentenceTransformer(modules=modules).save(str(tmp_path / "model"), create_model_card=False)
+    with pytest.raises(DataError, match=r"m\.native: wanted an encoder, found a bart"):
+        ours(tmp_path / "model")
+
+
+def test_layers_are_weighted_only_where_the_library_would_weight_them(tmp_path):
+    folder = saved(tmp_path, "layers")
+    change("config.json", output_hidden_states=False)(folder)
+    with pytest.raises(DataError, match="wanted output_hidden_states = true"):
+        ours(folder)
+
+
+def test_whatever_changes_a_vector_changes_the_key(tmp_path):
+    folder = saved(tmp_path, "dense", prompts=PROMPTS)
+    config = NativeConfig(TransformerConfig("m", ""))
+
+    def key(prompt=""):
+        return NativeConfig(config.of, prompt).identify(folder).key
+
+    keys = [config.of.identify(folder).key, key(), key("query")]
+    assert key("passage") == key()  # which is no prompt, too
+    keys.append(config.with_max_length(9).identify(folder).key)
+    weights = load_file(folder / "2_Dense/model.safetensors")
+    save_file({n: 2 * w for n, w in weights.items()}, folder / "2_Dense/model.safetensors")
+    keys.append(key())
+    for file, settings in (
+        ("2_Dense/config.json", {"activation_function": "torch.nn.modules.activation.ReLU"}),
+        ("1_Pooling/config.json", {"pooling_mode": "max"}),
+        ("1_Pooling/config.json", {"include_prompt": False}),
+        ("config_sentence_transformers.json", {"truncate_dim": 2}),
+        ("sentence_bert_config.json", {"do_lower_case": True}),
+        ("config_sentence_transformers.json", {"prompts": {"query": "a"}}),
+    ):
+        change(file, **settings)(folder)
+        keys.append(key("query"))
+    assert len(set(keys)) == len(keys)
+
+
+def test_its_id_says_that_the_modules_are_the_models_own():
+    method = load_registry().parse("minilm:64.native:query+whitening:8@target")
+    assert method.id == "minilm:64.native:query+whitening:8@target"
+    assert isinstance(method.encoder, EncoderConfig)
+    assert method.encoder == NativeConfig(load_registry().parse("minilm:64.mean").encoder, "query")
+    with pytest.raises(UsageError, match="mean takes no argument"):
+        load_registry().parse("minilm.mean:query")
+
+
+def test_a_run_measures_a_model_with_its_modules_beside_its_poolings(tmp_path):
+    folder = saved(tmp_path, "dense")
+    config = TransformerConfig("m", "")
+    poolings = {"m.mean": Method(config, MEAN), "m.cls": Method(config, CLS)}
+    methods = {**poolings, "m.native": Method(NativeConfig(config), NATIVE)}
+    texts = replace(library(tmp_path), places=Places(tmp_path, tmp_path / "data", {"m": folder}))
+    store, told = Store(tmp_path / "runs"), Told()
+    planned = cells(list(methods.values()), [TOY], 1)
+    outcomes = {o.cell.method: o for o in execute(planned, texts, store, told, ticks())}
+    assert {outcome.status for outcome in outcomes.values()} == {"measured"}
+    assert told.phases.count(("m: scoring", 2)) == told.phases.count(("m: scoring", 1)) == 1
+    pairs = TOY.pairs(tmp_path)
+    for name, method in methods.items():
+        encoder = method.encoder.load(folder, tmp_path)
+        a, b = (method.pooling(encoder.encode(column)) for column in pairs.columns)
+        wanted = spearman(cosine(a, b)[0], pairs.gold)
+        assert outcomes[name].record.scores["spearman"]["all"] == pytest.approx(wanted, abs=1e-4)
+    [one, other] = plan(planned, texts).encoders
+    assert one.note == (
+        "m has modules of its own, and cls, mean take other vectors; m.native takes theirs"
+    )
+    assert not other.note
+
+
+@pytest.mark.parametrize(
+    ("kind", "poolings", "note"),
+    [
+        ("mean", ["mean"], False),
+        ("mean", ["mean", "cls"], True),
+        ("cls-normalize", ["cls"], False),
+        ("all-modes", ["cls"], True),
+        ("layers", ["mean"], True),
+    ],
+)
+def test_a_plan_says_which_poolings_pass_over_the_modules(tmp_path, kind, poolings, note):
+    folder = saved(tmp_path, kind)
+    assert bool(left_out(TransformerConfig("m", ""), folder, poolings)) is note
+
+
+def test_a_folder_without_a_configuration_may_be_a_table_of_vectors(tmp_path):
+    folder = saved(tmp_path, "static")
+    assert not (folder / "config.json").exists()
+    assert isinstance(config_for("m", str(folder), folder), TransformerConfig)
+
+
+def test_a_mean_of_layers_is_not_read_from_a_model_under_its_modules(tmp_path):
+    folder = saved(tmp_path, "mean")
+    encoding = NativeConfig(TransformerConfig("m", "")).load(folder, Path(tmp_path)).encode(["a"])
+    with pytest.raises(UsageError, match="lacks"):
+        load_registry().poolings["mean"](encoding)
+    plain = TransformerConfig("m", "").load(folder, tmp_path).encode(["a"])
+    with pytest.raises(UsageError, match="native: these encodings are not of a model under"):
+        NATIVE(plain)
