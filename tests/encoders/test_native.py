@@ -333,11 +333,11 @@ def test_a_run_measures_a_model_with_its_modules_beside_its_poolings(tmp_path):
         a, b = (method.pooling(encoder.encode(column)) for column in pairs.columns)
         wanted = spearman(cosine(a, b)[0], pairs.gold)
         assert outcomes[name].record.scores["spearman"]["all"] == pytest.approx(wanted, abs=1e-4)
-    [one, other] = plan(planned, texts).encoders
-    assert one.note == (
+    native, plain = plan(planned, texts).encoders
+    assert plain.note == (
         "m has modules of its own, and cls, mean take other vectors; m.native takes theirs"
     )
-    assert not other.note
+    assert not native.note
 
 
 @pytest.mark.parametrize(
