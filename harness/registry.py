@@ -148,7 +148,7 @@ class Registry:
         """Select tasks as `harness run -t` does.
 
         Args:
-            patterns: Globs and names.
+            patterns: Globs, and names: a task's own or mteb's, each in its own spelling.
 
         Returns:
             The tasks in the order of the patterns, without repetitions.
@@ -160,9 +160,18 @@ class Registry:
             >>> from harness import load_registry
             >>> [task.name for task in load_registry().select_tasks(["sts1?", "sts-b"])]
             ['sts12', 'sts13', 'sts14', 'sts15', 'sts16', 'sts-b']
+            >>> [task.name for task in load_registry().select_tasks(["SICK-R", "STS12"])]
+            ['sick-r.all', 'sts12.senteval']
         """
         none = "-t {!r} matches no task: harness list tasks"
-        return _selected(patterns, self.tasks, partial(known, "task", things=self.tasks), none)
+        names = self.tasks_by_name
+        return _selected(patterns, names, partial(known, "task", things=names), none)
+
+    @property
+    def tasks_by_name(self) -> Mapping[str, Task]:
+        """Tasks by their own names, and by the aliases that other programs know them by."""
+        aliased = ((alias, task) for task in self.tasks.values() for alias in task.aliases)
+        return _unique("task", (*self.tasks.items(), *aliased))
 
 
 def _selected(
@@ -193,10 +202,18 @@ def known(kind: str, name: str, things: Mapping[str, Thing]) -> Thing:
     """The thing of that name. Raises UsageError, which offers the nearest ones."""
     if name in things:
         return things[name]
-    near = difflib.get_close_matches(name, things, n=3, cutoff=0.5)
     some = ", ".join([*things][:12]) + (", …" if len(things) > 12 else "")
-    hint = f"did you mean {' or '.join(near)}?" if near else f"known are {some}"
-    raise UsageError(f"unknown {kind} {name!r}: {hint}")
+    raise UsageError(f"unknown {kind} {name!r}: {nearest(name, things) or f'known are {some}'}")
+
+
+def nearest(name: str, names: Iterable[str]) -> str:
+    """A question that offers the names most like one, whatever their capitals; empty if none is."""
+    spelled: dict[str, list[str]] = {}
+    for one in names:
+        spelled.setdefault(one.lower(), []).append(one)
+    near = difflib.get_close_matches(name.lower(), spelled, n=3, cutoff=0.5)
+    offered = [one for lower in near for one in spelled[lower]]
+    return f"did you mean {' or '.join(offered)}?" if near else ""
 
 
 @cache

@@ -11,22 +11,22 @@ from typing import Annotated
 import typer
 
 from harness.cli import caching, fetching, reading, reference, running
+from harness.cli.options import SeveralValues
 from harness.cli.train import train
 from harness.core.errors import HarnessError, said
 
 app = typer.Typer(
     name="harness",
-    help="Reproducibility benchmark for sentence embeddings: published beside measured.",
     no_args_is_help=True,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     epilog="Exit status: 0 fine, 1 a cell failed or moved, 2 wrong usage, 3 an asset is missing.",
 )
 app.command("list")(reading.list_)
-app.command()(running.plan)
-app.command()(running.run)
-app.command()(running.reproduce)
+app.command(cls=SeveralValues)(running.plan)
+app.command(cls=SeveralValues)(running.run)
+app.command(cls=SeveralValues)(running.reproduce)
 app.command()(reading.report)
 app.command()(reading.check)
 app.command()(reading.explain)
@@ -37,14 +37,26 @@ app.add_typer(caching.caching, name="cache")
 app.add_typer(reference.reference, name="reference")
 
 
+def _version(wanted: bool) -> bool:
+    if not wanted:
+        return wanted
+    from importlib.metadata import version
+
+    typer.echo(f"harness {version('sentence-embedding-harness')}")
+    raise typer.Exit
+
+
 @app.callback()
-def options(
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
     debug: Annotated[
         bool, typer.Option("--debug", help="Print the traceback of an unexpected error, too.")
     ] = False,
 ) -> None:
-    """Set what holds for every command: tracebacks are debugging messages of the log."""
-    if debug:
+    """Reproducibility benchmark for sentence embeddings: published beside measured."""
+    if debug:  # tracebacks are debugging messages of the log
         logging.basicConfig(format="%(message)s")
         logging.getLogger("harness").setLevel(logging.DEBUG)
 

@@ -9,17 +9,25 @@ from typing import Any
 from harness.assets.asset import HUB, Asset
 from harness.assets.pins import first_seen
 from harness.assets.places import Places, every_asset, packaged, pinned_by
+from harness.core.errors import UsageError
 from harness.core.interfaces import EncoderConfig
 from harness.core.sources import Hub, Packaged, Trained, VectorFile
 from harness.registry import Registry, known, load_registry
+from harness.results.cell_names import published_table
+from harness.results.published import Table
+from harness.results.published_files import load_tables
 from harness.tasks.loader import TARGETS
 
 Row = dict[str, Any]
+PAPERS = Path("results/papers")
 TOO_LONG = {"by_hand", "places", "downloads"}  # for a table; a program gets them
 
 
-def listing(what: str, places: Places) -> list[Row]:
-    """Rows of one kind of thing. Raises UsageError for a kind that there is not."""
+def listing(what: str, places: Places, of: str = "", folder: Path = PAPERS) -> list[Row]:
+    """Rows of one kind of thing; published cells can be those `of` one table of the folder.
+
+    Raises UsageError for a kind or a table that there is not.
+    """
     found = load_registry()
     kinds: dict[str, Callable[[], list[Row]]] = {
         "methods": lambda: _rows("method", found.methods, "transductive seeded cite note"),
@@ -27,7 +35,11 @@ def listing(what: str, places: Places) -> list[Row]:
         "tasks": lambda: _rows("task", found.tasks, "metric text scored asset note"),
         "assets": lambda: assets(found, places),
         "posts": lambda: posts(found),
+        "papers": lambda: papers(load_tables(folder)),
+        "cells": lambda: cells(load_tables(folder), of),
     }
+    if of and what != "cells":
+        raise UsageError(f"{of}: only cells are listed by their table: harness list cells {of}")
     return known("kind of thing", what, kinds)()
 
 
@@ -121,6 +133,36 @@ def posts(found: Registry) -> list[Row]:
         **{f"@{name}": f"fit corpus: {corpus.note}" for name, corpus in found.corpora.items()},
     }
     return [{"word": word, "is": meaning} for word, meaning in words.items()]
+
+
+def papers(tables: Sequence[Table]) -> list[Row]:
+    """Published tables: their ids, whence, and how many numbers each holds."""
+    return [
+        {
+            "table": t.id,
+            "paper": t.paper,
+            "place": t.table,
+            "numbers": len(t.cells()),
+            "cite": t.cite,
+        }
+        for t in tables
+    ]
+
+
+def cells(tables: Sequence[Table], of: str) -> list[Row]:
+    """Published numbers by their ids, with what reproduces each, or why nothing does."""
+    chosen = [published_table(of, tables)] if of else tables
+    return [
+        {
+            "cell": cell.id,
+            "published": cell.value,
+            "method": "" if cell.why_not else str(cell.method),
+            "task": ", ".join(cell.tasks),
+            "why not": cell.why_not.id if cell.why_not else "",
+        }
+        for table in chosen
+        for cell in table.cells()
+    ]
 
 
 def table(rows: Sequence[Row]) -> str:

@@ -1,19 +1,65 @@
-"""Options that several commands share, and how a command prints."""
+"""Options that several commands share, how they are read, and how a command prints."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
+from harness.cli.completion import methods, tasks
 from harness.core.errors import UsageError
+
+
+def apart(values: Sequence[str] | None) -> list[str] | None:
+    """The values of an option, of which one may hold several between commas."""
+    if values is None:
+        return None
+    return [part for value in values for part in value.split(",") if part]
+
+
+class SeveralValues(TyperCommand):
+    """A command whose repeatable options take every word up to the next option: `-t sts12 sts13`.
+
+    It has no arguments, so that such a word can be nothing else.
+    """
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Repeat the option before each further word."""
+        repeatable = [name for p in self.params if p.multiple for name in p.opts]
+        return super().parse_args(ctx, list(spread(args, repeatable)))
+
+
+def spread(arguments: Iterable[str], repeatable: Sequence[str]) -> Iterator[str]:
+    """`-t a b` as `-t a -t b` for the repeatable options."""
+    option, values = "", 0
+    for argument in arguments:
+        if argument.startswith("-"):
+            name, equals, _ = argument.partition("=")
+            option, values = (name if name in repeatable else ""), int(bool(equals))
+        elif option:
+            if values:
+                yield option
+            values += 1
+        yield argument
+
 
 DataDir = Annotated[
     Path | None,
     typer.Option(envvar="HARNESS_DATA_DIR", help="Folder with the data sets.", show_default=False),
 ]
-Results = Annotated[Path, typer.Option(help="Folder for records and per-pair similarities.")]
+Results = Annotated[Path, typer.Option(help="Folder with records and per-pair similarities.")]
+Output = Annotated[
+    Path,
+    typer.Option(
+        "--output", "-o", "--results", help="Folder for records and per-pair similarities."
+    ),
+]
+Baseline = Annotated[
+    Path, typer.Option("--baseline", "--committed", help="Results to compare with.")
+]
 Papers = Annotated[Path, typer.Option(help="Folder with the published tables (TOML).")]
 CacheDir = Annotated[
     Path | None,
@@ -35,18 +81,52 @@ Encoders = Annotated[
 ]
 Methods = Annotated[
     list[str] | None,
-    typer.Option("--method", "-m", help="Method id or glob; several are allowed."),
+    typer.Option(
+        "--method",
+        "-m",
+        callback=apart,
+        autocompletion=methods,
+        help="Method id, glob, encoder, hub repository or model folder; several are allowed.",
+    ),
 ]
 Tasks = Annotated[
-    list[str] | None, typer.Option("--task", "-t", help="Task name or glob; several are allowed.")
+    list[str] | None,
+    typer.Option(
+        "--task",
+        "-t",
+        callback=apart,
+        autocompletion=tasks,
+        help="Task name or glob, also as mteb spells it (STS12); several are allowed.",
+    ),
 ]
 Seeds = Annotated[int, typer.Option(min=1, help="Seeds 0..K-1 for methods with randomness.")]
+Limit = Annotated[
+    int | None,
+    typer.Option(
+        min=2,
+        metavar="N",
+        help="Only N rows of each split and sentences of each corpus: does everything run? Kept "
+        "apart, in limit-N of the output folder, and never compared with a published number.",
+        show_default=False,
+    ),
+]
+Verbose = Annotated[
+    bool, typer.Option("--verbose", "-v", help="Also say how each cell was measured, and its time.")
+]
+Quiet = Annotated[
+    bool, typer.Option("--quiet", "-q", help="Print the table at the end and errors, no more.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
 
 
 def say(text: str = "") -> None:
     """Print a line of the answer."""
     typer.echo(text)
+
+
+def note(text: str) -> None:
+    """Print a line beside the answer, for a person."""
+    typer.echo(text, err=True)
 
 
 def require_folder(option: str, folder: Path) -> None:

@@ -11,23 +11,40 @@ from typing import Annotated
 
 import typer
 
+from harness.cli.completion import cells, methods, published_tables
 from harness.cli.options import DataDir, Json, Methods, Papers, Results, Tasks, require_folder, say
 from harness.core.errors import HarnessError
 
+KINDS = ("methods", "encoders", "tasks", "assets", "posts", "papers", "cells")
+
 
 def list_(
-    what: Annotated[str, typer.Argument(help="methods, encoders, tasks, assets or posts.")] = (
-        "methods"
-    ),
+    what: Annotated[
+        str,
+        typer.Argument(
+            help="methods, encoders, tasks, assets, posts, papers or cells.",
+            autocompletion=lambda: KINDS,
+        ),
+    ] = "methods",
+    table: Annotated[
+        str,
+        typer.Argument(
+            help="Of cells: those of a published table, as harness list papers names it.",
+            autocompletion=published_tables,
+            show_default=False,
+        ),
+    ] = "",
     as_json: Json = False,
     data_dir: DataDir = None,
+    papers: Papers = Path("results/papers"),
 ) -> None:
-    """List what there is: methods, encoders, tasks, assets, post-processors."""
+    """List what there is: methods, encoders, tasks, assets, post-processors, published numbers."""
     from harness.assets.places import Places
-    from harness.cli.listing import listing, table
+    from harness.cli.listing import listing
+    from harness.cli.listing import table as shown
 
-    rows = listing(what, Places.from_environment(os.environ, data_dir=data_dir))
-    say(json.dumps(rows, indent=1) if as_json else table(rows))
+    rows = listing(what, Places.from_environment(os.environ, data_dir=data_dir), table, papers)
+    say(json.dumps(rows, indent=1) if as_json else shown(rows))
 
 
 def report(
@@ -74,7 +91,12 @@ def check(
 
 
 def explain(
-    cell: Annotated[str, typer.Argument(help="TABLE/ROW/COLUMN, as in results/papers.")],
+    cell: Annotated[
+        str,
+        typer.Argument(
+            help="TABLE/ROW/COLUMN, as harness list cells shows them.", autocompletion=cells
+        ),
+    ],
     results: Results = Path("results"),
     papers: Papers = Path("results/papers"),
     as_json: Json = False,
@@ -104,10 +126,19 @@ def explain(
 
 def cite(
     table: Annotated[
-        str | None, typer.Option(help="Published table, as in results/papers.")
+        str | None,
+        typer.Option(
+            help="Published table (harness list papers).", autocompletion=published_tables
+        ),
     ] = None,
-    cell: Annotated[str | None, typer.Option(help="Published cell: TABLE/ROW/COLUMN.")] = None,
-    method: Annotated[str | None, typer.Option("--method", "-m", help="Method id.")] = None,
+    cell: Annotated[
+        str | None,
+        typer.Option(help="Published cell: TABLE/ROW/COLUMN.", autocompletion=cells),
+    ] = None,
+    method: Annotated[
+        str | None,
+        typer.Option("--method", "-m", help="Method id.", autocompletion=methods),
+    ] = None,
     verify: Annotated[
         bool, typer.Option("--verify", help="Recompute the digest of every generated page.")
     ] = False,

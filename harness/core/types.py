@@ -177,6 +177,7 @@ class Task:
         licence: The licence of its data.
         note: One sentence on what is peculiar about it.
         columns: The columns of the leaderboard that show it.
+        aliases: Names that other programs give this very protocol, in their spelling: mteb's.
 
     Examples:
         >>> from pathlib import Path
@@ -203,6 +204,7 @@ class Task:
     licence: str = field(default="", repr=False)
     note: str = field(default="", repr=False)
     columns: tuple[LeaderboardColumn, ...] = field(default=(), repr=False)
+    aliases: tuple[str, ...] = field(default=(), repr=False)
 
     def pairs(self, data_dir: Path) -> Pairs:
         """Read and check the scored pairs.

@@ -15,10 +15,11 @@ from harness.encoders.modules import MODULES
 from harness.encoders.subword_vectors import MODEL_TYPE, SubwordConfig
 from harness.encoders.transformer import TransformerConfig
 from harness.encoders.word_vectors import StaticConfig
-from harness.registry import Registry, is_glob, load_registry
+from harness.registry import Registry, is_glob, load_registry, nearest
 from harness.results.planned import PlannedCell, by_encoder, cells
 
 PROFILES = ("all", "embedded", "standard", "papers")
+SHOWN = 8  # of a list of methods in a sentence
 EMBEDDED = "embedded"  # the asset that is always there
 VECTOR_SUFFIXES = (".txt", ".vec", ".bin", ".npz", ".safetensors", ".gz")
 
@@ -40,8 +41,44 @@ def choose(
         for cell in cells([method], on if method.id in by_id else meaningful(method, on), seeds)
     ]
     if not selected:
-        raise UsageError("the selection is empty: no chosen method is meaningful on those tasks")
+        why = left_out(registry, methods, tasks)
+        raise UsageError("; ".join(("nothing is left to run", *why)))
     return tuple(sorted(selected, key=order))
+
+
+def left_out(
+    registry: Registry, methods: Sequence[str] | None, tasks: Sequence[str] | None
+) -> tuple[str, ...]:
+    """In words, what globs of methods select and no task of the selection is meant for.
+
+    One sentence for those that run by their ids all the same, and one for those that cannot.
+    """
+    if not methods:
+        return ()
+    named = {pattern for pattern in methods if not is_glob(pattern)}
+    on = registry.select_tasks(tasks) if tasks else default_tasks(registry)
+    every = [method for method in registry.select_methods(methods) if method.id not in named]
+    out = [(method, set(on) - set(meaningful(method, on))) for method in every]
+    unable = [m.id for m, left in out if any(_lacks_training_split(m, task) for task in left)]
+    unmeant = [m.id for m, left in out if left and m.id not in unable]
+    told = []
+    if unmeant:
+        told.append(
+            f"left out, as not registered for every one of these tasks: {_some(unmeant)}; named by "
+            "its id (-m ID) each runs on all of them"
+        )
+    if unable:
+        told.append(
+            f"left out where a task has no training split to fit on: {_some(unable)}; fit on "
+            "@target there"
+        )
+    return tuple(told)
+
+
+def _some(names: Sequence[str]) -> str:
+    """How many there are, and the first of them."""
+    more = f", … and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return f"{len(names)} method{'s' * (len(names) > 1)} ({', '.join(names[:SHOWN])}{more})"
 
 
 def profile(registry: Registry, name: str, papers: Path, seeds: int) -> tuple[PlannedCell, ...]:
@@ -106,8 +143,12 @@ def meaningful(method: Method, tasks: Iterable[Task]) -> tuple[Task, ...]:
         task
         for task in tasks
         if any(fnmatchcase(task.name, pattern) for pattern in method.tasks)
-        and not (method.fit_on == "target-train" and task.train is None)
+        and not _lacks_training_split(method, task)
     )
+
+
+def _lacks_training_split(method: Method, task: Task) -> bool:
+    return method.fit_on == "target-train" and task.train is None
 
 
 def encoders_by_hand(given: Iterable[str]) -> tuple[Registry, dict[str, Path]]:
@@ -127,10 +168,18 @@ def encoders_by_hand(given: Iterable[str]) -> tuple[Registry, dict[str, Path]]:
         if path.exists():
             paths[name] = path.resolve()
         elif name in registered.encoders or not is_repository(source):
-            raise UsageError(f"--encoder {text}: there is no file or folder {source}")
+            raise UsageError(f"--encoder {text}: {no_file(source)}")
         if name not in registered.encoders:
             extra.append(config_for(name, source, path if path.exists() else None))
     return registered.with_encoders(extra), paths
+
+
+def no_file(source: str) -> str:
+    """In words, that there is no such file or folder, with the nearest names beside it."""
+    path = Path(source).expanduser()
+    beside = path.parent.iterdir() if path.parent.is_dir() else ()
+    near = nearest(path.name, (other.name for other in beside))
+    return f"there is no file or folder {source}" + (f"; {near}" if near else "")
 
 
 def is_repository(source: str) -> bool:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from harness.core.errors import HarnessError, UsageError
 from harness.core.types import Method
-from harness.registry import Registry, known, load_registry
+from harness.registry import Registry, load_registry
 from harness.report.bibtex import HARNESS, bibtex, software
 from harness.report.sentences import (
     NOTHING,
@@ -28,6 +28,7 @@ from harness.report.sentences import (
     published,
     tasks_of,
 )
+from harness.results.cell_names import published_cell, published_table
 from harness.results.index import SHOWN, Results
 from harness.results.published import Table
 from harness.results.published_files import load_tables
@@ -112,7 +113,7 @@ def cite_table(
     name: str, tables: Sequence[Table], results: Results, registry: Registry
 ) -> Citation:
     """A published table, by its id, with the records that its page was made from."""
-    table = known("published table", name, {table.id: table for table in tables})
+    table = published_table(name, tables)
     own = results.unread()
     cells = reproductions(table, own, registry).values()
     run = [cell for cell in cells if cell.scores]
@@ -134,7 +135,7 @@ def cite_table(
 
 def cite_cell(name: str, tables: Sequence[Table], results: Results, registry: Registry) -> Citation:
     """A published cell, TABLE/ROW/COLUMN, with the records of its seeds."""
-    cell = known("published cell", name, {c.id: c for table in tables for c in table.cells()})
+    cell = published_cell(name, tables)
     method, own = method_of(cell, registry), results.unread()
     reproduction = reproduce(cell, own, registry)
     ours = measured(reproduction, method, own)

@@ -18,7 +18,8 @@ from typing import Any
 from harness.core.ids import MethodId
 from harness.core.scores import AGGREGATIONS
 from harness.core.types import Task
-from harness.registry import Registry, known
+from harness.registry import Registry
+from harness.results.cell_names import published_cell
 from harness.results.conformance import Protocol, confirmed_by
 from harness.results.index import Results
 from harness.results.published import PublishedCell, Table
@@ -98,8 +99,7 @@ def explain(
     programs: Mapping[Protocol, str],
 ) -> Explanation:
     """Look around one published cell; `programs` confirm protocols. UsageError: an unknown cell."""
-    cells = {cell.id: cell for table in tables for cell in table.cells()}
-    cell = known("published cell", name, cells)
+    cell = published_cell(name, tables)
     reproduction, wanted = reproduce(cell, results, registry), conditions_of(cell, registry)
     program = confirmed_by(cell, programs, results, registry)
     measured = [] if wanted is None else list(scores(results, registry, wanted))

@@ -1,7 +1,8 @@
 """SICK relatedness (SemEval-2014 task 1). Gold runs from 1 to 5; `dev` is SICK's trial set.
 
 Two tasks bear the name in the field: the papers, SentEval and SimCSE score the 4,927 test pairs,
-mteb all 9,927 pairs of the three splits. They are `sick-r` and `sick-r.all`.
+mteb all 9,927 pairs of the three splits. They are `sick-r` and `sick-r.all`; mteb's own spelling,
+`SICK-R`, means the latter.
 """
 
 from __future__ import annotations
@@ -84,6 +85,7 @@ TASKS = (
     replace(
         sick("sick-r.all", "raw", "train", "dev", "test", note=EVERY),
         columns=(LeaderboardColumn("other", "SICK-R, 9,927"),),
+        aliases=("SICK-R",),
     ),
     replace(sick("sick-r.regression", "raw", "test", note=BY_REGRESSION), metric="regression"),
     sick("sick-r.senteval", "senteval", "test"),

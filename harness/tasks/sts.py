@@ -137,7 +137,7 @@ GEOMETRY = (
 )
 
 TASKS = (
-    replace(benchmark("sts-b", "raw", "test"), columns=GEOMETRY),
+    replace(benchmark("sts-b", "raw", "test"), columns=GEOMETRY, aliases=("STSBenchmark",)),
     replace(
         benchmark("sts-b.dev", "raw", "dev"), columns=(LeaderboardColumn("other", "STS-B dev"),)
     ),
@@ -147,5 +147,5 @@ TASKS = (
     benchmark("sts-b.senteval.dev", "senteval", "dev"),
     benchmark("sts-b.senteval.train", "senteval", "train"),
     *(year(held, "raw") for held in YEARS),
-    *(year(held, "senteval") for held in YEARS),
+    *(replace(year(held, "senteval"), aliases=(f"STS{held}",)) for held in YEARS),
 )

@@ -25,7 +25,7 @@ from harness.results.records import Store, read_record, seal
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMANDS = get_command(app).commands
-KINDS = ("methods", "encoders", "tasks", "assets", "posts")
+KINDS = ("methods", "encoders", "tasks", "assets", "posts", "papers", "cells")
 PUBLISHED = "simcse.issue-285.toml"
 
 
@@ -167,13 +167,26 @@ for arguments in {READING}:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_list_is_a_table_or_json(call, kind):
+def test_a_list_is_a_table_or_json(call, kind, tmp_path):
+    (tmp_path / "results").symlink_to(ROOT / "results")
     rows = json.loads(call("list", kind, "--json").out)
     assert rows == listing(kind, Places.from_environment(os.environ))
     first = next(iter(rows[0].values()))
     answer = call("list", kind)
     assert (answer.status, answer.err) == (0, "")
     assert any(line.startswith(first) for line in answer.out.splitlines())
+
+
+def test_the_cells_of_a_table_can_be_explained(call, tmp_path):
+    (tmp_path / "results").symlink_to(ROOT / "results")
+    papers = {
+        row["table"]: row["numbers"] for row in json.loads(call("list", "papers", "--json").out)
+    }
+    cells = json.loads(call("list", "cells", "simcse.t5", "--json").out)
+    assert len(cells) == papers["simcse.t5"]
+    assert sum(papers.values()) == len(json.loads(call("list", "cells", "--json").out))
+    assert call("explain", cells[0]["cell"]).out.startswith(cells[0]["cell"])
+    assert "did you mean simcse.t5" in call("list", "cells", "simcse.t55").complaint
 
 
 def test_a_reader_that_goes_away_is_no_error(tmp_path):
@@ -190,8 +203,13 @@ def test_a_reader_that_goes_away_is_no_error(tmp_path):
 def test_a_run_measures_says_and_keeps(toys, tmp_path):
     answer = toys("run", "-m", "fake.*", "-t", "toy", "--seeds", 2)
     assert answer.status == 0
-    assert len(answer.out.splitlines()) == 5  # mean, cls, centre, and stretch with two seeds
-    assert answer.out.startswith("fake.cls on toy, seed 0: Spearman ")
+    measured, table = answer.out.split("\n\n")
+    lines = measured.splitlines()
+    assert len(lines) == 5  # mean, cls, centre, and stretch with two seeds
+    assert lines[0].startswith("fake.cls on toy, seed 0: Spearman ")
+    assert lines[0].endswith(" -> runs/records/fake/fake.cls/toy/seed-0.json")
+    assert all(Path(tmp_path, line.partition(" -> ")[2]).is_file() for line in lines)
+    assert len(table.splitlines()) == 2 + 4 + 1  # a head, a row a method, and where they lie
     assert len(list(Store(tmp_path / "runs").records())) == 5
 
 
@@ -239,9 +257,20 @@ MISTAKES = {
     "a list that there is not": ("list task", "did you mean tasks?"),
     "no method at all": ("run -t toy", "give -m METHOD and -t TASK"),
     "a sentence for a method": ("run -m one=two -t toy", "the form is encoder[:max-length]"),
+    "a method that misses its pooling": ("run -m fakke -t toy", "did you mean fake"),
+    "a folder that is not there": ("run -m ./weight -t toy", "did you mean weights?"),
+    "a task in other capitals": ("run -m fake.mean -t Toy", "did you mean toy?"),
+    "a list of nothing": ("list tasks simcse.t5", "harness list cells simcse.t5"),
+    "a profile that there is not": ("reproduce --profile embeded", "did you mean embedded?"),
+    "a limited baseline": ("run --quick --limit 5", "exclude each other"),
     "a post without a corpus": ("run -m fake.mean+centre -t toy", "needs a corpus to be fitted on"),
     "a glob for nothing": ("run -m nothing* -t toy", "matches no registered method: harness list"),
     "a glob for no task": ("run -m fake.mean -t nothing*", "matches no task: harness list tasks"),
+    "no row of a table": (
+        "explain simcse.issue-285/no/stsb",
+        "harness list cells simcse.issue-285",
+    ),
+    "no table of a cell": ("explain simcse.issue-258/no/stsb", "did you mean simcse.issue-285?"),
     "nothing left": ("run -m fake.*target-train -t no-train", "matches no registered method"),
     "no training split": ("run -m fake.mean+centre@target-train -t no-train", "use @target"),
     "a length for what has none": ("run -m fake:8.mean -t toy", "no maximum length to set"),
@@ -254,7 +283,8 @@ MISTAKES = {
     "a wrong data folder": ("run -m fake.mean -t toy --data-dir nowhere", "no such folder"),
     "a plan with a wrong data folder": ("plan -m fake.mean --data-dir nowhere", "no such folder"),
     "results that are not there": ("report --results nowhere", "nowhere"),
-    "committed ones that are not there": ("reproduce --committed nowhere", "nowhere"),
+    "a baseline that is not there": ("reproduce --baseline nowhere", "nowhere"),
+    "one by its old option": ("reproduce --committed nowhere", "nowhere"),
     "a download that there is not": ("fetch fakke", "did you mean fake?"),
 }
 

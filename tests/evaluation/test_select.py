@@ -7,7 +7,8 @@ import pytest
 from typer.testing import CliRunner
 
 from harness.cli import app
-from harness.evaluation.select import PROFILES, is_embedded, profile
+from harness.core.errors import UsageError
+from harness.evaluation.select import PROFILES, choose, is_embedded, left_out, profile
 from harness.registry import load_registry
 
 PAPERS = Path(__file__).resolve().parents[2] / "results" / "papers"
@@ -51,12 +52,49 @@ def test_an_encoder_comes_once_and_what_is_carried_first(chosen, name):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--profile", "everything"], "wanted one of all, embedded"),
+        (["--profile", "everything"], "unknown profile 'everything': known are all, embedded"),
         (["--profile", "papers", "-t", "sts-b"], "give one of them"),
     ],
 )
 def test_a_profile_that_means_nothing_is_refused(options, said, tmp_path):
-    where = ["--results", str(tmp_path), "--committed", str(PAPERS.parent)]
+    where = ["--output", str(tmp_path), "--baseline", str(PAPERS.parent)]
     done = CliRunner().invoke(app, ["reproduce", *options, *where])
     assert said in str(done.exception)
     assert not list(tmp_path.iterdir())
+
+
+# What globs leave out
+
+FLOWS = ("bert-mini.mean+flow*",)
+
+
+def test_a_glob_names_what_it_leaves_out_and_how_to_run_it():
+    found, globs, tasks = load_registry(), ["bert-mini.mean*"], ["sick-r.senteval.dev"]
+    chosen = {cell.method.id for cell in choose(found, globs, tasks, 1)}
+    dropped = {method.id for method in found.select_methods(globs)} - chosen
+    [told] = left_out(found, globs, tasks)
+    assert dropped
+    assert chosen
+    assert all(name in told for name in dropped)
+    assert not [name for name in chosen if f"{name}," in told or f"{name})" in told]
+    assert f"{len(dropped)} methods" in told
+    assert "by its id (-m ID)" in told
+    every = choose(found, [*globs, *dropped], tasks, 1)
+    assert {cell.method.id for cell in every} == chosen | dropped
+    assert left_out(found, [*globs, *dropped], tasks) == ()
+
+
+def test_of_an_empty_selection_the_error_names_what_would_run():
+    with pytest.raises(UsageError, match=r"bert-mini\.mean\+flow@target.*by its id"):
+        choose(load_registry(), FLOWS, ["sick-r.senteval.dev"], 1)
+
+
+def test_what_cannot_run_is_told_apart():
+    found = load_registry()
+    [method] = [m for m in found.methods if m.endswith("@target-train")][:1]
+    told = left_out(found, [f"{method}*"], ["sts12"])
+    assert "no training split" in told[-1]
+
+
+def test_nothing_is_said_where_nothing_was_asked_for():
+    assert left_out(load_registry(), None, ["sts12"]) == ()

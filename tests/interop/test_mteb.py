@@ -37,6 +37,14 @@ def fake(texts=SENTENCES, seed=0):
 MODEL = fake()
 
 
+# Names
+
+
+def test_an_alias_is_the_name_of_the_counterpart():
+    theirs = {name: (of.metadata.name,) for name, of in COUNTERPARTS.items() if name != "qnli"}
+    assert theirs == {n: t.aliases for n, t in load_registry().tasks.items() if t.aliases}
+
+
 # A method as mteb's model
 
 

@@ -1,0 +1,127 @@
+"""What a run prints: each score beside what is published for it, then a table of all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from harness.cli.options import say
+from harness.core.types import Record
+from harness.evaluation.runner import Outcome
+from harness.registry import Registry
+from harness.results.index import Results, main_score, value
+from harness.results.published import PublishedCell, Table
+from harness.results.published_files import load_tables
+from harness.results.records import Store
+from harness.results.reproduction import Reproduction, reproduce
+from harness.results.verdict import CellState
+
+JSON_FIELDS = ("method", "task", "seed", "scores", "pairs", "timings")
+HEAD = ("method", "task", "metric", "measured", "published", "verdict", "published cell")
+SHOWN = 3  # published numbers behind one score; the table has all
+
+
+@dataclass
+class Printer:
+    """Prints outcomes as they come, beside the published numbers of their methods and tasks.
+
+    `papers` is the folder of the published tables; without it no number stands beside.
+    """
+
+    store: Store
+    registry: Registry
+    papers: Path
+    as_json: bool = False
+    verbose: bool = False
+    quiet: bool = False
+    records: dict[tuple[str, str], list[Record]] = field(default_factory=dict)
+
+    def outcome(self, outcome: Outcome) -> None:
+        """Print one cell as it comes; of one without a record the end tells why."""
+        record = outcome.record
+        if record is None:
+            return
+        name = (record.method, record.task)
+        self.records.setdefault(name, []).append(record)
+        if self.as_json:
+            say(json.dumps({name: getattr(record, name) for name in JSON_FIELDS}))
+        elif not self.quiet:
+            judged = self._judged(self._published.get(name, ()))
+            told = "".join(f"; {_beside(one)}" for one in judged[:SHOWN])
+            more = f"; {len(judged) - SHOWN} more below" if len(judged) > SHOWN else ""
+            took = f" ({_took(outcome)})" if self.verbose else ""
+            score = shown_score(record.scores)
+            say(f"{outcome.cell}: {score}{told}{more}{took} -> {self.store.path(outcome.cell)}")
+
+    def table(self) -> str:
+        """Every score of the run: each published number for it on a row, or a row without one."""
+        from tabulate import tabulate
+
+        published = {cell.id: cell for of in self._published.values() for cell in of}
+        judged = self._judged(published.values())
+        beside = {(one.cell.method, one.cell.task) for one in judged}
+        rows = [_published_row(one) for one in judged]
+        rows += [_row(name, own) for name, own in self.records.items() if name not in beside]
+        rows.sort(key=lambda row: row[:2])
+        return tabulate(rows, headers=HEAD, disable_numparse=True)
+
+    def _judged(self, cells: Iterable[PublishedCell]) -> list[Reproduction]:
+        """Those of the published numbers that the records so far answer, averages included."""
+        found = Results(self.records)
+        answered = [c for c in cells if all((c.method, task) in self.records for task in c.tasks)]
+        return [reproduce(cell, found, self.registry) for cell in answered]
+
+    @cached_property
+    def _published(self) -> Mapping[tuple[str | None, str], list[PublishedCell]]:
+        """Every published score that a method reproduces, by that method and each task."""
+        by_cell: dict[tuple[str | None, str], list[PublishedCell]] = {}
+        for cell in chain.from_iterable(table.cells() for table in self.tables()):
+            for task in cell.tasks if cell.method and cell.points is not None else ():
+                by_cell.setdefault((cell.method, task), []).append(cell)
+        return by_cell
+
+    def tables(self) -> tuple[Table, ...]:
+        """The published tables; none without the folder."""
+        return load_tables(self.papers) if self.papers.is_dir() else ()
+
+
+def _beside(one: Reproduction) -> str:
+    return f"published {one.cell.in_points}, {one.state} ({one.cell.id})"
+
+
+def _took(outcome: Outcome) -> str:
+    """How a cell came about, for those who want to know."""
+    record: Any = outcome.record
+    if outcome.status == "done":
+        return "measured before"
+    ways = [way for way in record.facts.get("encoding", []) if way]
+    how = {str(way[name]) for way in ways for name in ("device", "dtype", "route") if name in way}
+    return ", ".join((f"{sum(record.timings.values()):.1f} s", *sorted(how)))
+
+
+def _published_row(one: Reproduction) -> tuple[str, ...]:
+    cell = one.cell
+    task = cell.task or f"average of {len(cell.tasks)}"
+    metric = " ".join(filter(None, (cell.metric, cell.aggregation)))
+    measured = "–" if one.measured is None else f"{one.measured:.2f}"
+    return (
+        str(cell.method), task, metric, measured, str(cell.in_points), str(one.state), cell.id,
+    )  # fmt: skip
+
+
+def _row(name: tuple[str, str], records: Sequence[Record]) -> tuple[str, ...]:
+    metric, _ = main_score(records[0].scores)
+    found = value([main_score(record.scores)[1] for record in records])
+    return (*name, metric, str(found), "", "", "")
+
+
+def shown_score(scores: Mapping[str, Any]) -> str:
+    """A record's main score, as a run prints it."""
+    metric, score = main_score(scores)
+    name = "Spearman" if metric == "spearman" else metric
+    return CellState.UNDEFINED if score is None else f"{name} {score:.2f}"

@@ -1,0 +1,75 @@
+"""What a command line selects: the cells, and what loads their texts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from harness.cli.options import note
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The options by which `plan`, `run` and `reproduce` select cells and find their files."""
+
+    method: list[str] | None
+    task: list[str] | None
+    seeds: int
+    data_dir: Path | None
+    encoder: list[str] | None
+    cache: Path | None
+    limit: int | None = None
+    quiet: bool = False
+
+
+@dataclass(frozen=True)
+class Selected:
+    """The cells, what loads their texts, and the registry that knows their encoders."""
+
+    cells: tuple[Any, ...]
+    loader: Any
+    registry: Any
+
+
+def select(wanted: Wanted, default: Callable[[Any], tuple[Any, ...]] | None = None) -> Selected:
+    """Select cells; what a name is taken for and what a glob leaves out is noted.
+
+    The default gives the cells of a registry where neither methods nor tasks are chosen.
+    """
+    from harness.assets.places import Places
+    from harness.evaluation.model_names import Models
+    from harness.evaluation.select import choose, encoders_by_hand, left_out
+    from harness.tasks.limited import limited_corpus
+    from harness.tasks.loader import TaskLoader
+
+    models = Models(*encoders_by_hand(wanted.encoder or []))
+    places = Places.from_environment(
+        os.environ, cache=wanted.cache, data_dir=wanted.data_dir, encoders=models.paths
+    )
+    methods = models.methods(wanted.method or [], places)
+    registry, tasks = models.registry, wanted.task
+    corpora = registry.corpora
+    if default is not None and not methods and not tasks:
+        cells = default(registry)
+    else:
+        cells = choose(registry, methods, tasks, wanted.seeds)
+    if not wanted.quiet:
+        aliases = {name: registry.tasks_by_name.get(name) for name in tasks or ()}
+        other = {a: t.name for a, t in aliases.items() if t is not None and t.name != a}
+        for text, meant in {**models.told, **other}.items():
+            note(f"{text} is {meant} here")
+        for line in left_out(registry, methods, tasks):
+            note(line)
+    if wanted.limit is not None:
+        cells = _limited(cells, wanted.limit)
+        corpora = {name: limited_corpus(c, wanted.limit) for name, c in corpora.items()}
+    return Selected(cells, TaskLoader(replace(places, encoders=models.paths), corpora), registry)
+
+
+def _limited(cells: tuple[Any, ...], limit: int) -> tuple[Any, ...]:
+    from harness.tasks.limited import limited
+
+    return tuple(replace(cell, task=limited(cell.task, limit)) for cell in cells)

@@ -1,0 +1,183 @@
+"""What users of other programs type: model names, mteb's tasks, several values, -h, -q, --limit."""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+
+from harness.assets.places import packaged
+from harness.cli import app, completion, main
+from harness.cli.options import SeveralValues, apart, spread
+from harness.registry import load_registry
+from harness.results.index import Results
+from harness.results.published_files import load_tables
+from harness.results.records import Store
+from harness.results.reproduction import reproductions
+
+ROOT = Path(__file__).resolve().parents[2]
+COMMANDS = get_command(app).commands
+SMALL = ("-t", "mini-sts", "--limit", "12")
+
+
+@pytest.fixture
+def call(monkeypatch, capfd, tmp_path):
+    """The command line in an empty folder: its status, answer and notes."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HARNESS_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.delenv("HARNESS_DATA_DIR", raising=False)
+
+    def answer(*arguments):
+        with pytest.raises(SystemExit) as ended:
+            main([str(argument) for argument in arguments])
+        return ended.value.code or 0, *capfd.readouterr()
+
+    return answer
+
+
+def measured(out):
+    return re.findall(r"^(\S+) on (\S+), seed 0: ", out, re.MULTILINE)
+
+
+# Options
+
+
+@pytest.mark.parametrize(
+    ("typed", "read"),
+    [
+        ("-t a b", "-t a -t b"),
+        ("-t a b -m c d e --seeds 2", "-t a -t b -m c -m d -m e --seeds 2"),
+        ("--task=a b", "--task=a --task b"),
+        ("--task a --task b", "--task a --task b"),
+        ("--seeds 2 -t a", "--seeds 2 -t a"),
+        ("-o x -t", "-o x -t"),
+    ],
+)
+def test_words_behind_a_repeatable_option_are_its_values(typed, read):
+    assert (
+        list(spread(typed.split(), ("-t", "--task", "-m")))
+        == read.replace("=a --", "=a --").split()
+    )
+
+
+def test_commas_set_values_apart():
+    assert apart(["a,b", "c", "d,"]) == ["a", "b", "c", "d"]
+    assert apart(None) is None
+
+
+@pytest.mark.parametrize("command", ["plan", "run", "reproduce"])
+def test_a_command_that_takes_several_values_has_no_argument(command):
+    found = COMMANDS[command]
+    assert isinstance(found, SeveralValues)
+    assert not [p for p in found.params if p.param_type_name == "argument"]
+
+
+@pytest.mark.parametrize("command", [(), *((name,) for name in COMMANDS)])
+def test_h_is_help(call, command):
+    assert call(*command, "-h") == call(*command, "--help")
+
+
+def test_the_version_is_told(call):
+    import harness
+
+    assert call("--version") == (0, f"harness {harness.__version__}\n", "")
+
+
+def test_the_package_is_the_command(tmp_path):
+    asked = [sys.executable, "-m", "harness", "list", "posts"]
+    done = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("word")
+
+
+# Completion
+
+
+def test_a_word_is_completed():
+    found = load_registry()
+    assert completion.methods("minil") == [n for n in found.encoders if n.startswith("minil")]
+    assert "minilm.mean" in completion.methods("minilm.")
+    assert completion.tasks("STS1") == [f"STS1{n}" for n in range(2, 7)]
+
+
+def test_a_cell_is_completed_table_first(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    assert completion.cells("sif") == ["sif.t1/"]
+    assert "sif.t1/avg-glove/sts12" in completion.cells("sif.t1/avg")
+    assert completion.published_tables("sif") == ["sif.t1"]
+
+
+def test_the_shell_is_answered(tmp_path):
+    asked = {
+        "_HARNESS_COMPLETE": "complete_bash",
+        "COMP_WORDS": "harness run -t STS1",
+        "COMP_CWORD": "3",
+    }
+    code = "from harness.cli import app; app(prog_name='harness')"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={"PYTHONPATH": str(ROOT), **asked}, cwd=tmp_path,
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout.split() == [f"STS1{n}" for n in range(2, 7)]
+
+
+# Models and tasks
+
+
+def test_an_encoder_alone_means_its_own_pooling_and_the_id_says_which(call):
+    status, out, err = call("run", "-m", "glove-mini", "bert-mini", *SMALL)
+    assert status == 0
+    assert {method for method, _ in measured(out)} == {"glove-mini.mean", "bert-mini.mean"}
+    assert "glove-mini is glove-mini.mean here\n" in err
+
+
+def test_a_folder_is_a_method(call, tmp_path):
+    shutil.copytree(packaged(load_registry().encoders["bert-mini"]), tmp_path / "My_Model")
+    arguments = ("-m", "./My_Model", "./My_Model.cls,My_Model:8.mean+sn@target", *SMALL)
+    status, out, err = call("run", *arguments)
+    assert status == 0
+    assert {method for method, _ in measured(out)} == {
+        "my-model.mean", "my-model.cls", "my-model:8.mean+sn@target",
+    }  # fmt: skip
+    assert "./My_Model is my-model.mean here" in err
+    assert "is" not in call("run", *arguments, "-q")[2]
+
+
+def test_a_repository_that_is_not_here_is_named_with_what_gets_it(call, monkeypatch, tmp_path):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    status, out, err = call("run", "-m", "someone/Some_model-v1.5", "-t", "mini-sts")
+    assert (status, out) == (3, "")
+    assert "get it: harness fetch someone/Some_model-v1.5" in err
+
+
+def test_a_folder_may_not_take_the_name_of_a_registered_encoder(call, tmp_path):
+    shutil.copytree(packaged(load_registry().encoders["bert-mini"]), tmp_path / "in" / "minilm")
+    status, _, err = call("run", "-m", "in/minilm", *SMALL)
+    assert (status, "--encoder NAME=in/minilm -m NAME" in err) == (2, True)
+
+
+def test_mtebs_names_are_told(call):
+    status, out, err = call("plan", "-m", "glove-mini.mean", "-t", "SICK-R", "STS12", "--json")
+    assert (status, '"cells": 2' in out) == (0, True)
+    assert err == "SICK-R is sick-r.all here\nSTS12 is sts12.senteval here\n"
+
+
+# A limit
+
+
+def test_a_limited_run_is_kept_apart_and_never_judged(call, tmp_path):
+    (tmp_path / "results").symlink_to(ROOT / "results")
+    status, out, _ = call("run", "-m", "glove-mini.mean", *SMALL, "-v")
+    assert (status, "published 0" in out) == (0, False)
+    assert not (tmp_path / "runs" / "records").exists()
+    [record] = Store(tmp_path / "runs" / "limit-12").records()
+    assert (record.task, record.pairs) == ("mini-sts.limit-12", 12)
+    results = Results({(record.method, record.task): [record]})
+    every = [
+        r
+        for t in load_tables(ROOT / "results" / "papers")
+        for r in reproductions(t, results, load_registry()).values()
+    ]
+    assert not [one for one in every if one.scores]
