@@ -133,3 +133,8 @@ def require_folder(option: str, folder: Path) -> None:
     """Raise UsageError, naming the option, for a folder that does not exist."""
     if not folder.is_dir():
         raise UsageError(f"{option} {folder}: there is no such folder")
+
+
+def readme_of(results: Path) -> Path | None:
+    """The README that shows a results folder: the project's, of its own results and no others."""
+    return Path("README.md") if results == Path("results") else None

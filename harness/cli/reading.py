@@ -12,7 +12,17 @@ from typing import Annotated
 import typer
 
 from harness.cli.completion import cells, methods, published_tables
-from harness.cli.options import DataDir, Json, Methods, Papers, Results, Tasks, require_folder, say
+from harness.cli.options import (
+    DataDir,
+    Json,
+    Methods,
+    Papers,
+    Results,
+    Tasks,
+    readme_of,
+    require_folder,
+    say,
+)
 from harness.core.errors import HarnessError
 
 KINDS = ("methods", "encoders", "tasks", "assets", "posts", "papers", "cells")
@@ -49,14 +59,21 @@ def list_(
 
 def report(
     results: Annotated[Path, typer.Option(help="Folder with records.")] = Path("results"),
-    readme: Annotated[Path, typer.Option(help="README with a generated part.")] = Path("README.md"),
+    readme: Annotated[
+        Path | None,
+        typer.Option(
+            help="README with a generated part.  [default: README.md for results, none for others]",
+            show_default=False,
+        ),
+    ] = None,
     papers: Papers = Path("results/papers"),
     check: Annotated[bool, typer.Option(help="Only say whether something would change.")] = False,
 ) -> None:
-    """Write LEADERBOARD.md and tables/ from the records, and the README's part."""
+    """Write LEADERBOARD.md and tables/ from the records, and of the results the README's part."""
     from harness.report.build import stale_files, write_files
 
     require_folder("--results", results)
+    readme = readme or readme_of(results)
     if check:
         stale = stale_files(results, papers, readme)
         for path in stale:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Container, Sequence
 from pathlib import Path
 
+from harness.cli.options import readme_of
 from harness.core.errors import HarnessError
 from harness.core.types import Progress
 from harness.evaluation.bootstrap_claims import compare_claims
@@ -89,7 +90,7 @@ def summary(
         write_files(results, committed / "papers", readme=None)
         lines.append(f"tables: {results}/LEADERBOARD.md, {results}/tables")
     if promoted is not None:
-        written = write_files(committed, committed / "papers", Path("README.md"))
+        written = write_files(committed, committed / "papers", readme_of(committed))
         lines.append(f"promoted: {promoted} records, {len(written)} generated files rewritten")
     return lines
 

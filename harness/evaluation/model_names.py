@@ -58,7 +58,7 @@ class Models:
     def _apart(self, text: str) -> tuple[str, str, str]:
         """Model, maximum length, and what follows from the pooling on; these two may be empty."""
         poolings = "|".join(map(re.escape, self.registry.poolings))
-        form = rf"(?P<model>.+?)(?P<length>:[0-9]+)?(?P<rest>\.(?:{poolings})(?:[+@].*)?)?"
+        form = rf"(?P<model>.+?)(?P<length>:[0-9]+)?(?P<rest>\.(?:{poolings})(?:[:+@].*)?)?"
         match = re.fullmatch(form, text)
         if match is None or _place(text).exists():
             return text, "", ""

@@ -485,6 +485,28 @@ def test_an_unexpected_error_is_one_line_and_its_traceback_on_demand(tmp_path, w
     assert ("in broken" in answer.err) == ("--debug" in where)
 
 
+def test_a_report_of_a_run_leaves_the_readme_and_the_results_alone(reported, tmp_path):
+    reported("run", "-m", "fake.mean", "-t", "toy")
+    (tmp_path / "README.md").write_text("# Toys\n\n<!-- leaderboard -->\n<!-- /leaderboard -->\n")
+    mine = (tmp_path / "README.md", tmp_path / "results" / "LEADERBOARD.md")
+    before = [path.read_bytes() for path in mine]
+    assert reported("report", "--results", "runs").status == 0
+    assert [path.read_bytes() for path in mine] == before
+    assert reported("report", "--results", "runs", "--check").status == 0
+    assert reported("report", "--results", "runs", "--readme", "README.md").status == 0
+    assert mine[0].read_bytes() != before[0]
+
+
+@pytest.mark.parametrize("folder", ["results", "other"])
+def test_promotion_elsewhere_leaves_the_readme_alone(toys, tmp_path, folder):
+    if folder != "results":
+        shutil.copytree(tmp_path / "results", tmp_path / folder)
+    before = (tmp_path / "README.md").read_bytes()
+    run = ("reproduce", "-m", "fake.mean", "-t", "toy", "--update", "--baseline", folder)
+    assert toys(*run).status == 0
+    assert ((tmp_path / "README.md").read_bytes() == before) == (folder != "results")
+
+
 @pytest.mark.parametrize("edit", EDITS)
 def test_a_record_edited_by_hand_is_refused(reported, tmp_path, edit):
     path = next((tmp_path / "results" / "records").rglob("seed-0.json"))
