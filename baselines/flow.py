@@ -25,12 +25,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from baselines.bert import BERT_BASE, BERT_LARGE
-from baselines.minilm import MINILM
-from baselines.sbert import NLI as SBERT_NLI
 from harness.core.errors import UsageError
 from harness.core.types import Method
 from harness.transforms.pooling import FIRST_LAST, LAST2, MEAN
+from .bert import BERT_BASE, BERT_LARGE
+from .minilm import MINILM
+from .sbert import NLI as SBERT_NLI
 
 if TYPE_CHECKING:
     from harness.transforms.flows import Fitted, Start

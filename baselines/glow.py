@@ -7,10 +7,10 @@ overshoot at 1e-3). The papers fit images; here rows are sentence embeddings, an
 width are BERT-flow's. Beside whitening they answer whether a linear map is enough.
 """
 
-from baselines.flow import TASKS, Flow
-from baselines.minilm import MINILM
 from harness.core.types import Method
 from harness.transforms.pooling import FIRST_LAST, LAST2, MEAN
+from .flow import TASKS, Flow
+from .minilm import MINILM
 
 NICE = Flow("nice", levels=1, depth=4, step=("reversal", "additive"), first=("actnorm",))
 REALNVP = Flow("realnvp", step=("actnorm", "reversal", "scaled"))

@@ -9,18 +9,18 @@ every method runs on any machine; what of the papers' claims they show is in
 
 from dataclasses import replace
 
-from baselines.flow import CITE as BERT_FLOW
-from baselines.flow import DIFFERENCES, DROPOUT, FLOWS
-from baselines.glow import CITES as FLOW_CITES
-from baselines.natsv import Natsv
-from baselines.sn import SN
-from baselines.whitening import Whitening
 from harness.core.types import Method
 from harness.encoders.fingerprint import Fingerprint
 from harness.encoders.transformer import TransformerConfig
 from harness.encoders.word_tokenizer import Tokeniser
 from harness.encoders.word_vectors import StaticConfig
 from harness.transforms.pooling import CLS, FIRST_LAST, LAST2, MEAN, STATIC_LAST
+from .flow import CITE as BERT_FLOW
+from .flow import DIFFERENCES, DROPOUT, FLOWS
+from .glow import CITES as FLOW_CITES
+from .natsv import Natsv
+from .sn import SN
+from .whitening import Whitening
 
 WIKIPEDIA = "1,000,000 sentences of English Wikipedia"
 

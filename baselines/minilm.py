@@ -6,9 +6,6 @@ makes it the anchor here; the rest of the grid shows what each protocol does to 
 Its last layer has three constant coordinates, which is why calibrations have floors.
 """
 
-from baselines.natsv import Natsv
-from baselines.sn import SN
-from baselines.whitening import Whitening
 from harness.core.types import Method
 from harness.encoders.fingerprint import Fingerprint
 from harness.encoders.tokenizer_check import BERT_UNCASED_IDS
@@ -22,6 +19,9 @@ from harness.transforms.pooling import (
     SECOND_LAST,
     STATIC_LAST,
 )
+from .natsv import Natsv
+from .sn import SN
+from .whitening import Whitening
 
 MINILM = TransformerConfig(
     "minilm",

@@ -14,12 +14,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from baselines.bert import BERT_BASE
-from baselines.sn import SN
 from harness.core.errors import ScoreError, UsageError
 from harness.core.types import Method
 from harness.transforms.affine import Affine, Moments
 from harness.transforms.pooling import MEAN
+from .bert import BERT_BASE
+from .sn import SN
 
 NO_COUNT = "natsv nulls k >= 1 directions, not {!r}: write natsv:6"
 

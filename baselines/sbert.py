@@ -6,11 +6,11 @@ later general models with scores in MTEB's results; e5 and bge have prompts ther
 and STS has no such type, so their sentences are scored without one, as here.
 """
 
-from baselines.bert import ABOUT
 from harness.core.types import Method
 from harness.encoders.tokenizer_check import BERT_UNCASED_IDS
 from harness.encoders.transformer import TransformerConfig
 from harness.transforms.pooling import CLS, MEAN
+from .bert import ABOUT
 
 CITE = "reimers2019sbert"
 BERT, ROBERTA = "sbert-nli", "sroberta-nli"

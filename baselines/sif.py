@@ -15,13 +15,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from baselines.glove import FULL, LOWER, SICK, WEB, vectors
-from baselines.natsv import Natsv
 from harness.core.errors import UsageError
 from harness.core.types import Method
 from harness.encoders.word_vectors import CountedConfig, StaticConfig
 from harness.encoders.word_vocabulary import Vocabulary, WordMap
 from harness.transforms.pooling import MEAN
+from .glove import FULL, LOWER, SICK, WEB, vectors
+from .natsv import Natsv
 
 CITE = "arora2017sif"
 ENWIKI = "vectors/enwiki_vocab_min200.txt"

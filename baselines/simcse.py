@@ -7,11 +7,11 @@ checkpoints were replaced under the same names on 2021-05-11, so numbers from be
 belong to weights that are gone. They exist as `.bin` only.
 """
 
-from baselines.bert import ABOUT
 from harness.core.types import Method
 from harness.encoders.tokenizer_check import BERT_UNCASED_IDS
 from harness.encoders.transformer import TransformerConfig
 from harness.transforms.pooling import CLS, POOLER
+from .bert import ABOUT
 
 CITE = "gao2021simcse"
 # Where a published revision could be verified; the others are recorded on first use.

@@ -10,11 +10,11 @@ on positive pairs of NLI draw the 134 thousand of Table 4's samples by the seed.
 
 import math
 
-from baselines.bert import BERT_BASE
 from harness.core.interfaces import Pooling
 from harness.core.types import Method
 from harness.encoders.trained import FamilyConfig
 from harness.transforms.pooling import CLS, POOLER, STATIC_LAST
+from .bert import BERT_BASE
 
 CITE = "gao2021simcse"
 GPU = "--precision fp16 --device cuda"

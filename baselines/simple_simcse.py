@@ -7,11 +7,11 @@ norms do not decay; the head's weights are drawn as BERT's are, not as torch's; 
 the 1,953 batches of 512 is a batch of its own.
 """
 
-from baselines.bert import BERT_BASE, BERT_LARGE, ROBERTA_BASE, ROBERTA_LARGE
 from harness.core.types import Method
 from harness.encoders.trained import FamilyConfig
 from harness.encoders.transformer import TransformerConfig
 from harness.transforms.pooling import CLS
+from .bert import BERT_BASE, BERT_LARGE, ROBERTA_BASE, ROBERTA_LARGE
 
 CITE = "tsukagoshi2022simplesimcse"
 OPTIONS = "--weight-decay 0.01 --clip 0.0 --dev sts-b.dev --dev-every 250 --device cuda"

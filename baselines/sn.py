@@ -10,11 +10,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from baselines.bert import BERT_BASE
 from harness.core.errors import ScoreError
 from harness.core.types import Method
 from harness.transforms.affine import LEAST_SPREAD, Affine, Moments
 from harness.transforms.pooling import MEAN
+from .bert import BERT_BASE
 
 
 @dataclass(frozen=True)

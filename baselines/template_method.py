@@ -13,10 +13,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from baselines.minilm import MINILM
 from harness.core.types import Method
 from harness.transforms.affine import Affine, Moments
 from harness.transforms.pooling import MEAN
+from .minilm import MINILM
 
 
 @dataclass(frozen=True)

@@ -13,13 +13,13 @@ trained by the run that needs it, on sentences that come with the harness.
 
 from dataclasses import replace
 
-from baselines.flow import FLOWS
-from baselines.miniature import BERT_MINI, MATRIX, MINI_FINGERPRINT, MINI_IDS
-from baselines.whitening import Whitening
 from harness.core.types import Method
 from harness.encoders.trained import FamilyConfig
 from harness.encoders.transformer import TransformerConfig
 from harness.transforms.pooling import CLS, FIRST_LAST, MEAN
+from .flow import FLOWS
+from .miniature import BERT_MINI, MATRIX, MINI_FINGERPRINT, MINI_IDS
+from .whitening import Whitening
 
 SIMCSE, SBERT = "gao2021simcse", "reimers2019sbert"
 LICENCE = "Apache-2.0"

@@ -11,11 +11,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from baselines.bert import BERT_BASE, BERT_LARGE
 from harness.core.errors import ScoreError, UsageError
 from harness.core.types import Method
 from harness.transforms.affine import Affine, Moments
 from harness.transforms.pooling import FIRST_LAST
+from .bert import BERT_BASE, BERT_LARGE
 
 NO_COUNT = "whitening keeps k >= 1 directions, not {!r}: write whitening:256"
 

@@ -21,16 +21,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from baselines.glove import FULL, SICK, WEB, vectors
-from baselines.natsv import Natsv
-from baselines.sif import SifWeights, counted
-from baselines.whitening import Whitening
 from harness.core.errors import UsageError
 from harness.core.types import Method
 from harness.encoders.word_tokenizer import Tokeniser
 from harness.encoders.word_vocabulary import Counted, Fitted
 from harness.transforms.affine import Affine, Moments
 from harness.transforms.pooling import MEAN
+from .glove import FULL, SICK, WEB, vectors
+from .natsv import Natsv
+from .sif import SifWeights, counted
+from .whitening import Whitening
 
 CITE = "yokoi2024zipfian"
 NLTK = Tokeniser("nltk", "lower", strip=True)

@@ -19,13 +19,14 @@ from typing import Any, TypeVar
 
 from harness.core.errors import HarnessError, UsageError
 from harness.core.ids import GRAMMAR, MethodId
+from harness.core.installed import FROM_WHEEL
 from harness.core.interfaces import EncoderConfig, Pooling, PostProcessor
 from harness.core.types import Corpus, Method, Task
 from harness.encoders.native import NativeConfig
 from harness.tasks.loader import TARGETS
 from harness.transforms.pooling import NATIVE, POOLINGS, Native
 
-BASELINES = "baselines"
+BASELINES = "harness.baselines" if FROM_WHEEL else "baselines"
 TASKS = "harness.tasks"
 
 Thing = TypeVar("Thing")

@@ -12,7 +12,7 @@ from typing import Any
 
 from harness.cli.options import say
 from harness.core.types import Record
-from harness.evaluation.runner import Outcome
+from harness.evaluation.outcomes import Outcome
 from harness.registry import Registry
 from harness.results.index import Results, main_score, value
 from harness.results.published import PublishedCell, Table

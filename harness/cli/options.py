@@ -46,21 +46,40 @@ def spread(arguments: Iterable[str], repeatable: Sequence[str]) -> Iterator[str]
         yield argument
 
 
+def _own_or_committed(folder: Path) -> Path:
+    """A folder of results; what comes with the harness where `results` is not here, or no such."""
+    from harness.results.layout import COMMITTED, OWN, is_results
+
+    if not folder.is_relative_to(OWN) or (folder.is_dir() and is_results(OWN)):
+        return folder
+    return COMMITTED / folder.relative_to(OWN)
+
+
 DataDir = Annotated[
     Path | None,
     typer.Option(envvar="HARNESS_DATA_DIR", help="Folder with the data sets.", show_default=False),
 ]
-Results = Annotated[Path, typer.Option(help="Folder with records and per-pair similarities.")]
 Output = Annotated[
     Path,
     typer.Option(
         "--output", "-o", "--results", help="Folder for records and per-pair similarities."
     ),
 ]
+Results = Annotated[Path, typer.Option(help="Folder for records and per-pair similarities.")]
 Baseline = Annotated[
-    Path, typer.Option("--baseline", "--committed", help="Results to compare with.")
+    Path,
+    typer.Option(
+        "--baseline",
+        "--committed",
+        help="Results to compare with.",
+        callback=_own_or_committed,
+    ),
 ]
-Papers = Annotated[Path, typer.Option(help="Folder with the published tables (TOML).")]
+Papers = Annotated[
+    Path,
+    typer.Option(help="Folder with the published tables (TOML).", callback=_own_or_committed),
+]
+Records = Annotated[Path, typer.Option(help="Folder with records.", callback=_own_or_committed)]
 CacheDir = Annotated[
     Path | None,
     typer.Option(
@@ -127,6 +146,15 @@ def say(text: str = "") -> None:
 def note(text: str) -> None:
     """Print a line beside the answer, for a person."""
     typer.echo(text, err=True)
+
+
+def require_own(option: str, folder: Path) -> None:
+    """Raise UsageError, naming the option, for a folder inside an installed package."""
+    from harness.core.installed import FROM_WHEEL
+    from harness.results.layout import COMMITTED
+
+    if FROM_WHEEL and folder == COMMITTED:
+        raise UsageError(f"{option}: wanted a results folder of your own; make one, and name it")
 
 
 def require_folder(option: str, folder: Path) -> None:

@@ -13,11 +13,12 @@ import typer
 
 from harness.cli.completion import cells, methods, published_tables
 from harness.cli.options import (
+    Baseline,
     DataDir,
     Json,
     Methods,
     Papers,
-    Results,
+    Records,
     Tasks,
     readme_of,
     require_folder,
@@ -58,7 +59,9 @@ def list_(
 
 
 def report(
-    results: Annotated[Path, typer.Option(help="Folder with records.")] = Path("results"),
+    results: Annotated[Path, typer.Option(help="Folder with records to write into.")] = Path(
+        "results"
+    ),
     readme: Annotated[
         Path | None,
         typer.Option(
@@ -88,7 +91,7 @@ def report(
 
 def check(
     runs: Annotated[Path, typer.Argument(help="Results to check.")] = Path("runs"),
-    committed: Annotated[Path, typer.Option(help="Results to compare with.")] = Path("results"),
+    baseline: Baseline = Path("results"),
     method: Methods = None,
     task: Tasks = None,
     data_dir: DataDir = None,
@@ -101,9 +104,9 @@ def check(
     from harness.gate.check import check as compare
     from harness.gate.check import render, wanted
 
-    found = compare(runs, committed, wanted(runs, committed, method or (), task or ()), data_dir)
+    found = compare(runs, baseline, wanted(runs, baseline, method or (), task or ()), data_dir)
     status = {"status": found.exit_status}
-    say(json.dumps(status | asdict(found)) if as_json else render(found, runs, committed))
+    say(json.dumps(status | asdict(found)) if as_json else render(found, runs, baseline))
     sys.exit(found.exit_status)
 
 
@@ -114,7 +117,7 @@ def explain(
             help="TABLE/ROW/COLUMN, as harness list cells shows them.", autocompletion=cells
         ),
     ],
-    results: Results = Path("results"),
+    results: Records = Path("results"),
     papers: Papers = Path("results/papers"),
     as_json: Json = False,
 ) -> None:
@@ -162,7 +165,7 @@ def cite(
     digest: Annotated[
         str | None, typer.Option(help="Compare with the digest of what is cited.")
     ] = None,
-    results: Results = Path("results"),
+    results: Records = Path("results"),
     papers: Papers = Path("results/papers"),
 ) -> None:
     """Print BibTeX and the sentence to put beside a number, or verify digests."""

@@ -58,8 +58,11 @@ def make(
 ) -> None:
     """Score methods on tasks by another package, and write what it gave to results/references."""
     from harness.assets.places import Places
-    from harness.interop.references import PROGRAMS, make_reference
+    from harness.core.installed import extra
     from harness.registry import known, load_registry
+
+    with extra("mteb"):
+        from harness.interop.references import PROGRAMS, make_reference
 
     known("program", program, PROGRAMS)
     if not method or not task:

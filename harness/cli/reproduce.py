@@ -19,7 +19,7 @@ from harness.report.build import write_files
 from harness.results import claim_intervals, row_comparisons
 from harness.results.claims import read_claims
 from harness.results.index import NOT_MEASURED, Results
-from harness.results.layout import QUESTIONS
+from harness.results.layout import QUESTIONS, papers_of
 from harness.results.published_files import load_tables
 from harness.results.records import Store
 from harness.results.reproduction import Reproduction, reproductions
@@ -53,7 +53,7 @@ def compare_rows(
     questions, registry = committed / QUESTIONS / "claims.toml", load_registry()
     try:
         if questions.exists():
-            claims = read_claims(questions, load_tables(committed / "papers"))
+            claims = read_claims(questions, load_tables(papers_of(committed)))
             old = {**claim_intervals.read(committed), **claim_intervals.read(results)}
             new = compare_claims(claims, Store(results), loader, registry, progress, old)
             claim_intervals.write(results, new)
@@ -83,14 +83,15 @@ def summary(
     """Write the run's tables, and say what a person wants to know at the end."""
     counts = Counter(outcome.status for outcome in outcomes)
     lines = ["", "cells: " + ", ".join(f"{n:,} {status}" for status, n in counts.items())]
-    lines += against_papers(outcomes, results, committed / "papers")
+    papers = papers_of(committed)
+    lines += against_papers(outcomes, results, papers)
     lines += against_committed(moves, committed)
     lines += not_run(outcomes)
     if counts["measured"] or counts["done"]:
-        write_files(results, committed / "papers", readme=None)
+        write_files(results, papers, readme=None)
         lines.append(f"tables: {results}/LEADERBOARD.md, {results}/tables")
     if promoted is not None:
-        written = write_files(committed, committed / "papers", readme_of(committed))
+        written = write_files(committed, papers, readme_of(committed))
         lines.append(f"promoted: {promoted} records, {len(written)} generated files rewritten")
     return lines
 

@@ -29,6 +29,7 @@ from harness.cli.options import (
     Tasks,
     Verbose,
     require_folder,
+    require_own,
     say,
 )
 from harness.cli.selecting import Selected, Wanted, select
@@ -90,16 +91,19 @@ def run(
         raise UsageError("nothing selected: give -m METHOD and -t TASK (harness list shows them)")
     if update and not quick:
         raise UsageError("--update goes with --quick; harness reproduce --update promotes all")
+    if update:
+        require_own("--baseline", baseline)
     if limit is not None and quick:
         raise UsageError("--limit and --quick exclude each other: what is limited is no baseline")
     from harness.cli.measuring import Printer
     from harness.gate.quick import encode_golden, promote, quick_set
+    from harness.results.layout import papers_of
     from harness.results.records import Store
 
     wanted = Wanted(method, task, seeds, data_dir, encoder, cache, limit, quiet)
     chosen = select(wanted, partial(quick_set, committed=baseline) if quick else None)
     results = output if limit is None else output / f"limit-{limit}"
-    papers = baseline / "papers"
+    papers = papers_of(baseline)
     printer = Printer(Store(results), chosen.registry, papers, as_json, verbose, quiet)
     outcomes = _execute(chosen, results, fresh, printer)
     if printer.records and not as_json:
@@ -144,10 +148,13 @@ def reproduce(
     from harness.evaluation.select import PROFILES
     from harness.evaluation.select import profile as profile_cells
     from harness.registry import known
+    from harness.results.layout import papers_of
     from harness.results.records import Store
 
     require_folder("--baseline", baseline)
-    papers = baseline / "papers"
+    if update:
+        require_own("--baseline", baseline)
+    papers = papers_of(baseline)
     if profile != "all" and (method or task):
         raise UsageError("--profile chooses the cells, and so do -m and -t: give one of them")
     known("profile", profile, dict.fromkeys(PROFILES, True))

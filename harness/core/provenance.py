@@ -11,26 +11,38 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from harness.core.installed import BASELINES, FROM_WHEEL, HARNESS, ROOT
+
 PACKAGES = ("torch", "transformers", "tokenizers", "numpy", "scipy", "safetensors")
-ROOT = Path(__file__).resolve().parents[2]
-SOURCES = (ROOT / "harness", ROOT / "baselines")
 
 
 @cache
 def code_digest() -> str:
-    """The sha256 of the sources of harness and baselines: a result of other code is `stale`."""
+    """The sha256 of the sources of harness and baselines: a result of other code is `stale`.
+
+    A wheel has the digest of the checkout that it was built from.
+    """
     digest = hashlib.sha256()
-    for folder in SOURCES:
+    for folder in (HARNESS, BASELINES):
         for path in sorted(folder.rglob("*.py")):
-            digest.update(path.relative_to(ROOT).as_posix().encode() + b"\0" + path.read_bytes())
+            if folder is BASELINES or BASELINES not in path.parents:
+                name = f"{folder.name}/{path.relative_to(folder).as_posix()}"
+                digest.update(name.encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()
 
 
 @cache
 def commit() -> dict[str, Any]:
-    """The commit of the checkout and whether tracked files differ from it; None outside one."""
+    """The commit of the checkout and whether tracked files differ from it; None outside one.
+
+    An installed package may lie inside a checkout of another project, whose commit says nothing.
+    """
+    if FROM_WHEEL:
+        return {"commit": None, "dirty": None}
     head = _git("rev-parse", "HEAD")
-    changes = _git("status", "--porcelain", "--untracked-files=no", "--", "harness", "baselines")
+    changes = _git(
+        "status", "--porcelain", "--untracked-files=no", "--", HARNESS.name, BASELINES.name
+    )
     return {"commit": head, "dirty": None if changes is None else bool(changes)}
 
 

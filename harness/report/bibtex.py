@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from importlib.metadata import files
 from pathlib import Path
 
 from harness.core.errors import DataError
-from harness.core.provenance import ROOT
+from harness.core.installed import FROM_WHEEL, ROOT
 
 HARNESS = "sentence-embedding-harness"  # the key of the entry that stands in no .bib file
+
+
+def _citation_file() -> Path:
+    """The citation file, of the checkout or among the metadata of the installed package."""
+    carried = (files(HARNESS) or ()) if FROM_WHEEL else ()
+    found = (Path(str(file.locate())) for file in carried if file.name == "CITATION.cff")
+    return next(found, ROOT / "CITATION.cff")
+
+
 REFERENCES = Path(__file__).with_name("references.bib")
-CITATION = ROOT / "CITATION.cff"
+CITATION = _citation_file()
 
 # An entry begins with @ and ends with } at the margin.
 ENTRY = re.compile(r"^@\w+\{([^\s,]+),\n.*?^\}$", re.MULTILINE | re.DOTALL)

@@ -33,6 +33,8 @@ def printed(text: str) -> str | None:
 
 def verified(folder: Path, papers: Path) -> Iterator[str]:
     """Each page that is wrong, in words, then an error; or how many are right."""
+    if not (folder / "tables").is_dir():
+        raise HarnessError(f"{folder} holds no generated pages; harness report writes them")
     every = pages(folder, papers)
     wrong = {path: fault for path, fault in every.items() if fault}
     yield from (f"{path}: {fault}" for path, fault in wrong.items())

@@ -8,10 +8,30 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from harness.core.installed import FROM_WHEEL, HARNESS
+
+# The results that come with the harness. Those of an installed package are only read.
+COMMITTED = HARNESS / "assets" / "committed" if FROM_WHEEL else HARNESS.parent / "results"
+
+PAPERS = "papers"
 RECORDS = "records"
 QUESTIONS = "questions"
 REFERENCES = "references"
 CONFORMANCE = "conformance"  # among the questions: trainings that references have as well
+GATE = "gate.toml"
+
+OWN = Path("results")  # of the current folder, by default
+
+
+def is_results(folder: Path) -> bool:
+    """Whether a folder is one of results: it has published tables, records or a quick set."""
+    return any((folder / name).exists() for name in (PAPERS, RECORDS, GATE))
+
+
+def papers_of(results: Path) -> Path:
+    """The published tables of a results folder; those that come with the harness if it has none."""
+    own = results / PAPERS
+    return own if own.is_dir() else COMMITTED / PAPERS
 
 
 def measured_for(question: Path) -> Path:

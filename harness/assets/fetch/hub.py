@@ -20,6 +20,7 @@ from harness.assets.fetch.network import hub_address, reason_of
 from harness.assets.places import model_folder
 from harness.core.errors import AssetMissing, DataError
 from harness.core.files import write_atomically
+from harness.core.installed import extra
 from harness.core.types import Progress
 
 TIMEOUT = 10.0  # seconds for an answer about a file
@@ -114,8 +115,9 @@ def bring_rows(name: str, table: HubTable, data_dir: Path | None) -> int:
     page = f"{hub_address()}/datasets/{table.repo}"
     asked(name, page, lambda: HfApi().dataset_info(table.repo, revision=table.revision))
 
-    from datasets import load_dataset
-    from datasets.exceptions import DatasetsError
+    with extra("mteb"):
+        from datasets import load_dataset
+        from datasets.exceptions import DatasetsError
 
     try:  # once: it tries again by itself, for 23 seconds
         rows: Any = load_dataset(

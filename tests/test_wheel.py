@@ -1,0 +1,117 @@
+"""The wheel, installed alone: every command in an empty folder, without the checkout."""
+
+import os
+import subprocess
+import sys
+import sysconfig
+import venv
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from harness.core.provenance import code_digest
+
+ROOT = Path(__file__).resolve().parents[1]
+PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input"]
+CELL = ["-m", "glove-mini.mean", "-t", "mini-sts"]
+
+pytestmark = pytest.mark.slow
+
+
+@dataclass(frozen=True)
+class Installed:
+    """An environment that holds the wheel, and for everything else this one's packages."""
+
+    programs: Path
+    folder: Path
+
+    def __call__(self, program, *arguments, status=0):
+        """What a program prints in the empty folder, which must end with this status."""
+        own = {n: v for n, v in os.environ.items() if not n.startswith(("HARNESS", "PYTHON"))}
+        environment = {**own, "HARNESS_CACHE_DIR": str(self.folder / "cache")}
+        done = subprocess.run(
+            [self.programs / program, *arguments],
+            cwd=self.folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == status, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    pytest.importorskip("hatchling", reason="hatchling builds the wheel: make setup")
+    folder = tmp_path_factory.mktemp("dist")
+    build = ["wheel", "--no-deps", "--no-build-isolation", "--no-index", "-w", folder, ROOT]
+    subprocess.run([*PIP, *build], check=True, capture_output=True)
+    [path] = folder.glob("*.whl")
+    return path
+
+
+@pytest.fixture(scope="module")
+def installed(wheel, tmp_path_factory):
+    place = tmp_path_factory.mktemp("environment")
+    venv.create(place, with_pip=False)
+    scheme = {"base": str(place), "platbase": str(place)}
+    programs = Path(sysconfig.get_path("scripts", "venv", vars=scheme))
+    packages = Path(sysconfig.get_path("purelib", "venv", vars=scheme))
+    target = ["--python", programs / "python", "install", "--no-deps", "--no-index", wheel]
+    subprocess.run([*PIP, *target], check=True, capture_output=True)
+    # Paths in such a file are searched last, and the finders of editable packages stay behind.
+    (packages / "others.pth").write_text(f"{sysconfig.get_path('purelib')}\n", encoding="utf-8")
+    return Installed(programs, tmp_path_factory.mktemp("empty"))
+
+
+def test_the_wheel_is_the_folder_harness_alone(wheel):
+    names = zipfile.ZipFile(wheel).namelist()
+    assert {name.split("/")[0].partition("-")[0] for name in names} == {
+        "harness",
+        "sentence_embedding_harness",
+    }
+    assert "harness/baselines/whitening.py" in names
+    assert "harness/assets/committed/papers/simcse.t5.toml" in names
+    assert not [name for name in names if name.endswith((".tex", "LEADERBOARD.md"))]
+
+
+def test_it_is_the_code_of_the_checkout_and_no_other_projects_commit(installed):
+    said = installed(
+        "python",
+        "-c",
+        "import harness; from harness.core import provenance as p; from harness import registry\n"
+        "print(harness.__file__, p.code_digest(), p.commit()['commit'])\n"
+        "registry.load_registry()\n"
+        "import sys; print({'baselines', 'mteb', 'datasets', 'pandas', 'torch'} & {*sys.modules})",
+    )
+    file, digest, commit, none = said.split()
+    assert Path(file).is_relative_to(installed.programs.parent)
+    assert (digest, commit, none) == (code_digest(), "None", "set()")
+
+
+def test_reading_commands_know_the_published_tables_and_the_committed_records(installed):
+    assert "minilm.mean" in installed("harness", "list")
+    assert "1 of 1 cells can run here" in installed("harness", "plan", *CELL)
+    assert "71.29" in installed("harness", "explain", "simcse.t5/bert-base-first-last-avg/sts12")
+    assert "@inproceedings{gao2021simcse" in installed("harness", "cite", "--table", "simcse.t5")
+    assert "@misc{sentence-embedding-harness" in installed("harness", "cite")
+
+
+def test_a_cell_is_measured_checked_and_reported(installed):
+    assert "Spearman 33.88" in installed("harness", "run", *CELL)
+    assert "agrees: 1 cell" in installed("harness", "check", *CELL)
+    assert "files changed under runs" in installed("harness", "report", "--results", "runs")
+    assert "1 of 1 agree with" in installed("harness", "reproduce", *CELL)
+    assert {path.name for path in installed.folder.iterdir()} == {"runs", "cache"}
+
+
+def test_the_installed_results_are_never_written(installed):
+    said = installed("harness", "reproduce", "--update", *CELL, status=2)
+    assert "wanted a results folder of your own" in said
+    said = installed("harness", "run", "--quick", "--update", status=2)
+    assert "wanted a results folder of your own" in said
+    assert "no such folder" in installed("harness", "report", status=2)
+    assert "holds no generated pages" in installed("harness", "cite", "--verify", status=1)
