@@ -13,6 +13,7 @@ from documents import ROOT, blocks, broken_links, lines, parsed, recipe, startin
 from test_architecture import ROOMS
 
 import harness
+from harness.gate import pytest_plugin
 from harness.results.verdict import TOLERANCES, CellState
 
 PAGES = {
@@ -153,7 +154,35 @@ COMMANDS = {told(words): words for page in PAGES.values() for words in lines(pag
 
 
 def test_a_shell_block_holds_nothing_that_is_not_looked_at():
-    assert {words[0] for words in COMMANDS.values()} == {"harness", "make"}
+    assert {words[0] for words in COMMANDS.values()} == {"harness", "make", "pip", "pytest"}
+
+
+def test_what_is_installed_is_an_extra_of_the_package():
+    words = [
+        word
+        for command in starting("pip", "install", among=COMMANDS.values())
+        for word in command[2:]
+    ]
+    for word in words:
+        name, extra = re.fullmatch(r"([a-z-]+)\[([a-z]+)\]", word).groups()
+        assert f'\nname = "{name}"\n' in PROJECT
+        assert f"\n{extra} = [" in PROJECT
+
+
+def test_the_options_of_the_gate_in_pytest_are_those_that_are_told():
+    added = {option for group in _gate_options() for option in group.names()}
+    words = {word for command in starting("pytest", among=COMMANDS.values()) for word in command}
+    told_of = set(
+        re.findall(r"^\| `(--harness-[a-z-]+)", PAGES["docs/how-to/gate.md"], re.MULTILINE)
+    )
+    assert told_of == added
+    assert {word for word in words if word.startswith("-")} <= added
+
+
+def _gate_options():
+    parser = pytest.Parser(_ispytest=True)
+    pytest_plugin.pytest_addoption(parser)
+    return parser.getgroup("harness").options
 
 
 @pytest.mark.parametrize("words", starting("harness", among=COMMANDS.values()), ids=told)

@@ -108,6 +108,12 @@ def test_a_cell_is_measured_checked_and_reported(installed):
     assert {path.name for path in installed.folder.iterdir()} == {"runs", "cache"}
 
 
+def test_pytest_has_the_gate_as_an_option(installed):
+    gate = ["--harness-gate", "--harness-runs", "runs"]
+    said = installed("python", "-m", "pytest", "-p", "no:cacheprovider", *gate, status=4)
+    assert "results/gate.toml names no quick set" in said
+
+
 def test_the_installed_results_are_never_written(installed):
     said = installed("harness", "reproduce", "--update", *CELL, status=2)
     assert "wanted a results folder of your own" in said

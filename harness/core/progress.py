@@ -66,6 +66,19 @@ class Bar:
             self._progress.update(self._phase, description=f"{self._what}: {text}")
 
 
+class Silent:
+    """A Progress that shows nothing."""
+
+    def phase(self, what: str, steps: int | None) -> None:
+        """Begin a phase."""
+
+    def step(self, steps: int) -> None:
+        """So many more are done."""
+
+    def note(self, text: str) -> None:
+        """A few words."""
+
+
 class OverallProgress:
     """One bar over everything: phases whose seconds were estimated move it, others only name it.
 

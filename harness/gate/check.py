@@ -227,8 +227,7 @@ def render(report: Report, runs: Path, committed: Path) -> str:
     for found in (*report.encoders, *report.cells):
         if found.state is State.AGREES and not found.notable:
             continue
-        lines.append(f"{found.state}: {found.name}: {found.why}")
-        lines += [f"    {pair}" for pair in found.pairs]
+        lines += told(found)
     lines.append(f"{runs} against {committed}: {_counts(report)}")
     if report.other_code:
         lines.append(
@@ -236,6 +235,14 @@ def render(report: Report, runs: Path, committed: Path) -> str:
             "harness run --quick measures again"
         )
     return "\n".join(lines)
+
+
+def told(found: Found) -> list[str]:
+    """The lines of one cell or encoder: its state and why, then the pairs that moved most."""
+    return [
+        f"{found.state}: {found.name}: {found.why}",
+        *(f"    {pair}" for pair in found.pairs),
+    ]
 
 
 def _counts(report: Report) -> str:

@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from harness.core.toml import read_toml
+from harness.results.layout import GATE
 from harness.results.records import Cell
 
-FILE = "gate.toml"
+FILE = GATE
 
 # In points. Another processor or another build of the libraries sums in another order.
 ACROSS_PLATFORMS = 0.05

@@ -1,0 +1,132 @@
+"""The gate as tests of another project: `pytest --harness-gate`.
+
+It measures the quick set of a results folder and has a test for each of its cells and encoders; a
+test fails where a cell moved, has no baseline or could not run, in the words of `harness check`.
+pytest imports this module wherever the harness is installed, so everything else waits.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from harness.gate.check import Report
+
+FOLDER = "harness-gate"  # of the test ids
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The options, each a word of `harness run --quick`."""
+    group = parser.getgroup("harness", "regression gate of sentence embeddings")
+    group.addoption(
+        "--harness-gate",
+        nargs="?",
+        const="results",
+        metavar="RESULTS",
+        help="measure the quick set of RESULTS/gate.toml (by default results) and compare it with "
+        "the records that are committed there",
+    )
+    group.addoption(
+        "--harness-encoder",
+        action="append",
+        default=[],
+        metavar="NAME=PATH",
+        help="an encoder of the quick set, as in harness run --encoder; several are allowed",
+    )
+    group.addoption("--harness-data-dir", metavar="DIR", help="or HARNESS_DATA_DIR")
+    group.addoption("--harness-runs", default="runs", metavar="DIR", help="measure into DIR")
+
+
+@pytest.hookimpl(tryfirst=True)  # so that -k selects among these tests too
+def pytest_collection_modifyitems(
+    session: pytest.Session, config: pytest.Config, items: list[pytest.Item]
+) -> None:
+    """Add a test for each cell of the quick set, and one for each of its encoders."""
+    results = config.getoption("--harness-gate")
+    if results is None:
+        return
+    from harness.core.errors import HarnessError
+    from harness.gate.tolerances import FILE, read_rules
+
+    data_dir = config.getoption("--harness-data-dir")
+    gate = Gate(
+        Path(results),
+        Path(config.getoption("--harness-runs")),
+        tuple(config.getoption("--harness-encoder")),
+        Path(data_dir) if data_dir else None,
+    )
+    try:
+        cells = read_rules(gate.results).quick_cells
+    except HarnessError as error:
+        raise pytest.UsageError(str(error)) from None
+    if not cells:
+        raise pytest.UsageError(f"--harness-gate: {gate.results / FILE} names no quick set")
+    names = (*dict.fromkeys(cell.encoder for cell in cells), *map(str, cells))
+    items += [
+        GateItem.from_parent(session, name=name, nodeid=f"{FOLDER}::{name}", gate=gate)
+        for name in names
+    ]
+
+
+@dataclass(frozen=True)
+class Gate:
+    """A results folder, and what is measured against it: once, by the first test that asks."""
+
+    results: Path
+    runs: Path
+    encoders: tuple[str, ...]
+    data_dir: Path | None
+
+    @cached_property
+    def report(self) -> Report:
+        """Run the quick set and check it, as `harness run --quick` and `harness check` do."""
+        from harness.assets.places import Places
+        from harness.core.progress import Silent
+        from harness.evaluation.runner import execute
+        from harness.evaluation.select import encoders_by_hand
+        from harness.gate import failures, quick
+        from harness.gate.check import check
+        from harness.results.records import Store
+        from harness.tasks.loader import TaskLoader
+
+        registry, paths = encoders_by_hand(self.encoders)
+        places = Places.from_environment(os.environ, data_dir=self.data_dir, encoders=paths)
+        loader = TaskLoader(places, registry.corpora)
+        planned = quick.quick_set(registry, self.results)
+        outcomes = execute(planned, loader, Store(self.runs), Silent(), time.perf_counter)
+        failures.note_outcomes(self.runs, outcomes)
+        quick.encode_golden(planned, places, self.runs)
+        cells = [cell.address for cell in planned]
+        return check(self.runs, self.results, cells, places.data_dir)
+
+
+class GateItem(pytest.Item):
+    """The test of a cell, or of an encoder's golden vectors."""
+
+    def __init__(self, *, gate: Gate, **of_pytest: Any) -> None:
+        super().__init__(**of_pytest)
+        self.gate = gate
+
+    def runtest(self) -> None:
+        """Fail unless the cell agrees with its committed record."""
+        from harness.core.errors import HarnessError
+        from harness.gate.check import told
+
+        try:
+            report = self.gate.report
+        except HarnessError as error:
+            pytest.fail(str(error), pytrace=False)
+        for found in (*report.encoders, *report.cells):
+            if found.name == self.name and found.state.exit_status:
+                pytest.fail("\n".join(told(found)), pytrace=False)
+
+    def reportinfo(self) -> tuple[Path, None, str]:
+        """The folder and the name of a failure's headline."""
+        return self.gate.results, None, f"{FOLDER}: {self.name}"
