@@ -1,4 +1,4 @@
-"""Commands that only read: list, report, check, explain, cite. No model, no network."""
+"""Commands that only read: list, report, view, check, explain, cite. No model, no network."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def report(
     papers: Papers = Path("results/papers"),
     check: Annotated[bool, typer.Option(help="Only say whether something would change.")] = False,
 ) -> None:
-    """Write LEADERBOARD.md and tables/ from the records, and of the results the README's part."""
+    """Write LEADERBOARD.md, tables/ and site/ from records; of `results` also the README's part."""
     from harness.report.build import stale_files, write_files
 
     require_folder("--results", results)
@@ -87,6 +87,21 @@ def report(
         return
     written = write_files(results, papers, readme)
     say(f"{len(written)} generated files changed under {results}" if written else "nothing changed")
+
+
+def view(
+    results: Annotated[Path, typer.Option(help="Folder with the page.")] = Path("results"),
+) -> None:
+    """Open the page of results in a browser: what was reproduced, every table, every number."""
+    import webbrowser
+
+    from harness.report.site.page import PAGE
+
+    page = results / PAGE
+    if not page.exists():
+        raise HarnessError(f"{page}: there is no such page; write it: harness report")
+    say(str(page))
+    webbrowser.open(page.resolve().as_uri())
 
 
 def check(

@@ -1,4 +1,7 @@
-"""BibTeX: the entries of references.bib by their keys, and the harness's own, from CITATION.cff."""
+"""BibTeX: the entries of references.bib by their keys, and the harness's own, from CITATION.cff.
+
+Which of them a method cites is decided here too.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,8 @@ from pathlib import Path
 
 from harness.core.errors import DataError
 from harness.core.installed import FROM_WHEEL, ROOT
+from harness.core.types import Method
+from harness.registry import Registry
 
 HARNESS = "sentence-embedding-harness"  # the key of the entry that stands in no .bib file
 
@@ -75,3 +80,21 @@ def bibtex(keys: Iterable[str]) -> str:
     if missing := [key for key in chosen if key not in known]:
         raise DataError(f"{REFERENCES.name}: wanted an entry {missing[0]!r}, found none; add it")
     return "\n\n".join(known[key] for key in chosen)
+
+
+def keys_of(method: Method | None, registry: Registry) -> tuple[str, ...]:
+    """The method's paper, its encoder's, and those that its post-processors come from.
+
+    A post-processor comes from the paper of the registered method that brings it: the first that
+    cites another than its encoder's.
+    """
+    if method is None:
+        return ()
+    brought = {
+        type(post): other.cite
+        for other in reversed(tuple(registry.methods.values()))
+        for post in other.post
+        if other.cite != other.encoder.cite
+    }
+    posts = (brought.get(type(post), "") for post in method.post)
+    return (method.cite, method.encoder.cite, *posts)

@@ -19,6 +19,7 @@ from harness.report.paper_tables import summary as published_summary
 from harness.report.protocol_traps import traps_page
 from harness.report.replication import PAGE as CLAIMS_PAGE
 from harness.report.replication import claims_page
+from harness.report.site import page as site
 from harness.report.speed import speed_page
 from harness.results import claim_intervals, row_comparisons
 from harness.results.claim_tests import ClaimTests
@@ -45,10 +46,12 @@ def generated(folder: Path, papers: Path, readme: Path | None) -> dict[Path, str
     pages[folder / "LEADERBOARD.md"] = leaderboard(
         records.unread(), found, counts, row_comparisons.read(folder)
     )
-    drawn = folder / PICTURE
-    was = drawn.read_text(encoding="utf-8", errors="replace") if drawn.exists() else ""
-    if picture := quality_against_cost(records.unread(), was):
-        pages[drawn] = picture
+    if picture := quality_against_cost(records.unread(), _text(folder / PICTURE)):
+        pages[folder / PICTURE] = picture
+    was = _text(folder / site.PAGE)
+    pages[folder / site.PAGE] = site.site_page(
+        folder, papers.parent, published, cells, records, found, was
+    )
     asked = _asked_pages(papers.parent / QUESTIONS, folder, published, records, found)
     pages |= {folder / "tables" / name: page for name, page in asked}
     pages |= _conformance(papers.parent, folder, records, found)
@@ -60,6 +63,11 @@ def generated(folder: Path, papers: Path, readme: Path | None) -> dict[Path, str
         text = readme.read_text(encoding="utf-8")
         pages[readme] = between_markers(text, "leaderboard", "\n\n".join(parts))
     return pages
+
+
+def _text(path: Path) -> str:
+    """The text of a generated file as it is; empty without one."""
+    return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
 
 
 def _paper_pages(

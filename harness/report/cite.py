@@ -15,7 +15,7 @@ from pathlib import Path
 from harness.core.errors import HarnessError, UsageError
 from harness.core.types import Method
 from harness.registry import Registry, load_registry
-from harness.report.bibtex import HARNESS, bibtex, software
+from harness.report.bibtex import HARNESS, bibtex, keys_of, software
 from harness.report.sentences import (
     NOTHING,
     about,
@@ -128,7 +128,7 @@ def cite_table(
     else:
         sentence += f"; {NOTHING}."
     methods = (method_of(cell.cell, registry) for cell in cells)
-    keys = [HARNESS, table.cite, *(key for m in methods for key in _keys(m, registry))]
+    keys = [HARNESS, table.cite, *(key for m in methods for key in keys_of(m, registry))]
     keys += [task.cite for cell in cells for task in tasks_of(cell.cell, registry)]
     return Citation(_unique(keys), (sentence,), own.digest() if run else None)
 
@@ -140,7 +140,7 @@ def cite_cell(name: str, tables: Sequence[Table], results: Results, registry: Re
     reproduction = reproduce(cell, own, registry)
     ours = measured(reproduction, method, own)
     sentence = f"{protocol(cell, registry)}: {published(cell)}; {ours}."
-    keys = [HARNESS, cell.table.cite, *_keys(method, registry)]
+    keys = [HARNESS, cell.table.cite, *keys_of(method, registry)]
     keys += [task.cite for task in tasks_of(cell, registry)]
     return Citation(_unique(keys), (sentence,), own.digest() if reproduction.scores else None)
 
@@ -159,7 +159,7 @@ def cite_method(
     if not here:
         sentences.append(f"{name}: {NOTHING}.")
     own = Results(results.by_cell, {(name, task.name) for task in fresh})
-    keys = [HARNESS, *_keys(method, registry)]
+    keys = [HARNESS, *keys_of(method, registry)]
     keys += [t.cite for t in tables if any(cell.method == name for cell in t.cells())]
     keys += [task.cite for task in fresh]
     return Citation(_unique(keys), tuple(sentences), own.digest() if fresh else None)
@@ -176,24 +176,6 @@ def _method(name: str, results: Results, registry: Registry) -> Method | None:
         if name in results.methods:
             return None
         raise
-
-
-def _keys(method: Method | None, registry: Registry) -> tuple[str, ...]:
-    """The method's paper, its encoder's, and those that its post-processors come from.
-
-    A post-processor comes from the paper of the registered method that brings it: the first that
-    cites another than its encoder's.
-    """
-    if method is None:
-        return ()
-    brought = {
-        type(post): other.cite
-        for other in reversed(tuple(registry.methods.values()))
-        for post in other.post
-        if other.cite != other.encoder.cite
-    }
-    posts = (brought.get(type(post), "") for post in method.post)
-    return (method.cite, method.encoder.cite, *posts)
 
 
 def _unique(keys: Iterable[str]) -> tuple[str, ...]:

@@ -53,13 +53,13 @@ def render(found: Explanation, most: int = 25) -> str:
             else f"the same protocol gives {found.reference:.2f}, and each choice moves that"
         )
         lines.append(f"{found.wanted.encoder} was not run; on {found.shown_on}, {same}")
-    rows = [[_change(n), f"{n.value:.2f}", _signed(n.difference)] for n in found.neighbours[:most]]
+    rows = [[change(n), f"{n.value:.2f}", _signed(n.difference)] for n in found.neighbours[:most]]
     head = ["but with", "measured", "difference"]
     lines += ["", tabulate(rows, headers=head, disable_numparse=True), ""]
     lines.append(f"{len(found.neighbours)} neighbouring protocols were tried")
     if nearest := found.nearest:
         lines[-1] += f"; nearest is {nearest.value:.2f} ({_signed(nearest.difference)})"
-        lines.append(f"  with {_change(nearest)}: {nearest.command}")
+        lines.append(f"  with {change(nearest)}: {nearest.command}")
     return "\n".join(lines)
 
 
@@ -67,7 +67,7 @@ def _signed(difference: float | None) -> str:
     return "" if difference is None else f"{difference:+.2f}"
 
 
-def _change(neighbour: Neighbour) -> str:
+def change(neighbour: Neighbour) -> str:
     """The fields that differ, with their values here."""
     return ", ".join(
         f"{name.replace('_', ' ')} {getattr(neighbour.protocol, name) or 'none'}"

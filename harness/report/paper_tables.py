@@ -11,7 +11,7 @@ from harness.registry import Registry
 from harness.report import latex as tex
 from harness.report.markdown import escape, page, table
 from harness.report.sentences import fitted_on, metric, trained_on
-from harness.results.published import EVIDENCE, Column, Row, Table
+from harness.results.published import EVIDENCE, Column, PublishedCell, Row, Table
 from harness.results.reasons import reasons
 from harness.results.reproduction import Reproduction, composed, count
 from harness.results.verdict import TOLERANCES, VERDICTS, CellState
@@ -39,11 +39,17 @@ Cells = Sequence[Reproduction | None]
 
 @dataclass(frozen=True)
 class Block:
-    """Columns that stand beside each other; a line of one cell heads the lines below it."""
+    """Columns that stand beside each other; a line of one cell heads the lines below it.
+
+    `columns` are the ids of the columns of numbers, `rows` the id of each line's row, empty for a
+    heading.
+    """
 
     caption: str
     head: Sequence[str]
     lines: Sequence[Sequence[str]]
+    columns: Sequence[str]
+    rows: Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -172,16 +178,18 @@ def _block(
     notes: Footnotes,
 ) -> Block:
     """The rows that print a number in these columns, each group below its heading."""
-    lines: list[list[str]] = []
+    lines: list[tuple[str, list[str]]] = []
     group = None
     for row in published.rows:
         own = [cells.get(f"{published.id}/{row.id}/{column.id}") for column in columns]
         if any(own):
-            lines += [[row.group]] if row.group and row.group != group else []
-            lines += _row(row, own, notes)
+            lines += [("", [row.group])] if row.group and row.group != group else []
+            lines += [(row.id, line) for line in _row(row, own, notes)]
             group = row.group
     headings = (c.label if caption else heading(published, c) for c in columns)
-    return Block(caption, ["row", EVIDENCE_COLUMN, *headings], lines)
+    rows, texts = zip(*lines, strict=True) if lines else ((), ())
+    head = ["row", EVIDENCE_COLUMN, *headings]
+    return Block(caption, head, texts, [column.id for column in columns], rows)
 
 
 def _row(row: Row, cells: Cells, notes: Footnotes) -> list[list[str]]:
@@ -220,10 +228,13 @@ def _printed(cell: Reproduction | None, notes: Footnotes) -> str:
     if cell is None:
         return ""
     note = cell.cell.row.notes.get(cell.cell.column.id)
-    digits = cell.cell.in_points or cell.cell.value
-    if _decimals(digits) > DIGITS:
-        digits = f"{float(digits):.{DIGITS}f}"
-    return f"{digits}{_mark(note, notes)}" if note else digits
+    return f"{printed(cell.cell)}{_mark(note, notes) if note else ''}"
+
+
+def printed(cell: PublishedCell) -> str:
+    """The published digits, in points; of a long fraction those that tables show."""
+    digits = cell.in_points or cell.value
+    return f"{float(digits):.{DIGITS}f}" if _decimals(digits) > DIGITS else digits
 
 
 def _measured(cell: Reproduction | None, marked: bool) -> str:

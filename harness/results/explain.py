@@ -100,9 +100,21 @@ def explain(
 ) -> Explanation:
     """Look around one published cell; `programs` confirm protocols. UsageError: an unknown cell."""
     cell = published_cell(name, tables)
-    reproduction, wanted = reproduce(cell, results, registry), conditions_of(cell, registry)
-    program = confirmed_by(cell, programs, results, registry)
+    wanted = conditions_of(cell, registry)
     measured = [] if wanted is None else list(scores(results, registry, wanted))
+    reproduction = reproduce(cell, results, registry)
+    program = confirmed_by(cell, programs, results, registry)
+    return look_around(reproduction, wanted, measured, program)
+
+
+def look_around(
+    reproduction: Reproduction,
+    wanted: Conditions | None,
+    measured: Sequence[Neighbour],
+    program: str | None,
+) -> Explanation:
+    """The measured scores of the wanted task, as neighbours of a cell, nearest first."""
+    cell = reproduction.cell
     if wanted is None or cell.points is None or not measured:
         return Explanation(cell, reproduction, program, wanted, "", None, ())
     encoders = Counter(score.protocol.encoder for score in measured)

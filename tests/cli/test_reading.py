@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tabulate import tabulate
 
+from harness.cli import main
 from harness.core.errors import UsageError
 from harness.core.types import Record
 from harness.registry import known
@@ -93,3 +94,18 @@ def test_the_nearest_names_are_offered():
     with pytest.raises(UsageError) as caught:
         known("encoder", "miniln", {"minilm": 1, "bert": 2})
     assert str(caught.value) == "unknown encoder 'miniln': did you mean minilm?"
+
+
+def test_view_opens_the_page_and_says_where_it_is(tmp_path, monkeypatch, capsys):
+    opened = []
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    page = tmp_path / "site" / "index.html"
+    with pytest.raises(SystemExit, match="1"):
+        main(["view", "--results", str(tmp_path)])
+    assert capsys.readouterr().err.endswith("write it: harness report\n")
+    page.parent.mkdir()
+    page.write_text("")
+    with pytest.raises(SystemExit, match="0"):
+        main(["view", "--results", str(tmp_path)])
+    assert opened == [page.as_uri()]
+    assert capsys.readouterr().out == f"{page}\n"

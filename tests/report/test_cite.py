@@ -448,7 +448,8 @@ def site(tmp_path_factory):
 
 
 def pages_of(folder):
-    return [folder / "LEADERBOARD.md", *sorted((folder / "tables").rglob("*.*"))]
+    made = [folder / "LEADERBOARD.md", folder / "site" / "index.html"]
+    return [*made, *sorted((folder / "tables").rglob("*.*"))]
 
 
 def test_every_table_carries_one_digest_and_all_are_verified(site):

@@ -1,0 +1,5 @@
+"""The page of results, `results/site/index.html`: one file that needs no network and no server.
+
+`vendor` holds the core of DataTables (MIT) as npm publishes it: `npm pack datatables.net@3.1.5`,
+of which `package/js/dataTables.min.js` and `package/License.txt` are kept as they are.
+"""

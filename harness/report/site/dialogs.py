@@ -1,0 +1,206 @@
+"""What the page shows of one number when it is opened, as JSON for its script.
+
+Texts that many numbers share stand once, in `texts`; everything else names them by their place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from harness.core.types import Record
+from harness.registry import Registry
+from harness.report.bibtex import HARNESS, bibtex, keys_of
+from harness.report.explanation import EVIDENCE_WORDS, change
+from harness.report.paper_tables import printed
+from harness.report.sentences import aggregation, fitted_on, metric, on, tasks_of, trained_on
+from harness.report.site.boards import Board
+from harness.results.conformance import Protocol, confirmed_by
+from harness.results.explain import Conditions, Neighbour, conditions_of, look_around, scores
+from harness.results.index import SHOWN, Results, score_at
+from harness.results.next_steps import Recorded, missing
+from harness.results.published import PublishedCell
+from harness.results.reproduction import Reproduction, composed
+from harness.results.verdict import CellState
+
+NEAREST = 8  # neighbouring protocols that a dialog shows
+CORRELATION = ("spearman", "pearson")  # each of which is a neighbour of the other
+SHOWN_PACKAGES = ("torch", "transformers", "numpy", "scipy")
+
+JSON = dict[str, Any]
+
+
+@dataclass
+class Texts:
+    """Texts by their place in one list."""
+
+    places: dict[str, int] = field(default_factory=dict)
+
+    def __call__(self, text: str) -> int:
+        """The place of a text, a new one where it is not there yet."""
+        return self.places.setdefault(text, len(self.places))
+
+
+@dataclass(frozen=True)
+class Dialogs:
+    """Makes the dialogs of a results folder's numbers."""
+
+    results: Results
+    registry: Registry
+    programs: Mapping[Protocol, str]
+    texts: Texts = field(default_factory=Texts)
+    keys: dict[str, None] = field(default_factory=lambda: {HARNESS: None})
+    measured: dict[object, Sequence[Neighbour]] = field(default_factory=dict)
+    neighbours: dict[object, int] = field(default_factory=dict)
+    lists: list[Any] = field(default_factory=list)
+
+    def data(self, cells: Iterable[Reproduction], boards: Sequence[Board]) -> JSON:
+        """Everything that the script reads."""
+        published: JSON = {}
+        rows: JSON = {}
+        for cell in cells:
+            published[cell.cell.id] = self._cell(cell)
+            rows.setdefault(cell.cell.id.rpartition("/")[0], self._row(cell.cell))
+        paths: dict[str, dict[Sequence[str], None]] = {}
+        for column in (column for board in boards for column in board.columns if column.task):
+            paths.setdefault(column.task, {})[column.path] = None
+        return {
+            "rows": rows,
+            "cells": published,
+            "paths": {task: [".".join(path) for path in own] for task, own in paths.items()},
+            "scores": self._scores(paths),
+            "methods": {method: self._method(method) for method in self.results.methods},
+            "neighbours": self.lists,
+            "bibtex": {key: bibtex([key]) for key in self.keys},
+            "harness": HARNESS,
+            "texts": list(self.texts.places),
+        }
+
+    def _row(self, cell: PublishedCell) -> list[Any]:
+        """Label, method, training data, fit corpus, evidence, keys of its papers."""
+        row, method = cell.row, composed(cell.row.method or "", self.registry)
+        evidence = EVIDENCE_WORDS[cell.evidence] if cell.evidence else ""
+        if cell.evidence == "confirmed":
+            program = confirmed_by(cell, self.programs, self.results, self.registry)
+            evidence += f", {program}" if program else ""
+        return [
+            self.texts(row.name),
+            self.texts(row.method or ""),
+            self.texts("" if row.model_free else trained_on(row, method)),
+            self.texts(fitted_on(row, method)),
+            self.texts(evidence),
+            self._keys([cell.table.cite, *keys_of(method, self.registry)]),
+        ]
+
+    def _cell(self, one: Reproduction) -> list[Any]:
+        """What belongs to the number alone; the script names the fields in this order."""
+        cell = one.cell
+        why = cell.why_not.explanation if cell.why_not else ""
+        tasks = tasks_of(cell, self.registry)
+        of = "gold" if cell.row.model_free else "cosine"
+        words = ["; ".join(map(on, tasks)), metric(cell.metric, of), aggregation(cell.aggregation)]
+        notes = [*filter(None, [why, *cell.notes, *one.copies])]
+        found = [
+            self.texts(cell.column.label),
+            self.texts(cell.place),
+            self.texts(cell.source),
+            printed(cell),
+            self.texts(", ".join(filter(None, words))),
+            self.texts("" if cell.row.model_free else cell.method or ""),
+            [self.texts(task.name) for task in tasks],
+            self.texts(str(one.state)),
+            [self.texts(note) for note in notes],
+            self._neighbours(one),
+            [self.texts(get) for get in self._missing(one)],
+        ]
+        if one.scores:
+            difference, h = one.verdict.difference, one.verdict.half_width
+            found += [[round(s, 4) for s in one.scores], difference and round(difference, 4), h]
+        return found
+
+    def _missing(self, one: Reproduction) -> Iterable[str]:
+        """The commands that get what a number that was not run needs."""
+        if one.state is not CellState.NOT_RUN:
+            return ()
+        return missing(one.cell, self.registry, Recorded(self.results, self.registry))
+
+    def _neighbours(self, one: Reproduction) -> int:
+        """The place of the neighbouring protocols that were run; -1 without any."""
+        wanted = conditions_of(one.cell, self.registry)
+        if wanted is None or one.cell.points is None:
+            return -1
+        known = self._known(wanted)
+        own = any(score.protocol.encoder == wanted.encoder for score in known)
+        name = one.cell.id if own else replace(wanted, encoder="", max_length="")
+        if name not in self.neighbours:
+            found = look_around(one, wanted, known, None)
+            lines = [
+                [
+                    self.texts(change(near)),
+                    _rounded(near.value),
+                    _rounded(near.difference),
+                    self.texts(near.command),
+                ]
+                for near in found.neighbours[:NEAREST]
+            ]
+            about = [self.texts(found.shown_on), _rounded(found.reference), len(found.neighbours)]
+            self.lists.append([*about, lines])
+            self.neighbours[name] = len(self.lists) - 1 if lines else -1
+        return self.neighbours[name]
+
+    def _known(self, wanted: Conditions) -> Sequence[Neighbour]:
+        """Every measured score of the wanted task, looked up once for all cells of its kind."""
+        metric = CORRELATION if wanted.metric in CORRELATION else wanted.metric
+        kind = wanted.task, metric, bool(wanted.aggregation)
+        if kind not in self.measured:
+            self.measured[kind] = list(scores(self.results, self.registry, wanted))
+        return self.measured[kind]
+
+    def _scores(self, paths: Mapping[str, Iterable[Sequence[str]]]) -> JSON:
+        """By method and task: environment, digests, then of each path the scores of the seeds."""
+        found: dict[str, JSON] = {}
+        for (method, task), records in self.results.by_cell.items():
+            shown = [
+                [_rounded(score_at(r.scores, path)) for r in records]
+                for path in paths.get(task, ())
+            ]
+            own = self.results.unread()
+            own.records(method, task)
+            digests = {f"{k} {d[:SHOWN]}" for r in records[:1] for k, d in r.digests.items()}
+            found.setdefault(method, {})[task] = [
+                self.texts(_environment(records[0])),
+                [self.texts(digest) for digest in sorted(digests)],
+                own.digest()[:SHOWN],
+                *(
+                    0 if None in seeds else seeds[0] if len(seeds) == 1 else seeds
+                    for seeds in shown
+                ),
+            ]
+        return found
+
+    def _method(self, name: str) -> list[Any]:
+        """Training data, note, keys of its papers."""
+        method = composed(name, self.registry)
+        trained = method.encoder.trained_on if method else ""
+        note = method.note if method else ""
+        return [self.texts(trained), self.texts(note), self._keys(keys_of(method, self.registry))]
+
+    def _keys(self, keys: Iterable[str]) -> list[int]:
+        wanted = [key for key in dict.fromkeys(keys) if key]
+        self.keys.update(dict.fromkeys(wanted))
+        return [self.texts(key) for key in wanted]
+
+
+def _rounded(score: float | None) -> float | None:
+    return None if score is None else round(score, 2)
+
+
+def _environment(record: Record) -> str:
+    """Commit, versions and machine of a record."""
+    held = record.environment
+    packages = held.get("packages", {})
+    versions = [f"Python {held.get('python')}"]
+    versions += [f"{name} {packages[name]}" for name in SHOWN_PACKAGES if name in packages]
+    commit = str(held.get("commit") or "unknown")[:SHOWN]
+    return f"commit {commit}; {', '.join(versions)}; {held.get('processor')}, {held.get('device')}"

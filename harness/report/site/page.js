@@ -1,0 +1,298 @@
+"use strict";
+// The script of the page. State stands in the hash: the leaderboard's filters, and the open number.
+const data = JSON.parse(document.getElementById("data").textContent);
+const text = (place) => data.texts[place];
+const form = document.getElementById("filters");
+const dialog = document.getElementById("dialog");
+const FILTERS = ["board", "task", "encoder", "post", "fit", "trained", "q"];
+const tables = {};
+document.body.classList.add("scripted");
+
+// Elements are made of text alone: nothing from data is ever read as markup.
+function make(name, content, attributes = {}) {
+  const element = document.createElementNS(
+    SVG_NAMES.has(name) ? "http://www.w3.org/2000/svg" : "http://www.w3.org/1999/xhtml", name);
+  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+  element.append(...(Array.isArray(content) ? content : content === undefined ? [] : [content]));
+  return element;
+}
+const SVG_NAMES = new Set(["svg", "circle", "line", "rect", "text", "title"]);
+
+// Methods
+
+const methodOf = (row) => row.replace(/ †$/, "");
+const encoderOf = (method) => method.split(".")[0];
+const postOf = (method) =>
+  method.split("@")[0].split("+").slice(1).map((post) => post.split(":")[0]).join(" + ") || "as encoded";
+const isTransductive = (method) => /@target(-splits)?$/.test(method);
+const trainedOn = (method) => (data.methods[method] ? text(data.methods[method][0]) : "");
+
+// The leaderboard
+
+const state = () => new URLSearchParams(location.hash.includes("=") ? location.hash.slice(1) : "");
+
+function link(changes) {
+  const now = state();
+  for (const [key, value] of Object.entries(changes)) {
+    if (value) now.set(key, value); else now.delete(key);
+  }
+  return "#" + now.toString().replaceAll("%2F", "/");
+}
+
+function tableOf(board) {
+  if (tables[board]) return tables[board];
+  const element = document.querySelector(`[data-board="${CSS.escape(board)}"]`);
+  const columns = [...element.querySelectorAll("thead th")].map((heading, place) => place === 0 ? {} : {
+    type: "num",
+    orderSequence: ["desc", "asc"],
+    render(value, kind, row) {
+      if (kind === "sort" || kind === "type") return Number.isNaN(parseFloat(value)) ? -Infinity : parseFloat(value);
+      if (kind !== "display" || !heading.dataset.t || Number.isNaN(parseFloat(value))) return value;
+      const name = [methodOf(row[0]), heading.dataset.t, heading.dataset.p].join("/");
+      return make("a", value, { href: link({ board, score: name, cell: "" }) }).outerHTML;
+    },
+  });
+  const table = new DataTable(element, {
+    columns, order: [], autoWidth: false, pageLength: 50, searching: true,
+    layout: { topStart: null, topEnd: null, bottomStart: null, bottomEnd: "paging" },
+  });
+  table.search.fixed("filters", (_, row) => passes(methodOf(row[0])));
+  return (tables[board] = table);
+}
+
+function passes(method) {
+  const { encoder, post, fit, trained, q } = Object.fromEntries(new FormData(form));
+  return (!encoder || encoderOf(method) === encoder)
+    && (!post || postOf(method) === post)
+    && (!fit || isTransductive(method) === (fit === "yes"))
+    && (!trained || trainedOn(method) === trained)
+    && q.toLowerCase().split(/\s+/).every((word) => method.toLowerCase().includes(word));
+}
+
+function showBoard() {
+  const board = form.elements.board.value;
+  for (const part of document.querySelectorAll(".board")) part.hidden = part.id !== "board-" + board;
+  const table = tableOf(board);
+  const headings = table.columns().header().toArray().slice(1);
+  const wanted = form.elements.task.value;
+  const names = headings.map((heading) => heading.textContent.trim());
+  fill(form.elements.task, names.filter((_, place) => headings[place].dataset.t), "all");
+  form.elements.task.value = names.includes(wanted) ? wanted : "";
+  const task = form.elements.task.value;
+  names.forEach((name, place) => table.column(place + 1).visible(!task || name === task, false));
+  if (task && task !== wanted) table.order([]);
+  table.draw();
+  const { recordsDisplay, recordsTotal } = table.page.info();
+  document.getElementById("found").value = `${recordsDisplay} of ${recordsTotal} methods`;
+}
+
+function fill(select, values, any) {
+  select.replaceChildren(new Option(any, ""), ...values.map((value) => new Option(value, value)));
+}
+
+function saveCsv() {
+  const table = tables[form.elements.board.value];
+  const quote = (value) => `"${String(value).replaceAll('"', '""')}"`;
+  const shown = table.columns(":visible");
+  const head = shown.header().toArray().map((heading) => heading.textContent.trim());
+  const places = shown.indexes().toArray();
+  const rows = table.rows({ search: "applied" }).data().toArray();
+  const lines = [head, ...rows.map((row) => places.map((place) => row[place]))];
+  const csv = lines.map((line) => line.map(quote).join(",")).join("\r\n") + "\r\n";
+  const address = URL.createObjectURL(new Blob([csv], { type: "text/csv" }));
+  make("a", "", { href: address, download: `${form.elements.board.value}.csv` }).click();
+  setTimeout(() => URL.revokeObjectURL(address), 1000);
+}
+
+// The dialog
+
+function copied(content, label) {
+  const button = make("button", "Copy", { type: "button", "aria-label": `Copy ${label}` });
+  button.addEventListener("click", async () => {
+    try {
+      await navigator.clipboard.writeText(content);
+    } catch {  // a page from the file system may not write to the clipboard everywhere
+      getSelection().selectAllChildren(button.previousSibling);
+      document.execCommand("copy");
+    }
+    button.textContent = "Copied";
+    setTimeout(() => { button.textContent = "Copy"; }, 1500);
+  });
+  return make("div", [make("pre", content, { tabindex: 0 }), button], { class: "copy" });
+}
+
+function facts(pairs) {
+  const shown = pairs.filter(([, value]) => value && value.length);
+  return make("dl", shown.flatMap(([name, value]) => [
+    make("dt", name), ...[value].flat().map((one) => make("dd", one)),
+  ].flatMap((item, place) => place > 1 ? [make("dt", ""), item] : [item])));
+}
+
+const signed = (number) => (number < 0 ? "−" : "+") + Math.abs(number).toFixed(2);
+const mean = (numbers) => numbers.reduce((sum, one) => sum + one, 0) / numbers.length;
+const named = (name) => name.replace("spearman", "Spearman").replace("pearson", "Pearson").replaceAll(".", ", ");
+
+// Seeds as dots on a line, and the published number as a bar.
+function dots(seeds, published, half) {
+  const every = published === null ? seeds : [...seeds, published];
+  const low = Math.min(...every, ...(half ? [mean(seeds) - half] : []));
+  const high = Math.max(...every, ...(half ? [mean(seeds) + half] : []));
+  const room = Math.max((high - low) * 0.1, 0.25);
+  const at = (value) => (30 + 400 * (value - low + room) / (high - low + 2 * room)).toFixed(1);
+  const label = `${seeds.length} seeds: ${seeds.map((seed) => seed.toFixed(2)).join(", ")}`;
+  const parts = [make("title", label), make("line", [], { x1: 30, x2: 430, y1: 24, y2: 24, stroke: "var(--line)" })];
+  if (half) parts.push(make("rect", [], { x: at(mean(seeds) - half), width: at(mean(seeds) + half) - at(mean(seeds) - half), y: 18, height: 12, fill: "var(--line)" }));
+  if (published !== null) {
+    parts.push(make("line", [], { x1: at(published), x2: at(published), y1: 10, y2: 38, stroke: "var(--bad)", "stroke-width": 2 }));
+  }
+  for (const seed of seeds) parts.push(make("circle", [], { cx: at(seed), cy: 24, r: 5, fill: "var(--link)", "fill-opacity": .75 }));
+  for (const [value, anchor] of [[low, "start"], [high, "end"]]) {
+    if (low !== high) parts.push(make("text", value.toFixed(2), { x: at(value), y: 52, "text-anchor": anchor === "start" ? "middle" : "middle" }));
+  }
+  return make("svg", parts, { viewBox: "0 0 460 58", role: "img", "aria-label": label });
+}
+
+function cite(keys) {
+  const every = [data.harness, ...keys.map(text)];
+  return [make("h3", "Cite"), copied([...new Set(every)].map((key) => data.bibtex[key]).join("\n\n"), "BibTeX")];
+}
+
+function measuredWith(method, tasks) {
+  const known = tasks.map((task) => (data.scores[method] || {})[task]).filter(Boolean);
+  if (!known.length) return [];
+  const records = tasks.filter((task) => data.scores[method][task]).map((task) => `${task} ${data.scores[method][task][2]}`);
+  return [make("h3", "Measured with"), facts([
+    ["environment", [...new Set(known.map((one) => text(one[0])))]],
+    ["digests", [...new Set(known.flatMap((one) => one[1].map(text)))].join(", ")],
+    ["records", records.join(", ")],
+  ])];
+}
+
+const run = (method, tasks) =>
+  method ? `harness run -m '${method}' ${tasks.map((task) => `-t ${task}`).join(" ")}` : "";
+
+function publishedCell(id) {
+  const [column, place, source, printed, protocol, methodAt, taskAt, stateAt, notes, near, needs, seeds, difference, half] = data.cells[id];
+  const [label, , trained, fitted, evidence, keys] = data.rows[id.slice(0, id.lastIndexOf("/"))];
+  const method = text(methodAt), tasks = taskAt.map(text), verdict = text(stateAt);
+  const big = [make("span", [make("small", "published"), printed])];
+  if (seeds) {
+    big.push(make("span", [make("small", seeds.length > 1 ? `measured, mean of ${seeds.length} seeds` : "measured"), mean(seeds).toFixed(2)]),
+      make("span", [make("small", "difference"), signed(difference)]));
+  }
+  big.push(make("span", [make("small", seeds ? "verdict" : "state"), make("span", verdict, { class: `verdict ${verdict.replaceAll(" ", "-")}` })]));
+  const body = [make("div", big, { class: "big" })];
+  if (seeds && seeds.length > 1) body.push(dots(seeds, parseFloat(printed), half));
+  body.push(facts([
+    ["published in", text(place)], ["read from", text(source)], ["protocol", text(protocol)], ["evidence", text(evidence)], ["method", method],
+    ["trained on", text(trained)], ["fitted on", text(fitted)], ["notes", notes.map(text)],
+  ]));
+  if (near >= 0) body.push(...neighbours(near));
+  if (method && tasks.length) {
+    body.push(make("h3", "Measure it"), copied([...needs.map(text), run(method, tasks)].join("\n"), "the command"),
+      make("p", [make("code", `harness explain ${id}`), " shows every neighbouring protocol, ",
+        make("code", `harness cite --cell ${id}`), " the sentence to put beside the number."]));
+  }
+  body.push(...measuredWith(method, tasks), ...cite(keys));
+  return [`${text(label)}, ${text(column)}`, body];
+}
+
+function neighbours(place) {
+  const [shownOn, reference, count, lines] = data.neighbours[place];
+  const head = ["but with", "measured", "difference"].map((name) => make("th", name, { scope: "col" }));
+  const rows = lines.map(([change, value, difference, command]) => make("tr", [
+    make("th", text(change), { scope: "row", title: text(command), class: "text" }), make("td", value.toFixed(2)),
+    make("td", difference === null ? "" : signed(difference)),
+  ]));
+  const about = reference === null ? `measured on ${text(shownOn)}`
+    : `on ${text(shownOn)}, against ${reference.toFixed(2)}`;
+  return [make("h3", `Neighbouring protocols (${lines.length} of ${count}, ${about})`),
+    make("div", make("table", [make("thead", make("tr", head)), make("tbody", rows)]), { class: "wide", tabindex: 0, role: "region", "aria-label": "Neighbouring protocols" })];
+}
+
+function measuredScore(name) {
+  const [method, task, path] = name.split("/");
+  const scores = scoresOf(method, task), seeds = scores[path];
+  const [trained, note, keys] = data.methods[method];
+  const big = make("div", make("span", [make("small", `${named(path)}${seeds.length > 1 ? `, mean of ${seeds.length} seeds` : ""}`), mean(seeds).toFixed(2)]), { class: "big" });
+  const others = Object.entries(scores).filter(([other]) => other !== path).map(([other, values]) => `${named(other)} ${mean(values).toFixed(2)}`);
+  const body = [big];
+  if (seeds.length > 1) body.push(dots(seeds, null, 0));
+  body.push(facts([["task", task], ["other scores", others.join("; ")], ["trained on", text(trained)],
+    ["fitted on", method.split("@")[1] || ""], ["note", text(note)]]));
+  const same = Object.entries(data.cells).filter(([, cell]) => text(cell[5]) === method && cell[6].some((at) => text(at) === task));
+  if (same.length) {
+    body.push(make("h3", "Published numbers of this method and task"), make("ul", same.slice(0, 12).map(([id, cell]) =>
+      make("li", make("a", `${id}: ${cell[3]}, ${text(cell[7])}`, { href: link({ cell: id, score: "" }) })))));
+  }
+  body.push(make("h3", "Measure it"), copied(run(method, [task]), "the command"), ...measuredWith(method, [task]), ...cite(keys));
+  return [`${method} on ${task}`, body];
+}
+
+// The scores of a method on a task, by their paths: one a seed.
+function scoresOf(method, task) {
+  const [, , , ...values] = data.scores[method]?.[task] || [];
+  const every = (data.paths[task] || []).map((path, place) => [path, values[place]]);
+  return Object.fromEntries(every.filter(([, value]) => value).map(([path, value]) => [path, [value].flat()]));
+}
+
+function known(name) {
+  const [method, task, path] = name.split("/");
+  return path in scoresOf(method, task);
+}
+
+function showDialog() {
+  const now = state(), cell = now.get("cell"), score = now.get("score");
+  const found = data.cells[cell] ? publishedCell(cell) : score && known(score) ? measuredScore(score) : null;
+  if (!found) { if (dialog.open) dialog.close(); return; }
+  document.getElementById("dialog-title").textContent = found[0];
+  document.getElementById("dialog-body").replaceChildren(...found[1]);
+  if (!dialog.open) dialog.showModal();
+  dialog.scrollTop = 0;
+}
+
+// From the hash to the page, and back
+
+function restore() {
+  const now = state();
+  if (location.hash.includes("=") || !location.hash) {
+    for (const name of FILTERS) {
+      const control = form.elements[name];
+      control.value = now.get(name) ?? (name === "board" ? control.options[0].value : "");
+    }
+    if (form.elements.board.selectedIndex < 0) form.elements.board.selectedIndex = 0;
+    showBoard();
+    if (now.get("task")) { form.elements.task.value = now.get("task"); showBoard(); }
+  }
+  showDialog();
+}
+
+function remember() {
+  const chosen = Object.fromEntries(new FormData(form));
+  if (chosen.board === form.elements.board.options[0].value) chosen.board = "";
+  history.replaceState(null, "", link(chosen));
+  showBoard();
+}
+
+const methods = Object.keys(data.methods);
+const distinct = (of) => [...new Set(methods.map(of))].filter(Boolean).sort();
+fill(form.elements.encoder, distinct(encoderOf), "any");
+fill(form.elements.post, distinct(postOf), "any");
+fill(form.elements.trained, distinct(trainedOn), "anything");
+form.addEventListener("input", remember);
+form.addEventListener("submit", (event) => event.preventDefault());
+form.addEventListener("reset", () => setTimeout(remember));
+document.getElementById("csv").addEventListener("click", saveCsv);
+document.addEventListener("click", (event) => {  // the filters stay while a published number opens
+  const anchor = event.target.closest('a[href^="#cell="]');
+  if (anchor) {
+    event.preventDefault();
+    location.hash = link({ cell: new URLSearchParams(anchor.getAttribute("href").slice(1)).get("cell"), score: "" });
+  }
+});
+dialog.addEventListener("close", () => {
+  if (state().get("cell") || state().get("score")) history.replaceState(null, "", link({ cell: "", score: "" }) === "#" ? " " : link({ cell: "", score: "" }));
+});
+dialog.addEventListener("click", (event) => { if (event.target === dialog) dialog.close(); });
+addEventListener("hashchange", restore);
+restore();

@@ -1,0 +1,112 @@
+"""The published tables on the page: the lines of `harness.report.paper_tables`, cell by cell."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from harness.registry import Registry
+from harness.report.paper_tables import MARKS, OURS, Block, sheet
+from harness.results.published import Table
+from harness.results.reproduction import Reproduction, count
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A text in a table: the published cell that it belongs to, its verdict in word and mark."""
+
+    text: str
+    cell: str = ""
+    verdict: str = ""
+    mark: str = ""
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line: its heading and texts. `kind` is heading, published, measured or spread."""
+
+    kind: str
+    label: str
+    texts: Sequence[Shown] = ()
+
+
+@dataclass(frozen=True)
+class Part:
+    """Columns that stand beside each other, and the lines below them."""
+
+    caption: str
+    head: Sequence[str]
+    lines: Sequence[Line]
+
+
+@dataclass(frozen=True)
+class PaperTable:
+    """A published table with what was measured of it."""
+
+    id: str
+    title: str
+    place: str
+    counts: Mapping[str, int]
+    parts: Sequence[Part]
+    legend: Sequence[str]
+    notes: Sequence[str]
+
+
+def paper_tables(
+    published: Sequence[Table], cells: Sequence[Mapping[str, Reproduction]], registry: Registry
+) -> Iterator[tuple[str, list[PaperTable]]]:
+    """The tables of each paper, papers of which something was measured first."""
+    papers: dict[str, list[PaperTable]] = {}
+    for table, own in zip(published, cells, strict=True):
+        papers.setdefault(table.paper, []).append(_table(table, own, registry))
+    yield from sorted(papers.items(), key=lambda item: -sum(t.counts["run"] for t in item[1]))
+
+
+def _table(table: Table, cells: Mapping[str, Reproduction], registry: Registry) -> PaperTable:
+    made = sheet(table, cells, registry)
+    parts = [
+        Part(block.caption, block.head, list(_lines(table.id, block, cells)))
+        for block in made.blocks
+    ]
+    place = f"{table.table}. Source: {table.source}."
+    counts = count(list(cells.values()))
+    return PaperTable(table.id, table.title, place, counts, parts, made.legend, made.notes)
+
+
+def _lines(table: str, block: Block, cells: Mapping[str, Reproduction]) -> Iterator[Line]:
+    previous = ""
+    for row, (label, *texts) in zip(block.rows, block.lines, strict=True):
+        if not row:
+            yield Line("heading", label)
+            continue
+        evidence, *numbers = texts
+        own = [cells.get(f"{table}/{row}/{column}") for column in block.columns]
+        kind = "published" if row != previous else "spread" if "sd" in label else "measured"
+        shown = [_shown(text, one, kind) for one, text in zip(own, numbers, strict=True)]
+        text = _verdicts(own) if kind == "measured" else label.removeprefix(OURS).strip()
+        yield Line(kind, text, [Shown(evidence), *shown])
+        previous = row
+
+
+def _verdicts(cells: Sequence[Reproduction | None]) -> str:
+    """`measured: exact`, or how many cells have each verdict."""
+    states = Counter(str(cell.state) for cell in cells if cell and cell.scores)
+    if len(states) == 1:
+        return f"measured: {next(iter(states))}"
+    return f"measured: {', '.join(f'{n} {state}' for state, n in states.items())}"
+
+
+def _shown(text: str, one: Reproduction | None, kind: str) -> Shown:
+    """A number that can be opened; a measured one with its verdict."""
+    if one is None or kind == "spread":
+        return Shown(text)
+    if kind == "published" or not one.scores:
+        return Shown(text, one.cell.id)
+    return Shown(_unmarked(text), one.cell.id, str(one.state), MARKS.get(one.state, ""))
+
+
+def _unmarked(text: str) -> str:
+    """A number without the mark of its verdict, which the page sets apart."""
+    words = text.split()
+    return " ".join(words[:-1]) if len(words) > 1 and words[-1] in MARKS.values() else text

@@ -1,0 +1,195 @@
+"""The page of results: all that is published is on it, text is text, and it is made when due."""
+
+import hashlib
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from fakes import FakeConfig, registry
+from test_hostile_text import HOSTILE, table_of
+
+from harness.registry import load_registry
+from harness.report import seals
+from harness.report.build import generated
+from harness.report.site import page as site
+from harness.report.site.page import PAGE, SOURCES, VENDORED, in_script, site_page
+from harness.report.verify import printed
+from harness.results.index import Results
+from harness.results.published_files import load_tables
+from harness.results.records import Store
+from harness.results.reproduction import reproductions
+
+RESULTS = Path(__file__).resolve().parents[2] / "results"
+LARGEST = 1_500_000  # bytes
+VOID = {"meta", "br", "input", "link", "hr"}
+
+
+class Elements(HTMLParser):
+    """Every element of a page, its attributes and texts; an end tag closes what was opened."""
+
+    def __init__(self, text):
+        super().__init__(convert_charrefs=True)
+        self.found, self.texts, self.open, self.comments = [], [], [], []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attributes):
+        self.found.append((tag, dict(attributes)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        if tag != "path" and tag in self.open:
+            while self.open.pop() != tag:
+                pass
+
+    def handle_data(self, text):
+        if self.open[-1:] not in (["script"], ["style"]):
+            self.texts.append(text)
+
+    def handle_comment(self, text):
+        self.comments.append(text)
+
+
+def data_of(text):
+    return json.loads(re.search(r'id="data">(.*?)</script>', text, re.DOTALL)[1])
+
+
+@pytest.fixture(scope="module")
+def records():
+    return Results.read(Store(RESULTS))
+
+
+@pytest.fixture(scope="module")
+def committed():
+    return (RESULTS / PAGE).read_text(encoding="utf-8")
+
+
+def made(records, drawn=""):
+    published, found = load_tables(RESULTS / "papers"), load_registry()
+    cells = [reproductions(table, records.unread(), found) for table in published]
+    return site_page(RESULTS, RESULTS, published, cells, records, found, drawn)
+
+
+@pytest.mark.slow
+def test_the_committed_page_is_what_the_records_make(records, committed):
+    """A seal knows the digests of what it was told of; this knows the page."""
+    assert made(records) == committed
+
+
+def test_it_is_one_file_of_a_size_that_travels(committed):
+    assert 500_000 < len(committed.encode()) < LARGEST
+    asked = [
+        value
+        for _, attributes in Elements(committed).found
+        for name, value in attributes.items()
+        if name in ("src", "href") and not value.startswith(("#", "data:", "../tables/"))
+    ]
+    assert asked == []
+    assert not re.search(r"@import|url\(\s*['\"]?http", committed)
+
+
+def test_every_published_and_every_measured_cell_is_on_it(records, committed):
+    data = data_of(committed)
+    wanted = {cell.id for table in load_tables(RESULTS / "papers") for cell in table.cells()}
+    assert set(data["cells"]) == wanted
+    linked = {
+        attributes["href"].removeprefix("#cell=")
+        for tag, attributes in Elements(committed).found
+        if tag == "a" and attributes["href"].startswith("#cell=")
+    }
+    assert linked == wanted
+    assert {(m, t) for m, of in data["scores"].items() for t in of} == set(records.by_cell)
+
+
+def test_tables_have_captions_or_names_and_scopes(committed):
+    elements = Elements(committed)
+    assert elements.open == []
+    headings = [attributes for tag, attributes in elements.found if tag == "th"]
+    assert len(headings) > 1000
+    assert all(heading.get("scope") for heading in headings)
+
+
+def test_it_carries_the_digest_of_all_records(records, committed):
+    assert printed(committed) == Results(records.by_cell, set(records.by_cell)).digest()
+
+
+def test_the_tables_script_is_npm_s(committed):
+    sha256 = hashlib.sha256(VENDORED.read_bytes()).hexdigest()
+    assert (
+        sha256 == "38017a5586acd9c6eb6bbfe8b6938e1a25bdc717c5acfcb07e0c9d663282c59d"
+    )  # datatables.net@3.1.5, package/js/dataTables.min.js
+    assert VENDORED.read_text(encoding="utf-8") in committed
+    assert "MIT" in (VENDORED.parent / "LICENSE.txt").read_text(encoding="utf-8")
+
+
+# When it is made
+
+
+def test_it_is_made_anew_only_where_records_files_or_code_changed(records, committed, monkeypatch):
+    assert made(records, committed) == committed
+    monkeypatch.setattr(site, "boards", lambda *_: pytest.fail("made anew"))
+    assert made(records, committed) == committed
+    for drawn in (committed.replace("82.03", "82.04"), committed[:-9], "", committed + " "):
+        with pytest.raises(pytest.fail.Exception):
+            made(records, drawn)
+    cell, stored = next(iter(records.by_cell.items()))
+    moved = Results({**records.by_cell, cell: [replace(stored[0], seed=7)]})
+    with pytest.raises(pytest.fail.Exception):
+        made(moved, committed)
+    monkeypatch.setattr(site, "SOURCES", SOURCES[1:])
+    with pytest.raises(pytest.fail.Exception):
+        made(records, committed)
+
+
+def test_its_code_is_all_that_words_come_from():
+    names = {path.name for path in SOURCES}
+    assert {"page.html", "page.css", "page.js", "cite.py", "explain.py", "references.bib",
+            "reasons.toml", "whitening.py", "sts.py", "dataTables.min.js"} <= names  # fmt: skip
+
+
+def test_a_seal_breaks_with_its_text_its_source_and_what_it_was_made_from(tmp_path):
+    source = tmp_path / "code.py"
+    source.write_text("one")
+    text = seals.seal("from: A\nbody\n", [source])
+    assert seals.holds(text, "from: A", [source])
+    assert not seals.holds(text, "from: B", [source])
+    assert not seals.holds(text.replace("body", "bode"), "from: A", [source])
+    source.write_text("two")
+    assert not seals.holds(text, "from: A", [source])
+
+
+# Text from data
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_text_from_data_is_text(text, tmp_path):
+    """The tables hold it wherever they can: it adds no element, attribute or comment."""
+    pages = []
+    for shown in (text, "plain"):
+        table, found = table_of(shown), registry(FakeConfig())
+        table = replace(table, cite="gao2021simcse")
+        cells = [reproductions(table, Results({}), found)]
+        pages.append(site_page(tmp_path, tmp_path, [table], cells, Results({}), found))
+    hostile, plain = map(Elements, pages)
+    tags = [[(tag, *attributes) for tag, attributes in p.found] for p in (hostile, plain)]
+    assert tags[0] == tags[1]
+    assert len(hostile.comments) == len(plain.comments)
+    shown = re.sub(r"\s+", "", "".join(hostile.texts)).replace("\x00", "")
+    assert re.sub(r"[\s\x00]+", "", text) in shown.replace("\ufffd", "")
+    assert text.strip() in [one.strip() for one in data_of(pages[0])["texts"]]
+
+
+def test_a_script_element_cannot_be_ended_from_within():
+    text = "</script><!-- <script> \u2028"
+    shown = in_script({"a": text})
+    assert "<" not in shown
+    assert json.loads(shown) == {"a": text}
+
+
+def test_it_is_written_with_the_other_pages():
+    pages = generated(RESULTS, RESULTS / "papers", None)
+    assert pages[RESULTS / PAGE].startswith("<!DOCTYPE html>")

@@ -1,0 +1,98 @@
+"""What to get next: each step lets be measured what it says, and the cheapest come first."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from harness.registry import load_registry
+from harness.results.index import Results
+from harness.results.next_steps import SMALL, Recorded, missing, next_steps
+from harness.results.published_files import load_tables
+from harness.results.records import Store
+from harness.results.reproduction import reproductions
+from harness.results.verdict import CellState
+
+RESULTS = Path(__file__).resolve().parents[2] / "results"
+FOUND = load_registry()
+TABLES = load_tables(RESULTS / "papers")
+
+
+@dataclass(frozen=True)
+class Shelf:
+    """Some encoders and assets that are there."""
+
+    encoders: frozenset[str] = frozenset()
+    assets: frozenset[str] = frozenset({"embedded"})
+
+    def has_encoder(self, config):
+        return config.name.partition(":")[0] in self.encoders
+
+    def has_data(self, asset):
+        return asset in self.assets
+
+
+def cells(results):
+    return [c for table in TABLES for c in reproductions(table, results, FOUND).values()]
+
+
+@pytest.fixture(scope="module")
+def nothing_run():
+    return cells(Results({}))
+
+
+def test_every_number_that_can_run_is_gained_once(nothing_run):
+    steps = list(next_steps(nothing_run, FOUND, Shelf()))
+    waiting = [c for c in nothing_run if c.state is CellState.NOT_RUN]
+    assert sum(step.numbers for step in steps) == len(waiting) > 1000
+    every = [get for step in steps for get in step.get]
+    assert len(every) == len(set(every))
+    assert all(step.numbers and step.tasks for step in steps)
+
+
+def test_the_first_step_gives_most_for_its_bytes(nothing_run):
+    first, *_ = next_steps(nothing_run, FOUND, Shelf())
+    alone = [
+        (cell, needs)
+        for cell in nothing_run
+        if cell.state is CellState.NOT_RUN and (needs := missing(cell.cell, FOUND, Shelf()))
+    ]
+    sizes = {}
+    for _, needs in alone:
+        sizes |= {get: max(size or 0, sizes.get(get, 0)) for get, size in needs.items()}
+    worth = []
+    for _, needs in alone:
+        if None not in needs.values():
+            gained = sum(set(other) <= set(needs) for _, other in alone)
+            worth.append(gained / (sum(sizes[get] for get in needs) + SMALL))
+    assert first.numbers / (first.bytes + SMALL) == pytest.approx(max(worth))
+
+
+def test_what_is_there_is_not_to_be_got(nothing_run):
+    there = Shelf(frozenset({"minilm"}), frozenset({"embedded", "sick-raw"}))
+    steps = list(next_steps(nothing_run, FOUND, there))
+    assert not any("minilm" in get.split() or "sick-raw" in get for s in steps for get in s.get)
+    assert any("harness fetch senteval" in step.get for step in steps)
+
+
+def test_one_command_gets_both_parts_of_senteval(nothing_run):
+    [cell] = [c for c in nothing_run if c.cell.id == "simcse.t5/bert-base-first-last-avg/avg"]
+    needs = missing(cell.cell, FOUND, Shelf())
+    assert needs == {"harness fetch bert-base": 440_000_000, "harness fetch senteval": 6_130_878}
+
+
+def test_what_is_trained_comes_last(nothing_run):
+    steps = list(next_steps(nothing_run, FOUND, Shelf()))
+    unknown = [step.bytes is None for step in steps]
+    assert unknown == sorted(unknown)
+    assert any("harness train family" in get for step in steps for get in step.get)
+
+
+def test_the_files_of_records_are_those_that_their_cells_read():
+    results = Results.read(Store(RESULTS))
+    files = Recorded(results, FOUND)
+    assert files.has_encoder(FOUND.encoders["minilm"])
+    assert files.has_encoder(FOUND.encoders["bert-mini"].with_max_length(64))
+    assert not files.has_encoder(FOUND.encoders["bert-base"])
+    assert files.has_data("sts-raw")
+    assert not files.has_data("wiki1m")
