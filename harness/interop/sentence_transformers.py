@@ -20,6 +20,7 @@ from sentence_transformers import (
 )
 from sentence_transformers.sentence_transformer.evaluation import EmbeddingSimilarityEvaluator
 from sentence_transformers.sentence_transformer.losses import (
+    CosineSimilarityLoss,
     MultipleNegativesRankingLoss,
     SoftmaxLoss,
 )
@@ -93,6 +94,8 @@ def _loss(task: ContrastiveTraining | SiameseTraining, model: SentenceTransforme
         softmax = SoftmaxLoss(model, task.encoder.size, task.classifier.out_features)
         softmax.classifier.load_state_dict(task.classifier.state_dict())
         return softmax
+    if settings.objective == "regression":
+        return CosineSimilarityLoss(model)
     if settings.objective == "nt-xent":
         raise UsageError("sentence-transformers has no NT-Xent; wanted info-nce")
     return MultipleNegativesRankingLoss(model, scale=1 / settings.temperature)
@@ -110,6 +113,8 @@ class _Trainer(SentenceTransformerTrainer):
         columns = {f"sentence_{n}": list(column) for n, column in enumerate(task.columns)}
         if isinstance(loss, SoftmaxLoss):
             columns["label"] = task.labels.tolist()
+        if isinstance(loss, CosineSimilarityLoss):
+            columns["label"] = task.scores.tolist()
         batches: Any = [task.batches(step).tolist() for step in range(schedule.steps)]
         with tempfile.TemporaryDirectory(prefix="harness-reference-") as folder:
             arguments = SentenceTransformerTrainingArguments(

@@ -1,11 +1,13 @@
-"""SBERT: a siamese encoder trained on natural language inference.
+"""SBERT: a siamese encoder trained on natural language inference, or on scored pairs.
 
 Reimers & Gurevych 2019, arXiv 1908.10084: one encoder with mean pooling for both sentences, and a
-softmax classifier over (u, v, |u - v|). The objective "ranking" is the multiple-negatives ranking
-loss that sentence-transformers recommended later: premise, entailment and contradiction under
-InfoNCE. Different from the first releases, whose numbers the paper prints: AdamW corrects its bias.
-Different from them and from sentence-transformers: the linear decay begins with the first step and
-not behind the warm-up, so that a warm-up of 10 % ends at 90 % of the learning rate.
+softmax classifier over (u, v, |u - v|). The objective "regression" is the paper's other one: the
+squared error of the cosine against a score from 0 to 1. The objective "ranking" is the
+multiple-negatives ranking loss that sentence-transformers recommended later: premise, entailment
+and contradiction under InfoNCE. Different from the first releases, whose numbers the paper prints:
+AdamW corrects its bias. Different from them and from sentence-transformers: the linear decay begins
+with the first step and not behind the warm-up, so that a warm-up of 10 % ends at 90 % of the
+learning rate.
 """
 
 from __future__ import annotations
@@ -28,9 +30,10 @@ from harness.training.encoder import SentenceEncoder, Setup
 from harness.training.gradcache import backward_over_processes
 from harness.training.loop import Schedule
 from harness.training.nli import LABELS, Batches, Columns, Labelled
+from harness.training.scored_pairs import ScoredPairs
 from harness.transforms.pooling import MEAN
 
-Objective = Literal["softmax", "ranking"]
+Objective = Literal["softmax", "regression", "ranking"]
 
 
 def softmax_nli(
@@ -43,6 +46,13 @@ def softmax_nli(
     """Mean cross-entropy of the label under softmax(W (u, v, |u - v|) + b) (paper, section 3)."""
     features = torch.cat([u, v, (u - v).abs()], dim=1)
     return F.cross_entropy(F.linear(features, weight, bias), labels)
+
+
+def cosine_regression(
+    u: Float[Tensor, "N D"], v: Float[Tensor, "N D"], scores: Float[Tensor, " N"]
+) -> Float[Tensor, ""]:
+    """Mean squared error of the cosines of u and v against the scores (paper, section 3)."""
+    return F.mse_loss(F.cosine_similarity(u, v), scores)
 
 
 @dataclass(frozen=True)
@@ -73,6 +83,11 @@ class Siamese:
         setup = Setup(pooling=MEAN, max_length=75)
         return cls(setup=setup, batch=128, objective="ranking")
 
+    @classmethod
+    def regression(cls) -> Siamese:
+        """The settings of the first release's `training_stsbenchmark_bert.py`: four epochs."""
+        return cls(epochs=4, objective="regression")
+
     def schedule(self, count: int) -> Schedule:
         """Full epochs over so many examples: linear warm-up, then linear learning-rate decay."""
         steps = self.epochs * Batches(count, self.batch, 0).steps
@@ -86,7 +101,7 @@ class Siamese:
 
 
 class SiameseTraining:
-    """The training task of SBERT over labelled pairs (softmax) or triplets (ranking).
+    """The training task of SBERT: labelled pairs (softmax), scored ones (regression), triplets.
 
     Every process gets all of the data and takes its share of each batch. The classifier is read by
     softmax only, and no checkpoint stores it.
@@ -96,23 +111,27 @@ class SiameseTraining:
         self,
         settings: Siamese,
         encoder: SentenceEncoder,
-        data: Labelled | Columns,
+        data: Labelled | ScoredPairs | Columns,
         seed: int,
         group: ProcessGroup | None = None,
     ) -> None:
-        if isinstance(data, Labelled) != (settings.objective == "softmax"):
-            raise UsageError("softmax learns from labelled pairs and ranking from triplets")
+        kinds = {"softmax": Labelled, "regression": ScoredPairs, "ranking": tuple}
+        if not isinstance(data, kinds[settings.objective]):
+            raise UsageError(
+                "softmax learns from labelled pairs, regression from scored ones and ranking from "
+                "triplets"
+            )
         self.settings, self.encoder = settings, encoder
         self.group = group or ProcessGroup()
-        labels = data.labels if isinstance(data, Labelled) else ()
-        self.labels = torch.tensor(labels, dtype=torch.long)
-        self.columns: Columns = data.columns if isinstance(data, Labelled) else data
+        self.columns: Columns = data if isinstance(data, tuple) else data.columns
+        self.labels = torch.tensor(data.labels if isinstance(data, Labelled) else ())
+        self.scores = torch.tensor(data.scores if isinstance(data, ScoredPairs) else ())
         self.batches = Batches(len(self.columns[0]), settings.batch, seed)
         classifier = _classifier(3 * encoder.size, np.random.default_rng((seed, 4)))
         self.classifier = classifier.to(settings.setup.device)
         modules: dict[str, nn.Module] = {"encoder": encoder}
         self.model: nn.Module = nn.ModuleDict(
-            modules | ({"classifier": self.classifier} if labels else {})
+            modules | ({"classifier": self.classifier} if len(self.labels) else {})
         )
 
     def backward(self, step: int) -> float:
@@ -133,9 +152,12 @@ class SiameseTraining:
         if self.settings.objective == "ranking":
             a, b, *hard = (self.group.gather_embeddings(view) for view in views)
             return info_nce(a, b, self.settings.temperature, hard[0] if hard else None)
-        u, v = views
-        labels = self.labels[torch.from_numpy(batch)].to(z.device)
-        loss = softmax_nli(u, v, labels, self.classifier.weight, self.classifier.bias)
+        (u, v), rows = views, torch.from_numpy(batch)
+        if self.settings.objective == "regression":
+            loss = cosine_regression(u, v, self.scores[rows].to(z.device))
+        else:
+            labels = self.labels[rows].to(z.device)
+            loss = softmax_nli(u, v, labels, self.classifier.weight, self.classifier.bias)
         return loss / self.group.count  # the gradients of all processes are summed
 
 

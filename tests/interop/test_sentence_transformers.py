@@ -1,5 +1,6 @@
 """sentence-transformers as an oracle: its losses, its trainer and its evaluator give ours."""
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from harness.training.datasets import open_labelled_pairs, open_triplets
 from harness.training.encoder import Setup, open_encoder
 from harness.training.loop import CheckpointPolicy, train
 from harness.training.nli import Labelled
+from harness.training.scored_pairs import ScoredPairs
 from harness.training.siamese import Siamese, SiameseTraining
 from harness.transforms.pooling import MEAN
 
@@ -47,6 +49,12 @@ def task(tmp_path):
 
     def make(objective, setup=SETUP):
         encoder = open_encoder("bert-mini", folder, tmp_path, setup, seed=0)
+        if objective == "regression":
+            settings = replace(Siamese.regression(), setup=setup, batch=BATCH, epochs=1)
+            whole = ScoredPairs.of(load_registry().tasks["mini-sts.train"], places)
+            first = tuple(column[:COUNT] for column in whole.columns)
+            scored = replace(whole, columns=first, scores=whole.scores[:COUNT])
+            return SiameseTraining(settings, encoder, scored, 0), folder
         if objective == "softmax":
             settings = Siamese(setup=setup, batch=BATCH, learning_rate=2e-4)
             found = open_labelled_pairs("mini-nli", places).content
@@ -66,7 +74,7 @@ def scored(encoder, pairs):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("default")  # of other packages
-@pytest.mark.parametrize("objective", ["softmax", "ranking"])
+@pytest.mark.parametrize("objective", ["softmax", "regression", "ranking"])
 def test_its_losses_and_scores_are_ours_step_by_step(objective, task, dev):
     ours, folder = task(objective)
     curve = theirs.train(ours, folder, dev)

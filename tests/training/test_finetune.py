@@ -1,4 +1,4 @@
-"""`harness train simcse-unsup|simcse-sup|sbert-nli`, from a tiny checkpoint to a folder."""
+"""Every command of `harness train` that fine-tunes, from a tiny checkpoint to a folder."""
 
 import json
 import os
@@ -46,6 +46,7 @@ COMMANDS = {
     "simcse-unsup": ["--corpus", "text.txt", "--batch", "5"],
     "simcse-sup": ["--file", "triplets.csv", "--batch", "3", "--epochs", "2"],
     "sbert-nli": ["--file", "labelled.csv", "--batch", "4", "--max-length", "30"],
+    "sbert-sts": ["--task", "mini-sts.dev", "--batch", "500", "--max-length", "30"],
 }
 
 

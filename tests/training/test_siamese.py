@@ -9,20 +9,26 @@ import torch
 from test_contrastive import Quiet, on_both
 from torch import nn
 
+from harness.assets.places import Places
+from harness.core.digests import pairs_digest
 from harness.core.errors import UsageError
 from harness.encoders.transformer import TransformerConfig
+from harness.registry import load_registry
 from harness.training.checkpoint import TrainingInfo, write_checkpoint
 from harness.training.contrastive import info_nce
 from harness.training.encoder import Setup, open_encoder
 from harness.training.loop import Curve, seeded, train
 from harness.training.nli import LABELS, Labelled
-from harness.training.siamese import Siamese, SiameseTraining, softmax_nli
+from harness.training.scored_pairs import ScoredPairs
+from harness.training.siamese import Siamese, SiameseTraining, cosine_regression, softmax_nli
 from harness.transforms.pooling import CLS, MEAN
 
 PREMISES = ("the cat sat", "the dog sat on the mat", "a cat", "dogs!", "on the mat", "a dog") * 2
 HYPOTHESES = ("a cat sat.", "the mat", "the dog", "a dog, a cat", "the cat", "b") * 2
 NLI = Labelled(PREMISES, HYPOTHESES, (0, 1, 2, 1, 0, 2) * 2)
+SCORED = ScoredPairs((PREMISES, HYPOTHESES), (0.0, 0.2, 1.0, 0.5, 0.75, 0.1) * 2, "")
 TRIPLETS = (PREMISES, HYPOTHESES, HYPOTHESES[1:] + HYPOTHESES[:1])
+OBJECTIVES = {"softmax": NLI, "regression": SCORED, "ranking": TRIPLETS}
 SETUP = Setup(pooling=MEAN, dropout=0.0)
 
 
@@ -83,7 +89,7 @@ def test_softmax_and_its_gradient_are_the_papers_formula(count):
 
 
 @pytest.mark.slow
-def test_both_losses_are_those_of_sentence_transformers(training):
+def test_all_losses_are_those_of_sentence_transformers(training):
     losses = pytest.importorskip("sentence_transformers.sentence_transformer.losses")
     u, v, hard = (x.float().detach() for x in drawn(6, n=3))
 
@@ -104,6 +110,10 @@ def test_both_losses_are_those_of_sentence_transformers(training):
     classifier = softmax.classifier
     ours = softmax_nli(u, v, labels, classifier.weight, classifier.bias)
     torch.testing.assert_close(ours, theirs, atol=1e-6, rtol=0)
+    scores = torch.tensor(SCORED.scores[:6])
+    regression = losses.CosineSimilarityLoss(Model())
+    theirs = regression([{"sentence_embedding": x} for x in (u, v)], scores)
+    torch.testing.assert_close(cosine_regression(u, v, scores), theirs, atol=1e-7, rtol=0)
     ranking = losses.MultipleNegativesRankingLoss(Model())
     for vectors in ((u, v), (u, v, hard)):
         theirs = ranking.compute_loss_from_embeddings(list(vectors), None)
@@ -123,6 +133,10 @@ def test_the_defaults_are_the_papers():
     assert schedule.rate(5_887) == pytest.approx(2e-5, rel=0.2)
     other = Siamese.ranking()
     assert (other.objective, other.batch, other.setup.max_length) == ("ranking", 128, 75)
+    scored = Siamese.regression()
+    assert (scored.objective, scored.batch, scored.epochs) == ("regression", 16, 4)
+    schedule = scored.schedule(5_749)  # the pairs of STS-B's train split
+    assert (schedule.steps, schedule.warmup) == (4 * 360, 144)
 
 
 @pytest.mark.parametrize(
@@ -138,9 +152,13 @@ def test_impossible_settings_are_refused(wrong, why):
 
 
 def test_each_objective_has_its_data(training):
-    for settings in ({"data": TRIPLETS}, {"data": NLI, "objective": "ranking"}):
-        with pytest.raises(UsageError, match="softmax learns from labelled pairs"):
-            training(**settings)
+    for objective in OBJECTIVES:
+        for other, data in OBJECTIVES.items():
+            if other == objective:
+                training(data, objective=objective)
+                continue
+            with pytest.raises(UsageError, match="softmax learns from labelled pairs"):
+                training(data, objective=objective)
 
 
 # A training step
@@ -162,6 +180,29 @@ def test_a_step_is_the_loss_over_its_batch(training):
         torch.testing.assert_close(found[name], gradient, atol=1e-4, rtol=1e-4, msg=name)
 
 
+def test_regression_is_the_squared_error_of_the_cosines(training):
+    task = training(SCORED, objective="regression")
+    loss = task.backward(1)
+    rows, encoder = task.batches(1), task.encoder
+    with torch.no_grad():
+        u, v = (encoder(encoder.tokenizer([c[n] for n in rows])).numpy() for c in SCORED.columns)
+    cosines = (u * v).sum(axis=1) / np.linalg.norm(u, axis=1) / np.linalg.norm(v, axis=1)
+    gold = np.array([SCORED.scores[row] for row in rows])
+    assert loss == pytest.approx(((cosines - gold) ** 2).mean(), rel=1e-5)
+    assert not [name for name, _ in task.model.named_parameters() if "classifier" in name]
+
+
+def test_gold_is_brought_to_0_to_1(tmp_path):
+    task = load_registry().tasks["mini-sts.train"]
+    found = ScoredPairs.of(task, Places(tmp_path))
+    pairs = task.pairs(Places(tmp_path).require_data(task.asset))
+    assert found.columns == (pairs.a, pairs.b)
+    assert found.scores == pytest.approx(pairs.gold / 5)  # from 0 to 5
+    assert found.digest == pairs_digest(pairs)
+    with pytest.raises(UsageError, match="--task mini-qnli: wanted pairs with graded gold"):
+        ScoredPairs.of(load_registry().tasks["mini-qnli"], Places(tmp_path))
+
+
 def test_ranking_is_the_contrastive_loss_over_triplets(training):
     task = training(TRIPLETS, objective="ranking")
     loss = task.backward(0)
@@ -171,12 +212,11 @@ def test_ranking_is_the_contrastive_loss_over_triplets(training):
     assert not [name for name, _ in task.model.named_parameters() if "classifier" in name]
 
 
-@pytest.mark.parametrize("data", [NLI, TRIPLETS], ids=["softmax", "ranking"])
-def test_a_batch_in_portions_has_one_gradient(data, training):
-    objective = "softmax" if data is NLI else "ranking"
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_a_batch_in_portions_has_one_gradient(objective, training):
     found = []
     for at_once in (10_000, 20):
-        task = training(data, objective=objective, tokens_at_once=at_once)
+        task = training(OBJECTIVES[objective], objective=objective, tokens_at_once=at_once)
         found.append((task.backward(0), gradients(task.model)))
     assert found[0][0] == pytest.approx(found[1][0], rel=1e-5)
     assert found[0][1].keys() == found[1][1].keys()
@@ -184,12 +224,12 @@ def test_a_batch_in_portions_has_one_gradient(data, training):
         torch.testing.assert_close(found[1][1][name], gradient, atol=1e-3, rtol=1e-4, msg=name)
 
 
-@pytest.mark.parametrize("data", [NLI, TRIPLETS], ids=["softmax", "ranking"])
-def test_two_processes_have_the_gradient_of_one(data, training):
-    settings = {"objective": "softmax" if data is NLI else "ranking"}
-    task = training(data, **settings)
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_two_processes_have_the_gradient_of_one(objective, training):
+    settings = {"data": OBJECTIVES[objective], "objective": objective}
+    task = training(**settings)
     loss, expected = task.backward(0), gradients(task.model)
-    seats = on_both(lambda seat: training(data, seat, **settings))
+    seats = on_both(lambda seat: training(group=seat, **settings))
     for found, gradient in seats:
         assert found == pytest.approx(loss, rel=1e-5)
         assert gradient.keys() >= expected.keys()

@@ -1,4 +1,4 @@
-"""`harness train simcse-unsup`, `simcse-sup` and `sbert-nli`: fine-tune a checkpoint."""
+"""`harness train simcse-unsup`, `simcse-sup`, `sbert-nli`, `sbert-sts`: fine-tune a checkpoint."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.cli.options import CacheDir, DataDir, say
+from harness.cli.options import say
 from harness.cli.train import options as opt
 from harness.core.errors import UsageError
 
 Recipe = Callable[..., None]
+TRAIN = "sts-b.train"
+STEPS = 360  # an epoch of its 5,749 pairs in batches of 16
 Triplets = Annotated[
     str,
     typer.Option(
@@ -129,44 +131,24 @@ def sbert_nli(
     run.train(task, {pairs.name: pairs.digest})
 
 
+def sbert_sts(
+    run: FineTuning,
+    task: Annotated[str, typer.Option(help="The task whose scored pairs are learnt.")] = TRAIN,
+    pooling: PoolingOption = "mean",
+    dropout: Dropout = None,
+) -> None:
+    """SBERT on scored pairs: the cosine of two sentences approaches their gold score."""
+    from harness.registry import known, load_registry
+    from harness.training.scored_pairs import ScoredPairs
+    from harness.training.siamese import Siamese, SiameseTraining
+
+    pairs = ScoredPairs.of(known("task", task, load_registry().tasks), run.places)
+    settings = run.settings(Siamese.regression(), pooling, "none", dropout)
+    training = SiameseTraining(settings, run.open(settings), pairs, run.options.seed, run.group)
+    run.train(training, {task: pairs.digest})
+
+
 GIVEN = ("batch", "epochs", "learning_rate", "weight_decay", "clip")  # where they are not None
-
-
-@dataclass(frozen=True, kw_only=True)
-class SharedOptions:
-    """The options of every fine-tuning: `out` and `start` stand before its own, the others behind.
-
-    Settings of the training are the paper's where they are None.
-    """
-
-    out: opt.Out
-    start: Annotated[
-        str,
-        typer.Option("--from", help="The encoder to start from: a name, or a checkpoint folder."),
-    ]
-    batch: Annotated[int | None, typer.Option(min=2, help="[default: the paper's]")] = None
-    epochs: Annotated[int | None, typer.Option(min=1, help="[default: the paper's]")] = None
-    learning_rate: Annotated[float | None, typer.Option(min=0.0, help="[default: the paper's]")] = (
-        None
-    )
-    weight_decay: Annotated[float | None, typer.Option(min=0.0, help="[default: the paper's]")] = (
-        None
-    )
-    clip: Annotated[
-        float | None, typer.Option(min=0.0, help="Of the gradient; 0: none. [default: 1]")
-    ] = None
-    max_length: Annotated[int, typer.Option(min=3)] = 32
-    dev: Annotated[
-        str, typer.Option(help="The task whose best checkpoint is kept; none: the last.")
-    ] = "sts-b.senteval.dev"
-    dev_every: Annotated[int, typer.Option(min=1, help="Steps from score to score.")] = 125
-    precision: Annotated[str, typer.Option(help="float32 or bf16; on a GPU fp16 too.")] = "float32"
-    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu"
-    half: Annotated[bool, typer.Option(help="Store the weights in 16 bits.")] = False
-    seed: opt.Seed = 0
-    threads: opt.Threads = None
-    data_dir: DataDir = None
-    cache: CacheDir = None
 
 
 @dataclass(frozen=True)
@@ -174,7 +156,7 @@ class FineTuning:
     """Options of every fine-tuning: the start, the selection of the checkpoint, the output."""
 
     command: str
-    options: SharedOptions
+    options: opt.SharedOptions
     start: Any
     dev: Any
     places: Any
@@ -182,7 +164,7 @@ class FineTuning:
     bar: Any
 
     @classmethod
-    def begin(cls, command: str, options: SharedOptions, bar: Any) -> FineTuning:
+    def begin(cls, command: str, options: opt.SharedOptions, bar: Any) -> FineTuning:
         """Find the encoder by name or folder and the dev task, `none` for no task."""
         from harness.assets.places import Places
         from harness.registry import known, load_registry
@@ -289,7 +271,7 @@ def with_shared_options(
     function: Callable[..., None], by: type[FineTuning], **defaults: Any
 ) -> Callable[..., None]:
     """The command of a fine-tuning: its own options amid the shared ones, with these defaults."""
-    shared = inspect.signature(SharedOptions, eval_str=True).parameters
+    shared = inspect.signature(opt.SharedOptions, eval_str=True).parameters
     first, second, *others = (
         option.replace(default=defaults.get(name, option.default))
         for name, option in shared.items()
@@ -298,7 +280,7 @@ def with_shared_options(
 
     def command(**given: Any) -> None:
         line = opt.command_line(command, given)
-        options = SharedOptions(**{name: given.pop(name) for name in shared})
+        options = opt.SharedOptions(**{name: given.pop(name) for name in shared})
         with opt.training_bar(options.threads) as bar:
             function(by.begin(line, options, bar), **given)
 
@@ -308,12 +290,13 @@ def with_shared_options(
     return command
 
 
-def recipes(by: type[FineTuning]) -> tuple[Recipe, Recipe, Recipe]:
+def recipes(by: type[FineTuning]) -> tuple[Recipe, Recipe, Recipe, Recipe]:
     """The commands, whose trainings are run by this class."""
     return (
         with_shared_options(simcse_unsup, by),
         with_shared_options(simcse_sup, by),
         with_shared_options(sbert_nli, by, max_length=128, dev="none"),
+        with_shared_options(sbert_sts, by, max_length=128, dev="sts-b.dev", dev_every=STEPS),
     )
 
 

@@ -7,10 +7,13 @@ import io
 import os
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+
+from harness.cli.options import CacheDir, DataDir
 
 Out = Annotated[Path, typer.Option(help="The folder to write.", show_default=False)]
 TextOption = Annotated[
@@ -25,6 +28,43 @@ Threads = Annotated[
     int | None,
     typer.Option(min=1, help="Of the processor; other counts give other bits.", show_default=False),
 ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SharedOptions:
+    """The options of every fine-tuning: `out` and `start` stand before its own, the others behind.
+
+    Settings of the training are the paper's where they are None.
+    """
+
+    out: Out
+    start: Annotated[
+        str,
+        typer.Option("--from", help="The encoder to start from: a name, or a checkpoint folder."),
+    ]
+    batch: Annotated[int | None, typer.Option(min=2, help="[default: the paper's]")] = None
+    epochs: Annotated[int | None, typer.Option(min=1, help="[default: the paper's]")] = None
+    learning_rate: Annotated[float | None, typer.Option(min=0.0, help="[default: the paper's]")] = (
+        None
+    )
+    weight_decay: Annotated[float | None, typer.Option(min=0.0, help="[default: the paper's]")] = (
+        None
+    )
+    clip: Annotated[
+        float | None, typer.Option(min=0.0, help="Of the gradient; 0: none. [default: 1]")
+    ] = None
+    max_length: Annotated[int, typer.Option(min=3)] = 32
+    dev: Annotated[
+        str, typer.Option(help="The task whose best checkpoint is kept; none: the last.")
+    ] = "sts-b.senteval.dev"
+    dev_every: Annotated[int, typer.Option(min=1, help="Steps from score to score.")] = 125
+    precision: Annotated[str, typer.Option(help="float32 or bf16; on a GPU fp16 too.")] = "float32"
+    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu"
+    half: Annotated[bool, typer.Option(help="Store the weights in 16 bits.")] = False
+    seed: Seed = 0
+    threads: Threads = None
+    data_dir: DataDir = None
+    cache: CacheDir = None
 
 
 def training_bar(threads: int | None) -> Any:
