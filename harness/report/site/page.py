@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.core.provenance import ROOT
+from harness.core.installed import ROOT
 from harness.registry import BASELINES, Registry
 from harness.report import seals
 from harness.report.bibtex import software
