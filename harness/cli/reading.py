@@ -20,6 +20,7 @@ from harness.cli.options import (
     Papers,
     Records,
     Tasks,
+    apart,
     readme_of,
     require_folder,
     say,
@@ -109,6 +110,16 @@ def check(
     baseline: Baseline = Path("results"),
     method: Methods = None,
     task: Tasks = None,
+    fail_below: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="POINTS|TASK=POINTS",
+            callback=apart,
+            help="Fail only where a score falls by more than so many points: of all tasks, or of "
+            "one (name or glob). Several are allowed.",
+            show_default=False,
+        ),
+    ] = None,
     data_dir: DataDir = None,
     as_json: Json = False,
 ) -> None:
@@ -117,9 +128,15 @@ def check(
     By default the quick set and every cell of RUNS; a data folder shows the sentences of pairs.
     """
     from harness.gate.check import check as compare
-    from harness.gate.check import render, wanted
+    from harness.gate.check import wanted
+    from harness.gate.margins import Margins
+    from harness.gate.rendering import render
 
-    found = compare(runs, baseline, wanted(runs, baseline, method or (), task or ()), data_dir)
+    margins, cells = (
+        Margins.parse(fail_below or ()),
+        wanted(runs, baseline, method or (), task or ()),
+    )
+    found = compare(runs, baseline, cells, data_dir, margins)
     status = {"status": found.exit_status}
     say(json.dumps(status | asdict(found)) if as_json else render(found, runs, baseline))
     sys.exit(found.exit_status)

@@ -206,9 +206,14 @@ def _execute(
         Bar(nowhere if printer.quiet else sys.stderr) as bar,
     ):
         shown = bar if seconds is None else OverallProgress(bar, seconds)
-        for outcome in execute(cells, loader, printer.store, shown, time.perf_counter, fresh):
-            outcomes.append(outcome)
-            printer.outcome(outcome)
+        try:
+            for outcome in execute(cells, loader, printer.store, shown, time.perf_counter, fresh):
+                outcomes.append(outcome)
+                printer.outcome(outcome)
+        finally:  # interrupted, or ended by what nobody expects: older records are no answer
+            reached = {outcome.cell for outcome in outcomes}
+            left = (cell.address for cell in cells if cell.address not in reached)
+            note_outcomes(results, outcomes, left)
     told = ("asset missing",) if seconds is not None else ()
     untold = (outcome.message for outcome in outcomes if outcome.status not in told)
     for message, count in Counter(filter(None, untold)).items():

@@ -8,8 +8,7 @@ nothing.
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
@@ -24,11 +23,16 @@ from harness.core.provenance import code_digest
 from harness.core.types import Pairs, Record
 from harness.gate import failures, golden_vectors, pair_drift
 from harness.gate.drift import Move, compare
+from harness.gate.margins import NO_MARGINS, Margins
 from harness.gate.tolerances import FILE, Rules, read_rules
 from harness.registry import is_glob, load_registry
 from harness.results.index import Results
-from harness.results.records import Cell, Store, cell_of
+from harness.results.records import Cell, Store, cell_of, sidecar_metadata
 from harness.tasks.loader import TaskLoader
+
+AGAIN = "harness run --quick measures again"
+PROMOTE = "harness run --quick --update makes it"
+TEXTS = frozenset(("data", "labels", "fit"))  # inputs without which scores cannot be compared
 
 
 class State(StrEnum):
@@ -36,6 +40,7 @@ class State(StrEnum):
 
     AGREES = "agrees"
     OTHER_INPUT = "other input"
+    FELL = "fell"  # further than its margin
     ENCODER = "encoder moved"
     SCORER = "scorer moved"
     UNTOLD = "moved"  # nobody can say which, for lack of golden vectors
@@ -44,8 +49,8 @@ class State(StrEnum):
 
     @property
     def exit_status(self) -> int:
-        """0 fine, 1 moved or without a baseline, 3 could not run."""
-        return {State.AGREES: 0, State.COULD_NOT_RUN: 3}.get(self, 1)
+        """0 fine, 1 moved, 3 could not run or nothing to compare with."""
+        return {State.AGREES: 0, State.COULD_NOT_RUN: 3, State.NO_BASELINE: 3}.get(self, 1)
 
 
 @dataclass(frozen=True)
@@ -53,7 +58,8 @@ class Found:
     """The check of one cell, or of one encoder's golden vectors.
 
     `distance` and `tolerance` are in points, of a coordinate for an encoder; None where there is
-    nothing to compare. `notable` agreement has a tolerance of its own; `pairs` moved most in rank.
+    nothing to compare. `notable` agreement has a tolerance of its own; `pairs` moved most in rank;
+    `before` and `after` are a cell's main scores. `counts` is false of what is told and no failure.
     """
 
     name: str
@@ -63,53 +69,76 @@ class Found:
     tolerance: float | None = None
     notable: bool = False
     pairs: tuple[pair_drift.PairMove, ...] = ()
+    before: float | None = None
+    after: float | None = None
+    counts: bool = True
 
 
 @dataclass(frozen=True)
 class Report:
-    """The answer. Its exit status is 1 if anything moved or has no baseline, else 3 or 0.
-
-    `other_code` counts the measured cells that other sources than these have made.
-    """
+    """The answer. Its exit status is 1 if anything moved, else 3 or 0."""
 
     encoders: tuple[Found, ...]
     cells: tuple[Found, ...]
-    other_code: int = 0
 
     @property
     def exit_status(self) -> int:
-        statuses = (found.state.exit_status for found in (*self.encoders, *self.cells))
-        return min(filter(None, statuses), default=0)
+        every = (*self.encoders, *self.cells)
+        return min(
+            (s for found in every if found.counts and (s := found.state.exit_status)), default=0
+        )
 
 
 def check(
-    runs: Path, committed: Path, cells: Sequence[Cell], data_dir: Path | None = None
+    runs: Path,
+    committed: Path,
+    cells: Sequence[Cell],
+    data_dir: Path | None = None,
+    margins: Margins = NO_MARGINS,
 ) -> Report:
     """Compare cells in `runs` with the committed ones, and their encoders' golden vectors.
 
     Pairs that moved are told with their sentences where these are carried, or in the data folder.
+    A cell whose task has a margin may move as it likes, but for a fall beyond it.
     """
-    why = failures.read(runs)
-    ran = {cell_of(record): record for record in Store(runs).records()}
-    records = {cell: ran[cell] for cell in cells if cell in ran and str(cell) not in why}
+    every = {cell_of(record): record for record in Store(runs).records()}
+    why = {**_leftovers(every, Store(runs)), **failures.read(runs)}
+    records = {cell: every[cell] for cell in cells if cell in every and str(cell) not in why}
     base = Results.read(Store(committed))
     rules = read_rules(committed)
     _require_committed(rules, base, committed)
     moves = {m.cell: m for m in compare(records.values(), base, rules)}
-    names = dict.fromkeys(cell.encoder for cell in cells)
-    encoders = {name: _encoder(name, runs, committed, why) for name in names}
+    encoders: dict[str, Found | None] = {}
+    for name in dict.fromkeys(cell.encoder for cell in cells):
+        own = [cell for cell in cells if cell.encoder == name]
+        keys = {every[cell].digests.get("encoding") for cell in own if cell in every}
+        encoders[name] = _encoder(name, runs, committed, why, keys)
+        if all(margins.of(cell.task) is not None for cell in own):
+            encoders[name] = _allowed(encoders[name])
     loader = TaskLoader(Places(cache=Path(), data_dir=data_dir), {})
-    found = []
+    told = []
     for cell in cells:
         move = moves.get(cell)
         if move is None:
-            found.append(_unmeasured(cell, base, why.get(str(cell), f"{runs} holds no record")))
+            told.append(_unmeasured(cell, base, why.get(str(cell), f"{runs} holds no record")))
             continue
         similarities = Store(runs).cosines(cell)  # DataError where they were changed
-        near = _pairs(records[cell], similarities, committed, loader) if move.moved else ()
-        found.append(_measured(move, encoders[cell.encoder], near))
-    other = sum(record.digests.get("code") != code_digest() for record in records.values())
-    return Report(tuple(filter(None, encoders.values())), tuple(found), other)
+        found = _measured(move, encoders[cell.encoder], margins.of(cell.task))
+        if found.state is not State.AGREES:
+            near = _pairs(records[cell], similarities, committed, loader)
+            found = replace(found, pairs=near)
+        told.append(found)
+    return Report(tuple(filter(None, encoders.values())), tuple(told))
+
+
+def _leftovers(records: Mapping[Cell, Record], runs: Store) -> dict[str, str]:
+    """Why records that other code than this measured, in an earlier run, are not looked at."""
+    found = {}
+    for cell in records:
+        measured = sidecar_metadata(runs.path(cell).with_suffix(".safetensors")) or {}
+        if measured.get("code", code_digest()) != code_digest():
+            found[str(cell)] = f"its record is of an earlier run, by other code; {AGAIN}"
+    return found
 
 
 def _require_committed(rules: Rules, base: Results, committed: Path) -> None:
@@ -151,47 +180,76 @@ def _matches(name: str, patterns: Sequence[str]) -> bool:
     return not patterns or any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
-def _encoder(name: str, runs: Path, committed: Path, why: Mapping[str, str]) -> Found | None:
-    """The check of an encoder's golden vectors; None where there are none on either side."""
+def _encoder(
+    name: str, runs: Path, committed: Path, why: Mapping[str, str], keys: Collection[str | None]
+) -> Found | None:
+    """The check of an encoder's golden vectors; None where there are none on either side.
+
+    `keys` are those of the encodings that its cells in `runs` were measured with.
+    """
     old, new = golden_vectors.read(committed, name), golden_vectors.read(runs, name)
     reason = why.get(golden_vectors.what(name), "")
     if old is None and new is None and not reason:
         return None
     if old is None:
-        return Found(
-            name, State.NO_BASELINE, f"{golden_vectors.path_of(committed, name)} is missing"
-        )
+        missing = f"{golden_vectors.path_of(committed, name)} is missing; {PROMOTE}"
+        return Found(name, State.NO_BASELINE, missing)
     if new is None:
-        missing = f"{golden_vectors.path_of(runs, name)} is missing; harness run --quick writes it"
+        missing = f"{golden_vectors.path_of(runs, name)} is missing; {AGAIN}"
         return Found(name, State.COULD_NOT_RUN, reason or missing)
+    if new.code not in ("", code_digest()) or (keys and new.key not in keys):
+        stale = f"{golden_vectors.path_of(runs, name)} is of an earlier run; {AGAIN}"
+        return Found(name, State.COULD_NOT_RUN, reason or stale)
     if old.sentences != new.sentences:
-        stale = f"{golden_vectors.path_of(committed, name)} is of other golden sentences"
+        stale = f"{golden_vectors.path_of(committed, name)} is of other golden sentences; {PROMOTE}"
         return Found(name, State.NO_BASELINE, stale)
     drift = golden_vectors.drift(old, new)
     state = State.ENCODER if drift.moved else State.AGREES
     return Found(name, state, str(drift), drift.largest, drift.tolerance)
 
 
+def _allowed(found: Found | None) -> Found | None:
+    """An encoder all of whose cells may move: that it did is told and no failure."""
+    return replace(found, counts=False) if found and found.state is State.ENCODER else found
+
+
 def _unmeasured(cell: Cell, committed: Results, why: str) -> Found:
     """No run; the worse news where there is no baseline either."""
     if committed.records(cell.method, cell.task):
         return Found(str(cell), State.COULD_NOT_RUN, why)
-    return Found(str(cell), State.NO_BASELINE, f"there is no committed record; {why}")
+    return Found(
+        str(cell), State.NO_BASELINE, f"there is no committed record; {PROMOTE}; here, {why}"
+    )
 
 
-def _measured(move: Move, encoder: Found | None, moved: tuple[pair_drift.PairMove, ...]) -> Found:
+def _measured(move: Move, encoder: Found | None, margin: float | None) -> Found:
     """The check of a cell that ran."""
     points = move.points if move.points is not None and math.isfinite(move.points) else None
-    state, notable = _state(move, encoder), bool(move.note)
-    return Found(str(move.cell), state, move.why, points, move.tolerance, notable, moved)
+    state, why, tolerance = _state(move, encoder), move.why, move.tolerance
+    if margin is not None and state is not State.NO_BASELINE:
+        compared = not TEXTS.intersection(move.others)
+        state = (
+            State.OTHER_INPUT
+            if not compared
+            else State.FELL
+            if move.fall > margin
+            else State.AGREES
+        )
+        why, tolerance = f"{move.change}, may fall by {margin:g}", margin
+    if state is State.NO_BASELINE:
+        why = f"{why}; {PROMOTE}"
+    name, notable = str(move.cell), bool(move.note) and margin is None
+    return Found(name, state, why, points, tolerance, notable, before=move.before, after=move.after)
 
 
 def _state(move: Move, encoder: Found | None) -> State:
     """Which part moved a cell, if it moved: its input, else the encoder, else what comes after."""
+    if move.points is None:
+        return State.NO_BASELINE
     if move.reason:
         return State.OTHER_INPUT
     if not move.moved:
-        return State.NO_BASELINE if move.points is None else State.AGREES
+        return State.AGREES
     told = {State.ENCODER: State.ENCODER, State.AGREES: State.SCORER}
     return State.UNTOLD if encoder is None else told.get(encoder.state, State.UNTOLD)
 
@@ -219,36 +277,3 @@ def _texts(record: Record, loader: TaskLoader) -> Pairs | None:
     except HarnessError:
         return None
     return inputs.pairs if inputs.digests["data"] == record.digests.get("data") else None
-
-
-def render(report: Report, runs: Path, committed: Path) -> str:
-    """For people: what needs a look, then one line that counts everything."""
-    lines = []
-    for found in (*report.encoders, *report.cells):
-        if found.state is State.AGREES and not found.notable:
-            continue
-        lines += told(found)
-    lines.append(f"{runs} against {committed}: {_counts(report)}")
-    if report.other_code:
-        lines.append(
-            f"{report.other_code} of the measured cells were made by other code than this; "
-            "harness run --quick measures again"
-        )
-    return "\n".join(lines)
-
-
-def told(found: Found) -> list[str]:
-    """The lines of one cell or encoder: its state and why, then the pairs that moved most."""
-    return [
-        f"{found.state}: {found.name}: {found.why}",
-        *(f"    {pair}" for pair in found.pairs),
-    ]
-
-
-def _counts(report: Report) -> str:
-    """How many encoders and cells have which state: `agrees: 2 encoders, 5 cells`."""
-    counts: dict[State, list[str]] = {}
-    for what, found in (("encoder", report.encoders), ("cell", report.cells)):
-        for state, number in Counter(one.state for one in found).items():
-            counts.setdefault(state, []).append(f"{number} {what}{'s' * (number > 1)}")
-    return "; ".join(f"{state}: {', '.join(numbers)}" for state, numbers in counts.items())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean, stdev
 
 from harness.core.types import Record
@@ -21,15 +21,36 @@ NO_INPUT = {"code", "encoding"}
 class Move:
     """One cell against its committed record; `points` is None where there is none.
 
-    `reason` names an input that is not the committed one; `note` why the tolerance is not the
-    usual one.
+    `others` are the inputs that are not the committed ones; `note` says why the tolerance is not
+    the usual one. `before` and `after` are the main scores where they are defined: before, that of
+    the same seed, else the mean of the committed ones.
     """
 
     cell: Cell
     points: float | None
     tolerance: float
-    reason: str = ""
+    others: tuple[str, ...] = ()
     note: str = ""
+    before: float | None = None
+    after: float | None = None
+
+    @property
+    def reason(self) -> str:
+        """In words, which inputs are not the committed ones; empty if all are."""
+        return f"other {', '.join(self.others)}" if self.others else ""
+
+    @property
+    def fall(self) -> float:
+        """The points that the main score lost; below 0 where it rose, infinite where it is gone."""
+        if self.before is None or self.after is None:
+            return math.inf
+        return round(self.before - self.after, 9)
+
+    @property
+    def change(self) -> str:
+        """The main score before and after, in words."""
+        scores = ("undefined" if s is None else f"{s:.4f}" for s in (self.before, self.after))
+        return " -> ".join(scores)
 
     @property
     def moved(self) -> bool:
@@ -65,6 +86,14 @@ def compare(records: Iterable[Record], committed: Results, rules: Rules) -> list
     ]
 
 
+def _scores(record: Record, seeds: Sequence[Record]) -> tuple[float | None, float | None]:
+    """The main score before, of the same seed or else the mean of all, and after."""
+    own = [old for old in seeds if old.seed == record.seed] or seeds
+    known = [score for old in own if (score := main_score(old.scores)[1]) is not None]
+    before = fmean(known) if known and len(known) == len(own) else None
+    return before, main_score(record.scores)[1]
+
+
 def judge(record: Record, seeds: Sequence[Record], override: Override | None) -> Move:
     """One record against the committed ones of its method and task, one a seed.
 
@@ -75,17 +104,18 @@ def judge(record: Record, seeds: Sequence[Record], override: Override | None) ->
     own = next((old for old in seeds if old.seed == record.seed), None)
     if own is None and len(seeds) < 2:
         return Move(cell, None, 0.0)
-    other, nearest = other_input(seeds, record), own or seeds[0]
+    other, nearest = other_inputs(seeds, record), own or seeds[0]
     same = platform(nearest.environment) == platform(record.environment)
     tolerance, note = (SAME_PLATFORM if same else ACROSS_PLATFORMS), ""
     if override is not None:
         tolerance, note = override.tolerance, override.reason
     points = largest_move(own.scores, record.scores) if own else math.inf
-    move = Move(cell, points, tolerance, other, note)
+    before, after = _scores(record, seeds)
+    move = Move(cell, points, tolerance, other, note, before, after)
     hole = own is not None and math.isinf(points)
     if len(seeds) < 2 or hole or other or not move.moved or (override and own):
         return move
-    return _against_seeds(record, seeds, tolerance)
+    return replace(_against_seeds(record, seeds, tolerance), before=before, after=after)
 
 
 def _against_seeds(record: Record, seeds: Sequence[Record], tolerance: float) -> Move:
@@ -101,12 +131,11 @@ def _against_seeds(record: Record, seeds: Sequence[Record], tolerance: float) ->
     return Move(cell_of(record), abs(ours - fmean(known)), allowed, note=note)
 
 
-def other_input(seeds: Sequence[Record], new: Record) -> str:
-    """Which input is not the committed one, if any: data, weights, tokenizer, configuration.
+def other_inputs(seeds: Sequence[Record], new: Record) -> tuple[str, ...]:
+    """The inputs that are not the committed ones: data, weights, tokenizer, configuration.
 
     What differs between committed seeds is what training made of each, and no input.
     """
     names = set(new.digests).union(*(old.digests for old in seeds)) - NO_INPUT
     fixed = [name for name in names if len({old.digests.get(name) for old in seeds}) == 1]
-    other = sorted(n for n in fixed if seeds[0].digests.get(n) != new.digests.get(n))
-    return f"other {', '.join(other)}" if other else ""
+    return tuple(sorted(n for n in fixed if seeds[0].digests.get(n) != new.digests.get(n)))

@@ -15,14 +15,21 @@ from harness.core.files import write_atomically
 
 if TYPE_CHECKING:  # reading reasons needs nothing of what runs
     from harness.evaluation.outcomes import Outcome
+    from harness.results.records import Cell
 
 FILE = "not-run.json"
 
 
-def note_outcomes(results: Path, outcomes: Iterable[Outcome]) -> None:
-    """Remember which cells did not run; wrong usage asked for nothing and leaves nothing."""
+def note_outcomes(
+    results: Path, outcomes: Iterable[Outcome], unreached: Iterable[Cell] = ()
+) -> None:
+    """Remember which cells did not run, those among them that an interrupted run never reached.
+
+    Wrong usage asked for nothing and leaves nothing.
+    """
     usage = UsageError.exit_status
-    note(results, {str(o.cell): o.message for o in outcomes if o.exit_status != usage})
+    reasons = {str(o.cell): o.message for o in outcomes if o.exit_status != usage}
+    note(results, {**reasons, **{str(cell): "the last run ended before it" for cell in unreached}})
 
 
 def note(results: Path, reasons: Mapping[str, str]) -> None:

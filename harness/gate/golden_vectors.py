@@ -25,7 +25,7 @@ from harness.core.errors import DataError
 from harness.core.files import file_name
 from harness.core.interfaces import EncoderConfig
 from harness.core.metrics.similarity import directions
-from harness.core.provenance import environment
+from harness.core.provenance import code_digest, environment
 from harness.core.tensors import TensorFile, write_tensors
 from harness.gate.tolerances import GOLDEN_ACROSS_PLATFORMS, GOLDEN_SAME_PLATFORM, platform
 from harness.results.layout import RECORDS
@@ -33,13 +33,17 @@ from harness.results.layout import RECORDS
 
 @dataclass(frozen=True, eq=False)
 class Golden:
-    """An encoder's vectors of the golden sentences, and what made them."""
+    """An encoder's vectors of the golden sentences, and what made them.
+
+    `code` is the digest of the sources; older files do not say it.
+    """
 
     encoder: str
     key: str
     platform: Mapping[str, Any]
     sentences: str
     vectors: Float32[np.ndarray, "N D"]
+    code: str = ""
 
 
 @dataclass(frozen=True)
@@ -76,7 +80,8 @@ def encode(config: EncoderConfig, places: Places) -> Golden:
     encoding = encoder.encode(sentences())
     vectors = encoding.mean[:, encoding.layers.index(encoding.depth)]
     here, asked = platform(environment()), text_digest(sentences())
-    return Golden(config.name, encoder.key, here, asked, np.ascontiguousarray(vectors))
+    kept = np.ascontiguousarray(vectors)
+    return Golden(config.name, encoder.key, here, asked, kept, code_digest())
 
 
 def what(encoder: str) -> str:
@@ -96,6 +101,7 @@ def write(results: Path, golden: Golden) -> None:
         "key": golden.key,
         "platform": json.dumps(golden.platform, sort_keys=True),
         "sentences": golden.sentences,
+        "code": golden.code,
     }
     write_tensors(path_of(results, golden.encoder), {"vectors": golden.vectors}, about)
 
@@ -112,7 +118,8 @@ def read(results: Path, encoder: str) -> Golden | None:
     about = file.metadata
     try:
         made = json.loads(about["platform"])
-        golden = Golden(about["encoder"], about["key"], made, about["sentences"], vectors)
+        named = (about["encoder"], about["key"], made, about["sentences"])
+        golden = Golden(*named, vectors, about.get("code", ""))
     except (KeyError, ValueError) as error:
         raise DataError(f"{path} holds no golden vectors ({error}); delete it") from None
     if vectors.dtype != np.float32 or vectors.ndim != 2 or not np.isfinite(vectors).all():

@@ -117,7 +117,7 @@ class GateItem(pytest.Item):
     def runtest(self) -> None:
         """Fail unless the cell agrees with its committed record."""
         from harness.core.errors import HarnessError
-        from harness.gate.check import told
+        from harness.gate.rendering import told
 
         try:
             report = self.gate.report

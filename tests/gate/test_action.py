@@ -187,11 +187,13 @@ def test_the_action_fails_where_the_encoder_is_another(baseline):
     done = baseline.action(**OWN)
     assert done.returncode == 1
     assert "other input: mine.mean on toy, seed 0: other weights" in done.stdout
+    done = baseline.action(**OWN, **{"fail-below": "100"})
+    assert (done.returncode, "encoder moved: mine" in done.stdout) == (0, True)
 
 
 def test_the_action_fails_without_a_baseline(runner):
     done = runner.action(**OWN)
-    assert done.returncode == 1
+    assert done.returncode == 3
     assert "no baseline: mine.cls on no-train, seed 0" in done.stdout
 
 
@@ -205,7 +207,7 @@ def test_the_action_says_what_could_not_run(baseline):
 
 def test_the_action_measures_cells_of_ones_own_choice(baseline):
     done = baseline.action(**OWN, method="mine.mean mine.cls", task="toy")
-    assert done.returncode == 1
+    assert done.returncode == 3
     assert "no baseline: mine.cls on toy, seed 0" in done.stdout
     assert done.stdout.splitlines()[-1].endswith("agrees: 1 encoder, 1 cell; no baseline: 1 cell")
 
@@ -215,14 +217,15 @@ def test_the_harness_is_asked_for_exactly_what_the_inputs_say(runner):
     runner.command("harness", NOTE)
     (runner.folder / "a.toy").touch()
     given = {"data-dir": "my data", "encoder": "a=x b=y", "method": "*.toy", "task": "t u"}
+    given["fail-below"] = "1 u=2"
     done = runner.action(**given, fetch="sts-raw sick-raw", runs="my runs")
     words = " ".join(w if "/" not in w else Path(w).name for w in runner.noted())
     assert done.returncode == 0
     chosen = "--method *.toy --task t --task u"
     assert words.endswith(
         "harness fetch sts-raw harness fetch sick-raw "
-        f"harness run --quick --encoder a=x --encoder b=y {chosen} --results my runs --committed "
-        f"results harness check my runs {chosen} --committed results"
+        f"harness run --quick --encoder a=x --encoder b=y {chosen} --output my runs --baseline "
+        f"results harness check my runs {chosen} --fail-below 1 --fail-below u=2 --baseline results"
     )
     own = [Path(word) for word in runner.noted() if word.endswith("/results")]
     assert all(path.samefile(ROOT / "results") for path in own)

@@ -25,9 +25,11 @@ from harness.evaluation.runner import execute
 from harness.gate import failures as reasons
 from harness.gate import golden_vectors as golden
 from harness.gate import pair_drift as pairs
-from harness.gate.check import State, check, render, wanted
-from harness.gate.drift import compare, judge, other_input
+from harness.gate.check import State, check, wanted
+from harness.gate.drift import compare, judge, other_inputs
+from harness.gate.margins import Margins
 from harness.gate.quick import encode_golden, promote, quick_set
+from harness.gate.rendering import render
 from harness.gate.tolerances import (
     ACROSS_PLATFORMS,
     GOLDEN_ACROSS_PLATFORMS,
@@ -128,7 +130,7 @@ def test_a_run_agrees_with_what_it_was_promoted_to(committed, tmp_path):
     report = look(tmp_path)
     assert set(states(report).values()) == {State.AGREES}
     assert [(e.name, e.state, e.distance) for e in report.encoders] == [("fake", "agrees", 0.0)]
-    assert (report.exit_status, report.other_code) == (0, 0)
+    assert report.exit_status == 0
     assert render(report, tmp_path / "runs", committed).endswith("agrees: 1 encoder, 5 cells")
 
 
@@ -283,6 +285,8 @@ def test_another_identity_has_moved_even_with_the_same_vectors(committed, tmp_pa
     """A tokenizer that only splits other sentences differently, say."""
     old = golden.read(committed, "fake")
     golden.write(tmp_path / "runs", replace(old, key="another"))
+    for cell in CELLS:
+        change_record(tmp_path / "runs", cell, digests=lambda d: {**d, "encoding": "another"})
     [encoder] = look(tmp_path).encoders
     assert (encoder.state, encoder.distance) == (State.ENCODER, 0.0)
 
@@ -300,7 +304,7 @@ def test_other_golden_sentences_are_no_baseline(committed, tmp_path):
     golden.write(committed, replace(old, sentences="others"))
     report = look(tmp_path)
     assert [e.state for e in report.encoders] == [State.NO_BASELINE]
-    assert report.exit_status == 1
+    assert report.exit_status == 3
     assert promote(measure(tmp_path, "again"), tmp_path / "again", committed) == 1
 
 
@@ -345,7 +349,7 @@ def test_a_missing_baseline_fails_by_name(committed, tmp_path):
     held = [r for r in Store(committed).records() if cell_of(r) != PLAIN]
     Store(committed).committed_path("fake").write_bytes(encode_committed(held))
     report = look(tmp_path)
-    assert (only(report).state, report.exit_status) == (State.NO_BASELINE, 1)
+    assert (only(report).state, report.exit_status) == (State.NO_BASELINE, 3)
     assert "no baseline: fake.mean on toy, seed 0" in render(report, tmp_path / "runs", committed)
 
 
@@ -353,7 +357,7 @@ def test_missing_golden_vectors_of_a_committed_encoder_fail_by_name(committed, t
     golden.path_of(committed, "fake").unlink()
     report = look(tmp_path)
     assert [(e.name, e.state) for e in report.encoders] == [("fake", State.NO_BASELINE)]
-    assert report.exit_status == 1
+    assert report.exit_status == 3
 
 
 def test_no_run_is_no_pass_and_no_move(committed, tmp_path):
@@ -578,8 +582,8 @@ def test_a_hole_beside_a_main_score_that_agrees_has_moved_all_the_same():
 def test_weights_that_training_made_are_no_input_and_other_data_always_are():
     trained = [replace(r, digests={**r.digests, "weights": str(r.seed)}) for r in seeds(70.0, 71.0)]
     retrained = record(70.5, digests={**trained[0].digests, "weights": "new", "code": "x"})
-    assert other_input(trained, retrained) == ""
-    assert other_input(seeds(70.0, 71.0), retrained) == "other weights"
+    assert other_inputs(trained, retrained) == ()
+    assert other_inputs(seeds(70.0, 71.0), retrained) == ("weights",)
     assert not judge(retrained, trained, None).moved
     elsewhere = record(70.5, digests={**trained[0].digests, "data": "x"})
     assert judge(elsewhere, trained, None).reason == "other data"
@@ -651,7 +655,7 @@ def test_patterns_narrow_and_ids_are_wanted_by_name(committed, tmp_path):
     mine = Cell("mine.mean", "toy")
     assert wanted(runs, committed, ["mine.mean"], ["toy"]) == (mine,)
     report = look(tmp_path, cells=[mine])
-    assert (states(report), report.exit_status) == ({str(mine): State.NO_BASELINE}, 1)
+    assert (states(report), report.exit_status) == ({str(mine): State.NO_BASELINE}, 3)
 
 
 def test_checking_nothing_is_wrong_usage(committed, tmp_path):
@@ -704,7 +708,8 @@ def test_quick_run_promotion_and_check_by_command(harness_says, tmp_path):
     (tmp_path / "results").mkdir()
     (tmp_path / "results" / "gate.toml").write_text(SETS)
     here = ("--encoder", f"fake={tmp_path}")
-    assert harness_says("check")[0] == 1, "no baseline yet"
+    status, said = harness_says("check")
+    assert (status, "harness run --quick" in said.out) == (3, True), "no baseline yet"
     status, said = harness_says("run", "--quick", "--update", *here)
     assert (status, "promoted: 11 records and vectors of results" in said.out) == (0, True)
     assert harness_says("run", "--quick", *here, "--results", "second")[0] == 0
@@ -749,3 +754,122 @@ def test_a_quick_run_on_real_data_agrees_with_itself(data_dir, tmp_path, monkeyp
         assert ended.value.code == 0
     assert capfd.readouterr().out.endswith("agrees: 1 encoder, 1 cell\n")
     assert golden.read(tmp_path / "results", "glove-840b-sick").vectors.shape == (32, 300)
+
+
+# Leftovers of an earlier run
+
+
+def age(results, cell=PLAIN, code="other"):
+    """A record and vectors that other code than this has measured."""
+    path = Store(results).path(cell).with_suffix(".safetensors")
+    cosines = Store(results).cosines(cell)
+    write_tensors(path, {"cosine": cosines}, {**sidecar_metadata(path), "code": code})
+
+
+def test_a_record_of_other_code_is_not_taken_for_this_ones(committed, tmp_path):
+    age(tmp_path / "runs")
+    report = look(tmp_path)
+    assert (only(report).state, report.exit_status) == (State.COULD_NOT_RUN, 3)
+    assert "of an earlier run, by other code; harness run --quick" in only(report).why
+    measure(tmp_path, "runs")
+    assert look(tmp_path).exit_status == 0
+
+
+def test_golden_vectors_of_other_code_are_not_taken_for_this_ones(committed, tmp_path):
+    golden.write(tmp_path / "runs", replace(golden.read(committed, "fake"), code="other"))
+    report = look(tmp_path)
+    assert [e.state for e in report.encoders] == [State.COULD_NOT_RUN]
+    golden.write(tmp_path / "runs", replace(golden.read(committed, "fake"), code=""))
+    assert look(tmp_path).exit_status == 0, "older files do not say it"
+
+
+def test_golden_vectors_of_other_weights_than_the_cells_were_left_by_another_run(
+    committed, tmp_path
+):
+    kept = golden.read(tmp_path / "runs", "fake")
+    measure(tmp_path, "runs", weights="two")
+    golden.write(tmp_path / "runs", kept)
+    [encoder] = look(tmp_path).encoders
+    assert (encoder.state, "of an earlier run" in encoder.why) == (State.COULD_NOT_RUN, True)
+
+
+def test_what_an_interrupted_run_did_not_reach_could_not_run(committed, tmp_path):
+    outcomes = measure(tmp_path, "runs")
+    reasons.note_outcomes(tmp_path / "runs", outcomes[:1], [o.cell for o in outcomes[1:]])
+    found = look(tmp_path)
+    assert only(found, outcomes[0].cell).state is State.AGREES
+    late = [only(found, outcome.cell) for outcome in outcomes[1:]]
+    assert {(cell.state, cell.why) for cell in late} == {
+        (State.COULD_NOT_RUN, "the last run ended before it")
+    }
+
+
+# Falls
+
+
+@pytest.mark.parametrize(
+    ("by", "allowed"), [(-0.4, True), (-0.5, True), (-0.51, False), (0.51, True), (30, True)]
+)
+def test_with_a_margin_only_a_fall_beyond_it_fails(committed, tmp_path, by, allowed):
+    change_record(tmp_path / "runs", scores=shifted(by))
+    report = look(tmp_path, margins=Margins.parse(["0.5"]))
+    assert only(report).state is (State.AGREES if allowed else State.FELL)
+    assert report.exit_status == (0 if allowed else 1)
+    assert only(report).after == pytest.approx(only(report).before + by)
+
+
+def test_with_a_margin_other_weights_are_no_failure_and_are_told(committed, tmp_path):
+    measure(tmp_path, "other", weights="two")
+    before = {c: Store(committed).read(c).scores["spearman"]["all"] for c in CELLS}
+    after = {c: Store(tmp_path / "other").read(c).scores["spearman"]["all"] for c in CELLS}
+    most = max(before[c] - after[c] for c in CELLS)
+    report = look(tmp_path, "other", margins=Margins(others=most))
+    assert (report.exit_status, set(states(report).values())) == (0, {State.AGREES})
+    said = render(report, tmp_path / "other", committed)
+    assert "encoder moved: fake: other weights" in said
+    assert "told, no failure" in said
+    assert look(tmp_path, "other", margins=Margins(others=most - 0.01)).exit_status == 1
+    assert look(tmp_path, "other", margins=Margins.parse(["other=9"])).exit_status == 1
+
+
+def test_with_a_margin_other_data_and_a_lost_score_fail(committed, tmp_path):
+    change_record(tmp_path / "runs", digests=lambda d: {**d, "data": "others"})
+    change_record(tmp_path / "runs", CENTRED, scores=lambda s: {**s, "spearman": {"all": None}})
+    report = look(tmp_path, margins=Margins(others=99))
+    assert only(report).state is State.OTHER_INPUT
+    assert only(report, CENTRED).state is State.FELL
+
+
+def test_margins_are_of_tasks_and_of_all_others():
+    margins = Margins.parse(["sts*=1", "0.25", "sick-r=2"])
+    found = [margins.of(task) for task in ("sts-b", "sick-r", "qnli")]
+    assert found == [1, 2, 0.25]
+    assert Margins.parse(["sts*=1"]).of("qnli") is None
+
+
+@pytest.mark.parametrize("text", ["", "x", "-1", "inf", "nan", "sts=", "=1", "sts=x"])
+def test_a_margin_that_is_none_is_wrong_usage(text):
+    with pytest.raises(UsageError, match="wanted POINTS or TASK=POINTS"):
+        Margins.parse([text])
+    with pytest.raises(UsageError, match="two margins for all"):
+        Margins.parse(["1", "2"])
+
+
+def test_what_moved_is_shown_before_and_after(committed, tmp_path):
+    assert "before" not in render(look(tmp_path), tmp_path / "runs", committed)
+    change_record(tmp_path / "runs", scores=shifted(1.25))
+    report = look(tmp_path)
+    table = render(report, tmp_path / "runs", committed).split("\n\n")[1].splitlines()
+    assert table[0].split() == ["cell", "before", "after", "difference"]
+    [row] = [line for line in table if line.startswith("scorer moved")]
+    old = Store(committed).read(PLAIN).scores["spearman"]["all"]
+    assert row.split()[-3:] == [f"{old:.3f}", f"{old + 1.25:.3f}", "+1.250"]
+    assert len(table) == 2 + len(CELLS)
+
+
+def test_an_empty_place_for_a_baseline_is_no_move(committed, tmp_path):
+    report = check(tmp_path / "runs", tmp_path / "nowhere", [PLAIN])
+    assert (only(report).state, report.exit_status) == (State.NO_BASELINE, 3)
+    said = render(report, tmp_path / "runs", tmp_path / "nowhere")
+    assert "harness run --quick --update makes it" in said
+    assert "moved" not in said
