@@ -27,8 +27,10 @@ if TYPE_CHECKING:
     from harness.encoders.transformer import TransformerConfig
     from harness.encoders.word_vectors import StaticConfig
     from harness.evaluation.embed import Embedder, fit_method
+    from harness.interop.frames import read_results
     from harness.interop.mteb import as_mteb, local_tasks
     from harness.registry import Registry, load_registry
+    from harness.results.score_rows import ScoreRow
     from harness.results.verdict import CellState, Measured, Published, Verdict, verdict
     from harness.transforms.affine import Affine, Moments
 
@@ -58,6 +60,7 @@ __all__ = [
     "Record",
     "Registry",
     "ScoreError",
+    "ScoreRow",
     "StaticConfig",
     "Task",
     "Transform",
@@ -69,6 +72,7 @@ __all__ = [
     "fit_method",
     "load_registry",
     "local_tasks",
+    "read_results",
     "verdict",
 ]
 
@@ -82,8 +86,10 @@ _HOMES = {
     "encoders.transformer": "TransformerConfig",
     "encoders.word_vectors": "StaticConfig",
     "evaluation.embed": "Embedder fit_method",
+    "interop.frames": "read_results",
     "interop.mteb": "as_mteb local_tasks",
     "registry": "Registry load_registry",
+    "results.score_rows": "ScoreRow",
     "results.verdict": "CellState Measured Published Verdict verdict",
     "transforms.affine": "Affine Moments",
 }

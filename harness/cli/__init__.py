@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from harness.cli import caching, fetching, reading, reference, running
+from harness.cli import caching, fetching, reading, reference, running, showing
 from harness.cli.options import SeveralValues
 from harness.cli.train import train
 from harness.core.errors import HarnessError, said
@@ -27,6 +27,8 @@ app.command("list")(reading.list_)
 app.command(cls=SeveralValues)(running.plan)
 app.command(cls=SeveralValues)(running.run)
 app.command(cls=SeveralValues)(running.reproduce)
+app.command(cls=SeveralValues)(showing.show)
+app.command()(showing.compare)
 app.command()(reading.report)
 app.command()(reading.view)
 app.command()(reading.check)

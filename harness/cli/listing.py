@@ -14,6 +14,7 @@ from harness.core.interfaces import EncoderConfig
 from harness.core.sources import Hub, Packaged, Trained, VectorFile
 from harness.registry import Registry, known, load_registry
 from harness.results.cell_names import published_table
+from harness.results.layout import OWN
 from harness.results.published import Table
 from harness.results.published_files import load_tables
 from harness.tasks.loader import TARGETS
@@ -23,7 +24,9 @@ PAPERS = Path("results/papers")
 TOO_LONG = {"by_hand", "places", "downloads"}  # for a table; a program gets them
 
 
-def listing(what: str, places: Places, of: str = "", folder: Path = PAPERS) -> list[Row]:
+def listing(
+    what: str, places: Places, of: str = "", folder: Path = PAPERS, results: Path = OWN
+) -> list[Row]:
     """Rows of one kind of thing; published cells can be those `of` one table of the folder.
 
     Raises UsageError for a kind or a table that there is not.
@@ -37,6 +40,7 @@ def listing(what: str, places: Places, of: str = "", folder: Path = PAPERS) -> l
         "posts": lambda: posts(found),
         "papers": lambda: papers(load_tables(folder)),
         "cells": lambda: cells(load_tables(folder), of),
+        "records": lambda: records(results),
     }
     if of and what != "cells":
         raise UsageError(f"{of}: only cells are listed by their table: harness list cells {of}")
@@ -162,6 +166,28 @@ def cells(tables: Sequence[Table], of: str) -> list[Row]:
         }
         for table in chosen
         for cell in table.cells()
+    ]
+
+
+def records(results: Path) -> list[Row]:
+    """What is measured in a results folder: a method on a task a row, its score over the seeds."""
+    from harness.results.index import Results, main_path
+    from harness.results.records import Store
+
+    found = Results.read(Store(results))
+    if not found.by_cell:
+        raise UsageError(f"{results} holds no record: harness run makes them")
+    return [
+        {
+            "method": method,
+            "task": task,
+            "seeds": ",".join(str(record.seed) for record in of_cell),
+            "metric": (path := main_path(of_cell[0].scores))[0],
+            "score": str(found.value(method, task, *path)),
+            "harness": of_cell[0].environment.get("harness"),
+            "commit": (of_cell[0].environment.get("commit") or "")[:12],
+        }
+        for (method, task), of_cell in found.by_cell.items()
     ]
 
 

@@ -11,6 +11,7 @@ from typer.core import TyperCommand
 
 from harness.cli.completion import methods, tasks
 from harness.core.errors import UsageError
+from harness.results.layout import own_or_committed
 
 
 def apart(values: Sequence[str] | None) -> list[str] | None:
@@ -46,15 +47,6 @@ def spread(arguments: Iterable[str], repeatable: Sequence[str]) -> Iterator[str]
         yield argument
 
 
-def _own_or_committed(folder: Path) -> Path:
-    """A folder of results; what comes with the harness where `results` is not here, or no such."""
-    from harness.results.layout import COMMITTED, OWN, is_results
-
-    if not folder.is_relative_to(OWN) or (folder.is_dir() and is_results(OWN)):
-        return folder
-    return COMMITTED / folder.relative_to(OWN)
-
-
 DataDir = Annotated[
     Path | None,
     typer.Option(envvar="HARNESS_DATA_DIR", help="Folder with the data sets.", show_default=False),
@@ -72,14 +64,14 @@ Baseline = Annotated[
         "--baseline",
         "--committed",
         help="Results to compare with.",
-        callback=_own_or_committed,
+        callback=own_or_committed,
     ),
 ]
 Papers = Annotated[
     Path,
-    typer.Option(help="Folder with the published tables (TOML).", callback=_own_or_committed),
+    typer.Option(help="Folder with the published tables (TOML).", callback=own_or_committed),
 ]
-Records = Annotated[Path, typer.Option(help="Folder with records.", callback=_own_or_committed)]
+Records = Annotated[Path, typer.Option(help="Folder with records.", callback=own_or_committed)]
 CacheDir = Annotated[
     Path | None,
     typer.Option(

@@ -27,14 +27,14 @@ from harness.cli.options import (
 )
 from harness.core.errors import HarnessError
 
-KINDS = ("methods", "encoders", "tasks", "assets", "posts", "papers", "cells")
+KINDS = ("methods", "encoders", "tasks", "assets", "posts", "papers", "cells", "records")
 
 
 def list_(
     what: Annotated[
         str,
         typer.Argument(
-            help="methods, encoders, tasks, assets, posts, papers or cells.",
+            help="methods, encoders, tasks, assets, posts, papers, cells or records.",
             autocompletion=lambda: KINDS,
         ),
     ] = "methods",
@@ -49,13 +49,15 @@ def list_(
     as_json: Json = False,
     data_dir: DataDir = None,
     papers: Papers = Path("results/papers"),
+    results: Records = Path("results"),
 ) -> None:
-    """List what there is: methods, encoders, tasks, assets, post-processors, published numbers."""
+    """List what there is: methods, encoders, tasks, published numbers, records and others."""
     from harness.assets.places import Places
     from harness.cli.listing import listing
     from harness.cli.listing import table as shown
 
-    rows = listing(what, Places.from_environment(os.environ, data_dir=data_dir), table, papers)
+    here = Places.from_environment(os.environ, data_dir=data_dir)
+    rows = listing(what, here, table, papers, results)
     say(json.dumps(rows, indent=1) if as_json else shown(rows))
 
 

@@ -6,7 +6,7 @@ average over tasks is that of each resample's scores.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from typing import Literal, get_args
 
@@ -52,7 +52,7 @@ def compare_claims(
     every = [one for claim in claims.resolved for one in tests.test(claim).every]
     due = [one for one in every if one.decision.by == SIGN]
     ready = [one for one in due if _can_be_resampled(one.contrast, runs)]
-    resampled = cache(partial(_resampled, runs, loader, registry))
+    resampled = cache(partial(scores_on_resamples, runs, loader, registry))
     intervals = {one.contrast: known[one.contrast] for one in every if one.contrast in known}
     progress.phase("comparing the methods of claims", len(ready))
     for one in ready:
@@ -68,18 +68,25 @@ def compare_claims(
 
 
 def _can_be_resampled(contrast: Contrast, runs: Store) -> bool:
-    cells = (
-        Cell(method, task)
-        for method in (contrast.better, contrast.worse)
-        for task, _ in contrast.scores
-    )
-    computable = (path == ("accuracy",) or path in CORRELATIONS for _, path in contrast.scores)
-    return all(computable) and all(runs.cosines(cell) is not None for cell in cells)
+    tasks = tuple(task for task, _ in contrast.scores)
+    computable = all(resamples_make(path) for _, path in contrast.scores)
+    return computable and similarities_of((contrast.better, contrast.worse), tasks, runs)
 
 
-def _resampled(
+def resamples_make(path: tuple[str, ...]) -> bool:
+    """Whether the score at a path can be computed on a resample: a correlation or an accuracy."""
+    return path == ("accuracy",) or path in CORRELATIONS
+
+
+def similarities_of(methods: Sequence[str], tasks: Sequence[str], runs: Store) -> bool:
+    """Whether the similarities of every method on every task lie in `runs`."""
+    return all(runs.cosines(Cell(m, task)) is not None for m in methods for task in tasks)
+
+
+def scores_on_resamples(
     runs: Store, loader: TaskLoader, registry: Registry, method: str, score: Score
 ) -> Float64[np.ndarray, " R"]:
+    """The score of a method's seed 0, in points, on every resample of a task's pairs."""
     task, (metric, *aggregation) = score
     pairs, cosines = loader.inputs(registry.tasks[task]).pairs, runs.cosines(Cell(method, task))
     return bootstrap_scores(

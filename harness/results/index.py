@@ -112,9 +112,14 @@ def score_at(scores: Mapping[str, Any], path: Iterable[str]) -> float | None:
 
 def main_score(scores: Mapping[str, Any]) -> tuple[str, float | None]:
     """The metric and the score by which a record is known; None if the score is undefined."""
-    paths = (metric.main_score for metric in metrics().values())
-    path = next((path for path in paths if path[0] in scores), ("",))
+    path = main_path(scores)
     return path[0], score_at(scores, path)
+
+
+def main_path(scores: Mapping[str, Any]) -> tuple[str, ...]:
+    """The path of the score by which a record is known."""
+    paths = (metric.main_score for metric in metrics().values())
+    return next((path for path in paths if path[0] in scores), ("",))
 
 
 def value(scores: Sequence[float | None]) -> Value:

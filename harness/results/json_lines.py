@@ -3,6 +3,7 @@
 The first line counts the rows. Then each shared value has a line, `{"id": "5f0c...", "environment":
 {...}}`, and each row has one that names shared values by their ids. An id is the beginning of the
 value's sha256, so that a new row moves no other line; a row ends with that of what stands before.
+In files of version 0.2.0 no row has one.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def unpack(path: Path, shared: Sequence[str]) -> Iterator[tuple[str, dict[str, A
     """Each row of a file, and its place (`file:line`). Raises DataError naming file and line."""
     values: dict[tuple[str, str], Any] = {}
     wanted: Any = "a count of"
-    found = 0
+    found = unsealed = 0
     for number, line in enumerate(path.read_bytes().splitlines(), start=1):
         place = f"{path}:{number}"
         try:
@@ -66,10 +67,15 @@ def unpack(path: Path, shared: Sequence[str]) -> Iterator[tuple[str, dict[str, A
                 values[name, key] = value
             else:
                 found += 1
-                _require(fields.pop("sha256"), text.rpartition(SEAL)[0])
+                if "sha256" in fields:
+                    _require(fields.pop("sha256"), text.rpartition(SEAL)[0])
+                else:
+                    unsealed += 1
                 yield place, fields | {name: values[name, fields[name]] for name in shared}
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise DataError(f"{place} is damaged ({error!r}); restore the file") from None
+    if 0 < unsealed < found:
+        raise DataError(f"{path}: {unsealed} of {found} rows lack their digest; restore the file")
     if found != wanted:
         raise DataError(f"{path}: wanted {wanted} rows, found {found}; restore the file")
 

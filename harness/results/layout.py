@@ -28,6 +28,13 @@ def is_results(folder: Path) -> bool:
     return any((folder / name).exists() for name in (PAPERS, RECORDS, GATE))
 
 
+def own_or_committed(folder: Path) -> Path:
+    """A folder of results; what comes with the harness where `results` is not here, or no such."""
+    if not folder.is_relative_to(OWN) or (folder.is_dir() and is_results(OWN)):
+        return folder
+    return COMMITTED / folder.relative_to(OWN)
+
+
 def papers_of(results: Path) -> Path:
     """The published tables of a results folder; those that come with the harness if it has none."""
     own = results / PAPERS

@@ -6,7 +6,8 @@ safetensors), and in its metadata the identity that was measured. The sidecar sa
 done; it is never committed, so a committed record is always measured again.
 
 Both files, and each line of a committed one, hold a digest of their content: what was changed by
-hand, or by a failing disk, is refused by name and never taken for a measurement.
+hand, or by a failing disk, is refused by name and never taken for a measurement. Records of 0.2.0
+and before have none; they are read as they are, and get one when they are next written.
 
 Promotion writes `<folder>/records/<encoder>.jsonl`: a cell a line, and once each configuration, set
 of digests and environment. Both kinds are read; no cell may stand in two places.
@@ -37,6 +38,7 @@ SCHEMA = 1
 SAME_PLATFORM = 1e-3
 
 SEAL = "sha256"  # of a run's file: the digest of all other fields
+UNSEALED = ("0.1.0", "0.2.0")  # versions whose records have none
 
 # Fields that the cells of an encoder have in common: more than half of what its records hold.
 SHARED = ("repr", "digests", "environment")
@@ -189,9 +191,10 @@ def read_record(path: Path) -> Record:
     remedy = "delete it and run again"
     try:
         fields = JSON.decode(path.read_bytes().decode())
-        wanted = fields.pop(SEAL)
+        older = SEAL not in fields and fields["environment"].get("harness") in UNSEALED
+        wanted = None if older else fields.pop(SEAL)
         record = _record(path, fields, remedy)
-        if hashlib.sha256(encode(record)).hexdigest() != wanted:
+        if not older and hashlib.sha256(encode(record)).hexdigest() != wanted:
             raise DataError(f"{path}: wanted content with sha256 {wanted}, found other; {remedy}")
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise DataError(f"{path} is no record ({error!r}); {remedy}") from None

@@ -9,22 +9,7 @@ import numpy as np
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-WORDS = [
-    "a",
-    "the",
-    "man",
-    "woman",
-    "dog",
-    "is",
-    "eating",
-    "running",
-    "ball",
-    "park",
-    "girl",
-    "boy",
-    "cat",
-    "small",
-]
+WORDS = ("a", "the", "man", "woman", "dog", "is", "eating", "running", "ball", "park", "small")
 GATE = 'quick = [{ method = "mine.mean", task = "mini-lexical" }]'
 CELL = "mine.mean on mini-lexical, seed 0"
 

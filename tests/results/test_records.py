@@ -503,3 +503,53 @@ def test_the_largest_move_is_symmetric_and_none_from_itself(one, other):
 @given(st.floats(0, 100), st.none() | st.just({"all": 1.0}))
 def test_a_score_against_a_hole_has_moved_without_bound(number, hole):
     assert largest_move(number, hole) == float("inf")
+
+
+# Records of version 0.2.0, which hold no digest
+
+
+def unsealed(version="0.2.0", **change):
+    made = record(environment={"system": "Linux", "harness": version}, **change)
+    return made, (json.dumps(vars(made), indent=1) + "\n").encode()
+
+
+@pytest.mark.parametrize("version", ["0.1.0", "0.2.0"])
+def test_a_run_of_an_older_version_is_read_and_sealed_when_it_is_written(store, version):
+    made, content = unsealed(version)
+    path = store.path(CELL)
+    path.parent.mkdir(parents=True)
+    path.write_bytes(content)
+    assert store.read(CELL) == made
+    assert list(store.records()) == [made]
+    assert store.write(replace(made, pairs=6), COSINES, IDENTITY)
+    assert SEAL in json.loads(path.read_text())
+
+
+@pytest.mark.parametrize("version", ["0.3.0", None])
+def test_a_record_of_this_version_without_a_digest_is_refused(store, version):
+    path = store.path(CELL)
+    path.parent.mkdir(parents=True)
+    path.write_bytes(unsealed(version)[1])
+    with pytest.raises(DataError, match="is no record"):
+        store.read(CELL)
+
+
+def without_digests(content, rows):
+    """A committed file, these of its rows as version 0.2.0 wrote them."""
+    lines = content.decode().splitlines()
+    for row in rows:
+        lines[row] = re.sub(r', "sha256": "[0-9a-f]+"}$', "}", lines[row])
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def test_a_committed_file_of_an_older_version_is_read_and_one_without_some_digests_refused(store):
+    records = [record(seed=0), record(seed=1)]
+    path = store.committed_path(CELL.encoder)
+    path.parent.mkdir(parents=True)
+    content = encode_committed(records)
+    path.write_bytes(without_digests(content, (-1, -2)))
+    assert b"sha256" not in path.read_bytes()
+    assert list(store.records()) == records
+    path.write_bytes(without_digests(content, (-1,)))
+    with pytest.raises(DataError, match="1 of 2 rows lack their digest"):
+        list(store.records())

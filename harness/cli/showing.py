@@ -1,0 +1,170 @@
+"""Commands on measured scores: `show` prints them, `compare` tests one method against another."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, fields
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from harness.cli.options import CacheDir, DataDir, Json, Methods, Records, Results, Tasks, say
+from harness.core.errors import UsageError
+
+Rows = Sequence[Mapping[str, Any]]
+
+# The columns that a person wants first; a program gets all.
+SHORT = ("method", "task", "seed", "metric", "aggregation", "score", "published", "verdict")
+
+
+def show(
+    method: Methods = None,
+    task: Tasks = None,
+    results: Records = Path("results"),
+    form: Annotated[
+        str, typer.Option("--format", help="table, csv, json, md or parquet (bytes, for a file).")
+    ] = "table",
+    columns: Annotated[
+        str | None, typer.Option(help="Names of columns, separated by commas, or all.")
+    ] = None,
+    every_score: Annotated[
+        bool, typer.Option("--every-score", help="Each aggregation, subset and metric a row.")
+    ] = False,
+    schema: Annotated[
+        bool, typer.Option("--schema", help="Print the JSON Schema of a record's file instead.")
+    ] = False,
+) -> None:
+    """Print measured scores, a cell and seed a row, with what is published for them and costs."""
+    if schema:
+        from harness.results.schema import record_schema
+
+        say(json.dumps(record_schema(), indent=1))
+        return
+    from harness.registry import known, load_registry
+    from harness.results.index import Results as InMemory
+    from harness.results.layout import papers_of
+    from harness.results.published_files import load_tables
+    from harness.results.records import Store
+    from harness.results.score_rows import ScoreRow, score_rows
+
+    printed = known("format", form, FORMATS)
+    every = {field.name: field for field in fields(ScoreRow)}
+    names = columns or ("all" if form in ("csv", "json", "parquet") else ",".join(SHORT))
+    chosen = [*every] if names == "all" else [name.strip() for name in names.split(",")]
+    for name in chosen:
+        known("column", name, every)
+    records, tables = InMemory.read(Store(results)), load_tables(papers_of(results))
+    rows = [
+        row
+        for row in score_rows(records, tables, load_registry(), every_score)
+        if _selected(row.method, method) and _selected(row.task, task)
+    ]
+    if not rows:
+        raise UsageError(f"{results} holds no such record: harness list records shows all")
+    if form == "parquet":
+        from harness.interop.frames import to_frame
+
+        sys.stdout.buffer.write(to_frame(rows, "pandas")[chosen].to_parquet(index=False))
+        return
+    say(printed([{name: asdict(row)[name] for name in chosen} for row in rows]))
+
+
+def _selected(name: str, patterns: Sequence[str] | None) -> bool:
+    return not patterns or any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def _table(rows: Rows) -> str:
+    """Columns that fit their content; those that are empty are left out."""
+    from tabulate import tabulate
+
+    names = [name for name in rows[0] if any(row[name] not in (None, "") for row in rows)]
+    cells = [[_shown(row[name]) for name in names] for row in rows]
+    return tabulate(cells, headers=names, disable_numparse=True)
+
+
+def _markdown(rows: Rows) -> str:
+    from harness.report.markdown import escape, table
+
+    cells = [[escape(_shown(value)) for value in row.values()] for row in rows]
+    return table([*rows[0]], cells, words=len(rows[0]))
+
+
+def _csv(rows: Rows) -> str:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, [*rows[0]], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue().rstrip("\n")
+
+
+def _json(rows: Rows) -> str:
+    return json.dumps(rows, indent=1)
+
+
+FORMATS: Mapping[str, Callable[[Rows], str]] = {
+    "table": _table,
+    "csv": _csv,
+    "json": _json,
+    "md": _markdown,
+    "parquet": str,  # which is no text: the bytes of a frame
+}
+
+
+def _shown(value: Any) -> str:
+    """A value for people: numbers with two decimals."""
+    if value is None:
+        return ""
+    return f"{value:.2f}" if isinstance(value, float) else str(value)
+
+
+def compare(
+    first: Annotated[str, typer.Argument(help="Method id.")],
+    second: Annotated[str, typer.Argument(help="Method id.")],
+    task: Tasks = None,
+    results: Results = Path("runs"),
+    data_dir: DataDir = None,
+    cache: CacheDir = None,
+    as_json: Json = False,
+) -> None:
+    """Test two measured methods against each other: paired bootstrap over pairs, Holm over tasks.
+
+    Seed 0 of each is compared: what the choice of test pairs explains, not that of the seed.
+    """
+    from harness.assets.places import Places
+    from harness.core.progress import Bar
+    from harness.evaluation.compare import compare_methods
+    from harness.registry import load_registry
+    from harness.results.records import Store
+    from harness.tasks.loader import TaskLoader
+
+    registry = load_registry()
+    tasks = registry.select_tasks(task) if task else ()
+    places = Places.from_environment(os.environ, cache=cache, data_dir=data_dir)
+    loader = TaskLoader(places, registry.corpora)
+    with Bar(sys.stderr) as bar:
+        found = compare_methods(first, second, tasks, Store(results), loader, registry, bar)
+    if as_json:
+        say(json.dumps([asdict(one) | {"differs": one.differs} for one in found], indent=1))
+        return
+    rows = [
+        {
+            "task": one.task,
+            "score": one.metric,
+            first: one.first,
+            second: one.second,
+            "difference": f"{one.difference:+.2f}",
+            "95 % interval": f"{one.low:+.2f} to {one.high:+.2f}",
+            "p": f"{one.p:.4f}",
+            "p (Holm)": f"{one.p_holm:.4f}",
+            "": "differs" if one.differs else "not distinguishable",
+        }
+        for one in found
+    ]
+    say(_table(rows))

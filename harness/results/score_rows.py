@@ -1,0 +1,172 @@
+"""Results as rows and columns: a score of a record a row, and beside it what is published for it.
+
+Each row stands for itself, so that a data frame, CSV or JSON is made of them without a thought, and
+`pivot` or `groupby` does the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from harness.core.ids import MethodId, is_transductive
+from harness.core.types import Record
+from harness.registry import Registry
+from harness.results.index import Results, main_path, score_at
+from harness.results.published import EVIDENCE, Table, score_path
+from harness.results.reproduction import Reproduction, reproduce
+
+Path = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ScoreRow:
+    """One score of one method on one task with one seed.
+
+    Attributes:
+        method: The method's id.
+        encoder: The encoder, with its maximum length where the id names one.
+        pooling: The pooling.
+        post: The post-processors in their order, joined by `+`; empty without any.
+        fit_on: The corpus that they are fitted on; empty without any.
+        transductive: Whether that holds the very sentences that are scored.
+        task: The task.
+        seed: The seed of the fits; of a family, that of the training.
+        metric: The metric: `spearman`, `pearson`, `auc`, `accuracy` and others.
+        aggregation: `all`, `mean` or `wmean` over the subsets of a task, or the name of a subset;
+            empty for a metric without any.
+        score: In points (x100), but for alignment and uniformity; None is undefined.
+        pairs: How many pairs, or labelled sentences, were scored.
+        published: The number that is published under this protocol, in points. Where there are
+            several, the one whose protocol is known best, then the first by its table's name.
+        published_in: Where it stands: TABLE/ROW/COLUMN, as `harness explain` takes it.
+        evidence: How its protocol is known: confirmed, code, paper or inferred.
+        difference: Measured minus published, in points, over all seeds.
+        verdict: The verdict on it, over all seeds.
+        encode_seconds: Seconds of encoding the sentences, when they were first encoded.
+        fit_seconds: Seconds of fitting.
+        apply_seconds: Seconds of applying what was fitted.
+        score_seconds: Seconds of scoring.
+        sentences_per_second: Of encoding.
+        peak_memory_mb: The most memory that the process took, in MiB.
+        kwh: Energy of encoding, fitting and scoring, where codecarbon is installed.
+        device: Where the sentences were encoded.
+        dtype: In which numbers they were encoded, as `float32`.
+        threads: Threads of the machine that the run used.
+        harness: The version of the harness.
+        commit: Its commit; None outside a checkout.
+        data: The digest of the pairs.
+        weights: The digest of the encoder's weights.
+    """
+
+    method: str
+    encoder: str
+    pooling: str
+    post: str
+    fit_on: str
+    transductive: bool
+    task: str
+    seed: int
+    metric: str
+    aggregation: str
+    score: float | None
+    pairs: int
+    published: float | None
+    published_in: str | None
+    evidence: str | None
+    difference: float | None
+    verdict: str | None
+    encode_seconds: float | None
+    fit_seconds: float | None
+    apply_seconds: float | None
+    score_seconds: float | None
+    sentences_per_second: float | None
+    peak_memory_mb: int | None
+    kwh: float | None
+    device: str | None
+    dtype: str | None
+    threads: int | None
+    harness: str | None
+    commit: str | None
+    data: str | None
+    weights: str | None
+
+
+def score_rows(
+    results: Results, tables: Iterable[Table], registry: Registry, every_score: bool = False
+) -> list[ScoreRow]:
+    """The main score of every record, or every score of it, in the order of the records."""
+    published = _published(results, tables, registry)
+    return [
+        _row(record, path, published.get((record.method, record.task, *path)))
+        for records in results.by_cell.values()
+        for record in records
+        for path in (paths(record.scores) if every_score else [main_path(record.scores)])
+    ]
+
+
+def paths(scores: Mapping[str, Any], above: Path = ()) -> Iterator[Path]:
+    """The path of every score: (spearman, all), (spearman, groups, MSRpar), (auc,)."""
+    for name, value in scores.items():
+        if isinstance(value, Mapping):
+            yield from paths(value, (*above, name))
+        else:
+            yield (*above, name)
+
+
+def _published(
+    results: Results, tables: Iterable[Table], registry: Registry
+) -> dict[Path, Reproduction]:
+    """The published numbers of single tasks, by method, task and path of the score."""
+    order = {word: place for place, word in enumerate([*EVIDENCE, None])}
+    cells = [cell for table in tables for cell in table.cells()]
+    found: dict[Path, Reproduction] = {}
+    for cell in sorted(cells, key=lambda cell: order[cell.evidence]):
+        if cell.method is None or cell.task is None or cell.row.model_free:
+            continue
+        address = (cell.method, cell.task)
+        if address in results.by_cell and cell.published is not None:
+            path = (*address, *score_path(cell.metric, cell.aggregation))
+            found.setdefault(path, reproduce(cell, results, registry))
+    return found
+
+
+def _row(record: Record, path: Path, published: Reproduction | None) -> ScoreRow:
+    parts = MethodId.parse(record.method) or MethodId(record.method, "")
+    timings, facts, made = record.timings, record.facts, record.environment
+    passes = facts.get("encoding", [])
+    kwh = facts.get("kwh")
+    return ScoreRow(
+        method=record.method,
+        encoder=parts.encoder,
+        pooling=parts.pooling,
+        post="+".join(parts.post),
+        fit_on=parts.fit_on or "",
+        transductive=is_transductive(record.method),
+        task=record.task,
+        seed=record.seed,
+        metric=path[0],
+        aggregation=path[-1] if len(path) > 1 else "",
+        score=score_at(record.scores, path),
+        pairs=record.pairs,
+        published=published.cell.points if published else None,
+        published_in=published.cell.id if published else None,
+        evidence=published.cell.evidence if published else None,
+        difference=published.verdict.difference if published else None,
+        verdict=str(published.state) if published else None,
+        encode_seconds=timings.get("encode"),
+        fit_seconds=timings.get("fit"),
+        apply_seconds=timings.get("apply"),
+        score_seconds=timings.get("score"),
+        sentences_per_second=facts.get("sentences_per_second"),
+        peak_memory_mb=facts.get("peak_memory_mb"),
+        kwh=None if kwh is None else sum(kwh.values()),
+        device=made.get("device"),
+        dtype=", ".join(dict.fromkeys(how["dtype"] for how in passes)) or None,
+        threads=made.get("threads"),
+        harness=made.get("harness"),
+        commit=made.get("commit"),
+        data=record.digests.get("data"),
+        weights=record.digests.get("weights"),
+    )

@@ -1,0 +1,102 @@
+"""`harness show`, `compare` and `list records` on measured scores."""
+
+import csv
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness.cli import main
+from harness.results.score_rows import ScoreRow
+
+ROOT = Path(__file__).resolve().parents[2]
+CELL = ("-m", "minilm.mean", "-t", "sts-b")
+
+
+@pytest.fixture
+def call(monkeypatch, capfd):
+    monkeypatch.chdir(ROOT)
+
+    def answer(*arguments):
+        with pytest.raises(SystemExit) as ended:
+            main([str(argument) for argument in arguments])
+        said = capfd.readouterr()
+        return ended.value.code, said.out, said.err
+
+    return answer
+
+
+def test_a_table_has_the_first_columns_and_a_program_gets_all(call):
+    status, out, _ = call("show", *CELL)
+    assert status == 0
+    assert out.split("\n")[2].split() == [
+        *("minilm.mean", "sts-b", "0", "spearman", "all", "82.03", "82.03", "exact")
+    ]
+    [row] = json.loads(call("show", *CELL, "--format", "json")[1])
+    assert list(row) == list(ScoreRow.__dataclass_fields__)
+    assert row["score"] == pytest.approx(82.03246731235654, abs=1e-9)
+    [same] = csv.DictReader(io.StringIO(call("show", *CELL, "--format", "csv")[1]))
+    assert float(same["score"]) == row["score"]
+
+
+def test_columns_and_scores_are_chosen(call):
+    columns = ("--format", "md", "--columns", "aggregation,score")
+    out = call("show", "-m", "minilm.mean", "-t", "sts12", "--every-score", *columns)[1]
+    assert out.split("\n")[0].split() == ["|", "aggregation", "|", "score", "|"]
+    assert "| MSRvid" in out
+    status, _, err = call("show", "--columns", "scor")
+    assert (status, "did you mean score" in err) == (2, True)
+    status, _, err = call("show", *CELL, "--format", "xls")
+    assert (status, "unknown format 'xls'" in err) == (2, True)
+    status, _, err = call("show", "-m", "nobody.*")
+    assert (status, "harness list records" in err) == (2, True)
+
+
+def test_parquet_is_bytes_that_pandas_reads():
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    command = [sys.executable, "-c", "from harness.cli import main; main()", "show", *CELL]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [*command, "--format", "parquet"],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        check=True,
+    )
+    frame = pandas.read_parquet(io.BytesIO(done.stdout))
+    assert frame.score.tolist() == pytest.approx([82.03246731235654], abs=1e-9)
+
+
+def test_records_are_listed_with_their_seeds(call):
+    status, out, _ = call("list", "records", "--json")
+    rows = {(row["method"], row["task"]): row for row in json.loads(out)}
+    assert status == 0
+    assert rows["minilm.mean", "sts-b"]["score"] == "82.03"
+    assert rows["minilm.mean+flow@target", "sts-b"]["seeds"] == "0,1,2,3,4"
+    status, _, err = call("list", "records", "--results", "docs")
+    assert (status, "docs holds no record" in err) == (2, True)
+
+
+def test_two_methods_are_compared_where_they_were_measured(call, tmp_path):
+    runs, cache = ("--results", tmp_path / "runs"), ("--cache", tmp_path / "cache")
+    methods = ("glove-mini.mean", "glove-mini.mean+sn@target")
+    chosen = ("-t", "mini-kind")
+    assert call("run", "-m", methods[0], "-m", methods[1], *chosen, *runs, *cache)[0] == 0
+    status, out, _ = call("compare", *methods, *runs, *cache, "--json")
+    [one] = json.loads(out)
+    assert (status, one["task"], one["metric"]) == (0, "mini-kind", "accuracy")
+    assert one["low"] <= one["difference"] <= one["high"]
+    table = call("compare", *methods, *runs, *cache, *chosen)[1]
+    assert table.rstrip().endswith("differs" if one["differs"] else "not distinguishable")
+    status, _, err = call("compare", methods[0], "glove-mini.cls", *runs, *chosen)
+    assert (status, "lacks a record of" in err) == (2, True)
+
+
+def test_the_schema_is_printed(call):
+    status, out, _ = call("show", "--schema")
+    assert (status, json.loads(out)["title"]) == (0, "Record")

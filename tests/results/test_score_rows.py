@@ -1,0 +1,101 @@
+"""Scores as rows: a cell and seed each, beside the number whose protocol it is measured under."""
+
+import inspect
+from dataclasses import fields, replace
+from pathlib import Path
+
+import pytest
+
+from harness.core.types import Record
+from harness.registry import load_registry
+from harness.results.index import Results
+from harness.results.published_files import load_tables
+from harness.results.records import SCHEMA, Store
+from harness.results.reproduction import reproductions
+from harness.results.score_rows import ScoreRow, paths, score_rows
+
+ROOT = Path(__file__).resolve().parents[2]
+REGISTRY = load_registry()
+TABLES = load_tables(ROOT / "results" / "papers")
+SCORES = {
+    "spearman": {"all": 82.0, "mean": 81.0, "groups": {"one": 80.0, "two": 82.5}},
+    "alignment": None,
+}
+
+
+def record(method="minilm.mean", task="sts-b", seed=0, **change):
+    made = Record(
+        schema=SCHEMA,
+        method=method,
+        repr=repr(REGISTRY.parse(method)),
+        task=task,
+        seed=seed,
+        scores=SCORES,
+        pairs=7,
+        timings={"encode": 1.5, "score": 0.25},
+        digests={"data": "d", "weights": "w"},
+        environment={"device": "cpu", "threads": 2, "harness": "0.3.0", "commit": None},
+        facts={"kwh": {"encode": 2e-4, "rest": 1e-4}, "encoding": [{"dtype": "float32"}] * 2},
+    )
+    return replace(made, **change)
+
+
+def rows(*records, **options):
+    by_cell = {}
+    for one in records:
+        by_cell.setdefault((one.method, one.task), []).append(one)
+    return score_rows(Results(by_cell), TABLES, REGISTRY, **options)
+
+
+def test_a_row_holds_the_parts_of_the_id_the_score_and_its_cost():
+    [row] = rows(record("minilm:64.first-last+sn+natsv:6@target"))
+    assert (row.encoder, row.pooling, row.post) == ("minilm:64", "first-last", "sn+natsv:6")
+    assert (row.fit_on, row.transductive, row.seed) == ("target", True, 0)
+    assert (row.metric, row.aggregation, row.score, row.pairs) == ("spearman", "all", 82.0, 7)
+    assert (row.encode_seconds, row.fit_seconds, row.score_seconds) == (1.5, None, 0.25)
+    assert (row.kwh, row.device, row.dtype) == (pytest.approx(3e-4), "cpu", "float32")
+    assert (row.published, row.published_in, row.verdict) == (None, None, None)
+
+
+def test_every_score_of_a_record_can_be_a_row():
+    found = {(r.metric, r.aggregation): r.score for r in rows(record(), every_score=True)}
+    assert found == {
+        ("spearman", "all"): 82.0,
+        ("spearman", "mean"): 81.0,
+        ("spearman", "one"): 80.0,
+        ("spearman", "two"): 82.5,
+        ("alignment", ""): None,
+    }
+
+
+def test_what_is_published_stands_beside_the_score_of_its_own_protocol_alone():
+    every = {r.aggregation: r for r in rows(record(), every_score=True) if r.metric == "spearman"}
+    [cell] = [c for t in TABLES for c in t.cells() if c.id == "mteb.0-0-2/minilm/sts-b"]
+    row = every["all"]
+    assert (row.published_in, row.published, row.evidence) == (cell.id, cell.points, cell.evidence)
+    assert row.difference == pytest.approx(82.0 - cell.points)
+    assert row.verdict == "match"
+    assert not [r for name, r in every.items() if name != "all" and r.published is not None]
+
+
+def test_rows_agree_with_the_verdicts_of_the_tables():
+    """Over the committed records: no verdict is joined to another protocol's score."""
+    results = Results.read(Store(ROOT / "results"))
+    judged = {}
+    for table in TABLES:
+        judged |= reproductions(table, results, REGISTRY)
+    joined = [r for r in score_rows(results, TABLES, REGISTRY, every_score=True) if r.published]
+    assert len(joined) >= 20
+    for row in joined:
+        found = judged[row.published_in]
+        assert (row.verdict, row.published) == (str(found.state), found.cell.points)
+        assert row.score in found.scores
+
+
+def test_every_column_is_explained():
+    told = inspect.getdoc(ScoreRow).partition("Attributes:")[2]
+    assert not [field.name for field in fields(ScoreRow) if f"\n    {field.name}: " not in told]
+
+
+def test_the_paths_of_scores_are_those_of_numbers():
+    assert list(paths(SCORES))[-2:] == [("spearman", "groups", "two"), ("alignment",)]
