@@ -14,7 +14,7 @@ from harness.registry import Registry
 from harness.report.bibtex import HARNESS, bibtex, keys_of
 from harness.report.explanation import EVIDENCE_WORDS, change
 from harness.report.paper_tables import printed
-from harness.report.sentences import aggregation, fitted_on, metric, on, tasks_of, trained_on
+from harness.report.sentences import aggregation, fitted_on, metric, on, trained_on
 from harness.report.site.boards import Board
 from harness.results.conformance import Protocol, confirmed_by
 from harness.results.explain import Conditions, Neighbour, conditions_of, look_around, scores
@@ -97,7 +97,7 @@ class Dialogs:
         """What belongs to the number alone; the script names the fields in this order."""
         cell = one.cell
         why = cell.why_not.explanation if cell.why_not else ""
-        tasks = tasks_of(cell, self.registry)
+        tasks = [self.registry.tasks[name] for name in cell.tasks if name in self.registry.tasks]
         of = "gold" if cell.row.model_free else "cosine"
         words = ["; ".join(map(on, tasks)), metric(cell.metric, of), aggregation(cell.aggregation)]
         notes = [*filter(None, [why, *cell.notes, *one.copies])]
