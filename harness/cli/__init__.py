@@ -12,6 +12,7 @@ import typer
 
 from harness.cli import caching, fetching, reading, reference, running, showing
 from harness.cli.options import SeveralValues
+from harness.cli.stopping import Stopped, end, stoppable
 from harness.cli.train import train
 from harness.core.errors import HarnessError, said
 
@@ -72,7 +73,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = list(sys.argv[1:] if arguments is None else arguments)
     debug = ["--debug"] if "--debug" in given else []
     try:
-        app([*debug, *(word for word in given if word != "--debug")], standalone_mode=True)
+        with stoppable():
+            app([*debug, *(word for word in given if word != "--debug")], standalone_mode=True)
+    except Stopped as stopped:
+        end(stopped.exit_status)
     except HarnessError as error:
         typer.echo(f"harness: {error}", err=True)
         sys.exit(error.exit_status)

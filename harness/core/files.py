@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import re
 import tempfile
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -18,26 +21,70 @@ DEVICES = frozenset(
     ["con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(1, 10))]
 )
 
+SCRATCH = re.compile(r"\.[a-z0-9_]{8}\.tmp")  # as tempfile names them
+SECONDS_TO_WRITE = 3600.0  # what has not grown for so long is not being written any more
+
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """A scratch file that takes a file's place when the block ends, safely on disk.
 
-    A reader, or a crash, sees all of the new file or none. A block that fails leaves nothing.
+    A reader, or a crash, sees all of the new file or none. A block that fails leaves nothing, and
+    what a killed process left in the folder goes. Errors of the system name the file itself.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".tmp")
-    os.close(handle)
-    scratch = Path(name)
+    remove_unfinished(path.parent)
+    handle, scratch = _scratch(path.parent)
     try:
         yield scratch
         with scratch.open("r+b") as file:
             os.fsync(file.fileno())
         scratch.chmod(0o644)
         scratch.replace(path)
-    except BaseException:
+    except BaseException as error:
         scratch.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.filename in (None, str(scratch)):
+            error.filename = str(path)
         raise
+    finally:
+        os.close(handle)
+
+
+def _scratch(folder: Path) -> tuple[int, Path]:
+    """A new file, open and locked, so that nobody takes it for one that a crash left."""
+    while True:
+        handle, name = tempfile.mkstemp(dir=folder, prefix=".", suffix=".tmp")
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(handle, fcntl.LOCK_SH)
+        if Path(name).exists():  # else it was taken for one before it was locked
+            return handle, Path(name)
+        os.close(handle)
+
+
+def remove_unfinished(folder: Path) -> None:
+    """Remove the scratch files that killed processes left in a folder.
+
+    The system ends a process's locks with it; where there are none, an hour without a change says
+    that nobody writes any more.
+    """
+    for path in folder.iterdir():
+        if SCRATCH.fullmatch(path.name):
+            with suppress(OSError):
+                _remove_unused(path)
+
+
+def _remove_unused(path: Path) -> None:
+    handle = os.open(path, os.O_RDWR)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        path.unlink()
+    except BlockingIOError:
+        pass  # somebody writes it
+    except OSError:
+        if time.time() - os.fstat(handle).st_mtime > SECONDS_TO_WRITE:
+            path.unlink()
+    finally:
+        os.close(handle)
 
 
 def write_atomically(path: Path, data: bytes) -> None:

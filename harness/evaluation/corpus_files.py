@@ -37,6 +37,27 @@ class MomentsWriter:
 
     path: Path
     moments: Moments | None = None
+    paid: float = 0.0  # seconds, by the pass that was interrupted
+
+    @property
+    def partial(self) -> Path:
+        """Where the moments of an interrupted pass lie."""
+        return self.path.with_name(f".{self.path.name}.partial")
+
+    def kept(self) -> int:
+        """How many rows an interrupted pass kept the moments of."""
+        found = read_corpus(self.partial)
+        return found.vectors.count if found and isinstance(found.vectors, Moments) else 0
+
+    def go_on(self) -> None:
+        """Take them up."""
+        found = read_corpus(self.partial)
+        if found and isinstance(found.vectors, Moments):
+            self.moments, self.paid = found.vectors, found.seconds
+
+    def keep(self, seconds: float) -> None:
+        """Keep the moments so far, for a pass that goes on after an interruption."""
+        self._write(self.partial, seconds)
 
     def add(self, rows: Float32[np.ndarray, "m D"]) -> None:
         """Merge rows in."""
@@ -45,10 +66,14 @@ class MomentsWriter:
 
     def finish(self, seconds: float) -> None:
         """Write the file; without a row there is none."""
+        self._write(self.path, seconds)
+        self.partial.unlink(missing_ok=True)
+
+    def _write(self, path: Path, seconds: float) -> None:
         if self.moments is not None:
             tensors = {"mean": self.moments.mean, "scatter": self.moments.scatter}
-            metadata = {"count": str(self.moments.count), "seconds": repr(seconds)}
-            write_tensors(self.path, tensors, metadata)
+            about = {"count": str(self.moments.count), "seconds": repr(self.paid + seconds)}
+            write_tensors(path, tensors, about)
 
 
 @dataclass
@@ -59,6 +84,16 @@ class RowsWriter:
     count: int
     added: int = 0
     matrix: Float32[np.ndarray, "n D"] | None = None
+
+    def kept(self) -> int:
+        """None: rows are many, and an interrupted pass over them begins anew."""
+        return 0
+
+    def go_on(self) -> None:
+        """There is nothing to go on from."""
+
+    def keep(self, seconds: float) -> None:
+        """Nothing is kept."""
 
     def add(self, rows: Float32[np.ndarray, "m D"]) -> None:
         """Append rows."""

@@ -6,6 +6,7 @@ or, for a fit that needs these, into a file.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -23,7 +24,13 @@ from harness.encoders.cache.labels import note_passed, open_labelled, read_label
 from harness.evaluation.corpus_files import MomentsWriter, RowsWriter
 from harness.evaluation.pooled import PooledEmbeddings
 
-SHARD = 2048  # sentences a shard; an interruption loses two at most
+SHARD = 2048  # sentences that are encoded at a time, at most
+FEW = 64  # of an encoder of which nothing is cached: they tell its layers
+# Multiplications that are done at a time: two ordinary cores take about two seconds for them. So
+# an interruption loses no more than that of each kind of work.
+WORK = 1e11
+LETTERS = 5  # of a token and the space behind it, about
+KEPT_EVERY = 4.0  # seconds of a pass over a corpus, until its moments so far are kept
 
 
 @runtime_checkable
@@ -98,26 +105,56 @@ class CachedEncoder:
     def ensure(self, texts: Sequence[str], progress: Progress) -> None:
         """Encode and store the distinct texts that are not cached yet, a shard at a time.
 
-        Similar lengths go together, since a batch costs what its longest sentence costs. A shard is
-        written while the next one is encoded; two stand in memory and no more.
+        Similar lengths go together, since a batch costs what its longest sentence costs. A shard
+        takes about two seconds, and is written while the next one is encoded; two stand in memory
+        and no more.
         """
         self.require_checked()
         missing = sorted(self.cache.missing(texts), key=len)
+        at_once = self._letters_at_once()
         written: Future[None] | None = None
+        done = 0
         with ThreadPoolExecutor(1, "cache") as writer:  # leaving it waits for what is being written
-            for start in range(0, len(missing), SHARD):
-                batch, encoder = missing[start : start + SHARD], self.loaded()
+            while done < len(missing):
+                rest = islice(missing, done, done + (min(FEW, SHARD) if at_once is None else SHARD))
+                batch, encoder = next(self._portions(rest, at_once)), self.loaded()
                 began = self.clock()
                 with measured_energy() as energy:
                     encoding = encoder.encode(batch)
                 seconds = self.clock() - began
+                at_once = at_once or letters_at_once(encoding.depth, encoding.mean.shape[2])
                 if written is not None:
                     written.result()  # raises what went wrong in writing
                 cost = seconds, energy.kwh, encoder.facts
                 written = writer.submit(self.cache.add, batch, encoding, *cost)
+                done += len(batch)
                 progress.step(len(batch))
             if written is not None:
                 written.result()
+
+    def _letters_at_once(self) -> float | None:
+        """By the size of the encoder, which is known once something of it is cached."""
+        cache = self.cache
+        return letters_at_once(cache.depth, cache.dimensions) if cache.shards else None
+
+    def _portions(self, texts: Iterable[str], at_once: float | None) -> Iterator[list[str]]:
+        """Texts in their order, so many at a time as take about two seconds, SHARD at most.
+
+        A rule of layers and lengths, never of a measured time: a run that goes on after a kill
+        forms the same batches, and so the same bits, as one that was left alone.
+        """
+        longest = (self.identity.max_length or math.inf) * LETTERS
+        batch: list[str] = []
+        left = most = at_once or math.inf
+        for text in texts:
+            letters = min(len(text), longest) + LETTERS
+            if batch and (letters > left or len(batch) == SHARD):
+                yield batch
+                batch, left = [], most
+            batch.append(text)
+            left -= letters
+        if batch:
+            yield batch
 
     def pooled(self, pooling: Pooling, texts: Sequence[str]) -> PooledEmbeddings:
         """One pooling of cached texts; reads only the layers that it needs."""
@@ -139,19 +176,44 @@ class CachedEncoder:
         A pooling that the encoder lacks is passed over, and its file is not made. `dropout` is the
         seed of the encoder's dropout, if it is to be on.
         """
-        encoder = self.loaded() if dropout is None else with_dropout(self.loaded(), dropout)
-        start = self.clock()
+        if dropout is not None:
+            encoder, done = with_dropout(self.loaded(), dropout), 0
+            batches = _batches(texts, SHARD)  # their order and sizes are part of the draws
+        else:
+            encoder, done = self.loaded(), _go_on([writer for _, writer in writers])
+            batches = self._portions(islice(texts, done, None), self._letters_at_once())
+        progress.step(done)
+        start = kept = self.clock()
         usable = None
-        for batch in _batches(texts, SHARD):
+        for batch in batches:
             encoding = encoder.encode(batch)
             if usable is None:
                 usable = [(pooling, file) for pooling, file in writers if _has(pooling, encoding)]
             for pooling, writer in usable:
                 writer.add(pooling(encoding))
             progress.step(len(batch))
+            if dropout is None and self.clock() - kept > KEPT_EVERY:
+                kept = self.clock()
+                for _, writer in usable:
+                    writer.keep(kept - start)
         seconds = self.clock() - start
         for _, writer in writers:
             writer.finish(seconds)
+
+
+def letters_at_once(depth: int, width: int) -> float:
+    """Letters that WORK is enough for: a layer multiplies a token by 12 matrices (width, width)."""
+    return LETTERS * WORK / (12 * depth * width**2 + width)
+
+
+def _go_on(writers: Sequence[MomentsWriter | RowsWriter]) -> int:
+    """Take up what an interrupted pass kept, if it kept the same sentences for all writers."""
+    counts = {writer.kept() for writer in writers}
+    if len(counts) > 1 or 0 in counts:
+        return 0
+    for writer in writers:
+        writer.go_on()
+    return counts.pop() if counts else 0
 
 
 def _has(pooling: Pooling, encoding: Encoding) -> bool:

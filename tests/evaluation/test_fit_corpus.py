@@ -29,6 +29,7 @@ from baselines.natsv import Natsv
 from baselines.sn import SN
 from baselines.whitening import Whitening
 from harness.core.errors import DataError, UsageError
+from harness.core.tensors import TensorFile
 from harness.core.types import Method
 from harness.evaluation.corpus_files import PART, RowsWriter, read_corpus
 from harness.evaluation.embed import fit_method
@@ -355,6 +356,42 @@ def test_a_method_as_a_function_sees_the_dropout_of_a_run(tmp_path, monkeypatch,
 def test_the_registered_method_is_the_released_recipe_on_dropout():
     assert DROPOUT.dropout
     assert {**vars(DROPOUT), "name": ""} == {**vars(FLOWS["flow"]), "name": ""}
+
+
+# Interrupted
+
+FAR = corpus("far", numbered(200, 60))
+
+
+@pytest.mark.parametrize("after", [15, 30, 59])
+def test_an_interrupted_pass_goes_on_and_ends_with_the_same_bits(tmp_path, monkeypatch, after):
+    """The passes of these portions take a second of the test's clock, and are kept every five."""
+    monkeypatch.setattr("harness.evaluation.embeddings.SHARD", 4)
+    config = FakeConfig()
+    planned = cells([Method(config, p, (SN(),), "far") for p in (MEAN, CLS)], [TOY], seeds=1)
+    run(tmp_path / "whole", planned, FAR)
+    encode, begun = FakeEncoder.encode, []
+
+    def interrupted(encoder, texts):
+        begun.extend(text for text in texts if text in numbered(200, 60))
+        if len(begun) > after:
+            raise KeyboardInterrupt
+        return encode(encoder, texts)
+
+    monkeypatch.setattr(FakeEncoder, "encode", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path / "cut", planned, FAR)
+    monkeypatch.setattr(FakeEncoder, "encode", encode)
+    assert len(list((tmp_path / "cut" / "cache" / "moments").rglob(".*.partial"))) == 2
+    config.log.clear()
+    run(tmp_path / "cut", planned, FAR)
+    assert 0 < len(config.log) <= 60 - after + 20
+    whole, cut = (
+        {path.name: TensorFile.parse(path).digests for path in (tmp_path / run).rglob("far.*")}
+        for run in ("whole", "cut")
+    )
+    assert whole == cut
+    assert not list(tmp_path.rglob("*.partial"))
 
 
 # Files

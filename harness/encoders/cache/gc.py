@@ -19,7 +19,7 @@ from stat import S_ISREG
 from typing import Literal
 
 from harness.core.errors import UsageError
-from harness.core.files import sized
+from harness.core.files import SECONDS_TO_WRITE, sized
 from harness.core.locks import alone
 from harness.encoders.cache.encodings import Shard
 from harness.encoders.cache.labels import FILE as LABEL
@@ -28,10 +28,9 @@ from harness.encoders.checkpoint import SEAL_SUFFIX
 
 DIGEST = re.compile(r"[0-9a-f]{32,}")
 BY_KEY = ("encodings", "moments", "rows")  # a folder an encoder key in each
-UNFINISHED = (".*.tmp", ".unfinished-*")  # what a crash leaves of a write
+UNFINISHED = (".*.tmp", ".*.partial", ".unfinished-*")  # what a crash leaves of a write
 DAMAGED = ".damaged"
-OURS = ("*.safetensors", f"*{DAMAGED}", ".*.tmp", LABEL)
-SECONDS_TO_WRITE = 3600.0  # what has not grown for so long is not being written any more
+OURS = ("*.safetensors", f"*{DAMAGED}", ".*.tmp", ".*.partial", LABEL)
 SHORTEST = 6  # digits by which a key may be called
 
 Kind = Literal["encoder", "converted"]
