@@ -15,6 +15,7 @@ import boards
 import claims
 import others
 import papers
+import website
 from pages import Report
 from scores import Records, read_records
 
@@ -68,6 +69,12 @@ def readme(results: Path, records: Records, tables: Tables, report: Report) -> N
     boards.readme(results.parent / "README.md", records, report)
 
 
+def site(results: Path, records: Records, tables: Tables, report: Report) -> None:
+    """The page of all results."""
+    tested = claims.all_claims(results, tables, records)
+    website.page(results / "site" / "index.html", tables, tested, records, report)
+
+
 CHECKS: Mapping[str, Callable[[Path, Records, Tables, Report], None]] = {
     "leaderboard": leaderboard,
     "encoders": encoders,
@@ -77,6 +84,7 @@ CHECKS: Mapping[str, Callable[[Path, Records, Tables, Report], None]] = {
     "traps": traps,
     "conformance": conformance,
     "README": readme,
+    "site": site,
 }
 
 

@@ -80,13 +80,13 @@ def _methods(records: Records, encoder: str, but: set[str] | None) -> list[str]:
     return [method for method in every if method.partition(".")[0] == encoder]
 
 
-def _row(records: Records, method: str, found: re.Match[str]) -> list[Side]:
+def seven_of(records: Records, method: str, found: re.Match[str]) -> list[Side]:
     metric, way, text = found[1].lower(), found[2], found[3]
     suffix = ".senteval" if text == "SentEval" else ""
     return [side(records, method, f"{task}{suffix}", (metric, way)) for task in SEVEN]
 
 
-def _average(sides: Sequence[Side]) -> float | None:
+def average_of(sides: Sequence[Side]) -> float | None:
     means = [one.mean for one in sides if one.mean is not None]
     return fmean(means) if len(means) == len(sides) else None
 
@@ -106,9 +106,9 @@ def _seven(
     results: Path | None,
 ) -> None:
     """A table of the seven tasks: each score, average and cost, the rows' order and marks."""
-    rows = {method: _row(records, method, protocol) for method in methods}
+    rows = {method: seven_of(records, method, protocol) for method in methods}
     rows = {m: row for m, row in rows.items() if any(one.mean is not None for one in row)}
-    averages = {m: mean for m, row in rows.items() if (mean := _average(row)) is not None}
+    averages = {m: mean for m, row in rows.items() if (mean := average_of(row)) is not None}
     ties = _ties(results, protocol, averages) if results else set()
     ranked = sorted(averages, key=lambda method: -averages[method])
     wanted = [_label(m) + (" ≈" if m in ties else "") for m in ranked]
@@ -196,7 +196,7 @@ def _every_board(path: Path, done: set[tuple[str, str]], records: Records, repor
         assert protocol
         for encoder in {method.partition(".")[0] for method, _ in records}:
             own = _methods(records, encoder, None)
-            if any(_average(_row(records, m, protocol)) is not None for m in own):
+            if any(average_of(seven_of(records, m, protocol)) is not None for m in own):
                 report.equal(f"{path.name}: {encoder}: {caption}", (encoder, caption) in done, True)
 
 
@@ -205,7 +205,7 @@ def readme(path: Path, records: Records, report: Report) -> None:
     protocol = PROTOCOL.search("Spearman, `all`, SentEval text")
     assert protocol
     plain = [method for method in dict.fromkeys(m for m, _ in records) if "+" not in method]
-    own = [m for m in plain if _average(_row(records, m, protocol)) is not None]
+    own = [m for m in plain if average_of(seven_of(records, m, protocol)) is not None]
     [table] = (table for table in markdown(path) if list(table.head[1:8]) == LABELS)
     _seven("README", table, own, protocol, records, report, None)
 
@@ -225,7 +225,7 @@ def flows_page(path: Path, questions: Path, records: Records, report: Report) ->
         rows = {}
         for chain, kind in kinds.items():
             method = plain if chain == "none" else f"{plain}+{chain}@{corpus}"
-            sides = _row(records, method, protocol)
+            sides = seven_of(records, method, protocol)
             rows[chain] = [Side(one.scores, one.seeded or kind == "flow") for one in sides]
             measured = any(name == method for name, _ in records)
             line = next((li for li in table.lines if li[0].strip("`") == chain), None)
@@ -250,7 +250,7 @@ def _map_row(
         few = kind == "flow" and 0 < len(one.scores) < ENOUGH
         shown = one.text + (f" (k={len(one.scores)})" if few else "")
         report.expect(f"{where}: {label}", cell, shown)
-    mean = _average(sides)
+    mean = average_of(sides)
     report.expect(f"{where}: Avg.", line[9], "–" if mean is None else number(mean))
 
 

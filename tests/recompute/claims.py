@@ -9,9 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import Any
 
+import others
 from pages import Report, Table, markdown
 from papers import SCORES, in_points
 from scores import Decision, Records, Side, averaged, decide, number, side
@@ -76,8 +77,7 @@ def page(results: Path, tables: Mapping[str, Any], records: Records, report: Rep
     """The whole page."""
     path = results / "tables" / "replication-in-miniature.md"
     data = tomllib.loads((results / "questions" / "claims.toml").read_text(encoding="utf-8"))
-    stored = json.loads((results / "records" / "claims.json").read_text(encoding="utf-8"))
-    claims = [_claim(entry, data["rows"], tables, stored, records) for entry in data["claim"]]
+    claims = all_claims(results, tables, records)
     shown = list(markdown(path))
     _summary(path.read_text(encoding="utf-8"), claims, report)
     for claim in claims:
@@ -88,9 +88,16 @@ def page(results: Path, tables: Mapping[str, Any], records: Records, report: Rep
     orders = next(t for t in shown if t.headings[-1] == "Order of the rows")
     _orders(orders, data["rows"], tables, records, report)
     searches = [table for table in shown if "Searches and ablations" in table.headings]
-    _searches(searches, results, tables, report)
+    others.searches(searches, results, tables, report)
     known = 3 + len(claims) + len(searches)
     report.equal("claims: tables", len(shown), known)
+
+
+def all_claims(results: Path, tables: Mapping[str, Any], records: Records) -> list[Claim]:
+    """Every claim, tested anew."""
+    data = tomllib.loads((results / "questions" / "claims.toml").read_text(encoding="utf-8"))
+    stored = json.loads((results / "records" / "claims.json").read_text(encoding="utf-8"))
+    return [_claim(entry, data["rows"], tables, stored, records) for entry in data["claim"]]
 
 
 def _columns(table: Mapping[str, Any], chosen: Sequence[str] | None) -> list[Mapping[str, Any]]:
@@ -276,41 +283,3 @@ def _order(
         return "not measured"
     alike, opposite = (sum(sign * x * y > 0 for x, y in pairs) for sign in (1, -1))
     return f"{(alike - opposite) / len(pairs):+.9f} ({alike} of {len(pairs)})"
-
-
-def _searches(
-    shown: Sequence[Table], results: Path, tables: Mapping[str, Any], report: Report
-) -> None:
-    paths = sorted((results / "questions" / "searches").glob("*.toml"))
-    report.equal("claims: searches", len(shown), len(paths))
-    for path, table in zip(paths, shown, strict=False):
-        search = tomllib.loads(path.read_text(encoding="utf-8"))
-        kept = (results / "records" / "searches" / path.name).with_suffix(".json")
-        trials = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else {}
-        report.equal(f"claims: {path.stem}: rows", len(table.lines), len(search["row"]))
-        for cells, row in zip(table.lines, search["row"], strict=False):
-            found = trials.get(f"{search['recipe']} {row['options']}".strip(), [])
-            _search_row(f"claims: {path.stem}: {row['label']}", cells, found, report)
-            if len(cells) > 7:
-                published = tables[search["table"]]
-                rows = {one["id"]: one for one in published["row"]}
-                column = next(c for c in published["columns"] if c.get("task"))
-                own = row.get("published")
-                due = in_points(published, rows[own], column) if own else ""
-                report.expect(f"claims: {path.stem}: {row['label']}: published", cells[7], due, 1)
-
-
-def _search_row(
-    where: str, cells: Sequence[str], trials: Sequence[Mapping[str, Any]], report: Report
-) -> None:
-    if not trials:
-        report.equal(where, cells[2:7], ["not measured"] * 4 + [""])
-        return
-    for at, name in ((2, "before"), (3, "best")):
-        values = [trial[name] for trial in trials]
-        sd = f" ± {number(stdev(values))}" if len(set(values)) > 1 else ""
-        report.expect(f"{where}: {name}", cells[at], f"{number(fmean(values))}{sd}")
-    steps = ", ".join(f"{trial['step']:,} of {trial['steps']:,}" for trial in trials)
-    report.expect(f"{where}: step", cells[4], steps)
-    report.expect(f"{where}: loss", cells[5], number(fmean(t["loss"] for t in trials)), 3)
-    report.expect(f"{where}: seeds", cells[6], str(len(trials)))

@@ -1,13 +1,16 @@
-"""The pages of protocol traps and of conformance."""
+"""The pages of protocol traps and of conformance, and the searches below the claims."""
 
 from __future__ import annotations
 
 import json
 import tomllib
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, stdev
+from typing import Any
 
-from pages import Report, markdown
+from pages import Report, Table, markdown
+from papers import in_points
 from scores import Records, at, number, side
 
 
@@ -79,3 +82,41 @@ def _ours(
     rows = records.get((cell["method"], cell["task"]), ())
     scores = [score for row in rows if (score := at(row["scores"], path)) is not None]
     return fmean(scores) if rows and len(scores) == len(rows) else None
+
+
+def searches(
+    shown: Sequence[Table], results: Path, tables: Mapping[str, Any], report: Report
+) -> None:
+    paths = sorted((results / "questions" / "searches").glob("*.toml"))
+    report.equal("claims: searches", len(shown), len(paths))
+    for path, table in zip(paths, shown, strict=False):
+        search = tomllib.loads(path.read_text(encoding="utf-8"))
+        kept = (results / "records" / "searches" / path.name).with_suffix(".json")
+        trials = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else {}
+        report.equal(f"claims: {path.stem}: rows", len(table.lines), len(search["row"]))
+        for cells, row in zip(table.lines, search["row"], strict=False):
+            found = trials.get(f"{search['recipe']} {row['options']}".strip(), [])
+            _search_row(f"claims: {path.stem}: {row['label']}", cells, found, report)
+            if len(cells) > 7:
+                published = tables[search["table"]]
+                rows = {one["id"]: one for one in published["row"]}
+                column = next(c for c in published["columns"] if c.get("task"))
+                own = row.get("published")
+                due = in_points(published, rows[own], column) if own else ""
+                report.expect(f"claims: {path.stem}: {row['label']}: published", cells[7], due, 1)
+
+
+def _search_row(
+    where: str, cells: Sequence[str], trials: Sequence[Mapping[str, Any]], report: Report
+) -> None:
+    if not trials:
+        report.equal(where, cells[2:7], ["not measured"] * 4 + [""])
+        return
+    for place, name in ((2, "before"), (3, "best")):
+        values = [trial[name] for trial in trials]
+        sd = f" ± {number(stdev(values))}" if len(set(values)) > 1 else ""
+        report.expect(f"{where}: {name}", cells[place], f"{number(fmean(values))}{sd}")
+    steps = ", ".join(f"{trial['step']:,} of {trial['steps']:,}" for trial in trials)
+    report.expect(f"{where}: step", cells[4], steps)
+    report.expect(f"{where}: loss", cells[5], number(fmean(t["loss"] for t in trials)), 3)
+    report.expect(f"{where}: seeds", cells[6], str(len(trials)))

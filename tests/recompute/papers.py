@@ -136,10 +136,10 @@ def pages(folder: Path, tables: Mapping[str, Any], records: Records, report: Rep
     """Every table in both formats, and the counts of numbers in CONTENTS.txt."""
     for name, table in tables.items():
         for page, read in ((f"{name}.md", markdown), (f"{name}.tex", latex)):
-            blocks = list(_blocks(table))
+            due = list(blocks(table))
             printed = list(read(folder / page))
-            report.equal(f"{page}: tables", len(printed), len(blocks))
-            for columns, shown in zip(blocks, printed, strict=False):
+            report.equal(f"{page}: tables", len(printed), len(due))
+            for columns, shown in zip(due, printed, strict=False):
                 _block(page, table, columns, shown, records, report)
     lines = (folder / "CONTENTS.txt").read_text(encoding="utf-8").splitlines()[1:]
     counts = {name: str(sum(len(row["values"]) for row in t["row"])) for name, t in tables.items()}
@@ -147,7 +147,7 @@ def pages(folder: Path, tables: Mapping[str, Any], records: Records, report: Rep
     report.equal("CONTENTS.txt", {li.split()[2]: li.split()[1] for li in lines}, counts)
 
 
-def _blocks(table: Mapping[str, Any]) -> Iterator[list[Mapping[str, Any]]]:
+def blocks(table: Mapping[str, Any]) -> Iterator[list[Mapping[str, Any]]]:
     """The columns that stand beside each other: all, or where they are many those of a metric."""
     metrics = [column.get("metric", table["metric"]) for column in table["columns"]]
     if len(metrics) <= WIDEST:
@@ -174,11 +174,16 @@ def _block(
         if row.get("group") not in (None, group):
             wanted.append([(row["group"], None)])
         group = row.get("group")
-        wanted += _lines(table, row, columns, records)
+        wanted += lines_of(table, row, columns, records)
+    compare_lines(page, shown, wanted, report)
+
+
+def compare_lines(page: str, shown: Table, wanted: Sequence[Sequence[Due]], report: Report) -> None:
+    """Line by line and cell by cell."""
     report.equal(f"{page}: lines", len(shown.lines), len(wanted))
     label = ""
     for line, due in zip(shown.lines, wanted, strict=False):
-        label = label if line[0].startswith(OURS) else bare(line[0])
+        label = bare(line[0]) if len(due) == 1 or due[1][0] else label
         report.equal(f"{page}: {label}: cells", len(line), len(due))
         for head, cell, (text, digits) in zip(("", *shown.head[1:]), line, due, strict=False):
             where = f"{page}: {label}: {head or line[0]}"
@@ -188,7 +193,7 @@ def _block(
                 report.expect(where, bare(cell), text, digits)
 
 
-def _lines(
+def lines_of(
     table: Mapping[str, Any],
     row: Mapping[str, Any],
     columns: Sequence[Mapping[str, Any]],
@@ -199,7 +204,7 @@ def _lines(
     judged = any(c and "why_not" not in c for c in here) and "why_not" not in row
     mark = EVIDENCE[row.get("evidence", table.get("evidence"))] if judged else ""
     first: list[Due] = [(row["label"] + "†" * row.get("transductive", False), None), (mark, None)]
-    lines = [first + [_printed(in_points(table, row, c)) if c else ("", None) for c in here]]
+    lines = [first + [printed_digits(in_points(table, row, c)) if c else ("", None) for c in here]]
     found = [measured(table, row, c, records) if c else None for c in here]
     marks = {VERDICTS[one.verdict] for one in found if one}
     shared = f" {next(iter(marks))}" if len(marks) == 1 else ""
@@ -219,7 +224,7 @@ def _lines(
     return lines + ([third] if any(one and one.seeded for one in found) else [])
 
 
-def _printed(digits: str) -> Due:
+def printed_digits(digits: str) -> Due:
     decimals = len(digits.partition(".")[2])
     if decimals > MOST_DIGITS:
         return f"{float(digits):.9f}", MOST_DIGITS
@@ -228,6 +233,19 @@ def _printed(digits: str) -> Due:
 
 def counts(path: Path, tables: Mapping[str, Any], records: Records, report: Report) -> None:
     """The table of counts over the papers, wherever it stands."""
+    found = counted(tables, records)
+    [shown] = (table for table in markdown(path) if table.head[0] == "paper")
+    given = [verdict for verdict in VERDICTS if found["all"][verdict]]
+    report.equal(f"{path.name}: counts", shown.head[1:], ["published", "runnable", "run", *given])
+    report.equal(f"{path.name}: papers", [line[0] for line in shown.lines], list(found))
+    for line in shown.lines:
+        for head, cell in zip(shown.head[1:], line[1:], strict=True):
+            expected = str(found.get(line[0], Counter())[head])
+            report.expect(f"{path.name}: {line[0]}: {head}", cell, expected)
+
+
+def counted(tables: Mapping[str, Any], records: Records) -> dict[str, Counter[str]]:
+    """Of each paper, then of all: numbers published, runnable, run, and by verdict."""
     found: dict[str, Counter[str]] = {}
     for table in tables.values():
         for row, column in ((r, c) for r in table["row"] for c in table["columns"]):
@@ -240,14 +258,7 @@ def counts(path: Path, tables: Mapping[str, Any], records: Records, report: Repo
             for paper in (table["paper"], "all"):
                 found.setdefault(paper, Counter()).update(words)
     found["all"] = found.pop("all")
-    [shown] = (table for table in markdown(path) if table.head[0] == "paper")
-    given = [verdict for verdict in VERDICTS if found["all"][verdict]]
-    report.equal(f"{path.name}: counts", shown.head[1:], ["published", "runnable", "run", *given])
-    report.equal(f"{path.name}: papers", [line[0] for line in shown.lines], list(found))
-    for line in shown.lines:
-        for head, cell in zip(shown.head[1:], line[1:], strict=True):
-            expected = str(found.get(line[0], Counter())[head])
-            report.expect(f"{path.name}: {line[0]}: {head}", cell, expected)
+    return found
 
 
 def sentence(path: Path, tables: Mapping[str, Any], report: Report) -> None:

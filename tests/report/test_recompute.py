@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "tests" / "recompute"
 
 LEADERBOARD, README, TABLES = "results/LEADERBOARD.md", "README.md", "results/tables"
+SITE = "results/site/index.html"
 CLAIMS = f"{TABLES}/replication-in-miniature.md"
 # The check that finds it, a page, and a text on it of which the group is replaced: a number by
 # another, or by what is given.
@@ -86,6 +87,13 @@ MUTANTS = {
         r"[-+]\d\.\d{3}(\d) \|",
     ),
     "a count of the README": ("README", README, r"\n(\d)\S+ published numbers from \d+ tables of"),
+    "a board of the site": ("site", SITE, r"minilm\.mean</th><td>(\d\d\.\d\d)"),
+    "a published number of the site": ("site", SITE, r"bert-base-flow-target/sts-b\">(70\.72)"),
+    "a measured number of the site": ("site", SITE, r"avg-glove/sick-r\">(65\.89)<"),
+    "a verdict of the site": ("site", SITE, r"measured: (exact)<", "match"),
+    "a count of the site": ("site", SITE, r"<strong>(\d+)</strong> of 1,711"),
+    "a score in a dialog": ("site", SITE, r'avg-glove/sick-r":.*?\[(\d\d\.\d{4})\],'),
+    "a claim of the site": ("site", SITE, r"<td>(\d) of 7</td>"),
     "a number of the README": ("README", README, r"\| `minilm\.mean` +\| +(\d\d\.\d\d)"),
 }
 
@@ -108,8 +116,8 @@ def test_every_number_on_the_committed_pages_follows_from_the_records():
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     counts = re.findall(r"([\d,]+) on \w+", done.stdout)
-    assert len(counts) == 8
-    assert sum(int(count.replace(",", "")) for count in counts) > 15_000
+    assert len(counts) == 9
+    assert sum(int(count.replace(",", "")) for count in counts) > 30_000
 
 
 @pytest.mark.parametrize("what", MUTANTS)
@@ -117,9 +125,10 @@ def test_a_page_with_another_number_is_found_out(what, script, inputs, tmp_path)
     kind, name, pattern, *given = MUTANTS[what]
     (tmp_path / "results").mkdir()
     for one in (ROOT / "results").iterdir():
-        if f"results/{one.name}" != LEADERBOARD and one.name != "tables":
+        if one.name not in ("LEADERBOARD.md", "tables", "site"):
             (tmp_path / "results" / one.name).symlink_to(one)
-    shutil.copytree(ROOT / TABLES, tmp_path / TABLES)
+    for folder in (TABLES, "results/site"):
+        shutil.copytree(ROOT / folder, tmp_path / folder)
     shutil.copy(ROOT / LEADERBOARD, tmp_path / LEADERBOARD)
     shutil.copy(ROOT / README, tmp_path / README)
     page = tmp_path / name
