@@ -129,6 +129,26 @@ Quiet = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
 
+Jobs = Annotated[
+    int | None,
+    typer.Option(
+        "--jobs",
+        "-j",
+        min=1,
+        help="Processes beside each other, one thread each; 1 measures in this one.  "
+        "[default: the cores, if memory allows]",
+        show_default=False,
+    ),
+]
+ShardOf = Annotated[
+    str | None,
+    typer.Option("--shard", help="I/N: the I-th of N parts of the cells, for a job array."),
+]
+Scheduler = Annotated[
+    str | None,
+    typer.Option(help="Address of a Dask scheduler (tcp://HOST:PORT), or local:N for N workers."),
+]
+
 
 def say(text: str = "") -> None:
     """Print a line of the answer."""

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import os
 import sys
-import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,12 +19,15 @@ from harness.cli.options import (
     CacheDir,
     DataDir,
     Encoders,
+    Jobs,
     Json,
     Limit,
     Methods,
     Output,
     Quiet,
+    Scheduler,
     Seeds,
+    ShardOf,
     Tasks,
     Verbose,
     require_folder,
@@ -81,6 +83,9 @@ def run(
     ] = False,
     verbose: Verbose = False,
     quiet: Quiet = False,
+    jobs: Jobs = None,
+    shard: ShardOf = None,
+    scheduler: Scheduler = None,
     as_json: Json = False,
 ) -> None:
     """Measure methods on tasks; the other cells still run when one fails.
@@ -105,7 +110,7 @@ def run(
     results = output if limit is None else output / f"limit-{limit}"
     papers = papers_of(baseline)
     printer = Printer(Store(results), chosen.registry, papers, as_json, verbose, quiet)
-    outcomes = _execute(chosen, results, fresh, printer)
+    outcomes = _execute(chosen, results, fresh, printer, Work(jobs, scheduler, shard))
     if printer.records and not as_json:
         say(f"\n{printer.table()}\nrecords: {results}")
     if quick:
@@ -137,6 +142,9 @@ def reproduce(
     ] = "all",
     verbose: Verbose = False,
     quiet: Quiet = False,
+    jobs: Jobs = None,
+    shard: ShardOf = None,
+    scheduler: Scheduler = None,
 ) -> None:
     """Plan, measure everything that can be, compare with the baseline, write tables."""
     from harness.cli.measuring import Printer
@@ -165,7 +173,8 @@ def reproduce(
     if not quiet:
         say(render(made))
     printer = Printer(Store(output), chosen.registry, papers, False, verbose, quiet)
-    outcomes = _execute(chosen, output, fresh, printer, estimates(made))
+    work = Work(jobs, scheduler, shard)
+    outcomes = _execute(chosen, output, fresh, printer, work, estimates(made))
     with Bar(sys.stderr) as bar:
         uncompared = compare_rows(output, baseline, chosen.loader, bar)
     if uncompared:
@@ -181,11 +190,21 @@ def reproduce(
     sys.exit(0 if status == AssetMissing.exit_status and not strict else status)
 
 
+@dataclass(frozen=True)
+class Work:
+    """Who does the work of a run: processes here or a cluster's, and the part of the cells."""
+
+    jobs: int | None
+    scheduler: str | None
+    shard: str | None
+
+
 def _execute(
     chosen: Selected,
     results: Path,
     fresh: bool,
     printer: Any,
+    work: Work,
     seconds: Mapping[str, float] | None = None,
 ) -> list[Any]:
     """Run the cells with a bar on stderr; print each one as it comes, then why some did not run.
@@ -195,19 +214,22 @@ def _execute(
     """
     from harness.cli.train.family import train_on_the_spot
     from harness.core.progress import Bar, OverallProgress
-    from harness.evaluation.runner import execute
+    from harness.evaluation.engines import engine
+    from harness.evaluation.parallel import Shard, execute_on
     from harness.gate.failures import note_outcomes
 
-    cells, loader = chosen.cells, chosen.loader
-    train_on_the_spot(cells, loader.places)
+    using, part = engine(work.jobs, work.scheduler), Shard.parse(work.shard)
+    cells, loader = part.cells(chosen.cells), chosen.loader
+    train_on_the_spot(cells, loader.places, using)
     outcomes = []
     with (
         Path(os.devnull).open("w") as nowhere,
         Bar(nowhere if printer.quiet else sys.stderr) as bar,
     ):
         shown = bar if seconds is None else OverallProgress(bar, seconds)
+        made = execute_on(using, cells, loader, printer.store, shown, fresh, part)
         try:
-            for outcome in execute(cells, loader, printer.store, shown, time.perf_counter, fresh):
+            for outcome in made:
                 outcomes.append(outcome)
                 printer.outcome(outcome)
         finally:  # interrupted, or ended by what nobody expects: older records are no answer

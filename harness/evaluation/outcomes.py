@@ -51,6 +51,11 @@ def failures(cells: Iterable[PlannedCell]) -> Iterator[list[Outcome]]:
         found += [_unexpected(cell, error) for cell in cells]
 
 
+def failed(cells: Iterable[PlannedCell], error: HarnessError) -> list[Outcome]:
+    """An outcome of each of these cells, which an error kept from being measured."""
+    return [_refused(cell, error) for cell in cells]
+
+
 def _unexpected(cell: PlannedCell, error: Exception) -> Outcome:
     status = HarnessError.exit_status
     return Outcome(cell.address, "failed", message=said(error), exit_status=status)

@@ -33,17 +33,41 @@ def execute(
     progress: Progress,
     clock: Clock,
     fresh: bool = False,
+    workers: int = 1,
 ) -> Iterator[Outcome]:
-    """Run the cells and yield an outcome for each; a cell done here before is not run again."""
+    """Run the cells and yield an outcome for each; a cell done here before is not run again.
+
+    `workers` is how many processes work beside each other: records say it, since it costs time.
+    """
+    for run in open_runs(cells, loader, store, progress, clock, fresh, workers):
+        if isinstance(run, Outcome):
+            yield run
+        else:
+            yield from run.outcomes()
+
+
+def open_runs(
+    cells: Sequence[PlannedCell],
+    loader: TaskLoader,
+    store: Store,
+    progress: Progress,
+    clock: Clock,
+    fresh: bool = False,
+    workers: int = 1,
+) -> Iterator[EncoderRun | Outcome]:
+    """The work that is left of each encoder; an outcome of each cell that is done or cannot run."""
     for _, group in groupby(cells, key=lambda cell: cell.encoder):
         of_encoder = tuple(group)
         with failures(of_encoder) as failed:
             encoder = CachedEncoder.open(of_encoder[0].encoder, loader.places, clock)
         yield from failed
-        if not failed:
-            corpora = FitCorpora(encoder, progress)
-            run = _EncoderRun(encoder, corpora, loader, store, progress, clock, fresh)
-            yield from run.outcomes(of_encoder)
+        if failed:
+            continue
+        corpora = FitCorpora(encoder, progress)
+        run = EncoderRun(encoder, corpora, loader, store, progress, clock, fresh, workers)
+        yield from run.look_up(of_encoder)
+        if run.left:
+            yield run
 
 
 def _each(
@@ -62,10 +86,11 @@ def _each(
 
 
 @dataclass
-class _EncoderRun:
+class EncoderRun:
     """The cells of one encoder, and what is known of each on its way to a record.
 
-    `identity` is what a stored result must have been measured with to count as done.
+    `identity` is what a stored result must have been measured with to count as done; `left` are the
+    cells that are not done.
     """
 
     encoder: CachedEncoder
@@ -75,16 +100,26 @@ class _EncoderRun:
     progress: Progress
     clock: Clock
     fresh: bool
+    workers: int
+    left: Sequence[PlannedCell] = ()
     inputs: dict[PlannedCell, CellInputs] = field(default_factory=dict)
     identity: dict[PlannedCell, Mapping[str, str]] = field(default_factory=dict)
     costs: dict[Task, EncodingCost] = field(default_factory=dict)
 
-    def outcomes(self, cells: Sequence[PlannedCell]) -> Iterator[Outcome]:
-        """Read the texts of the cells, encode what is missing, and measure those not done."""
-        name = cells[0].encoder.name
+    @property
+    def missing(self) -> list[str]:
+        """The sentences of the cells that are left which are not encoded yet."""
+        return self.encoder.cache.missing(self._texts(self.left))
+
+    def look_up(self, cells: Sequence[PlannedCell]) -> Iterator[Outcome]:
+        """Read the texts of the cells; those that are not done are left."""
         cells = yield from _each(cells, self._read)
-        cells = yield from _each(cells, self._look_up)
-        cells = yield from self._encode(name, cells)
+        self.left = yield from _each(cells, self._look_up)
+
+    def outcomes(self) -> Iterator[Outcome]:
+        """Encode what is missing, and measure the cells that are left."""
+        name = self.left[0].encoder.name
+        cells = yield from self._encode(name, self.left)
         cells = yield from _each(cells, self.corpora.prepare)
         texts = self._texts(cells)
         if cells:
@@ -102,14 +137,12 @@ class _EncoderRun:
         self, name: str, cells: Sequence[PlannedCell]
     ) -> Generator[Outcome, None, Sequence[PlannedCell]]:
         """Encode what the cells lack; the cells that go on."""
-        if not cells:
-            return ()
         with failures(cells) as failed:
             self.encoder.require_checked()
         if failed:
             yield from failed
             return ()
-        missing = self.encoder.cache.missing(self._texts(cells))
+        missing = self.missing
         if not missing:
             return cells
         self.progress.phase(f"{name}: encoding", len(missing))
@@ -182,7 +215,7 @@ class _EncoderRun:
             distinct = dict.fromkeys(inputs.pairs.sentences)
             self.costs[cell.task] = self.encoder.cache.paid(distinct)
         cost = self.costs[cell.task]
-        record = _record(cell, measurement, identity, self.encoder, cost, energy.kwh)
+        record = _record(cell, measurement, identity, self.encoder, cost, energy.kwh, self.workers)
         moved = self.store.write(record, measurement.cosines, identity)
         return Outcome(cell.address, "measured", record, moved=moved)
 
@@ -194,6 +227,7 @@ def _record(
     encoder: CachedEncoder,
     cost: EncodingCost,
     kwh_of_rest: float | None,
+    workers: int,
 ) -> Record:
     """Everything that is stored of a measured cell; what nothing measured or told is left out.
 
@@ -223,6 +257,7 @@ def _record(
             "peak_memory_mb": _peak_memory_mb(),
             **({"encoding": list(cost.how)} if cost.how else {}),
             **({"kwh": kwh} if kwh else {}),
+            **({"workers": workers} if workers > 1 else {}),
         },
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -15,6 +16,7 @@ from harness.cli.train.options import Threads
 from harness.core.errors import HarnessError
 from harness.core.interfaces import EncoderConfig
 from harness.core.sources import Trained
+from harness.evaluation.engines import Engine, InProcess
 from harness.results.planned import PlannedCell
 
 # The commands that make one checkpoint: a family's recipe is one of them and its options.
@@ -45,6 +47,11 @@ def family(
         say(f"{name}: all {seeds} seeds are here already")
 
 
+def is_trained(source: Trained, places: Places) -> bool:
+    """Whether the checkpoint of a training is here, whole."""
+    return (places.trained(source) / "config.json").exists()
+
+
 def train_missing(
     members: Iterable[EncoderConfig], places: Places, threads: int | None = None
 ) -> int:
@@ -52,7 +59,7 @@ def train_missing(
     count = 0
     for member in members:
         source = member.source
-        if not isinstance(source, Trained) or (places.trained(source) / "config.json").exists():
+        if not isinstance(source, Trained) or is_trained(source, places):
             continue
         say(f"{member.name}: {source}")
         arguments = [*source.recipe.split(), "--seed", str(source.seed)]
@@ -64,19 +71,40 @@ def train_missing(
     return count
 
 
-def train_on_the_spot(planned: Iterable[PlannedCell], places: Places) -> None:
+def train_on_the_spot(
+    planned: Iterable[PlannedCell], places: Places, engine: Engine | None = None
+) -> None:
     """Train what these cells need and is quickly made of what the harness carries.
 
-    A training that fails is told; its cells then have no encoder, and the others run.
+    With one thread each, since rounding differs between numbers of threads, and a training carries
+    it on: so that one process and many make the same encoders. A training that fails is told; its
+    cells then have no encoder, and the others run.
     """
     members = {p.encoder.source: p.encoder for p in planned}
-    for source, member in members.items():
-        if not isinstance(source, Trained) or not source.on_the_spot:
-            continue
-        try:
-            train_missing([member], places)
-        except HarnessError as error:
-            typer.echo(f"harness: {member.name}: {error}", err=True)
+    due = [
+        member
+        for source, member in members.items()
+        if isinstance(source, Trained) and source.on_the_spot and not places.has_encoder(member)
+    ]
+    if not due:
+        return
+    for member, failure in (engine or InProcess()).map(partial(_train, places), due):
+        if failure is not None:
+            typer.echo(f"harness: {member.name}: {failure}", err=True)
+
+
+def _train(places: Places, member: EncoderConfig) -> HarnessError | None:
+    """Train a member with one thread; why it could not be done, if so."""
+    import torch
+
+    before = torch.get_num_threads()
+    try:
+        train_missing([member], places, threads=1)
+    except HarnessError as error:
+        return error
+    finally:
+        torch.set_num_threads(before)
+    return None
 
 
 def run_command(arguments: list[str], recipes: Iterable[Callable[..., None]] = RECIPES) -> None:

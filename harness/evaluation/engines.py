@@ -1,0 +1,153 @@
+"""Engines: one function applied to many items, in this process, in several, or on a cluster.
+
+An engine yields each item with its result as it is done, in any order. A function and its items
+travel to the workers, so both have to be picklable.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar, runtime_checkable
+
+from harness.core.errors import HarnessError, UsageError
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+MEMORY = 2 * 2**30  # bytes that a worker may need: an encoder of BERT's size and its task's vectors
+
+
+@runtime_checkable
+class Engine(Protocol):
+    """Applies a function to items.
+
+    Attributes:
+        workers: How many processes work beside each other.
+    """
+
+    @property
+    def workers(self) -> int: ...
+
+    def map(
+        self, function: Callable[[Item], Result], items: Sequence[Item]
+    ) -> Iterator[tuple[Item, Result | HarnessError]]:
+        """Each item and its result as it is done; an error where its worker was lost."""
+
+
+@dataclass(frozen=True)
+class InProcess:
+    """This process, one item after the other."""
+
+    workers: int = 1
+
+    def map(
+        self, function: Callable[[Item], Result], items: Sequence[Item]
+    ) -> Iterator[tuple[Item, Result | HarnessError]]:
+        """Each item and its result, in order."""
+        return ((item, function(item)) for item in items)
+
+
+@dataclass(frozen=True)
+class Processes:
+    """Processes of this machine with one thread each, by joblib."""
+
+    workers: int
+
+    def map(
+        self, function: Callable[[Item], Result], items: Sequence[Item]
+    ) -> Iterator[tuple[Item, Result | HarnessError]]:
+        """Each item and its result as it is done.
+
+        Raises HarnessError if a process is killed: which item it had, nothing tells.
+        """
+        from joblib import Parallel, delayed, parallel_config
+        from joblib.externals.loky.process_executor import TerminatedWorkerError
+
+        with parallel_config("loky", n_jobs=self.workers, inner_max_num_threads=1):
+            done = Parallel(return_as="generator_unordered", batch_size=1)(
+                delayed(_with_item)(function, item) for item in items
+            )
+            try:
+                yield from done
+            except TerminatedWorkerError:
+                raise HarnessError(
+                    "a worker process was killed, perhaps for want of memory; what was done is "
+                    f"kept: run again, with --jobs below {self.workers} if memory was short"
+                ) from None
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """The workers of a Dask cluster, by the address of its scheduler, or `local:N`."""
+
+    client: Any
+
+    @classmethod
+    def connect(cls, scheduler: str) -> Cluster:
+        """Connect to a scheduler, or start one with N worker processes. Raises UsageError."""
+        try:
+            from distributed import Client, LocalCluster
+        except ImportError:
+            raise UsageError("--scheduler needs Dask: pip install 'dask[distributed]'") from None
+        kind, _, rest = scheduler.partition(":")
+        if kind == "local":
+            if not rest.isdigit() or not int(rest):
+                raise UsageError(f"--scheduler {scheduler}: wanted local:N with N of 1 or more")
+            local = LocalCluster(n_workers=int(rest), threads_per_worker=1, dashboard_address=None)
+            return cls(Client(local))
+        try:
+            return cls(Client(scheduler, timeout="10s"))
+        except (OSError, ValueError) as error:
+            raise UsageError(f"--scheduler {scheduler}: no scheduler answers ({error})") from None
+
+    @property
+    def workers(self) -> int:
+        """How many threads of workers there are now."""
+        return max(1, sum(self.client.nthreads().values()))
+
+    def close(self) -> None:
+        """Leave the cluster; one that was started for this run ends."""
+        self.client.close()
+        if self.client.cluster is not None:
+            self.client.cluster.close()
+
+    def map(
+        self, function: Callable[[Item], Result], items: Sequence[Item]
+    ) -> Iterator[tuple[Item, Result | HarnessError]]:
+        """Each item and its result as it is done; an error for one whose workers were lost."""
+        from distributed import KilledWorker, as_completed
+
+        futures = {self.client.submit(function, item, pure=False): item for item in items}
+        for future in as_completed(futures):
+            item = futures.pop(future)
+            try:
+                yield item, future.result()
+            except KilledWorker as error:
+                yield item, HarnessError(f"its workers were lost: {error}")
+
+
+def _with_item(function: Callable[[Item], Result], item: Item) -> tuple[Item, Result]:
+    return item, function(item)
+
+
+def default_jobs() -> int:
+    """As many processes as there are cores, and memory for."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    cores = len(affinity(0)) if affinity else os.cpu_count() or 1
+    try:
+        free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (ValueError, OSError):
+        return cores
+    return max(1, min(cores, free // MEMORY))
+
+
+def engine(jobs: int | None, scheduler: str | None) -> Engine:
+    """The engine of `--jobs` and `--scheduler`; as many processes as there are cores without."""
+    if scheduler is not None:
+        if jobs is not None:
+            raise UsageError("--jobs is of this machine, --scheduler of a cluster: give one")
+        return Cluster.connect(scheduler)
+    count = default_jobs() if jobs is None else jobs
+    return Processes(count) if count > 1 else InProcess()

@@ -1,0 +1,197 @@
+"""A plan on many cores or machines: first sentences are encoded, then cells are measured.
+
+Work moves and data do not: a worker is given a block of sentences or a unit of cells, and gives
+outcomes back. Encodings go to the cache, by their content, and records to the results, so that any
+worker can go on with what another has made. The scores are those of one process, since an encoding
+depends neither on the sentences beside it nor on the number of threads.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import TypeVar
+
+from harness.assets.places import Places
+from harness.core.digests import sentence_key
+from harness.core.errors import HarnessError, UsageError
+from harness.core.interfaces import EncoderConfig
+from harness.core.progress import Silent
+from harness.core.provenance import code_digest
+from harness.core.types import Corpus, Progress
+from harness.evaluation.embeddings import SHARD, CachedEncoder
+from harness.evaluation.engines import Engine, InProcess
+from harness.evaluation.outcomes import Outcome, failed
+from harness.evaluation.runner import EncoderRun, execute, open_runs
+from harness.results.planned import PlannedCell
+from harness.results.records import Store
+from harness.tasks.loader import TARGETS, TaskLoader
+
+Kept = TypeVar("Kept")
+
+
+@dataclass(frozen=True)
+class Shard:
+    """Part `number` of `count` of a plan, from 0: the same cells in every process that asks."""
+
+    number: int = 0
+    count: int = 1
+
+    @classmethod
+    def parse(cls, text: str | None) -> Shard:
+        """`2/8` is the second of eight, None the whole. Raises UsageError."""
+        if text is None:
+            return WHOLE
+        number, slash, count = text.partition("/")
+        if not (slash and number.isdecimal() and count.isdecimal()):
+            raise UsageError(f"--shard {text}: wanted I/N, as in 2/8")
+        if not 1 <= int(number) <= int(count):
+            raise UsageError(f"--shard {text}: wanted 1 <= I <= N")
+        return cls(int(number) - 1, int(count))
+
+    def cells(self, cells: Sequence[PlannedCell]) -> tuple[PlannedCell, ...]:
+        """Its units, every `count`-th."""
+        if self.count == 1:
+            return tuple(cells)
+        chosen = set(chain(*units(cells)[self.number :: self.count]))
+        return tuple(cell for cell in cells if cell in chosen)
+
+    def texts(self, texts: Sequence[str]) -> list[str]:
+        """Its sentences, by their digests: which ones are missing differs as others go on."""
+        first = (int.from_bytes(sentence_key(text)[:8]) for text in texts)
+        return [t for t, key in zip(texts, first, strict=True) if key % self.count == self.number]
+
+
+WHOLE = Shard()
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where every worker finds data, encoders and results, and which code it has to have."""
+
+    places: Places
+    corpora: tuple[tuple[str, Corpus], ...]
+    results: Path
+    fresh: bool
+    workers: int
+    code: str
+
+    @classmethod
+    def of(cls, loader: TaskLoader, store: Store, fresh: bool, workers: int) -> Site:
+        """The site of a run."""
+        corpora = tuple(loader.corpora.items())
+        return cls(loader.places, corpora, store.folder, fresh, workers, code_digest())
+
+    def require_code(self) -> None:
+        """Raise HarnessError for a worker that has another version of this code."""
+        if code_digest() != self.code:
+            raise HarnessError("a worker has other code than this process: install one version")
+
+
+@dataclass(frozen=True)
+class Block:
+    """Sentences that one call encodes and stores."""
+
+    encoder: EncoderConfig
+    texts: tuple[str, ...]
+
+
+def execute_on(
+    engine: Engine,
+    cells: Sequence[PlannedCell],
+    loader: TaskLoader,
+    store: Store,
+    progress: Progress,
+    fresh: bool = False,
+    shard: Shard = WHOLE,
+) -> Iterator[Outcome]:
+    """Run the cells and yield an outcome for each; those of a shard encode its sentences first."""
+    if isinstance(engine, InProcess) and shard.count == 1:
+        yield from execute(cells, loader, store, progress, time.perf_counter, fresh)
+        return
+    site = Site.of(loader, store, fresh, engine.workers)
+    runs = []
+    for run in open_runs(cells, loader, store, progress, time.perf_counter, fresh):
+        if isinstance(run, Outcome):
+            yield run
+        else:
+            runs.append(run)
+    if blocks := list(_blocks(runs, shard)):
+        progress.phase("encoding", sum(len(block.texts) for block in blocks))
+        for block, _ in engine.map(partial(encode_block, site), blocks):
+            progress.step(len(block.texts))
+    left = tuple(cell for run in runs for cell in run.left)
+    if left:
+        progress.phase("scoring", len(left))
+    for unit, outcomes in engine.map(partial(measure_unit, site), units(left)):
+        yield from outcomes if isinstance(outcomes, list) else failed(unit, outcomes)
+        progress.step(len(unit))
+
+
+def _blocks(runs: Sequence[EncoderRun], shard: Shard) -> Iterator[Block]:
+    """The sentences that are missing, similar lengths together."""
+    for run in runs:
+        missing = shard.texts(run.missing) if shard.count > 1 else run.missing
+        missing.sort(key=len)
+        for start in range(0, len(missing), SHARD):
+            yield Block(run.left[0].encoder, tuple(missing[start : start + SHARD]))
+
+
+def units(cells: Sequence[PlannedCell]) -> list[tuple[PlannedCell, ...]]:
+    """Cells that one worker measures after another, since they share embeddings or a fit.
+
+    Those are the cells of an encoder under one pooling, a seeded method's of each seed apart; of
+    fits on a corpus, all of an encoder, whose one pass over the corpus serves all poolings.
+    """
+    found: dict[tuple[object, ...], list[PlannedCell]] = {}
+    for cell in cells:
+        method = cell.method
+        own = method.fit_on is None or method.fit_on in TARGETS
+        seed = cell.seed if method.seeded else None
+        shared = (method.pooling, method.id if method.seeded else None, seed)
+        key = shared if own else (method.fit_on,)
+        found.setdefault((cell.encoder.name, *key), []).append(cell)
+    return [tuple(unit) for unit in found.values()]
+
+
+def encode_block(site: Site, block: Block) -> None:
+    """Encode and store a block. What goes wrong is told by the cells that need it."""
+    site.require_code()
+    with suppress(HarnessError):
+        _encoder(site.places, block.encoder).ensure(block.texts, Silent())
+
+
+def measure_unit(site: Site, unit: Sequence[PlannedCell]) -> list[Outcome]:
+    """Measure the cells of a unit."""
+    site.require_code()
+    loader, store = _loader(site), Store(site.results)
+    done = execute(unit, loader, store, Silent(), time.perf_counter, site.fresh, site.workers)
+    return list(done)
+
+
+# What a worker keeps open between items: they mostly follow one another on one encoder.
+_ENCODERS: dict[str, CachedEncoder] = {}
+_LOADERS: dict[str, TaskLoader] = {}
+
+
+def _encoder(places: Places, config: EncoderConfig) -> CachedEncoder:
+    return _kept(
+        _ENCODERS, (places, config), lambda: CachedEncoder.open(config, places, time.perf_counter)
+    )
+
+
+def _loader(site: Site) -> TaskLoader:
+    return _kept(_LOADERS, site, lambda: TaskLoader(site.places, dict(site.corpora)))
+
+
+def _kept(held: dict[str, Kept], name: object, make: Callable[[], Kept]) -> Kept:
+    """The one object that is held, if it has this name; else it is made, and the old one let go."""
+    if repr(name) not in held:
+        held.clear()
+        held[repr(name)] = make()
+    return held[repr(name)]

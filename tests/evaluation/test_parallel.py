@@ -1,0 +1,157 @@
+"""A plan by several processes, in shards or on a cluster: the records of one process."""
+
+import os
+import signal
+
+import pytest
+from fakes import OTHER, TOY, BrokenConfig, FakeConfig, Told, library, method, ticks
+
+from harness.core.errors import HarnessError, UsageError
+from harness.core.types import Method
+from harness.evaluation import parallel
+from harness.evaluation.engines import Cluster, InProcess, Processes, default_jobs, engine
+from harness.evaluation.parallel import Block, Shard, Site, encode_block, execute_on, units
+from harness.evaluation.runner import execute
+from harness.results.planned import cells
+from harness.results.records import Store
+
+METHODS = (
+    method("mean"),
+    method("cls"),
+    method("mean", "centre", on="target"),
+    method("first-last", "centre", "stretch", on="target"),
+)
+PLANNED = cells(METHODS, [TOY, OTHER], seeds=2)
+
+
+def run(folder, engine, planned=PLANNED, shard=parallel.WHOLE, told=None, store="runs"):
+    """The outcomes, by cell."""
+    made = execute_on(
+        engine, planned, library(folder), Store(folder / store), told or Told(), shard=shard
+    )
+    return {outcome.cell: outcome for outcome in made}
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory):
+    """The scores of one process."""
+    folder = tmp_path_factory.mktemp("alone")
+    made = execute(PLANNED, library(folder), Store(folder / "runs"), Told(), ticks())
+    return {outcome.cell: outcome.record.scores for outcome in made}
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    pytest.importorskip("distributed", reason="the dask extra is not installed")
+    made = Cluster.connect("local:2")
+    yield made
+    made.close()
+
+
+def test_two_processes_give_the_records_of_one(tmp_path, alone):
+    told = Told()
+    found = run(tmp_path, Processes(2), told=told)
+    assert {cell: outcome.record.scores for cell, outcome in found.items()} == alone
+    assert {outcome.record.facts["workers"] for outcome in found.values()} == {2}
+    assert told.phases[-1] == ("scoring", len(PLANNED))
+    again = run(tmp_path, Processes(2))
+    assert {outcome.status for outcome in again.values()} == {"done"}
+
+
+def test_a_cluster_gives_the_records_of_one_process(tmp_path, alone, cluster):
+    found = run(tmp_path, cluster)
+    assert {cell: outcome.record.scores for cell, outcome in found.items()} == alone
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 50])
+def test_the_shards_of_a_plan_are_the_whole_with_no_cell_twice(count):
+    parts = [Shard(number, count).cells(PLANNED) for number in range(count)]
+    assert sorted(map(str, (one.address for part in parts for one in part))) == sorted(
+        str(one.address) for one in PLANNED
+    )
+    texts = [f"sentence {n}" for n in range(100)]
+    assert sorted(t for n in range(count) for t in Shard(n, count).texts(texts)) == sorted(texts)
+
+
+def test_shards_one_after_the_other_leave_the_records_of_one_process(tmp_path, alone):
+    found = {}
+    for number in range(2):
+        shard = Shard(number, 2)
+        found |= run(tmp_path, InProcess(), shard.cells(PLANNED), shard)
+    assert {cell: outcome.record.scores for cell, outcome in found.items()} == alone
+
+
+@pytest.mark.parametrize("text", ["2", "0/2", "3/2", "a/b", "1/0", "-1/2", "1/2/3"])
+def test_a_shard_that_is_none_is_refused(text):
+    with pytest.raises(UsageError, match=f"--shard {text}: wanted "):
+        Shard.parse(text)
+
+
+def test_cells_that_share_work_are_one_unit_and_seeds_stand_apart():
+    found = units(PLANNED)
+    assert sorted(map(str, (c.address for u in found for c in u))) == sorted(
+        str(c.address) for c in PLANNED
+    )
+    kinds = [{(c.method.pooling.name, c.method.seeded and c.seed) for c in unit} for unit in found]
+    assert all(len(kind) == 1 for kind in kinds)
+    assert len(found) == 4  # mean, cls, and two seeds of first-last
+
+
+def test_a_worker_with_other_code_is_refused(tmp_path):
+    site = Site.of(library(tmp_path), Store(tmp_path), False, 2)
+    old = Site(**{**vars(site), "code": "0" * 64})
+    with pytest.raises(HarnessError, match="a worker has other code"):
+        encode_block(old, Block(FakeConfig(), ("a",)))
+
+
+def test_what_cannot_be_encoded_is_told_by_its_cells(tmp_path):
+    config = BrokenConfig(weights="broken")
+    broken = [Method(config, m.pooling, m.post, m.fit_on) for m in METHODS[:1]]
+    planned = cells([*METHODS[:2], *broken], [TOY], seeds=1)
+    found = run(tmp_path, Processes(2), planned)
+    statuses = sorted(outcome.status for outcome in found.values())
+    assert statuses == ["failed", "measured", "measured"]
+    [message] = [outcome.message for outcome in found.values() if outcome.message]
+    assert message == "broken: wanted weights, found none; fetch them again"
+
+
+def double(number):
+    return 2 * number
+
+
+def kill_at_3(number):
+    if number == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number
+
+
+@pytest.mark.parametrize("engine", [InProcess(), Processes(2)])
+def test_an_engine_gives_each_item_with_its_result(engine):
+    assert sorted(engine.map(double, range(5))) == [(n, 2 * n) for n in range(5)]
+    assert list(engine.map(double, [])) == []
+
+
+def test_a_process_that_is_killed_ends_the_run_with_one_line():
+    with pytest.raises(HarnessError, match=r"^a worker process was killed[^\n]*run again[^\n]*$"):
+        list(Processes(2).map(kill_at_3, range(8)))
+
+
+def test_an_item_that_kills_its_worker_fails_and_the_others_are_done(cluster):
+    found = dict(cluster.map(kill_at_3, range(5)))
+    assert isinstance(found.pop(3), HarnessError)
+    assert found == {n: n for n in range(5) if n != 3}
+
+
+def test_the_engine_is_that_of_the_options():
+    assert engine(1, None) == InProcess()
+    assert engine(3, None) == Processes(3)
+    assert default_jobs() >= 1
+    with pytest.raises(UsageError, match="give one"):
+        engine(2, "local:2")
+
+
+@pytest.mark.parametrize("scheduler", ["local:0", "local:x", "tcp://127.0.0.1:1", "nonsense"])
+def test_a_scheduler_that_is_not_there_is_refused(scheduler):
+    pytest.importorskip("distributed", reason="the dask extra is not installed")
+    with pytest.raises(UsageError, match=f"--scheduler {scheduler}: "):
+        Cluster.connect(scheduler)
