@@ -135,6 +135,7 @@ Jobs = Annotated[
         "--jobs",
         "-j",
         min=1,
+        envvar="HARNESS_JOBS",
         help="Processes beside each other, one thread each; 1 measures in this one.  "
         "[default: the cores, if memory allows]",
         show_default=False,

@@ -90,7 +90,9 @@ class Cluster:
         try:
             from distributed import Client, LocalCluster
         except ImportError:
-            raise UsageError("--scheduler needs Dask: pip install 'dask[distributed]'") from None
+            raise UsageError(
+                "--scheduler needs Dask: pip install 'sentence-embedding-harness[dask]'"
+            ) from None
         kind, _, rest = scheduler.partition(":")
         if kind == "local":
             if not rest.isdigit() or not int(rest):

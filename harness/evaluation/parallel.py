@@ -111,7 +111,8 @@ def execute_on(
     shard: Shard = WHOLE,
 ) -> Iterator[Outcome]:
     """Run the cells and yield an outcome for each; those of a shard encode its sentences first."""
-    if isinstance(engine, InProcess) and shard.count == 1:
+    # A process takes seconds to start: not for the cells that one worker would measure anyway.
+    if shard.count == 1 and (isinstance(engine, InProcess) or len(units(cells)) < 2):
         yield from execute(cells, loader, store, progress, time.perf_counter, fresh)
         return
     site = Site.of(loader, store, fresh, engine.workers)
