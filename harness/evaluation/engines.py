@@ -16,6 +16,7 @@ from harness.core.errors import HarnessError, UsageError
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
+INSTALL = "pip install 'sentence-embedding-harness[dask]'"
 MEMORY = 2 * 2**30  # bytes that a worker may need: an encoder of BERT's size and its task's vectors
 
 
