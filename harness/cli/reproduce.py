@@ -11,6 +11,7 @@ from harness.core.errors import HarnessError
 from harness.core.types import Progress
 from harness.evaluation.bootstrap_claims import compare_claims
 from harness.evaluation.bootstrap_rows import compare_tables
+from harness.evaluation.engines import Engine
 from harness.evaluation.outcomes import Outcome
 from harness.gate import drift
 from harness.gate.tolerances import read_rules
@@ -44,7 +45,7 @@ def compare(outcomes: Sequence[Outcome], committed: Path) -> list[drift.Move]:
 
 
 def compare_rows(
-    results: Path, committed: Path, loader: TaskLoader, progress: Progress
+    results: Path, committed: Path, loader: TaskLoader, progress: Progress, engine: Engine
 ) -> str | None:
     """Bring the comparisons of rows and claims up to date; committed ones that hold are kept.
 
@@ -55,10 +56,10 @@ def compare_rows(
         if questions.exists():
             claims = read_claims(questions, load_tables(papers_of(committed)))
             old = {**claim_intervals.read(committed), **claim_intervals.read(results)}
-            new = compare_claims(claims, Store(results), loader, registry, progress, old)
+            new = compare_claims(claims, Store(results), loader, registry, progress, old, engine)
             claim_intervals.write(results, new)
         known = {**row_comparisons.read(committed), **row_comparisons.read(results)}
-        for table in compare_tables(Store(results), loader, registry, progress, known):
+        for table in compare_tables(Store(results), loader, registry, progress, known, engine):
             row_comparisons.write(results, table)
     except HarnessError as error:
         return f"rows were not compared: {error}"

@@ -8,7 +8,7 @@ import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -176,7 +176,7 @@ def reproduce(
     work = Work(jobs, scheduler, shard)
     outcomes = _execute(chosen, output, fresh, printer, work, estimates(made))
     with Bar(sys.stderr) as bar:
-        uncompared = compare_rows(output, baseline, chosen.loader, bar)
+        uncompared = compare_rows(output, baseline, chosen.loader, bar, work.engine)
     if uncompared:
         typer.echo(f"harness: {uncompared}", err=True)
     moves = compare(outcomes, baseline)
@@ -198,6 +198,13 @@ class Work:
     scheduler: str | None
     shard: str | None
 
+    @cached_property
+    def engine(self) -> Any:
+        """The engine, opened once for all steps of a run."""
+        from harness.evaluation.engines import engine
+
+        return engine(self.jobs, self.scheduler)
+
 
 def _execute(
     chosen: Selected,
@@ -214,11 +221,10 @@ def _execute(
     """
     from harness.cli.train.family import train_on_the_spot
     from harness.core.progress import Bar, OverallProgress
-    from harness.evaluation.engines import engine
     from harness.evaluation.parallel import Shard, execute_on
     from harness.gate.failures import note_outcomes
 
-    using, part = engine(work.jobs, work.scheduler), Shard.parse(work.shard)
+    using, part = work.engine, Shard.parse(work.shard)
     cells, loader = part.cells(chosen.cells), chosen.loader
     train_on_the_spot(cells, loader.places, using)
     outcomes = []

@@ -6,17 +6,20 @@ average over tasks is that of each resample's scores.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import cache, partial
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Literal, get_args
 
 import numpy as np
 
 from harness.core.arrays import Float64
-from harness.core.types import Progress
+from harness.core.errors import HarnessError
+from harness.core.types import Progress, Task
+from harness.evaluation.engines import Engine, InProcess
 from harness.registry import Registry
 from harness.results.bootstrap import bootstrap_scores, compare
-from harness.results.claim_intervals import Contrast, Interval, Intervals, Score
+from harness.results.claim_intervals import Contrast, Interval, Intervals
 from harness.results.claim_tests import SIGN, ClaimTests
 from harness.results.claims import Claims
 from harness.results.index import Results
@@ -25,14 +28,21 @@ from harness.tasks.loader import TaskLoader
 
 RESAMPLES = 10_000
 SEED = 0
+HERE = InProcess()
 
 # What a resample can compute again: correlations with gold, and the share of right classes.
 Metric = Literal["spearman", "pearson", "accuracy"]
 METRICS: Mapping[str, Metric] = {name: name for name in get_args(Metric)}
 CORRELATIONS = {(name, way) for name in ("spearman", "pearson") for way in ("all", "wmean")}
 
-# The scores of a method on every resample of a task's pairs.
-Resampled = Callable[[str, Score], Float64[np.ndarray, " R"]]
+
+@dataclass(frozen=True)
+class Scored:
+    """A method on a task, and the path of one of its scores."""
+
+    method: str
+    task: Task
+    path: tuple[str, ...]
 
 
 def compare_claims(
@@ -42,6 +52,7 @@ def compare_claims(
     registry: Registry,
     progress: Progress,
     known: Intervals,
+    engine: Engine = HERE,
 ) -> Intervals:
     """The claims' known intervals, and one for each finding that the sign alone decides in `runs`.
 
@@ -50,20 +61,32 @@ def compare_claims(
     """
     tests = ClaimTests(Results.read(runs), registry, known)
     every = [one for claim in claims.resolved for one in tests.test(claim).every]
-    due = [one for one in every if one.decision.by == SIGN]
-    ready = [one for one in due if _can_be_resampled(one.contrast, runs)]
-    resampled = cache(partial(scores_on_resamples, runs, loader, registry))
+    signs = [one for one in every if one.decision.by == SIGN]
+    ready = [one for one in signs if _can_be_resampled(one.contrast, runs)]
     intervals = {one.contrast: known[one.contrast] for one in every if one.contrast in known}
-    progress.phase("comparing the methods of claims", len(ready))
+    due = dict.fromkeys(
+        Scored(method, registry.tasks[task], tuple(path))
+        for one in ready
+        for method in (one.contrast.better, one.contrast.worse)
+        for task, path in one.contrast.scores
+    )
+    if due:
+        progress.phase("comparing the methods of claims", len(due))
+    fresh = TaskLoader(loader.places, loader.corpora)
+    resampled = {}
+    for scored, made in engine.map(partial(scores_on_resamples, runs, fresh), list(due)):
+        if isinstance(made, HarnessError):
+            raise made
+        resampled[scored.method, scored.task.name, scored.path] = made
+        progress.step(1)
     for one in ready:
         sides = (
-            np.mean([resampled(method, score) for score in one.contrast.scores], axis=0)
+            np.mean([resampled[method, task, path] for task, path in one.contrast.scores], axis=0)
             for method in (one.contrast.better, one.contrast.worse)
         )
         found, (above, below) = compare(*sides), (side.value.mean or 0.0 for side in one.sides)
         low, high = round(found.low, 4), round(found.high, 4)
         intervals[one.contrast] = Interval(round(above - below, 4), low, high, RESAMPLES, SEED)
-        progress.step(1)
     return intervals
 
 
@@ -84,11 +107,12 @@ def similarities_of(methods: Sequence[str], tasks: Sequence[str], runs: Store) -
 
 
 def scores_on_resamples(
-    runs: Store, loader: TaskLoader, registry: Registry, method: str, score: Score
+    runs: Store, loader: TaskLoader, scored: Scored
 ) -> Float64[np.ndarray, " R"]:
     """The score of a method's seed 0, in points, on every resample of a task's pairs."""
-    task, (metric, *aggregation) = score
-    pairs, cosines = loader.inputs(registry.tasks[task]).pairs, runs.cosines(Cell(method, task))
+    metric, *aggregation = scored.path
+    cosines = runs.cosines(Cell(scored.method, scored.task.name))
+    pairs = loader.inputs(scored.task).pairs
     return bootstrap_scores(
         np.stack([column for column in [cosines] if column is not None]),
         pairs.gold,

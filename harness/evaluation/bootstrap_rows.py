@@ -7,13 +7,17 @@ correction over the table. Dear, so it is computed when cells are run and stored
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
 
 from harness.core.arrays import Float64
-from harness.core.types import Progress
+from harness.core.errors import HarnessError
+from harness.core.types import Progress, Task
+from harness.evaluation.engines import Engine, InProcess
 from harness.registry import Registry
 from harness.results.bootstrap import bootstrap_scores, compare, holm
 from harness.results.index import Results, by_encoder
@@ -24,6 +28,18 @@ from harness.tasks.loader import TaskLoader
 
 RESAMPLES = 10_000
 SEED = 0
+BOARDS = (SIMCSE, WHITENING)
+HERE = InProcess()
+
+
+@dataclass(frozen=True)
+class Board:
+    """The rows of one encoder under one protocol, best first, and the protocol's seven tasks."""
+
+    encoder: str
+    protocol: Protocol
+    methods: tuple[str, ...]
+    tasks: tuple[Task, ...]
 
 
 def compare_tables(
@@ -32,32 +48,44 @@ def compare_tables(
     registry: Registry,
     progress: Progress,
     known: Mapping[str, Comparisons],
+    engine: Engine = HERE,
 ) -> Iterator[Comparisons]:
     """Compare the rows of every leaderboard table that was measured in full in `runs`.
 
     A known comparison that holds for a table's averages is yielded as it is.
     """
     results = Results.read(runs)
+    due = []
     for encoder, methods in by_encoder(results.methods).items():
-        for protocol in (SIMCSE, WHITENING):
+        for protocol in BOARDS:
             # A committed record without its per-pair similarities cannot be resampled.
             here = [m for m in methods if _measured_here(runs, m, protocol)]
             order = averages(results, here, protocol)
             old = known.get(f"{encoder}.{protocol.id}")
             if old and old.hold_for(order):
                 yield old
-                continue
-            if len(order) < 2:
-                continue
-            progress.phase(f"{encoder}: comparing rows, {protocol.title}", len(SEVEN))
-            scores = _resampled(runs, loader, registry, tuple(order), protocol, progress)
-            found = [compare(above, below) for above, below in pairwise(scores)]
-            adjusted = holm([c.p for c in found])
-            rows = tuple(
-                Neighbours(above, below, round(c.low, 4), round(c.high, 4), c.p, p)
-                for (above, below), c, p in zip(pairwise(order), found, adjusted, strict=True)
-            )
-            yield Comparisons(encoder, protocol.id, RESAMPLES, SEED, rounded(order), rows)
+            elif len(order) > 1:
+                tasks = tuple(registry.tasks[protocol.task(base)] for base in SEVEN)
+                due.append((Board(encoder, protocol, tuple(order), tasks), rounded(order)))
+    if due:
+        progress.phase("comparing rows", len(due))
+    shown, fresh = dict(due), TaskLoader(loader.places, loader.corpora)
+    for board, rows in engine.map(partial(compare_rows, runs, fresh), list(shown)):
+        if isinstance(rows, HarnessError):
+            raise rows
+        progress.step(1)
+        name, protocol = board.encoder, board.protocol
+        yield Comparisons(name, protocol.id, RESAMPLES, SEED, shown[board], rows)
+
+
+def compare_rows(runs: Store, loader: TaskLoader, board: Board) -> tuple[Neighbours, ...]:
+    """Each row against the next."""
+    found = [compare(above, below) for above, below in pairwise(_resampled(runs, loader, board))]
+    adjusted = holm([c.p for c in found])
+    return tuple(
+        Neighbours(above, below, round(c.low, 4), round(c.high, 4), c.p, p)
+        for (above, below), c, p in zip(pairwise(board.methods), found, adjusted, strict=True)
+    )
 
 
 def _measured_here(runs: Store, method: str, protocol: Protocol) -> bool:
@@ -66,28 +94,19 @@ def _measured_here(runs: Store, method: str, protocol: Protocol) -> bool:
     return all(runs.cosines(cell) is not None for cell in cells)
 
 
-def _resampled(
-    runs: Store,
-    loader: TaskLoader,
-    registry: Registry,
-    methods: Sequence[str],
-    protocol: Protocol,
-    progress: Progress,
-) -> Float64[np.ndarray, "M R"]:
+def _resampled(runs: Store, loader: TaskLoader, board: Board) -> Float64[np.ndarray, "M R"]:
     """The mean over the seven tasks of every method's score on every resample."""
-    total = np.zeros((len(methods), RESAMPLES))
-    for base in SEVEN:
-        task = registry.tasks[protocol.task(base)]
+    total = np.zeros((len(board.methods), RESAMPLES))
+    for task in board.tasks:
         pairs = loader.inputs(task).pairs
-        columns = [runs.cosines(Cell(method, task.name)) for method in methods]
+        columns = [runs.cosines(Cell(method, task.name)) for method in board.methods]
         total += bootstrap_scores(
             np.stack([column for column in columns if column is not None]),
             pairs.gold,
             pairs.group,
             metric="spearman",
-            aggregate="all" if protocol.aggregation == "all" else "wmean",
+            aggregate="all" if board.protocol.aggregation == "all" else "wmean",
             resamples=RESAMPLES,
             rng=np.random.default_rng(SEED),
         )
-        progress.step(1)
     return total / len(SEVEN)

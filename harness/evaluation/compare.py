@@ -11,7 +11,12 @@ from dataclasses import dataclass
 
 from harness.core.errors import DataError, UsageError
 from harness.core.types import Progress, Record, Task
-from harness.evaluation.bootstrap_claims import resamples_make, scores_on_resamples, similarities_of
+from harness.evaluation.bootstrap_claims import (
+    Scored,
+    resamples_make,
+    scores_on_resamples,
+    similarities_of,
+)
 from harness.registry import Registry
 from harness.results.bootstrap import Comparison, compare, holm
 from harness.results.index import Results, main_path, score_at
@@ -72,8 +77,8 @@ def compare_methods(
     for task in chosen:
         pair = [results.records(method, task.name)[0] for method in (first, second)]
         _require_pairs(pair, loader.inputs(task).digests["data"])
-        score = (task.name, main_path(pair[0].scores))
-        sides = (scores_on_resamples(runs, loader, registry, m, score) for m in (first, second))
+        path = main_path(pair[0].scores)
+        sides = (scores_on_resamples(runs, loader, Scored(m, task, path)) for m in (first, second))
         found.append((pair[0], pair[1], compare(*sides)))
         progress.step(1)
     adjusted = holm([one.p for _, _, one in found])
