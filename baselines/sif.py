@@ -7,8 +7,8 @@ to the encoder, the removal is `natsv:1`. As in the authors' code (PrincetonML/S
 are looked up in lower case, the weighted sum is divided by the number of words, and a word without
 a count weighs 1. It differs from theirs in three ways: a word without a vector is left out, where
 they take the last vector of the file; texts are split here, where they score tokenised copies of
-their own and drop a leading #; and `@target` removes one direction of all sentences of a task, where they remove one of
-each subset and of each side of its pairs.
+their own and drop a leading #; and `@target` removes one direction of all sentences of a task,
+where they remove one of each subset and of each side of its pairs.
 """
 
 from dataclasses import dataclass, replace
