@@ -6,15 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import tiny_models
 import torch
 from fakes import TOY, Told, library, ticks
+from modular_models import MODULES, PROMPTS, D, saved, transformer
 from safetensors.torch import load_file, save_file
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer import modules as st
-from test_subword_vectors import made as model2vec
-from tokenizers import Tokenizer
-from torch import nn
+from subword_tables import made as model2vec
 
 from harness.assets.places import Places
 from harness.core.errors import DataError, UsageError
@@ -35,91 +33,6 @@ from harness.transforms.pooling import CLS, MEAN, NATIVE
 pytestmark = pytest.mark.filterwarnings("ignore")  # of another's library
 
 TEXTS = ("the cat sat on the mat", "Dog!", "", "the dog, the cat's mat 42 " * 6, "THE CAT", "a b c")
-MODES = ("cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken")
-PROMPTS = {"query": "the dog: ", "passage": ""}
-D = 32  # dimensions of a tiny model
-
-
-def transformer(folder, kind="bert", **settings):
-    """A tiny checkpoint, as the library's first module."""
-    source = tiny_models.make(kind, folder / "source")
-    if hidden := settings.pop("hidden", False):
-        config = read_json(source / "config.json") | {"output_hidden_states": hidden}
-        (source / "config.json").write_text(json.dumps(config))
-    # The library does not know that RoBERTa's positions begin behind the padding's.
-    return st.Transformer(str(source), **{"max_seq_length": 38, **settings})
-
-
-def layers(start):
-    """Unequal weights of the layers from one on."""
-    weights = nn.Parameter(torch.arange(1.0, 5.0 - start))
-    return st.WeightedLayerPooling(D, num_hidden_layers=3, layer_start=start, layer_weights=weights)
-
-
-def dense(out, **settings):
-    torch.nn.init.normal_((layer := st.Dense(D, out, **settings)).linear.weight)
-    return layer
-
-
-def normed():
-    norm = st.LayerNorm(D)
-    nn.init.normal_(norm.norm.weight)
-    nn.init.normal_(norm.norm.bias)
-    return norm
-
-
-def static(folder):
-    source = model2vec(folder / "source")
-    table = load_file(source / "model.safetensors")["embeddings"].numpy()
-    return st.StaticEmbedding(Tokenizer.from_file(str(source / "tokenizer.json")), table)
-
-
-# What the model is made of, by what is peculiar about it.
-MODULES = {
-    "mean": lambda f: [transformer(f), st.Pooling(D, "mean")],
-    "cls-normalize": lambda f: [transformer(f, "roberta"), st.Pooling(D, "cls"), st.Normalize()],
-    "all-modes": lambda f: [transformer(f), st.Pooling(D, MODES)],
-    "without-prompt": lambda f: [transformer(f), st.Pooling(D, MODES, include_prompt=False)],
-    "mean-without-prompt": lambda f: [
-        transformer(f, "mpnet"),
-        st.Pooling(D, "mean", include_prompt=False),
-    ],
-    "dense": lambda f: [transformer(f, "distilbert"), st.Pooling(D, "mean"), dense(5)],
-    "residual": lambda f: [
-        transformer(f, "electra"),
-        st.Pooling(D, "mean"),
-        dense(7, use_residual=True, activation_function=nn.GELU()),
-    ],
-    "dense-unbiased": lambda f: [
-        transformer(f, "t5"),
-        st.Pooling(D, "mean"),
-        dense(D, bias=False, activation_function=nn.Identity(), use_residual=True),
-        st.Normalize(),
-    ],
-    "layers": lambda f: [transformer(f, hidden=True), layers(1), st.Pooling(D, "mean")],
-    "layers-max": lambda f: [transformer(f, hidden=True), layers(0), st.Pooling(D, "max")],
-    "norm": lambda f: [transformer(f), st.Pooling(D, "mean"), st.Dropout(0.5), normed()],
-    "cls-behind": lambda f: [transformer(f, "xlnet"), st.Pooling(D, "cls")],
-    "lower-case": lambda f: [
-        transformer(f, "roberta", do_lower_case=True),
-        st.Pooling(D, "mean"),
-    ],
-    "short": lambda f: [transformer(f, "albert", max_seq_length=6), st.Pooling(D, "mean")],
-    "static": lambda f: [static(f), st.Normalize()],
-}
-
-
-def saved(folder, kind, **settings):
-    """A folder that the library writes, and what it makes of the texts when it opens that again."""
-    torch.manual_seed(1)
-    model = SentenceTransformer(modules=MODULES[kind](folder), device="cpu", **settings)
-    if kind == "lower-case":  # which the library forgets when it saves
-        model.save(str(folder / "model"), create_model_card=False)
-        old = {"do_lower_case": True, "max_seq_length": 38}
-        (folder / "model/sentence_bert_config.json").write_text(json.dumps(old))
-    else:
-        model.save(str(folder / "model"), create_model_card=False)
-    return folder / "model"
 
 
 def theirs(folder, prompt=""):

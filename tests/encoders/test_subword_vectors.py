@@ -1,21 +1,18 @@
 """Sub-word vectors: the folders that Model2Vec writes, and the vectors that it gives."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from safetensors.numpy import save_file
-from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+from subword_tables import PIECES, VECTORS, made
 
 from harness.core.errors import AssetMissing, DataError, UsageError
 from harness.core.interfaces import Encoder, EncoderConfig
 from harness.encoders.subword_vectors import SubwordConfig
 from harness.evaluation.select import config_for
 
-PIECES = ("[PAD]", "[UNK]", "the", "cat", "dog", "sat", "##s", "on", "mat", ".", "un", "##known")
-VECTORS = np.random.default_rng(5).normal(size=(len(PIECES), 3)).astype(np.float32)
 TEXTS = (
     "The cats sat on the mat.",
     "the dog",
@@ -57,27 +54,6 @@ GOLDEN = {
         [-0.65695643, 0.30524617, 0.43198746],
     ],
 }
-
-
-def made(folder: Path, *, unit: bool = False, shared: bool = False) -> Path:
-    """A Model2Vec folder."""
-    folder.mkdir()
-    words = {piece: number for number, piece in enumerate(PIECES)}
-    tokenizer = Tokenizer(models.WordPiece(words, unk_token="[UNK]"))  # noqa: S106 - a sub-word
-    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    tokenizer.save(str(folder / "tokenizer.json"))
-    tensors = {"embeddings": VECTORS}
-    if shared:
-        tensors = {
-            "embeddings": VECTORS[:5],
-            "mapping": np.arange(len(PIECES)) % 5,
-            "weights": np.linspace(0.5, 2, len(PIECES)).astype(np.float32),
-        }
-    save_file(tensors, folder / "model.safetensors")
-    config = {"model_type": "model2vec", "normalize": unit}
-    (folder / "config.json").write_text(json.dumps(config))
-    return folder
 
 
 def loaded(folder: Path, **change):

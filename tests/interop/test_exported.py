@@ -1,0 +1,230 @@
+"""An exported method gives in sentence-transformers what it gives here, or is refused."""
+
+import json
+import runpy
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tiny_models
+from fakes import TOY, Told, library, ticks
+from huggingface_hub import parse_eval_result_entries
+from modular_models import PROMPTS, saved
+from sentence_transformers import SentenceTransformer
+from specimens import rows
+from subword_tables import made as model2vec
+from yaml import safe_load
+
+from baselines.natsv import Natsv
+from baselines.sn import SN
+from baselines.whitening import Whitening
+from harness.assets.places import Places
+from harness.core.errors import UsageError
+from harness.core.types import Method
+from harness.encoders.native import NativeConfig
+from harness.encoders.subword_vectors import SubwordConfig
+from harness.encoders.transformer import TransformerConfig
+from harness.encoders.word_tokenizer import SENTENCE_TRANSFORMERS, Tokeniser
+from harness.encoders.word_vector_files import write_vectors
+from harness.encoders.word_vectors import StaticConfig
+from harness.evaluation.embed import Embedder
+from harness.evaluation.evaluate import FitData, fit
+from harness.evaluation.fitted import FittedCell, fit_cell
+from harness.evaluation.runner import execute
+from harness.interop.exported import write_model
+from harness.interop.model_card import BENCHMARKS, scores_of, write_card
+from harness.registry import load_registry
+from harness.results.index import Results
+from harness.results.planned import PlannedCell
+from harness.results.records import Store
+from harness.transforms.pooling import CLS, MEAN, NATIVE, POOLER, POOLINGS
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # of another's library
+
+TEXTS = ("the cat sat on the mat", "Dog!", "the dog, the cat's mat 42 " * 6, "THE CAT", "a b c")
+CONFIG = TransformerConfig("m", "", max_length=38)
+
+
+def exported(tmp_path, method, model):
+    """The vectors here and the folder of a method whose encoder lies at a path."""
+    encoder, transforms = method.encoder.load(model, tmp_path), []
+    if method.post:
+        x = rows(200, method.pooling(encoder.encode(["a"])).shape[1])
+        transforms = fit(method, FitData(x), np.random.default_rng(0))
+    cell = FittedCell(method.encoder.identify(model), tuple(transforms))
+    write_model(method, cell, method.encoder, model, tmp_path, tmp_path / "out")
+    return Embedder(method, encoder, cell.transforms)(TEXTS), tmp_path / "out"
+
+
+def theirs(folder):
+    return SentenceTransformer(str(folder), device="cpu", local_files_only=True).encode(list(TEXTS))
+
+
+def assert_alike(ours, folder):
+    """Up to the rounding of float32, of the largest coordinate."""
+    found = theirs(folder)
+    assert found.shape == ours.shape
+    np.testing.assert_allclose(found, ours, rtol=0, atol=2e-6 * max(1, np.abs(ours).max()))
+
+
+# The library pads on the left of XLNet, and needs a padding token, which GPT-2 has not.
+LACKING = dict.fromkeys(("distilbert", "electra", "xlnet"), (POOLER,)) | {"t5": (CLS, POOLER)}
+KINDS = [kind for kind in tiny_models.KINDS if kind not in ("bart", "gpt2")]
+
+
+@pytest.mark.parametrize("pooling", POOLINGS, ids=lambda pooling: pooling.name)
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_pooling_of_every_architecture_is_the_same_in_the_library(tmp_path, kind, pooling):
+    model = tiny_models.make(kind, tmp_path / "model")
+    method = Method(CONFIG, pooling)
+    if pooling in LACKING.get(kind, ()):
+        with pytest.raises(UsageError):
+            exported(tmp_path, method, model)
+        assert not (tmp_path / "out").exists()
+        return
+    assert_alike(*exported(tmp_path, method, model))
+
+
+@pytest.mark.parametrize(
+    "post",
+    [(SN(),), (Natsv(2),), (Whitening(),), (Whitening(4),), (SN(), Natsv(1), Whitening(8))],
+    ids=lambda post: "+".join(p.name for p in post),
+)
+def test_a_chain_of_affine_maps_is_one_dense_layer(tmp_path, post):
+    model = tiny_models.make("bert", tmp_path / "model")
+    ours, folder = exported(tmp_path, Method(CONFIG, CLS, post, "target"), model)
+    kinds = [module["type"] for module in json.loads((folder / "modules.json").read_text())]
+    assert [kind.rpartition(".")[2] for kind in kinds] == ["Transformer", "Pooling", "Dense"]
+    assert_alike(ours, folder)
+
+
+def test_a_model_under_its_modules_keeps_them_and_its_prompt(tmp_path):
+    model = saved(tmp_path, "without-prompt", prompts=PROMPTS)
+    method = Method(NativeConfig(CONFIG, "query"), replace(NATIVE, prompt="query"))
+    ours, folder = exported(tmp_path, method, model)
+    assert_alike(ours, folder)
+    assert np.abs(ours - theirs(model)).max() > 0.01
+
+
+@pytest.mark.parametrize("kind", ["dense", "static"])
+def test_a_map_stands_behind_a_models_modules(tmp_path, kind):
+    model = saved(tmp_path, kind)
+    config = NativeConfig(TransformerConfig("m", ""))
+    assert_alike(*exported(tmp_path, Method(config, NATIVE, (SN(),), "target"), model))
+
+
+def test_a_flow_comes_with_its_loader_and_is_never_loaded_without(tmp_path):
+    model = tiny_models.make("bert", tmp_path / "model")
+    flow = load_registry().posts["flow"]()
+    ours, folder = exported(tmp_path, Method(CONFIG, MEAN, (flow,), "target"), model)
+    found = runpy.run_path(str(folder / "load.py"))["encode"](TEXTS)
+    np.testing.assert_allclose(found, ours, rtol=0, atol=1e-5 * np.abs(ours).max())
+    assert {file.name for file in folder.iterdir()} == {"encoder", "flow.safetensors", "load.py"}
+    with pytest.raises((ValueError, OSError)):
+        theirs(folder)
+
+
+RULES = [
+    Tokeniser("whitespace", "keep"),
+    Tokeniser("words", "lower"),
+    Tokeniser("words", "fallback"),
+    Tokeniser("treebank", "fallback"),
+    Tokeniser("words", "lower", stop_words="english"),
+]
+
+
+def word_vectors(folder):
+    words = ("the", "cat", "n't", "do", "sat", "'s", ".", "42", "dog", "a", "dog!")
+    vectors = np.random.default_rng(1).normal(size=(len(words), 3)).astype(np.float32)
+    write_vectors(folder / "v.safetensors", words, vectors)
+    return folder / "v.safetensors"
+
+
+@pytest.mark.parametrize("rule", RULES, ids=repr)
+def test_word_vectors_are_a_static_embedding(tmp_path, rule):
+    file = word_vectors(tmp_path)
+    method = Method(StaticConfig("m", rule), MEAN)
+    ours, folder = exported(tmp_path, method, file)
+    assert_alike(ours, folder)
+    texts = ["zebra cat", "don't", "nothing-known xyz", "", "A dog's mat. aa", "▁ the ▁the"]
+    here = method.encoder.load(file, tmp_path).encode(texts).mean[:, 0]
+    model = SentenceTransformer(str(folder), device="cpu")
+    np.testing.assert_allclose(model.encode(texts), here, atol=1e-6)
+
+
+def test_what_the_librarys_modules_cannot_say_is_refused(tmp_path):
+    file = word_vectors(tmp_path)
+    for rule in (SENTENCE_TRANSFORMERS, Tokeniser("nltk", "lower")):
+        with pytest.raises(UsageError, match="looked up in one form"):
+            exported(tmp_path, Method(StaticConfig("m", rule), MEAN), file)
+    write_vectors(file, ("The", "the"), np.eye(2, dtype=np.float32))
+    with pytest.raises(UsageError, match="looked up in one form"):
+        exported(tmp_path, Method(StaticConfig("m", Tokeniser("words", "fallback")), MEAN), file)
+    with pytest.raises(UsageError, match=r"take m\.native"):
+        exported(tmp_path, Method(SubwordConfig("m"), MEAN), model2vec(tmp_path / "m2v"))
+    bart = tiny_models.make("bart", tmp_path / "bart")
+    with pytest.raises(UsageError, match="found a bart"):
+        exported(tmp_path, Method(CONFIG, MEAN), bart)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_that_holds_something_is_left_as_it_is(tmp_path):
+    model = tiny_models.make("bert", tmp_path / "model")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "mine.txt").write_text("mine")
+    with pytest.raises(UsageError, match="wanted a new or an empty folder"):
+        exported(tmp_path, Method(CONFIG, POOLER), model)
+    assert [file.name for file in (tmp_path / "out").iterdir()] == ["mine.txt"]
+
+
+def test_a_card_shows_the_scores_of_these_very_maps_and_no_other(tmp_path):
+    model = tiny_models.make("bert", tmp_path / "model")
+    method = Method(CONFIG, MEAN, (SN(),), "target")
+    task = replace(TOY, name="sts-b")
+    texts = replace(library(tmp_path), places=Places(tmp_path, tmp_path / "data", {"m": model}))
+    planned, store = PlannedCell(method, task, 0), Store(tmp_path / "runs")
+    [outcome] = execute([planned], texts, store, Told(), ticks())
+    cell, results = fit_cell(planned, texts, Told(), ticks()), Results.read(store)
+    [score] = scores_of(planned, cell, {"sts-b": task}, results)
+    assert score.points == outcome.record.scores["spearman"]["all"]
+    write_model(method, cell, method.encoder, model, tmp_path, tmp_path / "out")
+    write_card(tmp_path / "out", planned, cell, [score], "@misc{x}")
+    card = (tmp_path / "out" / "README.md").read_text()
+    assert f"| sts-b | spearman.all | {score.points:.2f} |" in card
+    assert "@misc{x}" in card
+    assert str(cell.fitted_on) in card
+    [file] = (tmp_path / "out" / ".eval_results").iterdir()
+    [entry] = parse_eval_result_entries(safe_load(file.read_text()))
+    assert (entry.dataset_id, entry.task_id) == BENCHMARKS["sts-b"]
+    assert entry.value == pytest.approx(score.points, abs=1e-4)
+    elsewhere = replace(cell, identity=replace(cell.identity, key="0"))
+    for other in (replace(cell, fitted_on="0"), elsewhere):
+        assert not scores_of(planned, other, {"sts-b": task}, results)
+    assert not scores_of(replace(planned, seed=1), cell, {"sts-b": task}, results)
+
+
+def test_the_benchmarks_are_mtebs_own_names():
+    from harness.interop.mteb import COUNTERPARTS
+
+    for name, (dataset, task) in BENCHMARKS.items():
+        metadata = COUNTERPARTS[name].metadata
+        assert (metadata.dataset["path"], metadata.name) == (dataset, task)
+
+
+def test_a_command_exports_a_method(tmp_path, capfd):
+    from harness.cli import main
+
+    out = tmp_path / "out"
+    options = ["--cache", str(tmp_path / "cache"), "--results", str(tmp_path)]
+    command = ["export", "glove-mini.mean+natsv:1@target", str(out), "-t", "mini-sts", *options]
+    with pytest.raises(SystemExit) as end:
+        main(command)
+    assert not end.value.code
+    assert capfd.readouterr().out == f"{out}: {command[1]}, seed 0, with 0 measured scores\n"
+    assert theirs(out).shape == (len(TEXTS), 100)
+    with pytest.raises(SystemExit) as end:
+        main(["export", "glove-mini.mean+natsv:1@target", str(tmp_path / "other"), *options])
+    assert end.value.code == 2
+    assert "wanted -t TASK" in capfd.readouterr().err
+    assert not Path(tmp_path / "other").exists()
