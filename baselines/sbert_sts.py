@@ -9,12 +9,12 @@ with the first step, and the development score is the cosine's Spearman, where t
 four similarities.
 """
 
-from baselines.bert import BERT_BASE, BERT_LARGE, ROBERTA_BASE, ROBERTA_LARGE
-from baselines.sbert import CITE, NLI
 from harness.core.types import Method
 from harness.encoders.trained import FamilyConfig
 from harness.encoders.transformer import TransformerConfig
 from harness.transforms.pooling import MEAN
+from .bert import BERT_BASE, BERT_LARGE, ROBERTA_BASE, ROBERTA_LARGE
+from .sbert import CITE, NLI
 
 PAIRS, EPOCHS = 5_749, 4
 

@@ -158,6 +158,11 @@ def test_a_baseline_imports_parts_and_nothing_that_runs():
     assert parts <= {"core", "transforms", "encoders", "training"}
 
 
+def test_a_baseline_imports_its_siblings_as_such():
+    """`from .bert import`: in a wheel they are no package `baselines`, but one of the harness's."""
+    assert not [n for n, tree in BASELINES.items() if any("baselines" in i for i in imported(tree))]
+
+
 def at_import(body: list[ast.stmt]) -> Iterator[ast.stmt]:
     """The statements that run when a module is imported."""
     for node in body:

@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.core.installed import ROOT
-from harness.registry import BASELINES, Registry
+from harness.core.installed import BASELINES, HARNESS
+from harness.registry import Registry
 from harness.report import seals
-from harness.report.bibtex import software
+from harness.report.bibtex import CITATION, software
 from harness.report.paper_tables import MARKS
 from harness.report.site.answer import answer
 from harness.report.site.boards import boards
@@ -34,11 +34,11 @@ HERE = Path(__file__).parent
 VENDORED = HERE / "vendor" / "dataTables.min.js"
 TEMPLATE, STYLE, SCRIPT = (HERE / f"page.{suffix}" for suffix in ("html", "css", "js"))
 # What decides the words and numbers of the page.
-CODE = ("harness/report", "harness/results", "harness/tasks", BASELINES)
+CODE = (HARNESS / "report", HARNESS / "results", HARNESS / "tasks", BASELINES)
 SUFFIXES = {".py", ".html", ".css", ".js", ".bib", ".toml"}
 SOURCES = (
-    *(p for f in CODE for p in sorted((ROOT / f).rglob("*")) if p.suffix in SUFFIXES),
-    ROOT / "CITATION.cff",
+    *(p for folder in CODE for p in sorted(folder.rglob("*")) if p.suffix in SUFFIXES),
+    CITATION,
 )
 
 
