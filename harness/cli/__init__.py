@@ -22,7 +22,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    epilog="Exit status: 0 fine, 1 a cell failed or moved, 2 wrong usage, 3 an asset is missing.",
+    epilog="Exit status: 0 fine, 1 a cell failed or moved, 2 wrong usage, 3 an asset or a baseline "
+    "is missing.",
 )
 app.command("list")(reading.list_)
 app.command(cls=SeveralValues)(running.plan)

@@ -134,11 +134,9 @@ def check(
     from harness.gate.margins import Margins
     from harness.gate.rendering import render
 
-    margins, cells = (
-        Margins.parse(fail_below or ()),
-        wanted(runs, baseline, method or (), task or ()),
-    )
-    found = compare(runs, baseline, cells, data_dir, margins)
+    margins = Margins.parse(fail_below or ())
+    chosen = wanted(runs, baseline, method or (), task or ())
+    found = compare(runs, baseline, chosen, data_dir, margins)
     status = {"status": found.exit_status}
     say(json.dumps(status | asdict(found)) if as_json else render(found, runs, baseline))
     sys.exit(found.exit_status)

@@ -246,7 +246,6 @@ def _execute(
     untold = (outcome.message for outcome in outcomes if outcome.status not in told)
     for message, count in Counter(filter(None, untold)).items():
         typer.echo(f"harness: {message} ({count} cell{'s' if count > 1 else ''})", err=True)
-    note_outcomes(results, outcomes)
     return outcomes
 
 

@@ -23,6 +23,7 @@ from harness.core.provenance import code_digest
 from harness.core.types import Pairs, Record
 from harness.gate import failures, golden_vectors, pair_drift
 from harness.gate.drift import Move, compare
+from harness.gate.golden_vectors import subject
 from harness.gate.margins import NO_MARGINS, Margins
 from harness.gate.tolerances import FILE, Rules, read_rules
 from harness.registry import is_glob, load_registry
@@ -83,10 +84,8 @@ class Report:
 
     @property
     def exit_status(self) -> int:
-        every = (*self.encoders, *self.cells)
-        return min(
-            (s for found in every if found.counts and (s := found.state.exit_status)), default=0
-        )
+        counted = (found for found in (*self.encoders, *self.cells) if found.counts)
+        return min(filter(None, (found.state.exit_status for found in counted)), default=0)
 
 
 def check(
@@ -109,8 +108,8 @@ def check(
     _require_committed(rules, base, committed)
     moves = {m.cell: m for m in compare(records.values(), base, rules)}
     encoders: dict[str, Found | None] = {}
-    for name in dict.fromkeys(cell.encoder for cell in cells):
-        own = [cell for cell in cells if cell.encoder == name]
+    for name in dict.fromkeys(subject(cell.method) for cell in cells):
+        own = [cell for cell in cells if subject(cell.method) == name]
         keys = {every[cell].digests.get("encoding") for cell in own if cell in every}
         encoders[name] = _encoder(name, runs, committed, why, keys)
         if all(margins.of(cell.task) is not None for cell in own):
@@ -123,22 +122,12 @@ def check(
             told.append(_unmeasured(cell, base, why.get(str(cell), f"{runs} holds no record")))
             continue
         similarities = Store(runs).cosines(cell)  # DataError where they were changed
-        found = _measured(move, encoders[cell.encoder], margins.of(cell.task))
+        found = _measured(move, encoders[subject(cell.method)], margins.of(cell.task))
         if found.state is not State.AGREES:
             near = _pairs(records[cell], similarities, committed, loader)
             found = replace(found, pairs=near)
         told.append(found)
     return Report(tuple(filter(None, encoders.values())), tuple(told))
-
-
-def _leftovers(records: Mapping[Cell, Record], runs: Store) -> dict[str, str]:
-    """Why records that other code than this measured, in an earlier run, are not looked at."""
-    found = {}
-    for cell in records:
-        measured = sidecar_metadata(runs.path(cell).with_suffix(".safetensors")) or {}
-        if measured.get("code", code_digest()) != code_digest():
-            found[str(cell)] = f"its record is of an earlier run, by other code; {AGAIN}"
-    return found
 
 
 def _require_committed(rules: Rules, base: Results, committed: Path) -> None:
@@ -149,6 +138,16 @@ def _require_committed(rules: Rules, base: Results, committed: Path) -> None:
                 f"{committed / FILE}: wanted overrides of committed cells, found one of {method} "
                 f"on {task}, which has no record; correct it, or remove it"
             )
+
+
+def _leftovers(records: Mapping[Cell, Record], runs: Store) -> dict[str, str]:
+    """Why records that other code than this measured, in an earlier run, are not looked at."""
+    found = {}
+    for cell in records:
+        measured = sidecar_metadata(runs.path(cell).with_suffix(".safetensors")) or {}
+        if measured.get("code", code_digest()) != code_digest():
+            found[str(cell)] = f"its record is of an earlier run, by other code; {AGAIN}"
+    return found
 
 
 def wanted(
@@ -228,13 +227,8 @@ def _measured(move: Move, encoder: Found | None, margin: float | None) -> Found:
     state, why, tolerance = _state(move, encoder), move.why, move.tolerance
     if margin is not None and state is not State.NO_BASELINE:
         compared = not TEXTS.intersection(move.others)
-        state = (
-            State.OTHER_INPUT
-            if not compared
-            else State.FELL
-            if move.fall > margin
-            else State.AGREES
-        )
+        held = State.FELL if move.fall > margin else State.AGREES
+        state = held if compared else State.OTHER_INPUT
         why, tolerance = f"{move.change}, may fall by {margin:g}", margin
     if state is State.NO_BASELINE:
         why = f"{why}; {PROMOTE}"

@@ -1,6 +1,7 @@
 """Golden vectors: what an encoder makes of 32 fixed sentences, to tell it from everything after it.
 
-They are the token means of the last layer, always encoded afresh and never from the cache, whose
+They are the token means of the last layer, or what the model's own modules make of it (of
+`minilm.native`), always encoded afresh and never from the cache, whose
 vectors may be of another day. A few kilobytes an encoder,
 `<results>/records/golden/<encoder>.safetensors`, with the encoder's key and the platform in the
 metadata.
@@ -23,17 +24,19 @@ from harness.core.arrays import Float32
 from harness.core.digests import text_digest
 from harness.core.errors import DataError
 from harness.core.files import file_name
+from harness.core.ids import MethodId
 from harness.core.interfaces import EncoderConfig
 from harness.core.metrics.similarity import directions
 from harness.core.provenance import code_digest, environment
 from harness.core.tensors import TensorFile, write_tensors
 from harness.gate.tolerances import GOLDEN_ACROSS_PLATFORMS, GOLDEN_SAME_PLATFORM, platform
 from harness.results.layout import RECORDS
+from harness.transforms.pooling import NATIVE
 
 
 @dataclass(frozen=True, eq=False)
 class Golden:
-    """An encoder's vectors of the golden sentences, and what made them.
+    """The vectors of the golden sentences, whose they are (`subject`), and what made them.
 
     `code` is the digest of the sources; older files do not say it.
     """
@@ -74,14 +77,24 @@ def sentences() -> tuple[str, ...]:
     return tuple(tomllib.loads(text)["sentences"])
 
 
-def encode(config: EncoderConfig, places: Places) -> Golden:
+def subject(method: str) -> str:
+    """What the golden vectors of a method are of: its encoder, alone or under its own modules."""
+    parts = MethodId.parse(method)
+    if parts is not None and parts.pooling.partition(":")[0] == NATIVE.name:
+        return f"{parts.encoder}.{parts.pooling}"
+    return method.partition(".")[0]
+
+
+def encode(name: str, config: EncoderConfig, places: Places) -> Golden:
     """Load an encoder and pass the golden sentences through it. Raises AssetMissing without it."""
     encoder = config.load(places.encoder(config), places.cache)
     encoding = encoder.encode(sentences())
-    vectors = encoding.mean[:, encoding.layers.index(encoding.depth)]
+    vectors = encoding.native
+    if vectors is None:
+        vectors = encoding.mean[:, encoding.layers.index(encoding.depth)]
     here, asked = platform(environment()), text_digest(sentences())
     kept = np.ascontiguousarray(vectors)
-    return Golden(config.name, encoder.key, here, asked, kept, code_digest())
+    return Golden(name, encoder.key, here, asked, kept, code_digest())
 
 
 def what(encoder: str) -> str:
@@ -140,4 +153,6 @@ def drift(committed: Golden, found: Golden) -> Drift:
         np.abs(directions(committed.vectors) - directions(found.vectors)).max(initial=0.0)
     )
     other = committed.key != found.key
-    return Drift(largest, tolerance, "other weights, tokenizer or settings" if other else "")
+    return Drift(
+        largest, tolerance, "other weights, tokenizer, modules or settings" if other else ""
+    )

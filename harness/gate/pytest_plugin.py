@@ -40,6 +40,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="NAME=PATH",
         help="an encoder of the quick set, as in harness run --encoder; several are allowed",
     )
+    group.addoption(
+        "--harness-fail-below",
+        action="append",
+        default=[],
+        metavar="POINTS|TASK=POINTS",
+        help="as in harness check --fail-below: fail only where a score falls by more",
+    )
     group.addoption("--harness-data-dir", metavar="DIR", help="or HARNESS_DATA_DIR")
     group.addoption("--harness-runs", default="runs", metavar="DIR", help="measure into DIR")
 
@@ -53,6 +60,7 @@ def pytest_collection_modifyitems(
     if results is None:
         return
     from harness.core.errors import HarnessError
+    from harness.gate.golden_vectors import subject
     from harness.gate.tolerances import FILE, read_rules
 
     data_dir = config.getoption("--harness-data-dir")
@@ -61,6 +69,7 @@ def pytest_collection_modifyitems(
         Path(config.getoption("--harness-runs")),
         tuple(config.getoption("--harness-encoder")),
         Path(data_dir) if data_dir else None,
+        tuple(config.getoption("--harness-fail-below")),
     )
     try:
         cells = read_rules(gate.results).quick_cells
@@ -68,7 +77,7 @@ def pytest_collection_modifyitems(
         raise pytest.UsageError(str(error)) from None
     if not cells:
         raise pytest.UsageError(f"--harness-gate: {gate.results / FILE} names no quick set")
-    names = (*dict.fromkeys(cell.encoder for cell in cells), *map(str, cells))
+    names = (*dict.fromkeys(subject(cell.method) for cell in cells), *map(str, cells))
     items += [
         GateItem.from_parent(session, name=name, nodeid=f"{FOLDER}::{name}", gate=gate)
         for name in names
@@ -83,6 +92,7 @@ class Gate:
     runs: Path
     encoders: tuple[str, ...]
     data_dir: Path | None
+    fail_below: tuple[str, ...] = ()
 
     @cached_property
     def report(self) -> Report:
@@ -93,6 +103,7 @@ class Gate:
         from harness.evaluation.select import encoders_by_hand
         from harness.gate import failures, quick
         from harness.gate.check import check
+        from harness.gate.margins import Margins
         from harness.results.records import Store
         from harness.tasks.loader import TaskLoader
 
@@ -104,7 +115,8 @@ class Gate:
         failures.note_outcomes(self.runs, outcomes)
         quick.encode_golden(planned, places, self.runs)
         cells = [cell.address for cell in planned]
-        return check(self.runs, self.results, cells, places.data_dir)
+        margins = Margins.parse(self.fail_below)
+        return check(self.runs, self.results, cells, places.data_dir, margins)
 
 
 class GateItem(pytest.Item):
@@ -124,7 +136,7 @@ class GateItem(pytest.Item):
         except HarnessError as error:
             pytest.fail(str(error), pytrace=False)
         for found in (*report.encoders, *report.cells):
-            if found.name == self.name and found.state.exit_status:
+            if found.name == self.name and found.counts and found.state.exit_status:
                 pytest.fail("\n".join(told(found)), pytrace=False)
 
     def reportinfo(self) -> tuple[Path, None, str]:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from harness.assets.places import Places
 from harness.core.errors import HarnessError, UsageError
-from harness.core.interfaces import EncoderConfig
 from harness.core.sources import Trained
 from harness.evaluation.outcomes import Outcome
 from harness.gate import failures, golden_vectors, pair_drift
@@ -37,12 +36,12 @@ def encode_golden(planned: Sequence[PlannedCell], places: Places, results: Path)
     An encoder that cannot be asked keeps no vectors of an earlier run. A family has none: its
     members are trained anew, and differ.
     """
-    every = (p.method.encoder for p in planned if not isinstance(p.method.encoder.source, Trained))
-    encoders: dict[str, EncoderConfig] = {config.name: config for config in every}
+    every = (p.method for p in planned if not isinstance(p.method.encoder.source, Trained))
+    encoders = {golden_vectors.subject(method.id): method.encoder for method in every}
     for name, config in encoders.items():
         why = ""
         try:
-            golden_vectors.write(results, golden_vectors.encode(config, places))
+            golden_vectors.write(results, golden_vectors.encode(name, config, places))
         except HarnessError as error:
             golden_vectors.path_of(results, name).unlink(missing_ok=True)
             why = str(error)
@@ -57,7 +56,7 @@ def promote(outcomes: Iterable[Outcome], runs: Path, committed: Path) -> int:
     records = {outcome.cell: outcome.record for outcome in outcomes if outcome.record}
     changed = Store(committed).promote(records.values())
     changed += sum(pair_drift.promote(cell, runs, committed) for cell in records)
-    for encoder in sorted({cell.encoder for cell in records}):
+    for encoder in sorted({golden_vectors.subject(cell.method) for cell in records}):
         new, kept = golden_vectors.read(runs, encoder), golden_vectors.read(committed, encoder)
         if new is not None and (kept is None or golden_vectors.drift(kept, new).moved):
             golden_vectors.write(committed, new)

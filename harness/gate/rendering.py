@@ -27,9 +27,9 @@ def render(report: Report, runs: Path, committed: Path) -> str:
 
 def told(found: Found) -> list[str]:
     """The lines of one cell or encoder: its state and why, then the pairs that moved most."""
-    counts = "" if found.counts else " (told, no failure)"
+    why = found.why if found.counts else f"{found.why} (told, no failure)"
     return [
-        f"{found.state}: {found.name}: {found.why}{counts}",
+        f"{found.state}: {found.name}: {why}",
         *(f"    {pair}" for pair in found.pairs),
     ]
 

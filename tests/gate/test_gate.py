@@ -21,6 +21,7 @@ from harness.core.errors import DataError, UsageError
 from harness.core.metrics import metric
 from harness.core.tensors import write_tensors
 from harness.core.types import Record
+from harness.encoders.transformer import TransformerConfig
 from harness.evaluation.runner import execute
 from harness.gate import failures as reasons
 from harness.gate import golden_vectors as golden
@@ -38,6 +39,7 @@ from harness.gate.tolerances import (
     Override,
     read_rules,
 )
+from harness.registry import load_registry
 from harness.results.index import Results
 from harness.results.planned import PlannedCell
 from harness.results.records import (
@@ -278,7 +280,7 @@ def test_other_weights_are_named_by_cell_and_encoder(committed, tmp_path):
     assert only(report).pairs
     [encoder] = report.encoders
     assert encoder.state is State.ENCODER
-    assert encoder.why.startswith("other weights, tokenizer or settings; ")
+    assert encoder.why.startswith("other weights, tokenizer, modules or settings; ")
 
 
 def test_another_identity_has_moved_even_with_the_same_vectors(committed, tmp_path):
@@ -315,6 +317,33 @@ def test_golden_vectors_are_encoded_afresh_and_not_from_the_cache(tmp_path):
     for _ in range(2):
         encode_golden(planned, texts.places, tmp_path / "runs")
     assert config.log == [*golden.sentences(), *golden.sentences()]
+
+
+def test_a_model_under_its_own_modules_has_golden_vectors_of_its_own(tmp_path):
+    """Its pooling is part of it, so that a broken one is told as the encoder's."""
+    folder = shutil.copytree(ROOT / "harness/assets/embedded/simcse-sup-mini", tmp_path / "model")
+    mine = TransformerConfig("mine", "mine")
+    found, places = (
+        load_registry().with_encoders([mine]),
+        Places(tmp_path, encoders={"mine": folder}),
+    )
+    planned = [
+        PlannedCell(found.parse(name), found.tasks["mini-lexical"], 0)
+        for name in ("mine.native", "mine.mean")
+    ]
+    encode_golden(planned, places, tmp_path / "before")
+    pooling = folder / "1_Pooling" / "config.json"
+    held = json.loads(pooling.read_text())
+    cls, mean = "pooling_mode_cls_token", "pooling_mode_mean_tokens"
+    pooling.write_text(json.dumps({**held, cls: held[mean], mean: held[cls]}))
+    encode_golden(planned, places, tmp_path / "after")
+    moved = {
+        name: golden.drift(
+            *(golden.read(tmp_path / when, name) for when in ("before", "after"))
+        ).moved
+        for name in ("mine.native", "mine")
+    }
+    assert moved == {"mine.native": True, "mine": False}
 
 
 def test_there_are_32_golden_sentences_of_every_kind():
@@ -823,7 +852,7 @@ def test_with_a_margin_other_weights_are_no_failure_and_are_told(committed, tmp_
     before = {c: Store(committed).read(c).scores["spearman"]["all"] for c in CELLS}
     after = {c: Store(tmp_path / "other").read(c).scores["spearman"]["all"] for c in CELLS}
     most = max(before[c] - after[c] for c in CELLS)
-    report = look(tmp_path, "other", margins=Margins(others=most))
+    report = look(tmp_path, "other", margins=Margins(others=most + 1e-6))
     assert (report.exit_status, set(states(report).values())) == (0, {State.AGREES})
     said = render(report, tmp_path / "other", committed)
     assert "encoder moved: fake: other weights" in said
@@ -835,7 +864,7 @@ def test_with_a_margin_other_weights_are_no_failure_and_are_told(committed, tmp_
 def test_with_a_margin_other_data_and_a_lost_score_fail(committed, tmp_path):
     change_record(tmp_path / "runs", digests=lambda d: {**d, "data": "others"})
     change_record(tmp_path / "runs", CENTRED, scores=lambda s: {**s, "spearman": {"all": None}})
-    report = look(tmp_path, margins=Margins(others=99))
+    report = look(tmp_path, margins=Margins(others=99.0))
     assert only(report).state is State.OTHER_INPUT
     assert only(report, CENTRED).state is State.FELL
 

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 WORDS = ("a", "the", "man", "woman", "dog", "is", "eating", "running", "ball", "park", "small")
+MODULE = "harness.gate.pytest_plugin"
 GATE = 'quick = [{ method = "mine.mean", task = "mini-lexical" }]'
 CELL = "mine.mean on mini-lexical, seed 0"
 
@@ -44,7 +46,8 @@ def write_vectors(path, **changed):
 
 def gate(project, *arguments):
     # Whether an editable installation has the entry point depends on its age.
-    plugin = ["-p", "harness.gate.pytest_plugin"]
+    known = {point.value for point in entry_points(group="pytest11")}
+    plugin = [] if MODULE in known else ["-p", MODULE]
     encoder = ["--harness-encoder", "mine=mine.txt"]
     return project("-m", "pytest", "-p", "no:cacheprovider", *plugin, *encoder, *arguments)
 
@@ -65,6 +68,8 @@ def test_what_has_not_moved_passes_and_a_moved_encoder_is_told_with_its_pairs(pr
     assert "encoder moved: mine: other weights" in done.stdout
     assert f"other input: {CELL}: other weights" in done.stdout
     assert "    pair " in done.stdout
+    done = gate(project, "--harness-gate", "--harness-fail-below", "100")
+    assert (done.returncode, "2 passed" in done.stdout) == (0, True), done.stdout
     assert gate(project).returncode == 5  # without the option there is no test
 
 
