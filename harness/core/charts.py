@@ -37,15 +37,24 @@ def style() -> AbstractContextManager[None]:
     return matplotlib.rc_context(fname=STYLE)
 
 
-def panels(title: str, notes: Sequence[str], heights: Sequence[int]) -> tuple[Figure, list[Axes]]:
-    """A figure with panels under one another, by their relative heights; notes below its title."""
+def panels(
+    title: str, notes: Sequence[str], heights: Sequence[int], inches: float | None = None
+) -> tuple[Figure, list[Axes]]:
+    """A figure with panels under one another, by their relative heights; notes below its title.
+
+    It is `inches` tall, or as the style has it; the edges around the panels are as wide in both.
+    """
     from matplotlib.figure import Figure
 
     figure = Figure()
-    left = figure.subplotpars.left
-    figure.suptitle(title, x=left, horizontalalignment="left")
-    figure.text(left, 0.935, "\n".join(notes), color="#59636e", verticalalignment="top")
-    figure.subplots_adjust(top=0.93 - 0.075 * len(notes))
+    usual = figure.get_figheight()
+    figure.set_figheight(inches or usual)
+    edges, left = usual / figure.get_figheight(), figure.subplotpars.left
+    figure.suptitle(title, x=left, y=1 - 0.02 * edges, horizontalalignment="left")
+    under = 1 - 0.065 * edges
+    figure.text(left, under, "\n".join(notes), color="#59636e", verticalalignment="top")
+    below = figure.subplotpars.bottom * edges
+    figure.subplots_adjust(bottom=below, top=1 - (0.07 + 0.075 * len(notes)) * edges)
     axes = figure.subplots(len(heights), height_ratios=heights, squeeze=False)
     return figure, list(axes.flat)
 
@@ -80,6 +89,22 @@ def _covered(
     points = sum(box.padded(3).count_contains(path.vertices) for path in drawn)
     lines = sum(path.intersects_bbox(box.frozen(), filled=False) for path in drawn)
     return int(100 * outside + points + lines + box.count_overlaps(taken))
+
+
+def legend(axes: Axes, labels: Sequence[str]) -> None:
+    """Name the looks of what has these labels, in a row above the panel."""
+    shown = {line.get_label(): line for line in axes.lines}
+    handles = [shown[label] for label in labels]
+    columns = min(7, len(labels))
+    axes.legend(handles, labels, loc="lower left", bbox_to_anchor=(0, 1.02), ncols=columns)
+
+
+def pdf(figure: Figure) -> bytes:
+    """A figure as a PDF without a date."""
+    buffer = io.BytesIO()
+    metadata = {"Title": figure.get_suptitle(), "CreationDate": None, "Creator": None}
+    figure.savefig(buffer, format="pdf", metadata=metadata)
+    return buffer.getvalue()
 
 
 def svg(figure: Figure, hints: Mapping[str, str], about: str = "") -> str:

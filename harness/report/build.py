@@ -10,8 +10,8 @@ from harness.core.toml import read_rows, read_toml
 from harness.registry import Registry, load_registry
 from harness.report.conformance import PAGE as CONFORMANCE_PAGE
 from harness.report.conformance import conformance_page
-from harness.report.cost_chart import PICTURE, quality_against_cost
 from harness.report.flows import flows_page
+from harness.report.gallery import gallery
 from harness.report.leaderboard import encoder_page, leaderboard, summary
 from harness.report.markdown import between_markers
 from harness.report.paper_tables import CONTENTS, contents, latex, markdown
@@ -46,12 +46,7 @@ def generated(folder: Path, papers: Path, readme: Path | None) -> dict[Path, str
     pages[folder / "LEADERBOARD.md"] = leaderboard(
         records.unread(), found, counts, row_comparisons.read(folder)
     )
-    if picture := quality_against_cost(records.unread(), _text(folder / PICTURE)):
-        pages[folder / PICTURE] = picture
-    was = _text(folder / site.PAGE)
-    pages[folder / site.PAGE] = site.site_page(
-        folder, papers.parent, published, cells, records, found, was
-    )
+    pages |= _site(folder, papers.parent, published, cells, records, found)
     asked = _asked_pages(papers.parent / QUESTIONS, folder, published, records, found)
     pages |= {folder / "tables" / name: page for name, page in asked}
     pages |= _conformance(papers.parent, folder, records, found)
@@ -63,6 +58,26 @@ def generated(folder: Path, papers: Path, readme: Path | None) -> dict[Path, str
         text = readme.read_text(encoding="utf-8")
         pages[readme] = between_markers(text, "leaderboard", "\n\n".join(parts))
     return pages
+
+
+def _site(
+    folder: Path,
+    given: Path,
+    published: Sequence[Table],
+    cells: Sequence[Mapping[str, Reproduction]],
+    records: Results,
+    found: Registry,
+) -> dict[Path, str]:
+    """The pictures, and the page of results that shows them."""
+    pictures = gallery(given, cells, records)
+    drawn = {name: picture.svg(_text(folder / name)) for name, picture in pictures.items()}
+    shown = [
+        site.Shown(f"../{name}", one.title, one.about, drawn[name])
+        for name, one in pictures.items()
+    ]
+    was = _text(folder / site.PAGE)
+    page = site.site_page(folder, given, published, cells, records, found, shown, was)
+    return {folder / name: text for name, text in {**drawn, site.PAGE: page}.items()}
 
 
 def _text(path: Path) -> str:

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from harness.core import charts
 from harness.core.types import Record
-from harness.report import cost_chart
+from harness.report import cost_chart, pictures
 from harness.report.build import stale_files, write_files
-from harness.report.cost_chart import PICTURE, quality_against_cost, shown_cost
+from harness.report.cost_chart import PICTURE, shown_cost
 from harness.report.verify import pages, printed
 from harness.results.costs import best, frontier, milliseconds, post_processing
 from harness.results.index import Results
@@ -28,6 +28,11 @@ from harness.training.checkpoint import curve_svg
 PAPERS = Path(__file__).resolve().parents[2] / "results" / "papers"
 SVG = "{http://www.w3.org/2000/svg}"
 POINTS = st.lists(st.tuples(st.floats(0.01, 100), st.floats(20, 90)), min_size=1, max_size=12)
+
+
+def quality_against_cost(found, was=""):
+    picture = cost_chart.quality_against_cost(found)
+    return picture.svg(was) if picture else ""
 
 
 def drawn(text, tag):
@@ -251,7 +256,7 @@ def test_a_picture_is_drawn_anew_unless_this_code_drew_it_from_these_records(mon
             quality_against_cost(found, was)
     with pytest.raises(pytest.fail.Exception):
         quality_against_cost(results(*seven("e.mean", encode=0.30001)), text)
-    monkeypatch.setattr(cost_chart, "SOURCES", cost_chart.SOURCES[1:])
+    monkeypatch.setattr(pictures, "SOURCES", pictures.SOURCES[1:])
     with pytest.raises(pytest.fail.Exception):
         quality_against_cost(found, text)
 

@@ -113,6 +113,14 @@ def test_a_heading_sorts_by_its_column(visit):
     assert column(page, 3) == sorted(column(page, 3))
 
 
+def test_every_published_number_is_a_link(visit):
+    page = visit()
+    linked = page.evaluate("""[...document.querySelectorAll("tr.published a")].map(
+        (anchor) => anchor.getAttribute("href").replace("#cell=", ""))""")
+    assert set(linked) == set(page.evaluate("Object.keys(data.cells)"))
+    assert len(linked) == len(set(linked))
+
+
 def test_a_published_number_opens_with_all_that_is_known_of_it(visit):
     page = visit()
     page.locator(f'main a[href="#cell={CELL}"]').first.click()

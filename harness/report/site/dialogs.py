@@ -140,7 +140,6 @@ class Dialogs:
                     self.texts(change(near)),
                     _rounded(near.value),
                     _rounded(near.difference),
-                    self.texts(near.command),
                 ]
                 for near in found.neighbours[:NEAREST]
             ]

@@ -200,8 +200,8 @@ function publishedCell(id) {
 function neighbours(place) {
   const [shownOn, reference, count, lines] = data.neighbours[place];
   const head = ["but with", "measured", "difference"].map((name) => make("th", name, { scope: "col" }));
-  const rows = lines.map(([change, value, difference, command]) => make("tr", [
-    make("th", text(change), { scope: "row", title: text(command), class: "text" }), make("td", value.toFixed(2)),
+  const rows = lines.map(([change, value, difference]) => make("tr", [
+    make("th", text(change), { scope: "row", class: "text" }), make("td", value.toFixed(2)),
     make("td", difference === null ? "" : signed(difference)),
   ]));
   const about = reference === null ? `measured on ${text(shownOn)}`
@@ -272,6 +272,21 @@ function remember() {
   if (chosen.board === form.elements.board.options[0].value) chosen.board = "";
   history.replaceState(null, "", link(chosen));
   showBoard();
+}
+
+// Every number of the papers' tables opens.
+for (const table of document.querySelectorAll("[data-table]")) {
+  const columns = [...table.tHead.rows[0].cells].map((cell) => cell.dataset.c);
+  for (const row of table.querySelectorAll("[data-r]")) {
+    for (const cell of row.cells) {
+      const id = [table.dataset.table, row.dataset.r, columns[cell.cellIndex]].join("/");
+      if (data.cells[id] && cell.firstChild) {
+        const anchor = make("a", cell.firstChild.textContent.trim(), { href: "#cell=" + id });
+        cell.replaceChild(anchor, cell.firstChild);
+        anchor.after(" ");
+      }
+    }
+  }
 }
 
 const methods = Object.keys(data.methods);

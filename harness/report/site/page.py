@@ -9,8 +9,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from harness.core.installed import BASELINES, HARNESS
 from harness.registry import Registry
@@ -29,6 +31,8 @@ from harness.results.references import read_references
 from harness.results.reproduction import Reproduction
 from harness.results.verdict import TOLERANCES
 
+# What stands in the address of a picture as it is; not the colon of its own digest line.
+IN_ADDRESS = ' !"$()*+,-./;<=>?@[]_{|}~'
 PAGE = "site/index.html"
 HERE = Path(__file__).parent
 VENDORED = HERE / "vendor" / "dataTables.min.js"
@@ -42,6 +46,21 @@ SOURCES = (
 )
 
 
+@dataclass(frozen=True)
+class Shown:
+    """A picture on the page: where its file lies from there, title, description, SVG."""
+
+    file: str
+    title: str
+    about: str
+    svg: str
+
+    @property
+    def address(self) -> str:
+        """It as an address that holds the picture, for an attribute in single quotes."""
+        return f"data:image/svg+xml,{quote(self.svg, safe=IN_ADDRESS)}"
+
+
 def site_page(
     folder: Path,
     given: Path,
@@ -49,6 +68,7 @@ def site_page(
     cells: Sequence[Mapping[str, Reproduction]],
     results: Results,
     registry: Registry,
+    pictures: Sequence[Shown] = (),
     drawn: str = "",
 ) -> str:
     """The page of a folder's records beside the tables, questions and references of another.
@@ -57,7 +77,8 @@ def site_page(
     """
     own = Results(results.by_cell, set(results.by_cell), results.values)
     digest = own.digest()
-    made_from = f"Records: sha256 {digest}. Other files: sha256 {_digest_of_files(folder, given)}"
+    others = _digest_of_files(folder, given, [picture.svg for picture in pictures])
+    made_from = f"Records: sha256 {digest}. Other files: sha256 {others}"
     if seals.holds(drawn, made_from, SOURCES):
         return drawn
     from jinja2 import Environment, StrictUndefined
@@ -74,6 +95,7 @@ def site_page(
         made_from=made_from,
         software=software(),
         answer=answer(cells, published, results.unread(), registry, folder, given),
+        pictures=pictures,
         boards=shown,
         papers=list(paper_tables(published, cells, registry)),
         marks={str(state): mark for state, mark in MARKS.items()},
@@ -92,11 +114,11 @@ def in_script(data: Any) -> str:
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 
-def _digest_of_files(folder: Path, given: Path) -> str:
-    """The digest of all that the page reads besides records: what people wrote and comparisons."""
+def _digest_of_files(folder: Path, given: Path, pictures: Sequence[str]) -> str:
+    """The digest of all else that the page holds: what people wrote, comparisons, pictures."""
     files = [p for name in ("papers", QUESTIONS, REFERENCES) for p in (given / name).rglob("*")]
     files += [*(folder / RECORDS).glob("*.json"), *(given / RECORDS).glob("*/*.json*")]
-    digest = hashlib.sha256()
+    digest = hashlib.sha256("".join(pictures).encode())
     for path in sorted(path for path in set(files) if path.is_file()):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()

@@ -14,29 +14,33 @@ from harness.results.reproduction import Reproduction, count
 
 @dataclass(frozen=True)
 class Shown:
-    """A text in a table: the published cell that it belongs to, its verdict in word and mark."""
+    """A text in a table; of a measured number also its verdict in word and mark."""
 
     text: str
-    cell: str = ""
     verdict: str = ""
     mark: str = ""
 
 
 @dataclass(frozen=True)
 class Line:
-    """A line: its heading and texts. `kind` is heading, published, measured or spread."""
+    """A line: its heading and texts. `kind` is heading, published, measured or spread.
+
+    `row` is the published row whose numbers it holds; empty where it holds none.
+    """
 
     kind: str
     label: str
+    row: str = ""
     texts: Sequence[Shown] = ()
 
 
 @dataclass(frozen=True)
 class Part:
-    """Columns that stand beside each other, and the lines below them."""
+    """Columns that stand beside each other, those of numbers by their ids, and the lines below."""
 
     caption: str
     head: Sequence[str]
+    columns: Sequence[str]
     lines: Sequence[Line]
 
 
@@ -66,7 +70,7 @@ def paper_tables(
 def _table(table: Table, cells: Mapping[str, Reproduction], registry: Registry) -> PaperTable:
     made = sheet(table, cells, registry)
     parts = [
-        Part(block.caption, block.head, list(_lines(table.id, block, cells)))
+        Part(block.caption, block.head, block.columns, list(_lines(table.id, block, cells)))
         for block in made.blocks
     ]
     place = f"{table.table}. Source: {table.source}."
@@ -85,7 +89,8 @@ def _lines(table: str, block: Block, cells: Mapping[str, Reproduction]) -> Itera
         kind = "published" if row != previous else "spread" if "sd" in label else "measured"
         shown = [_shown(text, one, kind) for one, text in zip(own, numbers, strict=True)]
         text = _verdicts(own) if kind == "measured" else label.removeprefix(OURS).strip()
-        yield Line(kind, text, [Shown(evidence), *shown])
+        of = "" if kind == "spread" else row
+        yield Line(kind, text, of, [Shown(evidence), *shown])
         previous = row
 
 
@@ -98,12 +103,10 @@ def _verdicts(cells: Sequence[Reproduction | None]) -> str:
 
 
 def _shown(text: str, one: Reproduction | None, kind: str) -> Shown:
-    """A number that can be opened; a measured one with its verdict."""
-    if one is None or kind == "spread":
+    """A number; a measured one with its verdict."""
+    if one is None or kind != "measured" or not one.scores:
         return Shown(text)
-    if kind == "published" or not one.scores:
-        return Shown(text, one.cell.id)
-    return Shown(_unmarked(text), one.cell.id, str(one.state), MARKS.get(one.state, ""))
+    return Shown(_unmarked(text), str(one.state), MARKS.get(one.state, ""))
 
 
 def _unmarked(text: str) -> str:
