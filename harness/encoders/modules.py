@@ -24,7 +24,6 @@ LIBRARY = "sentence_transformers."  # whose modules are read; another's are fore
 
 TRANSFORMER, STATIC = "Transformer", "StaticEmbedding"
 LAYERS, POOLING, DENSE, LAYER_NORM = "WeightedLayerPooling", "Pooling", "Dense", "LayerNorm"
-WEIGHTED = (LAYERS, DENSE, LAYER_NORM)
 CHAIN = re.compile(
     rf"({TRANSFORMER}( {LAYERS})? {POOLING}|{STATIC})( ({DENSE}|{LAYER_NORM}|Normalize|Dropout))*"
 )
@@ -93,12 +92,17 @@ SETTINGS: Mapping[str, Mapping[str, Any]] = {
 
 @dataclass(frozen=True)
 class Module:
-    """A module: its kind, its folder, what its file says, and the digest of its weights."""
+    """A module: its kind, its folder, and what its file says."""
 
     kind: str
     folder: Path
     settings: Mapping[str, Any]
-    weights: str = ""
+
+    def weights(self, sha256: Sha256) -> str:
+        """The digest of its weights; empty for a kind that has none."""
+        if self.kind not in (LAYERS, DENSE, LAYER_NORM):
+            return ""
+        return digest_of_files(weights_files(self.folder), sha256)
 
 
 @dataclass(frozen=True)
@@ -155,10 +159,9 @@ class Modules:
         changed = more or lower or self.prompt("") or self.dimensions
         return mode if plain and not changed and mode in ("mean", "cls") else ""
 
-    @property
-    def digest(self) -> str:
+    def digest(self, sha256: Sha256) -> str:
         """Of everything behind the first module that changes a vector, but the prompt."""
-        rest = [[m.kind, dict(m.settings), m.weights] for m in self.chain[1:]]
+        rest = [[m.kind, dict(m.settings), m.weights(sha256)] for m in self.chain[1:]]
         lower = bool(self.first.settings.get("do_lower_case"))
         return digest_of({"modules": rest, "lower_case": lower, "dimensions": self.dimensions})
 
@@ -172,7 +175,7 @@ class Modules:
         return self.prompts[name]
 
 
-def read_modules(name: str, folder: Path, sha256: Sha256) -> Modules:
+def read_modules(name: str, folder: Path) -> Modules:
     """The modules of a folder.
 
     Raises UsageError where there are none, DataError for what is not understood.
@@ -196,7 +199,7 @@ def read_modules(name: str, folder: Path, sha256: Sha256) -> Modules:
             f"{folder / MODEL}: wanted vectors that are compared by their cosine, found dot "
             "products of vectors of any length, which are not computed here"
         )
-    chain = tuple(_module(kind, folder / path, sha256) for kind, path in entries)
+    chain = tuple(_module(kind, folder / path) for kind, path in entries)
     prompts = {name: text or "" for name, text in (model.get("prompts") or {}).items()}
     modules = Modules(chain, prompts, model.get("default_prompt_name"), model.get("truncate_dim"))
     if unknown := [mode for mode in modules.modes if mode not in MODES]:
@@ -227,13 +230,11 @@ def _entries(file: Path) -> list[tuple[str, str]]:
     return found
 
 
-def _module(kind: str, folder: Path, sha256: Sha256) -> Module:
+def _module(kind: str, folder: Path) -> Module:
     """A module, its settings checked."""
     file = "sentence_bert_config.json" if kind == TRANSFORMER else "config.json"
     # A Model2Vec folder's config.json is of the package, and of none of the modules.
-    settings = {} if kind == STATIC else _settings(folder / file, kind)
-    weights = digest_of_files(weights_files(folder), sha256) if kind in WEIGHTED else ""
-    return Module(kind, folder, settings, weights)
+    return Module(kind, folder, {} if kind == STATIC else _settings(folder / file, kind))
 
 
 def _settings(file: Path, kind: str) -> dict[str, Any]:

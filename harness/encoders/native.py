@@ -81,14 +81,13 @@ class NativeConfig:
 
     def identify(self, path: Path, sha256: Sha256 = sha256_of) -> Identity:
         """The key and digests of a folder, modules and prompt included."""
-        modules = read_modules(self.name, path, sha256)
+        modules = read_modules(self.name, path)
         table = modules.first.kind == STATIC
         base = self._table(modules, sha256) if table else self._transformer(modules, sha256)
-        prompt = modules.prompt(self.prompt)
-        skipped = modules.skips_prompt
-        facts = {"version": NATIVE_VERSION, "encoder": base.key, "modules": modules.digest}
-        key = digest_of({**facts, "prompt": prompt, "skipped": skipped})
-        return replace(base, key=key, digests={**base.digests, "modules": modules.digest})
+        digest, prompt = modules.digest(sha256), modules.prompt(self.prompt)
+        facts = {"version": NATIVE_VERSION, "encoder": base.key, "modules": digest}
+        key = digest_of({**facts, "prompt": prompt})
+        return replace(base, key=key, digests={**base.digests, "modules": digest})
 
     def load(
         self,
@@ -100,7 +99,7 @@ class NativeConfig:
         dtype: str = "float32",
     ) -> NativeEncoder:
         """The encoder, ready. Raises DataError for modules that are not understood."""
-        modules = read_modules(self.name, path, sha256)
+        modules = read_modules(self.name, path)
         key, prompt = self.identify(path, sha256).key, modules.prompt(self.prompt)
 
         from harness.encoders.kernels.modules import head_of, under_modules
@@ -145,7 +144,7 @@ def left_out(config: EncoderConfig, path: Path, poolings: Iterable[str]) -> str:
     if isinstance(config, NativeConfig) or not (path / MODULES).is_file():
         return ""
     try:
-        alike = read_modules(config.name, path, sha256_of).alike
+        alike = read_modules(config.name, path).alike
     except HarnessError:
         alike = ""
     others = sorted(set(poolings) - {alike})

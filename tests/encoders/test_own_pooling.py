@@ -28,9 +28,8 @@ def model(folder, *kinds, pooling=None, files=None):
     (folder / "modules.json").write_text(json.dumps(modules))
     for module in modules[1:]:
         (folder / module["path"]).mkdir()
-        (folder / module["path"] / "config.json").write_text(
-            json.dumps(pooling or switch("mean_tokens"))
-        )
+        settings = (pooling or switch("mean_tokens")) if "Pooling" in module["type"] else {}
+        (folder / module["path"] / "config.json").write_text(json.dumps(settings))
     return folder
 
 
@@ -50,12 +49,11 @@ CASES = {
     "the summary token": (POOLED, {"pooling": switch("cls_token")}, "cls"),
     "the maximum": (POOLED, {"pooling": switch("max_tokens")}, "native"),
     "two modes": (POOLED, {"pooling": switch("cls_token", "mean_tokens")}, "native"),
-    "no mode": (POOLED, {"pooling": switch()}, "native"),
+    "no mode": (POOLED, {"pooling": switch()}, "mean"),
     "a newer folder": (POOLED, {"pooling": {"pooling_mode": "cls"}}, "cls"),
     "a newer folder's last token": (POOLED, {"pooling": {"pooling_mode": "lasttoken"}}, "native"),
     "a newer folder's two": (POOLED, {"pooling": {"pooling_mode": ["cls", "mean"]}}, "native"),
     "a dense layer": ((*POOLED, "Dense"), {}, "native"),
-    "remote code": (("custom.Transformer", "Pooling"), {}, "native"),
     "lower case": (
         POOLED,
         {"files": {"sentence_bert_config.json": {"do_lower_case": True}}},
@@ -91,7 +89,13 @@ def test_the_pooling_is_read_from_the_files(case, tmp_path):
 def test_damaged_modules_are_refused(tmp_path):
     folder = model(tmp_path / "model", *POOLED)
     (folder / "modules.json").write_text('{"0": "Transformer"}')
-    with pytest.raises(DataError, match=r"modules\.json: wanted a list of modules"):
+    with pytest.raises(DataError, match=r"modules\.json: wanted type and path of each module"):
+        own_pooling(folder)
+
+
+def test_remote_code_is_refused_by_its_name(tmp_path):
+    folder = model(tmp_path / "model", "custom.Transformer", "Pooling")
+    with pytest.raises(DataError, match=r"found custom\.Transformer; take another pooling"):
         own_pooling(folder)
 
 

@@ -13,6 +13,7 @@ from torch import nn
 from torch.nn import functional
 
 from harness.core.arrays import Float32
+from harness.core.digests import sha256_of
 from harness.core.errors import DataError
 from harness.core.interfaces import Encoding
 from harness.encoders.checkpoint import read_json, read_tensors, weights_files
@@ -198,4 +199,4 @@ def _dense(module: Module, tensors: Mapping[str, Any]) -> Map:
 
 
 def _tensors(module: Module, cache: Path) -> dict[str, Any]:
-    return read_tensors(weights_files(module.folder), module.weights, cache)
+    return read_tensors(weights_files(module.folder), module.weights(sha256_of), cache)
