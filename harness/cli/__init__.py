@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from harness.cli import caching, exporting, fetching, reading, reference, running, showing
+from harness.cli import caching, exchange, exporting, fetching, reading, reference, running, showing
 from harness.cli.options import SeveralValues
 from harness.cli.stopping import Stopped, end, stoppable
 from harness.cli.train import train
@@ -38,6 +38,7 @@ app.command()(reading.explain)
 app.command()(reading.cite)
 app.command()(fetching.fetch)
 app.command()(exporting.export)
+app.command("import")(exchange.import_)
 app.add_typer(train, name="train")
 app.add_typer(caching.caching, name="cache")
 app.add_typer(reference.reference, name="reference")

@@ -1,16 +1,18 @@
-"""The command that hands a method on: a folder that sentence-transformers loads."""
+"""The command that hands on a method, as a folder of sentence-transformers, or scores to mteb."""
 
 from __future__ import annotations
 
 import os
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from harness.cli.options import CacheDir, DataDir, Encoders, Records, say
+from harness.cli.exchange import export_results
+from harness.cli.options import CacheDir, DataDir, Encoders, Methods, Records, say
 from harness.core.errors import UsageError
 
 SMALL = "mini-sts"  # a task that is always here, for what is fitted on no task
@@ -18,12 +20,18 @@ SMALL = "mini-sts"  # a task that is always here, for what is fitted on no task
 
 def export(
     method: Annotated[
-        str,
+        str | None,
         typer.Argument(help="Method id, encoder, repository or model folder.", show_default=False),
-    ],
-    folder: Annotated[Path, typer.Argument(help="A new folder.", show_default=False)],
+    ] = None,
+    folder: Annotated[Path | None, typer.Argument(help="A new folder.", show_default=False)] = None,
+    mteb: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Write measured scores as mteb's result files instead."),
+    ] = None,
+    methods: Methods = None,
     task: Annotated[
-        str | None, typer.Option("--task", "-t", help="The task that @target means.")
+        list[str] | None,
+        typer.Option("--task", "-t", help="The task that @target means; with --mteb several."),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="The seed of fit and training.")] = 0,
     data_dir: DataDir = None,
@@ -31,7 +39,40 @@ def export(
     results: Records = Path("results"),
     cache: CacheDir = None,
 ) -> None:
-    """Write a method as a sentence-transformers folder, with a card of its measured scores."""
+    """Write a method as a sentence-transformers folder, with a card of its measured scores.
+
+    With --mteb, write the measured scores of methods (-m) on tasks (-t) as files of mteb's results.
+    """
+    if mteb is not None:
+        if method is not None:
+            raise UsageError(f"export --mteb DIR takes methods by -m, found the argument {method}")
+        export_results(mteb, methods, task, results)
+        return
+    if method is None or folder is None or methods or len(task or ()) > 1:
+        raise UsageError(
+            "wanted export METHOD DIR, with one -t TASK for a fit on @target, or export --mteb DIR"
+        )
+    write_folder(
+        method,
+        folder,
+        task[0] if task else None,
+        seed,
+        results,
+        {"cache": cache, "data_dir": data_dir},
+        encoder,
+    )
+
+
+def write_folder(
+    method: str,
+    folder: Path,
+    task: str | None,
+    seed: int,
+    results: Path,
+    where: Mapping[str, Path | None],
+    encoder: list[str] | None,
+) -> None:
+    """Write a method as a sentence-transformers folder."""
     from harness.assets.places import Places
     from harness.core.progress import Bar
     from harness.evaluation.fitted import fit_cell
@@ -47,7 +88,7 @@ def export(
     from harness.tasks.loader import TARGETS, TaskLoader
 
     registry, paths = encoders_by_hand(encoder or [])
-    given = Places.from_environment(os.environ, cache=cache, data_dir=data_dir, encoders=paths)
+    given = Places.from_environment(os.environ, **where, encoders=paths)
     chosen, places = named_method(method, given, registry)
     if (chosen.fit_on in TARGETS) != (task is not None):
         raise UsageError(

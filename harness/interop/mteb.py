@@ -17,8 +17,6 @@ from typing import Any
 import numpy as np
 from datasets import Dataset, DatasetDict
 from mteb.abstasks import AbsTask
-from mteb.abstasks.pair_classification import AbsTaskPairClassification
-from mteb.abstasks.task_metadata import TaskMetadata
 from mteb.models import ModelMeta
 from mteb.models.model_meta import ScoringFunction
 from mteb.tasks import (
@@ -30,7 +28,6 @@ from mteb.tasks import (
     SickrSTS,
     STSBenchmarkSTS,
 )
-from sklearn.metrics import roc_auc_score  # type: ignore[import-untyped]  # comes with mteb
 
 from harness.assets.places import Places
 from harness.core.arrays import Float32, Float64
@@ -38,9 +35,11 @@ from harness.core.digests import text_digest
 from harness.core.files import file_name
 from harness.core.interfaces import Identity
 from harness.core.metrics import TIE_DECIMALS, cosine
+from harness.core.metrics.edit_distance import token_distances
 from harness.core.metrics.similarity import directions
 from harness.core.types import Method
 from harness.evaluation.embed import Embedder, fit_method
+from harness.interop.mteb_tasks import OWN_TASKS
 from harness.registry import known, load_registry
 
 
@@ -120,39 +119,24 @@ def model_meta(
     """The metadata that mteb stores; other texts or another seed are another experiment."""
     post = "+".join(post.name for post in method.post)
     fitted = {"post": post, "texts": text_digest(texts or ())[:16], "seed": seed} if post else None
+    return meta_of(method.id, identity.key, identity.max_length, fitted)
+
+
+def meta_of(
+    method: str, key: str, max_length: int | None, fitted: Mapping[str, Any] | None
+) -> ModelMeta:
+    """The metadata of a method by its id, its encoder's key, and what was fitted on what."""
     about = {
-        "name": f"harness/{file_name(method.id)}",
-        "revision": identity.key,
+        "name": f"harness/{file_name(method)}",
+        "revision": key,
         "languages": ["eng-Latn"],
-        "max_tokens": identity.max_length,
+        "max_tokens": max_length,
         "open_weights": True,
         "similarity_fn_name": ScoringFunction.COSINE,
         "use_instructions": False,
         "experiment_kwargs": fitted,
     }
     return ModelMeta.create_empty(overwrites=about)
-
-
-class Qnli(AbsTaskPairClassification):
-    """QNLI by ROC-AUC, as BERT-flow reports it; mteb has neither."""
-
-    metadata = TaskMetadata(
-        name="QNLI",
-        dataset={"path": "nyu-mll/glue", "revision": "v2"},
-        description="Does the sentence answer the question? GLUE's QNLI (v2), development set.",
-        type="PairClassification",
-        category="t2t",
-        eval_splits=["validation"],
-        eval_langs=["eng-Latn"],
-        main_score="similarity_roc_auc",
-    )
-
-    def _compute_metrics_values(
-        self, scores: Any, labels: Any, high_score_more_similar: bool
-    ) -> dict[str, float]:
-        values = super()._compute_metrics_values(scores, labels, high_score_more_similar)
-        rising = np.asarray(scores) * (1 if high_score_more_similar else -1)
-        return {**values, "roc_auc": float(roc_auc_score(labels, rising))}
 
 
 # Ours, in the text form of mteb's copy, and mteb's. Its SICK-R holds the pairs of all splits.
@@ -164,12 +148,15 @@ COUNTERPARTS: dict[str, type[AbsTask]] = {
     "sts14.senteval": STS14STS,
     "sts15.senteval": STS15STS,
     "sts16.senteval": STS16STS,
-    "qnli": Qnli,
+    **OWN_TASKS,
 }
 
 
 def local_tasks(data_dir: Path) -> list[AbsTask]:
-    """Make mteb's STS tasks, and QNLI, of local files.
+    """Make mteb's STS tasks, and the papers' that it lacks, of local files.
+
+    mteb's `SICK-R` holds the pairs of all splits; `SICK-R-test`, `QNLI` and
+    `STSBenchmarkEditDistance` are scored as in the papers.
 
     Args:
         data_dir: The folder that holds the data sets, as HARNESS_DATA_DIR names it.
@@ -194,6 +181,8 @@ def local_task(name: str, data_dir: Path) -> AbsTask:
     task = load_registry().tasks[name]
     pairs = task.pairs(data_dir)
     gold = {"score": pairs.gold} if task.graded else {"labels": pairs.gold.astype(int)}
+    if task.metric == "edit-distance":
+        gold = {"score": token_distances(pairs)}
     rows = Dataset.from_dict({"sentence1": pairs.a, "sentence2": pairs.b, **gold})
     theirs.dataset = {"default": DatasetDict(dict.fromkeys(theirs.eval_splits, rows))}
     theirs.data_loaded = True

@@ -1,0 +1,77 @@
+"""Results of other programs: ours as mteb's files, theirs as a reference beside ours."""
+
+from __future__ import annotations
+
+import shlex
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harness.cli.options import Results, say
+from harness.core.errors import UsageError
+
+
+def export_results(
+    mteb: Path, method: list[str] | None, task: list[str] | None, results: Path
+) -> None:
+    """Write measured scores as another program's result files: those of mteb."""
+    from harness.core.installed import extra
+    from harness.registry import load_registry
+    from harness.results.records import Store
+
+    with extra("mteb"):
+        from harness.interop.mteb_results import export as write
+
+    tasks = {one.name for one in load_registry().select_tasks(task)} if task else None
+    records = [
+        record
+        for record in Store(results).records()
+        if not method or any(fnmatchcase(record.method, pattern) for pattern in method)
+        if tasks is None or record.task in tasks
+    ]
+    written = list(write(records, mteb))
+    if not written:
+        raise UsageError(
+            f"{results} holds no such record on a task of mteb: harness list records shows all"
+        )
+    say(f"{len(written)} result files under {mteb}")
+
+
+def import_(
+    mteb: Annotated[Path, typer.Option("--mteb", help="Read result files of mteb under DIR.")],
+    models: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="MODEL=METHOD",
+            help="A model of mteb and the method here that it is, as OWNER/MODEL=bert-base.mean; "
+            "without any, what harness export wrote.",
+        ),
+    ] = None,
+    results: Results = Path("results"),
+) -> None:
+    """Take scores that mteb measured into results/references, to stand beside ours."""
+    from harness.core.files import write_atomically
+    from harness.core.installed import extra
+    from harness.report.conformance import comparison_table
+    from harness.results.conformance import compare_all
+    from harness.results.layout import REFERENCES
+
+    with extra("mteb"):
+        from harness.interop.mteb_results import read_results
+
+    methods = {}
+    for text in models or ():
+        model, equals, name = text.partition("=")
+        if not equals or not model or not name:
+            raise UsageError(f"{text!r}: wanted MODEL=METHOD")
+        methods[model] = name
+    command = shlex.join(["harness", "import", *(models or ()), "--mteb", "DIR"])
+    found = read_results(mteb, methods, command)
+    for line in found.left_out:
+        say(f"left out: {line}")
+    say(comparison_table(compare_all([found.reference], results)[0][1]))
+    place = results / REFERENCES / found.reference.file
+    write_atomically(place, found.reference.encoded())
+    say(f"{place}: {len(found.reference.cells)} cells; harness report shows it")
