@@ -13,6 +13,7 @@ from typing import Any
 
 from harness.core.errors import DataError
 from harness.core.files import write_atomically
+from harness.core.locks import exclusive
 
 SCHEMA = 1
 OF_DATA = ".harness/pins.json"  # under the data folder
@@ -60,10 +61,11 @@ class Pins:
     def record(self, name: str, found: Pin) -> None:
         """Keep what was found, beside what is already known. Raises DataError if they differ."""
         self.check(name, found)
-        known = self.read()
-        before = known.get(name, {})
-        if before | dict(found) != before:
-            known[name] = before | dict(found)
+        if (before := self.of(name)) | dict(found) == before:
+            return
+        with exclusive(self.path.parent):  # what others record meanwhile stays
+            known = self.read()
+            known[name] = known.get(name, {}) | dict(found)
             text = json.dumps({"schema": SCHEMA, "pins": known}, indent=1, sort_keys=True)
             write_atomically(self.path, f"{text}\n".encode())
 

@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -241,12 +241,23 @@ def _execute(
         finally:  # interrupted, or ended by what nobody expects: older records are no answer
             reached = {outcome.cell for outcome in outcomes}
             left = (cell.address for cell in cells if cell.address not in reached)
-            note_outcomes(results, outcomes, left)
+            noted = _attempt(partial(note_outcomes, results, outcomes, left))
     told = ("asset missing",) if seconds is not None else ()
     untold = (outcome.message for outcome in outcomes if outcome.status not in told)
     for message, count in Counter(filter(None, untold)).items():
         typer.echo(f"harness: {message} ({count} cell{'s' if count > 1 else ''})", err=True)
+    if noted is not None:
+        raise noted
     return outcomes
+
+
+def _attempt(step: Callable[[], None]) -> OSError | None:
+    """Take a step, and give what the system refused, for later: reasons are told before."""
+    try:
+        step()
+    except OSError as error:
+        return error
+    return None
 
 
 def _exit_status(outcomes: Sequence[Any]) -> int:

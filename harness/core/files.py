@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
+import platform
 import re
 import tempfile
 import time
@@ -21,7 +21,8 @@ DEVICES = frozenset(
     ["con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(1, 10))]
 )
 
-SCRATCH = re.compile(r"\.[a-z0-9_]{8}\.tmp")  # as tempfile names them
+HOST = digest_of_repr(platform.node())[:8]
+SCRATCH = re.compile(r"\.([0-9a-f]{8})-(\d+)-\w{8}\.tmp")  # host and process that write it
 SECONDS_TO_WRITE = 3600.0  # what has not grown for so long is not being written any more
 
 
@@ -30,11 +31,14 @@ def replacing(path: Path) -> Iterator[Path]:
     """A scratch file that takes a file's place when the block ends, safely on disk.
 
     A reader, or a crash, sees all of the new file or none. A block that fails leaves nothing, and
-    what a killed process left in the folder goes. Errors of the system name the file itself.
+    what killed processes left in the folder goes. Errors of the system name the file itself.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     remove_unfinished(path.parent)
-    handle, scratch = _scratch(path.parent)
+    mine = f".{HOST}-{os.getpid()}-"
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=mine, suffix=".tmp")
+    os.close(handle)
+    scratch = Path(name)
     try:
         yield scratch
         with scratch.open("r+b") as file:
@@ -43,48 +47,36 @@ def replacing(path: Path) -> Iterator[Path]:
         scratch.replace(path)
     except BaseException as error:
         scratch.unlink(missing_ok=True)
-        if isinstance(error, OSError) and error.filename in (None, str(scratch)):
+        if isinstance(error, OSError) and error.filename in (None, name):
             error.filename = str(path)
         raise
-    finally:
-        os.close(handle)
-
-
-def _scratch(folder: Path) -> tuple[int, Path]:
-    """A new file, open and locked, so that nobody takes it for one that a crash left."""
-    while True:
-        handle, name = tempfile.mkstemp(dir=folder, prefix=".", suffix=".tmp")
-        with suppress(OSError):  # a file system without locks
-            fcntl.flock(handle, fcntl.LOCK_SH)
-        if Path(name).exists():  # else it was taken for one before it was locked
-            return handle, Path(name)
-        os.close(handle)
 
 
 def remove_unfinished(folder: Path) -> None:
-    """Remove the scratch files that killed processes left in a folder.
+    """Remove the scratch files of processes that were killed, from a folder.
 
-    The system ends a process's locks with it; where there are none, an hour without a change says
-    that nobody writes any more.
+    Of a process on another host only its file's age is known.
     """
     for path in folder.iterdir():
-        if SCRATCH.fullmatch(path.name):
-            with suppress(OSError):
-                _remove_unused(path)
+        found = SCRATCH.fullmatch(path.name)
+        if found and not (_runs(int(found[2])) if found[1] == HOST else _grows(path)):
+            path.unlink(missing_ok=True)
 
 
-def _remove_unused(path: Path) -> None:
-    handle = os.open(path, os.O_RDWR)
+def _runs(process: int) -> bool:
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        path.unlink()
-    except BlockingIOError:
-        pass  # somebody writes it
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
     except OSError:
-        if time.time() - os.fstat(handle).st_mtime > SECONDS_TO_WRITE:
-            path.unlink()
-    finally:
-        os.close(handle)
+        pass  # somebody else's
+    return True
+
+
+def _grows(path: Path) -> bool:
+    with suppress(FileNotFoundError):
+        return time.time() - path.stat().st_mtime < SECONDS_TO_WRITE
+    return True
 
 
 def write_atomically(path: Path, data: bytes) -> None:

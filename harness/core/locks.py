@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+SECONDS_TO_WAIT = 0.01  # before a lock file is looked at again
+SECONDS_TO_HOLD = 30.0  # a lock file, at most: to write one small file takes a moment
 
 
 def share(folder: Path) -> int | None:
@@ -56,11 +60,38 @@ def alone(folder: Path) -> Iterator[bool]:
 
 @contextmanager
 def exclusive(folder: Path) -> Iterator[None]:
-    """Have a folder alone, once everybody else who locks it is done."""
+    """Have a folder alone among those who ask for this, once everybody before is done.
+
+    Where a file system has no locks, a file in the folder is the lock, for as long as it takes to
+    write another file.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
     handle = os.open(folder, os.O_RDONLY)
     try:
-        with suppress(OSError):  # a file system without locks
+        try:
             fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
+        except OSError:
+            with _lock_file(folder / ".lock"):
+                yield
+        else:
+            yield
     finally:
         os.close(handle)
+
+
+@contextmanager
+def _lock_file(path: Path) -> Iterator[None]:
+    """A file that one process can make and the others wait for; a crashed one's grows old."""
+    while True:
+        try:
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+            break
+        except FileExistsError:
+            with suppress(FileNotFoundError):
+                if time.time() - path.stat().st_mtime > SECONDS_TO_HOLD:
+                    path.unlink()
+            time.sleep(SECONDS_TO_WAIT)
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from harness.core.errors import DataError, UsageError
 from harness.core.files import write_atomically
+from harness.core.locks import exclusive
 
 if TYPE_CHECKING:  # reading reasons needs nothing of what runs
     from harness.evaluation.outcomes import Outcome
@@ -34,10 +35,15 @@ def note_outcomes(
 
 def note(results: Path, reasons: Mapping[str, str]) -> None:
     """Remember the reason of each name; an empty one says that it ran, and forgets an older one."""
-    known = read(results)
-    after = {name: why for name, why in {**known, **reasons}.items() if why}
-    if after != known:
+    if _after(results, reasons) == read(results):
+        return
+    with exclusive(results):  # what others note meanwhile stays
+        after = _after(results, reasons)
         write_atomically(results / FILE, (json.dumps(after, indent=1) + "\n").encode())
+
+
+def _after(results: Path, reasons: Mapping[str, str]) -> dict[str, str]:
+    return {name: why for name, why in {**read(results), **reasons}.items() if why}
 
 
 def read(results: Path) -> dict[str, str]:

@@ -17,6 +17,7 @@ from harness.report.markdown import between_markers
 from harness.report.paper_tables import CONTENTS, contents, latex, markdown
 from harness.report.paper_tables import summary as published_summary
 from harness.report.protocol_traps import traps_page
+from harness.report.reliability import reliability_page
 from harness.report.replication import PAGE as CLAIMS_PAGE
 from harness.report.replication import claims_page
 from harness.report.site import page as site
@@ -109,6 +110,8 @@ def _asked_pages(
         yield "protocols.md", traps_page(records.unread(), read_rows(Trap, traps, "trap"))
     if (rows := questions / "speed.toml").exists():
         yield "speed.md", speed_page(rows)
+    if (attacks := questions / "reliability.toml").exists():
+        yield "reliability.md", reliability_page(attacks)
     flows = questions / "flows.toml"
     if flows.exists() and (page := flows_page(records.unread(), read_toml(Maps, flows))):
         yield "flows.md", page

@@ -141,7 +141,6 @@ class Store:
         from harness.core.locks import exclusive
 
         path, new = self.committed_path(encoder), {cell_of(record): record for record in records}
-        path.parent.mkdir(parents=True, exist_ok=True)
         with exclusive(path.parent):
             write_atomically(path, encode_committed((read_committed(path) | new).values()))
         for cell in new:

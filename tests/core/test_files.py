@@ -7,8 +7,13 @@ import sys
 
 import pytest
 
-from harness.core import files
-from harness.core.files import SECONDS_TO_WRITE, remove_unfinished, replacing, write_atomically
+from harness.core.files import (
+    HOST,
+    SECONDS_TO_WRITE,
+    remove_unfinished,
+    replacing,
+    write_atomically,
+)
 
 WRITES = """
 import sys, time
@@ -53,22 +58,16 @@ def test_and_goes_at_the_next_write_once_it_was_killed(tmp_path, writer):
 
 
 @pytest.mark.parametrize(("age", "left"), [(0, 1), (SECONDS_TO_WRITE + 60, 0)])
-def test_without_locks_age_tells(tmp_path, monkeypatch, age, left):
-    def refuse(*_):
-        raise OSError(95, "Operation not supported")
-
-    path = tmp_path / ".abcd_123.tmp"
+def test_on_another_host_age_tells(tmp_path, age, left):
+    path = tmp_path / ".00000000-1-abcd_123.tmp"
     path.touch()
     os.utime(path, (path.stat().st_mtime - age,) * 2)
-    monkeypatch.setattr(files.fcntl, "flock", refuse)
     remove_unfinished(tmp_path)
     assert len(scratches(tmp_path)) == left
-    write_atomically(tmp_path / "b.json", b"whole")
-    assert (tmp_path / "b.json").read_bytes() == b"whole"
 
 
 def test_files_of_others_stay(tmp_path):
-    for name in (".tmp", ".hidden", ".ABCD1234.tmp", "abcd1234.tmp", ".abcd12345.tmp"):
+    for name in (".tmp", ".hidden", ".abcd1234.tmp", f"{HOST}-1-abcd1234.tmp", f".{HOST}-x-a.tmp"):
         (tmp_path / name).touch()
     before = set(tmp_path.iterdir())
     remove_unfinished(tmp_path)
@@ -80,3 +79,11 @@ def test_an_error_of_the_system_names_the_file_and_not_its_scratch(tmp_path):
         raise OSError(28, "No space left on device")
     assert caught.value.filename == str(tmp_path / "a.json")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_writer_that_makes_the_file_anew_is_no_dead_one(tmp_path):
+    with replacing(tmp_path / "a.json") as scratch:
+        scratch.unlink()
+        scratch.write_text("anew")
+        write_atomically(tmp_path / "b.json", b"whole")
+    assert (tmp_path / "a.json").read_text() == "anew"

@@ -363,7 +363,7 @@ def test_the_registered_method_is_the_released_recipe_on_dropout():
 FAR = corpus("far", numbered(200, 60))
 
 
-@pytest.mark.parametrize("after", [15, 30, 59])
+@pytest.mark.parametrize("after", [30, 45, 59])
 def test_an_interrupted_pass_goes_on_and_ends_with_the_same_bits(tmp_path, monkeypatch, after):
     """The passes of these portions take a second of the test's clock, and are kept every five."""
     monkeypatch.setattr("harness.evaluation.embeddings.SHARD", 4)
@@ -385,7 +385,7 @@ def test_an_interrupted_pass_goes_on_and_ends_with_the_same_bits(tmp_path, monke
     assert len(list((tmp_path / "cut" / "cache" / "moments").rglob(".*.partial"))) == 2
     config.log.clear()
     run(tmp_path / "cut", planned, FAR)
-    assert 0 < len(config.log) <= 60 - after + 20
+    assert 0 < len(config.log) <= 60 - after + 28
     whole, cut = (
         {path.name: TensorFile.parse(path).digests for path in (tmp_path / run).rglob("far.*")}
         for run in ("whole", "cut")

@@ -12,6 +12,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from math import fsum
 from pathlib import Path
@@ -172,15 +173,22 @@ def clear(root: Path, entry: Entry, dry_run: bool) -> Cleared:
     """Clear one file, or all of an encoder's folders unless they are in use."""
     folders = [root / part / entry.key for part in BY_KEY]
     if entry.kind != "encoder":
-        file = root / CONVERTED / f"{entry.key}.safetensors"
-        if not dry_run:
-            for part in (file, file.with_suffix(SEAL_SUFFIX)):
-                part.unlink(missing_ok=True)
-        return Cleared(entry)
+        return _clear_converted(root, entry, dry_run)
     with alone(folders[0]) as free:
         if free and not dry_run:
             for folder in reversed(folders):  # the one with its label, which is held, goes last
                 _clear_folder(folder)
+    return Cleared(entry, in_use=not free)
+
+
+def _clear_converted(root: Path, entry: Entry, dry_run: bool) -> Cleared:
+    """Clear converted weights, unless an encoder of theirs is in use."""
+    file = root / CONVERTED / f"{entry.key}.safetensors"
+    users = [f for f in _folders(root / BY_KEY[0]) if read_label(f).weights == entry.key]
+    with ExitStack() as held:
+        free = all(held.enter_context(alone(folder)) for folder in users)
+        for part in (file, file.with_suffix(SEAL_SUFFIX)) if free and not dry_run else ():
+            part.unlink(missing_ok=True)
     return Cleared(entry, in_use=not free)
 
 

@@ -1,0 +1,73 @@
+"""Attacks on the harness and what came of them: tried, right, rebuilt, refused, silently wrong.
+
+`results/questions/reliability.toml` says what is attacked and what is right then; `make soak`
+writes what came of it, one file a row (`results/records/reliability/<id>.json`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.core.errors import DataError
+from harness.core.toml import read_json, read_rows
+from harness.results.layout import measured_for
+
+
+@dataclass(frozen=True)
+class Attack:
+    """What is tried, and what is right then."""
+
+    id: str
+    what: str
+    right: str
+
+
+@dataclass(frozen=True)
+class Tally:
+    """How often an attack was tried, and what came of it.
+
+    Args:
+        right: Nothing was wrong, and nobody had to do anything.
+        rebuilt: What was damaged was noticed and made again, and the outcome was right.
+        refused: It was refused in one line, with a status that says so.
+        silent: A wrong number, a lost or a stray file, or a traceback.
+        commit: The commit that was attacked.
+    """
+
+    right: int = 0
+    rebuilt: int = 0
+    refused: int = 0
+    silent: int = 0
+    commit: str = ""
+
+    @property
+    def tried(self) -> int:
+        """All of them."""
+        return self.right + self.rebuilt + self.refused + self.silent
+
+
+def read_tallies(path: Path) -> dict[Attack, Tally | None]:
+    """Every row of a file of attacks with its tally; None where it was not tried.
+
+    Raises DataError for what is none, and where one was tried that has no row.
+    """
+    rows, folder = read_rows(Attack, path), tallies_folder(path)
+    if len({row.id for row in rows}) < len(rows):
+        raise DataError(f"{path.name}: wanted an id for each row, found one twice")
+    if stray := {file.stem for file in folder.glob("*.json")} - {row.id for row in rows}:
+        raise DataError(f"{path.name}: tried, but no row there: {', '.join(sorted(stray))}")
+    files = {row: folder / f"{row.id}.json" for row in rows}
+    return {row: read_json(Tally, file) if file.exists() else None for row, file in files.items()}
+
+
+def tallies_folder(rows: Path) -> Path:
+    """The folder of the tallies of a file of attacks."""
+    return measured_for(rows).with_suffix("")
+
+
+def digest(path: Path) -> str:
+    """sha256 over the rows and every tally."""
+    files = (path, *sorted(tallies_folder(path).glob("*.json")))
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()

@@ -1,0 +1,66 @@
+"""The command line in processes of its own, over the embedded models, to be killed and crowded."""
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+MAIN = "import sys; from harness.cli import main; main(sys.argv[1:])"
+# On a file system without locks, every attempt to lock says so.
+WITHOUT_LOCKS = """
+import fcntl
+
+def refused(*_):
+    raise OSError(95, "Operation not supported")
+
+fcntl.flock = refused
+"""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a command ended."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def in_one_line(self) -> bool:
+        """Whether it said one line of complaint, and no traceback."""
+        lines = [line for line in self.err.splitlines() if line.startswith("harness: ")]
+        return len(lines) >= 1 and "Traceback" not in self.err + self.out
+
+
+def start(*arguments: object, cwd: Path, code: str = MAIN, **changes: str) -> subprocess.Popen:
+    """A command in a process group of its own; results, cache and home are in `cwd`."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("HARNESS")}
+    own = {"PYTHONPATH": str(ROOT), "HARNESS_CACHE_DIR": str(cwd / "cache"), "HOME": str(cwd)}
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        cwd=cwd,
+        env={**kept, **own, "OMP_NUM_THREADS": "1", "COLUMNS": "100", **changes},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def run(*arguments: object, cwd: Path, code: str = MAIN, **changes: str) -> Ended:
+    """A command to its end."""
+    process = start(*arguments, cwd=cwd, code=code, **changes)
+    out, err = process.communicate(timeout=600)
+    return Ended(process.returncode, out, err)
+
+
+def scores(folder: Path) -> dict[str, object]:
+    """The scores of all records under a folder of results, by path."""
+    from harness.results.records import read_record
+
+    return {
+        path.relative_to(folder).as_posix(): read_record(path).scores
+        for path in sorted(folder.rglob("seed-*.json"))
+    }
