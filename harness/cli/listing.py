@@ -9,6 +9,7 @@ from typing import Any
 from harness.assets.asset import HUB, Asset
 from harness.assets.pins import first_seen
 from harness.assets.places import Places, every_asset, packaged, pinned_by
+from harness.core.digests import rows_digest
 from harness.core.errors import UsageError
 from harness.core.interfaces import EncoderConfig
 from harness.core.sources import Hub, Packaged, Trained, VectorFile
@@ -27,7 +28,7 @@ TOO_LONG = {"by_hand", "places", "downloads"}  # for a table; a program gets the
 def listing(
     what: str, places: Places, of: str = "", folder: Path = PAPERS, results: Path = OWN
 ) -> list[Row]:
-    """Rows of one kind of thing; published cells can be those `of` one table of the folder.
+    """Rows of one kind of thing: published cells can be those `of` one table, digests of one task.
 
     Raises UsageError for a kind or a table that there is not.
     """
@@ -41,9 +42,12 @@ def listing(
         "papers": lambda: papers(load_tables(folder)),
         "cells": lambda: cells(load_tables(folder), of),
         "records": lambda: records(results),
+        "digests": lambda: digests(found, places, of),
     }
-    if of and what != "cells":
-        raise UsageError(f"{of}: only cells are listed by their table: harness list cells {of}")
+    if of and what not in ("cells", "digests"):
+        raise UsageError(
+            f"{of}: wanted harness list cells TABLE or harness list digests TASK, found {what}"
+        )
     return known("kind of thing", what, kinds)()
 
 
@@ -167,6 +171,28 @@ def cells(tables: Sequence[Table], of: str) -> list[Row]:
         for table in chosen
         for cell in table.cells()
     ]
+
+
+def digests(found: Registry, places: Places, of: str) -> list[Row]:
+    """Rows and digest of each split of a task, or of all, as it is read here.
+
+    What a task's file states; of one task that cannot be read the error says why.
+    """
+    chosen = [known("task", of, found.tasks_by_name)] if of else [*found.tasks.values()]
+    splits = {(repr(task.load), split): task for task in chosen[::-1] for split in task.splits}
+    rows: list[Row] = []
+    for (_, split), task in reversed(splits.items()):
+        row: Row = {
+            "task": task.name,
+            "split": split,
+            "rows": None,
+            "sha256": CellState.ASSET_MISSING,
+        }
+        if of or places.has_data(task.asset):
+            pairs = task.load(places.require_data(task.asset), split)
+            row |= {"rows": len(pairs), "sha256": rows_digest(pairs)}
+        rows.append(row)
+    return rows
 
 
 def records(results: Path) -> list[Row]:

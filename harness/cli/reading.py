@@ -27,21 +27,22 @@ from harness.cli.options import (
 )
 from harness.core.errors import HarnessError
 
-KINDS = ("methods", "encoders", "tasks", "assets", "posts", "papers", "cells", "records")
+KINDS = ("methods", "encoders", "tasks", "assets", "posts", "papers", "cells", "records", "digests")
 
 
 def list_(
     what: Annotated[
         str,
         typer.Argument(
-            help="methods, encoders, tasks, assets, posts, papers, cells or records.",
+            help="methods, encoders, tasks, assets, posts, papers, cells, records or digests.",
             autocompletion=lambda: KINDS,
         ),
     ] = "methods",
-    table: Annotated[
+    of: Annotated[
         str,
         typer.Argument(
-            help="Of cells: those of a published table, as harness list papers names it.",
+            metavar="TABLE|TASK",
+            help="Of cells, those of a table (harness list papers); of digests, a task's.",
             autocompletion=published_tables,
             show_default=False,
         ),
@@ -53,12 +54,11 @@ def list_(
 ) -> None:
     """List what there is: methods, encoders, tasks, published numbers, records and others."""
     from harness.assets.places import Places
-    from harness.cli.listing import listing
-    from harness.cli.listing import table as shown
+    from harness.cli.listing import listing, table
 
     here = Places.from_environment(os.environ, data_dir=data_dir)
-    rows = listing(what, here, table, papers, results)
-    say(json.dumps(rows, indent=1) if as_json else shown(rows))
+    rows = listing(what, here, of, papers, results)
+    say(json.dumps(rows, indent=1) if as_json else table(rows))
 
 
 def report(

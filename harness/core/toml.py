@@ -102,7 +102,8 @@ def _value(kind: Any, value: Any, place: str, key: str) -> Any:
         kind = get_args(kind)[0]
     if kind in SCALARS:
         if type(value) is not kind and not (kind is float and type(value) is int):
-            _refuse(place, f"{key}: wanted {SCALARS[kind]}, found {value!r}")
+            quoted = f'; write "{value}"' if kind is str and type(value) in (int, float) else ""
+            _refuse(place, f"{key}: wanted {SCALARS[kind]}, found {value!r}{quoted}")
         return kind(value)
     if get_origin(kind) is Mapping:
         if not isinstance(value, dict):

@@ -13,7 +13,8 @@ from pathlib import Path
 from harness.core.errors import DataError
 from harness.core.installed import FROM_WHEEL, ROOT
 from harness.core.types import Method
-from harness.registry import Registry
+from harness.registry import Registry, nearest
+from harness.results.published import Table
 
 HARNESS = "sentence-embedding-harness"  # the key of the entry that stands in no .bib file
 
@@ -80,6 +81,17 @@ def bibtex(keys: Iterable[str]) -> str:
     if missing := [key for key in chosen if key not in known]:
         raise DataError(f"{REFERENCES.name}: wanted an entry {missing[0]!r}, found none; add it")
     return "\n\n".join(known[key] for key in chosen)
+
+
+def require_entries(tables: Iterable[Table]) -> None:
+    """Refuse a table whose `cite` is no key of references.bib, with the nearest ones."""
+    known = entries()
+    for table in tables:
+        if table.cite not in known:
+            raise DataError(
+                f"{table.id}.toml: cite: wanted a key of harness/report/{REFERENCES.name}, found "
+                f"{table.cite!r}; {nearest(table.cite, known) or 'add its entry'}"
+            )
 
 
 def keys_of(method: Method | None, registry: Registry) -> tuple[str, ...]:

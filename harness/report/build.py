@@ -8,6 +8,7 @@ from pathlib import Path
 from harness.core.files import file_name, write_atomically
 from harness.core.toml import read_rows, read_toml
 from harness.registry import Registry, load_registry
+from harness.report.bibtex import require_entries
 from harness.report.conformance import PAGE as CONFORMANCE_PAGE
 from harness.report.conformance import conformance_page
 from harness.report.flows import flows_page
@@ -42,6 +43,7 @@ def generated(folder: Path, papers: Path, readme: Path | None) -> dict[Path, str
     """Every generated file under a results folder, and the README, with the text due to it."""
     found, records = load_registry(), Results.read(Store(folder))
     published = load_tables(papers)
+    require_entries(published)
     pages, cells = _paper_pages(folder / "tables" / "papers", published, records, found)
     counts = published_summary(list(zip(published, cells, strict=True)))
     pages[folder / "LEADERBOARD.md"] = leaderboard(

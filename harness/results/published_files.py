@@ -8,14 +8,16 @@ The file's stem is the table's id, its top level the fields of `published.Table`
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from pathlib import Path
 
 from harness.core.errors import DataError
 from harness.core.ids import is_method_id, is_transductive
 from harness.core.toml import read_toml
-from harness.results.published import AGGREGATION_OF, EVIDENCE, METRICS, Column, Row, Table
+from harness.registry import load_registry
+from harness.results.published import AGGREGATION_OF, EVIDENCE, METRICS, SCORES, Column, Row, Table
+from harness.results.published_names import name_faults
 from harness.results.reasons import reasons
 from harness.results.verdict import NUMBER
 
@@ -24,13 +26,19 @@ ID = re.compile(r"[a-z0-9]+([.-][a-z0-9]+)*")
 
 
 def load_tables(folder: Path) -> tuple[Table, ...]:
-    """Every table of a folder, by id. Raises DataError if there is none, or one stands twice."""
+    """Every table of a folder, by id, with the methods and tasks that it names looked up.
+
+    Raises DataError if there is none, one stands twice, or a name is unknown.
+    """
     paths = sorted(folder.glob("*.toml"))
     if not paths:
         raise DataError(
             f"{folder}: wanted published tables (*.toml), found none; restore the folder"
         )
-    tables = tuple(map(load_table, paths))
+    tables, registry = tuple(map(load_table, paths)), load_registry()
+    for table in tables:
+        for place, fault in name_faults(table, registry):
+            raise DataError(f"{table.id}.toml{place}: {fault}")
     first: dict[tuple[str, str], Table] = {}
     for table in tables:
         other = first.setdefault((table.paper, table.table), table)
@@ -42,7 +50,7 @@ def load_tables(folder: Path) -> tuple[Table, ...]:
 
 
 def load_table(path: Path) -> Table:
-    """One table, checked. Raises DataError that names file, row and key."""
+    """One table, checked in itself. Raises DataError that names file, row and key."""
     table = read_toml(Table, path, id=path.stem)
     for place, fault in _faults(table):
         raise DataError(f"{path.name}{place}: {fault}")
@@ -51,13 +59,17 @@ def load_table(path: Path) -> Table:
 
 def _faults(table: Table) -> Iterator[tuple[str, str]]:
     """Place and fault of everything that the types of the fields allow and a table does not."""
-    yield from (("", f"unknown metric {m!r}") for m in {table.metric} - set(METRICS))
+    yield from (("", fault) for fault in _word_faults("metric", table.metric, METRICS))
     if table.scale not in (1, 100):
         yield "", f"scale: wanted 1 or 100, found {table.scale}"
-    yield from (("", fault) for fault in _evidence_faults(table.evidence))
-    levels: tuple[Table | Column | Row, ...] = (table, *table.columns, *table.rows)
-    for level in levels:
-        yield from (("", fault) for fault in _level_faults(level))
+    yield from (("", fault) for fault in _word_faults("evidence", table.evidence, EVIDENCE))
+    levels: tuple[tuple[str, Table | Column | Row], ...] = (
+        ("", table),
+        *((f", column {column.id}", column) for column in table.columns),
+        *((f", row {row.id}", row) for row in table.rows),
+    )
+    for place, level in levels:
+        yield from ((place, fault) for fault in _level_faults(level))
     for ids in ([column.id for column in table.columns], [row.id for row in table.rows]):
         yield from (("", f"{i!r} stands twice") for i in ids if ids.count(i) > 1)
     for column in table.columns:
@@ -74,41 +86,46 @@ def _faults(table: Table) -> Iterator[tuple[str, str]]:
 
 
 def _level_faults(level: Table | Column | Row) -> Iterator[str]:
-    if level.aggregation not in (None, *AGGREGATION_OF):
-        yield f"unknown aggregation {level.aggregation!r} of {level.id}"
+    yield from _word_faults("aggregation", level.aggregation, AGGREGATION_OF)
     if unknown := sorted(set(level.verbatim) - {"metric", "aggregation"}):
-        yield f"verbatim: unknown word {unknown[0]!r} of {level.id}"
+        yield f"verbatim: unknown word {unknown[0]!r}, wanted metric or aggregation"
     if not ID.fullmatch(level.id):
         yield f"{level.id!r} is no id: lower-case letters and digits between hyphens or dots"
 
 
-def _evidence_faults(word: str | None) -> Iterator[str]:
-    if word not in (None, *EVIDENCE):
-        yield f"evidence: wanted one of {', '.join(EVIDENCE)}, found {word!r}"
+def _word_faults(key: str, word: str | None, words: Iterable[str]) -> Iterator[str]:
+    """A word that is none of a closed list."""
+    if word not in (None, *words):
+        yield f"{key}: wanted one of {', '.join(words)}, found {word!r}"
 
 
 def _column_faults(column: Column, table: Table) -> Iterator[str]:
     if [bool(column.task), bool(column.average_of), bool(column.why_not)].count(True) != 1:
         yield "wanted exactly one of task, average_of and why_not"
-    yield from _reason_faults(column)
+    yield from _word_faults("why_not", column.why_not, reasons())
     if column.task and not TASK_ID.fullmatch(column.task):
         yield f"{column.task!r} is no task id"
-    if column.metric not in (None, *METRICS):
-        yield f"unknown metric {column.metric!r}"
+    yield from _word_faults("metric", column.metric, METRICS)
     tasks = {other.id for other in table.columns if other.task}
     if unknown := sorted(set(column.average_of) - tasks):
         yield f"average_of: {unknown[0]!r} is no column with a task"
 
 
-def _reason_faults(level: Column | Row) -> Iterator[str]:
-    if level.why_not and level.why_not not in reasons():
-        yield f"why_not: wanted one of {', '.join(reasons())}, found {level.why_not!r}"
+def _scale_faults(row: Row, table: Table) -> Iterator[str]:
+    """A score of more than 100 points: the table's scale is not that of its numbers."""
+    for column in table.columns:
+        printed = row.values.get(column.id, "")
+        if not NUMBER.fullmatch(printed) or (column.metric or table.metric) not in SCORES:
+            continue
+        points = float(printed) * 100 / table.scale
+        if abs(points) > 100:
+            yield f"values.{column.id}: {printed} is {points:g} points at scale = {table.scale}"
 
 
 def _row_faults(row: Row, table: Table) -> Iterator[str]:
     if bool(row.method) == bool(row.why_not):
         yield "wanted exactly one of method and why_not"
-    yield from _reason_faults(row)
+    yield from _word_faults("why_not", row.why_not, reasons())
     if row.methods and not row.method:
         yield "methods: wanted beside method, for the columns that differ"
     for method in (row.method, *row.methods.values()) if row.method else ():
@@ -116,7 +133,7 @@ def _row_faults(row: Row, table: Table) -> Iterator[str]:
             yield f"{method!r} is no method id"
         if is_transductive(str(method)) != row.transductive:
             yield f"transductive: {method!r} says the opposite"
-    yield from _evidence_faults(row.evidence)
+    yield from _word_faults("evidence", row.evidence, EVIDENCE)
     if row.method and not (row.evidence or table.evidence):
         yield f"evidence: wanted one of {', '.join(EVIDENCE)} here or in the table, found none"
     if not row.values:
@@ -129,6 +146,7 @@ def _row_faults(row: Row, table: Table) -> Iterator[str]:
     for name, (column, number) in numbers:
         if not NUMBER.fullmatch(number):
             yield f"{name}.{column}: wanted a number as printed, like 58.40, found {number!r}"
+    yield from _scale_faults(row, table)
     strange = (task for task in row.tasks.values() if not TASK_ID.fullmatch(task))
     yield from (f"tasks: {task!r} is no task id" for task in strange)
     if row.sd_row is not None and row.sd_row not in {other.id for other in table.rows}:

@@ -149,10 +149,11 @@ def pairs_of(rows: Iterable[ScoredPair], group: str) -> Pairs:
 
 def checked(pairs: Pairs, path: Path, rows: int, sha256: str) -> Pairs:
     """The pairs, after a check of their number and digest. Raises DataError."""
-    if len(pairs) != rows:
-        raise DataError(f"{path}: wanted {rows} scored pairs, found {len(pairs)}; {AGAIN}")
     digest = rows_digest(pairs)
+    if len(pairs) != rows:
+        raise DataError(
+            f"{path}: wanted {rows} scored pairs, found {len(pairs)}, with sha256 {digest}; {AGAIN}"
+        )
     if digest != sha256:
-        difference = f"wanted rows with sha256 {sha256[:16]}…, found {digest[:16]}…"
-        raise DataError(f"{path}: {difference}; {AGAIN}")
+        raise DataError(f"{path}: wanted rows with sha256 {sha256[:16]}…, found {digest}; {AGAIN}")
     return pairs

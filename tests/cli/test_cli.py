@@ -260,7 +260,7 @@ MISTAKES = {
     "a method that misses its pooling": ("run -m fakke -t toy", "did you mean fake"),
     "a folder that is not there": ("run -m ./weight -t toy", "did you mean weights?"),
     "a task in other capitals": ("run -m fake.mean -t Toy", "did you mean toy?"),
-    "a list of nothing": ("list tasks simcse.t5", "harness list cells simcse.t5"),
+    "a list of nothing": ("list tasks simcse.t5", "harness list cells TABLE"),
     "a profile that there is not": ("reproduce --profile embeded", "did you mean embedded?"),
     "a limited baseline": ("run --quick --limit 5", "exclude each other"),
     "a post without a corpus": ("run -m fake.mean+centre -t toy", "needs a corpus to be fitted on"),

@@ -68,7 +68,8 @@ def ran(tmp_path, monkeypatch):
     found = registry(FakeConfig())
     found.encoders["absent"] = FakeConfig("absent")
     found.methods[ABSENT.id] = ABSENT
-    monkeypatch.setattr("harness.cli.reproduce.load_registry", lambda: found)
+    for place in ("cli.reproduce", "results.published_files"):
+        monkeypatch.setattr(f"harness.{place}.load_registry", lambda: found)
     planned = [
         *cells([ABSENT], [TOY], 1),
         *cells([method("mean"), method("cls")], [TOY, OTHER, NOT_HERE, BROKEN], 1),

@@ -1,5 +1,6 @@
 import re
 import shutil
+from dataclasses import fields
 from decimal import Decimal
 from pathlib import Path
 
@@ -8,13 +9,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.core.errors import DataError
+from harness.report.bibtex import entries
 from harness.report.paper_tables import contents
-from harness.results.published import EVIDENCE, PublishedCell, Table
+from harness.results.published import (
+    AGGREGATION_OF,
+    EVIDENCE,
+    METRICS,
+    Column,
+    PublishedCell,
+    Row,
+    Table,
+)
 from harness.results.published_files import load_table, load_tables
 from harness.results.reasons import reasons
 
 ROOT = Path(__file__).resolve().parents[2]
 PAPERS = ROOT / "results" / "papers"
+TEMPLATE = ROOT / "harness" / "results" / "template_table.toml"
 TABLES = load_tables(PAPERS)
 CELLS = {cell.id: cell for table in TABLES for cell in table.cells()}
 
@@ -256,7 +267,7 @@ def test_a_fraction_becomes_points_without_losing_a_digit(digits, sign):
     [
         ('label = "Ours"', 'lable = "Ours"', "row ours: unknown key 'lable'"),
         ('fit = "none"\n', "", "row theirs: the key 'fit' is missing"),
-        ('"58.40"', "58.40", "row ours: values.sts-b: wanted text, found 58.4"),
+        ('"58.40"', "58.40", 'row ours: values.sts-b: wanted text, found 58.4; write "58.4"'),
         ('"58.40"', '"58,40"', "row ours: values.sts-b: wanted a number as printed"),
         ("n = 5", 'n = "5"', "row ours: n: wanted a whole number, found '5'"),
         ("n = 5", "n = 1", "row ours: n: a standard deviation needs two runs"),
@@ -275,8 +286,27 @@ def test_a_fraction_becomes_points_without_losing_a_digit(digits, sign):
         ('{ sts12 = "55.14" }', '{ sts13 = "55.14" }', "row theirs: values: 'sts13' is no column"),
         (', task = "sts12"', "", "column sts12: wanted exactly one of task"),
         ('["sts-b", "sts12"]', '["sts-b", "avg"]', "column avg: average_of: 'avg' is no column"),
-        ('metric = "spearman"', 'metric = "kendall"', "unknown metric 'kendall'"),
-        ('"single set"', '"median"', "unknown aggregation 'median' of sts-b"),
+        ('metric = "spearman"', 'metric = "kendall"', "metric: wanted one of spearman, pearson"),
+        (
+            'label = "STS12",',
+            'metric = "kendall", label = "STS12",',
+            "column sts12: metric: wanted",
+        ),
+        ('"58.40", sts12', '"158.40", sts12', "row ours: values.sts-b: 158.40 is 158.4 points"),
+        ('evidence = "code"', 'evidence = "code"\nscale = 1', "58.40 is 5840 points at scale = 1"),
+        (
+            'task = "sts12" }',
+            'task = "sts21" }',
+            "column sts12: task: unknown task 'sts21': did",
+        ),
+        ('"sts12.senteval"', '"sts12.sent"', "row theirs: tasks.sts12: unknown task 'sts12.sent'"),
+        (
+            "bert-base:64.mean",
+            "bert-bse:64.mean",
+            "unknown encoder 'bert-bse': did you mean bert",
+        ),
+        ("bert-base:64.mean", "bert-base:64.maen", "row ours: method: 'bert-base:64.maen+sn+nats"),
+        ('"single set"', '"median"', "column sts-b: aggregation: wanted one of all"),
         (
             'evidence = "paper"',
             'evidence = "likely"',
@@ -292,10 +322,27 @@ def test_a_fraction_becomes_points_without_losing_a_digit(digits, sign):
 )
 def test_a_faulty_table_is_refused_by_file_row_and_key(tmp_path, old, new, said):
     small(tmp_path)
+    assert load_tables(tmp_path)
     assert old in SMALL
+    (tmp_path / "small.t1.toml").write_text(SMALL.replace(old, new, 1), encoding="utf-8")
     with pytest.raises(DataError, match=f"^small.t1.toml.*{re.escape(said)}") as error:
-        small(tmp_path, SMALL.replace(old, new, 1))
+        load_tables(tmp_path)
     assert "\n" not in str(error.value)
+
+
+def test_the_template_is_a_table(tmp_path):
+    shutil.copy(TEMPLATE, tmp_path / "mine.t1.toml")
+    [table] = load_tables(tmp_path)
+    assert table.cite in entries()
+    assert {cell.why_not is None for cell in table.cells()} == {True, False}
+
+
+def test_every_key_of_a_table_is_documented():
+    page = (ROOT / "docs" / "how-to" / "published-table.md").read_text(encoding="utf-8")
+    keys = {field.name for level in (Table, Column, Row) for field in fields(level)}
+    assert not {key for key in keys - {"rows", "columns"} if f"`{key}`" not in page}
+    words = (*METRICS, *AGGREGATION_OF, *EVIDENCE, *reasons())
+    assert not {word for word in words if f"`{word}`" not in page}
 
 
 def test_a_row_says_how_its_protocol_is_known_or_its_table_does(tmp_path):
