@@ -77,7 +77,7 @@ def sheet(published: Table, cells: Mapping[str, Reproduction], registry: Registr
     rules = [TOLERANCES.sentence()] if any(cell.scores for cell in cells.values()) else []
     labels = [row.label for row in published.rows]
     about = [
-        f"{row.name if labels.count(row.label) > 1 else row.label}: "
+        f"{row.name if labels.count(row.label) > 1 else row.label} (`{row.id}`): "
         f"{_about(row, by_row[row.id], registry, footnotes)}."
         for row in published.rows
     ]
@@ -103,7 +103,11 @@ def markdown(
         lines = [_line(line, len(block.head)) for line in block.lines]
         parts.append(table([escape(text) for text in block.head], lines, words=2))
     parts += [*map(escape, made.legend), _bullets(made.notes)]
-    parts += ["## Rows", _bullets(made.rows), *map(escape, made.rules)]
+    columns = ", ".join(f"`{column.id}`" for column in published.columns)
+    named = (
+        f"`harness explain {published.id}/ROW/COLUMN` looks at a cell; the columns are {columns}."
+    )
+    parts += ["## Rows", named, _bullets(made.rows), *map(escape, made.rules)]
     return page(published.title, [part for part in parts if part], digest)
 
 

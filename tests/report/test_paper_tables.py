@@ -207,8 +207,18 @@ def test_columns_with_one_heading_are_refused(tmp_path):
 def test_rows_of_one_label_are_told_apart_by_their_group(tmp_path):
     table = TABLES["bert-whitening.t1"]
     texts = made(table).rows
-    assert len({text.partition(": ")[0] for text in texts}) == len(texts)
-    assert texts[0].startswith("BERTbase-first-last-avg (Published in (Li et al., 2020)): ")
+    assert len({text.partition(" (`")[0] for text in texts}) == len(texts)
+    assert texts[0].startswith("BERTbase-first-last-avg (Published in (Li et al., 2020)) (`")
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_a_page_names_every_cell(table):
+    found, published = made(TABLES[table]), TABLES[table]
+    for text, row in zip(found.rows, published.rows, strict=True):
+        assert f" (`{row.id}`): " in text
+    page = markdown(published, {}, FOUND, "")
+    assert f"`harness explain {table}/ROW/COLUMN`" in page
+    assert all(f"`{column.id}`" in page for column in published.columns)
 
 
 @pytest.mark.slow
