@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.cli.options import CacheDir, Json, say
+from harness.cli.options import CacheDir, Json, say, tabled
 from harness.core.errors import HarnessError, UsageError
 
 caching = typer.Typer(
@@ -134,8 +134,6 @@ def _date(seconds: float) -> str:
 
 def _table(root: Path, found: list[Any], crashed: list[Any]) -> str:
     """The entries of the cache as a table, the last used first."""
-    from tabulate import tabulate
-
     from harness.core.files import sized
     from harness.evaluation.plan import duration
 
@@ -162,7 +160,7 @@ def _table(root: Path, found: list[Any], crashed: list[Any]) -> str:
     for rows, names in ((encoders, head), (others, ["beside", "key", "bytes", head[-1]])):
         if rows:
             sides = ["left", "left", *["right"] * (len(names) - 3), "left"]
-            lines += ["", tabulate(rows, headers=names, disable_numparse=True, colalign=sides)]
+            lines += ["", tabled(rows, names, sides)]
     if crashed:
         wasted = sized(sum(leftover.bytes for leftover in crashed))
         lines += ["", f"{len(crashed)} leftovers of crashes, {wasted}: harness cache gc"]

@@ -219,7 +219,7 @@ def records(results: Path) -> list[Row]:
 
 def table(rows: Sequence[Row]) -> str:
     """Rows for people: columns that fit their content, empty columns left out."""
-    from tabulate import tabulate
+    from harness.cli.options import tabled
 
     words = {True: "yes", False: "no"}
     columns = [
@@ -228,4 +228,4 @@ def table(rows: Sequence[Row]) -> str:
         if name not in TOO_LONG and any(row[name] not in ("", False) for row in rows)
     ]
     cells = [[words.get(row[name], row[name]) for name in columns] for row in rows]
-    return tabulate(cells, headers=columns, disable_numparse=True)
+    return tabled(cells, columns)

@@ -10,7 +10,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from harness.cli.options import say
+from harness.cli.options import say, tabled
 from harness.core.types import Record
 from harness.evaluation.outcomes import Outcome
 from harness.registry import Registry
@@ -60,15 +60,13 @@ class Printer:
 
     def table(self) -> str:
         """Every score of the run: each published number for it on a row, or a row without one."""
-        from tabulate import tabulate
-
         published = {cell.id: cell for of in self._published.values() for cell in of}
         judged = self._judged(published.values())
         beside = {(one.cell.method, one.cell.task) for one in judged}
         rows = [_published_row(one) for one in judged]
         rows += [_row(name, own) for name, own in self.records.items() if name not in beside]
         rows.sort(key=lambda row: row[:2])
-        return tabulate(rows, headers=HEAD, disable_numparse=True)
+        return tabled(rows, HEAD)
 
     def _judged(self, cells: Iterable[PublishedCell]) -> list[Reproduction]:
         """Those of the published numbers that the records so far answer, averages included."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -149,6 +150,15 @@ Scheduler = Annotated[
     str | None,
     typer.Option(help="Address of a Dask scheduler (tcp://HOST:PORT), or local:N for N workers."),
 ]
+
+
+def tabled(
+    rows: Sequence[Sequence[object]], head: Sequence[str], sides: Sequence[str] | None = None
+) -> str:
+    """A table for standard output: as wide as its terminal, or as it is in a pipe."""
+    from harness.core.terminal import table, width_of
+
+    return table(rows, head, width_of(sys.stdout.isatty()), sides)
 
 
 def say(text: str = "") -> None:

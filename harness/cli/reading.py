@@ -168,7 +168,9 @@ def explain(
     programs = confirmed(references, records, read_trials(papers.parent), registry)
     found = look_around(cell, tables, records, registry, programs)
     if not as_json:
-        say(render(found))
+        from harness.core.terminal import width_of
+
+        say(render(found, width=width_of(sys.stdout.isatty())))
         return
     rows = [asdict(neighbour) for neighbour in found.neighbours]
     state = {"cell": cell, "published": found.cell.points, "measured": found.reproduction.measured}

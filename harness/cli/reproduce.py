@@ -90,7 +90,7 @@ def summary(
     lines += not_run(outcomes)
     if counts["measured"] or counts["done"]:
         write_files(results, papers, readme=None)
-        lines.append(f"tables: {results}/LEADERBOARD.md, {results}/tables")
+        lines.append(f"tables: {results}/LEADERBOARD.md, {results}/tables, {results}/site")
     if promoted is not None:
         written = write_files(committed, papers, readme_of(committed))
         lines.append(f"promoted: {promoted} records, {len(written)} generated files rewritten")

@@ -51,12 +51,22 @@ def plan(
     as_json: Json = False,
 ) -> None:
     """Show what a run would do: cells, assets and how to get them, what is cached, time."""
+    from harness.cli.advice import what_next
+    from harness.core.terminal import width_of
     from harness.evaluation.plan import plan as make_plan
     from harness.evaluation.plan import render
+    from harness.results.index import Results
+    from harness.results.layout import own_or_committed
 
     chosen = select(Wanted(method, task, seeds, data_dir, encoder, cache, limit))
     made = make_plan(chosen.cells, chosen.loader)
-    say(json.dumps(asdict(made) | {"seconds": made.seconds}) if as_json else render(made))
+    if as_json:
+        say(json.dumps(asdict(made) | {"seconds": made.seconds}))
+        return
+    say(render(made, width_of(sys.stdout.isatty())))
+    if not method and not task:
+        baseline, nothing = own_or_committed(Path("results")), Results({})
+        say("\n".join(["", *what_next(baseline, chosen.registry, chosen.loader.places, nothing)]))
 
 
 def run(
@@ -147,15 +157,18 @@ def reproduce(
     scheduler: Scheduler = None,
 ) -> None:
     """Plan, measure everything that can be, compare with the baseline, write tables."""
+    from harness.cli.advice import embedded_best, what_next
     from harness.cli.measuring import Printer
     from harness.cli.reproduce import compare, compare_rows, promote, summary
     from harness.core.files import state_of
     from harness.core.progress import Bar
+    from harness.core.terminal import width_of
     from harness.evaluation.plan import estimates, render
     from harness.evaluation.plan import plan as make_plan
     from harness.evaluation.select import PROFILES
     from harness.evaluation.select import profile as profile_cells
     from harness.registry import known
+    from harness.results.index import Results
     from harness.results.layout import papers_of
     from harness.results.records import Store
 
@@ -171,7 +184,7 @@ def reproduce(
     chosen = select(wanted, of_profile)
     made, before = make_plan(chosen.cells, chosen.loader), state_of(output, most=EVERY_FILE)
     if not quiet:
-        say(render(made))
+        say(render(made, width_of(sys.stdout.isatty())))
     printer = Printer(Store(output), chosen.registry, papers, False, verbose, quiet)
     work = Work(jobs, scheduler, shard)
     outcomes = _execute(chosen, output, fresh, printer, work, estimates(made))
@@ -181,10 +194,15 @@ def reproduce(
         typer.echo(f"harness: {uncompared}", err=True)
     moves = compare(outcomes, baseline)
     promoted = promote(outcomes, output, baseline) if update else None
+    measured = Results.read(Store(output))
+    for line in embedded_best(measured, chosen.registry, width_of(sys.stdout.isatty()) or 80):
+        say(line)
     for line in summary(outcomes, moves, output, baseline, promoted):
         say(line)
     if state_of(output, most=EVERY_FILE) == before:
         say(f"no file of {output} changed")
+    for line in what_next(baseline, chosen.registry, chosen.loader.places, measured):
+        say(line)
     moved = any(move.moved for move in moves) and not update
     status = _exit_status(outcomes) or int(moved)
     sys.exit(0 if status == AssetMissing.exit_status and not strict else status)

@@ -15,7 +15,17 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.cli.options import CacheDir, DataDir, Json, Methods, Records, Results, Tasks, say
+from harness.cli.options import (
+    CacheDir,
+    DataDir,
+    Json,
+    Methods,
+    Records,
+    Results,
+    Tasks,
+    say,
+    tabled,
+)
 from harness.core.errors import UsageError
 
 Rows = Sequence[Mapping[str, Any]]
@@ -82,11 +92,9 @@ def _selected(name: str, patterns: Sequence[str] | None) -> bool:
 
 def _table(rows: Rows) -> str:
     """Columns that fit their content; those that are empty are left out."""
-    from tabulate import tabulate
-
     names = [name for name in rows[0] if any(row[name] not in (None, "") for row in rows)]
     cells = [[_shown(row[name]) for name in names] for row in rows]
-    return tabulate(cells, headers=names, disable_numparse=True)
+    return tabled(cells, names)
 
 
 def _markdown(rows: Rows) -> str:

@@ -15,6 +15,7 @@ from harness.assets.places import asset_named
 from harness.core.errors import AssetMissing, HarnessError
 from harness.core.files import sized
 from harness.core.sources import Trained
+from harness.core.terminal import table, wrapped
 from harness.core.types import Task
 from harness.encoders.cache.encodings import EncoderCache
 from harness.encoders.cache.gc import size
@@ -28,6 +29,7 @@ from harness.tasks.loader import CellInputs, TaskLoader, distinct_sentences
 FIRST_GUESS = 400.0
 FIRST_GUESS_BYTES = 90e6
 SCORING = 0.2  # seconds a cell, roughly
+TOLD = 5  # of what is missing, in a terminal
 TRAINING = 60.0  # seconds for a member of a family that is trained on the spot, roughly
 
 
@@ -192,37 +194,46 @@ def _weights_size(path: Path) -> int:
     return sum(file.stat().st_size for file in files or path.glob("*.bin"))
 
 
-def render(plan: Plan) -> str:
-    """The plan for people."""
-    from tabulate import tabulate
+def render(plan: Plan, width: int | None = None) -> str:
+    """The plan for people.
 
-    rows = [
-        [
-            e.name,
-            e.source,
-            e.cells,
-            "asset missing" if e.missing else "to be trained" if e.to_train else e.where,
-            "" if e.missing else f"{e.cached:,} of {e.sentences:,}",
-            "" if e.missing else duration(e.seconds),
-            "" if e.missing else sized(e.cache_bytes),
-        ]
-        for e in plan.encoders
-    ]
+    In a terminal, which has a width, sources, bytes and encoders that are missing are left out, and
+    of what is missing the first are told: `harness list assets` has all.
+    """
     head = ["encoder", "source", "cells", "weights", "sentences cached", "to encode", "on disk"]
+    rows = [_row(e) for e in plan.encoders if width is None or not e.missing]
+    if width is not None:
+        head = ["encoder", "cells", "weights", "cached", "to encode"]
+        rows = [[row[0], *row[2:6]] for row in rows]
     data = [[d.name, d.where or "asset missing", _size(d)] for d in plan.data]
     lines = [
-        tabulate(rows, headers=head, disable_numparse=True),
+        table(rows, head, width),
         "",
-        tabulate(data, headers=["data", "lie in", "size"], disable_numparse=True),
+        table(data, ["data", "lie in", "size"], width),
         "",
+    ]
+    told = [
         f"{plan.runnable} of {plan.cells} cells can run here; "
         f"about {duration(plan.seconds)} of encoding is left to do. "
         f"The cache takes {sized(plan.cache_bytes)} (harness cache ls).",
+        *(f"Note: {encoder.note}." for encoder in plan.encoders if encoder.note),
     ]
-    lines += [f"Note: {encoder.note}." for encoder in plan.encoders if encoder.note]
     if plan.missing:
-        lines += ["", "asset missing:", *(f"  {line}" for line in plan.missing.values())]
-    return "\n".join(lines)
+        missing = [f"  {line}" for line in plan.missing.values()]
+        if width is not None and len(missing) > TOLD:
+            missing[TOLD:] = [f"  and {len(missing) - TOLD} more: harness list assets"]
+        told += ["", "asset missing:", *missing]
+    return "\n".join([*lines, *(wrapped(line, width) for line in told)])
+
+
+def _row(encoder: EncoderPlan) -> list[str]:
+    """An encoder's row: a missing one has no sentences, time or bytes."""
+    place = "to be trained" if encoder.to_train else encoder.where
+    row = [encoder.name, encoder.source, str(encoder.cells)]
+    if encoder.missing:
+        return [*row, "asset missing", "", "", ""]
+    cached = f"{encoder.cached:,} of {encoder.sentences:,}"
+    return [*row, place, cached, duration(encoder.seconds), sized(encoder.cache_bytes)]
 
 
 def _size(data: DataPlan) -> str:

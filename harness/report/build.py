@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from harness.core.files import file_name, write_atomically
@@ -13,7 +14,7 @@ from harness.report.conformance import PAGE as CONFORMANCE_PAGE
 from harness.report.conformance import conformance_page
 from harness.report.flows import flows_page
 from harness.report.gallery import gallery
-from harness.report.leaderboard import encoder_page, leaderboard, summary
+from harness.report.leaderboard import encoder_page, leaderboard
 from harness.report.markdown import between_markers
 from harness.report.paper_tables import CONTENTS, contents, latex, markdown
 from harness.report.paper_tables import summary as published_summary
@@ -23,10 +24,11 @@ from harness.report.replication import PAGE as CLAIMS_PAGE
 from harness.report.replication import claims_page
 from harness.report.site import page as site
 from harness.report.speed import speed_page
+from harness.report.tallies import bullets, tallies
 from harness.results import claim_intervals, row_comparisons
-from harness.results.claim_tests import ClaimTests
+from harness.results.claim_tests import ClaimResult, ClaimTests
 from harness.results.claims import read_claims
-from harness.results.conformance import compare, read_trials
+from harness.results.conformance import Comparison, compare, read_trials
 from harness.results.index import Results, by_encoder
 from harness.results.layout import QUESTIONS
 from harness.results.map_comparisons import Maps
@@ -34,14 +36,14 @@ from harness.results.protocol_traps import Trap
 from harness.results.published import Table
 from harness.results.published_files import load_tables
 from harness.results.records import Store
-from harness.results.references import read_references
-from harness.results.reproduction import Reproduction, reproductions
+from harness.results.references import Reference, read_references
+from harness.results.reproduction import Reproduction, count, reproductions
 from harness.results.searches import read_searches
 
 
 def generated(folder: Path, papers: Path, readme: Path | None) -> dict[Path, str]:
     """Every generated file under a results folder, and the README, with the text due to it."""
-    found, records = load_registry(), Results.read(Store(folder))
+    found, records, given = load_registry(), Results.read(Store(folder)), papers.parent
     published = load_tables(papers)
     require_entries(published)
     pages, cells = _paper_pages(folder / "tables" / "papers", published, records, found)
@@ -49,38 +51,45 @@ def generated(folder: Path, papers: Path, readme: Path | None) -> dict[Path, str
     pages[folder / "LEADERBOARD.md"] = leaderboard(
         records.unread(), found, counts, row_comparisons.read(folder)
     )
-    pages |= _site(folder, papers.parent, published, cells, records, found)
-    asked = _asked_pages(papers.parent / QUESTIONS, folder, published, records, found)
+    asked = _asked_pages(given / QUESTIONS, records)
     pages |= {folder / "tables" / name: page for name, page in asked}
-    pages |= _conformance(papers.parent, folder, records, found)
+    claims, page = _claims(given / QUESTIONS, folder, published, records, found)
+    pages |= {folder / "tables" / CLAIMS_PAGE: page} if page else {}
+    compared, page = _conformance(given, records, found)
+    pages |= {folder / "tables" / CONFORMANCE_PAGE: page} if page else {}
+    made = site.Content(
+        folder, given, published, cells, records, found, claims=claims, compared=compared
+    )
+    pages |= _site(made)
     for encoder, methods in by_encoder(records.unread().methods).items():
         page = encoder_page(records.unread(), found, encoder, methods)
         pages[folder / "tables" / f"{file_name(encoder)}.md"] = page
     if readme is not None and readme.exists():
-        parts = [_published_sentence(published), counts, summary(records.unread())]
         text = readme.read_text(encoding="utf-8")
-        pages[readme] = between_markers(text, "leaderboard", "\n\n".join(parts))
+        pages[readme] = between_markers(text, "leaderboard", _first_screen(made))
     return pages
 
 
-def _site(
-    folder: Path,
-    given: Path,
-    published: Sequence[Table],
-    cells: Sequence[Mapping[str, Reproduction]],
-    records: Results,
-    found: Registry,
-) -> dict[Path, str]:
+def _site(made: site.Content) -> dict[Path, str]:
     """The pictures, and the page of results that shows them."""
-    pictures = gallery(given, cells, records)
-    drawn = {name: picture.svg(_text(folder / name)) for name, picture in pictures.items()}
+    pictures = gallery(made.given, made.cells, made.results)
+    drawn = {name: one.svg(_text(made.folder / name)) for name, one in pictures.items()}
     shown = [
         site.Shown(f"../{name}", one.title, one.about, drawn[name])
         for name, one in pictures.items()
     ]
-    was = _text(folder / site.PAGE)
-    page = site.site_page(folder, given, published, cells, records, found, shown, was)
-    return {folder / name: text for name, text in {**drawn, site.PAGE: page}.items()}
+    page = site.site_page(replace(made, pictures=shown), _text(made.folder / site.PAGE))
+    return {made.folder / name: text for name, text in {**drawn, site.PAGE: page}.items()}
+
+
+def _first_screen(made: site.Content) -> str:
+    """What README says first: the counts, and the papers of which something was measured."""
+    every = [cell for table in made.cells for cell in table.values()]
+    compared = [one for _, scores in made.compared for one in scores]
+    counted = tallies(count(every), made.claims, compared, made.results)
+    tables = list(zip(made.published, made.cells, strict=True))
+    parts = [_published_sentence(made.published), bullets(list(counted))]
+    return "\n\n".join([*parts, published_summary(tables, measured=True)])
 
 
 def _text(path: Path) -> str:
@@ -104,9 +113,7 @@ def _paper_pages(
     return pages, every
 
 
-def _asked_pages(
-    questions: Path, folder: Path, published: Sequence[Table], records: Results, found: Registry
-) -> Iterator[tuple[str, str]]:
+def _asked_pages(questions: Path, records: Results) -> Iterator[tuple[str, str]]:
     """The pages that answer a file of questions; without its file there is no page."""
     if (traps := questions / "traps.toml").exists():
         yield "protocols.md", traps_page(records.unread(), read_rows(Trap, traps, "trap"))
@@ -117,19 +124,28 @@ def _asked_pages(
     flows = questions / "flows.toml"
     if flows.exists() and (page := flows_page(records.unread(), read_toml(Maps, flows))):
         yield "flows.md", page
-    if (claims := questions / "claims.toml").exists():
-        tests = ClaimTests(records.unread(), found, claim_intervals.read(folder))
-        searches = read_searches(questions / "searches")
-        yield CLAIMS_PAGE, claims_page(read_claims(claims, published), tests, searches)
 
 
-def _conformance(given: Path, folder: Path, records: Results, found: Registry) -> dict[Path, str]:
-    """The page of what other programs gave; without references there is no page."""
+def _claims(
+    questions: Path, folder: Path, published: Sequence[Table], records: Results, found: Registry
+) -> tuple[Sequence[ClaimResult], str]:
+    """The tested claims, and their page; neither without the file of claims."""
+    path = questions / "claims.toml"
+    if not path.exists():
+        return (), ""
+    tests = ClaimTests(records.unread(), found, claim_intervals.read(folder))
+    claims, searches = read_claims(path, published), read_searches(questions / "searches")
+    page = claims_page(claims, tests, searches)
+    return [tests.test(claim) for claim in claims.resolved], page
+
+
+def _conformance(
+    given: Path, records: Results, found: Registry
+) -> tuple[Sequence[tuple[Reference, Sequence[Comparison]]], str]:
+    """The scores of other programs beside ours, and their page; neither without references."""
     references, results, trials = read_references(given), records.unread(), read_trials(given)
-    if not references:
-        return {}
     compared = [(one, compare(one, results, trials, found)) for one in references]
-    return {folder / "tables" / CONFORMANCE_PAGE: conformance_page(compared, results)}
+    return compared, conformance_page(compared, results) if compared else ""
 
 
 def _published_sentence(published: Sequence[Table]) -> str:
@@ -139,7 +155,7 @@ def _published_sentence(published: Sequence[Table]) -> str:
     return (
         f"{numbers:,} published numbers from {len(published)} tables of {papers} papers and "
         "repositories, each with the method and the protocol that reproduce it, or the reason why "
-        "none does:"
+        "none does."
     )
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from harness.core.terminal import table, wrapped
+from harness.report.sentences import signed
 from harness.results.explain import Explanation, Neighbour
 
 # How the protocol of a row is known, by its `evidence`.
@@ -15,10 +17,8 @@ EVIDENCE_WORDS: Mapping[str, str] = {
 }
 
 
-def render(found: Explanation, most: int = 25) -> str:
+def render(found: Explanation, most: int = 25, width: int | None = None) -> str:
     """The published cell, what it needs and what was measured, then its nearest neighbours."""
-    from tabulate import tabulate
-
     cell = found.cell
     lines = [
         f"{cell.id}: {cell.row.name}, {cell.column.label}, published {cell.value}",
@@ -55,7 +55,7 @@ def render(found: Explanation, most: int = 25) -> str:
         lines.append(f"{found.wanted.encoder} was not run; on {found.shown_on}, {same}")
     rows = [[change(n), f"{n.value:.2f}", _signed(n.difference)] for n in found.neighbours[:most]]
     head = ["but with", "measured", "difference"]
-    lines += ["", tabulate(rows, headers=head, disable_numparse=True), ""]
+    lines = [*(wrapped(line, width) for line in lines), "", table(rows, head, width), ""]
     lines.append(f"{len(found.neighbours)} neighbouring protocols were tried")
     if nearest := found.nearest:
         lines[-1] += f"; nearest is {nearest.value:.2f} ({_signed(nearest.difference)})"
@@ -64,7 +64,7 @@ def render(found: Explanation, most: int = 25) -> str:
 
 
 def _signed(difference: float | None) -> str:
-    return "" if difference is None else f"{difference:+.2f}"
+    return "" if difference is None else signed(difference)
 
 
 def change(neighbour: Neighbour) -> str:

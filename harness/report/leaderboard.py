@@ -154,9 +154,3 @@ def encoder_page(results: Results, registry: Registry, encoder: str, methods: Se
     for name in SECTIONS:
         parts += section(name, results, registry, methods, "##")
     return page(encoder, parts, results.digest())
-
-
-def summary(results: Results) -> str:
-    """The rows that the README shows: each encoder's plain poolings under SimCSE's protocol."""
-    plain = [m for m in averages(results, results.methods, SIMCSE) if "+" not in m]
-    return f"{SIMCSE.title}:\n\n{seven(results, plain, SIMCSE)}"

@@ -139,8 +139,13 @@ def latex(
     return "\n".join(texts) + "\n"
 
 
-def summary(tables: Sequence[tuple[Table, Mapping[str, Reproduction]]]) -> str:
-    """Per paper: cells published, with a method here, run, and by each verdict that there is."""
+def summary(
+    tables: Sequence[tuple[Table, Mapping[str, Reproduction]]], measured: bool = False
+) -> str:
+    """Per paper: cells published, with a method here, run, and by each verdict that there is.
+
+    With `measured` papers without a measured number have no line; the last counts all papers.
+    """
     papers: dict[str, list[Reproduction]] = {}
     for published, cells in tables:
         papers.setdefault(published.paper, []).extend(cells.values())
@@ -148,7 +153,11 @@ def summary(tables: Sequence[tuple[Table, Mapping[str, Reproduction]]]) -> str:
     counts = {paper: count(cells_of_paper) for paper, cells_of_paper in papers.items()}
     given = [str(verdict) for verdict in VERDICTS if counts["all"][verdict]]
     columns = ["published", "runnable", "run", *given]
-    lines = [[escape(paper), *(found[c] for c in columns)] for paper, found in counts.items()]
+    lines = [
+        [escape(paper), *(found[c] for c in columns)]
+        for paper, found in counts.items()
+        if found["run"] or paper == "all" or not measured
+    ]
     return table(["paper", *columns], lines)
 
 

@@ -6,7 +6,7 @@ Everything is in points (x100).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import combinations
 from statistics import fmean
@@ -162,9 +162,15 @@ class ClaimTests:
     results: Results
     registry: Registry
     intervals: Intervals
+    tested: dict[str, ClaimResult] = field(default_factory=dict, compare=False, repr=False)
 
     def test(self, claim: Claim) -> ClaimResult:
-        """Every task of a claim, and their average."""
+        """Every task of a claim, and their average; a claim is tested once for all pages."""
+        if claim.id not in self.tested:
+            self.tested[claim.id] = self._test(claim)
+        return self.tested[claim.id]
+
+    def _test(self, claim: Claim) -> ClaimResult:
         findings = [
             self._finding(c.label, claim.published(c), claim, [address(claim.table, c)])
             for c in claim.columns

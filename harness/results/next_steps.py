@@ -54,13 +54,17 @@ class Recorded:
 class NextStep:
     """Commands that get what is missing together, their bytes where known, and what that gives.
 
-    `numbers` can then be measured of the published ones; `tasks` are those that they need.
+    `cells` are the published numbers that can then be measured.
     """
 
     get: tuple[str, ...]
     bytes: int | None
-    numbers: int
-    tasks: frozenset[str]
+    cells: tuple[PublishedCell, ...]
+
+    @property
+    def numbers(self) -> int:
+        """How many published numbers it gains."""
+        return len(self.cells)
 
 
 Needs = Mapping[str, int | None]  # the bytes that each command gets
@@ -89,8 +93,7 @@ def next_steps(
         yield NextStep(
             tuple(sorted(best)),
             _bytes(best, sizes_of),
-            len(gained),
-            frozenset(task for _, cell in gained for task in cell.tasks),
+            tuple(cell for _, cell in gained),
         )
 
 

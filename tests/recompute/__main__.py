@@ -64,9 +64,8 @@ def conformance(results: Path, records: Records, _: Tables, report: Report) -> N
 
 def readme(results: Path, records: Records, tables: Tables, report: Report) -> None:
     """The generated part of the README beside the results folder."""
-    papers.counts(results.parent / "README.md", tables, records, report)
+    papers.counts(results.parent / "README.md", tables, records, report, run=True)
     papers.sentence(results.parent / "README.md", tables, report)
-    boards.readme(results.parent / "README.md", records, report)
 
 
 def site(results: Path, records: Records, tables: Tables, report: Report) -> None:

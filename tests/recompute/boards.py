@@ -200,16 +200,6 @@ def _every_board(path: Path, done: set[tuple[str, str]], records: Records, repor
                 report.equal(f"{path.name}: {encoder}: {caption}", (encoder, caption) in done, True)
 
 
-def readme(path: Path, records: Records, report: Report) -> None:
-    """The generated tables of the README: each encoder's plain poolings, of which all are run."""
-    protocol = PROTOCOL.search("Spearman, `all`, SentEval text")
-    assert protocol
-    plain = [method for method in dict.fromkeys(m for m, _ in records) if "+" not in method]
-    own = [m for m in plain if average_of(seven_of(records, m, protocol)) is not None]
-    [table] = (table for table in markdown(path) if list(table.head[1:8]) == LABELS)
-    _seven("README", table, own, protocol, records, report, None)
-
-
 def flows_page(path: Path, questions: Path, records: Records, report: Report) -> None:
     """Every score and every answer of the page of flows."""
     maps = tomllib.loads(questions.read_text(encoding="utf-8"))

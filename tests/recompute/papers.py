@@ -231,9 +231,13 @@ def printed_digits(digits: str) -> Due:
     return digits, decimals
 
 
-def counts(path: Path, tables: Mapping[str, Any], records: Records, report: Report) -> None:
-    """The table of counts over the papers, wherever it stands."""
-    found = counted(tables, records)
+def counts(
+    path: Path, tables: Mapping[str, Any], records: Records, report: Report, run: bool = False
+) -> None:
+    """The table of counts over the papers, wherever it stands; with `run` of those measured."""
+    found = {
+        paper: count for paper, count in counted(tables, records).items() if count["run"] or not run
+    }
     [shown] = (table for table in markdown(path) if table.head[0] == "paper")
     given = [verdict for verdict in VERDICTS if found["all"][verdict]]
     report.equal(f"{path.name}: counts", shown.head[1:], ["published", "runnable", "run", *given])

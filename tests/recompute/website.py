@@ -199,7 +199,7 @@ def _tallies(
     tested = len(claims) - outcomes[OUTCOMES[-1]]
     methods, tasks = ({cell[n] for cell in records} for n in (0, 1))
     wanted = [
-        f"{counts['run']:,} of {counts['published']:,}: published numbers measured: "
+        f"{counts['run']:,} of {counts['published']:,}: published numbers were measured here: "
         f"{', '.join(given)}",
         f"{outcomes['holds']} of {tested}: tested claims of the papers hold for small models; "
         f"{outcomes['does not hold']} do not hold, {outcomes['undecided']} undecided",

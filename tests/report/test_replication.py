@@ -20,6 +20,7 @@ from harness.report.bibtex import entries
 from harness.report.build import stale_files, write_files
 from harness.report.replication import PAGE, claims_page
 from harness.report.sentences import signed
+from harness.report.site.page import PAGE as SITE
 from harness.report.verify import printed
 from harness.results.claim_intervals import Contrast, Interval
 from harness.results.claim_tests import (
@@ -569,7 +570,7 @@ def test_the_page_is_written_and_checked_with_the_others(tmp_path):
     assert "### Temperature" not in page.read_text()
     assert stale_files(tmp_path, papers, None) == [page]
     (questions / "claims.toml").unlink()
-    assert stale_files(tmp_path, papers, None) == [page]
+    assert stale_files(tmp_path, papers, None) == [tmp_path / SITE, page]
 
 
 @pytest.mark.parametrize(("number", "text"), [(-0.001, "+0.00"), (1.005, "+1.00"), (-2.0, "-2.00")])

@@ -12,10 +12,10 @@ from fakes import FakeConfig, registry
 from test_hostile_text import HOSTILE, table_of
 
 from harness.registry import load_registry
-from harness.report import seals
+from harness.report import build, seals
 from harness.report.gallery import gallery
 from harness.report.site import page as site
-from harness.report.site.page import PAGE, SOURCES, VENDORED, Shown, in_script, site_page
+from harness.report.site.page import PAGE, SOURCES, VENDORED, Content, Shown, in_script, site_page
 from harness.report.verify import printed
 from harness.results.index import Results
 from harness.results.published_files import load_tables
@@ -69,15 +69,17 @@ def committed():
 
 
 @pytest.fixture(scope="module")
-def given(records):
+def content(records):
     """All that the page is made of, but for the page as it was."""
     published, found = load_tables(RESULTS / "papers"), load_registry()
     cells = [reproductions(table, records.unread(), found) for table in published]
+    claims, _ = build._claims(RESULTS / "questions", RESULTS, published, records, found)
+    compared, _ = build._conformance(RESULTS, records, found)
     pictures = [
         Shown(f"../{name}", one.title, one.about, (RESULTS / name).read_text(encoding="utf-8"))
         for name, one in gallery(RESULTS, cells, records).items()
     ]
-    return [RESULTS, RESULTS, published, cells, records, found, pictures]
+    return Content(RESULTS, RESULTS, published, cells, records, found, pictures, claims, compared)
 
 
 def same(one, other):
@@ -86,9 +88,9 @@ def same(one, other):
 
 
 @pytest.mark.slow
-def test_the_committed_page_is_what_the_records_make(given, committed):
+def test_the_committed_page_is_what_the_records_make(content, committed):
     """A seal knows the digests of what it was told of; this knows the page."""
-    assert same(site_page(*given), committed)
+    assert same(site_page(content), committed)
 
 
 def test_it_is_one_file_of_a_size_that_travels(committed):
@@ -134,21 +136,21 @@ def test_the_tables_script_is_npm_s(committed):
 # When it is made
 
 
-def test_it_is_made_anew_only_where_records_files_or_code_changed(given, committed, monkeypatch):
+def test_it_is_made_anew_only_where_records_files_or_code_changed(content, committed, monkeypatch):
     monkeypatch.setattr(site, "boards", lambda *_: pytest.fail("made anew"))
-    assert same(site_page(*given, committed), committed)
+    assert same(site_page(content, committed), committed)
     for drawn in (committed.replace("82.03", "82.04"), committed[:-9], "", committed + " "):
         with pytest.raises(pytest.fail.Exception):
-            site_page(*given, drawn)
-    by_cell = given[4].by_cell
+            site_page(content, drawn)
+    by_cell = content.results.by_cell
     cell, stored = next(iter(by_cell.items()))
     moved = Results({**by_cell, cell: [replace(stored[0], seed=7)]})
-    for place, changed in ((4, moved), (6, given[6][1:])):
+    for changed in (replace(content, results=moved), replace(content, pictures=())):
         with pytest.raises(pytest.fail.Exception):
-            site_page(*given[:place], changed, *given[place + 1 :], committed)
+            site_page(changed, committed)
     monkeypatch.setattr(site, "SOURCES", SOURCES[1:])
     with pytest.raises(pytest.fail.Exception):
-        site_page(*given, committed)
+        site_page(content, committed)
 
 
 def test_its_code_is_all_that_words_come_from():
@@ -179,7 +181,7 @@ def test_text_from_data_is_text(text, tmp_path):
         table, found = table_of(shown), registry(FakeConfig())
         table = replace(table, cite="gao2021simcse")
         cells = [reproductions(table, Results({}), found)]
-        pages.append(site_page(tmp_path, tmp_path, [table], cells, Results({}), found))
+        pages.append(site_page(Content(tmp_path, tmp_path, [table], cells, Results({}), found)))
     hostile, plain = map(Elements, pages)
     tags = [[(tag, *attributes) for tag, attributes in p.found] for p in (hostile, plain)]
     assert tags[0] == tags[1]

@@ -23,11 +23,13 @@ from harness.report.site.answer import answer
 from harness.report.site.boards import boards
 from harness.report.site.dialogs import Dialogs
 from harness.report.site.papers import paper_tables
-from harness.results.conformance import confirmed, read_trials
+from harness.results import claim_intervals
+from harness.results.claim_tests import ClaimResult
+from harness.results.conformance import Comparison, confirmed, read_trials
 from harness.results.index import Results
-from harness.results.layout import QUESTIONS, RECORDS, REFERENCES
+from harness.results.layout import CONFORMANCE, PAPERS, QUESTIONS, RECORDS, REFERENCES
 from harness.results.published import Table
-from harness.results.references import read_references
+from harness.results.references import Reference
 from harness.results.reproduction import Reproduction
 from harness.results.verdict import TOLERANCES
 
@@ -61,43 +63,55 @@ class Shown:
         return f"data:image/svg+xml,{quote(self.svg, safe=IN_ADDRESS)}"
 
 
-def site_page(
-    folder: Path,
-    given: Path,
-    published: Sequence[Table],
-    cells: Sequence[Mapping[str, Reproduction]],
-    results: Results,
-    registry: Registry,
-    pictures: Sequence[Shown] = (),
-    drawn: str = "",
-) -> str:
-    """The page of a folder's records beside the tables, questions and references of another.
+@dataclass(frozen=True)
+class Content:
+    """What the page is made from: a folder's records, beside what people wrote in another.
 
-    `drawn` is the page as it was, and is returned where it is up to date.
+    `cells` are the reproduced cells of each published table, `claims` those that were tested,
+    `compared` the scores of each reference.
     """
-    own = Results(results.by_cell, set(results.by_cell), results.values)
-    digest = own.digest()
-    others = _digest_of_files(folder, given, [picture.svg for picture in pictures])
-    made_from = f"Records: sha256 {digest}. Other files: sha256 {others}"
+
+    folder: Path
+    given: Path
+    published: Sequence[Table]
+    cells: Sequence[Mapping[str, Reproduction]]
+    results: Results
+    registry: Registry
+    pictures: Sequence[Shown] = ()
+    claims: Sequence[ClaimResult] = ()
+    compared: Sequence[tuple[Reference, Sequence[Comparison]]] = ()
+
+    def line(self) -> str:
+        """The digests of the records, and of all else that decides the page."""
+        own = Results(self.results.by_cell, set(self.results.by_cell), self.results.values)
+        others = _digest_of_files(self.folder, self.given, [one.svg for one in self.pictures])
+        return f"Records: sha256 {own.digest()}. Other files: sha256 {others}"
+
+
+def site_page(made: Content, drawn: str = "") -> str:
+    """The page; `drawn`, the page as it was, where it is up to date."""
+    made_from = made.line()
     if seals.holds(drawn, made_from, SOURCES):
         return drawn
     from jinja2 import Environment, StrictUndefined
 
-    references, trials = read_references(given), read_trials(given)
-    programs = confirmed(references, results.unread(), trials, registry)
-    shown = list(boards(results.unread(), registry))
+    results, registry, cells = made.results.unread(), made.registry, made.cells
+    references = [reference for reference, _ in made.compared]
+    programs = confirmed(references, results, read_trials(made.given), registry)
+    shown = list(boards(results, registry))
     every = [cell for table in cells for cell in table.values()]
-    data = Dialogs(results.unread(), registry, programs).data(every, shown)
+    data = Dialogs(results, registry, programs).data(every, shown)
+    compared = [one for _, scores in made.compared for one in scores]
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     text = environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(
         made_from=made_from,
         software=software(),
-        answer=answer(cells, published, results.unread(), registry, folder, given),
-        pictures=pictures,
+        answer=answer(cells, made.claims, compared, results, registry),
+        pictures=made.pictures,
         boards=shown,
-        papers=list(paper_tables(published, cells, registry)),
+        papers=list(paper_tables(made.published, cells, registry)),
         marks={str(state): mark for state, mark in MARKS.items()},
         tolerances=TOLERANCES.sentence(),
         style=STYLE.read_text(encoding="utf-8"),
@@ -116,9 +130,11 @@ def in_script(data: Any) -> str:
 
 def _digest_of_files(folder: Path, given: Path, pictures: Sequence[str]) -> str:
     """The digest of all else that the page holds: what people wrote, comparisons, pictures."""
-    files = [p for name in ("papers", QUESTIONS, REFERENCES) for p in (given / name).rglob("*")]
-    files += [*(folder / RECORDS).glob("*.json"), *(given / RECORDS).glob("*/*.json*")]
+    folders = [given / name for name in (PAPERS, REFERENCES)]
+    folders += [given / name / CONFORMANCE for name in (QUESTIONS, RECORDS)]
+    files = [path for own in folders for path in own.rglob("*") if path.is_file()]
+    files += filter(Path.exists, (given / QUESTIONS / "claims.toml", claim_intervals.file(folder)))
     digest = hashlib.sha256("".join(pictures).encode())
-    for path in sorted(path for path in set(files) if path.is_file()):
+    for path in sorted(files):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()

@@ -1,0 +1,98 @@
+"""What to do next: the downloads by the published numbers that they let be measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+
+from harness.core.files import sized
+from harness.core.sources import Hub
+from harness.evaluation.plan import FIRST_GUESS, FIRST_GUESS_BYTES, duration
+from harness.registry import Registry
+from harness.results.index import Results
+from harness.results.layout import papers_of
+from harness.results.next_steps import Files, NextStep, next_steps
+from harness.results.published_files import load_tables
+from harness.results.records import Store
+from harness.results.reproduction import method_of, reproductions
+from harness.results.sections import columns_of, rows_of
+
+STEPS = 5  # that are shown
+FETCH = "harness fetch "
+BAR = "█"
+BEST = 8  # methods of the embedded tasks that are shown
+
+
+def what_next(folder: Path, registry: Registry, files: Files, measured: Results) -> list[str]:
+    """The next steps as lines: command, size, published numbers, time; none where nothing lacks.
+
+    The results folder has the published numbers, and records that say how many sentences a task
+    has; numbers that were measured need nothing any more.
+    """
+    sentences = sentences_of(Results.read(Store(folder)))
+    tables = load_tables(papers_of(folder))
+    cells = (c for t in tables for c in reproductions(t, measured, registry).values())
+    lines = [
+        f"  {line}"
+        for step in islice(next_steps(cells, registry, files), STEPS)
+        for line in _told(step, registry, sentences)
+    ]
+    return ["next, the most published numbers for the download first:", *lines] if lines else []
+
+
+def sentences_of(results: Results) -> Mapping[str, int]:
+    """The distinct sentences of each task that has a record."""
+    found: dict[str, int] = {}
+    for (_, task), records in results.by_cell.items():
+        counted = (record.facts.get("distinct_sentences", 0) for record in records)
+        found[task] = max(found.get(task, 0), *counted)
+    return found
+
+
+def _told(step: NextStep, registry: Registry, sentences: Mapping[str, int]) -> Iterator[str]:
+    """A step in one or several lines: one command for what `harness fetch` gets."""
+    names = [get.removeprefix(FETCH) for get in step.get if get.startswith(FETCH)]
+    others = [get for get in step.get if not get.startswith(FETCH)]
+    commands = [*([FETCH + " ".join(names)] if names else []), *others]
+    size = f" ({sized(step.bytes)})" if step.bytes else ""
+    noun = "number" if step.numbers == 1 else "numbers"
+    seconds = _seconds(step, registry, sentences)
+    time = f", about {duration(seconds)} of encoding" if seconds else ""
+    yield f"{' && '.join(commands)}{size}"
+    yield f"  {step.numbers} published {noun}{time}"
+
+
+def _seconds(step: NextStep, registry: Registry, sentences: Mapping[str, int]) -> float:
+    """Time to encode the step's tasks with each of its encoders, as plans guess it."""
+    needed: dict[str, set[str]] = {}
+    sizes: dict[str, int] = {}
+    for cell in step.cells:
+        method = method_of(cell, registry)
+        if method is not None and isinstance(source := method.encoder.source, Hub):
+            needed.setdefault(method.encoder.name, set()).update(cell.tasks)
+            sizes[method.encoder.name] = source.about or int(FIRST_GUESS_BYTES)
+    return (
+        sum(
+            sum(sentences.get(task, 0) for task in tasks) * sizes[name] / FIRST_GUESS_BYTES
+            for name, tasks in needed.items()
+        )
+        / FIRST_GUESS
+    )
+
+
+def embedded_best(results: Results, registry: Registry, width: int) -> list[str]:
+    """The best methods on the first embedded task, with bars; none where none was measured."""
+    columns = columns_of("embedded", registry.tasks.values())
+    rows = rows_of(columns, results, results.methods, best_first=True)
+    scores = [(m, values[0].mean) for m, values in rows if values[0].mean is not None][:BEST]
+    if not scores:
+        return []
+    heading = columns[0][1].heading
+    longest = max(len(method) for method, _ in scores)
+    room = max(8, width - longest - 12)
+    lines = [
+        f"  {method:<{longest}} {score:6.2f} {BAR * round(room * max(0.0, score or 0.0) / 100)}"
+        for method, score in scores
+    ]
+    return [f"best on {heading}, which needs no data:", *lines]

@@ -1,0 +1,78 @@
+"""Tables for a terminal: columns where they fit its width, else a few lines a row."""
+
+from __future__ import annotations
+
+import shutil
+import textwrap
+from collections.abc import Iterator, Sequence
+
+INDENT = "  "
+BETWEEN = "   "
+
+
+def width_of(terminal: bool) -> int | None:
+    """The columns of the terminal; None where output goes to a file or a pipe."""
+    return shutil.get_terminal_size().columns if terminal else None
+
+
+def table(
+    rows: Sequence[Sequence[object]],
+    head: Sequence[str],
+    width: int | None = None,
+    sides: Sequence[str] | None = None,
+) -> str:
+    """A table in plain text; no cell is broken while its words fit.
+
+    Where the columns do not fit the width, each row has its first cell on a line of its own and the
+    others, named by their heads, below it. Without a width every table has columns. `sides` align
+    them: left, or right.
+    """
+    from tabulate import tabulate
+
+    texts = [["" if cell is None else str(cell) for cell in row] for row in rows]
+    columns = tabulate(texts, headers=list(head), disable_numparse=True, colalign=sides)
+    if width is None or all(len(line.rstrip()) <= width for line in columns.splitlines()):
+        return columns
+    return "\n".join(line for row in texts for line in _folded(row, head, width))
+
+
+def wrapped(text: str, width: int | None) -> str:
+    """A text in lines of a width, further lines indented; as it is without one."""
+    if width is None:
+        return text
+    indent = text[: len(text) - len(text.lstrip())]
+    return "\n".join(_wrapped(text.strip(), width, indent))
+
+
+def _folded(row: Sequence[str], head: Sequence[str], width: int) -> Iterator[str]:
+    """A row as lines: its first cell, then the others as far as they fit beside each other."""
+    first, *others = row
+    yield from _wrapped(first, width, "")
+    line = ""
+    for name, text in zip(head[1:], others, strict=True):
+        if not text:
+            continue
+        part = f"{name}: {text}"
+        joined = f"{line}{BETWEEN}{part}" if line else f"{INDENT}{part}"
+        if line and len(joined) > width:
+            yield line
+            joined = f"{INDENT}{part}"
+        line = joined
+        if len(line) > width:
+            *whole, line = _wrapped(line.strip(), width, INDENT)
+            yield from whole
+    if line:
+        yield line
+
+
+def _wrapped(text: str, width: int, indent: str) -> list[str]:
+    """A text in lines of a width, broken between words; a longer word stays whole."""
+    lines = textwrap.wrap(
+        text,
+        width,
+        initial_indent=indent,
+        subsequent_indent=indent + INDENT,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return lines or [""]

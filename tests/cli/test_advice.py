@@ -1,0 +1,56 @@
+"""What a run says at its end: what was shown without data, and what to get next."""
+
+from pathlib import Path
+
+from harness.assets.places import Places
+from harness.cli.advice import BEST, STEPS, embedded_best, sentences_of, what_next
+from harness.registry import load_registry
+from harness.results.index import Results
+from harness.results.records import Store
+
+RESULTS = Path(__file__).resolve().parents[2] / "results"
+COMMITTED = Results.read(Store(RESULTS))
+FOUND = load_registry()
+
+
+def test_the_next_steps_name_a_command_a_size_a_gain_and_a_time(tmp_path):
+    first, *lines = what_next(RESULTS, FOUND, Places(tmp_path), Results({}))
+    assert first.startswith("next")
+    assert len(lines) == 2 * STEPS
+    assert "  harness fetch senteval (6 MB)" in lines
+    gains = [line for line in lines if " published number" in line]
+    assert len(gains) == STEPS
+    assert any("s of encoding" in line or "min of encoding" in line for line in gains)
+    assert all(len(line) <= 80 for line in lines)
+
+
+def test_what_is_measured_needs_nothing_any_more(tmp_path):
+    before = what_next(RESULTS, FOUND, Places(tmp_path), Results({}))
+    after = what_next(RESULTS, FOUND, Places(tmp_path), COMMITTED)
+    assert before != after
+
+
+def test_where_nothing_lacks_there_is_no_next_step():
+    class All:
+        def has_encoder(self, config):
+            return True
+
+        def has_data(self, asset):
+            return True
+
+    assert what_next(RESULTS, FOUND, All(), Results({})) == []
+
+
+def test_the_sentences_of_a_task_are_those_of_its_records():
+    assert sentences_of(COMMITTED)["sts14"] > sentences_of(COMMITTED)["sts-b"] > 1000
+
+
+def test_the_embedded_leaderboard_fits_the_terminal():
+    for width in (60, 80, 120):
+        heading, *lines = embedded_best(COMMITTED, FOUND, width)
+        assert "mini-STS" in heading
+        assert len(lines) == BEST
+        scores = [float(line.split()[1]) for line in lines]
+        assert scores == sorted(scores, reverse=True)
+        assert all(len(line) <= width for line in lines)
+    assert embedded_best(Results({}), FOUND, 80) == []

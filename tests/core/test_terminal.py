@@ -1,0 +1,50 @@
+"""Tables in a terminal: nothing is lost, no line is wider, and a pipe gets what it always got."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tabulate import tabulate
+
+from harness.core.terminal import table, width_of, wrapped
+
+HEAD = ["encoder", "cells", "source", "note"]
+WORDS = st.text("abc-@:/+", min_size=1, max_size=12)
+TEXTS = st.lists(WORDS, max_size=9).map(" ".join)
+ROWS = st.lists(st.tuples(WORDS, st.integers(0, 10**6), TEXTS, TEXTS), min_size=1, max_size=4)
+
+
+@given(ROWS, st.integers(24, 100))
+def test_no_line_is_wider_and_no_word_is_lost_or_broken(rows, width):
+    shown = table(rows, HEAD, width)
+    assert all(len(line.rstrip()) <= width for line in shown.splitlines())
+    words = shown.split()
+    for row in rows:
+        for cell in row:
+            assert set(str(cell).split()) <= set(words)
+
+
+@given(ROWS)
+def test_a_pipe_gets_columns(rows):
+    texts = [[str(cell) for cell in row] for row in rows]
+    assert table(rows, HEAD) == tabulate(texts, headers=HEAD, disable_numparse=True)
+
+
+def test_columns_stay_where_they_fit_and_fold_where_they_do_not():
+    rows = [("minilm", 33, "sentence-transformers/all-MiniLM-L6-v2", "")]
+    assert len(table(rows, HEAD, 80).splitlines()) == 3
+    assert table(rows, HEAD, 50).splitlines() == [
+        "minilm",
+        "  cells: 33",
+        "  source: sentence-transformers/all-MiniLM-L6-v2",
+    ]
+
+
+def test_a_word_that_is_longer_than_the_line_stays_whole():
+    assert wrapped("  see " + "x" * 30, 20) == "  see\n    " + "x" * 30
+    assert wrapped("a b", None) == "a b"
+
+
+@pytest.mark.parametrize(("terminal", "width"), [(True, 71), (False, None)])
+def test_only_a_terminal_has_a_width(monkeypatch, terminal, width):
+    monkeypatch.setenv("COLUMNS", "71")
+    assert width_of(terminal) == width
