@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 
 
 def methods(incomplete: str) -> list[str]:
@@ -26,9 +25,10 @@ def tasks(incomplete: str) -> list[str]:
 
 def cells(incomplete: str) -> list[str]:
     """Published tables, and once a slash is typed, their cells."""
+    from harness.results.layout import OWN, own_or_committed
     from harness.results.published_files import load_table
 
-    folder = Path("results/papers")
+    folder = own_or_committed(OWN / "papers")
     table = folder / f"{incomplete.partition('/')[0]}.toml"
     if "/" in incomplete and table.is_file():
         return _beginning(incomplete, (cell.id for cell in load_table(table).cells()))

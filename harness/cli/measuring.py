@@ -55,8 +55,9 @@ class Printer:
             told = "".join(f"; {_beside(one)}" for one in judged[:SHOWN])
             more = f"; {len(judged) - SHOWN} more below" if len(judged) > SHOWN else ""
             took = f" ({_took(outcome)})" if self.verbose else ""
-            score = shown_score(record.scores)
-            say(f"{outcome.cell}: {score}{told}{more}{took} -> {self.store.path(outcome.cell)}")
+            score, path = shown_score(record.scores), self.store.path(outcome.cell)
+            place = path if path.exists() else self.store.committed_path(outcome.cell.encoder)
+            say(f"{outcome.cell}: {score}{told}{more}{took} -> {place}")
 
     def table(self) -> str:
         """Every score of the run: each published number for it on a row, or a row without one."""

@@ -19,13 +19,15 @@ from baselines.whitening import Whitening
 from harness.assets.places import Places
 from harness.cli import app, main
 from harness.cli.listing import listing
+from harness.core.digests import rows_digest
 from harness.evaluation import select as selection
 from harness.evaluation.evaluate import measure
 from harness.results.records import Store, read_record, seal
+from harness.tasks.mini import SPLITS
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMANDS = get_command(app).commands
-KINDS = ("methods", "encoders", "tasks", "assets", "posts", "papers", "cells")
+KINDS = ("methods", "encoders", "tasks", "assets", "posts", "papers", "cells", "digests")
 PUBLISHED = "simcse.issue-285.toml"
 
 
@@ -187,6 +189,20 @@ def test_the_cells_of_a_table_can_be_explained(call, tmp_path):
     assert sum(papers.values()) == len(json.loads(call("list", "cells", "--json").out))
     assert call("explain", cells[0]["cell"]).out.startswith(cells[0]["cell"])
     assert "did you mean simcse.t5" in call("list", "cells", "simcse.t55").complaint
+
+
+def test_the_digests_of_a_task_are_those_that_its_file_states(call):
+    rows = json.loads(call("list", "digests", "mini-sts", "--json").out)
+    assert {row["split"]: row["rows"] for row in rows} == SPLITS["mini-sts"]
+    task, places = load_registry().tasks["mini-sts"], Places(Path())
+    read = {s: task.load(places.require_data(task.asset), s) for s in task.splits}
+    assert {row["split"]: row["sha256"] for row in rows} == {
+        split: rows_digest(pairs) for split, pairs in read.items()
+    }
+    away = call("list", "digests", "STSBenchmark")
+    assert (away.status, "harness fetch" in away.complaint) == (3, True)
+    every = json.loads(call("list", "digests", "--json").out)
+    assert {"asset missing"} == {r["sha256"] for r in every if r["task"].startswith("sick-r")}
 
 
 def test_a_reader_that_goes_away_is_no_error(tmp_path):

@@ -164,6 +164,13 @@ def test_mtebs_names_are_told(call):
     assert err == "SICK-R is sick-r.all here\nSTS12 is sts12.senteval here\n"
 
 
+def test_what_a_glob_leaves_out_is_told_beside_the_plan(call):
+    status, _, err = call("plan", "-m", "bert-mini.mean*", "-t", "sick-r.senteval.dev", "--json")
+    assert status == 0
+    assert "left out, as not registered for every one of these tasks: " in err
+    assert "bert-mini.mean+flow@target" in err
+
+
 # A limit
 
 

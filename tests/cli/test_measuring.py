@@ -1,0 +1,99 @@
+"""What a run prints: each score beside what is published for it, its record, a table at the end."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.cli.measuring import Printer
+from harness.core.types import Record
+from harness.evaluation.outcomes import Outcome
+from harness.registry import load_registry
+from harness.results.published_files import load_tables
+from harness.results.records import SCHEMA, Store, cell_of
+
+ROOT = Path(__file__).resolve().parents[2]
+PAPERS = ROOT / "results" / "papers"
+CELLS = {cell.id: cell for table in load_tables(PAPERS) for cell in table.cells()}
+STS = CELLS["mteb.1-12-75/minilm/sts-b"]
+
+
+def measured(method, task, score, seed=0):
+    """The outcome of a cell with this score, of the method as it is registered."""
+    both = {"spearman": {"all": score}, "pearson": {"all": score - 1}}
+    written = repr(load_registry().parse(method))
+    made = Record(SCHEMA, method, written, task, seed, both, 3, {"score": 0.25}, {}, {})
+    return Outcome(cell_of(made), "measured", made)
+
+
+@pytest.fixture
+def printed(tmp_path, capsys):
+    """Printing outcomes: what is said of each, and the table."""
+
+    def of(*outcomes, papers=PAPERS, **how):
+        store = Store(tmp_path)
+        printer = Printer(store, load_registry(), papers, **how)
+        for outcome in outcomes:
+            if outcome.record:
+                store.write(outcome.record, np.zeros(3), {})
+            printer.outcome(outcome)
+        return capsys.readouterr().out.splitlines(), printer.table().splitlines()
+
+    return of
+
+
+@pytest.mark.parametrize(
+    ("off", "verdict"), [(0, "exact"), (0.3, "close"), (-0.3, "close"), (3, "differs")]
+)
+def test_a_score_stands_beside_its_published_number_and_verdict(printed, tmp_path, off, verdict):
+    outcome = measured(STS.method, STS.task, STS.points + off)
+    [line], table = printed(outcome)
+    assert f"; published {STS.in_points}, {verdict} ({STS.id})" in line
+    path = Path(line.partition(" -> ")[2])
+    assert path.is_file()
+    assert path.is_relative_to(tmp_path)
+    [row] = [row for row in table if row.endswith(STS.id)]
+    assert row.split()[:2] == [STS.method, STS.task]
+    assert row.split()[-3:] == [STS.in_points, verdict, STS.id]
+
+
+def test_another_task_or_method_has_no_published_number(printed):
+    lines, table = printed(
+        measured("minilm.mean", "mini-sts", 50.0), measured("bert-mini.cls", STS.task, 9.0)
+    )
+    assert not [line for line in lines if "published" in line]
+    assert [row.split() for row in table[2:]] == [
+        ["bert-mini.cls", "sts-b", "spearman", "9.00"],
+        ["minilm.mean", "mini-sts", "spearman", "50.00"],
+    ]
+
+
+def test_an_average_is_judged_once_all_of_its_tasks_are_there(printed):
+    cell = next(c for c in CELLS.values() if c.average_of and c.method and c.metric == "spearman")
+    outcomes = [measured(cell.method, task, 50.0) for task in cell.average_of]
+    lines, table = printed(*outcomes)
+    assert [cell.id in line for line in lines] == [False] * (len(lines) - 1) + [True]
+    [row] = [row for row in table if row.endswith(f" {cell.id}")]
+    assert f"average of {len(cell.average_of)}" in row
+    assert " 50.00 " in row
+    _, table = printed(*outcomes[1:])
+    assert not [row for row in table if row.endswith(f" {cell.id}")]
+
+
+def test_quiet_is_the_table_and_verbose_says_how_long_it_took(printed):
+    outcome = measured("minilm.mean", "mini-sts", 50.0)
+    lines, table = printed(outcome, quiet=True)
+    assert (lines, len(table)) == ([], 3)
+    [line], _ = printed(outcome, verbose=True)
+    assert "(0.2 s)" in line
+
+
+def test_without_published_tables_the_scores_stand_alone(printed, tmp_path):
+    [line], table = printed(measured(STS.method, STS.task, 50.0), papers=tmp_path / "none")
+    assert "; published" not in line
+    assert len(table) == 3
+
+
+def test_of_a_cell_that_did_not_run_nothing_is_said(printed):
+    outcome = Outcome(cell_of(measured("minilm.mean", "sts-b", 1.0).record), "failed", message="no")
+    assert printed(outcome)[0] == []
