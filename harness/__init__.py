@@ -24,9 +24,14 @@ if TYPE_CHECKING:
     )
     from harness.core.metrics import Metric
     from harness.core.types import Corpus, Method, Pairs, Record, Task
+    from harness.encoders.function import FunctionConfig
+    from harness.encoders.native import NativeConfig
     from harness.encoders.transformer import TransformerConfig
     from harness.encoders.word_vectors import StaticConfig
     from harness.evaluation.embed import Embedder, fit_method
+    from harness.evaluation.named import encoder
+    from harness.interop.estimator import Calibration
+    from harness.interop.evaluate import evaluate
     from harness.interop.frames import read_results
     from harness.interop.mteb import as_mteb, local_tasks
     from harness.registry import Registry, load_registry
@@ -39,6 +44,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Affine",
     "AssetMissing",
+    "Calibration",
     "CellState",
     "Corpus",
     "DataError",
@@ -46,12 +52,14 @@ __all__ = [
     "Encoder",
     "EncoderConfig",
     "Encoding",
+    "FunctionConfig",
     "HarnessError",
     "Identity",
     "Measured",
     "Method",
     "Metric",
     "Moments",
+    "NativeConfig",
     "Pairs",
     "Places",
     "Pooling",
@@ -69,6 +77,8 @@ __all__ = [
     "Verdict",
     "__version__",
     "as_mteb",
+    "encoder",
+    "evaluate",
     "fit_method",
     "load_registry",
     "local_tasks",
@@ -83,9 +93,14 @@ _HOMES = {
     "core.metrics": "Metric",
     "core.interfaces": "Encoder EncoderConfig Encoding Identity Pooling PostProcessor Transform",
     "core.types": "Corpus Method Pairs Record Task",
+    "encoders.function": "FunctionConfig",
+    "encoders.native": "NativeConfig",
     "encoders.transformer": "TransformerConfig",
     "encoders.word_vectors": "StaticConfig",
     "evaluation.embed": "Embedder fit_method",
+    "evaluation.named": "encoder",
+    "interop.estimator": "Calibration",
+    "interop.evaluate": "evaluate",
     "interop.frames": "read_results",
     "interop.mteb": "as_mteb local_tasks",
     "registry": "Registry load_registry",

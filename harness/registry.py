@@ -101,7 +101,7 @@ class Registry:
         encoder = known("encoder", name, self.encoders)
         if length:
             encoder = encoder.with_max_length(int(length))
-        post = tuple(map(self._post, parts.post))
+        post = self.parse_posts("+".join(parts.post))
         if parts.fit_on is not None and parts.fit_on not in TARGETS:
             known("fit corpus", parts.fit_on, {**dict.fromkeys(TARGETS), **self.corpora})
         word, _, prompt = parts.pooling.partition(":")
@@ -111,6 +111,25 @@ class Registry:
         elif prompt:
             raise UsageError(f".{parts.pooling}: {word} takes no argument, as in {GRAMMAR}")
         return Method(encoder, pooling, post, parts.fit_on)
+
+    def parse_posts(self, text: str) -> tuple[PostProcessor, ...]:
+        """Read post-processors as they stand in an id, without the first `+`.
+
+        Args:
+            text: `post[:argument](+post[:argument])*`, or nothing for none.
+
+        Returns:
+            The post-processors in their order.
+
+        Raises:
+            UsageError: A word is unknown, or its argument is wrong.
+
+        Examples:
+            >>> from harness import load_registry
+            >>> [post.name for post in load_registry().parse_posts("sn+natsv:6")]
+            ['sn', 'natsv:6']
+        """
+        return tuple(map(self._post, text.split("+"))) if text else ()
 
     def _post(self, text: str) -> PostProcessor:
         name, _, argument = text.partition(":")

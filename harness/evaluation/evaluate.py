@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from harness.core.arrays import Float32, Float64
+from harness.core.arrays import Float, Float64
 from harness.core.errors import ScoreError, UsageError
 from harness.core.interfaces import Transform
 from harness.core.metrics import PairRows, alignment_uniformity, labelled_splits, metric_of, score
@@ -31,7 +31,7 @@ class FitData:
     paid for them, once for all cells that share them.
     """
 
-    vectors: Moments | Float32[np.ndarray, "n D"]
+    vectors: Moments | Float[np.ndarray, "n D"]
     scratch: Path | None = None
     share: float = 1.0
     seconds: float = 0.0

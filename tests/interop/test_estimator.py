@@ -1,0 +1,58 @@
+"""Every post-processor is a transformer of scikit-learn, by scikit-learn's own checks."""
+
+import inspect
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import check_estimator
+from specimens import rows
+
+from harness.core.errors import UsageError
+from harness.evaluation.evaluate import FitData, fit
+from harness.interop.estimator import Calibration
+from harness.registry import load_registry
+
+
+def smallest(name, make):
+    """The word of a post-processor, with the argument 1 where it needs one."""
+    needed = [p for p in inspect.signature(make).parameters.values() if p.default is p.empty]
+    return f"{name}:1" if needed else name
+
+
+POSTS = [smallest(*item) for item in load_registry().posts.items()]
+
+
+@pytest.mark.filterwarnings("ignore")  # of checks that are skipped, and of what they provoke
+@pytest.mark.parametrize("post", [*POSTS, "whitening:1", "sn+natsv:1"])
+def test_it_passes_the_checks_of_scikit_learn(post):
+    found = check_estimator(Calibration(post), on_fail=None)
+    failed = {c["check_name"]: c["exception"] for c in found if c["status"] == "failed"}
+    assert not failed
+    assert len(found) > 40
+
+
+def test_it_is_the_map_that_a_method_fits():
+    x = rows(100, 8)
+    method = load_registry().parse("minilm.mean+sn+whitening:4@target")
+    wanted = x
+    for transform in fit(method, FitData(x), np.random.default_rng(0)):
+        wanted = transform(wanted)
+    np.testing.assert_array_equal(Calibration("sn+whitening:4").fit_transform(x), wanted)
+
+
+def test_it_stands_in_a_pipeline_and_is_cloned():
+    x = rows(60, 6)
+    pipeline = make_pipeline(Calibration("whitening:2"), LogisticRegression())
+    pipeline.fit(x, x[:, 0] > np.median(x[:, 0]))
+    assert pipeline.predict(x).shape == (60,)
+    assert clone(pipeline[0]).get_params() == {"post": "whitening:2", "random_state": 0}
+
+
+def test_what_it_cannot_fit_or_does_not_know_is_refused():
+    with pytest.raises(ValueError, match=r"n_samples = 5, n_features = 4"):
+        Calibration("natsv:4").fit(rows(5, 4))
+    with pytest.raises(UsageError, match="did you mean whitening"):
+        Calibration("whitning").fit(rows(5, 4))
