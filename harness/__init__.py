@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from harness.assets.places import Places
     from harness.core.errors import AssetMissing, DataError, HarnessError, ScoreError, UsageError
+    from harness.core.hardware import Hardware
     from harness.core.interfaces import (
         Encoder,
         EncoderConfig,
@@ -53,6 +54,7 @@ __all__ = [
     "EncoderConfig",
     "Encoding",
     "FunctionConfig",
+    "Hardware",
     "HarnessError",
     "Identity",
     "Measured",
@@ -90,6 +92,7 @@ __all__ = [
 _HOMES = {
     "assets.places": "Places",
     "core.errors": "AssetMissing DataError HarnessError ScoreError UsageError",
+    "core.hardware": "Hardware",
     "core.metrics": "Metric",
     "core.interfaces": "Encoder EncoderConfig Encoding Identity Pooling PostProcessor Transform",
     "core.types": "Corpus Method Pairs Record Task",

@@ -18,6 +18,7 @@ from functools import cache, partial
 from typing import Any, TypeVar
 
 from harness.core.errors import HarnessError, UsageError
+from harness.core.hardware import FLOAT32, Hardware, precision_of
 from harness.core.ids import GRAMMAR, MethodId
 from harness.core.installed import FROM_WHEEL
 from harness.core.interfaces import EncoderConfig, Pooling, PostProcessor
@@ -98,7 +99,10 @@ class Registry:
         if parts is None:
             raise UsageError(f"{identifier!r} is no method id; the form is {GRAMMAR}")
         name, _, length = parts.encoder.partition(":")
-        encoder = known("encoder", name, self.encoders)
+        base, dtype = (name, FLOAT32) if name in self.encoders else precision_of(name)
+        encoder = known("encoder", base, self.encoders)
+        if dtype != FLOAT32:
+            encoder = encoder.on(Hardware(dtype=dtype))
         if length:
             encoder = encoder.with_max_length(int(length))
         post = self.parse_posts("+".join(parts.post))

@@ -19,6 +19,7 @@ from harness.assets.catalogue import DATA_ASSETS
 from harness.assets.pins import OF_DATA, OF_ENCODERS, Pins
 from harness.core.errors import AssetMissing, UsageError
 from harness.core.files import sized
+from harness.core.hardware import base_name
 from harness.core.interfaces import EncoderConfig
 from harness.core.sources import Hub, LocalFiles, Packaged, Source, Trained, VectorFile, fixed_by
 
@@ -138,7 +139,7 @@ class Places:
 
         A length variant (`bert-base:64`) reads the files of its base.
         """
-        source, base = config.source, config.name.partition(":")[0]
+        source, base = config.source, base_name(config.name)
         if isinstance(source, Trained):
             return self._trained(source)
         path = self.encoders.get(base) or packaged(config) or self._downloaded(source)
@@ -158,7 +159,7 @@ class Places:
         source = config.source
         if isinstance(source, Trained):
             return "by hand" if source.family in self.encoders else "trained here"
-        if config.name.partition(":")[0] in self.encoders:
+        if base_name(config.name) in self.encoders:
             return "by hand" if source.sha256 else "by hand, unpinned"
         if packaged(config):
             return "package"

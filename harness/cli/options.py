@@ -112,6 +112,21 @@ Tasks = Annotated[
     ),
 ]
 Seeds = Annotated[int, typer.Option(min=1, help="Seeds 0..K-1 for methods with randomness.")]
+Device = Annotated[str, typer.Option(help="Where transformers encode: cpu, cuda, cuda:1 or mps.")]
+Dtype = Annotated[
+    str | None,
+    typer.Option(
+        help="bfloat16 or float16: another encoder than in float32, as its id then says "
+        "(bert-base-float16.mean).  [default: as the id says, or float32]",
+        show_default=False,
+    ),
+]
+BatchTokens = Annotated[
+    int | None,
+    typer.Option(
+        min=1, metavar="N", help="Tokens of a batch.  [default: the device's]", show_default=False
+    ),
+]
 Limit = Annotated[
     int | None,
     typer.Option(

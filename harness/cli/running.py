@@ -16,8 +16,11 @@ import typer
 
 from harness.cli.options import (
     Baseline,
+    BatchTokens,
     CacheDir,
     DataDir,
+    Device,
+    Dtype,
     Encoders,
     Jobs,
     Json,
@@ -47,6 +50,9 @@ def plan(
     limit: Limit = None,
     data_dir: DataDir = None,
     encoder: Encoders = None,
+    device: Device = "cpu",
+    dtype: Dtype = None,
+    batch_tokens: BatchTokens = None,
     cache: CacheDir = None,
     as_json: Json = False,
 ) -> None:
@@ -58,7 +64,9 @@ def plan(
     from harness.results.index import Results
     from harness.results.layout import own_or_committed
 
-    chosen = select(Wanted(method, task, seeds, data_dir, encoder, cache, limit))
+    hardware = (device, dtype, batch_tokens)
+    wanted = Wanted(method, task, seeds, data_dir, encoder, cache, limit, False, *hardware)
+    chosen = select(wanted)
     made = make_plan(chosen.cells, chosen.loader)
     if as_json:
         say(json.dumps(asdict(made) | {"seconds": made.seconds}))
@@ -76,6 +84,9 @@ def run(
     limit: Limit = None,
     data_dir: DataDir = None,
     encoder: Encoders = None,
+    device: Device = "cpu",
+    dtype: Dtype = None,
+    batch_tokens: BatchTokens = None,
     output: Output = Path("runs"),
     cache: CacheDir = None,
     fresh: Annotated[bool, typer.Option(help="Measure again what is already done.")] = False,
@@ -115,7 +126,9 @@ def run(
     from harness.results.layout import papers_of
     from harness.results.records import Store
 
-    wanted = Wanted(method, task, seeds, data_dir, encoder, cache, limit, quiet)
+    wanted = Wanted(
+        method, task, seeds, data_dir, encoder, cache, limit, quiet, device, dtype, batch_tokens
+    )
     chosen = select(wanted, partial(quick_set, committed=baseline) if quick else None)
     results = output if limit is None else output / f"limit-{limit}"
     papers = papers_of(baseline)
@@ -137,6 +150,9 @@ def reproduce(
     seeds: Seeds = 5,
     data_dir: DataDir = None,
     encoder: Encoders = None,
+    device: Device = "cpu",
+    dtype: Dtype = None,
+    batch_tokens: BatchTokens = None,
     output: Output = Path("runs"),
     baseline: Baseline = Path("results"),
     cache: CacheDir = None,
@@ -180,7 +196,9 @@ def reproduce(
         raise UsageError("--profile chooses the cells, and so do -m and -t: give one of them")
     known("profile", profile, dict.fromkeys(PROFILES, True))
     of_profile = partial(profile_cells, name=profile, papers=papers, seeds=seeds)
-    wanted = Wanted(method, task, seeds, data_dir, encoder, cache, quiet=quiet)
+    wanted = Wanted(
+        method, task, seeds, data_dir, encoder, cache, None, quiet, device, dtype, batch_tokens
+    )
     chosen = select(wanted, of_profile)
     made, before = make_plan(chosen.cells, chosen.loader), state_of(output, most=EVERY_FILE)
     if not quiet:

@@ -23,6 +23,9 @@ class Wanted:
     cache: Path | None
     limit: int | None = None
     quiet: bool = False
+    device: str = "cpu"
+    dtype: str | None = None
+    batch_tokens: int | None = None
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,7 @@ def select(wanted: Wanted, default: Callable[[Any], tuple[Any, ...]] | None = No
     from harness.assets.places import Places
     from harness.evaluation.model_names import Models
     from harness.evaluation.select import choose, encoders_by_hand, left_out
+    from harness.results.planned import on_hardware
     from harness.tasks.limited import limited_corpus
     from harness.tasks.loader import TaskLoader
 
@@ -56,6 +60,7 @@ def select(wanted: Wanted, default: Callable[[Any], tuple[Any, ...]] | None = No
         cells = default(registry)
     else:
         cells = choose(registry, methods, tasks, wanted.seeds)
+    cells = on_hardware(cells, wanted.device, wanted.dtype, wanted.batch_tokens)
     if not wanted.quiet:
         aliases = {name: registry.tasks_by_name.get(name) for name in tasks or ()}
         other = {a: t.name for a, t in aliases.items() if t is not None and t.name != a}

@@ -15,6 +15,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from harness.core.arrays import Float, Float32, Float64
+from harness.core.hardware import Hardware
 from harness.core.sources import Source
 
 
@@ -159,6 +160,10 @@ class EncoderConfig(Protocol):
         Raises:
             UsageError: The encoder has no maximum length to set.
         """
+        ...
+
+    def on(self, hardware: Hardware) -> EncoderConfig:
+        """The encoder so, named by its precision; UsageError where it has none to choose."""
         ...
 
     def identify(self, path: Path) -> Identity:

@@ -14,6 +14,7 @@ from typing import Any
 
 from harness.core.digests import digest_of
 from harness.core.errors import DataError
+from harness.core.hardware import FLOAT32
 
 # Of a config.json: what names and stores a model, and changes nothing of what it computes.
 HARMLESS = frozenset(
@@ -69,3 +70,8 @@ def config_digest(config: Mapping[str, Any]) -> str:
 def vocabulary_digest(vocabulary: Mapping[str, int]) -> str:
     """The digest of tokens and their ids, whatever their order."""
     return digest_of(vocabulary)
+
+
+def in_dtype(key: str, dtype: str) -> str:
+    """The key of an encoder in a precision, from that in float32."""
+    return key if dtype == FLOAT32 else digest_of({dtype: key})

@@ -17,9 +17,11 @@ import numpy as np
 
 from harness.core.digests import Sha256, digest_of, sha256_of
 from harness.core.errors import HarnessError, UsageError
+from harness.core.hardware import Hardware
 from harness.core.interfaces import Encoder, EncoderConfig, Encoding, Identity
 from harness.core.sources import Hub, LocalFiles, Packaged, Source
 from harness.encoders.checkpoint import require_weights, weights_files
+from harness.encoders.fingerprint import in_dtype
 from harness.encoders.modules import MODULES, STATIC, Modules, read_modules
 from harness.encoders.subword_vectors import open_table
 from harness.encoders.transformer import TransformerConfig
@@ -79,6 +81,10 @@ class NativeConfig:
         """This encoder cut at another length, and named so."""
         return replace(self, of=self.of.with_max_length(max_length))
 
+    def on(self, hardware: Hardware) -> NativeConfig:
+        """This encoder so."""
+        return replace(self, of=self.of.on(hardware))
+
     def identify(self, path: Path, sha256: Sha256 = sha256_of) -> Identity:
         """The key and digests of a folder, modules and prompt included."""
         modules = read_modules(self.name, path)
@@ -95,8 +101,8 @@ class NativeConfig:
         cache: Path,
         *,
         sha256: Sha256 = sha256_of,
-        device: str = "cpu",
-        dtype: str = "float32",
+        device: str | None = None,
+        dtype: str | None = None,
     ) -> NativeEncoder:
         """The encoder, ready. Raises DataError for modules that are not understood."""
         modules = read_modules(self.name, path)
@@ -111,7 +117,8 @@ class NativeConfig:
             of, folder = self._transformer_config(), modules.first.folder
             plain = of.load(folder, cache, sha256=sha256, device=device, dtype=dtype)
             inner = under_modules(plain, modules, prompt, cache)
-            key = key if dtype == "float32" else digest_of({dtype: key})
+            if dtype not in (None, of.hardware.dtype):
+                key = in_dtype(key, str(dtype))
         return NativeEncoder(self.name, key, inner, prompt, head_of(modules, cache))
 
     def _transformer_config(self) -> TransformerConfig:

@@ -19,6 +19,7 @@ import numpy as np
 from harness.core.arrays import Float32
 from harness.core.digests import Sha256, digest_of, sha256_of
 from harness.core.errors import DataError, UsageError
+from harness.core.hardware import Hardware, require_float32
 from harness.core.interfaces import Identity
 from harness.core.sources import Hub, LocalFiles, Source
 from harness.encoders.averages import AverageEncoder
@@ -88,6 +89,11 @@ class SubwordConfig:
         """This encoder cut at another length, and named so."""
         name = f"{self.name.partition(':')[0]}:{max_length}"
         return replace(self, name=name, max_length=max_length)
+
+    def on(self, hardware: Hardware) -> SubwordConfig:
+        """This encoder, on the processor and in float32 whatever the device."""
+        require_float32(self.name, hardware)
+        return self
 
     def identify(self, path: Path, sha256: Sha256 = sha256_of) -> Identity:
         """The key and digests of a folder; `sha256` may be memoised."""

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from harness.core.digests import Sha256, digest_of, sha256_of
 from harness.core.errors import DataError, UsageError
+from harness.core.hardware import Hardware, base_name, in_precision
 from harness.core.interfaces import Encoder, Identity
 from harness.core.sources import Trained
 from harness.encoders.checkpoint import read_json
@@ -53,6 +54,7 @@ class FamilyConfig:
     recipe: str
     start: TransformerConfig
     max_length: int | None = None
+    hardware: Hardware = field(default=Hardware(), repr=False)
     on_the_spot: bool = field(default=False, repr=False)
     sentences: int = field(default=0, repr=False)
     trained_on: str = field(default="", repr=False)
@@ -62,7 +64,7 @@ class FamilyConfig:
     @property
     def source(self) -> Trained:
         """The training; another recipe or start has another folder, another length has not."""
-        family = self.name.partition(":")[0]
+        family = base_name(self.name)
         digest = digest_of({"recipe": self.recipe, "start": repr(self.start)})
         folder = f"{family}-{digest[:12]}"
         return Trained(
@@ -79,12 +81,17 @@ class FamilyConfig:
         name = f"{self.name.partition(':')[0]}:{max_length}"
         return replace(self, name=name, max_length=max_length)
 
+    def on(self, hardware: Hardware) -> FamilyConfig:
+        """This family so, named by a precision that is not float32; it is trained alike."""
+        return replace(self, name=in_precision(self.name, hardware.dtype), hardware=hardware)
+
     def member(self, seed: int) -> Member:
         """The encoder that the recipe makes with a seed."""
         return Member(
             f"{self.name}, seed {seed}",
             repo="",
             max_length=self.max_length,
+            hardware=self.hardware,
             trained_on=self.trained_on,
             cite=self.cite,
             licence=self.licence,

@@ -17,6 +17,7 @@ import numpy as np
 from harness.core.arrays import Float32
 from harness.core.digests import Sha256, digest_of, digest_of_files, digest_of_repr, sha256_of
 from harness.core.errors import DataError, ScoreError, UsageError
+from harness.core.hardware import Hardware, in_precision, require_named
 from harness.core.interfaces import Encoding, Identity
 from harness.core.sources import Hub, LocalFiles, Packaged, Source
 from harness.encoders.checkpoint import (
@@ -27,7 +28,7 @@ from harness.encoders.checkpoint import (
     tokenizer_files,
     weights_files,
 )
-from harness.encoders.fingerprint import Fingerprint, config_digest, vocabulary_digest
+from harness.encoders.fingerprint import Fingerprint, config_digest, in_dtype, vocabulary_digest
 from harness.encoders.kernels.choose import PLAIN, Choice, Kernel, choose, in_order
 from harness.encoders.tokenizer_check import (
     GOLDEN_SENTENCE,
@@ -62,6 +63,7 @@ class TransformerConfig:
         asset: The name that `harness fetch` takes, if not `name`.
         about: Roughly the bytes that are fetched.
         plain_pass: Whether to keep to the model's own forward pass, whatever the device's rule.
+        hardware: The device, precision and size of batches; `on` sets them, and the name.
         trained_on: The texts that its weights have seen.
         cite: The BibTeX key of its paper.
         licence: The licence of its weights.
@@ -87,6 +89,7 @@ class TransformerConfig:
     asset: str | None = field(default=None, repr=False)
     about: int | None = field(default=None, repr=False)
     plain_pass: bool = field(default=False, repr=False)
+    hardware: Hardware = field(default=Hardware(), repr=False)
     trained_on: str = field(default="", repr=False)
     cite: str = field(default="", repr=False)
     licence: str = field(default="", repr=False)
@@ -94,19 +97,14 @@ class TransformerConfig:
     def __post_init__(self) -> None:
         if self.max_length is not None and self.max_length < 1:
             raise UsageError(f"{self.name}: wanted a length of 1 or more, found {self.max_length}")
+        require_named(self.name, self.hardware)
 
     @property
     def source(self) -> Source:
         """The hub repository, or the package alone, that its files come from."""
         if self.repo:
-            return Hub(
-                self.repo,
-                self.revision,
-                self.weights_sha256,
-                self.package,
-                self.asset,
-                self.about,
-            )
+            pins = (self.revision, self.weights_sha256)
+            return Hub(self.repo, *pins, self.package, self.asset, self.about)
         if self.package:
             return Packaged(self.package, sha256=self.weights_sha256)
         return LocalFiles(self.weights_sha256)
@@ -119,6 +117,10 @@ class TransformerConfig:
         """This encoder cut at another length, and named so: `bert-base:64`."""
         name = f"{self.name.partition(':')[0]}:{max_length}"
         return replace(self, name=name, max_length=max_length)
+
+    def on(self, hardware: Hardware) -> TransformerConfig:
+        """This encoder so, named by a precision that is not float32."""
+        return replace(self, name=in_precision(self.name, hardware.dtype), hardware=hardware)
 
     def identify(self, path: Path, sha256: Sha256 = sha256_of) -> Identity:
         """The key and digests of a checkpoint folder, without torch; `sha256` may be memoised."""
@@ -135,6 +137,7 @@ class TransformerConfig:
             own = maximum_length(self.name, path)
             self.fingerprint.require_settings(self.name, path, settings, own)
         key = digest_of({"version": ENCODING_VERSION, "max_length": length, **digests})
+        key = in_dtype(key, self.hardware.dtype)
         checks = (self.golden_ids, self.fingerprint)
         return Identity(key, digests, length, digest_of_repr(checks) if any(checks) else "")
 
@@ -145,15 +148,16 @@ class TransformerConfig:
         *,
         sha256: Sha256 = sha256_of,
         choice: Choice | None = None,
-        device: str = "cpu",
-        dtype: str = "float32",
+        device: str | None = None,
+        dtype: str | None = None,
     ) -> TransformerEncoder:
         """The encoder, ready: its forward pass as given by `choice`, or by the device's rule.
 
-        `cache` keeps the safetensors form of a pickled checkpoint. Another `dtype` than float32
-        (`bfloat16`, `float16`) is another encoder, with a key of its own.
+        `cache` keeps the safetensors form of a pickled checkpoint. Device and precision are those
+        of `hardware` where none is given; another precision than float32 has a key of its own.
         """
-        identity = self.identify(path, sha256)
+        hardware, identity = self.hardware, self.identify(path, sha256)
+        device, dtype = device or hardware.device, dtype or hardware.dtype
         tensors = read_tensors(weights_files(path), identity.digests["weights"], cache)
 
         from harness.encoders.kernels.padded import open_checkpoint
@@ -171,9 +175,11 @@ class TransformerConfig:
         plain, [ids] = plain.to(device, dtype), tokenizer([GOLDEN_SENTENCE])
         given = choice or (PLAIN if self.plain_pass else None)
         kernel, choice = choose(self.name, plain, ids, dtype, given)
+        if hardware.batch_tokens:
+            choice = replace(choice, tokens=hardware.batch_tokens)
         return TransformerEncoder(
             name=self.name,
-            key=identity.key if dtype == "float32" else digest_of({dtype: identity.key}),
+            key=identity.key if dtype == hardware.dtype else in_dtype(identity.key, dtype),
             tokenizer=tokenizer,
             kernel=kernel,
             plain=plain,

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from harness.core.digests import Sha256, digest_of, sha256_of
 from harness.core.errors import AssetMissing, UsageError
+from harness.core.hardware import Hardware, require_float32
 from harness.core.interfaces import Identity
 from harness.core.sources import Hub, LocalFiles, Packaged, Source, VectorFile
 from harness.encoders.averages import AverageEncoder
@@ -78,6 +79,11 @@ class StaticConfig:
     def with_max_length(self, max_length: int) -> StaticConfig:
         """Refused: word vectors average over whole texts."""
         raise UsageError(f"{self.name}:{max_length}: this encoder has no maximum length to set")
+
+    def on(self, hardware: Hardware) -> StaticConfig:
+        """This encoder, on the processor and in float32 whatever the device."""
+        require_float32(self.name, hardware)
+        return self
 
     def identify(self, path: Path, sha256: Sha256 = sha256_of) -> Identity:
         """The key and digests; `path` is the vector file, or the folder that it lies in."""

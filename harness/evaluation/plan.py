@@ -14,6 +14,7 @@ from pathlib import Path
 from harness.assets.places import asset_named
 from harness.core.errors import AssetMissing, HarnessError
 from harness.core.files import sized
+from harness.core.hardware import base_name
 from harness.core.sources import Trained
 from harness.core.terminal import table, wrapped
 from harness.core.types import Task
@@ -106,7 +107,7 @@ def plan(cells: Sequence[PlannedCell], loader: TaskLoader) -> Plan:
         present = [found for found in texts if found is not None]
         encoder = _encoder(of_encoder, present, loader)
         if encoder.missing:
-            base = of_encoder[0].method.encoder.name.partition(":")[0]
+            base = base_name(of_encoder[0].method.encoder.name)
             missing[f"encoder {base}"] = encoder.missing
         else:
             runnable += len(present)

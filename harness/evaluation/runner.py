@@ -247,7 +247,7 @@ def _record(
         pairs=len(measurement.cosines),
         timings={name: round(seconds, 4) for name, seconds in timings.items()},
         digests={**digests, **encoder.identity.digests},
-        environment=environment(),
+        environment=environment() | {"device": _devices(cost)},
         facts={
             **measurement.facts,
             **({"revision": encoder.revision} if encoder.revision else {}),
@@ -260,6 +260,11 @@ def _record(
             **({"workers": workers} if workers > 1 else {}),
         },
     )
+
+
+def _devices(cost: EncodingCost) -> str:
+    """The devices that the cell's sentences were encoded on; word vectors need no other."""
+    return ", ".join(dict.fromkeys(str(how.get("device", "cpu")) for how in cost.how)) or "cpu"
 
 
 def _peak_memory_mb() -> int:

@@ -92,7 +92,8 @@ def encode(name: str, config: EncoderConfig, places: Places) -> Golden:
     vectors = encoding.native
     if vectors is None:
         vectors = encoding.mean[:, encoding.layers.index(encoding.depth)]
-    here, asked = platform(environment()), text_digest(sentences())
+    made = environment() | {"device": encoder.facts.get("device", "cpu")}
+    here, asked = platform(made), text_digest(sentences())
     kept = np.ascontiguousarray(vectors)
     return Golden(name, encoder.key, here, asked, kept, code_digest())
 

@@ -48,6 +48,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="as in harness check --fail-below: fail only where a score falls by more",
     )
     group.addoption("--harness-data-dir", metavar="DIR", help="or HARNESS_DATA_DIR")
+    group.addoption(
+        "--harness-device", default="cpu", metavar="DEVICE", help="as in harness run --device"
+    )
     group.addoption("--harness-runs", default="runs", metavar="DIR", help="measure into DIR")
 
 
@@ -70,6 +73,7 @@ def pytest_collection_modifyitems(
         tuple(config.getoption("--harness-encoder")),
         Path(data_dir) if data_dir else None,
         tuple(config.getoption("--harness-fail-below")),
+        config.getoption("--harness-device"),
     )
     try:
         cells = read_rules(gate.results).quick_cells
@@ -93,6 +97,7 @@ class Gate:
     encoders: tuple[str, ...]
     data_dir: Path | None
     fail_below: tuple[str, ...] = ()
+    device: str = "cpu"
 
     @cached_property
     def report(self) -> Report:
@@ -104,13 +109,14 @@ class Gate:
         from harness.gate import failures, quick
         from harness.gate.check import check
         from harness.gate.margins import Margins
+        from harness.results.planned import on_hardware
         from harness.results.records import Store
         from harness.tasks.loader import TaskLoader
 
         registry, paths = encoders_by_hand(self.encoders)
         places = Places.from_environment(os.environ, data_dir=self.data_dir, encoders=paths)
         loader = TaskLoader(places, registry.corpora)
-        planned = quick.quick_set(registry, self.results)
+        planned = on_hardware(quick.quick_set(registry, self.results), self.device, None, None)
         outcomes = execute(planned, loader, Store(self.runs), Silent(), time.perf_counter)
         failures.note_outcomes(self.runs, outcomes)
         quick.encode_golden(planned, places, self.runs)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from harness.core.errors import UsageError
+from harness.core.hardware import Hardware, precision_of
 from harness.core.interfaces import EncoderConfig
 from harness.core.types import Method, Task
 from harness.results.records import Cell
@@ -28,6 +29,22 @@ class PlannedCell:
     def encoder(self) -> EncoderConfig:
         """The encoder of its sentences: of a family, the seed's own."""
         return self.method.encoder.member(self.seed)
+
+
+def on_hardware(
+    cells: Iterable[PlannedCell], device: str, dtype: str | None, batch_tokens: int | None
+) -> tuple[PlannedCell, ...]:
+    """The cells with their encoders so; without a precision each keeps the one that its id names.
+
+    Raises UsageError for an encoder that has no precision to choose.
+    """
+    placed = []
+    for cell in cells:
+        encoder = cell.method.encoder
+        hardware = Hardware(device, dtype or precision_of(encoder.name)[1], batch_tokens)
+        method = replace(cell.method, encoder=encoder.on(hardware))
+        placed.append(replace(cell, method=method))
+    return tuple(placed)
 
 
 def cells(methods: Iterable[Method], tasks: Sequence[Task], seeds: int) -> tuple[PlannedCell, ...]:

@@ -6,7 +6,7 @@ never mean anything; `log` is the list of every sentence that went through it.
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 from typing import ClassVar
@@ -15,6 +15,7 @@ import numpy as np
 
 from harness.assets.places import Places
 from harness.core.errors import DataError, UsageError
+from harness.core.hardware import Hardware, in_precision
 from harness.core.interfaces import Encoding, Identity
 from harness.core.sources import LocalFiles, Source, Trained
 from harness.core.types import Corpus, Method, Pairs, Task
@@ -81,6 +82,9 @@ class FakeConfig:
 
     def with_max_length(self, max_length: int) -> "FakeConfig":
         raise UsageError(f"{self.name}:{max_length}: this encoder has no maximum length to set")
+
+    def on(self, hardware: Hardware) -> "FakeConfig":
+        return replace(self, name=in_precision(self.name, hardware.dtype))
 
     def identify(self, path: Path) -> Identity:
         weights = digest(self.weights, self.has_cls, self.has_pooler)

@@ -112,6 +112,8 @@ class PaddedKernel:
         """The pass on a device and in a precision. Raises UsageError for one that torch lacks."""
         if dtype not in PRECISIONS:
             raise UsageError(f"wanted float32, float16 or bfloat16, found the precision {dtype!r}")
+        # 19 bits of each factor would be another precision than the one that records name.
+        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
         try:
             return replace(self, model=self.model.to(torch.device(device), PRECISIONS[dtype]))
         except (RuntimeError, AssertionError) as error:

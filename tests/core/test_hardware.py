@@ -1,0 +1,154 @@
+"""Device, precision and batches of an encoder: what moves a score is in its name and its key."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.assets.places import Places
+from harness.cli import main
+from harness.core.errors import UsageError
+from harness.core.hardware import Hardware, base_name, in_precision, precision_of
+from harness.registry import load_registry
+from harness.results.planned import PlannedCell, on_hardware
+
+REGISTRY = load_registry()
+MINI = REGISTRY.encoders["bert-mini"]
+TEXTS = ("A man eats.", "Two dogs run in the park.", "It rains.")
+
+
+def loaded(tmp_path, hardware, config=MINI):
+    placed = config.on(hardware)
+    places = Places(tmp_path)
+    return placed, placed.load(places.encoder(placed), places.cache)
+
+
+# Names
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype", "wanted"),
+    [
+        ("minilm", "float16", "minilm-float16"),
+        ("minilm:64", "bfloat16", "minilm-bfloat16:64"),
+        ("minilm-float16:64", "float32", "minilm:64"),
+        ("minilm-float16", "bfloat16", "minilm-bfloat16"),
+    ],
+)
+def test_a_precision_stands_in_the_name_and_float32_does_not(name, dtype, wanted):
+    assert in_precision(name, dtype) == wanted
+    assert precision_of(wanted)[1] == dtype
+    assert base_name(wanted) == "minilm"
+
+
+def test_an_id_names_its_precision_and_is_another_method():
+    method = REGISTRY.parse("bert-mini-bfloat16:64.mean")
+    assert method.id == "bert-mini-bfloat16:64.mean"
+    assert method.encoder.hardware.dtype == "bfloat16"
+    assert repr(method) != repr(REGISTRY.parse("bert-mini:64.mean"))
+    assert REGISTRY.parse("bert-mini-float16.native").encoder.of.hardware.dtype == "float16"
+    with pytest.raises(UsageError, match="unknown encoder 'bert-min'"):
+        REGISTRY.parse("bert-min-float16.mean")
+
+
+def test_no_published_number_is_of_a_method_in_half_precision():
+    from harness.results.published_files import load_tables
+
+    folder = Path(__file__).resolve().parents[2] / "results" / "papers"
+    named = {cell.method for table in load_tables(folder) for cell in table.cells()}
+    assert not [
+        method
+        for method in named
+        if method and precision_of(method.split(".")[0])[0] != method.split(".")[0]
+    ]
+
+
+def test_a_half_precision_without_its_name_and_an_unknown_one_are_refused():
+    with pytest.raises(UsageError, match="wanted float16 in its name"):
+        replace(MINI, hardware=Hardware(dtype="float16"))
+    with pytest.raises(UsageError, match="wanted a precision of float32"):
+        Hardware(dtype="int8")
+    with pytest.raises(UsageError, match="wanted 1 token or more"):
+        Hardware(batch_tokens=0)
+
+
+# Encodings
+
+
+def test_a_device_and_a_batch_are_told_and_leave_the_key(tmp_path):
+    _, plain = loaded(tmp_path, Hardware())
+    _, placed = loaded(tmp_path, Hardware("cpu:0", batch_tokens=7))
+    assert placed.key == plain.key
+    assert (placed.facts["device"], placed.facts["dtype"]) == ("cpu:0", "float32")
+    assert placed.choice.tokens == 7
+    assert np.allclose(placed.encode(TEXTS).mean, plain.encode(TEXTS).mean, atol=1e-5)
+
+
+def test_a_half_precision_has_a_key_of_its_own_before_and_after_loading(tmp_path):
+    keys = set()
+    for dtype in ("float32", "bfloat16", "float16"):
+        config, encoder = loaded(tmp_path, Hardware(dtype=dtype))
+        identity = config.identify(Places(tmp_path).encoder(config))
+        assert identity.key == encoder.key
+        assert encoder.facts["dtype"] == dtype
+        keys.add(encoder.key)
+    assert len(keys) == 3
+
+
+def test_a_device_that_is_not_there_is_refused_in_one_line(tmp_path):
+    with pytest.raises(UsageError, match="wanted a device that torch has, found 'cuda:99'"):
+        loaded(tmp_path, Hardware("cuda:99"))
+    with pytest.raises(UsageError, match="wanted a device that torch has, found 'toaster'"):
+        loaded(tmp_path, Hardware("toaster"))
+
+
+def test_products_are_of_whole_float32_numbers(tmp_path):
+    import torch
+
+    torch.backends.cuda.matmul.allow_tf32 = True
+    loaded(tmp_path, Hardware())
+    assert not torch.backends.cuda.matmul.allow_tf32
+    assert not torch.backends.cudnn.allow_tf32
+
+
+# Cells
+
+
+def test_cells_keep_the_precision_of_their_ids_unless_another_is_wanted():
+    ids = ("bert-mini.mean", "bert-mini-float16.mean")
+    planned = [PlannedCell(REGISTRY.parse(i), REGISTRY.tasks["mini-sts"], 0) for i in ids]
+    placed = on_hardware(planned, "cpu", None, None)
+    assert [cell.method.id for cell in placed] == list(ids)
+    assert list(placed) == planned
+    wanted = on_hardware(planned, "cuda", "bfloat16", 64)
+    assert {cell.method.id for cell in wanted} == {"bert-mini-bfloat16.mean"}
+    assert wanted[0].encoder.hardware == Hardware("cuda", "bfloat16", 64)
+    words = [PlannedCell(REGISTRY.parse("glove-mini.mean"), REGISTRY.tasks["mini-sts"], 0)]
+    assert on_hardware(words, "cuda", None, 64) == tuple(words)
+    with pytest.raises(UsageError, match="word vectors are averaged in float32"):
+        on_hardware(words, "cpu", "float16", None)
+
+
+def test_a_family_is_placed_with_its_members():
+    name = next(n for n, e in REGISTRY.encoders.items() if type(e).__name__ == "FamilyConfig")
+    family = REGISTRY.encoders[name].on(Hardware("cpu:0", "float16"))
+    member = family.member(1)
+    assert (family.name, member.hardware.device) == (f"{name}-float16", "cpu:0")
+    assert family.source == REGISTRY.encoders[name].source  # trained alike
+
+
+def test_a_record_says_device_and_precision_and_stands_apart(tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    chosen = ["-m", "bert-mini.mean", "-t", "mini-lexical", "--cache", "cache"]
+    placed = ["--device", "cpu:0", "--dtype", "bfloat16", "--batch-tokens", "512"]
+    with pytest.raises(SystemExit) as ended:
+        main(["run", *chosen, *placed])
+    assert ended.value.code == 0, capfd.readouterr().err
+    [path] = (tmp_path / "runs").rglob("seed-0.json")
+    record = json.loads(path.read_text())
+    assert record["method"] == "bert-mini-bfloat16.mean"
+    assert record["environment"]["device"] == "cpu:0"
+    [how] = record["facts"]["encoding"]
+    assert (how["device"], how["dtype"], how["tokens"]) == ("cpu:0", "bfloat16", 512)
