@@ -25,7 +25,7 @@ from harness.cli.options import (
     require_folder,
     say,
 )
-from harness.core.errors import HarnessError
+from harness.core.errors import HarnessError, UsageError
 
 KINDS = ("methods", "encoders", "tasks", "assets", "posts", "papers", "cells", "records", "digests")
 
@@ -74,12 +74,26 @@ def report(
     ] = None,
     papers: Papers = Path("results/papers"),
     check: Annotated[bool, typer.Option(help="Only say whether something would change.")] = False,
+    pdf: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write the pictures as PDF into this folder instead.", show_default=False
+        ),
+    ] = None,
 ) -> None:
     """Write LEADERBOARD.md, tables/ and site/ from records; of `results` also the README's part."""
     from harness.report.build import stale_files, write_files
 
     require_folder("--results", results)
     readme = readme or readme_of(results)
+    if pdf is not None:
+        from harness.report.gallery import write_pdfs
+
+        if check:
+            raise UsageError("--check writes nothing, and --pdf writes pictures: give one of them")
+        for picture in write_pdfs(results, papers, pdf):
+            say(str(picture))
+        return
     if check:
         stale = stale_files(results, papers, readme)
         for path in stale:

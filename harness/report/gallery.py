@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from harness.core.files import write_atomically
 from harness.core.toml import read_toml
+from harness.registry import load_registry
 from harness.report import (
     cost_chart,
     directions_chart,
@@ -16,7 +18,20 @@ from harness.report import (
 from harness.report.pictures import Picture
 from harness.results.index import Results
 from harness.results.layout import QUESTIONS
-from harness.results.reproduction import Reproduction
+from harness.results.published_files import load_tables
+from harness.results.records import Store
+from harness.results.reproduction import Reproduction, reproductions
+
+
+def write_pdfs(folder: Path, papers: Path, into: Path) -> list[Path]:
+    """Write each picture as a PDF, as LaTeX includes them; returns the files."""
+    records, registry = Results.read(Store(folder)), load_registry()
+    cells = [reproductions(table, records.unread(), registry) for table in load_tables(papers)]
+    written = []
+    for name, picture in gallery(papers.parent, cells, records).items():
+        written.append(into / f"{Path(name).stem}.pdf")
+        write_atomically(written[-1], picture.pdf())
+    return written
 
 
 def gallery(

@@ -41,7 +41,7 @@ def published_against_measured(cells: Iterable[Reproduction], results: Results) 
         results.digest(),
         lambda axes: _draw(axes, run),
         heights=(3, 2),
-        inches=6.6,
+        inches=5.8,
     )
 
 
