@@ -163,7 +163,17 @@ class EncoderConfig(Protocol):
         ...
 
     def on(self, hardware: Hardware) -> EncoderConfig:
-        """The encoder so, named by its precision; UsageError where it has none to choose."""
+        """The encoder on a device and in a precision.
+
+        Args:
+            hardware: Device, precision and how much is encoded at a time.
+
+        Returns:
+            A configuration, named by a precision that is not float32: `bert-base-bfloat16`.
+
+        Raises:
+            UsageError: The encoder has no precision to choose.
+        """
         ...
 
     def identify(self, path: Path) -> Identity:

@@ -13,6 +13,7 @@ import numpy as np
 from harness.core.arrays import Float32
 from harness.core.digests import digest_of
 from harness.core.errors import ScoreError, UsageError
+from harness.core.hardware import Hardware, require_float32
 from harness.core.interfaces import Encoding, Identity
 from harness.core.sources import LocalFiles, Source
 from harness.encoders.tokenizer_check import GOLDEN_SENTENCE
@@ -61,6 +62,11 @@ class FunctionConfig:
     def with_max_length(self, max_length: int) -> FunctionConfig:
         """Refused: the function cuts texts as it likes."""
         raise UsageError(f"{self.name}:{max_length}: this encoder has no maximum length to set")
+
+    def on(self, hardware: Hardware) -> FunctionConfig:
+        """This encoder; where it computes is its own affair, and its vectors are float32."""
+        require_float32(self.name, hardware)
+        return self
 
     def identify(self, path: Path | None = None) -> Identity:  # noqa: ARG002 - it has no files
         """The key: of the name and of the vectors of a few probes."""
