@@ -22,6 +22,7 @@ from harness.cli.listing import listing
 from harness.core.digests import rows_digest
 from harness.evaluation import select as selection
 from harness.evaluation.evaluate import measure
+from harness.registry import load_registry
 from harness.results.records import Store, read_record, seal
 from harness.tasks.mini import SPLITS
 
