@@ -39,7 +39,7 @@ class Pins:
             return {
                 name: {k: str(v) for k, v in pin.items()} for name, pin in found["pins"].items()
             }
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise DataError(
                 f"{self.path}: wanted pins as harness fetch writes them, found {error!r}; "
                 "remove the file to trust the next download"

@@ -73,6 +73,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     `--debug` may stand anywhere: an unexpected error is then followed by its traceback.
     """
+    # Python has no stream where the caller closed it; others expect one.
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115, PTH123
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115, PTH123
     given = list(sys.argv[1:] if arguments is None else arguments)
     debug = ["--debug"] if "--debug" in given else []
     try:

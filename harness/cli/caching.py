@@ -26,6 +26,7 @@ caching = typer.Typer(
 )
 
 SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kMGT]?)(i?)B?", re.IGNORECASE)
+LONGEST = 20  # digits of a size
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would be removed.")]
 
 
@@ -102,6 +103,8 @@ def bytes_in(text: str) -> int:
     if match is None:
         raise UsageError(f"--max-size {text}: wanted a size as 5GB, 500MiB or 0")
     number, unit, binary = match.groups()
+    if len(number) > LONGEST:
+        raise UsageError(f"--max-size: wanted a number of {LONGEST} digits at most, found more")
     power = " kmgt".index(unit.lower() or " ")
     return int(float(number) * (1024 if binary else 1000) ** power)
 

@@ -83,7 +83,14 @@ class TensorFile:
             metadata = layouts.pop(METADATA)
             end = max((layout["data_offsets"][1] for layout in layouts.values()), default=0)
             sealed = metadata.pop(SEAL) == _seal(layouts, metadata)
-        except (FileNotFoundError, struct.error, ValueError, LookupError, TypeError):
+        except (
+            FileNotFoundError,
+            struct.error,
+            ValueError,
+            LookupError,
+            TypeError,
+            RecursionError,
+        ):
             return None
         if not sealed or start + end != size:
             return None

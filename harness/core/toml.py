@@ -15,6 +15,10 @@ from harness.core.errors import DataError
 
 Made = TypeVar("Made")
 
+# What reading raises: TOMLDecodeError is a ValueError, and so is a number of 5,000 digits; brackets
+# in brackets end at the depth of the interpreter.
+UNREADABLE = (OSError, ValueError, RecursionError)
+
 SCALARS = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
 
 
@@ -36,7 +40,7 @@ def read_json(cls: type[Made], path: Path, /, **given: Any) -> Made:
     """A file of one JSON object as a dataclass, by the rules of `read_toml`. Raises DataError."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except UNREADABLE as error:
         _refuse(path.name, f"wanted a JSON object, found: {error}")
     if not isinstance(found, dict):
         _refuse(path.name, f"wanted a JSON object, found {type(found).__name__}")
@@ -56,7 +60,7 @@ def read_rows(cls: type[Made], path: Path, key: str = "row") -> tuple[Made, ...]
 def _load(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except UNREADABLE as error:
         _refuse(path.name, f"wanted a TOML table, found: {error}")
 
 
@@ -104,7 +108,10 @@ def _value(kind: Any, value: Any, place: str, key: str) -> Any:
         if type(value) is not kind and not (kind is float and type(value) is int):
             quoted = f'; write "{value}"' if kind is str and type(value) in (int, float) else ""
             _refuse(place, f"{key}: wanted {SCALARS[kind]}, found {value!r}{quoted}")
-        return kind(value)
+        try:
+            return kind(value)
+        except OverflowError:
+            _refuse(place, f"{key}: wanted a number of less than 309 digits, found a longer one")
     if get_origin(kind) is Mapping:
         if not isinstance(value, dict):
             _refuse(place, f"{key}: wanted a table, found {value!r}")

@@ -45,7 +45,7 @@ def read_json(path: Path) -> dict[str, Any]:
         return {}
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DataError(f"{path}: wanted JSON, found {error}; fetch the file again") from error
     if not isinstance(content, dict):
         raise DataError(f"{path}: wanted a JSON object, found a {type(content).__name__}")

@@ -34,6 +34,8 @@ from harness.tasks.loader import TARGETS, TaskLoader
 
 Kept = TypeVar("Kept")
 
+DIGITS = 9  # of the number of shards
+
 
 @dataclass(frozen=True)
 class Shard:
@@ -50,6 +52,10 @@ class Shard:
         number, slash, count = text.partition("/")
         if not (slash and number.isdecimal() and count.isdecimal()):
             raise UsageError(f"--shard {text}: wanted I/N, as in 2/8")
+        if max(len(number), len(count)) > DIGITS:
+            raise UsageError(
+                f"--shard: wanted numbers of {DIGITS} digits at most, found longer ones"
+            )
         if not 1 <= int(number) <= int(count):
             raise UsageError(f"--shard {text}: wanted 1 <= I <= N")
         return cls(int(number) - 1, int(count))
@@ -163,7 +169,7 @@ def units(cells: Sequence[PlannedCell]) -> list[tuple[PlannedCell, ...]]:
 def encode_block(site: Site, block: Block) -> None:
     """Encode and store a block. What goes wrong is told by the cells that need it."""
     site.require_code()
-    with suppress(HarnessError):
+    with suppress(HarnessError, OSError):
         _encoder(site.places, block.encoder).ensure(block.texts, Silent())
 
 

@@ -53,5 +53,5 @@ def read(results: Path) -> dict[str, str]:
         return {}
     try:
         return {name: str(why) for name, why in json.loads(path.read_bytes()).items()}
-    except (ValueError, AttributeError) as error:
+    except (ValueError, AttributeError, RecursionError) as error:
         raise DataError(f"{path} is no list of reasons ({error}); delete it") from None

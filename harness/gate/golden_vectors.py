@@ -134,7 +134,7 @@ def read(results: Path, encoder: str) -> Golden | None:
         made = json.loads(about["platform"])
         named = (about["encoder"], about["key"], made, about["sentences"])
         golden = Golden(*named, vectors, about.get("code", ""))
-    except (KeyError, ValueError) as error:
+    except (KeyError, ValueError, RecursionError) as error:
         raise DataError(f"{path} holds no golden vectors ({error}); delete it") from None
     if vectors.dtype != np.float32 or vectors.ndim != 2 or not np.isfinite(vectors).all():
         raise DataError(f"{path}: wanted finite float32 vectors, found others; delete it")

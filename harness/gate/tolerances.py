@@ -27,6 +27,8 @@ ACROSS_PLATFORMS = 0.05
 GOLDEN_SAME_PLATFORM = 1e-5
 GOLDEN_ACROSS_PLATFORMS = 1e-4
 
+MOST_SEEDS = 1000  # of a cell of the quick set
+
 # Two environments that agree in these are one platform.
 PLATFORM = ("system", "machine", "processor", "threads", "packages", "device")
 
@@ -45,8 +47,8 @@ class QuickCell:
     seeds: int = 1
 
     def __post_init__(self) -> None:
-        if self.seeds < 1:
-            raise ValueError(f"wanted 1 or more seeds, found {self.seeds}")
+        if not 1 <= self.seeds <= MOST_SEEDS:
+            raise ValueError(f"wanted 1 to {MOST_SEEDS} seeds, found {self.seeds}")
 
 
 @dataclass(frozen=True)

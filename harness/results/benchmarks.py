@@ -87,7 +87,7 @@ def _read_result(path: Path, least: int) -> BenchmarkResult | None:
         return BenchmarkResult(
             ratios, float(stored["wanted"]), stored["facts"], stored["environment"]
         )
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise DataError(f"{path.name}: wanted ratios, found {error!r}; measure it again") from None
 
 

@@ -55,7 +55,7 @@ def read(results: Path) -> Intervals:
     try:
         rows = json.loads(path.read_bytes()) if path.exists() else []
         return {_contrast(**row.pop("contrast")): Interval(**row) for row in rows}
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise DataError(f"{path} holds no intervals of claims ({error}); delete it") from None
 
 

@@ -72,7 +72,7 @@ def unpack(path: Path, shared: Sequence[str]) -> Iterator[tuple[str, dict[str, A
                 else:
                     unsealed += 1
                 yield place, fields | {name: values[name, fields[name]] for name in shared}
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise DataError(f"{place} is damaged ({error!r}); restore the file") from None
     if 0 < unsealed < found:
         raise DataError(f"{path}: {unsealed} of {found} rows lack their digest; restore the file")

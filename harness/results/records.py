@@ -195,7 +195,7 @@ def read_record(path: Path) -> Record:
         record = _record(path, fields, remedy)
         if not older and hashlib.sha256(encode(record)).hexdigest() != wanted:
             raise DataError(f"{path}: wanted content with sha256 {wanted}, found other; {remedy}")
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise DataError(f"{path} is no record ({error!r}); {remedy}") from None
     return record
 
@@ -218,7 +218,8 @@ def _record(place: object, fields: Any, remedy: str) -> Record:
     try:
         record = Record(**fields)
     except TypeError as error:
-        raise DataError(f"{place} is no record ({error}); {remedy}") from None
+        [why, *_] = str(error).splitlines()
+        raise DataError(f"{place} is no record ({why}); {remedy}") from None
     if record.schema != SCHEMA:
         raise DataError(f"{place}: wanted schema {SCHEMA}, found {record.schema}; run it again")
     return record

@@ -84,7 +84,7 @@ def read(results: Path) -> Mapping[str, Comparisons]:
             fields = json.loads(path.read_bytes())
             rows = tuple(Neighbours(**row) for row in fields.pop("rows"))
             table = Comparisons(**fields, rows=rows)
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise DataError(f"{path} holds no comparisons ({error}); delete it") from None
         comparisons[table.name] = table
     return comparisons

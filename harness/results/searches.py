@@ -137,7 +137,7 @@ def _trials(path: Path) -> dict[str, tuple[Trial, ...]]:
         return {
             command: tuple(Trial(**one) for one in trials) for command, trials in stored.items()
         }
-    except (ValueError, TypeError, AttributeError) as error:
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise DataError(
             f"{path.name}: wanted trials, found {error!r}; remove it and search again"
         ) from None

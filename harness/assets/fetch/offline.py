@@ -201,7 +201,7 @@ def read_index(folder: Path) -> list[Entry]:
             )
             for entry in found["assets"]
         ]
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise DataError(f"{path}: wanted an index of assets, found {error}") from None
 
 

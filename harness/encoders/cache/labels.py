@@ -46,7 +46,7 @@ def read_label(folder: Path) -> Label:
         found: Any = json.loads((folder / FILE).read_text(encoding="utf-8"))
         names = {str(name): str(mark) for name, mark in found["encoders"].items()}
         return Label(names, str(found["weights"]), tuple(map(str, found.get("passed", ()))))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return Label()
 
 
