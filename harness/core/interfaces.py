@@ -87,12 +87,10 @@ class Encoder(Protocol):
     @property
     def key(self) -> str:
         """Hex digest of everything that changes the output: weights, tokenizer, length, case."""
-        ...
 
     @property
     def facts(self) -> Mapping[str, Any]:
         """Kernel, device and precision of its passes, for records; empty where none varies."""
-        ...
 
     def encode(self, texts: Sequence[str]) -> Encoding:
         """Encode texts.
@@ -106,7 +104,6 @@ class Encoder(Protocol):
         Raises:
             ScoreError: A hidden state is not finite.
         """
-        ...
 
 
 @runtime_checkable
@@ -122,31 +119,25 @@ class EncoderConfig(Protocol):
     @property
     def name(self) -> str:
         """Its id in the grammar of methods: `minilm`, `bert-base:64`."""
-        ...
 
     @property
     def trained_on(self) -> str:
         """The data that its weights have seen, since contamination must be visible."""
-        ...
 
     @property
     def cite(self) -> str:
         """The BibTeX key of the paper that its weights ask to cite."""
-        ...
 
     @property
     def licence(self) -> str:
         """The licence of its weights."""
-        ...
 
     @property
     def source(self) -> Source:
         """Where its files come from: the hub, a package, a vector file, or a training here."""
-        ...
 
     def member(self, seed: int) -> EncoderConfig:
         """The encoder that a seed means: of a family another for each, else this one."""
-        ...
 
     def with_max_length(self, max_length: int) -> EncoderConfig:
         """The encoder that cuts texts at another length.
@@ -160,7 +151,6 @@ class EncoderConfig(Protocol):
         Raises:
             UsageError: The encoder has no maximum length to set.
         """
-        ...
 
     def on(self, hardware: Hardware) -> EncoderConfig:
         """The encoder on a device and in a precision.
@@ -174,7 +164,6 @@ class EncoderConfig(Protocol):
         Raises:
             UsageError: The encoder has no precision to choose.
         """
-        ...
 
     def identify(self, path: Path) -> Identity:
         """Digest an encoder's files, without importing torch.
@@ -188,7 +177,6 @@ class EncoderConfig(Protocol):
         Raises:
             DataError: The files are not those that the configuration pins.
         """
-        ...
 
     def load(self, path: Path, cache: Path) -> Encoder:
         """Read an encoder's files.
@@ -203,7 +191,6 @@ class EncoderConfig(Protocol):
         Raises:
             DataError: The files are not those that the configuration pins.
         """
-        ...
 
 
 @runtime_checkable
@@ -221,7 +208,6 @@ class Pooling(Protocol):
     @property
     def name(self) -> str:
         """Its word in ids: `mean`, `first-last`."""
-        ...
 
     def hidden_states(self, depth: int) -> tuple[int, ...]:
         """The layers that it averages in an encoder of a depth.
@@ -235,7 +221,6 @@ class Pooling(Protocol):
         Raises:
             UsageError: The encoder has too few layers.
         """
-        ...
 
     def __call__(self, encoding: Encoding) -> Float[np.ndarray, "N D"]:
         """Pool an encoding.
@@ -249,7 +234,6 @@ class Pooling(Protocol):
         Raises:
             UsageError: The encoding lacks a layer, a summary token or a pooler that this needs.
         """
-        ...
 
 
 @runtime_checkable
@@ -265,7 +249,6 @@ class Transform(Protocol):
         Returns:
             A matrix of m rows and K columns, in float64.
         """
-        ...
 
 
 @runtime_checkable
@@ -285,7 +268,6 @@ class PostProcessor(Protocol):
     @property
     def name(self) -> str:
         """Its word in ids, with its argument: `natsv:6`."""
-        ...
 
     @property
     def from_moments(self) -> bool:
@@ -293,12 +275,10 @@ class PostProcessor(Protocol):
 
         Then `fit` also accepts `Moments`, and a corpus of any size streams.
         """
-        ...
 
     @property
     def deterministic(self) -> bool:
         """Whether the generator is never drawn from, so that one seed is enough."""
-        ...
 
     @property
     def share(self) -> float:
@@ -307,12 +287,10 @@ class PostProcessor(Protocol):
         Below 1, a random sample of that size is encoded, and `fit` is told by the keyword `share`
         how much it is given.
         """
-        ...
 
     @property
     def dropout(self) -> bool:
         """Whether it is fitted on encodings with dropout, drawn by seed for each occurrence."""
-        ...
 
     def fit(self, x: Any, rng: np.random.Generator) -> Transform:
         """Fit on rows; the configuration itself does not change.
@@ -327,4 +305,3 @@ class PostProcessor(Protocol):
         Raises:
             ScoreError: The rows have no direction, or too few, or a value is not finite.
         """
-        ...
