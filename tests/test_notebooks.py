@@ -1,0 +1,31 @@
+"""The notebooks show what their cells give: they are run, and compared with what they store.
+
+`GOLDEN=write pytest tests/test_notebooks.py` stores what they give now.
+"""
+
+import json
+import os
+
+import pytest
+from documents import ROOT
+from notebooks import as_text, executed
+
+NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_shows_what_it_gives(path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HARNESS_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.delenv("HARNESS_DATA_DIR", raising=False)
+    found = executed(json.loads(path.read_text(encoding="utf-8")))
+    if os.environ.get("GOLDEN") == "write":
+        path.write_text(as_text(found), encoding="utf-8")
+    assert path.read_text(encoding="utf-8") == as_text(found)
+
+
+def test_a_cell_that_gives_something_else_is_noticed():
+    cell = {"cell_type": "code", "execution_count": None, "metadata": {}, "outputs": []}
+    notebook = {"cells": [{**cell, "source": ["x = 1\n", "print('a')\n", "x + 1"]}]}
+    printed, result = executed(notebook)["cells"][0]["outputs"]
+    assert (printed["text"], result["data"]) == (["a\n"], {"text/plain": ["2"]})
