@@ -63,6 +63,7 @@ NAMED = {
     "report.flows": {"flow", "whitening"},  # the same
     "evaluation.bootstrap_rows": {"simcse", "whitening"},  # a protocol is called by who set it
     "report.replication": {"miniature"},  # its page's own name
+    "interop.mteb_lint": {"simcse", "sbert", "flow", "whitening"},  # papers, as protocols
     "cli.train.pretrain": {"glove", "miniature"},  # the names of commands
     "cli.train.finetune": {"simcse", "sbert"},  # the same
     "training.datasets": {"miniature", "simcse"},  # names of data sets

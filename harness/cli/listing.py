@@ -43,10 +43,11 @@ def listing(
         "cells": lambda: cells(load_tables(folder), of),
         "records": lambda: records(results),
         "digests": lambda: digests(found, places, of),
+        "mteb": lambda: mteb(found, results, of),
     }
-    if of and what not in ("cells", "digests"):
+    if of and what not in ("cells", "digests", "mteb"):
         raise UsageError(
-            f"{of}: wanted harness list cells TABLE or harness list digests TASK, found {what}"
+            f"{of}: wanted harness list cells TABLE, digests TASK or mteb FOLDER, found {what}"
         )
     return known("kind of thing", what, kinds)()
 
@@ -193,6 +194,18 @@ def digests(found: Registry, places: Places, of: str) -> list[Row]:
             row |= {"rows": len(pairs), "sha256": rows_digest(pairs)}
         rows.append(row)
     return rows
+
+
+def mteb(found: Registry, results: Path, model: str) -> list[Row]:
+    """What of mteb gives another number than the papers; of a model folder, its prompts there."""
+    from harness.core.installed import extra
+    from harness.results.index import Results
+    from harness.results.records import Store
+
+    with extra("mteb"):
+        from harness.interop.mteb_lint import differences, prompts
+
+    return prompts(Path(model)) if model else differences(found, Results.read(Store(results)))
 
 
 def records(results: Path) -> list[Row]:

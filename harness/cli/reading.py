@@ -27,22 +27,34 @@ from harness.cli.options import (
 )
 from harness.core.errors import HarnessError, UsageError
 
-KINDS = ("methods", "encoders", "tasks", "assets", "posts", "papers", "cells", "records", "digests")
+KINDS = (
+    "methods",
+    "encoders",
+    "tasks",
+    "assets",
+    "posts",
+    "papers",
+    "cells",
+    "records",
+    "digests",
+    "mteb",
+)
 
 
 def list_(
     what: Annotated[
         str,
         typer.Argument(
-            help="methods, encoders, tasks, assets, posts, papers, cells, records or digests.",
-            autocompletion=lambda: KINDS,
+            help=f"{', '.join(KINDS)} or mteb.",
+            autocompletion=lambda: (*KINDS, "mteb"),
         ),
     ] = "methods",
     of: Annotated[
         str,
         typer.Argument(
-            metavar="TABLE|TASK",
-            help="Of cells, those of a table (harness list papers); of digests, a task's.",
+            metavar="TABLE|TASK|FOLDER",
+            help="Of cells, those of a table (harness list papers); of digests, a task's; of mteb, "
+            "a model's prompts.",
             autocompletion=published_tables,
             show_default=False,
         ),
