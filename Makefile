@@ -36,10 +36,22 @@ bench: $(READY)  ## benchmarks: ratios measured side by side in one run, and the
 	$(BIN)/pytest tests/benchmarks --benchmark-enable --benchmark-only --speed results/questions/speed.toml \
 		$(ARGS); found=$$?; $(BIN)/harness report && exit $$found
 
+soak: $(READY)  ## attacks in their long form (hours): kills, crowds, damage, bad input; and the page of what came of them
+	$(BIN)/pytest tests/trust -s -p no:cacheprovider --soak results/questions/reliability.toml $(ARGS); \
+		found=$$?; $(BIN)/harness report && exit $$found
+
+bill: $(READY)  ## what is installed: a bill of materials (build/bill.json, CycloneDX), licences, known weaknesses
+	$(PYTHON) -m venv build/bill
+	build/bill/bin/python -m pip install --quiet cyclonedx-bom==7.5.0 pip-licenses==5.5.5 pip-audit==2.10.1
+	build/bill/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible \
+		--output-file build/bill.json $(BIN)/python
+	build/bill/bin/pip-licenses --python=$(BIN)/python --format=markdown --output-file=build/licences.md
+	build/bill/bin/pip-audit --requirement .ci/constraints.txt --no-deps
+
 report: $(READY)  ## write leaderboard and tables from the committed records
 	$(BIN)/harness report
 
 clean:  ## remove the virtual environment, the runs and the built documentation
 	rm -rf $(VENV) runs build
 
-.PHONY: help setup reproduce test check docs bench report clean
+.PHONY: help setup reproduce test check docs bench soak bill report clean

@@ -22,7 +22,7 @@ WORKFLOW = yaml.safe_load((ROOT / ".ci/workflow-example.yml").read_text(encoding
 STEPS = ACTION["runs"]["steps"]
 SCRIPTS = [step for step in STEPS if "run" in step]
 [JOB] = WORKFLOW["jobs"].values()
-[USE] = [step for step in JOB["steps"] if "/.ci/check@" in step["uses"]]
+[USE] = [step for step in JOB["steps"] if "/.ci/check@" in step.get("uses", "")]
 
 GATE = """
 quick = [{ method = "mine.mean", task = "toy" }, { method = "mine.cls", task = "no-train" }]

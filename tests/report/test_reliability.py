@@ -1,0 +1,52 @@
+"""The page of attacks: what was tried, what was not, and what is refused."""
+
+import pytest
+from tallies import write_tally
+
+from harness.core.errors import DataError, UsageError
+from harness.report.reliability import reliability_page
+from harness.results.reliability import Tally, read_tallies
+
+ROWS = """
+[[row]]
+id = "kill"
+what = "A kill"
+right = "nothing is lost"
+
+[[row]]
+id = "flip"
+what = "A bit"
+right = "it is noticed"
+"""
+
+
+@pytest.fixture
+def rows(tmp_path):
+    path = tmp_path / "questions" / "reliability.toml"
+    path.parent.mkdir()
+    path.write_text(ROWS)
+    return path
+
+
+def line_of(page, what):
+    [line] = [line for line in page.splitlines() if line.startswith(f"| {what} ")]
+    return [cell.strip() for cell in line.strip("|").split("|")]
+
+
+def test_a_tally_has_its_counts_and_another_row_says_that_it_has_none(rows):
+    write_tally(rows, "kill", Tally(right=7, rebuilt=2, refused=1, silent=0, commit="c" * 40))
+    page = reliability_page(rows)
+    assert line_of(page, "A kill")[2:] == ["10", "7", "2", "1", "0"]
+    assert line_of(page, "A bit")[2] == "not measured"
+    assert "Commit cccccccccccc." in page
+
+
+def test_what_was_written_is_read_and_a_stray_tally_is_refused(rows):
+    tally = Tally(right=1)
+    write_tally(rows, "flip", tally)
+    assert list(read_tallies(rows).values()) == [None, tally]
+    with pytest.raises(UsageError, match="no row 'flood'"):
+        write_tally(rows, "flood", tally)
+    rows.write_text(ROWS.replace('"flip"', '"flop"'))
+    with pytest.raises(DataError, match="tried, but no row there: flip"):
+        read_tallies(rows)
