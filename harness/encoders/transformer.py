@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from harness.core.errors import DataError, ScoreError, UsageError
 from harness.core.hardware import Hardware, in_precision, require_named
 from harness.core.interfaces import Encoding, Identity
 from harness.core.sources import Hub, LocalFiles, Packaged, Source
+from harness.encoders.batches import Batch, arrays, batches, blank
 from harness.encoders.checkpoint import (
     maximum_length,
     read_json,
@@ -225,13 +226,13 @@ class TransformerEncoder:
         self, texts: Sequence[str], *, progress: Callable[[int], None] | None = None
     ) -> Encoding:
         """Encode in order; `progress` hears of the number of sentences done, batch by batch."""
-        result = _blank(self.shape, len(texts))
+        result = blank(self.shape, len(texts))
 
         def passed(batch: Batch) -> tuple[list[int], Encoding]:
             return batch.rows, self.kernel(batch.ids)
 
         for rows, part in in_order(passed, self._batches(texts), self.choice):
-            for whole, piece in zip(_arrays(result), _arrays(part), strict=True):
+            for whole, piece in zip(arrays(result), arrays(part), strict=True):
                 self._require_finite(piece, rows)
                 whole[rows] = piece
             if progress is not None:
@@ -281,37 +282,3 @@ class TransformerEncoder:
                 f"{self.name}: wanted finite numbers, found others in the encoding of text {row}; "
                 "look for a damaged checkpoint"
             )
-
-
-class Batch(NamedTuple):
-    """The rows of some texts, and their token ids."""
-
-    rows: list[int]
-    ids: list[list[int]]
-
-
-def batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
-    """Row numbers, longest first, so many at a time as fit the budget of padded tokens.
-
-    Longest first: what does not fit in memory fails at once, and an estimate errs on the safe side.
-    """
-    order = sorted(range(len(lengths)), key=lengths.__getitem__, reverse=True)
-    start = 0
-    while start < len(order):
-        size = max(1, budget // lengths[order[start]])
-        yield order[start : start + size]
-        start += size
-
-
-def _arrays(encoding: Encoding) -> list[Any]:
-    kept = (encoding.mean, encoding.cls, encoding.pooler)
-    return [array for array in kept if array is not None]
-
-
-def _blank(shape: Encoding, rows: int) -> Encoding:
-    """An encoding of so many rows to write into, alike in all but their number."""
-
-    def blank(array: Any) -> Any:
-        return None if array is None else np.empty((rows, *array.shape[1:]), np.float32)
-
-    return replace(shape, mean=blank(shape.mean), cls=blank(shape.cls), pooler=blank(shape.pooler))

@@ -25,11 +25,12 @@ from harness.assets.places import Places
 from harness.core.digests import sha256_of
 from harness.core.errors import AssetMissing, DataError, ScoreError, UsageError
 from harness.core.interfaces import EncoderConfig
+from harness.encoders.batches import batches
 from harness.encoders.checkpoint import convert_once
 from harness.encoders.fingerprint import Fingerprint, config_digest, vocabulary_digest
 from harness.encoders.kernels.padded import cls_position
 from harness.encoders.tokenizer_check import BERT_UNCASED_IDS, GOLDEN_SENTENCE
-from harness.encoders.transformer import TransformerConfig, batches
+from harness.encoders.transformer import TransformerConfig
 from harness.evaluation.embeddings import CachedEncoder
 
 MINILM = TransformerConfig(
