@@ -30,7 +30,7 @@ from harness.registry import load_registry
 from harness.report.leaderboard import leaderboard
 from harness.report.paper_tables import latex, markdown
 from harness.results.index import Results
-from harness.results.protocols import SEVEN
+from harness.results.protocols import SEVEN, SIMCSE
 from harness.results.published_files import load_table
 from harness.results.records import SCHEMA
 from harness.results.reproduction import reproductions
@@ -430,7 +430,8 @@ values = { c = "76.85" }
 def test_tables_show_which_copy_was_measured(tmp_path):
     (tmp_path / "toy.toml").write_text(TABLE)
     made, name = load_table(tmp_path / "toy.toml"), "simcse-unsup-bert-base.cls"
-    results = Results({(name, task): [record(name, task)] for task in SEVEN})
+    tasks = [SIMCSE.task(base) for base in SEVEN] + list(SEVEN)
+    results = Results({(name, task): [record(name, task)] for task in tasks})
     judged = reproductions(made, results, FOUND)
     seen = f"{LOOSE.repo}, unpinned, first seen {WEIGHTS[:12]}"
     for render, mark in ((markdown, "¹"), (latex, "\\textsuperscript{1}")):
