@@ -47,9 +47,8 @@ def replacing(path: Path) -> Iterator[Path]:
         scratch.replace(path)
     except BaseException as error:
         scratch.unlink(missing_ok=True)
-        told = isinstance(error, OSError) and error.errno is not None  # else it has its own words
-        if told and error.filename in (None, name):
-            error.filename = str(path)
+        if isinstance(error, OSError) and error.errno and error.filename in (None, name):
+            error.filename = str(path)  # without a number it has words of its own
         raise
 
 
