@@ -21,7 +21,7 @@ reproduce: $(READY)  ## the main job: plan, measure, compare, write the leaderbo
 	$(BIN)/harness reproduce --profile $(PROFILE) $(ARGS)
 
 test: $(READY)  ## all tests that can run here; skipped ones are named
-	$(BIN)/pytest -p no:cacheprovider $(ARGS)
+	$(BIN)/pytest -p no:cacheprovider -n logical --dist worksteal $(ARGS)
 
 check: $(READY) docs  ## lint, format, types, documentation, and whether the generated files are up to date
 	$(BIN)/ruff check .

@@ -279,10 +279,10 @@ def _execute(
             left = (cell.address for cell in cells if cell.address not in reached)
             noted = _attempt(partial(note_outcomes, results, outcomes, left))
     told = ("asset missing",) if seconds is not None else ()
-    untold = (outcome.message for outcome in outcomes if outcome.status not in told)
-    for message, count in Counter(filter(None, untold)).items():
+    untold = [o.message for o in outcomes if o.message and o.status not in told]
+    for message, count in Counter(untold).items():
         typer.echo(f"harness: {message} ({count} cell{'s' if count > 1 else ''})", err=True)
-    if noted is not None:
+    if noted is not None and not untold:
         raise noted
     return outcomes
 

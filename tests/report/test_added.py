@@ -56,7 +56,7 @@ def test_a_published_table_needs_its_file_and_nothing_else(tmp_path):
     (papers / "specimen.t1.toml").write_text(SPECIMEN)
     pages = [tmp_path / "tables" / "papers" / f"specimen.t1.{kind}" for kind in ("md", "tex")]
     listed = tmp_path / "tables" / "papers" / CONTENTS
-    due = {listed, *pages, tmp_path / "LEADERBOARD.md", readme}
+    due = {listed, *pages, tmp_path / "LEADERBOARD.md", tmp_path / "site" / "index.html", readme}
     assert set(stale_files(tmp_path, papers, readme)) == due
     write_files(tmp_path, papers, readme)
     assert stale_files(tmp_path, papers, readme) == []

@@ -88,13 +88,13 @@ MUTANTS = {
     ),
     "a count of the README": ("README", README, r"\n(\d)\S+ published numbers from \d+ tables of"),
     "a board of the site": ("site", SITE, r"minilm\.mean</th><td>(\d\d\.\d\d)"),
-    "a published number of the site": ("site", SITE, r"bert-base-flow-target/sts-b\">(70\.72)"),
-    "a measured number of the site": ("site", SITE, r"avg-glove/sick-r\">(65\.89)<"),
+    "a published number of the site": ("site", SITE, r"<td>△</td><td>(70\.72)"),
+    "a measured number of the site": ("site", SITE, r"<td class=\"exact\">(65\.89) <"),
     "a verdict of the site": ("site", SITE, r"measured: (exact)<", "match"),
     "a count of the site": ("site", SITE, r"<strong>(\d+)</strong> of 1,711"),
     "a score in a dialog": ("site", SITE, r'avg-glove/sick-r":.*?\[(\d\d\.\d{4})\],'),
     "a claim of the site": ("site", SITE, r"<td>(\d) of 7</td>"),
-    "a number of the README": ("README", README, r"\| `minilm\.mean` +\| +(\d\d\.\d\d)"),
+    "a number of the README": ("README", README, r"\| BERT-flow [^|]+\| +(\d+)"),
 }
 
 
