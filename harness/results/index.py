@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import Any
 
 from harness.core.metrics import metrics
@@ -129,8 +130,10 @@ def value(scores: Sequence[float | None]) -> Value:
         return Value(None, state=CellState.NOT_RUN)
     if len(numbers) < len(scores):
         return Value(None, state=CellState.UNDEFINED)
-    sd = stdev(numbers) if len(numbers) > 1 else None
-    return Value(fmean(numbers), sd, len(numbers))
+    mean, k = fmean(numbers), len(numbers)
+    # As statistics.stdev but for its exact fractions, which take a tenth of a report's time.
+    sd = math.sqrt(math.fsum((x - mean) ** 2 for x in numbers) / (k - 1)) if k > 1 else None
+    return Value(mean, sd, k)
 
 
 def average(values: Sequence[Value]) -> Value:
