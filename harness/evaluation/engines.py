@@ -7,6 +7,7 @@ travel to the workers, so both have to be picklable.
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar, runtime_checkable
@@ -66,7 +67,12 @@ class Processes:
         from joblib import Parallel, delayed, parallel_config
         from joblib.externals.loky.process_executor import TerminatedWorkerError
 
-        with parallel_config("loky", n_jobs=self.workers, inner_max_num_threads=1):
+        with (
+            warnings.catch_warnings(),
+            parallel_config("loky", n_jobs=self.workers, inner_max_num_threads=1),
+        ):
+            # A worker whose memory has grown is replaced between two items, which harms nothing.
+            warnings.filterwarnings("ignore", message="A worker stopped while some jobs")
             done = Parallel(return_as="generator_unordered", batch_size=1)(
                 delayed(_with_item)(function, item) for item in items
             )
