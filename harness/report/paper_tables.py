@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
-from harness.core.digests import digest_of
+from harness.core.digests import digest_of, digest_of_repr
 from harness.registry import Registry
 from harness.report import latex as tex
 from harness.report.markdown import escape, page, table
@@ -163,7 +163,7 @@ def summary(
 
 def contents(tables: Sequence[Table]) -> str:
     """The digest and the count of numbers of each table, then of all: none is lost unnoticed."""
-    digests = {table.id: digest_of(asdict(table)) for table in tables}
+    digests = {table.id: digest_of_repr(table) for table in tables}
     lines = [f"{digests[t.id]}  {len(t.cells()):>5}  {t.id}" for t in tables]
     total = sum(len(table.cells()) for table in tables)
     lines.append(f"{digest_of(digests)}  {total:>5}  all")
