@@ -231,7 +231,7 @@ def known(kind: str, name: str, things: Mapping[str, Thing]) -> Thing:
 
 
 def nearest(name: str, names: Iterable[str]) -> str:
-    """A question that offers the names most like one, whatever their capitals; empty if none is."""
+    """A question that offers the most similar names, ignoring case; empty without a similar one."""
     spelled: dict[str, list[str]] = {}
     for one in names:
         spelled.setdefault(one.lower(), []).append(one)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -69,6 +69,12 @@ class Places:
     def __post_init__(self) -> None:
         if self.data_dir is not None and not self.data_dir.is_dir():
             raise UsageError(f"--data-dir {self.data_dir}: there is no such folder")
+
+    def absolute(self) -> Places:
+        """These places by absolute paths, for a process that runs in another folder."""
+        data_dir = self.data_dir and self.data_dir.absolute()
+        encoders = {name: path.absolute() for name, path in self.encoders.items()}
+        return replace(self, cache=self.cache.absolute(), data_dir=data_dir, encoders=encoders)
 
     @classmethod
     def from_environment(

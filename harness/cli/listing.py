@@ -175,7 +175,7 @@ def cells(tables: Sequence[Table], of: str) -> list[Row]:
 
 
 def digests(found: Registry, places: Places, of: str) -> list[Row]:
-    """Rows and digest of each split of a task, or of all, as it is read here.
+    """Number of rows and digest of each split of a task, or of all tasks, as read on this machine.
 
     What a task's file states; of one task that cannot be read the error says why.
     """
@@ -197,7 +197,7 @@ def digests(found: Registry, places: Places, of: str) -> list[Row]:
 
 
 def mteb(found: Registry, results: Path, model: str) -> list[Row]:
-    """What of mteb gives another number than the papers; of a model folder, its prompts there."""
+    """Tasks that mteb scores otherwise than papers; for a model folder, its prompts in mteb."""
     from harness.core.installed import extra
     from harness.results.index import Results
     from harness.results.records import Store
@@ -209,7 +209,7 @@ def mteb(found: Registry, results: Path, model: str) -> list[Row]:
 
 
 def records(results: Path) -> list[Row]:
-    """What is measured in a results folder: a method on a task a row, its score over the seeds."""
+    """The records of a results folder: a row for each method and task, with its mean over seeds."""
     from harness.results.index import Results, main_path
     from harness.results.records import Store
 

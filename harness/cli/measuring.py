@@ -94,7 +94,7 @@ def _beside(one: Reproduction) -> str:
 
 
 def _took(outcome: Outcome) -> str:
-    """How a cell came about, for those who want to know."""
+    """Whether a cell was measured or done before, and its timings, for `--verbose`."""
     record: Any = outcome.record
     if outcome.status == "done":
         return "measured before"

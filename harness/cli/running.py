@@ -228,7 +228,7 @@ def reproduce(
 
 @dataclass(frozen=True)
 class Work:
-    """Who does the work of a run: processes here or a cluster's, and the part of the cells."""
+    """The engine options of a run: processes, Dask scheduler, and shard."""
 
     jobs: int | None
     scheduler: str | None
@@ -288,7 +288,7 @@ def _execute(
 
 
 def _attempt(step: Callable[[], None]) -> OSError | None:
-    """Take a step, and give what the system refused, for later: reasons are told before."""
+    """Take a step; an OSError is returned, so that other messages can be printed before it."""
     try:
         step()
     except OSError as error:

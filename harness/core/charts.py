@@ -92,7 +92,7 @@ def _covered(
 
 
 def legend(axes: Axes, labels: Sequence[str]) -> None:
-    """Name the looks of what has these labels, in a row above the panel."""
+    """A legend above the panel for the lines with these labels."""
     shown = {line.get_label(): line for line in axes.lines}
     handles = [shown[label] for label in labels]
     columns = min(7, len(labels))

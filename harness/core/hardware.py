@@ -16,7 +16,7 @@ HALVES = ("bfloat16", "float16")
 
 @dataclass(frozen=True)
 class Hardware:
-    """What runs an encoder.
+    """The device and the precision that an encoder runs with.
 
     Args:
         device: A torch device: `cpu`, `cuda`, `cuda:1`, `mps`.

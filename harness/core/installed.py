@@ -1,4 +1,4 @@
-"""What is installed: the harness as a checkout or from a wheel, and the packages of its extras.
+"""How the harness is installed: a checkout or a wheel, and which optional packages are present.
 
 A wheel holds the folder `baselines` as the package `harness.baselines`, and the folder `results`
 without its generated pages as `harness/assets/committed`.

@@ -60,7 +60,7 @@ def alone(folder: Path) -> Iterator[bool]:
 
 @contextmanager
 def exclusive(folder: Path) -> Iterator[None]:
-    """Have a folder alone among those who ask for this, once everybody before is done.
+    """Hold the exclusive lock of a folder; waits for its turn.
 
     Where a file system has no locks, a file in the folder is the lock, for as long as it takes to
     write another file.

@@ -1,7 +1,8 @@
-"""Tables of vectors, averaged over those that a text names: what static encoders have in common."""
+"""The base of static encoders: a table of vectors, averaged over the rows of each text."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -13,10 +14,10 @@ from harness.core.interfaces import Encoding
 
 
 @dataclass(frozen=True, eq=False)
-class AverageEncoder:
+class AverageEncoder(ABC):
     """A loaded table of vectors. One kept layer, no summary token, no pooler.
 
-    A kind of table says in `rows` which of its vectors are a text's; `unit` scales averages to 1.
+    A subclass gives the rows of a text in `rows`; `unit` scales averages to length 1.
     """
 
     name: str
@@ -34,9 +35,9 @@ class AverageEncoder:
     def depth(self) -> int:
         return 0
 
+    @abstractmethod
     def rows(self, texts: Sequence[str]) -> Iterable[Sequence[int]]:
         """The rows of the table for each text, repetitions included."""
-        raise NotImplementedError
 
     def encode(
         self, texts: Sequence[str], *, progress: Callable[[int], None] | None = None

@@ -64,7 +64,7 @@ class FunctionConfig:
         raise UsageError(f"{self.name}:{max_length}: this encoder has no maximum length to set")
 
     def on(self, hardware: Hardware) -> FunctionConfig:
-        """This encoder; where it computes is its own affair, and its vectors are float32."""
+        """This encoder: the function chooses its device itself, and returns float32."""
         require_float32(self.name, hardware)
         return self
 

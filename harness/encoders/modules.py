@@ -152,7 +152,7 @@ class Modules:
 
     @property
     def alike(self) -> str:
-        """The one pooling that gives the same vectors up to their length; empty for none."""
+        """The pooling that gives the modules' vectors up to their length; empty for none."""
         kinds = " ".join(module.kind for module in self.chain)
         plain = re.fullmatch(rf"{TRANSFORMER} {POOLING}( Normalize)?", kinds)
         [mode, *more], lower = self.modes, self.first.settings.get("do_lower_case")
@@ -160,7 +160,7 @@ class Modules:
         return mode if plain and not changed and mode in ("mean", "cls") else ""
 
     def digest(self, sha256: Sha256) -> str:
-        """Of everything behind the first module that changes a vector, but the prompt."""
+        """The digest of all settings behind the first module that change a vector; no prompt."""
         rest = [[m.kind, dict(m.settings), m.weights(sha256)] for m in self.chain[1:]]
         lower = bool(self.first.settings.get("do_lower_case"))
         return digest_of({"modules": rest, "lower_case": lower, "dimensions": self.dimensions})

@@ -82,7 +82,7 @@ class NativeConfig:
         return replace(self, of=self.of.with_max_length(max_length))
 
     def on(self, hardware: Hardware) -> NativeConfig:
-        """This encoder so."""
+        """This encoder on a device and in a precision."""
         return replace(self, of=self.of.on(hardware))
 
     def identify(self, path: Path, sha256: Sha256 = sha256_of) -> Identity:
@@ -178,7 +178,7 @@ class NativeEncoder:
 
     @property
     def facts(self) -> Mapping[str, Any]:
-        """Those of the passes."""
+        """The facts of the transformer's passes: kernel, device, precision."""
         return self.inner.facts
 
     def encode(self, texts: Sequence[str]) -> Encoding:

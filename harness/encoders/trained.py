@@ -82,7 +82,7 @@ class FamilyConfig:
         return replace(self, name=name, max_length=max_length)
 
     def on(self, hardware: Hardware) -> FamilyConfig:
-        """This family so, named by a precision that is not float32; it is trained alike."""
+        """This family in a precision, which its name shows unless it is float32."""
         return replace(self, name=in_precision(self.name, hardware.dtype), hardware=hardware)
 
     def member(self, seed: int) -> Member:

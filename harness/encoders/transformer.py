@@ -120,7 +120,7 @@ class TransformerConfig:
         return replace(self, name=name, max_length=max_length)
 
     def on(self, hardware: Hardware) -> TransformerConfig:
-        """This encoder so, named by a precision that is not float32."""
+        """This encoder in a precision, which its name shows unless it is float32."""
         return replace(self, name=in_precision(self.name, hardware.dtype), hardware=hardware)
 
     def identify(self, path: Path, sha256: Sha256 = sha256_of) -> Identity:

@@ -90,10 +90,10 @@ class RowsWriter:
         return 0
 
     def go_on(self) -> None:
-        """There is nothing to go on from."""
+        """0: rows are not kept over an interruption."""
 
     def keep(self, seconds: float) -> None:
-        """Nothing is kept."""
+        """Do nothing: rows are not kept over an interruption."""
 
     def add(self, rows: Float32[np.ndarray, "m D"]) -> None:
         """Append rows."""

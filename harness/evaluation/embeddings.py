@@ -96,7 +96,7 @@ class CachedEncoder:
         return self.encoder
 
     def require_checked(self) -> None:
-        """Load the encoder where nobody has checked, for its name, what is cached of its files."""
+        """Load the encoder, once, so that its files are checked against the pins of its name."""
         demands = self.identity.demands
         if demands and demands not in read_label(self.cache.folder).passed:
             self.loaded()
@@ -133,7 +133,7 @@ class CachedEncoder:
                 written.result()
 
     def _letters_at_once(self) -> float | None:
-        """By the size of the encoder, which is known once something of it is cached."""
+        """The letters of a shard, by the encoder's size; None while nothing of it is cached."""
         cache = self.cache
         return letters_at_once(cache.depth, cache.dimensions) if cache.shards else None
 

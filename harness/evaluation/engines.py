@@ -104,7 +104,7 @@ class Cluster:
         if kind == "local":
             if not rest.isdigit() or not int(rest):
                 raise UsageError(f"--scheduler {scheduler}: wanted local:N with N of 1 or more")
-            local = LocalCluster(n_workers=int(rest), threads_per_worker=1, dashboard_address=None)
+            local = LocalCluster(n_workers=int(rest), threads_per_worker=1, dashboard_address=":0")
             return cls(Client(local))
         try:
             return cls(Client(scheduler, timeout="10s"))
@@ -142,7 +142,7 @@ def _with_item(function: Callable[[Item], Result], item: Item) -> tuple[Item, Re
 
 
 def default_jobs() -> int:
-    """As many processes as there are cores, and memory for."""
+    """The number of cores, or fewer where less than MEMORY is free for each."""
     affinity = getattr(os, "sched_getaffinity", None)
     cores = len(affinity(0)) if affinity else os.cpu_count() or 1
     try:
@@ -153,7 +153,7 @@ def default_jobs() -> int:
 
 
 def engine(jobs: int | None, scheduler: str | None) -> Engine:
-    """The engine of `--jobs` and `--scheduler`; as many processes as there are cores without."""
+    """The engine that `--jobs` or `--scheduler` asks for; by default a process for each core."""
     if scheduler is not None:
         if jobs is not None:
             raise UsageError("--jobs is of this machine, --scheduler of a cluster: give one")

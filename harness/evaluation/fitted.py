@@ -1,4 +1,4 @@
-"""The maps of one cell, fitted as a run fits them: what is handed on with a method."""
+"""Fit the post-processors of one cell as a run does, for the export of a method."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class FittedCell:
 
 
 def fit_cell(cell: PlannedCell, loader: TaskLoader, progress: Progress, clock: Clock) -> FittedCell:
-    """The very maps that a run of the cell scores, through the same cache.
+    """Fit the maps of a cell exactly as a run does, through its cache.
 
     Raises AssetMissing for an encoder, data or a corpus that is not here, ScoreError for vectors
     that cannot be fitted.

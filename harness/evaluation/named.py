@@ -1,4 +1,4 @@
-"""One method by whatever name the field has for it, and the places of its files."""
+"""A method by its id, encoder name, hub repository or folder, and the places of its files."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class Outcome:
 
 @contextmanager
 def failures(cells: Iterable[PlannedCell]) -> Iterator[list[Outcome]]:
-    """A list that holds an outcome of each of these cells if what is inside fails."""
+    """Context for a step: if it raises, the list it yields gets a failed outcome for each cell."""
     found: list[Outcome] = []
     try:
         yield found

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TypeVar
+from uuid import uuid4
 
 from harness.assets.places import Places
 from harness.core.digests import sentence_key
@@ -26,7 +26,7 @@ from harness.core.provenance import code_digest
 from harness.core.types import Corpus, Progress
 from harness.evaluation.embeddings import SHARD, CachedEncoder
 from harness.evaluation.engines import Engine, InProcess
-from harness.evaluation.outcomes import Outcome, failed
+from harness.evaluation.outcomes import Outcome, failed, failures
 from harness.evaluation.runner import EncoderRun, execute, open_runs
 from harness.results.planned import PlannedCell
 from harness.results.records import Store
@@ -39,7 +39,7 @@ DIGITS = 9  # of the number of shards
 
 @dataclass(frozen=True)
 class Shard:
-    """Part `number` of `count` of a plan, from 0: the same cells in every process that asks."""
+    """Part `number` (from 0) of a plan that is split into `count` parts, always in one way."""
 
     number: int = 0
     count: int = 1
@@ -61,14 +61,14 @@ class Shard:
         return cls(int(number) - 1, int(count))
 
     def cells(self, cells: Sequence[PlannedCell]) -> tuple[PlannedCell, ...]:
-        """Its units, every `count`-th."""
+        """The cells of every `count`-th unit, in the plan's order."""
         if self.count == 1:
             return tuple(cells)
         chosen = set(chain(*units(cells)[self.number :: self.count]))
         return tuple(cell for cell in cells if cell in chosen)
 
     def texts(self, texts: Sequence[str]) -> list[str]:
-        """Its sentences, by their digests: which ones are missing differs as others go on."""
+        """The sentences of this part, by their digests: others' progress moves none."""
         first = (int.from_bytes(sentence_key(text)[:8]) for text in texts)
         return [t for t, key in zip(texts, first, strict=True) if key % self.count == self.number]
 
@@ -78,7 +78,11 @@ WHOLE = Shard()
 
 @dataclass(frozen=True)
 class Site:
-    """Where every worker finds data, encoders and results, and which code it has to have."""
+    """What every worker of a run needs: the places of data, encoders and results, and its code.
+
+    Paths are absolute, since a worker may have been started in another folder. `run` tells runs
+    apart, so that a worker of several keeps nothing of an earlier one.
+    """
 
     places: Places
     corpora: tuple[tuple[str, Corpus], ...]
@@ -86,12 +90,14 @@ class Site:
     fresh: bool
     workers: int
     code: str
+    run: str
 
     @classmethod
     def of(cls, loader: TaskLoader, store: Store, fresh: bool, workers: int) -> Site:
         """The site of a run."""
-        corpora = tuple(loader.corpora.items())
-        return cls(loader.places, corpora, store.folder, fresh, workers, code_digest())
+        places, corpora = loader.places.absolute(), tuple(loader.corpora.items())
+        results, run = store.folder.absolute(), uuid4().hex
+        return cls(places, corpora, results, fresh, workers, code_digest(), run)
 
     def require_code(self) -> None:
         """Raise HarnessError for a worker that has another version of this code."""
@@ -116,7 +122,10 @@ def execute_on(
     fresh: bool = False,
     shard: Shard = WHOLE,
 ) -> Iterator[Outcome]:
-    """Run the cells and yield an outcome for each; those of a shard encode its sentences first."""
+    """Run cells by an engine and yield an outcome for each.
+
+    `cells` are those of the shard, whose part of the sentences is encoded before the rest.
+    """
     # A process takes seconds to start: not for the cells that one worker would measure anyway.
     if shard.count == 1 and (isinstance(engine, InProcess) or len(units(cells)) < 2):
         yield from execute(cells, loader, store, progress, time.perf_counter, fresh)
@@ -167,10 +176,10 @@ def units(cells: Sequence[PlannedCell]) -> list[tuple[PlannedCell, ...]]:
 
 
 def encode_block(site: Site, block: Block) -> None:
-    """Encode and store a block. What goes wrong is told by the cells that need it."""
+    """Encode and store a block. The cells that need its sentences report an error."""
     site.require_code()
-    with suppress(HarnessError, OSError):
-        _encoder(site.places, block.encoder).ensure(block.texts, Silent())
+    with failures(()):
+        _encoder(site, block.encoder).ensure(block.texts, Silent())
 
 
 def measure_unit(site: Site, unit: Sequence[PlannedCell]) -> list[Outcome]:
@@ -186,18 +195,19 @@ _ENCODERS: dict[str, CachedEncoder] = {}
 _LOADERS: dict[str, TaskLoader] = {}
 
 
-def _encoder(places: Places, config: EncoderConfig) -> CachedEncoder:
-    return _kept(
-        _ENCODERS, (places, config), lambda: CachedEncoder.open(config, places, time.perf_counter)
-    )
+def _encoder(site: Site, config: EncoderConfig) -> CachedEncoder:
+    def opened() -> CachedEncoder:
+        return CachedEncoder.open(config, site.places, time.perf_counter)
+
+    return _kept(_ENCODERS, (site.run, config), opened)
 
 
 def _loader(site: Site) -> TaskLoader:
-    return _kept(_LOADERS, site, lambda: TaskLoader(site.places, dict(site.corpora)))
+    return _kept(_LOADERS, site.run, lambda: TaskLoader(site.places, dict(site.corpora)))
 
 
 def _kept(held: dict[str, Kept], name: object, make: Callable[[], Kept]) -> Kept:
-    """The one object that is held, if it has this name; else it is made, and the old one let go."""
+    """The object that is held under a name; another takes its place."""
     if repr(name) not in held:
         held.clear()
         held[repr(name)] = make()

@@ -112,7 +112,7 @@ class EncoderRun:
         return self.encoder.cache.missing(self._texts(self.left))
 
     def look_up(self, cells: Sequence[PlannedCell]) -> Iterator[Outcome]:
-        """Read the texts of the cells; those that are not done are left."""
+        """Read the cells' texts, yield outcomes of those that are done, and keep the others."""
         cells = yield from _each(cells, self._read)
         self.left = yield from _each(cells, self._look_up)
 
@@ -136,7 +136,7 @@ class EncoderRun:
     def _encode(
         self, name: str, cells: Sequence[PlannedCell]
     ) -> Generator[Outcome, None, Sequence[PlannedCell]]:
-        """Encode what the cells lack; the cells that go on."""
+        """Encode the sentences that are missing; returns the cells whose sentences are encoded."""
         with failures(cells) as failed:
             self.encoder.require_checked()
         if failed:

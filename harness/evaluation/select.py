@@ -49,7 +49,7 @@ def choose(
 def left_out(
     registry: Registry, methods: Sequence[str] | None, tasks: Sequence[str] | None
 ) -> tuple[str, ...]:
-    """In words, what globs of methods select and no task of the selection is meant for.
+    """A message about methods that a glob selects and that no selected task is meant for.
 
     One sentence for those that run by their ids all the same, and one for those that cannot.
     """
@@ -76,7 +76,7 @@ def left_out(
 
 
 def _some(names: Sequence[str]) -> str:
-    """How many there are, and the first of them."""
+    """The number of names and the first few of them."""
     more = f", … and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
     return f"{len(names)} method{'s' * (len(names) > 1)} ({', '.join(names[:SHOWN])}{more})"
 
@@ -175,7 +175,7 @@ def encoders_by_hand(given: Iterable[str]) -> tuple[Registry, dict[str, Path]]:
 
 
 def no_file(source: str) -> str:
-    """In words, that there is no such file or folder, with the nearest names beside it."""
+    """An error message for a missing path, with the most similar names in its folder."""
     path = Path(source).expanduser()
     beside = path.parent.iterdir() if path.parent.is_dir() else ()
     near = nearest(path.name, (other.name for other in beside))

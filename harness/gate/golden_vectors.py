@@ -78,7 +78,7 @@ def sentences() -> tuple[str, ...]:
 
 
 def subject(method: str) -> str:
-    """What the golden vectors of a method are of: its encoder, alone or under its own modules."""
+    """The subject of a method's golden vectors: its encoder, alone or with its own modules."""
     parts = MethodId.parse(method)
     if parts is not None and parts.pooling.partition(":")[0] == NATIVE.name:
         return f"{parts.encoder}.{parts.pooling}"

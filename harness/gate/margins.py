@@ -1,4 +1,4 @@
-"""Margins: how far a score may fall, for those who fear nothing else.
+"""Margins: how far a score may fall before `harness check --fail-below` fails.
 
 With a margin a cell fails if its score is lower than the committed one by more, whatever made it
 so: other weights and a moved encoder are then no failure by themselves. Other data are, since

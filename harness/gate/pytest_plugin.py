@@ -90,7 +90,7 @@ def pytest_collection_modifyitems(
 
 @dataclass(frozen=True)
 class Gate:
-    """A results folder, and what is measured against it: once, by the first test that asks."""
+    """A results folder and the run that is compared with it, measured by the first test."""
 
     results: Path
     runs: Path

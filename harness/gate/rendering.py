@@ -12,7 +12,7 @@ QUIET = (State.NO_BASELINE, State.COULD_NOT_RUN)  # with nothing to set side by 
 
 
 def render(report: Report, runs: Path, committed: Path) -> str:
-    """What needs a look, every score before and after if one moved, and a line that counts all."""
+    """Findings that need attention, scores before and after if one moved, and a line of counts."""
     lines = []
     for found in (*report.encoders, *report.cells):
         if found.state is State.AGREES and not found.notable:

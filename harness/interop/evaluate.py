@@ -100,7 +100,7 @@ def _scratch() -> Iterator[Path]:
 
 
 def _methods(model: Any, name: str, places: Places, scratch: Path) -> tuple[list[Method], Places]:
-    """The methods of a model, and places that know it; those of a function are made to be lost."""
+    """The methods of a model and the places of its files; a function gets a temporary cache."""
     if isinstance(model, str | Path | Method):
         model = [model]
     if callable(model):

@@ -25,7 +25,7 @@ PAPERS: Mapping[str, tuple[str, str, str]] = {
 
 
 def differences(registry: Registry, results: Results) -> list[dict[str, Any]]:
-    """Each task of mteb that papers score otherwise, and by how much that moves a score here."""
+    """Tasks of mteb that papers score otherwise, and how far that moves a score of the records."""
     rows = []
     for name, (other, aggregation, why) in PAPERS.items():
         both = (m for m in results.by_task.get(name, ()) if m in results.by_task.get(other, ()))

@@ -1,4 +1,4 @@
-"""Result files of mteb, both ways: our records as such, and such of others as references of ours.
+"""Result files of mteb: records are written as such files, and such files are read as references.
 
 Folders are those of mteb's results repository: `<model>/<revision>/<task>.json`. Files are written
 and read by mteb itself.

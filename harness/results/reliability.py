@@ -17,7 +17,7 @@ from harness.results.layout import measured_for
 
 @dataclass(frozen=True)
 class Attack:
-    """What is tried, and what is right then."""
+    """A kind of attack on the harness, and the behaviour that counts as right."""
 
     id: str
     what: str

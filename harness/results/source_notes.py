@@ -29,7 +29,7 @@ def source_seen(config: EncoderConfig, records: Iterable[Record]) -> str:
 
 
 def unregistered(records: Iterable[Record]) -> str:
-    """The same of an encoder that no file registers: it was given by hand."""
+    """The source of an encoder that is not registered: `--encoder` gave it, and nothing pins it."""
     return f"by hand, unpinned{_first_seen('weights', records)}"
 
 

@@ -48,7 +48,7 @@ def family(
 
 
 def is_trained(source: Trained, places: Places) -> bool:
-    """Whether the checkpoint of a training is here, whole."""
+    """Whether the complete checkpoint of a training is on this machine."""
     return (places.trained(source) / "config.json").exists()
 
 
@@ -94,7 +94,7 @@ def train_on_the_spot(
 
 
 def _train(places: Places, member: EncoderConfig) -> HarnessError | None:
-    """Train a member with one thread; why it could not be done, if so."""
+    """Train a member with one thread. Returns the error of a training that failed."""
     import torch
 
     before = torch.get_num_threads()
