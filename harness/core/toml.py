@@ -1,4 +1,4 @@
-"""TOML or JSON files read into frozen dataclasses: each key is a field, each value of its type."""
+"""TOML or JSON files as frozen dataclasses: each key is a field, each value has its type."""
 
 from __future__ import annotations
 
@@ -38,14 +38,25 @@ def read_toml(cls: type[Made], path: Path, /, **given: Any) -> Made:
 
 def read_json(cls: type[Made], path: Path, /, **given: Any) -> Made:
     """A file of one JSON object as a dataclass, by the rules of `read_toml`. Raises DataError."""
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except UNREADABLE as error:
-        _refuse(path.name, f"wanted a JSON object, found: {error}")
+    found = _load_json(path)
     if not isinstance(found, dict):
         _refuse(path.name, f"wanted a JSON object, found {type(found).__name__}")
     made: Made = _dataclass(cls, found, path.name, given)
     return made
+
+
+def read_json_table(cls: type[Made], path: Path) -> dict[str, tuple[Made, ...]]:
+    """A file of one JSON object whose values are lists of objects. Raises DataError."""
+    kind = GenericAlias(Mapping, (str, GenericAlias(tuple, (cls, ...))))
+    table: dict[str, tuple[Made, ...]] = _value(kind, _load_json(path), path.name, "object")
+    return table
+
+
+def read_json_rows(cls: type[Made], path: Path) -> tuple[Made, ...]:
+    """A file of one JSON list of objects, each as a dataclass. Raises DataError."""
+    kind = GenericAlias(tuple, (cls, ...))
+    rows: tuple[Made, ...] = _value(kind, _load_json(path), path.name, "rows")
+    return rows
 
 
 def read_rows(cls: type[Made], path: Path, key: str = "row") -> tuple[Made, ...]:
@@ -55,6 +66,13 @@ def read_rows(cls: type[Made], path: Path, key: str = "row") -> tuple[Made, ...]
         _refuse(path.name, f"wanted [[{key}]] tables alone, found {', '.join(table) or 'nothing'}")
     rows: tuple[Made, ...] = _value(GenericAlias(tuple, (cls, ...)), table[key], path.name, key)
     return rows
+
+
+def _load_json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except UNREADABLE as error:
+        _refuse(path.name, f"wanted JSON, found: {error}")
 
 
 def _load(path: Path) -> dict[str, Any]:
@@ -101,7 +119,9 @@ def _members(kind: Any) -> tuple[Any, ...]:
 
 
 def _value(kind: Any, value: Any, place: str, key: str) -> Any:
-    """A value of TOML as the type of its field."""
+    """A value of TOML or JSON as the type of its field."""
+    if kind is Any:
+        return value
     if get_origin(kind) is UnionType:  # `X | None`: TOML has no None
         kind = get_args(kind)[0]
     if kind in SCALARS:
@@ -117,7 +137,15 @@ def _value(kind: Any, value: Any, place: str, key: str) -> Any:
             _refuse(place, f"{key}: wanted a table, found {value!r}")
         inner = get_args(kind)[1]
         return {name: _value(inner, one, place, f"{key}.{name}") for name, one in value.items()}
-    members = _members(kind)
+    if is_dataclass(kind):
+        if not isinstance(value, dict):
+            _refuse(place, f"{key}: wanted a table, found {value!r}")
+        return _dataclass(kind, value, f"{place}, {key}")
+    members, kinds = _members(kind), get_args(kind)
+    if Ellipsis not in kinds:  # so many values, each of its own type
+        if not isinstance(value, list) or len(value) != len(kinds):
+            _refuse(place, f"{key}: wanted a list of {len(kinds)}, found {value!r}")
+        return tuple(_value(one, v, place, key) for one, v in zip(kinds, value, strict=True))
     if not isinstance(value, list) or (members and not value):
         wanted = "one table or more" if members else "a list"
         _refuse(place, f"{key}: wanted {wanted}, found {value!r}")

@@ -86,11 +86,11 @@ class RowsWriter:
     matrix: Float32[np.ndarray, "n D"] | None = None
 
     def kept(self) -> int:
-        """None: rows are many, and an interrupted pass over them begins anew."""
+        """0: rows are many, and an interrupted pass over them begins anew."""
         return 0
 
     def go_on(self) -> None:
-        """0: rows are not kept over an interruption."""
+        """Do nothing: rows are not kept over an interruption."""
 
     def keep(self, seconds: float) -> None:
         """Do nothing: rows are not kept over an interruption."""

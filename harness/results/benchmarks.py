@@ -7,7 +7,6 @@ measured is one file a row (`results/records/speed/<id>.json`), written by the b
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +14,7 @@ from statistics import median
 from typing import Any
 
 from harness.core.errors import DataError
-from harness.core.toml import read_rows
+from harness.core.toml import read_json, read_rows
 from harness.results.layout import measured_for
 
 LEAST_ROUNDS = 5
@@ -77,18 +76,10 @@ def read_results(path: Path) -> dict[str, BenchmarkResult | None]:
 
 
 def _read_result(path: Path, least: int) -> BenchmarkResult | None:
-    if not path.exists():
-        return None
-    try:
-        stored = json.loads(path.read_text(encoding="utf-8"))
-        ratios = tuple(map(float, stored["ratios"]))
-        if len(ratios) < least:
-            raise ValueError(f"{len(ratios)} rounds")
-        return BenchmarkResult(
-            ratios, float(stored["wanted"]), stored["facts"], stored["environment"]
-        )
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise DataError(f"{path.name}: wanted ratios, found {error!r}; measure it again") from None
+    result = read_json(BenchmarkResult, path) if path.exists() else None
+    if result and len(result.ratios) < least:
+        raise DataError(f"{path.name}: wanted {least} ratios, found {len(result.ratios)}")
+    return result
 
 
 def digest(path: Path) -> str:

@@ -11,10 +11,9 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
-from harness.core.errors import DataError
 from harness.core.files import write_atomically
+from harness.core.toml import read_json_rows
 from harness.results.layout import RECORDS
 
 # A task, and the path of a score in its records: `("sts12", ("spearman", "all"))`.
@@ -41,6 +40,17 @@ class Interval:
     seed: int
 
 
+@dataclass(frozen=True)
+class _Row(Interval):
+    """An interval as it is stored, with the difference that it belongs to."""
+
+    contrast: Contrast
+
+    @property
+    def interval(self) -> Interval:
+        return Interval(self.difference, self.low, self.high, self.resamples, self.seed)
+
+
 Intervals = Mapping[Contrast, Interval]
 
 
@@ -52,11 +62,8 @@ def file(results: Path) -> Path:
 def read(results: Path) -> Intervals:
     """Every stored interval; none where there is no file. Raises DataError for another file."""
     path = file(results)
-    try:
-        rows = json.loads(path.read_bytes()) if path.exists() else []
-        return {_contrast(**row.pop("contrast")): Interval(**row) for row in rows}
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise DataError(f"{path} holds no intervals of claims ({error}); delete it") from None
+    rows = read_json_rows(_Row, path) if path.exists() else ()
+    return {row.contrast: row.interval for row in rows}
 
 
 def write(results: Path, intervals: Intervals) -> None:
@@ -66,7 +73,3 @@ def write(results: Path, intervals: Intervals) -> None:
     data = (json.dumps(rows, indent=1) + "\n").encode()
     if known and (not path.exists() or path.read_bytes() != data):
         write_atomically(path, data)
-
-
-def _contrast(better: str, worse: str, scores: list[Any]) -> Contrast:
-    return Contrast(better, worse, tuple((task, tuple(path)) for task, path in scores))

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from harness.core.errors import DataError
 from harness.core.files import file_name, write_atomically
+from harness.core.toml import read_json
 from harness.results.layout import RECORDS
 
 LEVEL = 0.05
@@ -77,17 +77,9 @@ def folder(results: Path) -> Path:
 
 
 def read(results: Path) -> Mapping[str, Comparisons]:
-    """Every stored comparison by name."""
-    comparisons = {}
-    for path in sorted(folder(results).glob("*.json")):
-        try:
-            fields = json.loads(path.read_bytes())
-            rows = tuple(Neighbours(**row) for row in fields.pop("rows"))
-            table = Comparisons(**fields, rows=rows)
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-            raise DataError(f"{path} holds no comparisons ({error}); delete it") from None
-        comparisons[table.name] = table
-    return comparisons
+    """Every stored comparison by name. Raises DataError for a damaged file."""
+    tables = (read_json(Comparisons, path) for path in sorted(folder(results).glob("*.json")))
+    return {table.name: table for table in tables}
 
 
 def write(results: Path, comparisons: Comparisons) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 from harness.core.errors import DataError
 from harness.core.files import write_atomically
-from harness.core.toml import read_toml
+from harness.core.toml import read_json_table, read_toml
 from harness.results.layout import measured_for
 from harness.results.published import Table
 
@@ -122,22 +122,10 @@ def read_searches(folder: Path) -> tuple[Search, ...]:
 
 def read_search(path: Path) -> Search:
     """One search with its trials. Raises DataError that names file and key."""
-    return read_toml(Search, path, path=path, trials=_trials(_trials_of(path)))
+    stored = _trials_of(path)
+    trials = read_json_table(Trial, stored) if stored.exists() else {}
+    return read_toml(Search, path, path=path, trials=trials)
 
 
 def _trials_of(search: Path) -> Path:
     return measured_for(search).with_suffix(".json")
-
-
-def _trials(path: Path) -> dict[str, tuple[Trial, ...]]:
-    if not path.exists():
-        return {}
-    try:
-        stored = json.loads(path.read_text(encoding="utf-8"))
-        return {
-            command: tuple(Trial(**one) for one in trials) for command, trials in stored.items()
-        }
-    except (ValueError, TypeError, AttributeError, RecursionError) as error:
-        raise DataError(
-            f"{path.name}: wanted trials, found {error!r}; remove it and search again"
-        ) from None

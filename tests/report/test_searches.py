@@ -133,7 +133,7 @@ def test_a_search_of_another_form_is_refused_in_one_line(spec, old, new):
 def test_damaged_trials_are_refused(spec):
     measured(spec).parent.mkdir(parents=True)
     measured(spec).write_text('{"it": [{"best": 1}]}')
-    with pytest.raises(DataError, match=r"^one\.json: "):
+    with pytest.raises(DataError, match=r"^one\.json, "):
         read_search(spec)
 
 

@@ -113,7 +113,7 @@ def test_where_bytes_are_counted_one_round_is_enough_and_none_is_not(rows):
 def test_a_damaged_measurement_is_an_error(content, rows):
     measured(rows).mkdir(parents=True)
     (measured(rows) / "fast.json").write_text(content)
-    with pytest.raises(DataError, match=r"fast.json: wanted ratios, .* measure it again"):
+    with pytest.raises(DataError, match=r"^fast\.json: "):
         speed_page(rows)
 
 

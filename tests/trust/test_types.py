@@ -12,12 +12,14 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from harness.assets.fetch.offline import read_index
 from harness.assets.pins import Pins
 from harness.core.errors import DataError, HarnessError
 from harness.core.toml import read_rows, read_toml
 from harness.gate import failures
 from harness.gate.tolerances import read_rules
-from harness.results.benchmarks import read_benchmarks
+from harness.results import claim_intervals, row_comparisons
+from harness.results.benchmarks import read_benchmarks, read_results
 from harness.results.claims import read_claims
 from harness.results.map_comparisons import Maps
 from harness.results.protocol_traps import Trap
@@ -25,6 +27,7 @@ from harness.results.published_files import load_table, load_tables
 from harness.results.records import encode_committed, read_committed, read_record, seal
 from harness.results.references import read_references
 from harness.results.reliability import read_tallies
+from harness.results.searches import read_searches
 
 ATTACK = "types"
 RESULTS = Path(__file__).parents[2] / "results"
@@ -33,6 +36,30 @@ DEEP = "[" * 100_000
 DIGITS = "9" * 5_000
 
 published = cache(lambda: load_tables(RESULTS / "papers"))
+
+INDEX = json.dumps(
+    {
+        "schema": 1,
+        "assets": [{"name": "a", "files": {"data/a": "00"}, "pin": {"sha256": "00"}}],
+    }
+).encode()
+
+
+def searches_beside(folder):
+    """The search to which trials belong, with them."""
+    beside = folder / "questions" / "searches" / "2-dropout.toml"
+    beside.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(RESULTS / "questions" / "searches" / beside.name, beside)
+    return read_searches(beside.parent)
+
+
+def speeds_beside(folder):
+    """The benchmarks to which a result belongs, with it."""
+    beside = folder / "questions" / "speed.toml"
+    beside.parent.mkdir(exist_ok=True)
+    shutil.copy(RESULTS / "questions" / "speed.toml", beside)
+    return read_results(beside)
+
 
 # Of each parser: where its file lies in a folder, a good file, and the parser of the folder.
 FILES = {
@@ -75,6 +102,32 @@ FILES = {
         lambda f: read_committed(f / "glove-mini.jsonl"),
     ),
     "notes": ("not-run.json", b'{"a on b, seed 0": "why"}', failures.read),
+    "comparisons": (
+        "records/comparisons/c.json",
+        next((RESULTS / "records" / "comparisons").glob("*.json")),
+        row_comparisons.read,
+    ),
+    "intervals": (
+        "records/claims.json",
+        RESULTS / "records" / "claims.json",
+        claim_intervals.read,
+    ),
+    "search": (
+        "questions/searches/s.toml",
+        RESULTS / "questions" / "searches" / "2-dropout.toml",
+        lambda f: read_searches(f / "questions" / "searches"),
+    ),
+    "trials": (
+        "records/searches/2-dropout.json",
+        RESULTS / "records" / "searches" / "2-dropout.json",
+        searches_beside,
+    ),
+    "speeds": (
+        "records/speed/cold-start.json",
+        RESULTS / "records" / "speed" / "cold-start.json",
+        speeds_beside,
+    ),
+    "index": ("index.json", INDEX, read_index),
     "pins": (
         "pins.json",
         b'{"schema": 1, "pins": {"a": {"sha256": "00"}}}',
@@ -160,7 +213,7 @@ def look(attacked, parser, folder):
 @pytest.mark.parametrize("name", FILES)
 def test_a_good_file_is_accepted(name, tmp_path):
     place, good, parser = FILES[name]
-    (tmp_path / place).parent.mkdir(exist_ok=True)
+    (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / place).write_bytes(content(good))
     parser(tmp_path)
 
@@ -173,7 +226,7 @@ def test_a_good_file_is_accepted(name, tmp_path):
 )
 def test_what_no_parser_takes_is_refused(attacked, name, text, tmp_path):
     place, _, parser = FILES[name]
-    (tmp_path / place).parent.mkdir(exist_ok=True)
+    (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / place).write_bytes(text.encode(errors="surrogateescape"))
     with pytest.raises(DataError) as caught:
         parser(tmp_path)
@@ -184,7 +237,7 @@ def test_what_no_parser_takes_is_refused(attacked, name, text, tmp_path):
 @pytest.mark.parametrize("name", FILES)
 def test_a_file_with_one_place_changed_is_accepted_or_refused(attacked, name, tmp_path):
     place, good, parser = FILES[name]
-    (tmp_path / place).parent.mkdir(exist_ok=True)
+    (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
     text = content(good).decode()
     first, *lines = text.splitlines() if place.endswith(".jsonl") else [text]
     tree = tomllib.loads(first) if place.endswith(".toml") else json.loads(first)

@@ -17,7 +17,6 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from harness.assets.asset import Asset, HubTable
 from harness.assets.fetch.archives import safe, write_stream
@@ -29,6 +28,7 @@ from harness.core.errors import AssetMissing, DataError, UsageError
 from harness.core.files import write_atomically
 from harness.core.interfaces import EncoderConfig
 from harness.core.sources import Hub, Packaged, VectorFile
+from harness.core.toml import read_json
 
 SCHEMA, INDEX = 1, "index.json"
 
@@ -40,6 +40,18 @@ class Entry:
     name: str
     files: Mapping[str, str]
     pin: Mapping[str, str]
+
+    def __post_init__(self) -> None:
+        for path in self.files:
+            safe(path)
+
+
+@dataclass(frozen=True)
+class _Index:
+    """What a folder of exported assets holds."""
+
+    schema: int
+    assets: tuple[Entry, ...]
 
 
 def export(thing: Thing, files: Mapping[str, Path], folder: Path, jobs: Jobs) -> str:
@@ -189,20 +201,10 @@ def read_index(folder: Path) -> list[Entry]:
     path = folder / INDEX
     if not path.exists():
         return []
-    try:
-        found: Any = json.loads(path.read_text(encoding="utf-8"))
-        if found["schema"] != SCHEMA:
-            raise DataError(f"{path}: wanted schema {SCHEMA}, found {found['schema']!r}")
-        return [
-            Entry(
-                str(entry["name"]),
-                {str(safe(path)): str(sha256) for path, sha256 in entry["files"].items()},
-                dict(entry["pin"]),
-            )
-            for entry in found["assets"]
-        ]
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise DataError(f"{path}: wanted an index of assets, found {error}") from None
+    index = read_json(_Index, path)
+    if index.schema != SCHEMA:
+        raise DataError(f"{path}: wanted schema {SCHEMA}, found {index.schema}")
+    return list(index.assets)
 
 
 def write_index(folder: Path, entries: Iterable[Entry]) -> None:
