@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from harness.core import charts
 from harness.report.kinds import looks_of
 from harness.report.pictures import Picture
-from harness.results.costs import best, frontier, milliseconds
+from harness.results.costs import beside_others, best, frontier, milliseconds
 from harness.results.index import Results
 from harness.results.protocols import SEVEN, SIMCSE, Protocol
 from harness.results.verdict import CellState
@@ -20,11 +20,13 @@ if TYPE_CHECKING:
 PICTURE = "tables/quality-against-cost.svg"
 COLUMN = "ms / sentence"
 NOT_TIMED = "not timed"
+BESIDE = " ‡"
 CAPTION = (
     f"`{COLUMN}`: encoding and applying, for each distinct sentence of the row's tasks, by clocks "
     "around the work itself; a cached encoding counts what it took when it was made. The rows were "
     "measured on different machines under different load, so it is for orientation; ratios that "
-    "were measured side by side are in [speed.md](tables/speed.md)."
+    "were measured side by side are in [speed.md](tables/speed.md). "
+    f"{BESIDE.strip()}: other processes of the same run worked beside this one."
 )
 
 
@@ -34,7 +36,8 @@ def shown_cost(results: Results, method: str, protocol: Protocol) -> str:
     if cost is None:
         ran = any((method, protocol.task(task)) in results.by_cell for task in SEVEN)
         return NOT_TIMED if ran else CellState.NOT_RUN
-    return f"{cost:.{max(0, 1 - math.floor(math.log10(cost)))}f}"
+    shared = BESIDE if beside_others(results, method, protocol) else ""
+    return f"{cost:.{max(0, 1 - math.floor(math.log10(cost)))}f}{shared}"
 
 
 def quality_against_cost(results: Results) -> Picture | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+from harness.core.types import Record
 from harness.results.index import Results
 from harness.results.protocols import SEVEN, SIMCSE, Protocol, averages
 
@@ -14,8 +15,7 @@ def milliseconds(results: Results, method: str, protocol: Protocol) -> float | N
 
     None without records, or where one of them has no clock.
     """
-    tasks = [protocol.task(task) for task in SEVEN]
-    records = [record for task in tasks for record in results.by_cell.get((method, task), ())]
+    records = _records(results, method, protocol)
     sentences = [record.facts.get("distinct_sentences", 0) for record in records]
     clocks = [record.timings.get(name) for record in records for name in ("encode", "apply")]
     if not records or not all(sentences) or None in clocks:
@@ -23,6 +23,16 @@ def milliseconds(results: Results, method: str, protocol: Protocol) -> float | N
     seconds = math.fsum(clock for clock in clocks if clock is not None)
     # A clock that stood still measured nothing.
     return 1000 * seconds / math.fsum(sentences) or None
+
+
+def beside_others(results: Results, method: str, protocol: Protocol) -> bool:
+    """Whether other processes of the run worked beside one that measured a record."""
+    return any(r.facts.get("workers", 1) > 1 for r in _records(results, method, protocol))
+
+
+def _records(results: Results, method: str, protocol: Protocol) -> list[Record]:
+    tasks = [protocol.task(task) for task in SEVEN]
+    return [record for task in tasks for record in results.by_cell.get((method, task), ())]
 
 
 def post_processing(method: str) -> str:

@@ -167,6 +167,13 @@ def test_the_cost_is_all_the_time_over_all_the_sentences():
     assert shown_cost(found, "e.mean", Protocol("raw", "spearman", "all")) == "not run"
 
 
+def test_a_cost_that_other_processes_shared_the_machine_with_is_marked():
+    one, *others = seven("e.mean")
+    beside = replace(one, facts={**one.facts, "workers": 2})
+    assert shown_cost(results(beside, *others), "e.mean", SIMCSE).endswith(" ‡")
+    assert " ‡" not in shown_cost(results(one, *others), "e.mean", SIMCSE)
+
+
 @pytest.mark.parametrize("hole", ["encode", "apply", "sentences"])
 def test_a_clock_that_is_not_there_is_a_word_and_never_a_zero(hole):
     whole = [*seven("e.mean")[1:], replace(seven("e.mean", **{hole: None})[0])]
