@@ -1,0 +1,91 @@
+"""Many cells: what one costs beside its own work, and what a plan of very many takes in memory."""
+
+import resource
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from multiprocessing import get_context
+from pathlib import Path
+from time import perf_counter
+
+import fakes
+import numpy as np
+
+from harness.assets.places import Places
+from harness.core.progress import Silent
+from harness.core.types import Method
+from harness.encoders.function import FunctionConfig
+from harness.evaluation.plan import plan
+from harness.evaluation.runner import execute
+from harness.registry import load_registry
+from harness.results.planned import cells
+from harness.results.records import Store
+from harness.tasks.loader import TaskLoader
+from harness.transforms.pooling import NATIVE
+
+CELLS, LIMIT = 10_000, 0.020  # seconds a cell
+PLANNED, SENTENCES = 100_000, 10_000_000
+MEMORY = 0.5e9  # bytes of a plan above the imported harness
+
+
+def lengths(texts):
+    return np.array([[len(text), 1.0 + text.count("1")] for text in texts])
+
+
+def test_what_a_cell_costs_beside_its_own_work(side_by_side, tmp_path):
+    """Each task has eight pairs, and each pair two vectors of two numbers."""
+    count = CELLS if side_by_side.on else 5
+    method = Method(FunctionConfig("lengths", lengths), NATIVE)
+    pairs = fakes.Sentences(size=8)
+    one = fakes.task(load=pairs, asset="embedded", geometry=False)
+    tasks = [replace(one, name=f"t{n}") for n in range(count)]
+    planned, rounds = cells([method], tasks, 1), iter(range(99))
+
+    def ours():
+        folder = tmp_path / str(next(rounds))
+        places, store = (
+            Places(folder / "cache", encoders={"lengths": tmp_path}),
+            Store(folder / "runs"),
+        )
+        done = execute(planned, TaskLoader(places, {}), store, Silent(), perf_counter)
+        assert {(outcome.status, outcome.message) for outcome in done} == {("measured", "")}
+
+    side_by_side.run(ours, {}, warm=False)
+    side_by_side.require("cell-overhead", side_by_side.within(LIMIT * count), 1.0, cells=count)
+
+
+def planning(folder, count, sentences):
+    """Seconds, and bytes above what was there before."""
+    registry = load_registry()
+    methods = [registry.parse(f"glove-mini.mean+whitening:{k}@mini-text") for k in range(1, 101)]
+    tasks = [replace(registry.tasks["mini-sts"], name=f"t{n}") for n in range(count // 100)]
+    many = fakes.corpus("mini-text", Lines(sentences), "embedded")
+    before, start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, perf_counter()
+    found = plan(tuple(cells(methods, tasks, 1)), TaskLoader(Places(folder), {"mini-text": many}))
+    assert found.runnable == found.cells == count
+    taken = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    return perf_counter() - start, 1024 * taken
+
+
+class Lines:
+    """Sentences that are made as they are read."""
+
+    def __init__(self, count):
+        self.count = count
+
+    def __iter__(self):
+        return (f"sentence number {n} of a corpus" for n in range(self.count))
+
+
+def test_a_plan_takes_bounded_memory(side_by_side, tmp_path):
+    count, sentences = (PLANNED, SENTENCES) if side_by_side.on else (200, 1000)
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as apart:
+        seconds, taken = apart.submit(planning, Path(tmp_path), count, sentences).result()
+    side_by_side.run(lambda: None, {})
+    side_by_side.require(
+        "plan-memory",
+        [MEMORY / max(1, taken)],
+        1.0,
+        cells=count,
+        sentences=sentences,
+        seconds=round(seconds, 1),
+    )
