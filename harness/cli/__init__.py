@@ -10,7 +10,17 @@ from typing import Annotated
 
 import typer
 
-from harness.cli import caching, exchange, exporting, fetching, reading, reference, running, showing
+from harness.cli import (
+    caching,
+    exchange,
+    exporting,
+    fetching,
+    planning,
+    reading,
+    reference,
+    running,
+    showing,
+)
 from harness.cli.options import SeveralValues
 from harness.cli.stopping import Stopped, end, stoppable
 from harness.cli.train import train
@@ -26,7 +36,7 @@ app = typer.Typer(
     "is missing.",
 )
 app.command("list")(reading.list_)
-app.command(cls=SeveralValues)(running.plan)
+app.command(cls=SeveralValues)(planning.plan)
 app.command(cls=SeveralValues)(running.run)
 app.command(cls=SeveralValues)(running.reproduce)
 app.command(cls=SeveralValues)(showing.show)

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from harness.core.files import sized
 from harness.core.sources import Hub
-from harness.evaluation.plan import FIRST_GUESS, FIRST_GUESS_BYTES, duration
+from harness.core.terminal import duration
+from harness.evaluation.plan import FIRST_GUESS, FIRST_GUESS_BYTES
 from harness.registry import Registry
 from harness.results.index import Results
 from harness.results.layout import papers_of

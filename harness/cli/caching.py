@@ -138,7 +138,7 @@ def _date(seconds: float) -> str:
 def _table(root: Path, found: list[Any], crashed: list[Any]) -> str:
     """The entries of the cache as a table, the last used first."""
     from harness.core.files import sized
-    from harness.evaluation.plan import duration
+    from harness.core.terminal import duration
 
     total = sum(entry.bytes for entry in found)
     lines = [f"{sized(total)} in {root}" if found else f"nothing is cached in {root}"]

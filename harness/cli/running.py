@@ -1,13 +1,12 @@
-"""Commands that run something, or plan to: plan, run, reproduce."""
+"""Commands that run something: run, reproduce."""
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -37,44 +36,10 @@ from harness.cli.options import (
     require_own,
     say,
 )
-from harness.cli.selecting import Selected, Wanted, select
+from harness.cli.selecting import Selected, Wanted, records_folder, select
 from harness.core.errors import AssetMissing, UsageError
 
 EVERY_FILE = 10**7  # however many records a run has
-
-
-def plan(
-    method: Methods = None,
-    task: Tasks = None,
-    seeds: Seeds = 5,
-    limit: Limit = None,
-    data_dir: DataDir = None,
-    encoder: Encoders = None,
-    device: Device = "cpu",
-    dtype: Dtype = None,
-    batch_tokens: BatchTokens = None,
-    cache: CacheDir = None,
-    as_json: Json = False,
-) -> None:
-    """Show what a run would do: cells, assets and how to get them, what is cached, time."""
-    from harness.cli.advice import what_next
-    from harness.core.terminal import width_of
-    from harness.evaluation.plan import plan as make_plan
-    from harness.evaluation.plan import render
-    from harness.results.index import Results
-    from harness.results.layout import own_or_committed
-
-    hardware = (device, dtype, batch_tokens)
-    wanted = Wanted(method, task, seeds, data_dir, encoder, cache, limit, False, *hardware)
-    chosen = select(wanted)
-    made = make_plan(chosen.cells, chosen.loader)
-    if as_json:
-        say(json.dumps(asdict(made) | {"seconds": made.seconds}))
-        return
-    say(render(made, width_of(sys.stdout.isatty())))
-    if not method and not task:
-        baseline, nothing = own_or_committed(Path("results")), Results({})
-        say("\n".join(["", *what_next(baseline, chosen.registry, chosen.loader.places, nothing)]))
 
 
 def run(
@@ -130,7 +95,7 @@ def run(
         method, task, seeds, data_dir, encoder, cache, limit, quiet, device, dtype, batch_tokens
     )
     chosen = select(wanted, partial(quick_set, committed=baseline) if quick else None)
-    results = output if limit is None else output / f"limit-{limit}"
+    results = records_folder(output, limit)
     papers = papers_of(baseline)
     printer = Printer(Store(results), chosen.registry, papers, as_json, verbose, quiet)
     outcomes = _execute(chosen, results, fresh, printer, Work(jobs, scheduler, shard))
@@ -179,14 +144,18 @@ def reproduce(
     from harness.core.files import state_of
     from harness.core.progress import Bar
     from harness.core.terminal import width_of
-    from harness.evaluation.plan import estimates, render
+    from harness.evaluation.bootstrap_rows import row_seconds
+    from harness.evaluation.forecast import Forecast
+    from harness.evaluation.plan import estimates
     from harness.evaluation.plan import plan as make_plan
+    from harness.evaluation.plan_text import render
     from harness.evaluation.select import PROFILES
     from harness.evaluation.select import profile as profile_cells
     from harness.registry import known
     from harness.results.index import Results
     from harness.results.layout import papers_of
     from harness.results.records import Store
+    from harness.results.row_comparisons import read
 
     require_folder("--baseline", baseline)
     if update:
@@ -200,11 +169,16 @@ def reproduce(
         method, task, seeds, data_dir, encoder, cache, None, quiet, device, dtype, batch_tokens
     )
     chosen = select(wanted, of_profile)
-    made, before = make_plan(chosen.cells, chosen.loader), state_of(output, most=EVERY_FILE)
+    work, runs = Work(jobs, scheduler, shard), Store(output)
+    forecast = Forecast.read(chosen.cells, runs, Store(baseline))
+    before, workers = state_of(output, most=EVERY_FILE), work.engine.workers
+    measured = None if fresh else runs
+    made = make_plan(chosen.cells, chosen.loader, measured, forecast, workers)
+    compared = (found for of in (baseline, output) for found in read(of).values())
+    made = replace(made, comparing=row_seconds(chosen.cells, chosen.loader, compared))
     if not quiet:
         say(render(made, width_of(sys.stdout.isatty())))
-    printer = Printer(Store(output), chosen.registry, papers, False, verbose, quiet)
-    work = Work(jobs, scheduler, shard)
+    printer = Printer(runs, chosen.registry, papers, False, verbose, quiet)
     outcomes = _execute(chosen, output, fresh, printer, work, estimates(made))
     with Bar(sys.stderr) as bar:
         uncompared = compare_rows(output, baseline, chosen.loader, bar, work.engine)
@@ -212,14 +186,14 @@ def reproduce(
         typer.echo(f"harness: {uncompared}", err=True)
     moves = compare(outcomes, baseline)
     promoted = promote(outcomes, output, baseline) if update else None
-    measured = Results.read(Store(output))
-    for line in embedded_best(measured, chosen.registry, width_of(sys.stdout.isatty()) or 80):
+    found = Results.read(runs)
+    for line in embedded_best(found, chosen.registry, width_of(sys.stdout.isatty()) or 80):
         say(line)
     for line in summary(outcomes, moves, output, baseline, promoted):
         say(line)
     if state_of(output, most=EVERY_FILE) == before:
         say(f"no file of {output} changed")
-    for line in what_next(baseline, chosen.registry, chosen.loader.places, measured):
+    for line in what_next(baseline, chosen.registry, chosen.loader.places, found):
         say(line)
     moved = any(move.moved for move in moves) and not update
     status = _exit_status(outcomes) or int(moved)

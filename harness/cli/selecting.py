@@ -78,3 +78,8 @@ def _limited(cells: tuple[Any, ...], limit: int) -> tuple[Any, ...]:
     from harness.tasks.limited import limited
 
     return tuple(replace(cell, task=limited(cell.task, limit)) for cell in cells)
+
+
+def records_folder(output: Path, limit: int | None) -> Path:
+    """The folder of a run's records: those of a smoke run lie apart."""
+    return output if limit is None else output / f"limit-{limit}"

@@ -76,3 +76,10 @@ def _wrapped(text: str, width: int, indent: str) -> list[str]:
         break_on_hyphens=False,
     )
     return lines or [""]
+
+
+def duration(seconds: float) -> str:
+    """Seconds as a person says them."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

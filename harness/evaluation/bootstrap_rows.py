@@ -7,7 +7,8 @@ correction over the table. Dear, so it is computed when cells are run and stored
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -21,6 +22,7 @@ from harness.evaluation.engines import Engine, InProcess
 from harness.registry import Registry
 from harness.results.bootstrap import bootstrap_scores, compare, holm
 from harness.results.index import Results, by_encoder
+from harness.results.planned import PlannedCell
 from harness.results.protocols import SEVEN, SIMCSE, WHITENING, Protocol, averages
 from harness.results.records import Cell, Store
 from harness.results.row_comparisons import Comparisons, Neighbours, rounded
@@ -29,6 +31,7 @@ from harness.tasks.loader import TaskLoader
 RESAMPLES = 10_000
 SEED = 0
 BOARDS = (SIMCSE, WHITENING)
+PAIR_SECONDS = 2e-4  # on a core, for a pair of a row on all resamples
 HERE = InProcess()
 
 
@@ -86,6 +89,30 @@ def compare_rows(runs: Store, loader: TaskLoader, board: Board) -> tuple[Neighbo
         Neighbours(above, below, round(c.low, 4), round(c.high, 4), c.p, p)
         for (above, below), c, p in zip(pairwise(board.methods), found, adjusted, strict=True)
     )
+
+
+def row_seconds(
+    cells: Sequence[PlannedCell], loader: TaskLoader, known: Iterable[Comparisons]
+) -> float:
+    """Seconds on a core to compare the rows of the leaderboard tables that cells fill.
+
+    A known comparison of a table's rows counts as one that will hold.
+    """
+    compared = {(found.name, frozenset(found.averages)) for found in known}
+    tasks = {cell.task.name: cell.task for cell in cells}
+    on: dict[str, set[str]] = {}
+    for cell in cells:
+        on.setdefault(cell.method.id, set()).add(cell.task.name)
+    seconds = 0.0
+    for encoder, methods in by_encoder(list(on)).items():
+        for protocol in BOARDS:
+            seven = {protocol.task(base) for base in SEVEN}
+            rows = frozenset(method for method in methods if seven <= on[method])
+            if len(rows) > 1 and (f"{encoder}.{protocol.id}", rows) not in compared:
+                with suppress(HarnessError):  # without data nothing is compared
+                    pairs = sum(len(loader.inputs(tasks[name]).pairs) for name in seven)
+                    seconds += PAIR_SECONDS * pairs * len(rows)
+    return seconds
 
 
 def _measured_here(runs: Store, method: str, protocol: Protocol) -> bool:

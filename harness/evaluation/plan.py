@@ -1,4 +1,4 @@
-"""Before anything runs: which cells, which assets, what is cached, how long it will take.
+"""Before anything runs: which cells, which assets, what is cached and measured, how long it takes.
 
 Reads the data files, and digests weights that no run has seen yet; loads no model, imports no
 torch, writes nothing.
@@ -6,39 +6,43 @@ torch, writes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 
 from harness.assets.places import asset_named
 from harness.core.errors import AssetMissing, HarnessError
-from harness.core.files import sized
 from harness.core.hardware import base_name
 from harness.core.sources import Trained
-from harness.core.terminal import table, wrapped
+from harness.core.terminal import duration
 from harness.core.types import Task
 from harness.encoders.cache.encodings import EncoderCache
 from harness.encoders.cache.gc import size
 from harness.encoders.cache.labels import known_key
 from harness.encoders.native import left_out
+from harness.evaluation.forecast import GUESSED, Forecast, corpus_pass
+from harness.evaluation.identity import identity_of
 from harness.results.planned import PlannedCell
+from harness.results.records import Store, sidecar_metadata
 from harness.tasks.loader import CellInputs, TaskLoader, distinct_sentences
 
 # Sentences a second on two ordinary cores for an encoder of MiniLM's size (90 MB of weights),
 # until the cache knows what this encoder took here.
 FIRST_GUESS = 400.0
 FIRST_GUESS_BYTES = 90e6
-SCORING = 0.2  # seconds a cell, roughly
-TOLD = 5  # of what is missing, in a terminal
-TRAINING = 60.0  # seconds for a member of a family that is trained on the spot, roughly
+UNKNOWN = Forecast()
+
+Needs = tuple[Task, str | None]  # a task and what is fitted on
 
 
 @dataclass(frozen=True)
 class EncoderPlan:
     """The work of one encoder; `missing` is the line that says how to get its files, or None.
 
-    `where` is the kind of place where its files lie.
+    `where` is the kind of place where its files lie. `seconds` are those of encoding;
+    `fit_seconds`, of passes over corpora, fits and scores, count `guessed` cells of whose kind no
+    record exists. What was `measured` before costs nothing.
     """
 
     name: str
@@ -47,7 +51,13 @@ class EncoderPlan:
     missing: str | None
     sentences: int = 0
     cached: int = 0
+    measured: int = 0
     seconds: float = 0.0
+    fit_seconds: float = 0.0
+    training_seconds: float = 0.0
+    guessed: int = 0
+    rate: float | None = None  # sentences a second, as it encoded here
+    key: str = ""
     cache_bytes: int = 0
     to_train: bool = False  # by the run itself
     where: str = ""
@@ -70,7 +80,10 @@ class DataPlan:
 
 @dataclass(frozen=True)
 class Plan:
-    """All of it. `missing` maps an asset to the line that says how to get it."""
+    """All of it. `missing` maps an asset to the line that says how to get it.
+
+    So many `workers` fit and score beside each other.
+    """
 
     cells: int
     runnable: int
@@ -78,43 +91,87 @@ class Plan:
     missing: dict[str, str]
     cache_bytes: int = 0  # of everything cached, whether these cells need it or not
     data: tuple[DataPlan, ...] = ()
+    workers: int = 1
+    comparing: float = 0.0  # seconds to compare the rows of leaderboard tables
+
+    @property
+    def parts(self) -> dict[str, float]:
+        """Seconds that are left to do, by what takes them."""
+        encoders = self.encoders
+        shared = {
+            "training": sum(encoder.training_seconds for encoder in encoders),
+            "fitting and scoring": sum(encoder.fit_seconds for encoder in encoders),
+            "comparing rows": self.comparing,
+        }
+        return {
+            "encoding": sum(encoder.seconds for encoder in encoders),
+            **{part: seconds / self.workers for part, seconds in shared.items()},
+        }
 
     @property
     def seconds(self) -> float:
-        """Estimated time of the encoding that is left to do."""
-        return sum(encoder.seconds for encoder in self.encoders)
+        """Estimated time of all that is left to do."""
+        return sum(self.parts.values())
 
 
 def estimates(plan: Plan) -> dict[str, float]:
-    """Seconds of each phase of a run, by the names that `execute` gives them."""
+    """Seconds of each phase of a run, by the names that the run gives them.
+
+    Several workers have a phase for all encoders, one has a phase for each.
+    """
+    parts = plan.parts
+    comparing = {"comparing rows": parts["comparing rows"]}
+    if plan.workers > 1:
+        return {
+            "encoding": parts["encoding"],
+            "scoring": parts["fitting and scoring"],
+            **comparing,
+        }
     present = [encoder for encoder in plan.encoders if encoder.missing is None]
     return {
         **{f"{encoder.name}: encoding": encoder.seconds for encoder in present},
-        **{f"{encoder.name}: scoring": encoder.cells * SCORING for encoder in present},
+        **{f"{encoder.name}: scoring": encoder.fit_seconds for encoder in present},
+        **comparing,
     }
 
 
-def plan(cells: Sequence[PlannedCell], loader: TaskLoader) -> Plan:
-    """Look at everything that the cells need."""
+def plan(
+    cells: Sequence[PlannedCell],
+    loader: TaskLoader,
+    runs: Store | None = None,
+    forecast: Forecast = UNKNOWN,
+    workers: int = 1,
+) -> Plan:
+    """Look at everything that the cells need.
+
+    `runs` holds what was measured before, if that counts; without a forecast, times are guesses.
+    """
     missing: dict[str, str] = {}
     names = dict.fromkeys((cell.task, cell.method.fit_on) for cell in cells)
     inputs = {name: _inputs(*name, loader, missing) for name in names}
     encoders: list[EncoderPlan] = []
+    groups: list[tuple[PlannedCell, ...]] = []
     runnable = 0
     for _, group in groupby(cells, key=lambda cell: cell.encoder):
         of_encoder = tuple(group)
         texts = [inputs[cell.task, cell.method.fit_on] for cell in of_encoder]
         present = [found for found in texts if found is not None]
-        encoder = _encoder(of_encoder, present, loader)
+        encoder = _encoder(of_encoder, present, loader, forecast)
         if encoder.missing:
             base = base_name(of_encoder[0].method.encoder.name)
             missing[f"encoder {base}"] = encoder.missing
         else:
             runnable += len(present)
         encoders.append(encoder)
+        groups.append(of_encoder)
+    forecast = forecast.with_rates({e.name: e.rate for e in encoders if e.rate is not None})
+    encoders = [
+        _with_fits(encoder, group, inputs, forecast, runs, loader.places.cache)
+        for encoder, group in zip(encoders, groups, strict=True)
+    ]
     total = size(loader.places.cache)
     data = tuple(_data(name, loader) for name in _assets(cells, loader))
-    return Plan(len(cells), runnable, tuple(encoders), missing, total, data)
+    return Plan(len(cells), runnable, tuple(encoders), missing, total, data, workers)
 
 
 def _assets(cells: Sequence[PlannedCell], loader: TaskLoader) -> list[str]:
@@ -146,7 +203,10 @@ def _inputs(
 
 
 def _encoder(
-    planned: Sequence[PlannedCell], inputs: Sequence[CellInputs], loader: TaskLoader
+    planned: Sequence[PlannedCell],
+    inputs: Sequence[CellInputs],
+    loader: TaskLoader,
+    forecast: Forecast,
 ) -> EncoderPlan:
     config, cells = planned[0].encoder, len(planned)
     places, source = loader.places, config.source
@@ -154,16 +214,28 @@ def _encoder(
         path = places.encoder(config)
         key = known_key(places.cache, config, path) or config.identify(path).key
     except HarnessError as error:
-        trains = isinstance(source, Trained) and source.on_the_spot
-        if trains and isinstance(error, AssetMissing):
+        spot = source if isinstance(source, Trained) and source.on_the_spot else None
+        if spot is not None and isinstance(error, AssetMissing):
             count = len(distinct_sentences(inputs))
-            entry = EncoderPlan(config.name, str(source), cells, None, count)
-            return replace(entry, seconds=round(TRAINING + count / FIRST_GUESS, 1), to_train=True)
+            rate = forecast.rate(planned[0].method.encoder.name) or FIRST_GUESS
+            seconds = forecast.of_training(spot, places)
+            return EncoderPlan(
+                name=config.name,
+                source=str(source),
+                cells=cells,
+                missing=None,
+                sentences=count,
+                seconds=round(count / rate, 1),
+                training_seconds=round(seconds, 1),
+                to_train=True,
+            )
         cost = _training_cost(source) if isinstance(source, Trained) else ""
         return EncoderPlan(config.name, str(source), cells, f"{error}{cost}")
     cache, distinct = EncoderCache.open(places.cache, key), distinct_sentences(inputs)
     left = len(cache.missing(tuple(distinct)))
-    rate = cache.rate or FIRST_GUESS * FIRST_GUESS_BYTES / max(1, _weights_size(path))
+    recorded = forecast.rate(planned[0].method.encoder.name)
+    guess = FIRST_GUESS * FIRST_GUESS_BYTES / max(1, _weights_size(path))
+    rate = cache.rate or recorded or guess
     return EncoderPlan(
         name=config.name,
         source=str(source),
@@ -172,10 +244,53 @@ def _encoder(
         sentences=len(distinct),
         cached=len(distinct) - left,
         seconds=round(left / rate, 1),
+        rate=cache.rate,
         cache_bytes=cache.size(),
         where=places.kind_of(config),
         note=left_out(config, path, (cell.method.pooling.name for cell in planned)),
+        key=key,
     )
+
+
+def _with_fits(
+    encoder: EncoderPlan,
+    planned: Sequence[PlannedCell],
+    inputs: Mapping[Needs, CellInputs | None],
+    forecast: Forecast,
+    runs: Store | None,
+    cache: Path,
+) -> EncoderPlan:
+    """An encoder's plan with the times of fits and scores, those of measured cells left out."""
+    seconds, measured, guessed = 0.0, 0, 0
+    passes: set[tuple[str, str]] = set()
+    for cell in planned if encoder.missing is None else ():
+        texts = inputs[cell.task, cell.method.fit_on]
+        if texts is None:
+            continue
+        if runs is not None and encoder.key and _measured(cell, texts, encoder.key, runs):
+            measured += 1
+            continue
+        took = forecast.of_cell(cell)
+        guessed += took is None
+        seconds += GUESSED if took is None else took
+        if (shared := corpus_pass(cell.method.id)) is not None:
+            passes.add(shared)
+    for name, corpus in passes:
+        if not _passed(cache, encoder.key, corpus):
+            seconds += forecast.of_pass(name, corpus)
+    return replace(encoder, fit_seconds=round(seconds, 1), measured=measured, guessed=guessed)
+
+
+def _passed(cache: Path, key: str, corpus: str) -> bool:
+    """Whether the cache holds moments or rows of a corpus."""
+    folders = (cache / kind / key for kind in ("moments", "rows"))
+    return bool(key) and any(next(f.glob(f"{corpus}.*.safetensors"), None) for f in folders)
+
+
+def _measured(cell: PlannedCell, inputs: CellInputs, encoding: str, runs: Store) -> bool:
+    """Whether a run holds this cell; the sentences of a corpus are not digested for that."""
+    stored = sidecar_metadata(runs.path(cell.address).with_suffix(".safetensors"))
+    return stored is not None and identity_of(cell, inputs, encoding).items() <= stored.items()
 
 
 def _training_cost(source: Trained) -> str:
@@ -193,60 +308,3 @@ def _weights_size(path: Path) -> int:
     """Bytes of an encoder's weights; a checkpoint may exist only as `.bin`."""
     files = [path] if path.is_file() else list(path.glob("*.safetensors"))
     return sum(file.stat().st_size for file in files or path.glob("*.bin"))
-
-
-def render(plan: Plan, width: int | None = None) -> str:
-    """The plan for people.
-
-    In a terminal, which has a width, sources, bytes and encoders that are missing are left out, and
-    of what is missing the first are told: `harness list assets` has all.
-    """
-    head = ["encoder", "source", "cells", "weights", "sentences cached", "to encode", "on disk"]
-    rows = [_row(e) for e in plan.encoders if width is None or not e.missing]
-    if width is not None:
-        head = ["encoder", "cells", "weights", "cached", "to encode"]
-        rows = [[row[0], *row[2:6]] for row in rows]
-    data = [[d.name, d.where or "asset missing", _size(d)] for d in plan.data]
-    lines = [
-        table(rows, head, width),
-        "",
-        table(data, ["data", "lie in", "size"], width),
-        "",
-    ]
-    told = [
-        f"{plan.runnable} of {plan.cells} cells can run here; "
-        f"about {duration(plan.seconds)} of encoding is left to do. "
-        f"The cache takes {sized(plan.cache_bytes)} (harness cache ls).",
-        *(f"Note: {encoder.note}." for encoder in plan.encoders if encoder.note),
-    ]
-    if plan.missing:
-        missing = [f"  {line}" for line in plan.missing.values()]
-        if width is not None and len(missing) > TOLD:
-            missing[TOLD:] = [f"  and {len(missing) - TOLD} more: harness list assets"]
-        told += ["", "asset missing:", *missing]
-    return "\n".join([*lines, *(wrapped(line, width) for line in told)])
-
-
-def _row(encoder: EncoderPlan) -> list[str]:
-    """An encoder's row: a missing one has no sentences, time or bytes."""
-    place = "to be trained" if encoder.to_train else encoder.where
-    row = [encoder.name, encoder.source, str(encoder.cells)]
-    if encoder.missing:
-        return [*row, "asset missing", "", "", ""]
-    cached = f"{encoder.cached:,} of {encoder.sentences:,}"
-    return [*row, place, cached, duration(encoder.seconds), sized(encoder.cache_bytes)]
-
-
-def _size(data: DataPlan) -> str:
-    """Bytes, and of what is missing whether they can be fetched."""
-    known = sized(data.bytes) if data.bytes else ""
-    if data.where:
-        return known
-    return "to be put there by hand" if data.by_hand else f"to fetch: {known or 'size not stated'}"
-
-
-def duration(seconds: float) -> str:
-    """Seconds as a person says them."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

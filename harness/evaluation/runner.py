@@ -13,12 +13,13 @@ from functools import partial
 from itertools import groupby
 
 from harness.core.energy import measured_energy
-from harness.core.provenance import code_digest, environment
+from harness.core.provenance import environment
 from harness.core.types import Clock, Progress, Record, Task
 from harness.encoders.cache.encodings import EncodingCost
 from harness.evaluation.embeddings import CachedEncoder
 from harness.evaluation.evaluate import Measurement, measure
 from harness.evaluation.fit_corpus import FitCorpora
+from harness.evaluation.identity import identity_of
 from harness.evaluation.outcomes import Outcome, failures
 from harness.evaluation.pooled import PooledEmbeddings
 from harness.results.planned import PlannedCell
@@ -182,14 +183,7 @@ class EncoderRun:
 
     def _look_up(self, cell: PlannedCell) -> Outcome | None:
         """The cell's outcome if it is done."""
-        digests = self.inputs[cell].digests
-        identity = {
-            "method": repr(cell.method),
-            "data": digests["data"],
-            "encoding": self.encoder.identity.key,
-            "code": code_digest(),
-            **digests,
-        }
+        identity = identity_of(cell, self.inputs[cell], self.encoder.identity.key)
         if (fit := self.corpora.digest(cell)) is not None:
             identity["fit"] = fit
         self.identity[cell] = identity

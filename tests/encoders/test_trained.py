@@ -22,7 +22,8 @@ from harness.core.errors import AssetMissing, DataError, UsageError
 from harness.core.types import Method
 from harness.encoders.trained import FamilyConfig, without
 from harness.encoders.transformer import TransformerConfig
-from harness.evaluation.plan import plan, render
+from harness.evaluation.plan import plan
+from harness.evaluation.plan_text import render
 from harness.evaluation.runner import execute
 from harness.evaluation.select import is_embedded
 from harness.gate import quick

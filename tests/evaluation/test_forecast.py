@@ -1,0 +1,174 @@
+"""How long a run takes: by records of its cells, of this machine, and what is left of it."""
+
+import json
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from fakes import OTHER, TOY, FakeConfig, Told, corpus, library, method, numbered, task, ticks
+
+from harness.assets.places import Places
+from harness.core.sources import Trained
+from harness.core.types import Method, Record
+from harness.evaluation.bootstrap_rows import PAIR_SECONDS, row_seconds
+from harness.evaluation.forecast import GUESSED, TRAINING, Clocks, Forecast
+from harness.evaluation.plan import estimates, plan
+from harness.evaluation.plan_text import render
+from harness.evaluation.runner import execute
+from harness.results.planned import PlannedCell, cells
+from harness.results.protocols import SEVEN
+from harness.results.records import Store
+from harness.results.row_comparisons import Comparisons
+from harness.transforms.pooling import CLS, MEAN
+
+FLOW = "fake.mean+stretch@target"
+TIMINGS = {"encode": 7.0, "fit": 2.0, "apply": 0.5, "score": 0.5}
+
+
+def record(name=FLOW, on="toy", seed=0, rate=100.0, **timings) -> Record:
+    facts = {"sentences_per_second": rate}
+    took = {name: float(seconds) for name, seconds in {**TIMINGS, **timings}.items()}
+    return Record(1, name, name, on, seed, {"spearman": {}}, 4, took, {}, {}, facts)
+
+
+def cell(name="mean", *post, on=None, of=TOY, seed=0) -> PlannedCell:
+    return PlannedCell(method(name, *post, on=on), of, seed)
+
+
+def forecast(own=(), other=()) -> Forecast:
+    return Forecast(Clocks.of(own), Clocks.of(other))
+
+
+@pytest.mark.parametrize(
+    ("of", "seconds"),
+    [
+        (cell("mean", "stretch", on="target"), 3.0),
+        (cell("cls", "stretch", on="target"), 3.0),  # another pooling
+        (cell("mean", "stretch", on="target", of=OTHER), 3.0),  # another task
+        (cell("mean", "stretch", on="target-train"), 3.0),  # another fit
+        (cell("mean", "centre", on="target"), None),
+        (cell("mean"), None),
+    ],
+)
+def test_a_cell_takes_what_the_records_of_its_kind_took(of, seconds):
+    assert forecast(other=[record()]).of_cell(of) == seconds
+
+
+def test_the_nearest_kind_counts_and_seeds_are_averaged():
+    known = forecast(
+        other=[record(fit=2), record(seed=1, fit=4), record(on="sts-b", fit=100)],
+        own=[record("other.mean+stretch:2@target", fit=50)],
+    )
+    assert known.of_cell(cell("mean", "stretch", on="target")) == 4.0
+    assert known.of_cell(cell("mean", "stretch", on="target", of=OTHER)) == 101.0
+
+
+def test_a_pass_over_a_corpus_is_counted_once_and_not_in_each_fit():
+    fits = [record(f"fake.mean+{post}@far", fit=fit) for post, fit in (("sn", 60), ("nice", 63))]
+    known = forecast(other=fits)
+    assert known.of_pass("fake", "far") == 60
+    assert known.of_cell(cell("mean", "centre", on="target")) is None
+    assert [known.other.seconds["post-processors", post] for post in ("sn", "nice")] == [1, 4]
+    assert known.of_pass("new", "far") == 60
+    assert known.of_pass("fake", "near") == 0
+
+
+def test_other_machines_clocks_are_scaled_by_the_cells_that_both_measured(tmp_path):
+    committed, runs = Store(tmp_path / "committed"), Store(tmp_path / "runs")
+    committed.promote([record(), record("fake.mean+centre@target", fit=9)])
+    runs.write(record(fit=5, apply=3, score=1), np.zeros(4), {})
+    planned = [cell("mean", "stretch", on="target"), cell("mean", "centre", on="target")]
+    known = Forecast.read(planned, runs, committed)
+    assert known.pace == 3
+    assert [known.of_cell(one) for one in planned] == [9, 30]
+    assert known.rate("fake") == pytest.approx(100 / 3)
+    runs.path(planned[0].address).write_bytes(b"cut")
+    assert Forecast.read(planned, runs, committed).pace == 1
+
+
+def test_without_such_cells_the_speed_of_encoding_scales():
+    known = forecast(other=[record(rate=100.0)])
+    assert known.with_rates({"fake": 50.0, "new": 1.0}).pace == 2
+    assert known.with_rates({"new": 1.0}) == known
+
+
+def test_a_training_takes_what_other_seeds_took_here(tmp_path):
+    places, source = Places(tmp_path), Trained("kin", "kin", "kin-1", seed=3)
+    assert forecast().of_training(source, places) == TRAINING
+    for seed, text in enumerate(('{"seconds": 10}', '{"seconds": 20}', "{", "{}")):
+        folder = places.trained(replace(source, seed=seed))
+        folder.mkdir(parents=True)
+        (folder / "training.json").write_text(text)
+    assert forecast().of_training(source, places) == 15
+
+
+def test_a_plan_adds_up_what_is_left_and_leaves_out_what_is_measured(tmp_path):
+    texts, runs = library(tmp_path), Store(tmp_path / "runs")
+    posts = [method("mean", "stretch", on="target"), method("mean", "centre", on="target")]
+    planned = cells(posts, [TOY], seeds=2)
+    known = forecast(other=[record()])
+    made = plan(planned, texts, runs, known, workers=2)
+    [entry] = made.encoders
+    assert (entry.measured, entry.guessed) == (0, 1)
+    assert entry.fit_seconds == 2 * 3 + GUESSED
+    assert made.parts["fitting and scoring"] == entry.fit_seconds / 2
+    assert made.seconds == sum(made.parts.values())
+    assert estimates(made)["scoring"] == entry.fit_seconds / 2
+    assert estimates(replace(made, workers=1))["fake: scoring"] == entry.fit_seconds
+    told = " ".join(render(made).split())
+    assert re.search("3 of 3 cells can run here; about . s of work is left by 2 processes", told)
+    assert "3 s of fitting and scoring. No record tells how long 1 of the cells take." in told
+    list(execute(planned[:2], texts, runs, Told(), ticks()))
+    known = forecast(other=[record(rate=None)])
+    made = plan(planned, texts, runs, known)
+    assert made.encoders[0].measured == 2
+    assert made.seconds == made.encoders[0].fit_seconds == GUESSED
+    assert "3 of 3 cells can run here, 2 of them are measured already; about 0 s" in render(made)
+    changed = [replace(one, method=replace(one.method, pooling=CLS)) for one in planned]
+    assert plan(changed, texts, runs, known).encoders[0].measured == 0
+
+
+def test_a_corpus_that_was_passed_over_costs_no_second_pass(tmp_path):
+    texts = library(tmp_path, corpus("far", numbered(300, 50)))
+    centred = Method(FakeConfig(), MEAN, method("mean", "centre", on="target").post, "far")
+    known = forecast(other=[record(centred.id, rate=None, fit=60)])
+    planned = cells([centred], [TOY, OTHER], seeds=1)
+    assert plan(planned, texts, None, known).encoders[0].fit_seconds == 60 + 2 * 1
+    list(execute(planned[:1], texts, Store(tmp_path / "runs"), Told(), ticks()))
+    assert plan(planned, texts, None, known).encoders[0].fit_seconds == 2 * 1
+
+
+def test_rows_are_compared_where_a_table_is_whole_and_was_not_compared(tmp_path):
+    texts = library(tmp_path)
+    tasks = [task(f"{base}.senteval") for base in SEVEN]
+    planned = cells([method("mean"), method("cls")], tasks, seeds=1)
+    pairs = sum(len(texts.inputs(one).pairs) for one in tasks)
+    whole = 2 * 2 * pairs * PAIR_SECONDS  # two protocols, two rows
+    assert row_seconds(planned, texts, ()) == pytest.approx(whole)
+    assert row_seconds(planned[:-1], texts, ()) == 0
+    rows = dict.fromkeys(("fake.mean", "fake.cls"), 50.0)
+    known = Comparisons("fake", "senteval-spearman-all", 10, 0, rows, ())
+    assert row_seconds(planned, texts, [known]) == pytest.approx(whole / 2)
+
+
+def test_the_command_counts_the_cells_of_the_output_folder(tmp_path, monkeypatch, capsys):
+    from harness.cli import main
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HARNESS_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.delenv("HARNESS_DATA_DIR", raising=False)
+    names = ("-m", "glove-mini.mean", "-t", "mini-kind", "-o", "mine")
+
+    def answer(*words):
+        with pytest.raises(SystemExit):
+            main([*words])
+        return capsys.readouterr().out
+
+    before = json.loads(answer("plan", *names, "--json"))
+    assert before["encoders"][0]["measured"] == 0
+    assert before["encoders"][0]["fit_seconds"] > 0
+    assert set(before["parts"]) == {"encoding", "training", "fitting and scoring", "comparing rows"}
+    answer("run", *names, "-q")
+    after = json.loads(answer("plan", *names, "--json"))
+    assert (after["encoders"][0]["measured"], after["seconds"]) == (1, 0)
