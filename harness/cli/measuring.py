@@ -10,14 +10,15 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from harness.cli.options import say, tabled
+from harness.cli.options import note, say, tabled
 from harness.core.types import Record
 from harness.evaluation.outcomes import Outcome
 from harness.registry import Registry
+from harness.results.coverage import low_coverage, percentage
 from harness.results.index import Results, main_score, value
 from harness.results.published import PublishedCell, Table
 from harness.results.published_files import load_tables
-from harness.results.records import Store
+from harness.results.records import Store, cell_of
 from harness.results.reproduction import Reproduction, reproduce
 from harness.results.verdict import CellState
 
@@ -40,6 +41,7 @@ class Printer:
     verbose: bool = False
     quiet: bool = False
     records: dict[tuple[str, str], list[Record]] = field(default_factory=dict)
+    warned: set[tuple[str, str]] = field(default_factory=set)
 
     def outcome(self, outcome: Outcome) -> None:
         """Print one cell as it comes; of one without a record the end tells why."""
@@ -48,6 +50,7 @@ class Printer:
             return
         name = (record.method, record.task)
         self.records.setdefault(name, []).append(record)
+        self._warn(record)
         if self.as_json:
             say(json.dumps({name: getattr(record, name) for name in JSON_FIELDS}))
         elif not self.quiet:
@@ -59,15 +62,32 @@ class Printer:
             place = path if path.exists() else self.store.committed_path(outcome.cell.encoder)
             say(f"{outcome.cell}: {score}{told}{more}{took} -> {place}")
 
+    def _warn(self, record: Record) -> None:
+        """Say, once for each encoder and task, that too much of what is scored has no vector."""
+        share, where = low_coverage([record]), (cell_of(record).encoder, record.task)
+        if share is not None and where not in self.warned:
+            self.warned.add(where)
+            encoder, task = where
+            note(
+                f"harness: {encoder} has a vector for {percentage(share)} of the tokens of {task}: "
+                "its scores are of what is left of the sentences; name a file for such texts"
+            )
+
     def table(self) -> str:
         """Every score of the run: each published number for it on a row, or a row without one."""
         published = {cell.id: cell for of in self._published.values() for cell in of}
         judged = self._judged(published.values())
         beside = {(one.cell.method, one.cell.task) for one in judged}
-        rows = [_published_row(one) for one in judged]
+        rows = [
+            _published_row(one, [r for task in one.cell.tasks for r in self._of(one, task)])
+            for one in judged
+        ]
         rows += [_row(name, own) for name, own in self.records.items() if name not in beside]
         rows.sort(key=lambda row: row[:2])
         return tabled(rows, HEAD)
+
+    def _of(self, one: Reproduction, task: str) -> list[Record]:
+        return self.records.get((str(one.cell.method), task), [])
 
     def _judged(self, cells: Iterable[PublishedCell]) -> list[Reproduction]:
         """Those of the published numbers that the records so far answer, averages included."""
@@ -103,11 +123,11 @@ def _took(outcome: Outcome) -> str:
     return ", ".join((f"{sum(record.timings.values()):.1f} s", *sorted(how)))
 
 
-def _published_row(one: Reproduction) -> tuple[str, ...]:
+def _published_row(one: Reproduction, records: Sequence[Record]) -> tuple[str, ...]:
     cell = one.cell
     task = cell.task or f"average of {len(cell.tasks)}"
     metric = " ".join(filter(None, (cell.metric, cell.aggregation)))
-    measured = "–" if one.measured is None else f"{one.measured:.2f}"
+    measured = "–" if one.measured is None else f"{one.measured:.2f}{_covered(records)}"
     return (
         str(cell.method), task, metric, measured, str(cell.in_points), str(one.state), cell.id,
     )  # fmt: skip
@@ -116,7 +136,13 @@ def _published_row(one: Reproduction) -> tuple[str, ...]:
 def _row(name: tuple[str, str], records: Sequence[Record]) -> tuple[str, ...]:
     metric, _ = main_score(records[0].scores)
     found = value([main_score(record.scores)[1] for record in records])
-    return (*name, metric, str(found), "", "", "")
+    return (*name, metric, f"{found}{_covered(records)}", "", "", "")
+
+
+def _covered(records: Sequence[Record]) -> str:
+    """What stands behind a score of texts of which too little has a vector."""
+    share = low_coverage(records)
+    return "" if share is None else f" ({percentage(share)} of tokens known)"
 
 
 def shown_score(scores: Mapping[str, Any]) -> str:

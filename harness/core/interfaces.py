@@ -33,6 +33,8 @@ class Encoding:
         cls: The last layer's summary token; None where the encoder has none.
         pooler: The checkpoint's own trained head over it; None where there is none.
         native: What the model's own modules make of each sentence; None where none are applied.
+        tokens: How many tokens each sentence has, and how many of them have a vector; None for an
+            encoder that has one for every text.
 
     Examples:
         >>> import numpy as np
@@ -48,6 +50,7 @@ class Encoding:
     cls: Float32[np.ndarray, "N D"] | None = None
     pooler: Float32[np.ndarray, "N D"] | None = None
     native: Float32[np.ndarray, "N K"] | None = None
+    tokens: Float32[np.ndarray, "N 2"] | None = None
 
     def __len__(self) -> int:
         return int(self.mean.shape[0])

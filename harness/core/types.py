@@ -264,7 +264,8 @@ class Record:
         timings: Seconds, by what took them.
         digests: Of data, fit sentences, weights, configuration and code.
         environment: Commit, versions, processor and threads.
-        facts: Ranks, zero vectors, cost, and how the sentences were encoded.
+        facts: Ranks, zero vectors, cost, how the sentences were encoded, and of word vectors the
+            share of tokens that have one (`coverage`).
     """
 
     schema: int

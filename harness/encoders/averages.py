@@ -17,7 +17,7 @@ from harness.core.interfaces import Encoding
 class AverageEncoder(ABC):
     """A loaded table of vectors. One kept layer, no summary token, no pooler.
 
-    A subclass gives the rows of a text in `rows`; `unit` scales averages to length 1.
+    A subclass looks up the tokens of texts in `look_up`; `unit` scales averages to length 1.
     """
 
     name: str
@@ -36,8 +36,8 @@ class AverageEncoder(ABC):
         return 0
 
     @abstractmethod
-    def rows(self, texts: Sequence[str]) -> Iterable[Sequence[int]]:
-        """The rows of the table for each text, repetitions included."""
+    def look_up(self, texts: Sequence[str]) -> Iterable[tuple[Sequence[int], int]]:
+        """The rows of the table for each text, repetitions included, and how many tokens it has."""
 
     def encode(
         self, texts: Sequence[str], *, progress: Callable[[int], None] | None = None
@@ -48,10 +48,12 @@ class AverageEncoder(ABC):
         cosine counts as 0.
         """
         mean = np.zeros((len(texts), 1, self.dimensions), np.float32)
-        for number, rows in enumerate(self.rows(texts)):
+        tokens = np.zeros((len(texts), 2), np.float32)
+        for number, (rows, count) in enumerate(self.look_up(texts)):
+            tokens[number] = count, len(rows)
             if rows:
                 vector = self.vectors[rows].mean(axis=0, dtype=np.float64)
                 mean[number, 0] = vector / (np.linalg.norm(vector) + 1e-32) if self.unit else vector
         if progress is not None:
             progress(len(texts))
-        return Encoding(layers=(0,), depth=0, mean=mean)
+        return Encoding(layers=(0,), depth=0, mean=mean, tokens=tokens)

@@ -183,6 +183,6 @@ class NativeEncoder:
 
     def encode(self, texts: Sequence[str]) -> Encoding:
         """One vector a text, in order."""
-        pooled = self.inner.encode([self.prompt + text for text in texts]).mean[:, 0]
-        native = np.asarray(self.head(pooled), np.float32)
-        return Encoding((), 0, native[:, None][:, :0], native=native)
+        inner = self.inner.encode([self.prompt + text for text in texts])
+        native = np.asarray(self.head(inner.mean[:, 0]), np.float32)
+        return Encoding((), 0, native[:, None][:, :0], native=native, tokens=inner.tokens)

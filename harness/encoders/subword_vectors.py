@@ -142,11 +142,13 @@ class SubwordEncoder(AverageEncoder):
     letters: int | None = None
     max_length: int | None = None
 
-    def rows(self, texts: Sequence[str]) -> Iterator[list[int]]:
-        """The known sub-words of each text; special tokens are not added."""
+    def look_up(self, texts: Sequence[str]) -> Iterator[tuple[list[int], int]]:
+        """The known sub-words of each text, which are cut; special tokens are not added."""
         cut = [text[: self.letters] for text in texts]
         for found in self.tokenizer.encode_batch(cut, add_special_tokens=False):
-            yield [row for row in found.ids if row != self.unknown][: self.max_length]
+            known = [row for row in found.ids if row != self.unknown]
+            kept = known[: self.max_length]
+            yield kept, len(kept) + len(found.ids) - len(known)
 
 
 def open_table(name: str, key: str, folder: Path) -> SubwordEncoder:

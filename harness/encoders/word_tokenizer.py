@@ -21,6 +21,7 @@ SPLITS = {
 }
 # Of sentence-transformers' GloVe models: ENGLISH_STOP_WORDS of its version 6.2.0 (Apache-2.0).
 ENGLISH = frozenset(Path(__file__).with_name("english_stop_words.txt").read_text("utf-8").split())
+STOP_WORD = -1  # in the place of a row
 NOT = re.compile("^n't$", re.IGNORECASE)
 STOP_WORDS: dict[str, frozenset[str]] = {"none": frozenset(), "english": ENGLISH}
 
@@ -53,15 +54,24 @@ class Tokeniser:
 
     def rows(self, text: str, vocabulary: Mapping[str, int]) -> list[int]:
         """The vocabulary's rows for the words of a text, in order."""
+        return self.look_up(text, vocabulary)[0]
+
+    def look_up(self, text: str, vocabulary: Mapping[str, int]) -> tuple[list[int], int]:
+        """The rows for the words of a text, and the number of its words; stop words are none."""
         text = text.lower() if self.case == "lower" else text
         tokens = nltk_words(text) if self.split == "nltk" else SPLITS[self.split].findall(text)
-        found = (self._row(token, vocabulary) for token in tokens)
-        return [row for row in found if row is not None]
+        rows, count = [], 0
+        for token in tokens:
+            row = self._row(token, vocabulary)
+            count += row != STOP_WORD
+            if row is not None and row != STOP_WORD:
+                rows.append(row)
+        return rows, count
 
     def _row(self, token: str, vocabulary: Mapping[str, int]) -> int | None:
         for form in self._forms(token):
             if form in STOP_WORDS[self.stop_words]:
-                return None
+                return STOP_WORD
             if form in vocabulary:
                 return vocabulary[form]
         return None

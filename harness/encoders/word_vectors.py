@@ -164,9 +164,9 @@ class StaticEncoder(AverageEncoder):
     tokeniser: Tokeniser
     vocabulary: Mapping[str, int] = field(repr=False)
 
-    def rows(self, texts: Sequence[str]) -> Iterator[list[int]]:
-        """The known words of each text."""
-        return (self.tokeniser.rows(text, self.vocabulary) for text in texts)
+    def look_up(self, texts: Sequence[str]) -> Iterator[tuple[list[int], int]]:
+        """The known words of each text, and how many words it has."""
+        return (self.tokeniser.look_up(text, self.vocabulary) for text in texts)
 
 
 def first_rows(words: Sequence[str]) -> dict[str, int]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import resource
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
 
@@ -106,6 +106,7 @@ class EncoderRun:
     inputs: dict[PlannedCell, CellInputs] = field(default_factory=dict)
     identity: dict[PlannedCell, Mapping[str, str]] = field(default_factory=dict)
     costs: dict[Task, EncodingCost] = field(default_factory=dict)
+    coverage: dict[Task, float | None] = field(default_factory=dict)
 
     @property
     def missing(self) -> list[str]:
@@ -208,8 +209,11 @@ class EncoderRun:
         if cell.task not in self.costs:
             distinct = dict.fromkeys(inputs.pairs.sentences)
             self.costs[cell.task] = self.encoder.cache.paid(distinct)
+            self.coverage[cell.task] = self.encoder.cache.coverage(distinct)
         cost = self.costs[cell.task]
         record = _record(cell, measurement, identity, self.encoder, cost, energy.kwh, self.workers)
+        if (share := self.coverage[cell.task]) is not None:
+            record = replace(record, facts={**record.facts, "coverage": round(share, 4)})
         moved = self.store.write(record, measurement.cosines, identity)
         return Outcome(cell.address, "measured", record, moved=moved)
 

@@ -37,6 +37,7 @@ class ScoreRow:
         aggregation: `all`, `mean` or `wmean` over the subsets of a task, or the name of a subset;
             empty for a metric without any.
         score: In points (x100), but for alignment and uniformity; None is undefined.
+        coverage: The share of tokens that have a vector, of word vectors; None for other encoders.
         pairs: How many pairs, or labelled sentences, were scored.
         published: The number that is published under this protocol, in points. Where there are
             several, the one whose protocol is known best, then the first by its table's name.
@@ -71,6 +72,7 @@ class ScoreRow:
     metric: str
     aggregation: str
     score: float | None
+    coverage: float | None
     pairs: int
     published: float | None
     published_in: str | None
@@ -149,6 +151,7 @@ def _row(record: Record, path: Path, published: Reproduction | None) -> ScoreRow
         metric=path[0],
         aggregation=path[-1] if len(path) > 1 else "",
         score=score_at(record.scores, path),
+        coverage=facts.get("coverage"),
         pairs=record.pairs,
         published=published.cell.points if published else None,
         published_in=published.cell.id if published else None,

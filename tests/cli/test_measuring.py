@@ -1,16 +1,26 @@
 """What a run prints: each score beside what is published for it, its record, a table at the end."""
 
+import re
+import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from harness.assets.places import Places
 from harness.cli.measuring import Printer
+from harness.core.progress import Silent
 from harness.core.types import Record
 from harness.evaluation.outcomes import Outcome
+from harness.evaluation.runner import execute
+from harness.evaluation.select import encoders_by_hand
 from harness.registry import load_registry
+from harness.results.coverage import LOW
+from harness.results.planned import cells
 from harness.results.published_files import load_tables
 from harness.results.records import SCHEMA, Store, cell_of
+from harness.tasks.loader import TaskLoader
 
 ROOT = Path(__file__).resolve().parents[2]
 PAPERS = ROOT / "results" / "papers"
@@ -97,3 +107,40 @@ def test_without_published_tables_the_scores_stand_alone(printed, tmp_path):
 def test_of_a_cell_that_did_not_run_nothing_is_said(printed):
     outcome = Outcome(cell_of(measured("minilm.mean", "sts-b", 1.0).record), "failed", message="no")
     assert printed(outcome)[0] == []
+
+
+def test_a_file_of_few_words_is_warned_about_once_and_stands_in_the_table(tmp_path, capsys):
+    def few(method, task, share):
+        outcome = measured(method, task, 10.41)
+        record = replace(outcome.record, facts={} if share is None else {"coverage": share})
+        return replace(outcome, record=record)
+
+    printer = Printer(Store(tmp_path), load_registry(), PAPERS, quiet=True)
+    for method in ("glove-mini.mean", "glove-mini.mean+sn@target"):
+        printer.outcome(few(method, "mini-sts", LOW - 0.001))
+    printer.outcome(few("glove-mini.mean", "mini-sick", LOW))
+    printer.outcome(few("bert-mini.mean", "mini-sts", None))
+    printer.outcome(few(STS.method, STS.task, 0.24))
+    sts, published = capsys.readouterr().err.splitlines()
+    assert sts.startswith("harness: glove-mini has a vector for 85 % of the tokens of mini-sts: ")
+    assert published.startswith("harness: minilm has a vector for 24 % of the tokens of sts-b: ")
+    rows = {tuple(row.split()[:2]): row for row in printer.table().splitlines()}
+    assert "10.41 (85 % of tokens known)" in rows["glove-mini.mean", "mini-sts"]
+    assert "(24 % of tokens known)" in rows[STS.method, STS.task]
+    assert "known" not in rows["glove-mini.mean", "mini-sick"] + rows["bert-mini.mean", "mini-sts"]
+
+
+def test_a_run_stores_the_coverage_of_a_task(tmp_path):
+    words = np.array(["a", "the", "man", "dog"])
+    np.savez(tmp_path / "few.npz", words=words, vectors=np.eye(4, dtype=np.float32))
+    registry, paths = encoders_by_hand([f"few={tmp_path / 'few.npz'}"])
+    loader = TaskLoader(Places(tmp_path / "cache", encoders=paths), registry.corpora)
+    task, store = registry.tasks["mini-sts"], Store(tmp_path / "runs")
+    planned = cells([registry.parse("few.mean")], [task], 1)
+    for fresh in (False, True):  # from the encoder, then from the cache
+        [outcome] = execute(planned, loader, store, Silent(), time.perf_counter, fresh)
+        texts = dict.fromkeys(loader.inputs(task).pairs.sentences)
+        known = [[w.lower() in words for w in re.findall(r"\w+|[^\w\s]", t)] for t in texts]
+        share = sum(map(sum, known)) / sum(map(len, known))
+        assert outcome.record.facts["coverage"] == round(share, 4)
+    assert 0 < share < LOW

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from harness.core.errors import AssetMissing, DataError, UsageError
 from harness.core.interfaces import EncoderConfig
+from harness.encoders.cache.encodings import EncoderCache
 from harness.encoders.word_tokenizer import ENGLISH, PLAIN, SENTENCE_TRANSFORMERS, Tokeniser
 from harness.encoders.word_vector_files import read_vectors, write_vectors
 from harness.encoders.word_vectors import StaticConfig, first_rows
@@ -411,3 +412,36 @@ def test_sick_depends_on_tokenisation_as_published_notes_say(data_dir, tmp_path)
 def test_the_small_set_is_whole(data_dir):
     words, vectors = read_vectors(data_dir / "vectors" / "glove.6B.50d.22k-subset.npz")
     assert (len(words), vectors.shape) == (22118, (22118, 50))
+
+
+# Coverage
+
+
+@pytest.mark.parametrize(
+    ("tokeniser", "text", "counts"),
+    [
+        (AS_WRITTEN, "The cat sat", (3, 2)),
+        (AS_WRITTEN, "", (0, 0)),
+        (AS_WRITTEN, "no one", (2, 0)),
+        (PLAIN, "The cat, sat.", (5, 2)),
+        (SENTENCE_TRANSFORMERS, "and the cat sat", (2, 1)),  # stop words are no words
+    ],
+)
+def test_tokens_are_counted_and_those_that_have_a_vector(tmp_path, tokeniser, text, counts):
+    made = encoder(tmp_path, tokeniser).encode(["cat", text])
+    assert made.tokens.tolist() == [[1, 1], list(counts)]
+
+
+def test_the_cache_keeps_the_counts_of_each_text(tmp_path):
+    made, texts = encoder(tmp_path), ["The cat sat", "no one", "the cat"]
+    cache = EncoderCache.open(tmp_path, "0" * 64)
+    cache.add(texts[:2], made.encode(texts[:2]), 1.0)
+    cache.add(texts[2:], made.encode(texts[2:]), 1.0)
+    assert cache.coverage(texts) == pytest.approx(4 / 7)
+    assert cache.coverage(texts[2:]) == 1
+    assert cache.coverage(texts[1:2]) == 0
+    assert EncoderCache.open(tmp_path, "0" * 64).coverage(texts) == pytest.approx(4 / 7)
+    old = replace(made.encode(["old"]), tokens=None)
+    cache.add(["old"], old, 1.0)
+    assert cache.coverage([*texts, "old"]) is None
+    assert cache.coverage(texts) is not None

@@ -33,6 +33,7 @@ from harness.core.locks import share
 from harness.core.tensors import TensorFile, write_tensors
 
 PARTS = ("cls", "pooler", "native")  # of an encoding, besides its layers
+TOKENS = "tokens"  # how many there are of each sentence, and how many have a vector
 
 
 def keys_in(rows: UInt8[np.ndarray, "N 16"]) -> list[bytes]:
@@ -146,7 +147,7 @@ class EncoderCache:
         tensors = {"keys": np.array([list(sentence_key(t)) for t in texts], dtype=np.uint8)}
         for i, layer in enumerate(encoding.layers):
             tensors[f"mean.{layer}"] = encoding.mean[:, i]
-        for name in PARTS:
+        for name in (*PARTS, TOKENS):
             if (part := getattr(encoding, name)) is not None:
                 tensors[name] = part
         about = {"depth": str(encoding.depth), "seconds": repr(seconds)}
@@ -189,6 +190,17 @@ class EncoderCache:
         rows = sum(shard.rows for shard in self.shards)
         seconds = sum(float(shard.metadata["seconds"]) for shard in self.shards)
         return rows / seconds if seconds else None
+
+    def coverage(self, texts: Iterable[str]) -> float | None:
+        """The share of the tokens of cached texts that have a vector; None where none are counted.
+
+        Encodings that an older version stored have no counts.
+        """
+        places = np.array([self.known[sentence_key(t)] for t in texts], np.int64).reshape(-1, 2)
+        if any(TOKENS not in self.shards[index].tensors for index in np.unique(places[:, 0])):
+            return None
+        tokens, with_vector = self._gather(TOKENS, places).sum(axis=0, dtype=np.float64)
+        return float(with_vector / tokens) if tokens else None
 
     def size(self) -> int:
         """Bytes on disk."""
