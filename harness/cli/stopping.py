@@ -13,7 +13,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import NoReturn
@@ -24,6 +24,20 @@ KEPT = (
     "stopped; measured cells, encodings and saved trainings are kept: the same command goes on "
     "from there"
 )
+
+
+_told: list[Callable[[], str]] = [lambda: KEPT]  # the innermost is said
+
+
+@contextmanager
+def keeping(what: Callable[[], str]) -> Iterator[None]:
+    """Context of work of which these words say at a signal what is kept."""
+    _told.append(what)
+    try:
+        yield
+    finally:
+        if not isinstance(sys.exception(), Stopped):  # it is said when the command has ended
+            _told.pop()
 
 
 class Stopped(BaseException):
@@ -69,8 +83,8 @@ def _end(reader: int) -> None:
 
 def end(status: int) -> NoReturn:
     """Say what is kept, and end at once: to take the interpreter down may take seconds, too."""
-    with suppress(OSError, ValueError):  # nobody listens any more
+    with suppress(OSError, ValueError, LookupError):  # nobody listens any more
         sys.stdout.flush()
-        sys.stderr.write(f"\nharness: {KEPT}\n")
+        sys.stderr.write(f"\nharness: {_told[-1]()}\n")
         sys.stderr.flush()
     os._exit(status)

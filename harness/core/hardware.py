@@ -6,7 +6,10 @@ A precision below float32 moves scores, so an encoder in it is another one, and 
 
 from __future__ import annotations
 
+import ctypes
+import sys
 from dataclasses import dataclass
+from importlib import metadata
 
 from harness.core.errors import UsageError
 
@@ -43,6 +46,20 @@ class Hardware:
             raise UsageError(f"wanted a precision of {choices}, found {self.dtype!r}")
         if self.batch_tokens is not None and self.batch_tokens < 1:
             raise UsageError(f"wanted 1 token or more in a batch, found {self.batch_tokens}")
+
+
+def cuda_is_possible() -> bool:
+    """Whether torch may find a CUDA device: it was built for them, and their driver is here.
+
+    Answers without importing torch, which takes seconds.
+    """
+    try:
+        if metadata.version("torch").endswith("+cpu"):
+            return False
+        ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
+    except (metadata.PackageNotFoundError, OSError):
+        return False
+    return True
 
 
 def base_name(encoder: str) -> str:

@@ -6,12 +6,14 @@ import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from harness.cli.options import say
+from harness.cli.stopping import keeping
 from harness.cli.train import options as opt
 from harness.core.errors import UsageError
 
@@ -211,6 +213,7 @@ class FineTuning:
         device = "cpu" if options.device == "cpu" else self.group.device or options.device
         setup = Setup(named, head, options.max_length, dropout, options.precision, device)  # type: ignore[arg-type]
         shared = {name: getattr(options, name) for name in GIVEN}
+        shared["tokens_at_once"] = options.batch_tokens
         given = {name: value for name, value in shared.items() if value is not None}
         return replace(defaults, setup=setup, **given, **changes)
 
@@ -280,14 +283,24 @@ def with_shared_options(
 
     def command(**given: Any) -> None:
         line = opt.command_line(command, given)
+        opt.check_at_once(given, _sets(function, given))
         options = opt.SharedOptions(**{name: given.pop(name) for name in shared})
-        with opt.training_bar(options.threads) as bar:
+        kept = partial(opt.what_is_kept, options.out)
+        with keeping(kept), opt.training_bar(options.threads) as bar:
             function(by.begin(line, options, bar), **given)
 
     command.__name__, command.__doc__ = function.__name__, function.__doc__
     own = [option.replace(kind=inspect.Parameter.KEYWORD_ONLY) for option in own]
     command.__signature__ = inspect.Signature([first, second, *own, *others])  # type: ignore[attr-defined]
     return command
+
+
+def _sets(function: Callable[..., None], given: Mapping[str, Any]) -> Sequence[str]:
+    """The data sets that the `--file` of a recipe may name."""
+    from harness.training.datasets import NLI_PAIRS, NLI_TRIPLETS
+
+    labelled = function is sbert_nli or given.get("pairs", "none") != "none"
+    return NLI_PAIRS if labelled else NLI_TRIPLETS
 
 
 def recipes(by: type[FineTuning]) -> tuple[Recipe, Recipe, Recipe, Recipe]:

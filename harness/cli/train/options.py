@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import inspect
 import io
+import json
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,6 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from harness.cli.options import CacheDir, DataDir
+from harness.core.errors import UsageError
 
 Out = Annotated[Path, typer.Option(help="The folder to write.", show_default=False)]
 TextOption = Annotated[
@@ -60,6 +62,16 @@ class SharedOptions:
     dev_every: Annotated[int, typer.Option(min=1, help="Steps from score to score.")] = 125
     precision: Annotated[str, typer.Option(help="float32 or bf16; on a GPU fp16 too.")] = "float32"
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu"
+    batch_tokens: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="Tokens that are taken at a time, which bounds memory: a batch keeps all its "
+            "negatives. [default: 8192]",
+            show_default=False,
+        ),
+    ] = None
     half: Annotated[bool, typer.Option(help="Store the weights in 16 bits.")] = False
     seed: Seed = 0
     threads: Threads = None
@@ -76,6 +88,41 @@ def training_bar(threads: int | None) -> Any:
     if threads is not None:
         torch.set_num_threads(threads)
     return Bar(io.StringIO() if int(os.environ.get("RANK") or 0) else sys.stderr)
+
+
+def check_at_once(given: Mapping[str, Any], sets: Sequence[str]) -> None:
+    """Refuse what needs no model to be refused: imports take seconds. Raises UsageError.
+
+    `given` are the options of a training, and `sets` the data sets that its `--file` may name.
+    """
+    from harness.core.hardware import cuda_is_possible
+    from harness.registry import known, load_registry
+    from harness.training.datasets import require_file, require_text
+
+    registered = load_registry()
+    if (file := given.get("file")) is not None:
+        require_file(file, sets)
+    if (corpus := given.get("corpus")) is not None:
+        require_text(corpus, registered.corpora)
+    if (start := given.get("start")) is not None and not Path(start).is_dir():
+        known("encoder", start, registered.encoders)
+    if str(device := given.get("device", "cpu")).startswith("cuda") and not cuda_is_possible():
+        raise UsageError(f"--device {device}: wanted to train on it, found no CUDA device here")
+
+
+def what_is_kept(out: Path) -> str:
+    """What an interruption leaves of a training into a folder, in words."""
+    from harness.core.tensors import TensorFile
+
+    state = out / "unfinished" / "unfinished.safetensors"
+    file = TensorFile.parse(state) if state.exists() else None
+    if file is None:
+        return "stopped; nothing of the training is saved yet: the same command begins it again"
+    steps = len(json.loads(file.metadata["curve"])["losses"])
+    return (
+        f"stopped; the first {steps:,} steps are kept in {state.parent}: the same command goes on "
+        "from there"
+    )
 
 
 def open_corpus(corpus: str, first: int | None, cache: Path | None, data_dir: Path | None) -> Any:

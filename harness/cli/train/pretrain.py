@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 import typer
 
 from harness.cli.options import CacheDir, DataDir, say
+from harness.cli.stopping import keeping
 from harness.cli.train import options as opt
 
 
@@ -27,6 +29,7 @@ def bert_mini(
 ) -> None:
     """BERT in miniature from scratch: a WordPiece vocabulary, then masked language modelling."""
     command = opt.command_line(bert_mini, locals())
+    text = opt.open_corpus(corpus, first, cache, data_dir)
     from harness.training.mlm import MlmSettings, pretrain
 
     settings = MlmSettings(
@@ -37,8 +40,7 @@ def bert_mini(
         tokens_per_batch=tokens_per_batch,
         learning_rate=learning_rate,
     )
-    with opt.training_bar(threads) as bar:
-        text = opt.open_corpus(corpus, first, cache, data_dir)
+    with keeping(partial(opt.what_is_kept, out)), opt.training_bar(threads) as bar:
         curve = pretrain(text, settings, seed, out, bar, command)
     say(f"{out}: {len(curve.losses):,} steps, loss {curve.thinned()[-1][1]:.3f}")
 
@@ -58,6 +60,7 @@ def glove_mini(
 ) -> None:
     """GloVe from scratch: co-occurrence counts, then weighted least squares on their logarithms."""
     command = opt.command_line(glove_mini, locals())
+    text = opt.open_corpus(corpus, first, cache, data_dir)
     from harness.training.glove import WordVectorSettings, train_vectors
     from harness.training.glove_counts import Counting
 
@@ -68,8 +71,7 @@ def glove_mini(
         learning_rate=learning_rate,
         x_max=x_max,
     )
-    with opt.training_bar(1) as bar:
-        text = opt.open_corpus(corpus, first, cache, data_dir)
+    with keeping(partial(opt.what_is_kept, out)), opt.training_bar(1) as bar:
         curve = train_vectors(text, settings, seed, out, bar, command)
     say(f"{out}: {settings.epochs} epochs, loss {curve.thinned()[-1][1]:.4f}")
 

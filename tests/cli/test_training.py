@@ -1,0 +1,133 @@
+"""What a training refuses at once, and what it says when it is stopped."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from harness.cli import app
+from harness.cli.stopping import KEPT, _told, keeping
+from harness.cli.train import finetune, options
+from harness.core import hardware
+from harness.core.errors import UsageError
+
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
+
+# A command that must not have got as far as importing torch.
+COMMAND = """
+import sys
+from harness.cli import main
+try:
+    main(sys.argv[1:])
+finally:
+    print("torch" in sys.modules)
+"""
+
+
+def at_once(folder, *words):
+    command = [sys.executable, "-c", COMMAND, "train", *words, "--out", "out"]
+    done = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, check=False, env=ENVIRONMENT
+    )
+    assert done.stdout.split() == ["False"]
+    assert not (folder / "out").exists()
+    [line] = done.stderr.splitlines()
+    return done.returncode, line
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        ("simcse-sup --from bert-mini --file no.csv", "--file no.csv: wanted a file or one of nli"),
+        ("sbert-nli --from bert-mini --file no.csv", "--file no.csv: wanted a file or one of all"),
+        ("simcse-unsup --from bert-mini --corpus no", "--corpus no: wanted a file or a corpus"),
+        ("simcse-unsup --from bert-mimi --corpus mini-text", "unknown encoder 'bert-mimi'"),
+        ("bert-mini --corpus no", "--corpus no: wanted a file or a corpus"),
+        ("glove-mini --corpus no", "--corpus no: wanted a file or a corpus"),
+    ],
+)
+def test_what_is_not_here_is_refused_before_anything_is_imported(tmp_path, words, line):
+    status, said = at_once(tmp_path, *words.split())
+    assert (status, said.startswith(f"harness: {line}")) == (2, True)
+
+
+def test_a_device_that_is_not_here_is_refused_likewise(monkeypatch):
+    given = {"device": "cuda:1", "corpus": "mini-text", "start": "bert-mini"}
+    monkeypatch.setattr(hardware, "cuda_is_possible", lambda: False)
+    with pytest.raises(UsageError, match="--device cuda:1: wanted to train on it, found no CUDA"):
+        options.check_at_once(given, ())
+    options.check_at_once({**given, "device": "cpu"}, ())
+    monkeypatch.setattr(hardware, "cuda_is_possible", lambda: True)
+    options.check_at_once(given, ())
+
+
+@pytest.mark.parametrize(("version", "driver"), [("2.13.0+cpu", True), ("2.13.0", False)])
+def test_cuda_needs_a_torch_that_has_it_and_a_driver(monkeypatch, version, driver):
+    def library(_):
+        if not driver:
+            raise OSError
+
+    monkeypatch.setattr(hardware.metadata, "version", lambda _: version)
+    monkeypatch.setattr(hardware.ctypes, "CDLL", library)
+    assert not hardware.cuda_is_possible()
+    monkeypatch.setattr(hardware.metadata, "version", lambda _: "2.13.0+cu130")
+    assert hardware.cuda_is_possible() is driver
+
+
+@pytest.mark.parametrize("tokens", [None, 512])
+def test_the_tokens_of_a_pass_are_the_option_and_the_default_of_the_class(monkeypatch, tokens):
+    made = []
+    monkeypatch.setattr(finetune.FineTuning, "train", lambda _, task, __: made.append(task))
+    words = ["train", "simcse-unsup", "--from", "bert-mini", "--corpus", "mini-text", "--dev"]
+    words += ["none", "--first", "4", "--out", "out"]
+    words += ["--batch-tokens", str(tokens)] if tokens else []
+    assert CliRunner().invoke(app, words).exit_code == 0
+    assert made[0].settings.tokens_at_once == (tokens or 8192)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("saved", [False, True])
+def test_an_interrupted_training_is_one_line_that_says_what_is_kept(tmp_path, saved):
+    every = "import harness.training.finetune as f\nf.finetune.__kwdefaults__['save_every'] = 1\n"
+    code = (every if saved else "") + "from harness.cli import main\nmain()"
+    words = (
+        "train simcse-unsup --from bert-mini --corpus mini-text --dev none --epochs 50 --batch 4"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, *words.split(), "--batch", "4", "--out", "out"],
+        cwd=tmp_path,
+        env=ENVIRONMENT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    state = tmp_path / "out" / "unfinished" / "unfinished.safetensors"
+    end = time.monotonic() + 120
+    while time.monotonic() < end and process.poll() is None and not (saved and state.exists()):
+        time.sleep(0.2)
+        if not saved and time.monotonic() > end - 105:
+            break
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=20)
+    assert process.returncode == 128 + signal.SIGINT
+    assert "Traceback" not in err
+    [line] = [line for line in err.splitlines() if line.startswith("harness: ")]
+    if saved:
+        assert " steps are kept in out/unfinished: the same command goes on from there" in line
+    else:
+        assert "nothing of the training is saved yet: the same command begins it again" in line
+
+
+def test_what_is_said_is_of_the_innermost_work_that_goes_on():
+    with keeping(lambda: "outer"):
+        with keeping(lambda: "inner"):
+            assert _told[-1]() == "inner"
+        with pytest.raises(UsageError), keeping(lambda: "failing"):
+            raise UsageError("no")
+        assert _told[-1]() == "outer"
+    assert _told[-1]() == KEPT
