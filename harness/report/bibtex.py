@@ -74,23 +74,37 @@ def entries(path: Path = REFERENCES) -> dict[str, str]:
     return found
 
 
-def bibtex(keys: Iterable[str]) -> str:
+def entries_with(papers: Path | None) -> dict[str, str]:
+    """The harness's entries, and those of `references.bib` in a folder of published tables.
+
+    Raises DataError if a key stands in both.
+    """
+    own = papers / REFERENCES.name if papers is not None else REFERENCES
+    added = entries(own) if own != REFERENCES and own.is_file() else {}
+    known = entries()
+    if twice := [key for key in added if key in known]:
+        raise DataError(f"{own}: the harness has the key {twice[0]!r} too; remove this entry")
+    return known | added
+
+
+def bibtex(keys: Iterable[str], papers: Path | None = None) -> str:
     """The entries of these keys, in order. Raises DataError for a key that has none."""
-    known = {HARNESS: own_entry(), **entries()}
+    known = {HARNESS: own_entry(), **entries_with(papers)}
     chosen = tuple(dict.fromkeys(keys))
     if missing := [key for key in chosen if key not in known]:
         raise DataError(f"{REFERENCES.name}: wanted an entry {missing[0]!r}, found none; add it")
     return "\n\n".join(known[key] for key in chosen)
 
 
-def require_entries(tables: Iterable[Table]) -> None:
+def require_entries(tables: Iterable[Table], papers: Path | None = None) -> None:
     """Refuse a table whose `cite` is no key of references.bib, with the nearest ones."""
-    known = entries()
+    known = entries_with(papers)
     for table in tables:
         if table.cite not in known:
             raise DataError(
-                f"{table.id}.toml: cite: wanted a key of harness/report/{REFERENCES.name}, found "
-                f"{table.cite!r}; {nearest(table.cite, known) or 'add its entry'}"
+                f"{table.id}.toml: cite: wanted a key of {REFERENCES.name} of the harness, or of "
+                f"{papers or 'the tables'}/{REFERENCES.name}, found {table.cite!r}; "
+                f"{nearest(table.cite, known) or 'add its entry to the latter'}"
             )
 
 

@@ -45,7 +45,7 @@ def generated(folder: Path, papers: Path, readme: Path | None) -> dict[Path, str
     """Every generated file under a results folder, and the README, with the text due to it."""
     found, records, given = load_registry(), Results.read(Store(folder)), papers.parent
     published = load_tables(papers)
-    require_entries(published)
+    require_entries(published, papers)
     pages, cells = _paper_pages(folder / "tables" / "papers", published, records, found)
     counts = published_summary(list(zip(published, cells, strict=True)))
     pages[folder / "LEADERBOARD.md"] = leaderboard(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness.core.errors import HarnessError, UsageError
@@ -44,9 +44,10 @@ class Citation:
     keys: tuple[str, ...]
     sentences: tuple[str, ...]
     digest: str | None
+    papers: Path | None = None  # whose folder may have entries of its own
 
     def __str__(self) -> str:
-        return "\n\n".join([bibtex(self.keys), *self.sentences])
+        return "\n\n".join([bibtex(self.keys, self.papers), *self.sentences])
 
     def compare(self, digest: str) -> str:
         """Say that the records have this digest, or its beginning; raise if they have another."""
@@ -92,6 +93,7 @@ def answer(
     records, tables = Results.read(Store(results)), load_tables(papers)
     cited = [CITE[kind](name, tables, records, load_registry()) for kind, name in subject.items()]
     [citation] = cited or [cite_harness(tables, records)]
+    citation = replace(citation, papers=papers)
     yield str(citation) if digest is None else citation.compare(digest)
 
 

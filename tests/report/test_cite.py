@@ -30,6 +30,7 @@ from harness.report.bibtex import (
     bibtex,
     entries,
     own_entry,
+    require_entries,
     software,
 )
 from harness.report.build import write_files
@@ -111,6 +112,21 @@ def test_a_key_that_stands_twice_or_nowhere_is_refused(tmp_path):
         entries(twice)
     with pytest.raises(DataError, match="wanted an entry 'nobody1999', found none"):
         bibtex(["nobody1999"])
+
+
+def test_a_folder_of_tables_may_have_entries_of_its_own(tmp_path):
+    own = tmp_path / "references.bib"
+    own.write_text("@misc{doe2027mine,\n  title = {Mine},\n}\n")
+    assert bibtex(["doe2027mine"], tmp_path) == own.read_text().strip()
+    assert bibtex([HARNESS], tmp_path) == bibtex([HARNESS])
+    [table] = [t for t in TABLES if t.id == "simcse.t5"]
+    mine = replace(table, cite="doe2027mine")
+    require_entries([table, mine], tmp_path)
+    with pytest.raises(DataError, match=r"found 'doe2027mine'; .*"):
+        require_entries([mine], tmp_path / "elsewhere")
+    own.write_text(f"@misc{{{table.cite},\n}}\n")
+    with pytest.raises(DataError, match="the harness has the key"):
+        bibtex([HARNESS], tmp_path)
 
 
 # The citation file

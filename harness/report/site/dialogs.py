@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from harness.core.types import Record
@@ -49,6 +50,7 @@ class Dialogs:
     results: Results
     registry: Registry
     programs: Mapping[Protocol, str]
+    papers: Path | None = None
     texts: Texts = field(default_factory=Texts)
     keys: dict[str, None] = field(default_factory=lambda: {HARNESS: None})
     measured: dict[object, Sequence[Neighbour]] = field(default_factory=dict)
@@ -72,7 +74,7 @@ class Dialogs:
             "scores": self._scores(paths),
             "methods": {method: self._method(method) for method in self.results.methods},
             "neighbours": self.lists,
-            "bibtex": {key: bibtex([key]) for key in self.keys},
+            "bibtex": {key: bibtex([key], self.papers) for key in self.keys},
             "harness": HARNESS,
             "texts": list(self.texts.places),
         }

@@ -100,7 +100,7 @@ def site_page(made: Content, drawn: str = "") -> str:
     programs = confirmed(references, results, read_trials(made.given), registry)
     shown = list(boards(results, registry))
     every = [cell for table in cells for cell in table.values()]
-    data = Dialogs(results, registry, programs).data(every, shown)
+    data = Dialogs(results, registry, programs, made.given / PAPERS).data(every, shown)
     compared = [one for _, scores in made.compared for one in scores]
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
