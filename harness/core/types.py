@@ -171,7 +171,8 @@ class Task:
         text: Raw sentences, or SentEval's tokenised form.
         train: The split that `@target-train` fits on; None where there is none.
         graded: The scale of the gold scores (lowest, highest); None for classes.
-        costly: Whether a cell takes minutes: a run that names no tasks then leaves it out.
+        on_request: Whether a run that names no tasks leaves it out, since a cell takes minutes or
+            serves a picture alone.
         geometry: Whether alignment and uniformity are measured too, as SimCSE does on STS-B.
         cite: The BibTeX key of its paper.
         licence: The licence of its data.
@@ -199,7 +200,7 @@ class Task:
     train: str | None = None
     graded: tuple[float, float] | None = None
     geometry: bool = False
-    costly: bool = False
+    on_request: bool = False
     cite: str = field(default="", repr=False)
     licence: str = field(default="", repr=False)
     note: str = field(default="", repr=False)

@@ -84,7 +84,7 @@ def measure(
     )
     values, facts = metric.compare(vectors, scored, learned)
     facts = {"dimensions": int(vectors.shape[1]), **facts}
-    scores = score(task, values, pairs) | {name: facts.pop(name) for name in metric.dev_scores}
+    scores = score(task, values, pairs) | {name: facts.pop(name) for name in metric.further_scores}
     if task.geometry:
         scores |= alignment_uniformity(vectors, scored.a, scored.b, scored.gold > POSITIVE_ABOVE)
     finished = clock()

@@ -132,9 +132,9 @@ def order(cell: PlannedCell) -> tuple[bool, str, str, str]:
 
 
 def default_tasks(registry: Registry) -> tuple[Task, ...]:
-    """Every task that is not a training split and takes no minutes a cell."""
+    """Every task that is neither a training split nor measured on request alone."""
     tasks = registry.tasks.values()
-    return tuple(task for task in tasks if task.scored != (task.train,) and not task.costly)
+    return tuple(task for task in tasks if task.scored != (task.train,) and not task.on_request)
 
 
 def meaningful(method: Method, tasks: Iterable[Task]) -> tuple[Task, ...]:

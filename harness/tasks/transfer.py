@@ -166,7 +166,7 @@ def transfer(
         asset=name,
         text="senteval",
         train="train" if "train" in splits else None,
-        costly=True,
+        on_request=True,
         cite=cite,
         licence=licence,
         note=note,

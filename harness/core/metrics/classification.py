@@ -152,6 +152,6 @@ METRIC = Metric(
     },
     compared="a logistic regression's prediction",
     compare=predictions,
-    dev_scores=("dev_accuracy",),
+    further_scores=("dev_accuracy",),
     learns=True,
 )

@@ -55,7 +55,7 @@ class Metric:
         words: Of each score that a page names, how it is called; `{}` stands for `compared`.
         compared: The name of the values that are scored.
         compare: The values, from vectors.
-        dev_scores: Facts of `compare` that are scores, in points, on what it learns from.
+        further_scores: Facts of `compare` that are scores, beside those of the values.
         learns: Whether `compare` learns from the labels of the splits that are not scored.
         direction: Which way is better; `toward gold` where gold's own score is the aim.
     """
@@ -66,6 +66,6 @@ class Metric:
     words: Mapping[str, str]
     compared: str = "cosine"
     compare: Compare = cosines
-    dev_scores: tuple[str, ...] = ()
+    further_scores: tuple[str, ...] = ()
     learns: bool = False
     direction: Literal["higher", "toward gold"] = "higher"

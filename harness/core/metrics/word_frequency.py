@@ -1,0 +1,115 @@
+"""Word frequency against the norm of word vectors and the distance of their neighbours.
+
+BERT-flow, Table 1, finds that the vectors of rare words are long and far from each other. There the
+words are rows of BERT's embedding matrix; here they are texts of one word under any method, and
+neighbours are sought among the words of the task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from harness.core.arrays import Bool, Float, Float64
+from harness.core.errors import ScoreError
+from harness.core.metrics.correlation import spearman
+from harness.core.metrics.metric import Metric, PairRows
+from harness.core.types import Pairs
+
+EDGES = (0, 100, 500, 5_000, 10_000)  # of the ranges of ranks in BERT-flow's table
+NEIGHBOURS = (3, 5, 7)
+BLOCK = 512  # words at a time
+
+
+def compare(
+    vectors: Float[np.ndarray, "N K"],
+    scored: PairRows,
+    labelled: Sequence[PairRows],  # noqa: ARG001 - norms learn nothing from labels
+) -> tuple[Float64[np.ndarray, " P"], dict[str, Any]]:
+    """The norm of each word's vector; by range of ranks its mean, and those of the neighbours.
+
+    `distance` is the Euclidean distance of the k nearest, `dot_product` the product with the k
+    that have the largest. A zero vector stands for a word that the encoder does not know: it is
+    counted, and left out. Raises ScoreError for pairs, and for a vector that is not finite.
+    """
+    if len(scored.b):
+        raise ScoreError("wanted single words, found pairs")
+    words = vectors[scored.a].astype(np.float64)
+    if not np.isfinite(words).all():
+        raise ScoreError("a word's vector is not finite")
+    norms = np.sqrt(np.einsum("nk,nk->n", words, words))
+    known = norms > 0
+    kept, ranks = words[known], scored.gold[known]
+    ranges = dict(_ranges(ranks))
+    distances, products = _neighbours(kept)
+    means = {
+        "norm": _means(norms[known], ranges),
+        "distance": {f"k={k}": _means(of, ranges) for k, of in distances.items()},
+        "dot_product": {f"k={k}": _means(of, ranges) for k, of in products.items()},
+    }
+    return norms, {"zero_vectors": int((~known).sum()), **means}
+
+
+def _ranges(ranks: Float64[np.ndarray, " n"]) -> Iterator[tuple[str, Bool[np.ndarray, " n"]]]:
+    """The words of all ranks, then those of each range."""
+    yield "all", np.ones(len(ranks), bool)
+    for low, high in pairwise(EDGES):
+        yield f"{low + 1}-{high}", (low < ranks) & (ranks <= high)
+
+
+def _means(
+    values: Float64[np.ndarray, " n"], ranges: dict[str, Bool[np.ndarray, " n"]]
+) -> dict[str, float | None]:
+    """The mean of each range; None where one is empty or a value is undefined."""
+    return {
+        name: float(values[own].mean()) if own.any() and np.isfinite(values[own]).all() else None
+        for name, own in ranges.items()
+    }
+
+
+def _neighbours(
+    words: Float64[np.ndarray, "n K"],
+) -> tuple[dict[int, Float64[np.ndarray, " n"]], dict[int, Float64[np.ndarray, " n"]]]:
+    """Of each word, for each k: the mean distance of the nearest and the mean largest product.
+
+    Both are NaN where there are no k others.
+    """
+    most, count = max(NEIGHBOURS), len(words)
+    near = np.full((count, most), np.nan)
+    large = np.full((count, most), np.nan)
+    squares = np.einsum("nk,nk->n", words, words)
+    some = min(most, count - 1)
+    for start in range(0, count if some > 0 else 0, BLOCK):
+        rows = slice(start, start + BLOCK)
+        products = words[rows] @ words.T
+        gaps = squares[rows, None] + squares - 2 * products
+        own = np.arange(len(products))
+        gaps[own, start + own], products[own, start + own] = np.inf, -np.inf
+        nearest = np.sort(np.partition(gaps, some - 1, axis=1)[:, :some], axis=1)
+        near[rows, :some] = np.sqrt(np.maximum(nearest, 0))
+        largest = -np.partition(-products, some - 1, axis=1)[:, :some]
+        large[rows, :some] = -np.sort(-largest, axis=1)
+    distances, similarities = (
+        {k: values[:, :k].mean(axis=1) for k in NEIGHBOURS} for values in (near, large)
+    )
+    return distances, similarities
+
+
+def norm_by_rank(norms: Float64[np.ndarray, " P"], words: Pairs) -> dict[str, float | None]:
+    """Spearman of norm and rank, x100, over the words that have a vector."""
+    known = norms > 0
+    return {"norm_rank": spearman(norms[known], words.gold[known])}
+
+
+METRIC = Metric(
+    name="word-frequency",
+    score=norm_by_rank,
+    main_score=("norm_rank",),
+    words={"norm_rank": "Spearman x100 of {} and frequency rank"},
+    compared="norm",
+    compare=compare,
+    further_scores=("norm", "distance", "dot_product"),
+)

@@ -1,0 +1,77 @@
+"""Tasks that show how vectors lie: their spectrum, similarity by edit distance, words by frequency.
+
+Pictures of the papers need them, scores do not: a run measures them where they are named.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+
+from harness.core.errors import DataError
+from harness.core.types import Pairs, Task
+from harness.tasks.lexical import lexical
+from harness.tasks.readers import AGAIN, checked, known_split, lines, locate, published_rows
+from harness.tasks.sts import benchmark
+
+WORDS = 10_000  # as many as BERT-flow's Table 1 ranks
+
+
+@dataclass(frozen=True)
+class FrequentWords:
+    """Loads the most frequent words of English Wikipedia, most frequent first; gold is the rank.
+
+    Numbers are spelled out in its counts, so that `one` and `zero` stand near the top.
+    """
+
+    def __call__(self, data_dir: Path, split: str) -> Pairs:
+        known_split(split, ("all",))
+        path = locate(data_dir, "enwiki-word-counts", "vectors/enwiki_vocab_min200.txt")
+        published = published_rows("word-frequency")[split]
+        return checked(parse_words(path, WORDS), path, published.pairs, published.sha256["raw"])
+
+
+def parse_words(path: Path, count: int) -> Pairs:
+    """The first words of a file with a word, a blank and its count a line, by descending count."""
+    words, last = [], None
+    for place, line in islice(lines(path), count):
+        word, _, times = line.rpartition(" ")
+        if not word or not times.isdecimal() or (last is not None and int(times) > last):
+            raise DataError(f"{place}: wanted a word and a count, largest first; {AGAIN}")
+        words.append(word)
+        last = int(times)
+    ranks = np.arange(1, len(words) + 1, dtype=np.float64)
+    return Pairs(tuple(words), (), ranks, ("word-frequency",) * len(words))
+
+
+TASKS = (
+    replace(
+        benchmark("spectrum", "raw", "test"),
+        metric="spectrum",
+        geometry=False,
+        on_request=True,
+        note="eigenvalues of the covariance of STS-B's test sentences; no paper scores them",
+    ),
+    replace(
+        lexical("distance-quartiles", "senteval"),
+        metric="distance-quartiles",
+        on_request=True,
+        note="quartiles of similarity at each edit distance, as in BERT-flow's Figure 2",
+    ),
+    Task(
+        name="word-frequency",
+        load=FrequentWords(),
+        splits=("all",),
+        scored=("all",),
+        metric="word-frequency",
+        asset="enwiki-word-counts",
+        text="raw",
+        on_request=True,
+        cite="li2020bertflow",
+        licence="MIT",
+        note="words encoded alone; BERT-flow's Table 1 takes rows of BERT's embedding matrix",
+    ),
+)
