@@ -38,9 +38,13 @@ def style() -> AbstractContextManager[None]:
 
 
 def panels(
-    title: str, notes: Sequence[str], heights: Sequence[int], inches: float | None = None
+    title: str,
+    notes: Sequence[str],
+    heights: Sequence[int],
+    inches: float | None = None,
+    columns: int = 1,
 ) -> tuple[Figure, list[Axes]]:
-    """A figure with panels under one another, by their relative heights; notes below its title.
+    """A figure with rows of panels, by their relative heights; notes below its title.
 
     It is `inches` tall, or as the style has it; the edges around the panels are as wide in both.
     """
@@ -55,7 +59,7 @@ def panels(
     figure.text(left, under, "\n".join(notes), color="#59636e", verticalalignment="top")
     below = figure.subplotpars.bottom * edges
     figure.subplots_adjust(bottom=below, top=1 - (0.07 + 0.075 * len(notes)) * edges)
-    axes = figure.subplots(len(heights), height_ratios=heights, squeeze=False)
+    axes = figure.subplots(len(heights), columns, height_ratios=heights, squeeze=False)
     return figure, list(axes.flat)
 
 
@@ -91,9 +95,10 @@ def _covered(
     return int(100 * outside + points + lines + box.count_overlaps(taken))
 
 
-def legend(axes: Axes, labels: Sequence[str]) -> None:
-    """A legend above the panel for the lines with these labels."""
-    shown = {line.get_label(): line for line in axes.lines}
+def legend(panels: Sequence[Axes], labels: Sequence[str]) -> None:
+    """A legend above the first panel for the lines with these labels, in whichever panel."""
+    axes = panels[0]
+    shown = {line.get_label(): line for panel in panels for line in panel.lines}
     handles = [shown[label] for label in labels]
     columns = min(7, len(labels))
     axes.legend(handles, labels, loc="lower left", bbox_to_anchor=(0, 1.02), ncols=columns)

@@ -79,7 +79,7 @@ def _draw(
         labels.setdefault(encoder, (cost, average))
         hints[name] = f"{method}: {average:.2f} at {cost:.3g} ms a sentence"
     costs, scores = zip(*frontier(list(points.values())), strict=True)
-    charts.legend(axes, list(looks))
+    charts.legend([axes], list(looks))
     axes.stairs(scores, [*costs, costs[-1]], baseline=None, color="#8b949e", ls="--")
     axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axes.xaxis.set_major_formatter("{x:g}")

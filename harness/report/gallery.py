@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from harness.core.files import write_atomically
 from harness.core.toml import read_toml
 from harness.registry import load_registry
 from harness.report import (
+    alignment_chart,
     cost_chart,
     directions_chart,
+    distance_chart,
     reproduction_chart,
     seeds_chart,
+    spectrum_chart,
     steps_chart,
+    words_chart,
 )
 from harness.report.pictures import Picture
 from harness.results.index import Results
@@ -21,6 +25,17 @@ from harness.results.layout import QUESTIONS
 from harness.results.published_files import load_tables
 from harness.results.records import Store
 from harness.results.reproduction import Reproduction, reproductions
+
+# The pictures that need nothing but records, in the order in which pages show them.
+FROM_RECORDS: Mapping[str, Callable[[Results], Picture | None]] = {
+    directions_chart.PICTURE: directions_chart.score_against_directions,
+    seeds_chart.PICTURE: seeds_chart.seeds_of_methods,
+    alignment_chart.PICTURE: alignment_chart.alignment_against_uniformity,
+    spectrum_chart.PICTURE: spectrum_chart.spectrum_of_embeddings,
+    distance_chart.PICTURE: distance_chart.similarity_against_distance,
+    words_chart.PICTURE: words_chart.frequency_of_words,
+    cost_chart.PICTURE: cost_chart.quality_against_cost,
+}
 
 
 def write_pdfs(folder: Path, papers: Path, into: Path) -> list[Path]:
@@ -42,16 +57,13 @@ def gallery(
     path = given / QUESTIONS / "steps.toml"
     steps = read_toml(steps_chart.Steps, path) if path.exists() else None
     published = {name: one.cell for name, one in every.items()}
-    own = [results.unread() for _ in range(5)]
     made = {
         reproduction_chart.PICTURE: reproduction_chart.published_against_measured(
-            every.values(), own[0]
+            every.values(), results.unread()
         ),
-        steps_chart.PICTURE: steps_chart.protocol_steps(steps, published, own[1])
+        steps_chart.PICTURE: steps_chart.protocol_steps(steps, published, results.unread())
         if steps
         else None,
-        directions_chart.PICTURE: directions_chart.score_against_directions(own[2]),
-        seeds_chart.PICTURE: seeds_chart.seeds_of_methods(own[3]),
-        cost_chart.PICTURE: cost_chart.quality_against_cost(own[4]),
+        **{name: draw(results.unread()) for name, draw in FROM_RECORDS.items()},
     }
     return {name: picture for name, picture in made.items() if picture is not None}

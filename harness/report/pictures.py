@@ -12,6 +12,7 @@ from harness.report import kinds, seals
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 # The code and the style that draw them.
 SOURCES = (
@@ -29,8 +30,9 @@ SOURCES = (
 class Picture:
     """A picture that is not drawn yet.
 
-    `draw` draws into panels of the relative `heights` and returns the hints of its points by their
-    gid; `about` is a text for those who do not see it, `digest` that of the records it shows.
+    `draw` draws into panels, rows of the relative `heights` with so many `columns`, left to right
+    and down, and returns the hints of its points by their gid; `about` is a text for those who do
+    not see it, `digest` that of the records it shows.
     """
 
     title: str
@@ -40,6 +42,7 @@ class Picture:
     draw: Callable[[Sequence[Axes]], Mapping[str, str]]
     heights: Sequence[int] = (1,)
     inches: float | None = None
+    columns: int = 1
 
     def svg(self, drawn: str = "") -> str:
         """Its text; `drawn`, the text as it was, where this code drew it from these records.
@@ -50,13 +53,16 @@ class Picture:
         if seals.holds(drawn, line, SOURCES):
             return drawn
         with charts.style():
-            figure, axes = charts.panels(self.title, self.notes, self.heights, self.inches)
+            figure, axes = self._panels()
             hints = self.draw(axes)
             return seals.seal(charts.svg(figure, hints, line), SOURCES)
 
     def pdf(self) -> bytes:
         """It as a PDF, for a paper; the same records give the same bytes."""
         with charts.style():
-            figure, axes = charts.panels(self.title, self.notes, self.heights, self.inches)
+            figure, axes = self._panels()
             self.draw(axes)
             return charts.pdf(figure)
+
+    def _panels(self) -> tuple[Figure, list[Axes]]:
+        return charts.panels(self.title, self.notes, self.heights, self.inches, self.columns)

@@ -72,5 +72,5 @@ def _draw(panels: Sequence[Axes], run: Sequence[Reproduction]) -> Mapping[str, s
     below.minorticks_off()
     above.set_ylabel("measured, points")
     below.set_ylabel("difference")
-    charts.legend(above, list(looks))
+    charts.legend([above], list(looks))
     return hints

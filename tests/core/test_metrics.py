@@ -9,10 +9,12 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.stats import pearsonr, spearmanr
+from sklearn.decomposition import PCA
 from sklearn.metrics import roc_auc_score
 from specimens import rows, view_of
 
 from baselines.minilm import MINILM
+from baselines.whitening import Whitening
 from harness.core import metrics
 from harness.core.errors import HarnessError, ScoreError, UsageError
 from harness.core.metrics import alignment_uniformity, cosine, score, spearman, token_distances
@@ -429,3 +431,107 @@ def test_every_metric_names_its_main_score_and_what_it_compares():
         for key in metric.main_score:
             value = value[key]
         assert isinstance(value, float)
+
+
+# --- how vectors lie ------------------------------------------------------------------------------
+
+
+def pairs_of_rows(count: int) -> metrics.PairRows:
+    numbers = np.arange(count)
+    return metrics.PairRows(numbers[::2], numbers[1::2], np.zeros(count // 2))
+
+
+def spread(vectors: np.ndarray) -> dict:
+    metric = metrics.metrics()["spectrum"]
+    return metric.compare(vectors, pairs_of_rows(len(vectors)), ())[1]
+
+
+def test_a_spectrum_is_that_of_the_covariance():
+    vectors = rows(300, 12, seed=3) * np.geomspace(1, 100, 12)
+    singular = PCA().fit(vectors.astype(np.float64)).singular_values_
+    found = spread(vectors)
+    shares = singular**2 / singular[0] ** 2
+    assert list(found["spectrum"]) == [str(place) for place in range(1, 13)]
+    np.testing.assert_allclose(list(found["spectrum"].values()), 100 * shares, rtol=1e-6)
+    ratio = 100 * shares.sum() ** 2 / (12 * (shares**2).sum())
+    assert found["participation_ratio"] == pytest.approx(ratio, rel=1e-6)
+
+
+def test_whitened_vectors_have_a_flat_spectrum_and_one_direction_the_least_ratio():
+    vectors = rows(200, 8, seed=4).astype(np.float64)
+    whitened = Whitening().fit(vectors, np.random.default_rng(0))(vectors)
+    flat_one = spread(whitened)
+    assert flat_one["participation_ratio"] == pytest.approx(100)
+    np.testing.assert_allclose(list(flat_one["spectrum"].values()), 100)
+    line = np.outer(np.arange(10.0), np.ones(8))
+    assert spread(line)["participation_ratio"] == pytest.approx(100 / 8)
+    assert spread(line)["spectrum"]["8"] == 0.0
+    assert spread(np.ones((10, 8))) | {"zero_vector_pairs": 0} == {
+        "participation_ratio": None, "spectrum": {}, "zero_vector_pairs": 0,
+    }  # fmt: skip
+
+
+def test_a_wide_spectrum_is_stored_at_32_places_at_most():
+    places = [int(place) for place in spread(rows(40, 500, seed=5))["spectrum"]]
+    assert places == sorted(places)
+    assert (places[0], places[-1]) == (1, 500)
+    assert 25 <= len(places) <= 32
+
+
+def test_quartiles_are_of_the_distances_that_twenty_pairs_have():
+    texts = [("a b", "a b")] * 20 + [("a b", "a c")] * 19 + [("a b", "c d")] * 40
+    a, b = zip(*texts, strict=True)
+    gold, values = np.arange(79) % 6 * 1.0, np.linspace(-1, 1, 79)
+    pairs = Pairs(a, b, gold, ("g",) * 79)
+    found = score(task_of("distance-quartiles"), values, pairs)
+    assert found["quartiles"]["median"] == {
+        "0": pytest.approx(100 * np.median(values[:20])),
+        "2": pytest.approx(100 * np.median(values[39:])),
+    }
+    lower, upper = (found["gold_quartiles"][name]["2"] for name in ("lower", "upper"))
+    assert (lower, upper) == tuple(np.quantile(gold[39:], (0.25, 0.75)))
+    plain = score(task_of("edit-distance"), values, pairs)
+    assert plain.items() <= found.items()
+
+
+def test_norms_and_neighbours_are_those_of_plain_loops():
+    count = 700  # more than a block, and two ranges of ranks in full
+    vectors = rows(count, 6, seed=6)
+    vectors[[3, 650]] = 0
+    ranks = np.arange(1.0, count + 1)
+    words = metrics.PairRows(np.arange(count), np.arange(0), ranks)
+    norms, facts = metrics.metrics()["word-frequency"].compare(vectors, words, ())
+    np.testing.assert_allclose(norms, np.linalg.norm(vectors.astype(np.float64), axis=1))
+    known = [n for n in range(count) if n not in (3, 650)]
+    near, alike = {}, {}
+    for n in known:
+        others = vectors[[m for m in known if m != n]].astype(np.float64)
+        near[n] = sorted(np.linalg.norm(others - vectors[n], axis=1))
+        alike[n] = sorted(others @ vectors[n].astype(np.float64), reverse=True)
+    band = [n for n in known if 101 <= n + 1 <= 500]
+    assert facts["zero_vectors"] == 2
+    assert facts["norm"]["101-500"] == pytest.approx(norms[band].mean())
+    for k in (3, 5, 7):
+        distance = np.mean([near[n][:k] for n in band])
+        product = np.mean([alike[n][:k] for n in band])
+        assert facts["distance"][f"k={k}"]["101-500"] == pytest.approx(distance, rel=1e-6)
+        assert facts["dot_product"][f"k={k}"]["101-500"] == pytest.approx(product, rel=1e-6)
+    assert facts["norm"]["5001-10000"] is None
+    found = score(
+        task_of("word-frequency"), norms, Pairs(("w",) * count, (), ranks, ("g",) * count)
+    )
+    assert found["norm_rank"] == pytest.approx(100 * spearmanr(norms[known], ranks[known])[0])
+
+
+def test_few_words_have_no_neighbours_and_no_number():
+    metric = metrics.metrics()["word-frequency"]
+    few = metrics.PairRows(np.arange(5), np.arange(0), np.arange(1.0, 6))
+    facts = metric.compare(rows(5, 4, seed=7), few, ())[1]
+    assert facts["distance"]["k=3"]["1-100"] > 0
+    assert facts["distance"]["k=5"]["all"] is facts["dot_product"]["k=7"]["1-100"] is None
+    none = metric.compare(np.zeros((5, 4)), few, ())[1]
+    assert none["norm"]["all"] is None
+    with pytest.raises(ScoreError, match="wanted single words, found pairs"):
+        metric.compare(rows(4, 4, seed=8), pairs_of_rows(4), ())
+    with pytest.raises(ScoreError, match="not finite"):
+        metric.compare(np.full((5, 4), np.nan), few, ())

@@ -10,10 +10,20 @@ from hypothesis import strategies as st
 from harness.core.toml import read_toml
 from harness.core.types import Record
 from harness.registry import load_registry
-from harness.report import directions_chart, reproduction_chart, seeds_chart, steps_chart
+from harness.report import (
+    alignment_chart,
+    directions_chart,
+    distance_chart,
+    reproduction_chart,
+    seeds_chart,
+    spectrum_chart,
+    steps_chart,
+    words_chart,
+)
 from harness.report.gallery import write_pdfs
 from harness.report.kinds import known_kinds, looks_of
 from harness.results.costs import post_processing
+from harness.results.encodings import encodings
 from harness.results.index import Results
 from harness.results.published_files import load_tables
 from harness.results.records import Store
@@ -113,6 +123,92 @@ def test_steps_go_from_the_published_number_choice_by_choice():
     assert [hint.rpartition(":")[0] for hint in hints[1:]] == [row.what for row in steps.rows]
     lost = replace(steps, rows=(*steps.rows, replace(steps.rows[0], method="no.mean")))
     assert steps_chart.protocol_steps(lost, cells, COMMITTED.unread()) is None
+
+
+def on(task, *measured, facts=None):
+    """Records of a task; `measured` are methods with their scores, repeated ones seeds."""
+    groups = {}
+    for method, scores in measured:
+        own = groups.setdefault(method, [])
+        own.append(Record(1, method, "", task, len(own), scores, 100, {}, {}, {}, facts or {}))
+    return results(*groups.values())
+
+
+def test_an_encoder_is_shown_by_its_most_measured_encoding_on_the_tasks_own_text():
+    names = ["e.cls", "e.mean", "e.mean+sn@target", "e.mean+sn@nli", "e.last2+sn@target", "f.cls"]
+    found = on("spectrum", *((name, {}) for name in names))
+    assert encodings(found, "spectrum") == {
+        "e.mean": ["e.mean", "e.mean+sn@target"],
+        "f.cls": ["f.cls"],
+    }
+    assert encodings(found, "sts-b") == {}
+
+
+def test_alignment_and_uniformity_are_of_the_best_method_of_each_kind():
+    def scores(uniformity, score, alignment=0.25):
+        kept = {"alignment": alignment, "uniformity": uniformity}
+        return {"spearman": {"all": score}, **kept}
+
+    found = on(
+        "sts-b",
+        ("e.mean", scores(-1.0, 60.0)),
+        ("e.cls", scores(-0.5, 50.0)),
+        ("e.mean+sn@target", scores(-3.0, 70.0)),
+        ("e.mean+sn@nli", scores(-2.0, 80.0)),  # fitted on other text
+        ("f.mean", scores(-1.5, 10.0, alignment=None)),  # undefined
+    )
+    picture = alignment_chart.alignment_against_uniformity(found)
+    assert [hint for hint in texts(picture, "title") if ": " in hint] == [
+        "e.mean: uniformity -1.00, alignment 0.25, Spearman 60.00",
+        "e.mean+sn@target: uniformity -3.00, alignment 0.25, Spearman 70.00",
+    ]
+    assert "e" in texts(picture, "text")
+    assert alignment_chart.alignment_against_uniformity(results(records("e.mean", 60.0))) is None
+
+
+def test_a_spectrum_is_the_mean_over_seeds_and_no_zero_on_a_logarithmic_axis():
+    found = on(
+        "spectrum",
+        ("e.mean", {"spectrum": {"1": 100.0, "2": 10.0, "3": 0.0}}),
+        ("e.mean+flow@target", {"spectrum": {"1": 100.0, "2": 40.0}}),
+        ("e.mean+flow@target", {"spectrum": {"1": 100.0, "2": 60.0}}),
+        ("f.mean", {"spectrum": {}}),  # vectors that do not vary
+    )
+    assert spectrum_chart._spectrum(found, "e.mean") == {1: 100.0, 2: 10.0}
+    assert spectrum_chart._spectrum(found, "e.mean+flow@target") == {1: 100.0, 2: 50.0}
+    picture = spectrum_chart.spectrum_of_embeddings(found)
+    assert {"e.mean", "e.mean+flow@target"} <= set(texts(picture, "title"))
+    assert picture.heights == (1,)
+    assert spectrum_chart.spectrum_of_embeddings(on("spectrum")) is None
+
+
+def test_edit_distance_has_a_panel_for_gold_and_one_an_encoder():
+    def scores(shift):
+        steps = {name: {"1": 50.0 + n, "4": 40.0 + n} for n, name in enumerate(("lower", "median"))}
+        moved = {name: {k: v + shift for k, v in own.items()} for name, own in steps.items()}
+        kept = moved | {"upper": {"1": 90.0, "4": 80.0}}
+        return {"quartiles": kept, "gold_quartiles": kept}
+
+    measured = [("e.mean", scores(0)), ("e.mean+sn@target", scores(-10)), ("f.cls", scores(5))]
+    picture = distance_chart.similarity_against_distance(on("distance-quartiles", *measured))
+    hints = [hint for hint in texts(picture, "title") if hint in {"gold", *dict(measured)}]
+    assert hints == ["gold", "e.mean", "e.mean+sn@target", "f.cls"]
+    assert len(picture.heights) == 3
+    assert distance_chart.similarity_against_distance(on("distance-quartiles")) is None
+
+
+def test_words_are_shown_of_methods_that_know_them():
+    def scores(rare):
+        means = dict.fromkeys(["all", *words_chart.RANGES], 2.0) | {"5001-10000": rare}
+        return {"norm": means, "distance": {"k=3": means}}
+
+    measured = [("e.mean", scores(3.0)), ("e.mean+sn@target", scores(None))]
+    found = on("word-frequency", *measured, facts={"zero_vectors": 1})
+    picture = words_chart.frequency_of_words(found)
+    hints = [hint for hint in texts(picture, "title") if ": " in hint]
+    assert hints == ["e.mean: 1-100: 1.00, 101-500: 1.00, 501-5000: 1.00, 5001-10000: 1.50"] * 2
+    unknown = on("word-frequency", *measured, facts={"zero_vectors": 2})
+    assert words_chart.frequency_of_words(unknown) is None
 
 
 def test_every_picture_is_written_as_a_pdf_and_twice_the_same(tmp_path):

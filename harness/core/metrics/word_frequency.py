@@ -7,8 +7,7 @@ neighbours are sought among the words of the task.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,14 @@ from harness.core.metrics.correlation import spearman
 from harness.core.metrics.metric import Metric, PairRows
 from harness.core.types import Pairs
 
-EDGES = (0, 100, 500, 5_000, 10_000)  # of the ranges of ranks in BERT-flow's table
+# The words of all ranks, then the ranges of BERT-flow's table: lowest and highest rank.
+RANGES = {
+    "all": (1, 10_000),
+    "1-100": (1, 100),
+    "101-500": (101, 500),
+    "501-5000": (501, 5_000),
+    "5001-10000": (5_001, 10_000),
+}
 NEIGHBOURS = (3, 5, 7)
 BLOCK = 512  # words at a time
 
@@ -43,7 +49,7 @@ def compare(
     norms = np.sqrt(np.einsum("nk,nk->n", words, words))
     known = norms > 0
     kept, ranks = words[known], scored.gold[known]
-    ranges = dict(_ranges(ranks))
+    ranges = {name: (low <= ranks) & (ranks <= high) for name, (low, high) in RANGES.items()}
     distances, products = _neighbours(kept)
     means = {
         "norm": _means(norms[known], ranges),
@@ -51,13 +57,6 @@ def compare(
         "dot_product": {f"k={k}": _means(of, ranges) for k, of in products.items()},
     }
     return norms, {"zero_vectors": int((~known).sum()), **means}
-
-
-def _ranges(ranks: Float64[np.ndarray, " n"]) -> Iterator[tuple[str, Bool[np.ndarray, " n"]]]:
-    """The words of all ranks, then those of each range."""
-    yield "all", np.ones(len(ranks), bool)
-    for low, high in pairwise(EDGES):
-        yield f"{low + 1}-{high}", (low < ranks) & (ranks <= high)
 
 
 def _means(
