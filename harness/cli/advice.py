@@ -8,11 +8,15 @@ from pathlib import Path
 
 from harness.core.files import sized
 from harness.core.sources import Hub
-from harness.core.terminal import duration
+from harness.core.terminal import duration, wrapped
 from harness.evaluation.plan import FIRST_GUESS, FIRST_GUESS_BYTES
 from harness.registry import Registry
+from harness.report.replication import PAGE
+from harness.results import claim_intervals
+from harness.results.claim_tests import ClaimOutcome, ClaimTests
+from harness.results.claims import Claim, read_claims
 from harness.results.index import Results
-from harness.results.layout import papers_of
+from harness.results.layout import QUESTIONS, papers_of
 from harness.results.next_steps import Files, NextStep, next_steps
 from harness.results.published_files import load_tables
 from harness.results.records import Store
@@ -23,6 +27,7 @@ STEPS = 5  # that are shown
 FETCH = "harness fetch "
 BAR = "█"
 BEST = 8  # methods of the embedded tasks that are shown
+CLAIMS = 6  # that are shown
 
 
 def what_next(folder: Path, registry: Registry, files: Files, measured: Results) -> list[str]:
@@ -80,6 +85,36 @@ def _seconds(step: NextStep, registry: Registry, sentences: Mapping[str, int]) -
         )
         / FIRST_GUESS
     )
+
+
+def claims_that_hold(
+    measured: Path, committed: Path, registry: Registry, width: int | None
+) -> list[str]:
+    """The claims of the papers that hold, by the run's own records, else by the committed ones.
+
+    None where neither has a tested claim.
+    """
+    path = committed / QUESTIONS / "claims.toml"
+    if not path.exists():
+        return []
+    claims = read_claims(path, load_tables(papers_of(committed)))
+    for folder in (measured, committed):
+        tests = ClaimTests(Results.read(Store(folder)), registry, claim_intervals.read(folder))
+        every = [tests.test(claim) for claim in claims.resolved]
+        tested = [one for one in every if one.outcome != ClaimOutcome.NOT_MEASURED]
+        holding = [one for one in tested if one.outcome == ClaimOutcome.HOLDS]
+        if tested:
+            lines = [f"{len(holding)} of {len(tested)} tested claims hold by {folder}/records:"]
+            lines += [f"  {one.claim.claim} ({source(one.claim)})" for one in holding[:CLAIMS]]
+            if len(holding) > CLAIMS:
+                lines.append(f"  and {len(holding) - CLAIMS} more: {folder}/tables/{PAGE}")
+            return [wrapped(line, width) for line in lines]
+    return []
+
+
+def source(claim: Claim) -> str:
+    """The paper and the table that a claim is of."""
+    return f"{claim.table.paper}, {claim.table.table}"
 
 
 def embedded_best(results: Results, registry: Registry, width: int) -> list[str]:

@@ -10,7 +10,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from harness.cli.options import note, say, tabled
+from harness.cli.options import note, say, say_folded, tabled
 from harness.core.types import Record
 from harness.evaluation.outcomes import Outcome
 from harness.registry import Registry
@@ -60,7 +60,7 @@ class Printer:
             took = f" ({_took(outcome)})" if self.verbose else ""
             score, path = shown_score(record.scores), self.store.path(outcome.cell)
             place = path if path.exists() else self.store.committed_path(outcome.cell.encoder)
-            say(f"{outcome.cell}: {score}{told}{more}{took} -> {place}")
+            say_folded(f"{outcome.cell}: {score}{told}{more}{took} -> {place}")
 
     def _warn(self, record: Record) -> None:
         """Say, once for each encoder and task, that too much of what is scored has no vector."""

@@ -181,6 +181,13 @@ def say(text: str = "") -> None:
     typer.echo(text)
 
 
+def say_folded(text: str) -> None:
+    """Print a line of the answer, folded between words to the width of its terminal."""
+    from harness.core.terminal import width_of, wrapped
+
+    say(wrapped(text, width_of(sys.stdout.isatty())))
+
+
 def note(text: str) -> None:
     """Print a line beside the answer, for a person."""
     typer.echo(text, err=True)

@@ -160,6 +160,7 @@ def check(
 
     By default the quick set and every cell of RUNS; a data folder shows the sentences of pairs.
     """
+    from harness.core.terminal import width_of
     from harness.gate.check import check as compare
     from harness.gate.check import wanted
     from harness.gate.margins import Margins
@@ -168,8 +169,8 @@ def check(
     margins = Margins.parse(fail_below or ())
     chosen = wanted(runs, baseline, method or (), task or ())
     found = compare(runs, baseline, chosen, data_dir, margins)
-    status = {"status": found.exit_status}
-    say(json.dumps(status | asdict(found)) if as_json else render(found, runs, baseline))
+    status, width = {"status": found.exit_status}, width_of(sys.stdout.isatty())
+    say(json.dumps(status | asdict(found)) if as_json else render(found, runs, baseline, width))
     sys.exit(found.exit_status)
 
 

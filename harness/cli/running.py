@@ -35,6 +35,7 @@ from harness.cli.options import (
     require_folder,
     require_own,
     say,
+    say_folded,
 )
 from harness.cli.selecting import Selected, Wanted, records_folder, select
 from harness.core.errors import AssetMissing, UsageError
@@ -138,7 +139,7 @@ def reproduce(
     scheduler: Scheduler = None,
 ) -> None:
     """Plan, measure everything that can be, compare with the baseline, write tables."""
-    from harness.cli.advice import embedded_best, what_next
+    from harness.cli.advice import claims_that_hold, embedded_best, what_next
     from harness.cli.measuring import Printer
     from harness.cli.reproduce import compare, compare_rows, promote, summary
     from harness.core.files import state_of
@@ -187,10 +188,13 @@ def reproduce(
     moves = compare(outcomes, baseline)
     promoted = promote(outcomes, output, baseline) if update else None
     found = Results.read(runs)
-    for line in embedded_best(found, chosen.registry, width_of(sys.stdout.isatty()) or 80):
+    terminal = width_of(sys.stdout.isatty())
+    for line in claims_that_hold(output, baseline, chosen.registry, terminal):
+        say(line)
+    for line in embedded_best(found, chosen.registry, terminal or 80):
         say(line)
     for line in summary(outcomes, moves, output, baseline, promoted):
-        say(line)
+        say_folded(line)
     if state_of(output, most=EVERY_FILE) == before:
         say(f"no file of {output} changed")
     for line in what_next(baseline, chosen.registry, chosen.loader.places, found):
@@ -238,16 +242,19 @@ def _execute(
     cells, loader = part.cells(chosen.cells), chosen.loader
     train_on_the_spot(cells, loader.places, using)
     outcomes = []
+    expected = None if seconds is None else 1.0
     with (
         Path(os.devnull).open("w") as nowhere,
-        Bar(nowhere if printer.quiet else sys.stderr) as bar,
+        Bar(nowhere if printer.quiet else sys.stderr, expected=expected) as bar,
     ):
-        shown = bar if seconds is None else OverallProgress(bar, seconds)
-        made = execute_on(using, cells, loader, printer.store, shown, fresh, part)
+        whole = None if seconds is None else OverallProgress(bar, seconds)
+        made = execute_on(using, cells, loader, printer.store, whole or bar, fresh, part)
         try:
             for outcome in made:
                 outcomes.append(outcome)
                 printer.outcome(outcome)
+            if whole is not None:
+                whole.finish()
         finally:  # interrupted, or ended by what nobody expects: older records are no answer
             reached = {outcome.cell for outcome in outcomes}
             left = (cell.address for cell in cells if cell.address not in reached)

@@ -33,6 +33,9 @@ class Progress(Protocol):
     def step(self, steps: int) -> None:
         """Count further steps as done."""
 
+    def skip(self, steps: int) -> None:
+        """Count further steps as done that need no work, such as those of an interrupted run."""
+
     def note(self, text: str) -> None:
         """Put a short text beside the phase, such as the current loss."""
 

@@ -182,7 +182,7 @@ class CachedEncoder:
         else:
             encoder, done = self.loaded(), _go_on([writer for _, writer in writers])
             batches = self._portions(islice(texts, done, None), self._letters_at_once())
-        progress.step(done)
+        progress.skip(done)
         start = kept = self.clock()
         usable = None
         for batch in batches:

@@ -5,23 +5,28 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
+from harness.core.terminal import table, wrapped
 from harness.gate.check import Found, Report, State
 
-HEAD = ("", "cell", "before", "after", "difference")
+HEAD = ("state", "cell", "before", "after", "difference")
+SIDES = ("left", "left", "right", "right", "right")
 QUIET = (State.NO_BASELINE, State.COULD_NOT_RUN)  # with nothing to set side by side
 
 
-def render(report: Report, runs: Path, committed: Path) -> str:
-    """Findings that need attention, scores before and after if one moved, and a line of counts."""
-    lines = []
+def render(report: Report, runs: Path, committed: Path, width: int | None = None) -> str:
+    """Findings that need attention, scores before and after if one moved, and a line of counts.
+
+    Lines and rows are folded to the width of a terminal; without one they are as long as they are.
+    """
+    lines: list[str] = []
     for found in (*report.encoders, *report.cells):
         if found.state is State.AGREES and not found.notable:
             continue
-        lines += told(found)
+        lines += (wrapped(line, width) for line in told(found))
     moved = {found.state for found in (*report.encoders, *report.cells)} - {State.AGREES, *QUIET}
     if moved and (rows := [_row(cell) for cell in report.cells if cell.state not in QUIET]):
-        lines += ["", _table(rows), ""]
-    lines.append(f"{runs} against {committed}: {_counts(report)}")
+        lines += ["", table(rows, HEAD, width, SIDES), ""]
+    lines.append(wrapped(f"{runs} against {committed}: {_counts(report)}", width))
     return "\n".join(lines)
 
 
@@ -32,13 +37,6 @@ def told(found: Found) -> list[str]:
         f"{found.state}: {found.name}: {why}",
         *(f"    {pair}" for pair in found.pairs),
     ]
-
-
-def _table(rows: list[tuple[str, ...]]) -> str:
-    from tabulate import tabulate
-
-    sides = ("left", "left", "right", "right", "right")
-    return tabulate(rows, headers=HEAD, disable_numparse=True, colalign=sides)
 
 
 def _row(cell: Found) -> tuple[str, ...]:

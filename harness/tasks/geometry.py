@@ -59,7 +59,7 @@ TASKS = (
         lexical("distance-quartiles", "senteval"),
         metric="distance-quartiles",
         on_request=True,
-        note="quartiles of similarity at each edit distance, as in BERT-flow's Figure 2",
+        note="quartiles of similarity at each edit distance, as in Li et al. 2020, Figure 2",
     ),
     Task(
         name="word-frequency",
@@ -72,6 +72,6 @@ TASKS = (
         on_request=True,
         cite="li2020bertflow",
         licence="MIT",
-        note="words encoded alone; BERT-flow's Table 1 takes rows of BERT's embedding matrix",
+        note="words encoded alone; Li et al. 2020, Table 1, takes rows of an embedding matrix",
     ),
 )

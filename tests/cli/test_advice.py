@@ -3,7 +3,15 @@
 from pathlib import Path
 
 from harness.assets.places import Places
-from harness.cli.advice import BEST, STEPS, embedded_best, sentences_of, what_next
+from harness.cli.advice import (
+    BEST,
+    CLAIMS,
+    STEPS,
+    claims_that_hold,
+    embedded_best,
+    sentences_of,
+    what_next,
+)
 from harness.registry import load_registry
 from harness.results.index import Results
 from harness.results.records import Store
@@ -54,3 +62,19 @@ def test_the_embedded_leaderboard_fits_the_terminal():
         assert scores == sorted(scores, reverse=True)
         assert all(len(line) <= width for line in lines)
     assert embedded_best(Results({}), FOUND, 80) == []
+
+
+def test_the_claims_that_hold_fit_the_terminal_by_own_records_first(tmp_path):
+    first, *lines = claims_that_hold(tmp_path, RESULTS, FOUND, 80)  # nothing was measured there
+    words = first.split()
+    assert first.endswith("/records:") or "/records:" in " ".join(lines)
+    assert 0 < int(words[0]) <= int(words[2])
+    shown = "\n".join(claims_that_hold(tmp_path, RESULTS, FOUND, None))
+    assert shown.count("(") == CLAIMS
+    assert f"and {int(words[0]) - CLAIMS} more: {RESULTS}/tables/" in shown
+    longest = max(map(len, (word for line in lines for word in line.split())))
+    folded = "\n".join([first, *lines]).splitlines()
+    assert all(len(line) <= max(80, longest + 4) for line in folded)
+    own = claims_that_hold(RESULTS, RESULTS, FOUND, None)
+    assert own == shown.splitlines()
+    assert claims_that_hold(tmp_path, tmp_path, FOUND, 80) == []

@@ -427,6 +427,8 @@ def test_every_metric_names_its_main_score_and_what_it_compares():
     for name, metric in metrics.metrics().items():
         assert metric.name == name
         assert metric.main_score[0] in metric.words
+        if metric.main_score[0] in metric.further_scores:
+            continue
         value = score(task_of(name), cosines, pairs)
         for key in metric.main_score:
             value = value[key]

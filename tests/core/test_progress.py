@@ -1,13 +1,21 @@
-"""One bar over everything."""
+"""One bar over everything, and the time that it says is left."""
 
+import io
+from itertools import pairwise
+
+import pytest
 from fakes import Told
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
 
-from harness.core.progress import OverallProgress
+from harness.core.progress import Bar, OverallProgress, TimeLeft, time_left
 
 
 def test_nothing_is_shown_before_something_runs():
     told = Told()
-    OverallProgress(told, {"a": 3.0})
+    whole = OverallProgress(told, {"a": 3.0})
+    whole.finish()
     assert told.phases == []
 
 
@@ -19,22 +27,79 @@ def test_phases_move_the_whole_by_their_estimates():
     whole.phase("one: encoding", 100)
     assert told.phases == [("everything", 20)]
     whole.step(50)
-    assert (told.steps, told.noted) == (5, "one: encoding")
+    assert (told.steps, told.skipped, told.noted) == (5, 0, "one: encoding")
     whole.phase("one: scoring", 2)  # the other half of the encoding was not needed
-    assert told.steps == 10
+    assert (told.steps, told.skipped) == (5, 5)
     whole.step(1)
     whole.phase("fitting on text", None)  # nobody estimated it
-    assert told.steps == 14
+    assert (told.steps, told.skipped) == (7, 7)
     whole.step(1000)
-    assert told.steps == 14
+    assert (told.steps, told.skipped) == (7, 7)
     whole.phase("two: encoding", 3)
-    whole.step(3)
-    assert told.steps == 20
+    whole.skip(1)
+    whole.step(2)
+    assert (told.steps, told.skipped) == (11, 9)
     whole.step(5)  # more than was planned
-    assert told.steps == 20
+    assert (told.steps, told.skipped) == (11, 9)
+
+
+def test_a_phase_of_several_encoders_has_all_of_their_estimates():
+    told = Told()
+    whole = OverallProgress(told, {"one: encoding": 10.0, "two: encoding": 6.0, "two: scoring": 4})
+    whole.phase("encoding", 8)
+    whole.step(8)
+    assert told.steps == 16
+    whole.finish()
+    assert (told.steps, told.skipped) == (16, 4)
 
 
 def test_a_note_is_passed_on():
     told = Told()
     OverallProgress(told, {}).note("loss 3")
     assert told.noted == "loss 3"
+
+
+def test_the_time_that_is_left_goes_by_the_pace_of_all_work():
+    assert time_left(10.0, 5, 20) == pytest.approx(40)
+    assert time_left(3.0, 0, 20) is None
+    # As long as nothing is done it is what was expected, and what is measured soon outweighs that.
+    assert time_left(0.0, 0, 100, expected=1.0) == pytest.approx(100)
+    assert time_left(120.0, 60, 40, expected=1.0) == pytest.approx(40 * 125 / 65)
+    assert time_left(9.0, 0, 0) is None
+
+
+@given(st.integers(1, 500), st.floats(0.1, 10))
+def test_the_time_that_is_left_never_jumps(total, pace):
+    """From step to step it moves by less than a tenth of the whole, though the guess be wrong."""
+    left = [time_left(pace * n, n, total - n, expected=1.0) for n in range(total + 1)]
+    whole = max(total, pace * total)
+    assert left[-1] == 0
+    steps = [abs(b - a) for a, b in pairwise(left)]
+    assert max(steps) <= whole * max(0.1, 3 / total)
+
+
+def test_what_was_done_before_says_nothing_of_the_pace():
+    stream = io.StringIO()
+    with Bar(stream) as bar:
+        bar.phase("training", 1000)
+        bar.skip(900)
+        (task,) = bar._progress.tasks
+        assert task.completed == 900
+        assert TimeLeft(None).render(task).plain == "-:--:--"
+        bar.step(1)
+        task.start_time = task.get_time() - 2.0  # two seconds for that step
+        assert TimeLeft(None).render(task).plain in {"0:03:18", "0:03:19"}
+
+
+def test_numbers_are_seen_whole_in_80_columns():
+    stream = io.StringIO()
+    bar = Bar(stream)
+    bar._progress.live.console = Console(file=stream, width=80)
+    with bar:
+        bar.phase("simcse-unsup-bert-mini: training", 100_000)
+        bar.note("loss 0.0123, best score 78.12 at step 250, and further words")
+        bar.skip(100_000)
+    lines = [line for line in stream.getvalue().splitlines() if line.strip()]
+    assert all(len(line) <= 80 for line in lines)
+    assert "100000/100000" in lines[-1]
+    assert lines[-1].rstrip().endswith(("left 0:00:00", "left -:--:--"))

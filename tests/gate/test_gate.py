@@ -889,11 +889,20 @@ def test_what_moved_is_shown_before_and_after(committed, tmp_path):
     change_record(tmp_path / "runs", scores=shifted(1.25))
     report = look(tmp_path)
     table = render(report, tmp_path / "runs", committed).split("\n\n")[1].splitlines()
-    assert table[0].split() == ["cell", "before", "after", "difference"]
+    assert table[0].split() == ["state", "cell", "before", "after", "difference"]
     [row] = [line for line in table if line.startswith("scorer moved")]
     old = Store(committed).read(PLAIN).scores["spearman"]["all"]
     assert row.split()[-3:] == [f"{old:.3f}", f"{old + 1.25:.3f}", "+1.250"]
     assert len(table) == 2 + len(CELLS)
+
+
+def test_what_moved_is_folded_to_the_terminal(committed, tmp_path):
+    change_record(tmp_path / "runs", scores=shifted(1.25))
+    shown = render(look(tmp_path), tmp_path / "runs", committed, width=50)
+    lines = [line for line in shown.splitlines() if str(tmp_path) not in line]
+    assert max(map(len, lines)) <= 50
+    assert "scorer moved" in lines  # a row of its own, with the others below it
+    assert any(line.startswith("  cell: fake") for line in lines)
 
 
 def test_an_empty_place_for_a_baseline_is_no_move(committed, tmp_path):

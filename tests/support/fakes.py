@@ -268,6 +268,7 @@ class Told:
 
     phases: list[tuple[str, int | None]] = field(default_factory=list)
     steps: int = 0
+    skipped: int = 0
     noted: str = ""
 
     def phase(self, what: str, steps: int | None) -> None:
@@ -275,6 +276,9 @@ class Told:
 
     def step(self, steps: int) -> None:
         self.steps += steps
+
+    def skip(self, steps: int) -> None:
+        self.skipped += steps
 
     def note(self, text: str) -> None:
         self.noted = text

@@ -154,7 +154,7 @@ class _Part:
             self._note(answer)
             file.truncate(start)
             sha = hashlib.file_digest(file, "sha256")  # which leaves the file at its end
-            progress.step(start)
+            progress.skip(start)
             while chunk := answer.read(CHUNK):
                 file.write(chunk)
                 sha.update(chunk)

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from harness.assets.places import Places
-from harness.cli.options import CacheDir, DataDir, Encoders, Seeds, say
+from harness.cli.options import CacheDir, DataDir, Encoders, Seeds, say_folded
 from harness.cli.train import finetune, pretrain
 from harness.cli.train.options import Threads
 from harness.core.errors import HarnessError
@@ -44,7 +44,7 @@ def family(
     families = {n: e for n, e in registered.encoders.items() if isinstance(e, FamilyConfig)}
     config = known("family", name, families)
     if not train_missing((config.member(seed) for seed in range(seeds)), places, threads):
-        say(f"{name}: all {seeds} seeds are here already")
+        say_folded(f"{name}: all {seeds} seeds are here already")
 
 
 def is_trained(source: Trained, places: Places) -> bool:
@@ -61,7 +61,7 @@ def train_missing(
         source = member.source
         if not isinstance(source, Trained) or is_trained(source, places):
             continue
-        say(f"{member.name}: {source}")
+        say_folded(f"{member.name}: {source}")
         arguments = [*source.recipe.split(), "--seed", str(source.seed)]
         arguments += ["--out", str(places.trained(source)), "--cache", str(places.cache)]
         arguments += ["--data-dir", str(places.data_dir)] if places.data_dir else []

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.cli.options import say
+from harness.cli.options import say_folded
 from harness.cli.stopping import keeping
 from harness.cli.train import options as opt
 from harness.core.errors import UsageError
@@ -261,7 +261,7 @@ class FineTuning:
         if curve.best is not None:
             step, score = curve.best
             line += f", best on {self.dev.name}: {score:.2f} at step {step}"
-        say(line)
+        say_folded(line)
 
 
 def one_of(option: str, value: str, choices: Sequence[str]) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.options import CacheDir, DataDir, say
+from harness.cli.options import CacheDir, DataDir, say_folded
 from harness.cli.stopping import keeping
 from harness.cli.train import options as opt
 
@@ -42,7 +42,7 @@ def bert_mini(
     )
     with keeping(partial(opt.what_is_kept, out)), opt.training_bar(threads) as bar:
         curve = pretrain(text, settings, seed, out, bar, command)
-    say(f"{out}: {len(curve.losses):,} steps, loss {curve.thinned()[-1][1]:.3f}")
+    say_folded(f"{out}: {len(curve.losses):,} steps, loss {curve.thinned()[-1][1]:.3f}")
 
 
 def glove_mini(
@@ -73,7 +73,7 @@ def glove_mini(
     )
     with keeping(partial(opt.what_is_kept, out)), opt.training_bar(1) as bar:
         curve = train_vectors(text, settings, seed, out, bar, command)
-    say(f"{out}: {settings.epochs} epochs, loss {curve.thinned()[-1][1]:.4f}")
+    say_folded(f"{out}: {settings.epochs} epochs, loss {curve.thinned()[-1][1]:.4f}")
 
 
 COMMANDS = (bert_mini, glove_mini)

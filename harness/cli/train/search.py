@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.cli.options import CacheDir, DataDir, say
+from harness.cli.options import CacheDir, DataDir, say_folded
 from harness.cli.train.family import run_command
 from harness.cli.train.options import Threads
 
@@ -42,7 +42,7 @@ def search(
                 if trial in current.trials.get(command, ()):
                     continue
             else:
-                say(f"{row.label}: harness train {command} --seed {seed}")
+                say_folded(f"{row.label}: harness train {command} --seed {seed}")
                 trial = Trial.of(_train([*command.split(), "--seed", str(seed), *given]))
             current = current.with_trial(row, trial)
             current.write()
