@@ -35,6 +35,8 @@ def time_left(
     With the expected seconds a step, a twentieth of all steps counts as if it had taken these: the
     first steps then do not decide alone. None where nothing is known yet.
     """
+    if not left:
+        return 0.0
     prior = PRIOR * (worked + left) if expected else 0.0
     steps = worked + prior
     return (elapsed + prior * (expected or 0.0)) / steps * left if steps else None
