@@ -112,13 +112,13 @@ def check_at_once(given: Mapping[str, Any], sets: Sequence[str]) -> None:
 
 def what_is_kept(out: Path) -> str:
     """What an interruption leaves of a training into a folder, in words."""
-    from harness.core.tensors import TensorFile
+    from safetensors import safe_open
 
     state = out / "unfinished" / "unfinished.safetensors"
-    file = TensorFile.parse(state) if state.exists() else None
-    if file is None:
+    if not state.exists():
         return "stopped; nothing of the training is saved yet: the same command begins it again"
-    steps = len(json.loads(file.metadata["curve"])["losses"])
+    with safe_open(state, framework="numpy") as file:
+        steps = len(json.loads(file.metadata()["curve"])["losses"])
     return (
         f"stopped; the first {steps:,} steps are kept in {state.parent}: the same command goes on "
         "from there"
