@@ -1,6 +1,5 @@
 """One bar over everything, and the time that it says is left."""
 
-import io
 from itertools import pairwise
 
 import pytest
@@ -75,9 +74,8 @@ def test_a_wrong_guess_gives_way_to_the_measured_pace_step_by_step(total, pace):
     assert all(after <= before + 1e-9 for before, after in pairwise(errors))
 
 
-def test_what_was_done_before_says_nothing_of_the_pace():
-    stream = io.StringIO()
-    with Bar(stream) as bar:
+def test_what_was_done_before_says_nothing_of_the_pace(tmp_path):
+    with (tmp_path / "bar").open("w") as stream, Bar(stream) as bar:
         bar.phase("training", 1000)
         bar.skip(900)
         (task,) = bar._progress.tasks
@@ -88,14 +86,13 @@ def test_what_was_done_before_says_nothing_of_the_pace():
         assert TimeLeft(None).render(task).plain in {"0:03:18", "0:03:19"}
 
 
-def test_numbers_are_seen_whole_in_80_columns(monkeypatch):
+def test_numbers_are_seen_whole_in_80_columns(monkeypatch, tmp_path):
     monkeypatch.setenv("COLUMNS", "80")
-    stream = io.StringIO()
-    with Bar(stream) as bar:
+    with (tmp_path / "bar").open("w") as stream, Bar(stream) as bar:
         bar.phase("simcse-unsup-bert-mini: training", 100_000)
         bar.note("loss 0.0123, best score 78.12 at step 250, and further words")
         bar.skip(100_000)
-    lines = [line for line in stream.getvalue().splitlines() if line.strip()]
+    lines = [line for line in (tmp_path / "bar").read_text().splitlines() if line.strip()]
     assert all(len(line) <= 80 for line in lines)
     assert "100000/100000" in lines[-1]
     assert lines[-1].rstrip().endswith("left 0:00:00")
