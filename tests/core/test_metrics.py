@@ -510,14 +510,15 @@ def test_norms_and_neighbours_are_those_of_plain_loops():
         others = vectors[[m for m in known if m != n]].astype(np.float64)
         near[n] = sorted(np.linalg.norm(others - vectors[n], axis=1))
         alike[n] = sorted(others @ vectors[n].astype(np.float64), reverse=True)
-    band = [n for n in known if 101 <= n + 1 <= 500]
     assert facts["zero_vectors"] == 2
-    assert facts["norm"]["101-500"] == pytest.approx(norms[band].mean())
-    for k in (3, 5, 7):
-        distance = np.mean([near[n][:k] for n in band])
-        product = np.mean([alike[n][:k] for n in band])
-        assert facts["distance"][f"k={k}"]["101-500"] == pytest.approx(distance, rel=1e-6)
-        assert facts["dot_product"][f"k={k}"]["101-500"] == pytest.approx(product, rel=1e-6)
+    for name, low, high in (("101-500", 101, 500), ("501-5000", 501, 5000)):
+        band = [n for n in known if low <= n + 1 <= high]
+        assert facts["norm"][name] == pytest.approx(norms[band].mean())
+        for k in (3, 5, 7):
+            distance = np.mean([near[n][:k] for n in band])
+            product = np.mean([alike[n][:k] for n in band])
+            assert facts["distance"][f"k={k}"][name] == pytest.approx(distance, rel=1e-6)
+            assert facts["dot_product"][f"k={k}"][name] == pytest.approx(product, rel=1e-6)
     assert facts["norm"]["5001-10000"] is None
     found = score(
         task_of("word-frequency"), norms, Pairs(("w",) * count, (), ranks, ("g",) * count)
