@@ -11,8 +11,7 @@ coordinates and an additive coupling. Paper, released code and its PyTorch port 
 * `flow:released` is the code as released: that start, and the dropout of a BERT in training mode.
   It reads STS12 to STS16 three times an epoch, others once: `@target-splits`.
 * `flow:paper` is what Appendix B prints for a target (2 levels), `flow:paper-nli` for NLI (0.15
-  epochs at 2e-5); how actnorm starts is not said. `flow:released-nli` is the released code with
-  that schedule, for which it has no command.
+  epochs at 2e-5; actnorm's start is unsaid). `flow:released-nli`: the code so fitted, no command.
 
 Not as in the code: a batch is 64 sentences and not 32 pairs, dropout is drawn once for a sentence
 occurrence, arithmetic is float64, and a coordinate that is constant in the corpus is left out.
@@ -54,6 +53,7 @@ class Flow:
     deterministic: ClassVar[bool] = False
     dropout: ClassVar[bool] = False
     start: ClassVar[Start] = "data"
+    autoencoder: ClassVar[bool] = False
 
     @property
     def share(self) -> float:
@@ -64,9 +64,9 @@ class Flow:
         """Fit on rows (n, D), in any order, which are this share of the corpus."""
         from harness.transforms.flows import Architecture, FitSettings, fit
 
-        architecture = Architecture(self.levels, self.depth, WIDTH, self.step, self.first)
+        shape = (self.levels, self.depth, WIDTH, self.step, self.first, self.autoencoder)
         settings = FitSettings(self.epochs / share, self.learning_rate, start=self.start)
-        return fit(x, architecture, settings, rng)
+        return fit(x, Architecture(*shape), settings, rng)
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ ROOMS: tuple[tuple[str, ...], ...] = (
 # Seconds to import: inside a function, or in a module that only functions import.
 HEAVY = {
     *("torch", "transformers", "scipy", "sklearn", "datasets", "mteb", "sentence_transformers"),
-    *("matplotlib", "nltk"),
+    *("matplotlib", "nltk", "zuko"),
 }
 LAZY = (
     "encoders.kernels.dropout",

@@ -7,14 +7,16 @@ from statistics import fmean
 from harness.report.markdown import page, table
 from harness.report.sentences import tasks_counted
 from harness.results.claim_tests import ClaimOutcome, Decision
-from harness.results.index import Results
+from harness.results.index import NOT_MEASURED, Results
 from harness.results.map_comparisons import (
     NONE,
+    TIMED,
     Encodings,
     MapComparison,
     Maps,
     compare_maps,
     encodings,
+    fit_seconds,
 )
 from harness.results.protocols import LABELS, Protocol, row
 from harness.results.verdict import TOLERANCES, CellState
@@ -32,8 +34,10 @@ INTRODUCTION = (
     "a standard Gaussian, `flow` BERT-flow. ± is half of Welch's 95 % interval over the seeds; a "
     "task whose interval holds 0 is undecided and counts for neither side, nor does one of fewer "
     f"than {TOLERANCES.seeds} seeds. Other sentences could turn more than other seeds could, "
-    "which this does not test. `harness list methods` and `baselines/flow.py` say what each "
-    "variant is."
+    "which this does not test. `fit` is the mean of the seconds that a fit takes on the sentences "
+    f"of {LABELS[TIMED]}, on one thread of the machine that measured it; with dropout they are "
+    "encoded for each fit, and that counts. "
+    "`docs/flows.md` says what each flow is."
 )
 
 
@@ -85,19 +89,22 @@ def _signed(decision: Decision) -> str:
 
 
 def _table(results: Results, on: Encodings, maps: Maps, protocol: Protocol) -> str:
-    """Every map that was run on these encodings, the linear ones first; then those that were not.
+    """Every map that was run or is planned on these encodings, the linear ones first; then others.
 
     What is seeded and lacks seeds says how many it has.
     """
     kinds = {NONE: "", **dict.fromkeys(maps.linear, "linear"), **dict.fromkeys(maps.flows, "flow")}
     rows, absent = [], []
     for chain, kind in kinds.items():
-        if on.method(chain) not in results.methods:
+        if on.method(chain) not in results.methods and chain not in on.planned(maps):
             absent.append(chain if chain == NONE else f"`{chain}`")
             continue
         values = row(results, on.method(chain), protocol)
         few = TOLERANCES.seeds if kind == "flow" else 0
         cells = [f"{v} (k={v.seeds})" if 0 < v.seeds < few else str(v) for v in values]
-        rows.append([chain if chain == NONE else f"`{chain}`", kind, *cells])
-    shown = table(["map", "", *LABELS.values(), "Avg."], rows, words=2)
+        seconds = fit_seconds(results, on.method(chain))
+        cost = NOT_MEASURED if seconds is None else f"{seconds:.1f} s"
+        name, cost = (chain, "–") if chain == NONE else (f"`{chain}`", cost)
+        rows.append([name, kind, *cells, cost])
+    shown = table(["map", "", *LABELS.values(), "Avg.", "fit"], rows, words=2)
     return f"{shown}\n\nNot run on these encodings: {', '.join(absent)}." if absent else shown

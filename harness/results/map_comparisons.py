@@ -8,12 +8,16 @@ corpus under which a flow was measured. Everything is in points.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from statistics import fmean
 
 from harness.results.claim_tests import ClaimOutcome, Decision, Side, decide
 from harness.results.index import Results, score_at
 from harness.results.protocols import SEVEN, Protocol
 
 NONE = "none"  # the encodings as they are
+TIMED = (
+    "sts-b"  # the task whose fits are timed: corpora differ in size, and this one has most flows
+)
 
 
 @dataclass(frozen=True)
@@ -27,11 +31,21 @@ class Question:
 
 @dataclass(frozen=True)
 class Maps:
-    """The chains of post-processors that have a row, and the pairs of them that are compared."""
+    """The chains of post-processors that have a row, and the pairs of them that are compared.
+
+    A chain has a row where it was run; the `planned` flows have one on `planned_on` in any case,
+    each written as in an id (`minilm.mean@target`).
+    """
 
     linear: tuple[str, ...]
     flows: tuple[str, ...]
     questions: tuple[Question, ...]
+    planned: tuple[str, ...] = ()
+    planned_on: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if unknown := [chain for chain in self.planned if chain not in self.flows]:
+            raise ValueError(f"planned: wanted some of the flows, found {', '.join(unknown)}")
 
 
 @dataclass(frozen=True)
@@ -44,6 +58,10 @@ class Encodings:
     def method(self, chain: str) -> str:
         """The id of a map on these encodings."""
         return self.plain if chain == NONE else f"{self.plain}+{chain}@{self.corpus}"
+
+    def planned(self, maps: Maps) -> tuple[str, ...]:
+        """The flows that have a row on these encodings before they are run."""
+        return maps.planned if f"{self.plain}@{self.corpus}" in maps.planned_on else ()
 
 
 @dataclass(frozen=True)
@@ -91,6 +109,13 @@ def compare_maps(
         if tasks:
             comparisons.append(MapComparison(question, tasks))
     return comparisons
+
+
+def fit_seconds(results: Results, method: str) -> float | None:
+    """The mean seconds of a method's fit for the timed task; None without a clock."""
+    clocks = [record.timings.get("fit") for record in results.records(method, TIMED)]
+    seconds = [clock for clock in clocks if clock is not None]
+    return fmean(seconds) if seconds and len(seconds) == len(clocks) else None
 
 
 def _side(results: Results, method: str, flow: bool, protocol: Protocol, task: str) -> Side:

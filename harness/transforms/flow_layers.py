@@ -1,18 +1,13 @@
-"""Layers of normalising flows, and their composition over several scales.
+"""Layers of normalising flows: actnorm, linear maps and couplings.
 
-A layer is an invertible map of rows (n, D) to rows (n, D) whose Jacobian's log |det| is known, so
-that a stack of layers is a density: log p(x) = log N(f(x); 0, I) + log |det df/dx|. NICE (Dinh et
-al. 2014, arXiv 1410.8516), RealNVP (Dinh et al. 2016, arXiv 1605.08803) and Glow (Kingma & Dhariwal
-2018, arXiv 1807.03039) differ in the layers they take and in their order. Everything is float64;
-first weights are drawn from the given generator.
+NICE (Dinh et al. 2014, arXiv 1410.8516), RealNVP (Dinh et al. 2016, arXiv 1605.08803) and Glow
+(Kingma & Dhariwal 2018, arXiv 1807.03039) differ in the layers they take and in their order.
+Everything is float64; first weights are drawn from the given generator.
 """
 
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import cast
 
 import numpy as np
 import torch
@@ -21,13 +16,11 @@ from torch.nn import functional
 
 from harness.core.arrays import Float64
 from harness.transforms.affine import LEAST_SPREAD
+from harness.transforms.flow_models import Bijection, LatentModel, LogDet, Rows
 
 # Scales are learned as exp(3 s), in actnorm and behind a conditioner (Glow's released code).
 SCALE_FACTOR = 3.0
 INITIAL_STD = 0.05  # of a conditioner's weights; the actnorm behind them takes it out again
-
-Rows = Float64[Tensor, "n D"]
-LogDet = Float64[Tensor, "..."] | float  # one for each row, or one for all rows
 
 
 def zeros(*shape: int) -> nn.Parameter:
@@ -38,18 +31,6 @@ def zeros(*shape: int) -> nn.Parameter:
 def normal(rng: np.random.Generator, *shape: int) -> nn.Parameter:
     """A parameter that starts at small Gaussian values."""
     return nn.Parameter(torch.from_numpy(rng.normal(scale=INITIAL_STD, size=shape)))
-
-
-class Bijection(nn.Module, ABC):
-    """An invertible layer y = f(x) of a flow."""
-
-    @abstractmethod
-    def forward(self, x: Rows) -> tuple[Rows, LogDet]:
-        """y = f(x) and log |det dy/dx|."""
-
-    @abstractmethod
-    def inverse(self, y: Rows) -> Rows:
-        """x with f(x) = y."""
 
 
 class Norm(nn.Module):
@@ -210,74 +191,23 @@ class AffineCoupling(Bijection):
         return torch.cat([stays, moved * (-log_scale).exp() - shift], dim=1)
 
 
-class Chain(Bijection):
-    """The composition of bijections, the first one applied first."""
-
-    def __init__(self, pieces: Sequence[Bijection]) -> None:
-        super().__init__()
-        self.pieces = cast(Sequence[Bijection], nn.ModuleList(pieces))
-
-    def forward(self, x: Rows) -> tuple[Rows, LogDet]:
-        log_det: LogDet = 0.0
-        for piece in self.pieces:
-            x, piece_log_det = piece(x)
-            log_det = log_det + piece_log_det
-        return x, log_det
-
-    def inverse(self, y: Rows) -> Rows:
-        for piece in reversed(self.pieces):
-            y = piece.inverse(y)
-        return y
-
-
-class MultiScale(Bijection):
-    """Levels of a multi-scale architecture (RealNVP, section 3.6).
-
-    Behind each level but the last, half of its coordinates is final and the other half, the larger
-    one if their number is odd, goes on to the next level. `sizes` are the coordinates that enter
-    each level.
-    """
-
-    def __init__(self, levels: Sequence[Bijection], sizes: Sequence[int]) -> None:
-        super().__init__()
-        self.levels = cast(Sequence[Bijection], nn.ModuleList(levels))
-        self.goes_on = (*sizes[1:], sizes[-1])
-        self.finished = [size - on for size, on in zip(sizes, self.goes_on, strict=True)]
-
-    def forward(self, x: Rows) -> tuple[Rows, LogDet]:
-        finished, log_det = [], cast(LogDet, 0.0)
-        for level, on, done in zip(self.levels, self.goes_on, self.finished, strict=True):
-            x, level_log_det = level(x)
-            log_det = log_det + level_log_det
-            if done:
-                x, final = torch.split(x, [on, done], dim=1)
-                finished.append(final)
-        return torch.cat([*finished, x], dim=1), log_det
-
-    def inverse(self, y: Rows) -> Rows:
-        *finished, y = torch.split(y, [*self.finished, self.goes_on[-1]], dim=1)
-        for level, final in zip(reversed(self.levels), reversed(finished), strict=True):
-            y = level.inverse(torch.cat([y, final], dim=1))
-        return y
-
-
 @torch.no_grad()
-def initialise_from_data(model: Bijection, x: Rows) -> None:
+def initialise_from_data(model: LatentModel, x: Rows) -> None:
     """Initialise every actnorm from the data that reach it of these rows (Glow, section 3.1)."""
     hooks = [norm.register_forward_pre_hook(_standardise) for norm in norms_of(model)]
-    model(x)
+    model.bits_per_dimension(x)
     for hook in hooks:
         hook.remove()
 
 
 @torch.no_grad()
-def initialise_at_random(model: Bijection, rng: np.random.Generator) -> None:
+def initialise_at_random(model: LatentModel, rng: np.random.Generator) -> None:
     """Initialise every actnorm without data, as TensorFlow does where no initialiser is given."""
     for norm in norms_of(model):
         norm.draw(rng)
 
 
-def norms_of(model: Bijection) -> list[Norm]:
+def norms_of(model: LatentModel) -> list[Norm]:
     """Every actnorm, those inside the couplings among them, in the order of the layers."""
     return [module for module in model.modules() if isinstance(module, Norm)]
 
@@ -285,11 +215,3 @@ def norms_of(model: Bijection) -> list[Norm]:
 def _standardise(norm: Norm, inputs: tuple[Tensor, ...]) -> None:
     x, *weight = inputs
     norm.standardise(x @ weight[0] if weight else x)
-
-
-def bits_per_dimension(model: Bijection, x: Rows) -> Float64[Tensor, ""]:
-    """The mean negative log2-likelihood of the rows under the flow, divided by D."""
-    z, log_det = model(x)
-    size = x.shape[1]
-    nats = 0.5 * (z.square().sum(dim=1) + size * math.log(2 * math.pi)) - log_det
-    return nats.mean() / (size * math.log(2))

@@ -31,17 +31,18 @@ from harness.transforms.flow_layers import (
     Actnorm,
     AdditiveCoupling,
     AffineCoupling,
-    Bijection,
-    Chain,
     InvertibleLinear,
-    MultiScale,
     Reversal,
-    bits_per_dimension,
     initialise_at_random,
     initialise_from_data,
 )
+from harness.transforms.flow_models import Bijection, Chain, LatentModel, MultiScale
+from harness.transforms.flow_residual import ResidualBlock
+from harness.transforms.flow_vae import Autoencoder
+from harness.transforms.flow_zuko import masked_autoregressive, neural_spline
 
-BLOCK = 4096  # rows that are mapped or checked at a time
+BLOCK = 4096  # rows that are checked at a time
+MAPPED = 256  # rows that are mapped at a time: what a layer makes of more leaves the caches
 
 # How actnorm starts: standardising the first batch, or drawn from Glorot's uniform distribution.
 Start = Literal["data", "glorot"]
@@ -53,7 +54,8 @@ class Architecture:
 
     `first` names layers that stand once, before all steps; `width` is the size of the couplings'
     hidden layers. Layer names: actnorm, reversal, mixing (an invertible linear map), additive and
-    scaled (an affine coupling).
+    scaled (couplings), residual (an invertible residual block), spline and autoregressive (whole
+    flows of zuko). With `autoencoder`, the flow stands inside a variational autoencoder.
     """
 
     levels: int
@@ -61,15 +63,17 @@ class Architecture:
     width: int
     step: tuple[str, ...]
     first: tuple[str, ...] = ()
+    autoencoder: bool = False
 
-    def build(self, size: int, rng: np.random.Generator) -> MultiScale:
+    def build(self, size: int, rng: np.random.Generator) -> LatentModel:
         """An unfitted model of vectors of this size. Raises UsageError for an unknown layer."""
         sizes, levels = [size], []
         for number in range(self.levels):
             names = (() if number else self.first) + self.step * self.depth
             levels.append(Chain([self._layer(name, sizes[-1], rng) for name in names]))
             sizes.append(sizes[-1] - sizes[-1] // 2)
-        return MultiScale(levels, sizes[:-1])
+        model = MultiScale(levels, sizes[:-1])
+        return Autoencoder(model, size, self.width, rng) if self.autoencoder else model
 
     def _layer(self, name: str, size: int, rng: np.random.Generator) -> Bijection:
         match name:
@@ -83,7 +87,16 @@ class Architecture:
                 return AdditiveCoupling(size, self.width, rng)
             case "scaled":
                 return AffineCoupling(size, self.width, rng)
-        raise UsageError(f"{name!r} is no piece: actnorm, reversal, mixing, additive or scaled")
+            case "residual":
+                return ResidualBlock(size, self.width, rng)
+            case "spline":
+                return neural_spline(size, self.width, rng)
+            case "autoregressive":
+                return masked_autoregressive(size, rng)
+        raise UsageError(
+            f"{name!r} is no layer: wanted actnorm, reversal, mixing, additive, scaled, residual, "
+            "spline or autoregressive"
+        )
 
 
 @dataclass(frozen=True)
@@ -142,6 +155,17 @@ class AdamW:
         self.values.addcdiv_(self.mean, root, value=-settings.learning_rate)
 
 
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """One torch thread inside: small steps gain nothing from more, and sums get one order."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
 @dataclass(frozen=True, eq=False)
 class Fitted:
     """A fitted flow: x -> f(x), in float64. `losses` are the bits per dimension at each step.
@@ -151,14 +175,14 @@ class Fitted:
 
     architecture: Architecture
     kept: Bool[np.ndarray, " D"]
-    model: MultiScale
+    model: LatentModel
     losses: tuple[float, ...]
 
     def __call__(self, x: Float[np.ndarray, "m D"]) -> Float64[np.ndarray, "m K"]:
         """The rows under the flow. Raises ScoreError for a row whose image is not finite."""
         rows = torch.from_numpy(x[:, self.kept].astype(np.float64))
-        with torch.inference_mode():
-            z = torch.cat([self.model(block)[0] for block in torch.split(rows, BLOCK)]).numpy()
+        with torch.inference_mode(), one_thread():
+            z = torch.cat([self.model.latent(block) for block in torch.split(rows, MAPPED)]).numpy()
         finite = np.isfinite(z).all(axis=1)
         if not finite.all():
             raise ScoreError(f"row {finite.argmin()} of the vectors is not finite behind the map")
@@ -186,18 +210,7 @@ class Fitted:
         architecture = Architecture(**shape)
         model = architecture.build(int(kept.sum()), np.random.default_rng(0))
         model.load_state_dict(tensors)
-        return cls(architecture, kept, model, tuple(metadata["losses"]))
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """One torch thread inside: small steps gain nothing from more, and sums get one order."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
+        return cls(architecture, kept, model.eval(), tuple(metadata["losses"]))
 
 
 @one_thread()
@@ -225,7 +238,7 @@ def fit(
     losses = []
     for step, batch in enumerate(batches):
         rows = torch.from_numpy(x[batch].take(columns, axis=1)).double()
-        loss = bits_per_dimension(model, rows)
+        loss = model.bits_per_dimension(rows)
         losses.append(loss.item())
         if not math.isfinite(losses[-1]):
             raise ScoreError(
@@ -233,7 +246,7 @@ def fit(
                 "take a lower learning rate"
             )
         optimiser.step(settings.sides * loss)
-    return Fitted(architecture, kept, model.requires_grad_(False), tuple(losses))
+    return Fitted(architecture, kept, model.requires_grad_(False).eval(), tuple(losses))
 
 
 def varying(x: Float[np.ndarray, "n D"]) -> Bool[np.ndarray, " D"]:

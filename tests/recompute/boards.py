@@ -213,15 +213,20 @@ def flows_page(path: Path, questions: Path, records: Records, report: Report) ->
         protocol = PROTOCOL.search(table.caption)
         assert protocol
         rows = {}
+        on = f"{plain}@{corpus}" in maps.get("planned_on", ())
+        planned = maps["planned"] if on else ()
         for chain, kind in kinds.items():
             method = plain if chain == "none" else f"{plain}+{chain}@{corpus}"
             sides = seven_of(records, method, protocol)
             rows[chain] = [Side(one.scores, one.seeded or kind == "flow") for one in sides]
             measured = any(name == method for name, _ in records)
             line = next((li for li in table.lines if li[0].strip("`") == chain), None)
-            report.equal(f"{where}: {chain} has a row", line is not None, measured)
+            shown = measured or chain in planned
+            report.equal(f"{where}: {chain} has a row", line is not None, shown)
             if line:
                 _map_row(f"{where}: {chain}", line, kind, rows[chain], report)
+                cost = "–" if chain == "none" else _fit(records, method)
+                report.equal(f"{where}: {chain}: fit", line[10], cost)
         _answers(where, path, table, maps["question"], rows, report)
     wanted = set()
     for method, _ in records:
@@ -242,6 +247,12 @@ def _map_row(
         report.expect(f"{where}: {label}", cell, shown)
     mean = average_of(sides)
     report.expect(f"{where}: Avg.", line[9], "–" if mean is None else number(mean))
+
+
+def _fit(records: Records, method: str) -> str:
+    """The mean seconds of its fits on STS-B."""
+    clocks = [row["timings"].get("fit") for row in records.get((method, "sts-b"), ())]
+    return "not measured" if not clocks or None in clocks else f"{fmean(clocks):.1f} s"
 
 
 def _answers(

@@ -1,6 +1,7 @@
 """The page of flows and linear maps: every cell or a word, and an answer that follows from them."""
 
 import re
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
@@ -114,6 +115,37 @@ def test_maps_that_were_not_run_are_named_beneath_the_table(maps):
     assert "Not run" not in flows_page(results(*FOUR, rare), maps)
 
 
+def test_a_planned_flow_has_a_row_before_it_is_run(maps):
+    planned = replace(maps, planned=("flow:rare",), planned_on=("x.mean@target",))
+    page = flows_page(results(*FOUR, seeded("y.mean+flow@target", "sts-b", 1.0)), planned)
+    own, other = page.split("## `y.mean`, fitted on `target`")
+    unmeasured = ["`flow:rare`", "flow", *["not run"] * 7, "–", "not measured"]
+    assert lines(own, "`flow:rare`") == [unmeasured] * 2
+    assert "Not run on these encodings" not in own
+    assert "Not run on these encodings: none, `sn`, `whitening`, `flow:rare`." in other
+
+
+def test_the_cost_of_a_fit_is_its_mean_on_sts_b(maps):
+    timed = [
+        replace(record, timings={"fit": seconds})
+        for record, seconds in zip(FOUR[3], (2.0, 2.0, 4.0, 4.0, 3.2), strict=True)
+    ]
+    other = [replace(record, task="sts12", timings={"fit": 99.0}) for record in timed]
+    page = flows_page(results(*FOUR[:3], timed, other), maps)
+    assert [row[-1] for row in lines(page, "`flow`")] == ["3.0 s"] * 2
+    assert [row[-1] for row in lines(page, "`sn`")] == ["not measured"] * 2
+    assert [row[-1] for row in lines(page, "none")] == ["–"] * 2
+    half = [timed[0], *FOUR[3][1:]]
+    assert lines(flows_page(results(half), maps), "`flow`")[0][-1] == "not measured"
+
+
+def test_what_is_planned_is_a_flow(tmp_path):
+    path = tmp_path / "flows.toml"
+    path.write_text('planned = ["flow", "sn", "other"]\n' + MAPS)
+    with pytest.raises(DataError, match=r"wanted some of the flows, found sn, other$"):
+        read_toml(Maps, path)
+
+
 def test_an_answer_compares_the_two_maps_that_were_chosen_in_advance(maps):
     """The best linear map and the best flow have no part in it."""
     best = records("x.mean+sn@target", "sts-b", 99.0), seeded("x.mean+flow:rare@target", "sts-b", 9)
@@ -218,6 +250,8 @@ def test_the_committed_lists_are_linear_and_not(tmp_path):
     }
     not_linear = {c for c in registered if not all(p.from_moments for p in posts_of(found, c))}
     assert not_linear <= {*maps.flows}
+    encoded = {method.id.partition("+")[0] for method in found.methods.values()}
+    assert {on.partition("@")[0] for on in maps.planned_on} <= encoded
     compared = {chain for asked in maps.questions for chain in (asked.first, asked.second)}
     assert compared <= {NONE, *listed}
 

@@ -1,0 +1,115 @@
+"""A residual block contracts, its estimate is the paper's series, and a fitted one is exact."""
+
+import numpy as np
+import pytest
+import torch
+
+from harness.core.errors import ScoreError
+from harness.transforms import flow_residual
+from harness.transforms.flow_residual import SERIES_TERMS, SPECTRAL_NORM, ResidualBlock
+
+SIZE, WIDTH = 6, 4
+
+
+def block(scale: float = 1.0, seed: int = 0) -> ResidualBlock:
+    """A block whose weights are large enough for the bound to matter, and no gradients."""
+    made = ResidualBlock(SIZE, WIDTH, np.random.default_rng(seed)).requires_grad_(False)
+    for linear in made.linear:
+        linear.unbounded *= 40 * scale
+        linear.bias += 0.3
+    return made
+
+
+def rows(count: int, seed: int = 1) -> torch.Tensor:
+    return torch.from_numpy(np.random.default_rng(seed).normal(size=(count, SIZE)))
+
+
+def jacobians(made: ResidualBlock, x: torch.Tensor) -> list[torch.Tensor]:
+    """dg/dx of each row, by autograd."""
+    made.eval()
+    return [
+        torch.autograd.functional.jacobian(lambda one: made(one[None])[0][0] - one, row)
+        for row in x
+    ]
+
+
+def test_every_linear_map_has_a_spectral_norm_of_at_most_the_bound():
+    made = block().eval()
+    assert all(torch.linalg.matrix_norm(map_.unbounded, 2) > 1 for map_ in made.linear)
+    for linear in made.linear:
+        assert torch.linalg.matrix_norm(linear.weight, 2) == pytest.approx(SPECTRAL_NORM)
+
+
+def test_a_map_below_the_bound_is_left_as_it_is():
+    made = block(scale=0.01)
+    for training in (True, False):
+        made.train(training)
+        assert all(torch.equal(linear.weight, linear.unbounded) for linear in made.linear)
+
+
+def test_the_power_iteration_goes_on_until_it_is_exact():
+    linear = block().linear[0]
+    exact = linear.eval().weight
+    first = (linear.train().weight - exact).abs().max()
+    for _ in range(50):
+        last = (linear.weight - exact).abs().max()
+    assert last < first
+    assert last < 1e-12
+
+
+def test_the_derivative_of_the_iterated_norm_is_that_of_the_spectral_norm():
+    linear = block().linear[0].requires_grad_(True)
+    for _ in range(50):
+        iterated = linear.weight
+    target = torch.arange(SIZE * WIDTH).reshape(SIZE, WIDTH).double()
+    (found,) = torch.autograd.grad((iterated * target).sum(), linear.unbounded)
+    (wanted,) = torch.autograd.grad((linear.eval().weight * target).sum(), linear.unbounded)
+    torch.testing.assert_close(found, wanted, rtol=0, atol=1e-10)
+
+
+def test_the_residual_contracts():
+    made, x, y = block().eval(), rows(200), rows(200, seed=2)
+    moved = (made(x)[0] - x) - (made(y)[0] - y)
+    assert (moved.norm(dim=1) <= SPECTRAL_NORM**3 * (x - y).norm(dim=1)).all()
+
+
+def test_a_block_that_does_not_contract_has_no_inverse(monkeypatch):
+    monkeypatch.setattr(flow_residual, "SPECTRAL_NORM", 3.0)
+    with pytest.raises(ScoreError, match="did not settle in 200 steps"):
+        block().eval().inverse(rows(20))
+
+
+def test_the_estimate_is_on_average_the_first_terms_of_the_series():
+    made, x = block(), rows(2)
+    series = torch.stack(
+        [
+            sum(
+                (-1) ** (k + 1) / k * torch.linalg.matrix_power(j, k).trace()
+                for k in range(1, SERIES_TERMS + 1)
+            )
+            for j in jacobians(made, x)
+        ]
+    )
+    for linear in made.train().linear:
+        for _ in range(50):
+            linear.weight  # noqa: B018 - its iteration goes on
+    draws = 20_000
+    estimates = made(x.repeat(draws, 1))[1].reshape(draws, 2)
+    error = estimates.std(dim=0) / draws**0.5
+    assert error.max() < 0.01
+    assert ((estimates.mean(dim=0) - series).abs() < 4 * error).all()
+
+
+def test_the_series_nears_what_a_fitted_block_has():
+    made, x = block(), rows(2)
+    exact = torch.stack([torch.linalg.slogdet(torch.eye(SIZE) + j)[1] for j in jacobians(made, x)])
+    torch.testing.assert_close(made(x)[1], exact, rtol=0, atol=1e-12)
+
+
+def test_the_noise_of_a_fit_is_drawn_from_its_seed():
+    x = rows(5)
+    one, again, other = (block(seed=seed).train()(x)[1] for seed in (0, 0, 1))
+    assert torch.equal(one, again)
+    assert not torch.equal(one, other)
+    made = block().train()
+    assert not torch.equal(made(x)[1], made(x)[1])
