@@ -4,9 +4,9 @@
 given those before it. `nsf` (Durkan et al. 2019, arXiv 1906.04032) is three couplings by monotonic
 rational-quadratic splines of 8 bins on [-5, 5].
 
-Not as in the papers: MAF (5) has five transforms, of which a fit takes far longer; rows pass one actnorm, as both need standardised rows, and BERT-flow's
-schedule fits them. `maf` has no batch normalisation between its transforms, `nsf` a reversal in
-place of a learned linear map.
+Not as in the papers: MAF (5) has five transforms, of which a fit takes far longer; rows pass one
+actnorm, as both need standardised rows, and BERT-flow's schedule fits them. `maf` has no batch
+normalisation between its transforms, `nsf` a reversal in place of a learned linear map.
 """
 
 from harness.core.types import Method
