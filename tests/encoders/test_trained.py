@@ -17,6 +17,7 @@ from harness.assets.places import Places
 from harness.cli import app
 from harness.cli.train import options
 from harness.cli.train.family import train_on_the_spot
+from harness.core import hardware
 from harness.core.digests import sha256_of
 from harness.core.errors import AssetMissing, DataError, UsageError
 from harness.core.types import Method
@@ -290,6 +291,7 @@ def test_a_registered_recipe_is_the_command_as_training_tells_it(config, monkeyp
 
     known = options.command_line
     monkeypatch.setattr(options, "training_bar", stop)
+    monkeypatch.setattr(hardware, "cuda_is_possible", lambda: True)  # some recipes name a device
     monkeypatch.setattr(options, "command_line", lambda *a: told.append(known(*a)) or told[-1])
     words = [*config.recipe.split(), "--seed", "3", "--out", "x", "--threads", "2"]
     done = CliRunner().invoke(app, ["train", *words])

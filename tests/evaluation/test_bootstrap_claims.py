@@ -154,5 +154,5 @@ def test_intervals_are_read_as_they_were_written(tmp_path):
     assert claim_intervals.read(tmp_path) == known
     file = claim_intervals.file(tmp_path)
     file.write_text(file.read_text().replace("low", "lowest"))
-    with pytest.raises(DataError, match=r"claims\.json holds no intervals"):
+    with pytest.raises(DataError, match=r"claims\.json, row 1: unknown key .lowest."):
         claim_intervals.read(tmp_path)

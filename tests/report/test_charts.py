@@ -50,7 +50,8 @@ def marks(text):
         if (title := group.find(f"{SVG}title")) is not None:
             (use,) = group.iter(f"{SVG}use")
             shape = group.find(f".//{SVG}path")
-            fill = re.search("fill: (#[0-9a-f]{6})", use.get("style"))[1]
+            rule = re.search(rf"^\.{use.get('class')} {{ (.*) }}$", text, re.MULTILINE)[1]
+            fill = re.search("fill: (#[0-9a-f]{6})", rule)[1]
             found[title.text] = fill, None if shape is None else shape.get("d")
     return found
 
@@ -114,10 +115,18 @@ def test_a_dark_page_has_a_colour_for_each_that_is_drawn_in_ink_or_paper():
     """A colour of the style sheet that is not in the drawing would leave it in the dark."""
     found = results(*seven("e.mean", score=60.0), *seven("f.mean", score=70.0, encode=9.0))
     text = quality_against_cost(found)
-    rules, body = text.split("</style>")[0], text.split("</style>")[1]
-    told = re.findall(r'\[style\*="([^"]+)"\]', rules)
-    assert told
-    assert not [style for style in told if style not in body]
+    rules, body = text.split("</style>")[0].split("@media")[1], text.split("</style>")[1]
+    told = [re.findall(r"\.(s\d+)\b", rule) for rule in rules.splitlines() if "!important" in rule]
+    assert len(told) == 5
+    assert all(f'class="{name}"' in body for names in told for name in names)
+    assert all(told)
+
+
+def test_each_style_is_stated_once():
+    found = quality_against_cost(results(*seven("e.mean", score=60.0), *seven("f.mean")))
+    assert 'style="' not in found
+    classes = re.findall(r"^\.s\d+ { (.*) }$", found, re.MULTILINE)
+    assert len(classes) == len(set(classes)) > 5
 
 
 # Training curves

@@ -379,6 +379,7 @@ def test_every_kind_of_task_has_a_sentence(kind):
     """A task with several subsets gives every aggregation, one without gives its only score."""
     several = {"all": 70.0, "mean": 71.0, "wmean": 72.0, "groups": {"a": 60.0, "b": 80.0}}
     single = {"auc": 70.0, "edit_distance": -20.0, "accuracy": 80.0}
+    single |= {"participation_ratio": 12.0, "norm_rank": -40.0}
     made = record(PLAIN, "toy", scores={**single, "spearman": several})
     results = Results({(PLAIN.id, "toy"): [made]})
     said = on_task(PLAIN.id, PLAIN, replace(TOY, metric=kind), results)
@@ -386,6 +387,9 @@ def test_every_kind_of_task_has_a_sentence(kind):
     scores = {
         "auc": "measured 70.00",
         "edit-distance": "measured -20.00",
+        "distance-quartiles": "measured -20.00",
+        "spectrum": "measured 12.00",
+        "word-frequency": "measured -40.00",
         "classification": "measured 80.00",
     }
     assert scores.get(kind, graded) in said
