@@ -64,7 +64,7 @@ def _draw(
     hints: dict[str, str] = {}
     for row, (axes, (plain, methods)) in enumerate(zip(panels, shown.items(), strict=True)):
         for number, (method, quartiles) in enumerate(methods.items()):
-            look = looks.get(kinds[method], {}) if method != GOLD else {"color": "#1f2328"}
+            look = looks.get(kinds[method], {}) if method != GOLD else {"color": "#8b949e"}
             steps, name = list(quartiles["median"]), f"distance-{row}-{number}"
             if method == plain:
                 low, high = (list(quartiles[edge].values()) for edge in ("lower", "upper"))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,8 +34,11 @@ from harness.results.references import Reference
 from harness.results.reproduction import Reproduction
 from harness.results.verdict import TOLERANCES
 
-# What stands in the address of a picture as it is; not the colon of its own digest line.
-IN_ADDRESS = ' !"$()*+,-./;<=>?@[]_{|}~'
+IN_ADDRESS = ' !"$()*+,-./:;<=>?@[]_{|}~'  # what stands in the address of a picture as it is
+# Of a picture, what shows nothing: metadata, comments, its own seal among them, line breaks.
+UNSEEN = re.compile(
+    r"\s*<metadata>.*?</metadata>|/\*.*?\*/|<!--.*?-->|(?<=>)\s*\n\s*(?=<)", re.DOTALL
+)
 PAGE = "site/index.html"
 HERE = Path(__file__).parent
 VENDORED = HERE / "vendor" / "dataTables.min.js"
@@ -60,7 +64,8 @@ class Shown:
     @property
     def address(self) -> str:
         """It as an address that holds the picture, for an attribute in single quotes."""
-        return f"data:image/svg+xml,{quote(self.svg, safe=IN_ADDRESS)}"
+        svg = re.sub(r"\s*\n\s*", " ", UNSEEN.sub("", self.svg))
+        return f"data:image/svg+xml,{quote(svg, safe=IN_ADDRESS)}"
 
 
 @dataclass(frozen=True)
