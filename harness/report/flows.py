@@ -21,6 +21,7 @@ from harness.results.map_comparisons import (
 from harness.results.protocols import LABELS, Protocol, row
 from harness.results.verdict import TOLERANCES, CellState
 
+Compared = dict[tuple[Encodings, Protocol], list[MapComparison]]
 PROTOCOLS = tuple(Protocol("raw", "spearman", way) for way in ("wmean", "all"))
 INTRODUCTION = (
     "A normalising flow maps sentence embeddings to a Gaussian, whitening does so as far as a "
@@ -43,13 +44,50 @@ INTRODUCTION = (
 
 def flows_page(results: Results, maps: Maps) -> str | None:
     """A section for all encodings on which a flow was measured; None where there are none."""
-    parts = [INTRODUCTION]
+    compared: Compared = {}
+    parts = []
     for on in encodings(results, maps):
         parts.append(f"## `{on.plain}`, fitted on `{on.corpus}`")
         for protocol in PROTOCOLS:
-            found = compare_maps(results, on, maps, protocol)
+            compared[on, protocol] = found = compare_maps(results, on, maps, protocol)
             parts += [f"**{protocol.title}**", _table(results, on, maps, protocol), answers(found)]
-    return page("Flows and linear maps", parts, results.digest()) if len(parts) > 1 else None
+    if not parts:
+        return None
+    every = [INTRODUCTION, *overview(compared, maps), *parts]
+    return page("Flows and linear maps", every, results.digest())
+
+
+def overview(compared: Compared, maps: Maps) -> list[str]:
+    """The first question's first map beside every flow: a table with a row for all encodings."""
+    first = maps.questions[0].first
+    flows = [question.second for question in maps.questions if question.first == first]
+    rows = []
+    for (on, protocol), comparisons in compared.items():
+        own = {c.question.second: c for c in comparisons if c.question.first == first}
+        if own:
+            cells = [_tally(own[flow]) if flow in own else "not run" for flow in flows]
+            rows.append([f"`{on.plain}`", f"`{on.corpus}`", f"`{protocol.aggregation}`", *cells])
+    if not rows:
+        return []
+    about = (
+        f"`{first}` minus each flow, in points on average over the tasks that have both; in "
+        "brackets on how many tasks it is ahead, and on how many behind, by more than the seeds "
+        "explain. The sections below have the tasks."
+    )
+    head = ["encodings", "fitted on", "", *(f"`{flow}`" for flow in flows)]
+    return [f"## `{first}` beside every flow", about, table(head, rows, words=3)]
+
+
+def _tally(comparison: MapComparison) -> str:
+    mean = _mean(comparison)
+    ahead, behind = (
+        len(comparison.where(outcome)) for outcome in (ClaimOutcome.HOLDS, ClaimOutcome.FAILS)
+    )
+    return f"{mean:+.2f} ({ahead}, {behind})"
+
+
+def _mean(comparison: MapComparison) -> float:
+    return fmean(found.difference or 0.0 for found in comparison.tasks.values())
 
 
 def answers(comparisons: list[MapComparison]) -> str:
@@ -64,7 +102,6 @@ def answer(comparison: MapComparison) -> str:
     question, decisions = comparison.question, comparison.tasks
     first, second = (f"`{chain}`" for chain in (question.first, question.second))
     each = ", ".join(f"{LABELS[task]} {_signed(found)}" for task, found in decisions.items())
-    mean = fmean(found.difference or 0.0 for found in decisions.values())
     ahead = comparison.where(ClaimOutcome.HOLDS)
     behind = comparison.where(ClaimOutcome.FAILS)
     undecided = [LABELS[task] for task in comparison.where(ClaimOutcome.UNDECIDED)]
@@ -72,7 +109,7 @@ def answer(comparison: MapComparison) -> str:
     decided = counted + tasks_counted(len(decisions)) if ahead or behind else "no task is decided"
     left = f"; undecided: {', '.join(undecided)}" if undecided and (ahead or behind) else ""
     return (
-        f"**{question.text}** {first} minus {second}: {each}; {mean:+.2f} on average: "
+        f"**{question.text}** {first} minus {second}: {each}; {_mean(comparison):+.2f} on average: "
         f"{decided}{left}."
     )
 

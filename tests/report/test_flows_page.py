@@ -218,10 +218,30 @@ def test_each_pooling_and_fit_corpus_has_a_section_of_its_own(maps):
     found = (*FOUR, seeded("x:64.cls+flow@nli", "sts-b", 60.0))
     page = flows_page(results(*found), maps)
     assert re.findall(r"^## (.*)$", page, re.M) == [
+        "`whitening` beside every flow",
         "`x.mean`, fitted on `target`",
         "`x:64.cls`, fitted on `nli`",
     ]
     assert len(lines(page, "`sn`")) == 2  # of the first section alone
+
+
+def test_the_overview_counts_the_tasks_that_are_decided(maps):
+    """STS-B is decided for the flow, STS12 for whitening, STS16 not; SICK-R has one of both."""
+    found = (
+        *FOUR,
+        records("x.mean+whitening@target", "sts12", 64.0),
+        seeded("x.mean+flow@target", "sts12", 61.0),
+        records("x.mean+whitening@target", "sts16", 50.0),
+        seeded("x.mean+flow@target", "sts16", 50.0 + H / 2),
+        records("x.mean+whitening@target", "sick-r", 90.0),
+        seeded("x:64.cls+flow@nli", "sts-b", 60.0),
+    )
+    page = flows_page(results(*found), maps)
+    first, second = lines(page, "`x.mean`")
+    mean = (3 - 1 - H / 2) / 3
+    assert first == ["`x.mean`", "`target`", "`wmean`", f"{mean:+.2f} (1, 1)"]
+    assert second[2:] == ["`all`", "+0.00 (0, 0)"]
+    assert lines(page, "`x:64.cls`") == []  # without whitening
 
 
 def test_without_a_flow_there_is_no_page(maps):
