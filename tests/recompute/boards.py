@@ -206,7 +206,9 @@ def flows_page(path: Path, questions: Path, records: Records, report: Report) ->
     kinds = {"none": "", **dict.fromkeys(maps["linear"], "linear")}
     kinds |= dict.fromkeys(maps["flows"], "flow")
     sections = set()
-    for table in markdown(path):
+    overview, *tables = markdown(path)
+    shown_maps: dict[tuple[str, str, str], dict[str, list[Side]]] = {}
+    for table in tables:
         plain, corpus = re.findall(r"`(.*?)`", table.headings[-1])
         sections.add((plain, corpus))
         where = f"{path.name}: {plain}@{corpus}: {table.caption}"
@@ -228,6 +230,8 @@ def flows_page(path: Path, questions: Path, records: Records, report: Report) ->
                 cost = "–" if chain == "none" else _fit(records, method)
                 report.equal(f"{where}: {chain}: fit", line[10], cost)
         _answers(where, path, table, maps["question"], rows, report)
+        shown_maps[plain, corpus, protocol[2]] = rows
+    _overview(path.name, overview, maps["question"], shown_maps, report)
     wanted = set()
     for method, _ in records:
         chain, _, corpus = method.partition("@")
@@ -235,6 +239,41 @@ def flows_page(path: Path, questions: Path, records: Records, report: Report) ->
         if kinds.get(chain) == "flow":
             wanted.add((plain, corpus))
     report.equal(f"{path.name}: sections", sections, wanted)
+
+
+def _overview(
+    where: str,
+    table: Table,
+    questions: Sequence[dict[str, str]],
+    maps: dict[tuple[str, str, str], dict[str, list[Side]]],
+    report: Report,
+) -> None:
+    """The first table: one map beside every flow, on average and in tasks ahead and behind."""
+    first = questions[0]["first"]
+    flows = [asked["second"] for asked in questions if asked["first"] == first]
+    report.equal(f"{where}: flows", [head.strip("`") for head in table.head[3:]], flows)
+    wanted = {}
+    for on, rows in maps.items():
+        cells = [_tally(rows[first], rows[flow]) for flow in flows]
+        if any(cells):
+            wanted[on] = [cell or "not run" for cell in cells]
+    printed = {tuple(cell.strip("`") for cell in line[:3]): line[3:] for line in table.lines}
+    report.equal(f"{where}: encodings", list(printed), list(wanted))
+    for on, cells in wanted.items():
+        for flow, cell, said in zip(flows, printed.get(on, ()), cells, strict=False):
+            report.expect(f"{where}: {' '.join(on)}: {first} minus {flow}", cell, said)
+
+
+def _tally(first: Sequence[Side], second: Sequence[Side]) -> str:
+    """A cell of it; empty where no task has both maps."""
+    every = [decide(a, b) for a, b in zip(first, second, strict=True)]
+    found = [decision for decision in every if decision.difference is not None]
+    if not found:
+        return ""
+    outcomes = [decision.outcome for decision in found]
+    ahead, behind = outcomes.count("holds"), outcomes.count("does not hold")
+    mean = fmean(decision.difference or 0.0 for decision in found)
+    return f"{mean:+.9f} ({ahead}, {behind})"
 
 
 def _map_row(
