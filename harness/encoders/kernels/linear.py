@@ -87,16 +87,20 @@ def linear(library: Library, *layers: Any) -> Linear:
 
 
 def has_onednn(model: Any) -> bool:
-    """Whether oneDNN can multiply a model's matrices: float32 ones in main memory.
+    """Whether oneDNN can multiply a model's matrices: float32 or bfloat16 ones in main memory.
 
-    The operations are not part of torch's stable interface, and a build may lack them.
+    The operations are not part of torch's stable interface, and a build may lack them; a
+    processor may lack products of bfloat16.
     """
     weights = next(model.parameters())
-    if weights.device.type != "cpu" or weights.dtype != torch.float32:
+    if weights.device.type != "cpu" or weights.dtype not in (torch.float32, torch.bfloat16):
         return False
-    names = ("_linear_pointwise", "_reorder_linear_weight")
+    names = ("_linear_pointwise", "_reorder_linear_weight", "_is_mkldnn_bf16_supported")
     available = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
-    return available and all(hasattr(torch.ops.mkldnn, name) for name in names)
+    if not available or not all(hasattr(torch.ops.mkldnn, name) for name in names):
+        return False
+    whole = weights.dtype == torch.float32
+    return whole or bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
 
 def swapped(model: Any) -> Any:
