@@ -23,6 +23,7 @@ from harness.core.sources import Hub, LocalFiles, Packaged, Source
 from harness.encoders.checkpoint import require_weights, weights_files
 from harness.encoders.fingerprint import in_dtype
 from harness.encoders.modules import MODULES, STATIC, Modules, read_modules
+from harness.encoders.prompted import PromptedConfig
 from harness.encoders.subword_vectors import open_table
 from harness.encoders.transformer import TransformerConfig
 
@@ -36,8 +37,8 @@ class NativeConfig:
 
     Args:
         of: The encoder.
-        prompt: The name of the prompt that stands before each sentence; empty is the folder's
-            default, which may be none.
+        prompt: The name of the prompt that stands before each sentence, the folder's or the
+            encoder's; empty is the folder's default, which may be none.
 
     Examples:
         >>> from harness import load_registry
@@ -87,7 +88,7 @@ class NativeConfig:
 
     def identify(self, path: Path, sha256: Sha256 = sha256_of) -> Identity:
         """The key and digests of a folder, modules and prompt included."""
-        modules = read_modules(self.name, path)
+        modules = self._modules(path)
         table = modules.first.kind == STATIC
         base = self._table(modules, sha256) if table else self._transformer(modules, sha256)
         digest, prompt = modules.digest(sha256), modules.prompt(self.prompt)
@@ -105,7 +106,7 @@ class NativeConfig:
         dtype: str | None = None,
     ) -> NativeEncoder:
         """The encoder, ready. Raises DataError for modules that are not understood."""
-        modules = read_modules(self.name, path)
+        modules = self._modules(path)
         key, prompt = self.identify(path, sha256).key, modules.prompt(self.prompt)
 
         from harness.encoders.kernels.modules import head_of, under_modules
@@ -120,6 +121,13 @@ class NativeConfig:
             if dtype not in (None, of.hardware.dtype):
                 key = in_dtype(key, str(dtype))
         return NativeEncoder(self.name, key, inner, prompt, head_of(modules, cache))
+
+    def _modules(self, path: Path) -> Modules:
+        """The folder's modules, with the encoder's own prompts among the folder's."""
+        modules = read_modules(self.name, path)
+        if isinstance(self.of, PromptedConfig):
+            return replace(modules, prompts=self.of.among(modules.prompts))
+        return modules
 
     def _transformer_config(self) -> TransformerConfig:
         if not isinstance(self.of, TransformerConfig):

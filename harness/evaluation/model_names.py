@@ -19,6 +19,7 @@ from harness.core.sources import Hub
 from harness.encoders.own_pooling import own_pooling
 from harness.evaluation.select import config_for, is_repository, no_file
 from harness.registry import Registry, is_glob, nearest
+from harness.transforms.pooling import Native
 
 
 @dataclass
@@ -98,7 +99,10 @@ class Models:
                 yield encoder.source.repo, name
 
     def _own(self, config: EncoderConfig, places: Places) -> str:
-        """The word of an encoder's own pooling."""
+        """The word of an encoder's own pooling, with the prompt of its only registered row."""
+        rows = {m.pooling for m in self.registry.methods.values() if m.encoder.name == config.name}
+        if len(rows) == 1 and isinstance(row := rows.pop(), Native):
+            return row.name
         word = own_pooling(self.paths.get(config.name) or places.encoder(config.member(0)))
         if word not in self.registry.poolings:
             raise UsageError(

@@ -133,6 +133,14 @@ def test_an_encoder_alone_means_its_own_pooling_and_the_id_says_which(call):
     assert "glove-mini is glove-mini.mean here\n" in err
 
 
+def test_an_encoder_alone_has_the_prompt_of_its_only_row(call, monkeypatch, tmp_path):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    for name in ("qwen3-embedding-0-6b", "Qwen/Qwen3-Embedding-0.6B"):
+        status, out, err = call("plan", "-m", name, "-t", "mini-sts")
+        assert (status, "about 1.2 GB) is not on this machine" in out) == (0, True)
+        assert f"{name} is qwen3-embedding-0-6b.native:sts here\n" in err
+
+
 def test_a_folder_is_a_method(call, tmp_path):
     shutil.copytree(packaged(load_registry().encoders["bert-mini"]), tmp_path / "My_Model")
     arguments = ("-m", "./My_Model", "./My_Model.cls,My_Model:8.mean+sn@target", *SMALL)

@@ -21,6 +21,7 @@ from harness.core.metrics import cosine, spearman
 from harness.core.types import Method
 from harness.encoders.checkpoint import read_json
 from harness.encoders.native import NativeConfig, left_out
+from harness.encoders.prompted import PromptedConfig
 from harness.encoders.transformer import TransformerConfig
 from harness.evaluation.plan import plan
 from harness.evaluation.runner import execute
@@ -64,6 +65,22 @@ def test_every_prompt_gives_what_the_library_gives(tmp_path, kind):
     assert np.abs(found[0] - found[1]).max() > 0.01
     with pytest.raises(UsageError, match="native:title: wanted a prompt of the model, known are"):
         ours(folder, "title")
+
+
+def test_an_encoders_own_prompt_stands_beside_the_folders(tmp_path):
+    folder = saved(tmp_path, "mean", prompts=PROMPTS)
+
+    def of(name, *prompts):
+        return NativeConfig(PromptedConfig("m", "", prompts=prompts), name)
+
+    config = of("sts", ("sts", PROMPTS["query"]))
+    vectors = NATIVE(config.load(folder, folder / "cache").encode(TEXTS))
+    np.testing.assert_allclose(vectors, theirs(folder, "query"), rtol=1e-5, atol=1e-5)
+    assert config.identify(folder).key == of("query").identify(folder).key
+    assert config.identify(folder).key != of("sts", ("sts", "a cat: ")).identify(folder).key
+    assert f"prompts=(('sts', {PROMPTS['query']!r}),)" in repr(config)
+    with pytest.raises(UsageError, match=r"m\.native:query: wanted the prompt 'other', found"):
+        of("query", ("query", "other")).identify(folder)
 
 
 def test_the_first_coordinates_may_be_all_that_is_kept(tmp_path):

@@ -1,0 +1,81 @@
+"""Models of MTEB's public results, each under its own modules and the prompt of its STS results.
+
+Muennighoff et al. 2023, arXiv 2210.07316. `mteb_models.toml` lists them. A model that mteb gives an
+instruction of its own on STS has it as the prompt `sts`; the one prompt that stands in a model's
+folder is used by its name there. Pooling is the folder's. Models that need code of their repository
+are not among them: their results are published rows alone.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.core.interfaces import EncoderConfig
+from harness.core.toml import read_rows
+from harness.core.types import Method
+from harness.encoders.native import NativeConfig
+from harness.encoders.prompted import PromptedConfig
+from harness.encoders.subword_vectors import SubwordConfig
+from harness.encoders.transformer import TransformerConfig
+from harness.transforms.pooling import MEAN, Native
+
+STS = "sts"
+# The tasks of the results, in mteb's forms of their texts.
+TASKS = ("sts-b", "sick-r.all", "sts1?.senteval")
+
+
+@dataclass(frozen=True)
+class Model:
+    """A repository of the hub at a commit, and the name that it has here."""
+
+    name: str
+    repo: str
+    revision: str
+    megabytes: int
+
+
+@dataclass(frozen=True)
+class Family:
+    """Models with one paper, licence and prompt.
+
+    `sts_prompt` is a text of mteb's, `own_prompt` the name of one of the folder's. `table` marks
+    Model2Vec's tables of sub-word vectors.
+    """
+
+    cite: str
+    licence: str
+    trained_on: str
+    models: tuple[Model, ...]
+    sts_prompt: str = ""
+    own_prompt: str = ""
+    table: bool = False
+
+    def encoder(self, model: Model) -> EncoderConfig:
+        """The encoder of a model."""
+        facts: dict[str, Any] = {
+            "repo": model.repo,
+            "revision": model.revision,
+            "about": model.megabytes * 1_000_000,
+            "trained_on": self.trained_on,
+            "cite": self.cite,
+            "licence": self.licence,
+        }
+        if self.table:
+            return SubwordConfig(model.name, **facts)
+        if self.sts_prompt:
+            return PromptedConfig(model.name, prompts=((STS, self.sts_prompt),), **facts)
+        return TransformerConfig(model.name, **facts)
+
+    def method(self, model: Model) -> Method:
+        """The method that its published row names."""
+        encoder = self.encoder(model)
+        if self.table:
+            return Method(encoder, MEAN, cite=self.cite, tasks=TASKS)
+        prompt = STS if self.sts_prompt else self.own_prompt
+        return Method(NativeConfig(encoder, prompt), Native(prompt), cite=self.cite, tasks=TASKS)
+
+
+FAMILIES = read_rows(Family, Path(__file__).with_name("mteb_models.toml"), "family")
+
+ENCODERS = tuple(family.encoder(model) for family in FAMILIES for model in family.models)
+METHODS = tuple(family.method(model) for family in FAMILIES for model in family.models)

@@ -1,0 +1,226 @@
+"""Published rows out of a checkout of MTEB's results: gathered with all digits, refused by name."""
+
+import json
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from harness.cli import main
+from harness.core.errors import DataError, UsageError
+from harness.core.toml import read_toml
+from harness.interop.mteb_rows import DECLARATION, Declaration, compared, make_tables
+from harness.registry import load_registry
+from harness.results.published_files import load_table, load_tables
+
+ROOT = Path(__file__).resolve().parents[2]
+REGISTRY = load_registry()
+TABLES = {table.id: table for table in load_tables(ROOT / "results" / "papers")}
+DECLARED = read_toml(Declaration, ROOT / "results" / "questions" / DECLARATION).tables
+
+HEAD = """\
+paper = "A repository"
+table = "its results"
+title = "Results of two models"
+cite = "muennighoff2023mteb"
+source = "a fixture"
+metric = "spearman"
+aggregation = "all"
+evidence = "code"
+scale = 1
+columns = [
+  { id = "sts-b", label = "STS-B", task = "sts-b", file = "STSBenchmark.json", revision = "b0" },
+  { id = "sts16", label = "STS16", task = "sts16.senteval", file = "STS16.json", revision = "4d" },
+  PEARSON,
+]
+""".replace(
+    "PEARSON",
+    '{ id = "p", label = "STS-B", task = "sts-b", file = "STSBenchmark.json", revision = "b0", '
+    'metric = "pearson" }',
+)
+ROWS = """
+[[table]]
+id = "mteb.9"
+rows = [
+  { method = "multilingual-e5-base.native:sts" },
+  { why_not = "remote-code", model = "someone/coded", revision = "r1", without = ["sts16"] },
+]
+"""
+E5 = REGISTRY.encoders["multilingual-e5-base"].source
+E5_FOLDER = f"results/{E5.repo.replace('/', '__')}/{E5.revision}"
+
+
+def result(spearman, revision, version="1.12.75", **more):
+    """A result file; numbers are written as they are given."""
+    scores = {"cosine_spearman": spearman, "main_score": spearman, "hf_subset": "default", **more}
+    text = json.dumps({
+        "dataset_revision": revision, "mteb_version": version, "scores": {"test": [scores]}
+    })  # fmt: skip
+    return text.replace('"<', "").replace('>"', "")
+
+
+@pytest.fixture
+def files(tmp_path):
+    """A results folder with a table's head and declaration, and a checkout of two models."""
+    coded = "results/someone__coded/r1"
+    old = '{"mteb_version": "1.2.0", "dataset_revision": "b0", "test": {"cos_sim": '
+    texts = {
+        "own/papers/mteb.9.toml": HEAD,
+        f"own/questions/{DECLARATION}": ROWS,
+        f"checkout/{E5_FOLDER}/STSBenchmark.json": result(
+            "<0.8563930748879539>", "b0", cosine_pearson="<0.10>"
+        ),
+        f"checkout/{E5_FOLDER}/STS16.json": result("<8.4e-05>", "4d"),
+        f"checkout/{coded}/STSBenchmark.json": old + '{"pearson": 0.5, "spearman": 0.123400}}}',
+    }
+    for name, text in texts.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+def made(files):
+    [table] = make_tables(files / "own", files / "checkout", REGISTRY)
+    table.place.write_text(table.text)
+    return table
+
+
+def test_rows_have_every_digit_prompt_version_and_place(files):
+    assert (made(files).rows, made(files).numbers) == (2, 5)
+    table = load_table(files / "own" / "papers" / "mteb.9.toml")
+    coded, e5 = table.rows  # by mteb's version
+    assert e5.values == {"sts-b": "0.8563930748879539", "sts16": "0.000084", "p": "0.10"}
+    assert (e5.group, e5.method) == ("mteb 1.12.75", "multilingual-e5-base.native:sts")
+    assert e5.backbone == f"{E5.repo}@{E5.revision}"
+    assert e5.pooling == "the folder's modules, after the prompt 'query: '"
+    assert e5.table == f"{E5_FOLDER}/{{file}}"
+    assert coded.values == {"sts-b": "0.123400", "p": "0.5"}
+    assert (coded.why_not, coded.note) == ("remote-code", "Not among its results: STS16.")
+
+
+def test_a_second_run_changes_nothing(files):
+    first, second = made(files).text, made(files).text
+    assert first == second
+    assert first.startswith(HEAD)
+
+
+WRONG = {
+    "NaN": (result(float("nan"), "4d"), "wanted finite numbers, found NaN"),
+    "text": (result("0.5", "4d"), "wanted cosine_spearman as a fraction, found '0.5'"),
+    "absent": (result(None, "4d"), "wanted cosine_spearman as a fraction, found None"),
+    "points": (result(84.2, "4d"), "wanted cosine_spearman as a fraction"),
+    "other data": (result(0.5, "another"), "wanted data of revision 4d, found another"),
+    "other similarity": (result(0.5, "4d", main_score=0.6), "its similarity is another"),
+    "two subsets": (
+        '{"dataset_revision": "4d", "scores": {"test": [{"cosine_spearman": 0.5}, {}]}}',
+        "wanted cosine_spearman as a fraction, found None",
+    ),
+    "another split": (
+        '{"dataset_revision": "4d", "scores": {"dev": [{"cosine_spearman": 0.5}]}}',
+        "wanted cosine_spearman as a fraction, found None",
+    ),
+    "a list": ("[]", "wanted a JSON object, found list"),
+    "cut off": ('{"scores": ', "wanted a result file of mteb"),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_what_is_no_score_is_refused_by_model_and_file(files, what):
+    text, fault = WRONG[what]
+    (files / "checkout" / E5_FOLDER / "STS16.json").write_text(text)
+    with pytest.raises(DataError) as refusal:
+        made(files)
+    assert str(refusal.value).startswith(f"{E5.repo}: ")
+    assert "STS16.json" in str(refusal.value)
+    assert fault in str(refusal.value)
+
+
+def test_a_result_is_there_exactly_where_the_declaration_says(files):
+    path = files / "checkout" / E5_FOLDER / "STS16.json"
+    declaration = files / "own" / "questions" / DECLARATION
+    declaration.write_text(ROWS.replace(':sts" }', ':sts", without = ["sts16"] }'))
+    with pytest.raises(DataError, match=rf"{E5.repo}: .*wants no result, found one"):
+        made(files)
+    declaration.write_text(ROWS)
+    path.unlink()
+    with pytest.raises(DataError, match=rf"{E5.repo}: .*wants a result, found none"):
+        made(files)
+
+
+def test_a_row_names_a_method_of_the_hub_or_a_reason(files):
+    declaration = files / "own" / "questions" / DECLARATION
+    for row, fault in (
+        ('{ model = "a/b" }', "wanted a method, or why_not with model and revision"),
+        ('{ method = "nobody.native" }', "nobody"),
+        ('{ method = "glove-mini.mean" }', "wanted an encoder of the hub at a revision"),
+    ):
+        declaration.write_text(f'[[table]]\nid = "mteb.9"\nrows = [{row}]\n')
+        with pytest.raises(UsageError, match=fault):
+            made(files)
+    with pytest.raises(UsageError, match="wanted a checkout of the results repository"):
+        list(make_tables(files / "own", files, REGISTRY))
+
+
+def test_a_published_number_that_is_not_the_checkouts_is_refused(files):
+    made(files)
+    place = files / "own" / "papers" / "mteb.9.toml"
+    assert compared((load_table(place),), files / "checkout") == 5
+    place.write_text(place.read_text().replace("0.8563930748879539", "0.8563930748879538"))
+    with pytest.raises(DataError, match=r"mteb\.9/multilingual-e5-base/sts-b: wanted 0\.85639"):
+        compared((load_table(place),), files / "checkout")
+
+
+def test_the_command_writes_once(files, capfd):
+    def call(*arguments):
+        with pytest.raises(SystemExit) as ended:
+            main([*map(str, arguments), "--results", str(files / "own")])
+        return ended.value.code, capfd.readouterr()
+
+    rows = ("import", "--mteb-rows", files / "checkout")
+    status, said = call(*rows)
+    assert (status, "mteb.9.toml: 2 rows, 5 numbers, written" in said.out) == (0, True)
+    assert "5 published numbers stand in" in said.out
+    assert "2 rows, 5 numbers, as it was" in call(*rows)[1].out
+    status, said = call("import")
+    assert (status, "wanted one of --mteb DIR and --mteb-rows DIR" in said.err) == (2, True)
+    assert call(*rows, "a/b=minilm.mean")[0] == 2
+
+
+# What is committed
+
+
+def test_every_declared_row_stands_in_its_table_with_its_encoders_revision():
+    for declared in DECLARED:
+        table = TABLES[declared.id]
+        assert len(declared.rows) == len(table.rows)
+        by_method = {row.method: row for row in table.rows if row.method}
+        for one in (one for one in declared.rows if one.method):
+            row, encoder = by_method[one.method], REGISTRY.parse(one.method).encoder
+            assert row.backbone == f"{encoder.source.repo}@{encoder.source.revision}"
+            assert set(one.without) == {c.id for c in table.columns} - set(row.values)
+            assert encoder.source.about
+
+
+def test_fifty_models_at_the_revision_of_their_results_have_all_seven_tasks():
+    pinned = {
+        row.backbone
+        for table in TABLES.values()
+        if table.id.startswith("mteb.")
+        for row in table.rows
+        if row.method and f"/{row.backbone.partition('@')[2] or None}/" in row.table
+        if {"sts-b", "sick-r", "sts12", "sts13", "sts14", "sts15", "sts16"} <= set(row.values)
+    }
+    assert len(pinned) >= 50
+
+
+def test_one_model_has_one_number_in_tables_of_two_versions():
+    values = {}
+    for table in (table for name, table in TABLES.items() if name.startswith("mteb.")):
+        for row in table.rows:
+            for column, value in row.values.items():
+                repository = row.backbone.partition("@")[0].rpartition("/")[2]
+                values.setdefault((repository, column), []).append(Decimal(value))
+    twice = {key: found for key, found in values.items() if len(found) > 1}
+    assert ("all-MiniLM-L6-v2", "sts12") in twice
+    for key, found in twice.items():
+        assert max(found) - min(found) < Decimal("1e-5"), key  # their machines' rounding
