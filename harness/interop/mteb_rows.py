@@ -100,7 +100,7 @@ def compared(tables: tuple[Table, ...], checkout: Path) -> int:
     """
     count = 0
     for cell in (cell for table in tables for cell in table.cells()):
-        place = cell.row.table.replace("{file}", cell.column.file)
+        place = f"{cell.row.table.removesuffix('/{file}')}/{cell.column.file}"
         known = place.startswith(f"{FOLDER}/") and (checkout / place).is_file()
         if not known or str(cell.task).endswith(".dev"):
             continue
@@ -166,7 +166,7 @@ def _made(
         "fit": "none",
         "supervision": "n/a",
         "pooling": prompt,
-        "table": f"{folder}/{{file}}",
+        "table": folder,
         "note": " ".join(filter(None, (lacking, row.note))),
         "values": values,
     }
