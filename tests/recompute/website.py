@@ -220,9 +220,10 @@ def _dialogs(
         for row, column in ((r, c) for r in table["row"] for c in table["columns"]):
             if column["id"] in row["values"]:
                 wanted[f"{name}/{row['id']}/{column['id']}"] = table, row, column
-    report.equal("site: cells of the dialogs", sorted(data["cells"]), sorted(wanted))
+    cells = {f"{row}/{column}": f for row, of in data["cells"].items() for column, f in of.items()}
+    report.equal("site: cells of the dialogs", sorted(cells), sorted(wanted))
     for name, (table, row, column) in wanted.items():
-        fields = data["cells"].get(name, [""] * 11)
+        fields = cells.get(name, [""] * 11)
         digits, due = papers.printed_digits(papers.in_points(table, row, column))
         report.expect(f"site: dialog {name}", fields[3], digits, due)
         one = papers.measured(table, row, column, records)

@@ -91,8 +91,8 @@ MUTANTS = {
     "a published number of the site": ("site", SITE, r"<td>△</td><td>(70\.72)"),
     "a measured number of the site": ("site", SITE, r"<td class=\"exact\">(65\.89) <"),
     "a verdict of the site": ("site", SITE, r"measured: (exact)<", "match"),
-    "a count of the site": ("site", SITE, r"<strong>(\d+)</strong> of 1,711"),
-    "a score in a dialog": ("site", SITE, r'avg-glove/sick-r":.*?\[(\d\d\.\d{4})\],'),
+    "a count of the site": ("site", SITE, r"<strong>(\d+)</strong> of \d,\d{3} "),
+    "a score in a dialog": ("site", SITE, r'avg-glove":\{.*?"sick-r":.*?\[(\d\d\.\d{4})\],'),
     "a claim of the site": ("site", SITE, r"<td>(\d) of 7</td>"),
     "a number of the README": ("README", README, r"\| BERT-flow [^|]+\| +(\d+)"),
 }

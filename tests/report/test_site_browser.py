@@ -126,7 +126,7 @@ def test_every_published_number_is_a_link(visit):
     page = visit()
     linked = page.evaluate("""[...document.querySelectorAll("tr.published a")].map(
         (anchor) => anchor.getAttribute("href").replace("#cell=", ""))""")
-    assert set(linked) == set(page.evaluate("Object.keys(data.cells)"))
+    assert set(linked) == set(page.evaluate("Object.keys(cells)"))
     assert len(linked) == len(set(linked))
 
 

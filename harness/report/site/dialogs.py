@@ -56,14 +56,16 @@ class Dialogs:
     measured: dict[object, Sequence[Neighbour]] = field(default_factory=dict)
     neighbours: dict[object, int] = field(default_factory=dict)
     lists: list[Any] = field(default_factory=list)
+    digests: dict[Sequence[int], int] = field(default_factory=dict)
 
     def data(self, cells: Iterable[Reproduction], boards: Sequence[Board]) -> JSON:
         """Everything that the script reads."""
         published: JSON = {}
         rows: JSON = {}
         for cell in cells:
-            published[cell.cell.id] = self._cell(cell)
-            rows.setdefault(cell.cell.id.rpartition("/")[0], self._row(cell.cell))
+            row, _, name = cell.cell.id.rpartition("/")
+            published.setdefault(row, {})[name] = self._cell(cell)
+            rows.setdefault(row, self._row(cell.cell))
         paths: dict[str, dict[Sequence[str], None]] = {}
         for column in (column for board in boards for column in board.columns if column.task):
             paths.setdefault(column.task, {})[column.path] = None
@@ -76,6 +78,7 @@ class Dialogs:
             "neighbours": self.lists,
             "bibtex": {key: bibtex([key], self.papers) for key in self.keys},
             "harness": HARNESS,
+            "digests": list(self.digests),
             "texts": list(self.texts.places),
         }
 
@@ -171,7 +174,7 @@ class Dialogs:
             digests = {f"{k} {d[:SHOWN]}" for r in records[:1] for k, d in r.digests.items()}
             found.setdefault(method, {})[task] = [
                 self.texts(_environment(records[0])),
-                [self.texts(digest) for digest in sorted(digests)],
+                self.digests.setdefault(tuple(map(self.texts, sorted(digests))), len(self.digests)),
                 own.digest()[:SHOWN],
                 *(
                     0 if None in seeds else seeds[0] if len(seeds) == 1 else seeds

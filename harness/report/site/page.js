@@ -2,6 +2,9 @@
 // The script of the page. State stands in the hash: the leaderboard's filters, and the open number.
 const data = JSON.parse(document.getElementById("data").textContent);
 const text = (place) => data.texts[place];
+// The published numbers by id; the file has them by row, which stands in the id of each.
+const cells = Object.fromEntries(Object.entries(data.cells).flatMap(([row, columns]) =>
+  Object.entries(columns).map(([column, cell]) => [row + "/" + column, cell])));
 const form = document.getElementById("filters");
 const dialog = document.getElementById("dialog");
 const FILTERS = ["board", "task", "encoder", "post", "fit", "trained", "q"];
@@ -163,7 +166,7 @@ function measuredWith(method, tasks) {
   const records = tasks.filter((task) => data.scores[method][task]).map((task) => `${task} ${data.scores[method][task][2]}`);
   return [make("h3", "Measured with"), facts([
     ["environment", [...new Set(known.map((one) => text(one[0])))]],
-    ["digests", [...new Set(known.flatMap((one) => one[1].map(text)))].join(", ")],
+    ["digests", [...new Set(known.flatMap((one) => data.digests[one[1]].map(text)))].join(", ")],
     ["records", records.join(", ")],
   ])];
 }
@@ -172,7 +175,7 @@ const run = (method, tasks) =>
   method ? `harness run -m '${method}' ${tasks.map((task) => `-t ${task}`).join(" ")}` : "";
 
 function publishedCell(id) {
-  const [column, place, source, printed, protocol, methodAt, taskAt, stateAt, notes, near, needs, seeds, difference, half] = data.cells[id];
+  const [column, place, source, printed, protocol, methodAt, taskAt, stateAt, notes, near, needs, seeds, difference, half] = cells[id];
   const [label, , trained, fitted, evidence, keys] = data.rows[id.slice(0, id.lastIndexOf("/"))];
   const method = text(methodAt), tasks = taskAt.map(text), verdict = text(stateAt);
   const big = [make("span", [make("small", "published"), printed])];
@@ -220,7 +223,7 @@ function measuredScore(name) {
   if (seeds.length > 1) body.push(dots(seeds, null, 0));
   body.push(facts([["task", task], ["other scores", others.join("; ")], ["trained on", text(trained)],
     ["fitted on", method.split("@")[1] || ""], ["note", text(note)]]));
-  const same = Object.entries(data.cells).filter(([, cell]) => text(cell[5]) === method && cell[6].some((at) => text(at) === task));
+  const same = Object.entries(cells).filter(([, cell]) => text(cell[5]) === method && cell[6].some((at) => text(at) === task));
   if (same.length) {
     body.push(make("h3", "Published numbers of this method and task"), make("ul", same.slice(0, 12).map(([id, cell]) =>
       make("li", make("a", `${id}: ${cell[3]}, ${text(cell[7])}`, { href: link({ cell: id, score: "" }) })))));
@@ -243,7 +246,7 @@ function known(name) {
 
 function showDialog() {
   const now = state(), cell = now.get("cell"), score = now.get("score");
-  const found = data.cells[cell] ? publishedCell(cell) : score && known(score) ? measuredScore(score) : null;
+  const found = cells[cell] ? publishedCell(cell) : score && known(score) ? measuredScore(score) : null;
   if (!found) { if (dialog.open) dialog.close(); return; }
   document.getElementById("dialog-title").textContent = found[0];
   document.getElementById("dialog-body").replaceChildren(...found[1]);
@@ -280,7 +283,7 @@ for (const table of document.querySelectorAll("[data-table]")) {
   for (const row of table.querySelectorAll("[data-r]")) {
     for (const cell of row.cells) {
       const id = [table.dataset.table, row.dataset.r, columns[cell.cellIndex]].join("/");
-      if (data.cells[id] && cell.firstChild) {
+      if (cells[id] && cell.firstChild) {
         const anchor = make("a", cell.firstChild.textContent.trim(), { href: "#cell=" + id });
         cell.replaceChild(anchor, cell.firstChild);
         anchor.after(" ");

@@ -35,9 +35,11 @@ from harness.results.reproduction import Reproduction
 from harness.results.verdict import TOLERANCES
 
 IN_ADDRESS = ' !"$()*+,-./:;<=>?@[]_{|}~'  # what stands in the address of a picture as it is
-# Of a picture, what shows nothing: metadata, comments, its own seal among them, line breaks.
+# Of a picture, what shows nothing: metadata, comments, its own seal among them, the names of
+# groups, line breaks.
 UNSEEN = re.compile(
-    r"\s*<metadata>.*?</metadata>|/\*.*?\*/|<!--.*?-->|(?<=>)\s*\n\s*(?=<)", re.DOTALL
+    r"""\s*<metadata>.*?</metadata>|/\*.*?\*/|<!--.*?-->|(?<=<g) id="[^"]*"|(?<=>)\s*\n\s*(?=<)""",
+    re.DOTALL,
 )
 PAGE = "site/index.html"
 HERE = Path(__file__).parent
