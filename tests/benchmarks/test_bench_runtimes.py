@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 from peers import peer, two_best, unit
 
 from harness.core.hardware import Hardware
@@ -39,6 +40,25 @@ def beside(side_by_side, row, ours, theirs, texts, near, wanted, **facts):
     side_by_side.require(row, side_by_side.ratios(best), wanted, peer=best, **facts)
 
 
+PARTS = {"linear": "matrix products", "attention": "attention", "norm": "norms"}
+
+
+def shares(encoder, texts):
+    """Which part of a pass on one core each kind of operation takes."""
+    batch = sorted(encoder.tokenizer(texts), key=len)[len(texts) // 3 :][: len(texts) // 3]
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        encoder.kernel(batch)
+    torch.set_num_threads(threads)
+    seconds = dict.fromkeys((*PARTS.values(), "the rest"), 0.0)
+    for operation in profile.key_averages():
+        part = next((PARTS[word] for word in PARTS if word in operation.key), "the rest")
+        seconds[part] += operation.self_cpu_time_total
+    total = sum(seconds.values())
+    return ", ".join(f"{part} {one / total:.0%}" for part, one in seconds.items())
+
+
 def largest_change(one, other, data_dir):
     """By how many points Spearman differs at most on a task, and on which."""
     changes = {}
@@ -65,8 +85,10 @@ def test_float32(side_by_side, minilm, sentences, tmp_path, backend):
     options = {"openvino": {"precision": "f32"}, "onnx": {"into": tmp_path}}[backend]
     theirs = peer(minilm, backend=backend, **options)
     ours = CONFIG.load(minilm, tmp_path, device="cpu")
-    row = f"encode-minilm-{backend}"
-    beside(side_by_side, row, ours, theirs, sentences[:4000], EQUAL, 1.6)
+    row, facts = f"encode-minilm-{backend}", {}
+    if side_by_side.on:
+        facts["our time on one core"] = shares(ours, sentences[:600])
+    beside(side_by_side, row, ours, theirs, sentences[:4000], EQUAL, 1.6, **facts)
 
 
 @pytest.mark.data
