@@ -30,12 +30,14 @@ ROOMS: tuple[tuple[str, ...], ...] = (
 # Seconds to import: inside a function, or in a module that only functions import.
 HEAVY = {
     *("torch", "transformers", "scipy", "sklearn", "datasets", "mteb", "sentence_transformers"),
-    *("matplotlib", "nltk", "zuko"),
+    *("h5py", "matplotlib", "nltk", "zuko"),
 }
 LAZY = (
+    "encoders.kernels.bilm",
     "encoders.kernels.dropout",
     "encoders.kernels.linear",
     "encoders.kernels.modules",
+    "encoders.kernels.mt_lstm",
     "encoders.kernels.packed",
     "encoders.kernels.padded",
     "transforms.flow",

@@ -202,21 +202,21 @@ class Places:
             return cached_snapshot(source.repo, source.revision or seen.get("revision"))
         if isinstance(source, VectorFile) and self.data_dir:
             path = self.data_dir / source.file
-            there = path.exists() and (self.data_dir / (source.counts or source.file)).exists()
+            there = path.exists() and (self.data_dir / (source.companion or source.file)).exists()
             return path if there else None
         return None
 
 
 def vectors_of(config: EncoderConfig) -> Asset | None:
-    """The asset that holds an encoder's static vectors."""
+    """The asset that holds an encoder's file or folder under the data folder."""
     source = config.source
     return _asset_of(source.file) if isinstance(source, VectorFile) else None
 
 
-def counts_of(config: EncoderConfig) -> Asset | None:
-    """The asset that holds the word counts of an encoder of static vectors."""
+def companion_of(config: EncoderConfig) -> Asset | None:
+    """The asset that holds the second file that such an encoder reads, if it has one."""
     source = config.source
-    return _asset_of(source.counts) if isinstance(source, VectorFile) else None
+    return _asset_of(source.companion) if isinstance(source, VectorFile) else None
 
 
 def _asset_of(file: str | None) -> Asset | None:

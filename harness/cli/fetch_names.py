@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from harness.assets.catalogue import TOGETHER
 from harness.assets.fetch.jobs import Thing
-from harness.assets.places import asset_named, counts_of, every_asset, vectors_of
+from harness.assets.places import asset_named, companion_of, every_asset, vectors_of
 from harness.evaluation.select import config_for
 from harness.registry import Registry, known
 
@@ -32,8 +32,8 @@ def resolve(names: Iterable[str], found: Registry) -> dict[str, tuple[Thing, ...
     for name, parts in TOGETHER.items():
         things[name] = tuple(asset for asset in assets.values() if asset.name in parts)
     for name, config in found.encoders.items():
-        counts = counts_of(config)
-        things[name] = (vectors_of(config) or config, *([counts] if counts else []))
+        second = companion_of(config)
+        things[name] = (vectors_of(config) or config, *([second] if second else []))
     wanted: dict[str, tuple[Thing, ...]] = {}
     for name in dict.fromkeys(names):
         by_hand = "/" in name and name not in things

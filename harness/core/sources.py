@@ -51,14 +51,17 @@ class Packaged:
 
 @dataclass(frozen=True)
 class VectorFile:
-    """A file of word vectors under the data folder, and one of word counts if these are used."""
+    """A file or folder of an encoder under the data folder, such as word vectors.
+
+    `companion` is a second file that the encoder reads, such as word counts.
+    """
 
     file: str
     sha256: str | None = None
-    counts: str | None = None
+    companion: str | None = None
 
     def __str__(self) -> str:
-        return f"{self.file} and {self.counts}" if self.counts else self.file
+        return f"{self.file} and {self.companion}" if self.companion else self.file
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from harness.core.files import replacing, write_atomically
 SAFETENSORS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 PICKLED = "pytorch_model.bin"
+PICKLES = (".bin", ".pt", ".pth")
 SEAL_SUFFIX = ".sha256"  # beside a converted file: its own digest
 
 # What a vocabulary may lie in, and what else an AutoTokenizer may read, whatever its class.
@@ -105,7 +106,7 @@ def read_tensors(files: tuple[Path, ...], digest: str, cache: Path) -> dict[str,
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
-    if files[0].name == PICKLED:
+    if files[0].suffix in PICKLES:
         files = (convert_once(cache, digest, lambda new: _unpickle(files[0], new)),)
     tensors: dict[str, Any] = {}
     for file in files:

@@ -38,6 +38,17 @@ def nltk_words(text: str) -> list[str]:
     return [word for token in tokens for word in NOT.sub("not", token).split("-")]
 
 
+def penn_words(text: str) -> list[str]:
+    """NLTK's word tokens of one sentence, by the conventions of the Penn Treebank: do n't, it 's.
+
+    Quotation marks are written ", as in the raw text, and not `` and ''.
+    """
+    from nltk.tokenize import NLTKWordTokenizer
+
+    tokens = NLTKWordTokenizer().tokenize(text)
+    return ['"' if token in ("``", "''") else token for token in tokens]
+
+
 @dataclass(frozen=True)
 class Tokeniser:
     """The rule by which a text is split and looked up in a vocabulary.
@@ -47,7 +58,7 @@ class Tokeniser:
     a form among the stop words before that is dropped, as is one that is never found.
     """
 
-    split: Literal["whitespace", "words", "treebank", "nltk"]
+    split: Literal["whitespace", "words", "treebank", "nltk", "penn"]
     case: Literal["keep", "lower", "fallback"]
     strip: bool = False
     stop_words: Literal["none", "english"] = "none"
@@ -58,17 +69,23 @@ class Tokeniser:
 
     def look_up(self, text: str, vocabulary: Mapping[str, int]) -> tuple[list[int], int]:
         """The rows for the words of a text, and the number of its words; stop words are none."""
-        text = text.lower() if self.case == "lower" else text
-        tokens = nltk_words(text) if self.split == "nltk" else SPLITS[self.split].findall(text)
         rows, count = [], 0
-        for token in tokens:
-            row = self._row(token, vocabulary)
+        for token in self.words(text):
+            row = self.row(token, vocabulary)
             count += row != STOP_WORD
             if row is not None and row != STOP_WORD:
                 rows.append(row)
         return rows, count
 
-    def _row(self, token: str, vocabulary: Mapping[str, int]) -> int | None:
+    def words(self, text: str) -> list[str]:
+        """The words of a text, in order, in lower case where the rule says so."""
+        text = text.lower() if self.case == "lower" else text
+        if self.split == "nltk":
+            return nltk_words(text)
+        return penn_words(text) if self.split == "penn" else SPLITS[self.split].findall(text)
+
+    def row(self, token: str, vocabulary: Mapping[str, int]) -> int | None:
+        """The vocabulary's row for a word, STOP_WORD for one that is dropped, None for neither."""
         for form in self._forms(token):
             if form in STOP_WORDS[self.stop_words]:
                 return STOP_WORD
@@ -87,6 +104,9 @@ class Tokeniser:
 
 # For vectors given by hand.
 PLAIN = Tokeniser("words", "fallback")
+
+# For networks that read words as they stand in running text.
+PENN = Tokeniser("penn", "keep")
 
 # What sentence-transformers' average_word_embeddings_* models do (its WhitespaceTokenizer).
 SENTENCE_TRANSFORMERS = Tokeniser("whitespace", "fallback", strip=True, stop_words="english")

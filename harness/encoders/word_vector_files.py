@@ -120,7 +120,7 @@ def _read_word2vec(path: Path) -> Vectors:
             numbers += row
         if file.read(2).strip():
             raise DataError(f"{path}: wanted {count} words, found more behind the last")
-    return tuple(words), np.frombuffer(bytes(numbers), "<f4").reshape(count, dimensions)
+    return tuple(words), np.frombuffer(numbers, "<f4").reshape(count, dimensions)
 
 
 def _until_space(file: BufferedIOBase) -> bytes:

@@ -10,6 +10,7 @@ from harness.core.errors import HarnessError, UsageError
 from harness.core.interfaces import EncoderConfig
 from harness.core.sources import Packaged, Trained
 from harness.core.types import Method, Task
+from harness.encoders.bilm import OPTIONS, WEIGHTS, ElmoConfig
 from harness.encoders.checkpoint import read_json
 from harness.encoders.modules import MODULES
 from harness.encoders.subword_vectors import MODEL_TYPE, SubwordConfig
@@ -201,6 +202,8 @@ def config_for(name: str, source: str, path: Path | None) -> EncoderConfig:
             )
         return StaticConfig(name=name, file=path.name, trained_on="not stated")
     if path is not None:
+        if all(any(path.glob(pattern)) for pattern in (OPTIONS, WEIGHTS)):
+            return ElmoConfig(name=name, file=path.name, trained_on="not stated")
         if not any((path / file).exists() for file in ("config.json", MODULES)):
             raise UsageError(
                 f"--encoder {name}={source}: the folder holds no config.json and no {MODULES}"

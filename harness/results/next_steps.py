@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from harness.assets.asset import Asset
-from harness.assets.places import asset_named, counts_of, vectors_of
+from harness.assets.places import asset_named, companion_of, vectors_of
 from harness.core.interfaces import EncoderConfig
 from harness.core.sources import Hub, Trained
 from harness.registry import Registry
@@ -143,7 +143,7 @@ def _encoder(config: EncoderConfig) -> Needs:
     if isinstance(source, Trained):
         return {f"harness train family {source.family}": None}
     found: Needs = {}
-    for asset in filter(None, (vectors_of(config), counts_of(config))):
+    for asset in filter(None, (vectors_of(config), companion_of(config))):
         found = {**found, **_asset(asset, found)}
     if isinstance(source, Hub):
         return {f"harness fetch {source.asset or config.name.partition(':')[0]}": source.about}

