@@ -40,6 +40,7 @@ LAZY = (
     "encoders.kernels.mt_lstm",
     "encoders.kernels.packed",
     "encoders.kernels.padded",
+    "encoders.kernels.probe",
     "transforms.flow",
     "training",
     "interop",

@@ -29,6 +29,7 @@ from harness.encoders.checkpoint import (
     tokenizer_files,
     weights_files,
 )
+from harness.encoders.families import facts_of
 from harness.encoders.fingerprint import Fingerprint, config_digest, in_dtype, vocabulary_digest
 from harness.encoders.kernels.choose import PLAIN, Choice, Kernel, choose, in_order
 from harness.encoders.tokenizer_check import (
@@ -137,7 +138,8 @@ class TransformerConfig:
             settings = config_digest(read_json(path / "config.json"))
             own = maximum_length(self.name, path)
             self.fingerprint.require_settings(self.name, path, settings, own)
-        key = digest_of({"version": ENCODING_VERSION, "max_length": length, **digests})
+        facts = facts_of(read_json(path / "config.json"))
+        key = digest_of({"version": ENCODING_VERSION, "max_length": length, **facts, **digests})
         key = in_dtype(key, self.hardware.dtype)
         checks = (self.golden_ids, self.fingerprint)
         return Identity(key, digests, length, digest_of_repr(checks) if any(checks) else "")

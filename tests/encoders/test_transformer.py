@@ -169,12 +169,18 @@ def test_batches_hold_every_row_once_within_the_budget(lengths, budget):
 
 @pytest.mark.parametrize(("ids", "at"), [([7, 1, 2], 0), ([1, 2, 7], -1), ([1, 2], -1), ([7], 0)])
 def test_cls_is_where_the_tokenizer_puts_it(ids, at):
-    assert cls_position("x", ids, 7) == at
+    assert cls_position("x", ids, 7, causal=7 not in ids) == at
+
+
+def test_the_summary_of_a_causal_model_is_its_last_token_and_others_without_cls_have_none():
+    assert cls_position("x", [7, 1, 2], 7, causal=True) == -1
+    assert cls_position("x", [1, 2], 7, causal=False) is None
+    assert cls_position("x", [1, 2], None, causal=False) is None
 
 
 def test_cls_in_the_middle_is_refused():
     with pytest.raises(DataError, match="found it as token 1"):
-        cls_position("x", [1, 7, 2], 7)
+        cls_position("x", [1, 7, 2], 7, causal=False)
 
 
 # Weights

@@ -19,6 +19,7 @@ from harness.core.interfaces import Encoding
 from harness.encoders.checkpoint import read_json, read_tensors, weights_files
 from harness.encoders.kernels.choose import PLAIN, Kernel
 from harness.encoders.kernels.padded import PaddedKernel, rows_of
+from harness.encoders.kernels.probe import by_length
 from harness.encoders.modules import (
     ACTIVATIONS,
     DENSE,
@@ -120,6 +121,8 @@ class TokenKernel:
     layers: torch.Tensor | None
 
     def __call__(self, batch: Sequence[Sequence[int]]) -> Encoding:
+        if self.plain.splits(batch):
+            return by_length(self, batch)
         with torch.inference_mode():
             states, mask, _ = self.plain.states(batch)
             tokens = states[-1].float()

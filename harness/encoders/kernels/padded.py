@@ -25,6 +25,8 @@ from transformers.utils import logging as chatter
 from harness.core.arrays import Float32
 from harness.core.errors import DataError, UsageError
 from harness.core.interfaces import Encoding
+from harness.encoders.families import BLOCK_SPARSE, FULL, REFUSED
+from harness.encoders.kernels.probe import by_length, is_causal, require_states, sees_padding
 from harness.encoders.tokenizer_check import GOLDEN_SENTENCE, WORDS, require_words
 
 # What transformers raises, by experiment, over folders it cannot make sense of.
@@ -100,13 +102,15 @@ class PaddedKernel:
 
     Padding stands on the right whatever the tokenizer prefers: positions then count from the
     first real token in every architecture. `summary` is where CLS stands among a text's tokens
-    (0 first, -1 last, None nowhere); `has_pooler` says that the checkpoint holds the pooler.
+    (0 first, -1 last, None nowhere); `has_pooler` says that the checkpoint holds the pooler. Where
+    `alone` is set the model sees padding: sentences of one length make a pass of their own.
     """
 
     model: Any
     padding: int
     summary: int | None
     has_pooler: bool
+    alone: bool = False
 
     def to(self, device: str, dtype: str) -> PaddedKernel:
         """The pass on a device and in a precision. Raises UsageError for one that torch lacks."""
@@ -136,7 +140,13 @@ class PaddedKernel:
         # The last state as the model returns it: after a final norm, where there is one.
         return (*out.hidden_states[:-1], out.last_hidden_state), mask, out
 
+    def splits(self, batch: Sequence[Sequence[int]]) -> bool:
+        """Whether these sentences need a pass for each of their lengths."""
+        return self.alone and len({len(ids) for ids in batch}) > 1
+
     def __call__(self, batch: Sequence[Sequence[int]]) -> Encoding:
+        if self.splits(batch):
+            return by_length(self, batch)
         states, mask, out = self.states(batch)
         lengths = mask.sum(dim=1)
         with torch.inference_mode():
@@ -163,7 +173,7 @@ def open_checkpoint(
 ) -> tuple[CuttingTokenizer, PaddedKernel, Encoding]:
     """The folder's tokenizer, its forward pass, and what that makes of the golden sentence."""
     with _readable(name, folder):
-        model, missing = _model(folder, tensors)
+        model, missing = _model(name, folder, tensors)
         raw = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
         half = any(name.endswith("EncoderModel") for name in model.config.architectures or ())
         only_half = model.config.is_encoder_decoder or half
@@ -173,28 +183,40 @@ def open_checkpoint(
         tokenizer = CuttingTokenizer(name, raw, max_length)
         require_words(name, tokenizer(WORDS, whole=True))
         [golden] = tokenizer([GOLDEN_SENTENCE])
-        summary = None if only_half else cls_position(name, golden, raw.cls_token_id)
-        kernel = PaddedKernel(encoder, raw.pad_token_id or 0, summary, has_pooler)
+        kernel = PaddedKernel(encoder, raw.pad_token_id or 0, None, has_pooler)
+        kind = str(model.config.model_type)
+        require_states(name, kind, kernel.states([golden])[0], len(golden))
+        if not only_half:
+            causal = is_causal(kernel.states, golden)
+            kernel = replace(kernel, summary=cls_position(name, golden, raw.cls_token_id, causal))
+        kernel = replace(kernel, alone=sees_padding(kind, kernel, golden))
         return tokenizer, kernel, kernel([golden])
 
 
-def cls_position(name: str, ids: Sequence[int], cls_id: int | None) -> int:
+def cls_position(name: str, ids: Sequence[int], cls_id: int | None, causal: bool) -> int | None:
     """The place of a text's summary token as the tokenizer puts it: 0, or -1 (XLNet).
 
-    A tokenizer that puts none is a decoder's, whose last token is the one that has seen all.
+    In a causal model it is the last token, the one that has seen all, and in any other whose
+    tokenizer puts no CLS there is none: None.
     """
-    if cls_id is None or cls_id not in ids:
+    if causal:
         return -1
+    if cls_id is None or cls_id not in ids:
+        return None
     if cls_id not in (ids[0], ids[-1]):
         raise DataError(f"{name}: wanted CLS first or last, found it as token {ids.index(cls_id)}")
     return 0 if ids[0] == cls_id else -1
 
 
-def _model(folder: Path, tensors: Mapping[str, Any]) -> tuple[Any, Collection[str]]:
+def _model(name: str, folder: Path, tensors: Mapping[str, Any]) -> tuple[Any, Collection[str]]:
     """The bare model with these weights, and the names of those that it had to make up."""
     config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    if (reason := REFUSED.get(config.model_type)) is not None:
+        raise DataError(f"{name}: {folder} holds a {config.model_type} model: {reason}")
     if getattr(config, "quantization_config", None) is not None:
         raise ValueError("its weights are quantised, wanted float32 ones")
+    if getattr(config, "attention_type", None) == BLOCK_SPARSE:
+        config.attention_type = FULL  # in place of random blocks, and whatever came before
     config.use_cache = False  # for generating: a decoder would keep every key and value
     model, report = filled(MODEL_MAPPING[type(config)], config, tensors)
     if report["mismatched_keys"] or report["error_msgs"]:
@@ -241,7 +263,7 @@ def _has_pooler(name: str, model: Any, encoder: Any, missing: Collection[str]) -
 
 def _require_vectors(name: str, tokenizer: Any, encoder: Any) -> None:
     """Refuse a tokenizer that knows more tokens than the encoder has vectors for."""
-    vectors = encoder.get_input_embeddings().num_embeddings
+    vectors = len(encoder.get_input_embeddings().weight)
     if len(tokenizer) > vectors:
         raise DataError(
             f"{name}: the tokenizer has {len(tokenizer)} tokens, the checkpoint vectors for "

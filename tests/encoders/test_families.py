@@ -1,0 +1,245 @@
+"""Every architecture gives transformers' own vectors, unpadded and one at a time, or is refused."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tiny_families
+import tiny_models
+import torch
+import transformers as hf
+from safetensors.torch import save_file
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer import modules as st
+from tiny_families import FAMILIES, LAST, NONE, kind_of
+from torch import nn
+
+from harness.core.errors import DataError, UsageError
+from harness.encoders.families import REFUSED, WITHOUT_PADDING
+from harness.encoders.kernels.choose import PLAIN
+from harness.encoders.native import NativeConfig
+from harness.encoders.transformer import TransformerConfig
+from harness.transforms.pooling import CLS, NATIVE
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # of another's library
+
+TINY = TransformerConfig("tiny", "none")
+TEXTS = ("The cat sat on the mat.", "a", "dog cat the mat sat on", "mat?")
+# One architecture for each tokenizer.
+ONE_EACH = {family.tokenizer: name for name, family in FAMILIES.items()}.values()
+every_family = pytest.mark.parametrize("name", FAMILIES)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    folders = {}
+
+    def folder(name):
+        if name not in folders:
+            folders[name] = tiny_families.make(name, tmp_path_factory.mktemp("family"))
+        return folders[name]
+
+    return folder
+
+
+def plain(folder):
+    """Transformers' model, of one with a decoder the encoder, and its tokenizer."""
+    model = hf.AutoModel.from_pretrained(folder).eval()
+    if model.config.is_encoder_decoder:
+        model = model.get_encoder()
+    if getattr(model.config, "attention_type", "") == "block_sparse":
+        model.set_attention_type("original_full")
+    return model, hf.AutoTokenizer.from_pretrained(folder)
+
+
+def near(found, wanted):
+    wanted = np.asarray(wanted)
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-5 * max(1, np.abs(wanted).max()))
+
+
+@every_family
+def test_every_layer_the_summary_and_the_pooler_are_the_models_own(name, made, tmp_path):
+    """In one batch, and beside that in batches of one."""
+    encoder = TINY.load(made(name), tmp_path)
+    encoding = encoder.encode(TEXTS)
+    near(tiny_models.in_batches(encoder, 1).encode(TEXTS).mean, encoding.mean)
+    assert encoder.plain.alone is (name in WITHOUT_PADDING)
+    model, tokenizer = plain(made(name))
+    assert encoding.depth == 3
+    for row, text in enumerate(TEXTS):
+        ids = tokenizer(text, return_tensors="pt")["input_ids"]
+        with torch.inference_mode():
+            out = model(input_ids=ids, output_hidden_states=True)
+        assert len(out.hidden_states) == len(encoding.layers) == 4
+        for layer, state in enumerate((*out.hidden_states[:-1], out.last_hidden_state)):
+            near(encoding.mean[row, layer], state[0].mean(dim=0))
+        if FAMILIES[name].summary is not NONE:
+            near(encoding.cls[row], out.last_hidden_state[0, FAMILIES[name].summary])
+        if encoding.pooler is not None:
+            near(encoding.pooler[row], out.pooler_output[0])
+    if FAMILIES[name].summary is NONE:
+        with pytest.raises(UsageError, match="cls: this encoder has no summary token; use mean"):
+            CLS(encoding)
+
+
+@pytest.mark.parametrize("name", ONE_EACH)
+def test_the_side_that_a_tokenizer_pads_on_leaves_no_trace(name, made, tmp_path):
+    together = TINY.load(made(name), tmp_path).encode(TEXTS)
+    left = Path(shutil.copytree(made(name), tmp_path / "left"))
+    config = json.loads((left / "tokenizer_config.json").read_text())
+    (left / "tokenizer_config.json").write_text(json.dumps({**config, "padding_side": "left"}))
+    assert hf.AutoTokenizer.from_pretrained(left).padding_side == "left"
+    found = TINY.load(left, tmp_path).encode(TEXTS)
+    np.testing.assert_array_equal(found.mean, together.mean)
+    if together.cls is not None:
+        np.testing.assert_array_equal(found.cls, together.cls)
+
+
+def test_the_table_names_architectures_that_transformers_has():
+    known = set(hf.CONFIG_MAPPING)
+    assert {kind_of(name) for name in FAMILIES} <= known
+    assert set(REFUSED) <= known
+    assert set(WITHOUT_PADDING) <= set(FAMILIES)
+
+
+def test_the_page_is_the_list_of_what_is_compared_and_refused():
+    """A new release of transformers with another masked language model shows here."""
+    page = Path(__file__).parents[2] / "docs" / "encoders.md"
+    assert page.read_text() == tiny_families.page(), "python tests/support/tiny_families.py"
+
+
+# What is refused
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_an_architecture_whose_states_are_not_of_tokens_is_refused_by_name(kind, tmp_path):
+    hf.CONFIG_MAPPING[kind]().save_pretrained(tmp_path)
+    tiny_models.TOKENIZERS["bert"]().save_pretrained(tmp_path)
+    save_file({"weight": torch.ones(1)}, tmp_path / "model.safetensors")
+    with pytest.raises(
+        DataError, match=f"tiny:20: .* holds a {kind} model: .*; (take|save)"
+    ) as error:
+        TINY.with_max_length(20).load(tmp_path, tmp_path)
+    assert "\n" not in str(error.value)
+
+
+class NewConfig(hf.PretrainedConfig):
+    model_type = "new"
+
+    def __init__(self, stride=1, spread=False, lost=0, **settings):
+        self.max_position_embeddings, self.hidden_size = 64, 2
+        self.stride, self.spread, self.lost = stride, spread, lost
+        super().__init__(**settings)
+
+
+class NewModel(hf.PreTrainedModel):
+    """An architecture of tomorrow: each layer adds the mean of all places, or shortens the text."""
+
+    config_class = NewConfig
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.words = nn.Embedding(200, config.hidden_size)
+        self.post_init()
+
+    def get_input_embeddings(self):
+        return self.words
+
+    def forward(self, input_ids, attention_mask, output_hidden_states):
+        x = self.words(input_ids)
+        states = [x]
+        for _ in range(2):
+            mixed = x.mean(dim=1, keepdim=True) if self.config.spread else 0 * x
+            x = (x + mixed)[:, :: self.config.stride]
+            states.append(x)
+        kept = tuple(states[self.config.lost :])
+        return hf.modeling_outputs.BaseModelOutput(last_hidden_state=x, hidden_states=kept)
+
+
+@pytest.fixture
+def new(tmp_path):
+    """A checkpoint of an architecture that no table has."""
+    hf.AutoConfig.register("new", NewConfig, exist_ok=True)
+    hf.AutoModel.register(NewConfig, NewModel, exist_ok=True)
+
+    def folder(**settings):
+        NewModel(NewConfig(**settings)).save_pretrained(tmp_path)
+        tiny_models.TOKENIZERS["bert"]().save_pretrained(tmp_path)
+        return tmp_path
+
+    yield folder
+    hf.CONFIG_MAPPING._extra_content.pop("new", None)
+    hf.MODEL_MAPPING._extra_content.pop(NewConfig, None)
+
+
+def test_a_new_architecture_that_sees_padding_is_encoded_without(new, tmp_path):
+    encoder = TINY.load(new(spread=True), tmp_path)
+    assert encoder.plain.alone
+    together = encoder.encode(TEXTS).mean
+    for row, text in enumerate(TEXTS):
+        near(encoder.encode([text]).mean[0], together[row])
+
+
+def test_a_new_architecture_without_trace_of_padding_is_encoded_in_padded_batches(new, tmp_path):
+    assert not TINY.load(new(), tmp_path).plain.alone
+
+
+@pytest.mark.parametrize("settings", [{"stride": 2}, {"lost": 2}])
+def test_a_new_architecture_whose_layers_are_not_of_tokens_is_refused(new, tmp_path, settings):
+    with pytest.raises(DataError, match=r"wanted states of the shape .* of a new model") as error:
+        TINY.load(new(**settings), tmp_path)
+    assert "\n" not in str(error.value)
+
+
+# Prompts, the last token, and dense layers, as today's models have them
+
+
+def dense(out, **settings):
+    torch.nn.init.normal_((layer := st.Dense(32, out, bias=False, **settings)).linear.weight)
+    return layer
+
+
+HEADS = {
+    "t5": lambda: [
+        st.Pooling(32, "mean"),
+        dense(24, activation_function=nn.Identity()),
+        st.Normalize(),
+    ],
+    "embedding-gemma": lambda: [
+        st.Pooling(32, "mean"),
+        dense(32, activation_function=nn.Identity()),
+        dense(32, activation_function=nn.Identity()),
+        st.Normalize(),
+    ],
+    "qwen3": lambda: [st.Pooling(32, "lasttoken"), st.Normalize()],
+    "mistral": lambda: [st.Pooling(32, "lasttoken", include_prompt=False)],
+    "llama": lambda: [st.Pooling(32, "weightedmean")],
+    "convbert": lambda: [st.Pooling(32, ("max", "mean"))],
+}
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("name", HEADS)
+def test_the_modules_of_today_give_what_the_library_gives_one_sentence_at_a_time(
+    name, side, made, tmp_path
+):
+    reader = st.Transformer(str(made(name)), max_seq_length=50)
+    reader.tokenizer.padding_side = side
+    prompts = {"query": "Instruct: the cat. Query: "}
+    model = SentenceTransformer(modules=[reader, *HEADS[name]()], prompts=prompts, device="cpu")
+    model.save(str(tmp_path / "model"), create_model_card=False)
+    for prompt in ("", "query"):
+        config = NativeConfig(TransformerConfig("m", ""), prompt)
+        found = NATIVE(config.load(tmp_path / "model", tmp_path).encode(TEXTS))
+        wanted = [model.encode([text], prompt_name=prompt or None)[0] for text in TEXTS]
+        near(found, wanted)
+
+
+def test_the_last_token_of_a_decoder_is_its_summary(made, tmp_path):
+    decoders = [name for name, family in FAMILIES.items() if family.summary == LAST]
+    assert {"gemma3_text", "qwen2", "qwen3", "llama", "mistral"} < set(decoders)
+    encoder = TINY.load(made("qwen3"), tmp_path)
+    assert encoder.choice.route in (PLAIN.route, "swapped")
+    assert encoder.tokenizer(["cat"])[0][-1] == 2  # the end that its tokenizer puts

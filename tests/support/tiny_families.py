@@ -1,0 +1,237 @@
+"""Tiny checkpoints of the architectures whose vectors are compared with transformers' own.
+
+Weights are drawn from a seed; each has a tokenizer that puts special tokens where those of its
+published checkpoints do. `page` writes docs/encoders.md: python tests/support/tiny_families.py
+"""
+
+from pathlib import Path
+from typing import NamedTuple
+
+import tiny_models
+import torch
+import transformers as hf
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
+from transformers.models.auto import modeling_auto
+from transformers.utils import logging
+
+from harness.encoders.families import REFUSED, WITHOUT_PADDING
+
+POSITIONS = 64
+# Whatever of these a configuration has, by any of the names that architectures have for it.
+SIZES = {
+    **dict.fromkeys(("hidden_size", "d_model", "n_embd", "dim", "emb_dim"), 32),
+    **dict.fromkeys(("num_hidden_layers", "n_layer", "n_layers", "num_layers"), 3),
+    **dict.fromkeys(("encoder_layers", "num_encoder_layers"), 3),
+    **dict.fromkeys(("decoder_layers", "num_decoder_layers", "num_experts_per_tok"), 2),
+    **dict.fromkeys(("num_attention_heads", "n_head", "n_heads", "num_heads"), 2),
+    **dict.fromkeys(("encoder_attention_heads", "decoder_attention_heads"), 2),
+    **dict.fromkeys(("num_key_value_heads", "num_kv_heads"), 2),
+    **dict.fromkeys(("intermediate_size", "d_inner", "hidden_dim", "d_ff", "ffn_dim"), 40),
+    **dict.fromkeys(("encoder_ffn_dim", "decoder_ffn_dim", "n_inner"), 40),
+    **dict.fromkeys(("max_position_embeddings", "n_positions"), POSITIONS),
+    **dict.fromkeys(("d_kv", "head_dim", "embedding_size"), 16),
+    "sliding_window": 8,
+}
+GROUPS = ("q_groups", "k_groups", "v_groups", "intermediate_groups", "output_groups")
+CLS_FIRST, LAST, NONE = 0, -1, None
+
+
+class Family(NamedTuple):
+    """How an architecture is made, and what its vectors are: where the summary token stands."""
+
+    tokenizer: str
+    summary: int | None
+    about: str = ""
+    settings: dict = {}  # noqa: RUF012 - never changed
+    kind: str = ""  # transformers' word for it, if not the name here
+
+
+def bert(about="", **settings):
+    return Family("bert", CLS_FIRST, about, settings)
+
+
+def roberta(about="", **settings):
+    return Family("roberta", CLS_FIRST, about, {"pad_token_id": 1, **settings})
+
+
+def decoder(tokenizer="gpt2", about="", **settings):
+    return Family(tokenizer, LAST, about, settings)
+
+
+def half(tokenizer, about=""):
+    return Family(tokenizer, NONE, about)
+
+
+FAMILIES = {
+    "bert": bert("also whole-word masking, SpanBERT, SBERT, SimCSE, E5, BGE"),
+    "ernie": bert(),
+    "megatron-bert": bert(),
+    "rembert": bert(),
+    "roberta": roberta(),
+    "camembert": roberta(),
+    "xlm-roberta": roberta("also multilingual E5, BGE-M3"),
+    "xlm-roberta-xl": roberta(),
+    "roberta-prelayernorm": roberta(),
+    "data2vec-text": roberta(),
+    "ibert": roberta(),
+    "longformer": roberta("without global attention", attention_window=8),
+    "luke": roberta("without entities", entity_vocab_size=9, entity_emb_size=8),
+    "albert": Family("albert", CLS_FIRST),
+    "distilbert": bert(),
+    "electra": bert("its discriminator"),
+    "mpnet": Family("mpnet", CLS_FIRST, "", {"pad_token_id": 1}),
+    "xlm": bert("without language embeddings"),
+    "flaubert": bert(),
+    "xlnet": Family("xlnet", LAST, "its CLS stands last"),
+    "deberta": bert(),
+    "deberta-v2": bert("also DeBERTa-v3"),
+    "big_bird": bert("with full attention, whatever the length", attention_type="block_sparse"),
+    "nystromformer": bert(),
+    "convbert": bert(),
+    "squeezebert": bert(embedding_size=32, **dict.fromkeys(GROUPS, 2)),
+    "mobilebert": bert(intra_bottleneck_size=16, true_hidden_size=16),
+    "fnet": Family("albert", CLS_FIRST, "", {"tpu_short_seq_length": 8}),
+    "yoso": bert(),
+    "roformer": bert(),
+    "splinter": bert(),
+    "modernbert": bert(global_attn_every_n_layers=2, local_attention=8),
+    "nomic_bert": bert("without remote code"),
+    "gte": bert(),
+    "eurobert": Family("bos", NONE, "bidirectional, its tokenizer puts no CLS"),
+    "t5": half("t5", "also sentence-T5, with its Dense by `native`"),
+    "mt5": half("t5"),
+    "umt5": half("t5"),
+    "longt5": half("t5"),
+    "bart": half("bart"),
+    "mbart": half("bart"),
+    "pegasus": half("t5"),
+    "embedding-gemma": Family(
+        "bos-eos", NONE, "bidirectional; prompts and Denses by `native`",
+        {"use_bidirectional_attention": True}, "gemma3_text",
+    ),
+    "gemma": decoder("bos"),
+    "gemma2": decoder("bos"),
+    "gemma3_text": decoder("bos"),
+    "llama": decoder("bos", "also LLM embedders whose last token counts"),
+    "mistral": decoder("bos-eos", "also E5-Mistral"),
+    "qwen2": decoder("eos", "also GTE-Qwen2"),
+    "qwen3": decoder("eos", "also Qwen3-Embedding"),
+    "phi3": decoder("bos"),
+    "glm": decoder("bos"),
+    "gpt2": decoder(),
+    "openai-gpt": decoder(),
+    "gpt_neox": decoder(),
+    "bloom": decoder(),
+    "opt": decoder("bos", word_embed_proj_dim=32),
+}  # fmt: skip
+
+
+def kind_of(name):
+    return FAMILIES[name].kind or name
+
+
+def byte_level(*, bos=False, eos=False):
+    """A tokenizer over bytes as decoders have one, with a token before or behind each text."""
+    special = ("<pad>", "<bos>", "<eos>")
+    made = Tokenizer(models.BPE(**tiny_models.byte_level(*special)))
+    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    made.decoder = decoders.ByteLevel()
+    single = f"{'<bos> ' * bos}$A{' <eos>' * eos}"
+    made.post_processor = processors.TemplateProcessing(
+        single=single, special_tokens=[(token, number) for number, token in enumerate(special)]
+    )
+    names = dict(zip(("pad_token", "bos_token", "eos_token"), special, strict=True))
+    return hf.PreTrainedTokenizerFast(tokenizer_object=made, **names)
+
+
+TOKENIZERS = {
+    **tiny_models.TOKENIZERS,
+    "bos": lambda: byte_level(bos=True),
+    "eos": lambda: byte_level(eos=True),
+    "bos-eos": lambda: byte_level(bos=True, eos=True),
+}
+
+
+def config(name, vocabulary):
+    """A small configuration of the architecture."""
+    cls, family = hf.CONFIG_MAPPING[kind_of(name)], FAMILIES[name]
+    if name == "xlnet":
+        return tiny_models.CONFIGS["xlnet"](vocabulary)
+    own = cls()
+    numbers = {k: v for k, v in SIZES.items() if isinstance(getattr(own, k, None), int)}
+    ids = {"vocab_size": vocabulary, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
+    if getattr(own, "layer_types", None):
+        ids["layer_types"] = None
+    return cls(**{**numbers, **ids, **family.settings})
+
+
+def make(name: str, folder: Path) -> Path:
+    """A checkpoint of this architecture in the folder."""
+    logging.disable_progress_bar()
+    tokenizer = TOKENIZERS[FAMILIES[name].tokenizer]()
+    tokenizer.model_max_length = POSITIONS - 8  # some positions start behind the padding's
+    model = hf.AutoModel.from_config(config(name, len(tokenizer) + 8))
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.copy_(0.3 * torch.randn(weight.shape, generator=generator))
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def untried():
+    """The families of masked language models that are neither compared nor refused."""
+    masked = set(modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES)
+    return sorted(masked - {kind_of(name) for name in FAMILIES} - set(REFUSED))
+
+
+SUMMARIES = {CLS_FIRST: "the first token, CLS", LAST: "the last token", NONE: "none"}
+
+
+PAGE = """# Architectures
+
+Every row is compared with transformers' own forward pass, a sentence at a time and unpadded: the
+mean of each layer, the summary token, the pooler. Batches and either side of padding move no
+vector by more than 1e-5 of the largest coordinate (`tests/encoders/test_families.py`).
+
+| `model_type` | `cls` is | batches | note |
+|:--|:--|:--|:--|
+{compared}
+
+`equal lengths`: padding would show in the vectors, so only sentences of one length share a pass.
+Of a model with a decoder beside its encoder the encoder is run, and it has no summary token. A
+decoder's `cls` is its last real token; `native` adds a model's own prompts and pooling.
+
+## Refused
+
+| `model_type` | why, and what to do |
+|:--|:--|
+{refused}
+
+## Any other
+
+An architecture in neither table is tried out as it is loaded: it is refused where its layers do
+not give a vector for each token, encoded by equal lengths where padding shows, and has a summary
+token only where its tokenizer puts CLS or it is causal. Of transformers' masked language models
+these are:
+{untried}.
+"""
+
+
+def page() -> str:
+    """docs/encoders.md."""
+    compared = [
+        f"| `{kind_of(name)}` | {SUMMARIES[family.summary]} | "
+        f"{'equal lengths' if name in WITHOUT_PADDING else 'padded'} | {family.about} |"
+        for name, family in FAMILIES.items()
+    ]
+    return PAGE.format(
+        compared="\n".join(compared),
+        refused="\n".join(f"| `{kind}` | {reason} |" for kind, reason in REFUSED.items()),
+        untried=", ".join(f"`{kind}`" for kind in untried()),
+    )
+
+
+if __name__ == "__main__":
+    Path(__file__).parents[2].joinpath("docs/encoders.md").write_text(page())
