@@ -17,8 +17,10 @@ from tiny_families import FAMILIES, LAST, NONE, kind_of
 from torch import nn
 
 from harness.core.errors import DataError, UsageError
-from harness.encoders.families import REFUSED, WITHOUT_PADDING
+from harness.core.interfaces import Encoding
+from harness.encoders.families import REFUSED, WITHOUT_PADDING, facts_of
 from harness.encoders.kernels.choose import PLAIN
+from harness.encoders.kernels.probe import sees_padding
 from harness.encoders.native import NativeConfig
 from harness.encoders.transformer import TransformerConfig
 from harness.transforms.pooling import CLS, NATIVE
@@ -108,6 +110,28 @@ def test_the_page_is_the_list_of_what_is_compared_and_refused():
     """A new release of transformers with another masked language model shows here."""
     page = Path(__file__).parents[2] / "docs" / "encoders.md"
     assert page.read_text() == tiny_families.page(), "python tests/support/tiny_families.py"
+
+
+def test_an_architecture_that_sees_padding_is_known_by_name_however_little_shows():
+    def encode(batch):
+        return Encoding((0,), 0, np.ones((len(batch), 1, 2), np.float32))
+
+    assert [sees_padding(kind, encode, [1, 2, 3]) for kind in ("fnet", "bert")] == [True, False]
+
+
+def test_what_is_peculiar_to_a_pass_is_part_of_the_key(made):
+    assert facts_of({"model_type": "bert"}) == {}
+    assert facts_of({"model_type": "fnet"}) == {"padding": "none"}
+    assert facts_of({"model_type": "big_bird"}) == {"attention": "original_full"}
+    assert TINY.identify(made("fnet")).key != TINY.identify(made("bert")).key
+
+
+def test_block_sparse_attention_is_full_from_the_first_text_on(made, tmp_path):
+    model = TINY.load(made("big_bird"), tmp_path).plain.model
+    assert json.loads((made("big_bird") / "config.json").read_text())["attention_type"] == (
+        "block_sparse"
+    )
+    assert model.config.attention_type == model.attention_type == "original_full"
 
 
 # What is refused
