@@ -1,6 +1,5 @@
 """A million sentences: what they take in memory, and whether one of them costs what it should."""
 
-import re
 import shutil
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
@@ -11,6 +10,7 @@ from time import perf_counter
 from typing import NamedTuple
 
 import pytest
+from process_memory import STATUS, memory
 
 import harness.evaluation.embeddings
 from harness.assets.places import Places
@@ -21,7 +21,6 @@ from harness.registry import load_registry
 ENCODER, CORPUS = "bert-mini", "enwiki-1m"
 MANY = 1_000_000  # sentences
 FEW, SAMPLES = 10_000, 5  # sentences that are encoded alone, and how often on the way
-STATUS = Path("/proc/self/status")
 GIB = 2**30
 LIMIT = 1.5 * 1e9  # bytes above the loaded model
 LEAST = 0.9  # of the cost per sentence: within 10 %
@@ -95,15 +94,6 @@ class Silent:
 
     def step(self, steps):
         """Nothing to say."""
-
-
-def memory(name):
-    """Bytes that this process takes (VmRSS), or took at the most so far (VmHWM).
-
-    What `getrusage` gives begins with the peak of the process that started this one.
-    """
-    [found] = re.findall(rf"{name}:\s+(\d+) kB", STATUS.read_text())
-    return int(found) * 1024
 
 
 def encode_all(data_dir, folder, count, few, shard):
