@@ -7,9 +7,12 @@ travel to the workers, so both have to be picklable.
 from __future__ import annotations
 
 import os
+import threading
+import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from harness.core.errors import HarnessError, UsageError
@@ -18,6 +21,9 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 INSTALL = "pip install 'sentence-embedding-harness[dask]'"
+SECONDS_TO_LOOK = 0.5  # from one look of a worker at its parent to the next
+# Of a command that was stopped, Python's tracker removes what is left, and need not warn of it.
+QUIET_TRACKER = "ignore:resource_tracker"
 MEMORY = 2 * 2**30  # bytes that a worker may need: an encoder of BERT's size and its task's vectors
 
 
@@ -74,7 +80,7 @@ class Processes:
             # A worker whose memory has grown is replaced between two items, which harms nothing.
             warnings.filterwarnings("ignore", message="A worker stopped while some jobs")
             done = Parallel(return_as="generator_unordered", batch_size=1)(
-                delayed(_with_item)(function, item) for item in items
+                delayed(_with_item)(function, item, os.getpid()) for item in items
             )
             try:
                 yield from done
@@ -137,8 +143,23 @@ class Cluster:
                 yield item, HarnessError(f"its workers were lost: {error}")
 
 
-def _with_item(function: Callable[[Item], Result], item: Item) -> tuple[Item, Result]:
+def _with_item(
+    function: Callable[[Item], Result], item: Item, parent: int
+) -> tuple[Item, Result]:
+    _end_with(parent)
     return item, function(item)
+
+
+@cache  # a worker does many items
+def _end_with(parent: int) -> None:
+    """End this process soon after its parent: a killed one cannot tell its workers to."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(SECONDS_TO_LOOK)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def default_jobs() -> int:
@@ -154,6 +175,7 @@ def default_jobs() -> int:
 
 def engine(jobs: int | None, scheduler: str | None) -> Engine:
     """The engine that `--jobs` or `--scheduler` asks for; by default a process for each core."""
+    os.environ.setdefault("PYTHONWARNINGS", QUIET_TRACKER)
     if scheduler is not None:
         if jobs is not None:
             raise UsageError("--jobs is of this machine, --scheduler of a cluster: give one")
