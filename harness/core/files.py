@@ -36,19 +36,34 @@ def replacing(path: Path) -> Iterator[Path]:
     path.parent.mkdir(parents=True, exist_ok=True)
     remove_unfinished(path.parent)
     mine = f".{HOST}-{os.getpid()}-"
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=mine, suffix=".tmp")
+    with naming(path, of=path.parent / mine):
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=mine, suffix=".tmp")
     os.close(handle)
     scratch = Path(name)
     try:
-        yield scratch
-        with scratch.open("r+b") as file:
-            os.fsync(file.fileno())
-        scratch.chmod(0o644)
-        scratch.replace(path)
-    except BaseException as error:
+        with naming(path, of=scratch):
+            yield scratch
+            with scratch.open("r+b") as file:
+                os.fsync(file.fileno())
+            scratch.chmod(0o644)
+            scratch.replace(path)
+    except BaseException:
         scratch.unlink(missing_ok=True)
-        if isinstance(error, OSError) and error.errno and error.filename in (None, name):
-            error.filename = str(path)  # without a number it has words of its own
+        raise
+
+
+@contextmanager
+def naming(path: Path, of: Path | None = None) -> Iterator[None]:
+    """Let errors of the system name this file: those without a name, and those `of` a scratch file.
+
+    Of a scratch file the start of the name is enough.
+    """
+    try:
+        yield
+    except OSError as error:
+        scratch = of is not None and str(error.filename).startswith(str(of))
+        if error.errno and (scratch or not error.filename):  # without a number it has own words
+            error.filename = str(path)
         raise
 
 

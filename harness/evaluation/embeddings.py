@@ -183,6 +183,21 @@ class CachedEncoder:
             encoder, done = self.loaded(), _go_on([writer for _, writer in writers])
             batches = self._portions(islice(texts, done, None), self._letters_at_once())
         progress.skip(done)
+        try:
+            self._write(batches, encoder, writers, progress, dropout is None)
+        finally:
+            for _, writer in writers:
+                writer.close()
+
+    def _write(
+        self,
+        batches: Iterable[Sequence[str]],
+        encoder: Encoder,
+        writers: Sequence[tuple[Pooling, MomentsWriter | RowsWriter]],
+        progress: Progress,
+        keeps: bool,
+    ) -> None:
+        """Encode batches into files, whose state is kept every few seconds if that is wanted."""
         start = kept = self.clock()
         usable = None
         for batch in batches:
@@ -192,7 +207,7 @@ class CachedEncoder:
             for pooling, writer in usable:
                 writer.add(pooling(encoding))
             progress.step(len(batch))
-            if dropout is None and self.clock() - kept > KEPT_EVERY:
+            if keeps and self.clock() - kept > KEPT_EVERY:
                 kept = self.clock()
                 for _, writer in usable:
                     writer.keep(kept - start)
@@ -207,13 +222,13 @@ def letters_at_once(depth: int, width: int) -> float:
 
 
 def _go_on(writers: Sequence[MomentsWriter | RowsWriter]) -> int:
-    """Take up what an interrupted pass kept, if it kept the same sentences for all writers."""
-    counts = {writer.kept() for writer in writers}
-    if len(counts) > 1 or 0 in counts:
+    """Take up what an interrupted pass kept of equally many sentences for all writers: so many."""
+    counts = [set(writer.kept()) for writer in writers]
+    if not (common := set.intersection(*counts) if counts else set()):
         return 0
     for writer in writers:
-        writer.go_on()
-    return counts.pop() if counts else 0
+        writer.go_on(max(common))
+    return max(common)
 
 
 def _has(pooling: Pooling, encoding: Encoding) -> bool:

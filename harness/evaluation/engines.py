@@ -143,9 +143,7 @@ class Cluster:
                 yield item, HarnessError(f"its workers were lost: {error}")
 
 
-def _with_item(
-    function: Callable[[Item], Result], item: Item, parent: int
-) -> tuple[Item, Result]:
+def _with_item(function: Callable[[Item], Result], item: Item, parent: int) -> tuple[Item, Result]:
     _end_with(parent)
     return item, function(item)
 

@@ -149,7 +149,7 @@ class FitCorpora:
             seed = "" if sample.whole else f", seed {first.seed}"
             self.progress.phase(f"fitting on {sample.corpus}{seed}", sample.taken)
             writers = [
-                (m.pooling, MomentsWriter(f) if from_moments(m) else RowsWriter(f, sample.taken))
+                (m.pooling, MomentsWriter(f) if from_moments(m) else RowsWriter(f))
                 for f, m in missing.items()
             ]
             texts = sample.drawn(self.texts[first].sentences())

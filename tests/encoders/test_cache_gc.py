@@ -65,7 +65,7 @@ def add_rest(root, config):
     encoding = FakeEncoder(identity.key).encode(numbered(0, 5))
     for writer in (
         MomentsWriter(root / "moments" / identity.key / "corpus.mean.safetensors"),
-        RowsWriter(root / "rows" / identity.key / "corpus.rows.safetensors", 5),
+        RowsWriter(root / "rows" / identity.key / "corpus.rows.safetensors"),
     ):
         writer.add(encoding.mean[:, 0])
         writer.finish(1.0)

@@ -2,6 +2,7 @@
 
 import shutil
 import tracemalloc
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
@@ -31,7 +32,7 @@ from baselines.whitening import Whitening
 from harness.core.errors import DataError, UsageError
 from harness.core.tensors import TensorFile
 from harness.core.types import Method
-from harness.evaluation.corpus_files import PART, RowsWriter, read_corpus
+from harness.evaluation.corpus_files import PART, MomentsWriter, RowsWriter, read_corpus
 from harness.evaluation.embed import fit_method
 from harness.evaluation.evaluate import FitData, fit
 from harness.evaluation.fit_corpus import CorpusSample
@@ -363,12 +364,19 @@ def test_the_registered_method_is_the_released_recipe_on_dropout():
 FAR = corpus("far", numbered(200, 60))
 
 
+POSTS = {"moments": [(SN(),)], "rows": [(Stretch(),)], "both": [(SN(),), (Stretch(),)]}
+
+
 @pytest.mark.parametrize("after", [30, 45, 59])
-def test_an_interrupted_pass_goes_on_and_ends_with_the_same_bits(tmp_path, monkeypatch, after):
+@pytest.mark.parametrize("kept", POSTS)
+def test_an_interrupted_pass_goes_on_and_ends_with_the_same_bits(
+    tmp_path, monkeypatch, after, kept
+):
     """The passes of these portions take a second of the test's clock, and are kept every five."""
     monkeypatch.setattr("harness.evaluation.embeddings.SHARD", 4)
     config = FakeConfig()
-    planned = cells([Method(config, p, (SN(),), "far") for p in (MEAN, CLS)], [TOY], seeds=1)
+    methods = [Method(config, p, post, "far") for p in (MEAN, CLS) for post in POSTS[kept]]
+    planned = cells(methods, [TOY], seeds=1)
     run(tmp_path / "whole", planned, FAR)
     encode, begun = FakeEncoder.encode, []
 
@@ -382,7 +390,7 @@ def test_an_interrupted_pass_goes_on_and_ends_with_the_same_bits(tmp_path, monke
     with pytest.raises(KeyboardInterrupt):
         run(tmp_path / "cut", planned, FAR)
     monkeypatch.setattr(FakeEncoder, "encode", encode)
-    assert len(list((tmp_path / "cut" / "cache" / "moments").rglob(".*.partial"))) == 2
+    assert len(list((tmp_path / "cut" / "cache").rglob(".*.partial"))) >= 2
     config.log.clear()
     run(tmp_path / "cut", planned, FAR)
     assert 0 < len(config.log) <= 60 - after + 28
@@ -394,11 +402,47 @@ def test_an_interrupted_pass_goes_on_and_ends_with_the_same_bits(tmp_path, monke
     assert not list(tmp_path.rglob("*.partial"))
 
 
+@pytest.mark.parametrize("writer", [MomentsWriter, RowsWriter])
+def test_a_kill_between_two_files_of_a_pass_leaves_a_state_that_they_share(tmp_path, writer):
+    x = np.random.default_rng(0).normal(size=(30, 3)).astype(np.float32)
+    one, other = (writer(tmp_path / f"{name}.safetensors") for name in ("one", "other"))
+    for number, part in enumerate(np.array_split(x, 3)):
+        for made in (one, other):
+            made.add(part)
+        one.keep(float(number))
+        if number < 2:  # the last state of the other was never written
+            other.keep(float(number))
+    with closing(one), closing(other):
+        assert {*writer(one.path).kept()} & {*writer(other.path).kept()} == {20}
+    again = writer(other.path)
+    again.go_on(20)
+    again.add(x[20:])
+    again.finish(0.5)
+    assert read_corpus(other.path).seconds == 1.5
+    assert [path.name for path in tmp_path.glob("*other*")] == [other.path.name]
+
+
+@pytest.mark.parametrize("harm", ["cut", "flip", "gone"])
+def test_kept_rows_that_were_damaged_are_not_taken_up(tmp_path, harm):
+    with closing(RowsWriter(tmp_path / "x.safetensors")) as writer:
+        writer.add(np.ones((99, 40), np.float32))
+        writer.keep(1.0)
+    assert {*RowsWriter(writer.path).kept()} == {99}
+    [rows] = [path for path in tmp_path.iterdir() if path.stat().st_size == 99 * 40 * 4]
+    content = bytearray(rows.read_bytes())
+    content[-1] ^= 1
+    if harm == "gone":
+        rows.unlink()
+    else:
+        rows.write_bytes(content[:-1] if harm == "cut" else content)
+    assert RowsWriter(writer.path).kept() == {}
+
+
 # Files
 
 
 def stored(path, x, seconds=1.5):
-    writer = RowsWriter(path, len(x))
+    writer = RowsWriter(path)
     for part in np.array_split(x, 3):
         writer.add(part)
     assert not path.exists()
@@ -460,7 +504,7 @@ def test_a_fit_on_many_rows_keeps_few_of_them_in_memory(tmp_path, monkeypatch):
     monkeypatch.setattr("harness.evaluation.corpus_files.PART", 1024)
     monkeypatch.setattr("harness.transforms.flows.BLOCK", 1024)
     rng = np.random.default_rng(0)
-    writer = RowsWriter(tmp_path / "x.safetensors", 80_000)
+    writer = RowsWriter(tmp_path / "x.safetensors")
     for _ in range(40):
         writer.add(rng.normal(size=(2000, 64)).astype(np.float32))
     writer.finish(0.0)
