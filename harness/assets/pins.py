@@ -6,18 +6,21 @@ Pins of data lie in the data folder and travel with it, pins of encoders in the 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from harness.core.errors import DataError
-from harness.core.files import write_atomically
+from harness.core.files import safe, write_atomically
 from harness.core.locks import exclusive
 
 SCHEMA = 1
 OF_DATA = ".harness/pins.json"  # under the data folder
 OF_ENCODERS = "pins.json"  # under the cache folder
+
+DIGEST = re.compile(r"[0-9A-Za-z]+")  # or the commit of a repository
 
 Pin = Mapping[str, str]
 
@@ -36,9 +39,9 @@ class Pins:
             found: Any = json.loads(self.path.read_text(encoding="utf-8"))
             if found["schema"] != SCHEMA:
                 raise DataError(f"{self.path}: wanted schema {SCHEMA}, found {found['schema']!r}")
-            return {
-                name: {k: str(v) for k, v in pin.items()} for name, pin in found["pins"].items()
-            }
+            for pin in found["pins"].values():
+                require_pin(pin)
+            return {name: dict(pin) for name, pin in found["pins"].items()}
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise DataError(
                 f"{self.path}: wanted pins as harness fetch writes them, found {error!r}; "
@@ -68,6 +71,17 @@ class Pins:
             known[name] = known.get(name, {}) | dict(found)
             text = json.dumps({"schema": SCHEMA, "pins": known}, indent=1, sort_keys=True)
             write_atomically(self.path, f"{text}\n".encode())
+
+
+def require_pin(pin: Mapping[str, Any]) -> None:
+    """Raise ValueError for what is no pin: it may name files below the folder, and digests alone.
+
+    A file of pins may come from elsewhere, and what it names is read.
+    """
+    for what, digest in pin.items():
+        safe(what)
+        if not (isinstance(digest, str) and DIGEST.fullmatch(digest)):
+            raise ValueError(f"{what!r} is pinned to {digest!r}, which is no digest")
 
 
 def first_seen(seen: Pin) -> str:

@@ -30,6 +30,8 @@ from harness.core.errors import UsageError
 
 Rows = Sequence[Mapping[str, Any]]
 
+FORMULAS = ("=", "+", "-", "@", "\t", "\r")  # how a formula of a spreadsheet begins
+
 # The columns that a person wants first; a program gets all.
 SHORT = ("method", "task", "seed", "metric", "aggregation", "score", "published", "verdict")
 
@@ -108,8 +110,19 @@ def _csv(rows: Rows) -> str:
     text = io.StringIO()
     writer = csv.DictWriter(text, [*rows[0]], lineterminator="\n")
     writer.writeheader()
-    writer.writerows(rows)
+    writer.writerows({name: _as_text(value) for name, value in row.items()} for row in rows)
     return text.getvalue().rstrip("\n")
+
+
+def _as_text(value: Any) -> Any:
+    """A value that a spreadsheet shows and does not compute; numbers stay.
+
+    A formula gets an apostrophe before it, and a carriage return, which would end the row, a space.
+    """
+    if not isinstance(value, str):
+        return value
+    before = "'" if value.startswith(FORMULAS) else ""
+    return before + value.replace("\r", " ")
 
 
 def _json(rows: Rows) -> str:

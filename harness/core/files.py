@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from itertools import islice
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from urllib.parse import quote
 
 from harness.core.digests import digest_of_repr
@@ -138,3 +138,11 @@ def file_name(identifier: str) -> str:
         name = f"%{ord(name[0]):02X}{name[1:]}"
     # Windows drops a dot at the end, and `.` and `..` leave the folder.
     return f"{name[:-1]}%2E" if name.endswith(".") else name
+
+
+def safe(name: str) -> PurePosixPath:
+    """A relative path; ValueError for one that would leave the folder it is placed in."""
+    path = PurePosixPath(name.replace("\\", "/"))
+    if path.is_absolute() or not path.parts or ".." in path.parts or ":" in path.parts[0]:
+        raise ValueError(f"the unsafe name {name!r}")
+    return path

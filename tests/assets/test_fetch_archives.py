@@ -13,9 +13,10 @@ from standin import sha256
 
 from harness.assets.asset import Download
 from harness.assets.catalogue import DATA_ASSETS
-from harness.assets.fetch.archives import safe, unpack
+from harness.assets.fetch.archives import unpack
 from harness.assets.places import asset_named
 from harness.core.errors import DataError
+from harness.core.files import safe
 
 TEXTS = Download("https://host/texts.zip", r"texts/\1", keep=r"(?:.*/)?([^/]+\.txt)", unpacked=100)
 
@@ -104,13 +105,40 @@ def test_an_archive_cannot_fill_the_disk(pack, into):
     members = [("a.txt", b"x" * 60), ("b.txt", b"x" * 60)]
     with pytest.raises(DataError, match="than the 40 bytes that it may hold"):
         unpack(pack(members), TEXTS, into)
-    assert files(into).keys() == {"texts/a.txt"}  # and nothing half-written
+    assert files(into) == {}
 
 
 def test_two_members_for_one_place_must_be_the_same(pack, into):
     unpack(pack([("x/a.txt", b"one"), ("y/a.txt", b"one")]), TEXTS, into)
     with pytest.raises(DataError, match=r"two members are texts/a\.txt"):
         unpack(pack([("x/a.txt", b"one"), ("y/a.txt", b"two")]), TEXTS, into)
+
+
+REFUSED = {
+    "an unsafe name": ("../b.txt", b"2"),
+    "too much": ("b.txt", bytes(101)),
+    "another file of that name": ("sub/a.txt", b"2"),
+}
+
+
+@pytest.mark.parametrize("why", REFUSED)
+def test_a_refused_archive_leaves_nothing_of_what_came_before(pack, into, why):
+    (into / "texts").mkdir()
+    (into / "texts" / "a.txt").write_bytes(b"older")
+    with pytest.raises(DataError):
+        unpack(pack([("a.txt", b"1"), ("c.txt", b"3"), REFUSED[why]]), TEXTS, into)
+    assert files(into) == {"texts/a.txt": b"older"}
+    assert [path.name for path in into.parent.rglob("*.members")] == []
+
+
+def test_what_a_kill_left_of_an_unpacking_goes(pack, into):
+    archive = pack([("a.txt", b"1")])
+    left = archive.with_name(f"{archive.name}.members") / "texts" / "b.txt"
+    left.parent.mkdir(parents=True)
+    left.write_bytes(b"2")
+    unpack(archive, TEXTS, into)
+    assert files(into) == {"texts/a.txt": b"1"}
+    assert not left.exists()
 
 
 @pytest.mark.parametrize("content", [b"", b"no archive at all", b"PK\3\4 cut"])

@@ -12,6 +12,7 @@ from standin import sha256
 from harness.assets.asset import Asset
 from harness.assets.pins import OF_DATA, Pins
 from harness.cli import main
+from harness.core.errors import DataError
 from harness.encoders.transformer import TransformerConfig
 from harness.encoders.word_vectors import StaticConfig
 from harness.registry import load_registry
@@ -233,6 +234,45 @@ def test_a_path_that_is_not_the_assets_own_is_refused(carried, there, path, name
     assert (status, len(err.splitlines())) == (1, 1)
     placed = [p for p in there.folder.rglob("*") if p.is_file() and p.name != "pins.json"]
     assert placed == []
+
+
+PINS = (
+    {"../x": 1},
+    {"../x": "00"},
+    {"/etc/passwd": "00"},
+    {"revision": "../../../else"},
+    {"weights": "00/.."},
+    {"weights": None},
+    ["weights"],
+    "weights",
+)
+
+
+@pytest.mark.parametrize("pin", PINS)
+@pytest.mark.parametrize("name", ["table", "loose"])
+def test_a_pin_that_leads_elsewhere_is_refused_and_not_recorded(carried, there, pin, name):
+    made = index(carried)
+    for entry in made["assets"]:
+        if entry["name"] == name:
+            entry["pin"] = pin
+    (carried / "index.json").write_text(json.dumps(made))
+    status, _, err = there("--import", carried)
+    assert (status, len(err.splitlines())) == (1, 1)
+    assert "index.json" in err
+    assert not [path for path in there.folder.rglob("*") if path.is_file()]
+
+
+@pytest.mark.parametrize("pin", PINS[:4])
+def test_a_file_of_pins_that_leads_elsewhere_is_refused(there, pin):
+    write(there.data, {OF_DATA: json.dumps({"schema": 1, "pins": {"table": pin}}).encode()})
+    with pytest.raises(DataError, match="wanted pins as harness fetch writes them"):
+        Pins(there.data / OF_DATA).of("table")
+
+
+def test_a_pin_of_files_that_were_refused_is_not_recorded(carried, there):
+    (carried / "data/tables/one.csv").write_bytes(b"1,3")
+    there("--import", carried)
+    assert Pins(there.data / OF_DATA).of("table") == {}
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema": 2, "assets": []}', '{"schema": 1}'])

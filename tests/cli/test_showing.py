@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from harness.cli import main
+from harness.cli.showing import FORMATS
 from harness.results.score_rows import ScoreRow
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -41,6 +42,13 @@ def test_a_table_has_the_first_columns_and_a_program_gets_all(call):
     assert row["score"] == pytest.approx(82.03246731235654, abs=1e-9)
     [same] = csv.DictReader(io.StringIO(call("show", *CELL, "--format", "csv")[1]))
     assert float(same["score"]) == row["score"]
+
+
+@pytest.mark.parametrize("text", ["=1+1", "+1", "-cmd|' /C calc'!A0", "@SUM(1)", "\t=1", "\r=1"])
+def test_a_text_is_no_formula_of_a_spreadsheet(text):
+    [row] = csv.DictReader(io.StringIO(FORMATS["csv"]([{"method": text, "score": -1.5}])))
+    shown = text.replace("\r", " ")
+    assert row == {"method": f"'{shown}", "score": "-1.5"}
 
 
 def test_columns_and_scores_are_chosen(call):

@@ -186,6 +186,14 @@ def test_every_shown_row_is_saved_as_csv(visit):
     assert len(lines) == 1 + len(rows(page)) > 1
 
 
+def test_a_text_is_no_formula_of_a_spreadsheet(visit):
+    page = visit()
+    for text in ("=1+1", "+a", "-a", "@a", "\t=1"):
+        assert page.evaluate("plain", text) == f"'{text}"
+    for text in ("-0.25", "+3", "12.5", "a=1"):
+        assert page.evaluate("plain", text) == text
+
+
 def test_the_keyboard_alone_opens_and_closes_a_number(visit):
     page = visit()
     page.locator(".board:not([hidden]) tbody a").first.focus()

@@ -5,17 +5,18 @@ from __future__ import annotations
 import gzip
 import hashlib
 import re
+import shutil
 import tarfile
 import zipfile
 import zlib
 from collections.abc import Iterator
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from harness.assets.asset import Download
 from harness.assets.fetch.network import reason_of
 from harness.core.errors import DataError
-from harness.core.files import replacing
+from harness.core.files import replacing, safe
 
 CHUNK = 2**18
 # What the readers of archives raise; RuntimeError for one that is encrypted.
@@ -33,23 +34,32 @@ class Readable(Protocol):
 
 
 def unpack(archive: Path, wanted: Download, folder: Path) -> dict[str, str]:
-    """The wanted members into the folder: their paths in it and sha256.
+    """The wanted members into the folder, all of them or none: their paths in it and sha256.
+
+    They wait beside the archive until it was read to its end.
 
     Raises DataError for an archive that is damaged, has a link or an unsafe name among the wanted,
     the same file twice with different content, none of them, or more bytes than it may.
     """
     pattern, left = re.compile(str(wanted.keep)), wanted.unpacked
     placed: dict[str, str] = {}
+    waiting = archive.with_name(f"{archive.name}.members")
+    shutil.rmtree(waiting, ignore_errors=True)  # of one that was killed
     try:
         for name, content in _members(archive, pattern):
             into = safe(pattern.sub(wanted.into, name))
-            digest, size = write_stream(content, folder / into, left)
+            digest, size = write_stream(content, waiting / into, left)
             left -= size
             if placed.setdefault(str(into), digest) != digest:
                 raise DataError(f"{wanted.address}: two members are {into}, and they differ")
+        for name in placed:
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (waiting / name).replace(folder / name)
     except DAMAGE as error:
         why = reason_of(error).rstrip(":")
         raise DataError(f"{wanted.address}: wanted an archive, found otherwise: {why}") from None
+    finally:
+        shutil.rmtree(waiting, ignore_errors=True)
     if not placed:
         raise DataError(f"{wanted.address}: wanted {wanted.keep} in the archive, found none")
     return placed
@@ -74,14 +84,6 @@ def _members(archive: Path, pattern: re.Pattern[str]) -> Iterator[tuple[str, Rea
             if file is None:
                 raise ValueError(f"{member.name!r}, which is a link or a device")
             yield member.name, file
-
-
-def safe(name: str) -> PurePosixPath:
-    """A relative path; ValueError for one that would leave the folder it is placed in."""
-    path = PurePosixPath(name.replace("\\", "/"))
-    if path.is_absolute() or not path.parts or ".." in path.parts or ":" in path.parts[0]:
-        raise ValueError(f"the unsafe name {name!r}")
-    return path
 
 
 def write_stream(content: Readable, target: Path, limit: int | None = None) -> tuple[str, int]:

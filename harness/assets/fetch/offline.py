@@ -19,13 +19,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from harness.assets.asset import Asset, HubTable
-from harness.assets.fetch.archives import safe, write_stream
+from harness.assets.fetch.archives import write_stream
 from harness.assets.fetch.hub import model_files
 from harness.assets.fetch.jobs import Jobs, Thing
+from harness.assets.pins import require_pin
 from harness.assets.places import Places, model_folder, packaged, table_folder
 from harness.core.digests import sha256_of
 from harness.core.errors import AssetMissing, DataError, UsageError
-from harness.core.files import write_atomically
+from harness.core.files import safe, write_atomically
 from harness.core.interfaces import EncoderConfig
 from harness.core.sources import Hub, Packaged, VectorFile
 from harness.core.toml import read_json
@@ -44,6 +45,7 @@ class Entry:
     def __post_init__(self) -> None:
         for path in self.files:
             safe(path)
+        require_pin(self.pin)
 
 
 @dataclass(frozen=True)
@@ -152,13 +154,14 @@ def bring_in(entry: Entry, thing: Thing, folder: Path, jobs: Jobs) -> str:
     targets = {path: target_of(thing, path, jobs.places) for path in entry.files}
     files = {path: _inside(folder, path) for path in targets}
     pins, name = jobs.pins_of(thing)
-    pins.record(name, entry.pin)
+    pins.check(name, entry.pin)
     total = sum(file.stat().st_size for file in files.values())
     jobs.progress.phase(f"{entry.name}: importing", total)
     new = 0
     for path, file in files.items():
         new += place(file, targets[path], entry.files[path])
         jobs.progress.step(file.stat().st_size)
+    pins.record(name, entry.pin)
     here = jobs.here(thing)
     if here is None:
         incomplete = f"{folder / INDEX}: {entry.name} is not complete: export it again"

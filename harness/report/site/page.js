@@ -93,9 +93,14 @@ function fill(select, values, any) {
   select.replaceChildren(new Option(any, ""), ...values.map((value) => new Option(value, value)));
 }
 
+// What a spreadsheet would compute, were it not for an apostrophe before it; numbers stay.
+function plain(text) {
+  return /^[=+\-@\t\r]/.test(text) && Number.isNaN(Number(text)) ? `'${text}` : text;
+}
+
 function saveCsv() {
   const table = tables[form.elements.board.value];
-  const quote = (value) => `"${String(value).replaceAll('"', '""')}"`;
+  const quote = (value) => `"${plain(String(value)).replaceAll('"', '""')}"`;
   const shown = table.columns(":visible");
   const head = shown.header().toArray().map((heading) => heading.textContent.trim());
   const places = shown.indexes().toArray();
