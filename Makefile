@@ -37,7 +37,7 @@ bench: $(READY)  ## benchmarks: ratios measured side by side in one run, and the
 	$(BIN)/pytest tests/benchmarks --benchmark-enable --benchmark-only --speed results/questions/speed.toml \
 		$(ARGS); found=$$?; $(BIN)/harness report && exit $$found
 
-soak: $(READY)  ## attacks in their long form (hours): kills, crowds, damage, bad input; and the page of what came of them
+soak: $(READY)  ## attacks in their long form (hours; ARGS='-k kill --tries 3' for a part): the page of what came of them
 	$(BIN)/pytest tests/trust -s -p no:cacheprovider --soak results/questions/reliability.toml $(ARGS); \
 		found=$$?; $(BIN)/harness report && exit $$found
 

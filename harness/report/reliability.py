@@ -6,7 +6,7 @@ from pathlib import Path
 
 from harness.report.markdown import page, table
 from harness.results.index import NOT_MEASURED
-from harness.results.reliability import digest, read_tallies
+from harness.results.reliability import COUNTS, digest, read_tallies
 
 INTRODUCTION = (
     "What was done to the harness, and what it did. `right`: nothing was wrong; `rebuilt`: what "
@@ -14,7 +14,6 @@ INTRODUCTION = (
     "number, a lost or stray file, or a traceback. `make soak` tries all of it anew; what is "
     "promised is in [security](../../docs/security.md)."
 )
-COUNTS = ("tried", "right", "rebuilt", "refused", "silent")
 
 
 def reliability_page(path: Path) -> str:
@@ -24,11 +23,12 @@ def reliability_page(path: Path) -> str:
         [
             row.what,
             row.right,
-            *([NOT_MEASURED, *[""] * 4] if of is None else (getattr(of, n) for n in COUNTS)),
+            *([NOT_MEASURED, *[""] * 4] if of is None else (of.total(n) for n in COUNTS)),
         ]
         for row, of in tallies.items()
     ]
     parts = [INTRODUCTION, table(["what is tried", "what is right", *COUNTS], lines, words=2)]
-    if commits := sorted({of.commit for of in tallies.values() if of and of.commit}):
+    parts_tried = [part for of in tallies.values() if of for part in of.parts.values()]
+    if commits := sorted({part.commit for part in parts_tried if part.commit}):
         parts.append(f"Commit {', '.join(commit[:12] for commit in commits)}.")
     return page("Reliability", parts, digest(path))

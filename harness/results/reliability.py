@@ -1,18 +1,22 @@
 """Attacks on the harness and what came of them: tried, right, rebuilt, refused, silently wrong.
 
 `results/questions/reliability.toml` says what is attacked and what is right then; `make soak`
-writes what came of it, one file a row (`results/records/reliability/<id>.json`).
+writes what came of it, one file a row (`results/records/reliability/<id>.json`), in which each part
+of an attack has its own counts, so that parts can be tried apart.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from harness.core.errors import DataError
 from harness.core.toml import read_json, read_rows
 from harness.results.layout import measured_for
+
+COUNTS = ("tried", "right", "rebuilt", "refused", "silent")
 
 
 @dataclass(frozen=True)
@@ -26,7 +30,7 @@ class Attack:
 
 @dataclass(frozen=True)
 class Tally:
-    """How often an attack was tried, and what came of it.
+    """How often a part of an attack was tried, and what came of it.
 
     Args:
         right: Nothing was wrong, and nobody had to do anything.
@@ -48,8 +52,19 @@ class Tally:
         return self.right + self.rebuilt + self.refused + self.silent
 
 
-def read_tallies(path: Path) -> dict[Attack, Tally | None]:
-    """Every row of a file of attacks with its tally; None where it was not tried.
+@dataclass(frozen=True)
+class Tallies:
+    """The tallies of an attack, by the names of its parts; COUNTS are their sums."""
+
+    parts: Mapping[str, Tally]
+
+    def total(self, count: str) -> int:
+        """The sum of one of COUNTS over the parts."""
+        return sum(getattr(part, count) for part in self.parts.values())
+
+
+def read_tallies(path: Path) -> dict[Attack, Tallies | None]:
+    """Every row of a file of attacks with its tallies; None where it was not tried.
 
     Raises DataError for what is none, and where one was tried that has no row.
     """
@@ -59,7 +74,7 @@ def read_tallies(path: Path) -> dict[Attack, Tally | None]:
     if stray := {file.stem for file in folder.glob("*.json")} - {row.id for row in rows}:
         raise DataError(f"{path.name}: tried, but no row there: {', '.join(sorted(stray))}")
     files = {row: folder / f"{row.id}.json" for row in rows}
-    return {row: read_json(Tally, file) if file.exists() else None for row, file in files.items()}
+    return {row: read_json(Tallies, file) if file.exists() else None for row, file in files.items()}
 
 
 def tallies_folder(rows: Path) -> Path:

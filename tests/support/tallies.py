@@ -1,16 +1,26 @@
 """What came of attacks, written where the page of reliability reads it."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 from harness.core.errors import UsageError
 from harness.core.files import write_atomically
-from harness.results.reliability import Tally, read_tallies, tallies_folder
+from harness.core.locks import exclusive
+from harness.results.reliability import Tallies, Tally, read_tallies, tallies_folder
 
 
-def write_tally(rows: Path, name: str, tally: Tally) -> None:
-    """Store what came of an attack. Raises UsageError for one that is not in the file."""
-    if name not in {row.id for row in read_tallies(rows)}:
-        raise UsageError(f"{rows.name}: no row {name!r}; add what is tried, and what is right")
-    text = json.dumps(vars(tally), indent=1) + "\n"
-    write_atomically(tallies_folder(rows) / f"{name}.json", text.encode())
+def write_tally(rows: Path, name: str, part: str, tally: Tally) -> None:
+    """Store what came of a part of an attack, beside its other parts.
+
+    Raises UsageError for an attack that is not in the file.
+    """
+    folder = tallies_folder(rows)
+    with exclusive(folder):
+        known = {row.id: found for row, found in read_tallies(rows).items()}
+        if name not in known:
+            raise UsageError(f"{rows.name}: no row {name!r}; add what is tried, and what is right")
+        before = known[name] or Tallies({})
+        parts = {**before.parts, part: tally}
+        after = asdict(Tallies(dict(sorted(parts.items()))))
+        write_atomically(folder / f"{name}.json", f"{json.dumps(after, indent=1)}\n".encode())

@@ -46,9 +46,8 @@ def test_no_note_of_a_crowd_is_lost(attacked, tmp_path, locks):
         assert process.returncode == 0, err
     kept = set(json.loads((tmp_path / "runs" / "not-run.json").read_text()))
     wanted = {f"{process}-{number}" for process in range(8) for number in range(each)}
-    attacked.count("right", len(kept & wanted))
-    attacked.count("silent", len(wanted - kept))
     assert kept == wanted
+    attacked.count("right", len(kept))
 
 
 @pytest.mark.slow
@@ -71,8 +70,8 @@ def test_a_crowd_measures_what_one_process_measures_alone(attacked, tmp_path, lo
         ]
         for process in processes:
             _, err = process.communicate(timeout=600)
-            attacked.count("right" if process.returncode == 3 else "silent")  # sts-b is missing
-            assert process.returncode == 3, err
+            assert process.returncode == 3, err  # sts-b is missing
+            attacked.count("right")
         cleaner.kill()
         cleaner.communicate()
         assert scores(crowd / "runs") == scores(alone / "runs")

@@ -3,26 +3,41 @@
 import random
 import re
 import shutil
+from itertools import islice
 
+import numpy as np
 import pytest
-from processes import run, scores
+from processes import ROOT, run, scores
+
+from harness.assets.places import EMBEDDED
+from harness.core.errors import DataError
+from harness.registry import load_registry
+from harness.results.records import read_committed
 
 ATTACK = "flip"
-RUN = ("run", "-m", "glove-mini.mean", "-m", "glove-mini.mean+sn@mini-text", "-t", "mini-sts")
-# Kinds of files by their places, and whether the score is measured again or taken as done.
+CORPORA = load_registry().corpora
+RUN = (
+    *("run", "-m", "glove-mini.mean", "-m", "glove-mini.mean+sn@mini-text", "-t", "mini-sts"),
+    *("-m", "words.mean", "--encoder", "words=words.txt"),
+)
+# Kinds of files by their places, and what is removed for them to be read again.
 KINDS = {
-    "shards": ("cache/encodings/*/*.safetensors", True),
-    "moments": ("cache/moments/*/*.safetensors", True),
-    "labels": ("cache/encodings/*/label.json", True),
-    "converted vectors": ("cache/converted/*", True),
-    "records": ("runs/records/**/seed-0.json", False),
-    "similarities": ("runs/records/**/seed-0.safetensors", False),
+    "shards": ("cache/encodings/*/*.safetensors", "runs"),
+    "moments": ("cache/moments/*/*.safetensors", "runs"),
+    "labels": ("cache/encodings/*/label.json", "runs"),
+    "converted vectors": ("cache/converted/*", "cache/encodings"),
+    "records": ("runs/records/**/seed-0.json", None),
+    "similarities": ("runs/records/**/seed-0.safetensors", None),
 }
+COMMITTED = ROOT / "results" / "records" / "glove-mini.jsonl"
 
 
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("filled")
+    folder, dice = tmp_path_factory.mktemp("filled"), np.random.default_rng(0)
+    words = dict.fromkeys(" ".join(islice(CORPORA["mini-text"].sentences(EMBEDDED), 200)).split())
+    lines = (f"{word} {' '.join(f'{x:.4f}' for x in dice.normal(size=8))}" for word in words)
+    (folder / "words.txt").write_text("\n".join(lines) + "\n")
     assert run(*RUN, cwd=folder).status == 0
     return folder
 
@@ -55,10 +70,9 @@ DAMAGES = (flip_a_bit, change_a_byte_of_the_head, cut, change_a_digit, change_a_
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_damaged_file_never_moves_a_score(attacked, filled, tmp_path, kind):
-    pattern, fresh = KINDS[kind]
+    pattern, removed = KINDS[kind]
     files = [path.relative_to(filled) for path in sorted(filled.glob(pattern)) if path.is_file()]
-    if not files:
-        pytest.skip(f"this run writes no {kind}")
+    assert files
     dice, true = random.Random(kind), scores(filled / "runs")
     for number in range(attacked.times(1, 100)):
         here = tmp_path / str(number)
@@ -68,7 +82,9 @@ def test_a_damaged_file_never_moves_a_score(attacked, filled, tmp_path, kind):
         before = bytes(content)
         dice.choice(DAMAGES)(content, dice)
         (here / name).write_bytes(content)
-        done = run(*RUN, *(["--fresh"] if fresh else []), cwd=here)
+        if removed:
+            shutil.rmtree(here / removed)
+        done = run(*RUN, *(["--fresh"] if removed else []), cwd=here)
         assert "Traceback" not in done.err
         if done.status == 0:
             assert scores(here / "runs") == true, name
@@ -78,3 +94,19 @@ def test_a_damaged_file_never_moves_a_score(attacked, filled, tmp_path, kind):
             assert name.name in done.err, done.err
             attacked.count("refused")
         shutil.rmtree(here)
+
+
+def test_a_damaged_line_of_committed_records_is_refused(attacked, tmp_path):
+    dice, true = random.Random(1), read_committed(COMMITTED)
+    before, path = COMMITTED.read_bytes(), tmp_path / COMMITTED.name
+    for _ in range(attacked.times(20, 5000)):
+        content = bytearray(before)
+        dice.choice(DAMAGES)(content, dice)
+        path.write_bytes(content)
+        try:
+            found = read_committed(path)
+        except DataError:
+            attacked.count("refused")
+        else:
+            assert found == true
+            attacked.count("right")

@@ -3,11 +3,15 @@
 import contextlib
 import os
 import random
+import shutil
 import signal
 import subprocess
+import time
 
 import pytest
 from processes import run, scores, start
+
+from harness.encoders.cache.encodings import Shard, keys_in
 
 ATTACK = "kill"
 # Word vectors take a moment, the transformer a few seconds, both a corpus: enough to be killed in.
@@ -43,11 +47,56 @@ def test_a_run_that_is_killed_again_and_again_ends_as_one_that_was_not(attacked,
             killed += 1
         after = {path: path.stat().st_mtime_ns for path in (cut / "runs").rglob("seed-*.json")}
         lost = [path for path, time in before.items() if after.get(path) != time]
-        attacked.count("silent" if lost else "right")
         assert not lost
+        assert encoded_twice(cut / "cache") == 0
+        attacked.count("right")
         before = after
     assert scores(cut / "runs") == scores(whole / "runs")
     assert strays(cut) == []
+
+
+STOPPED = ("run", "-m", "bert-mini.mean*", "-t", "mini-*", "--seeds", "1", "--jobs", "2")
+
+
+@pytest.mark.slow
+def test_a_run_of_two_workers_that_is_stopped_leaves_none_and_says_what_is_kept(attacked, tmp_path):
+    """Each signal to the command alone and to its group; what it measured before stays measured."""
+    dice, before = random.Random(2), {}
+    for number in range(attacked.times(1, 40)):
+        process = start(*STOPPED, cwd=tmp_path)
+        time.sleep(dice.uniform(4, 12 if attacked.rows is None else 60))
+        to, sent = dice.choice([os.kill, os.killpg]), dice.choice([signal.SIGINT, signal.SIGTERM])
+        with contextlib.suppress(ProcessLookupError):
+            to(process.pid, sent)
+        began = time.monotonic()
+        _, err = process.communicate(timeout=60)  # its workers hold the other end of the pipe
+        assert time.monotonic() - began < 4  # 2 on a quiet machine
+        assert "Traceback" not in err
+        if process.returncode != 0:  # it was done before
+            assert process.returncode == 128 + sent, err
+            assert err.rstrip().splitlines()[-1].startswith("harness: stopped; measured cells")
+        assert [path for path in strays(tmp_path) if path.suffix != ".partial"] == []
+        after = {path: path.stat().st_mtime_ns for path in (tmp_path / "runs").rglob("seed-*.json")}
+        assert before.items() <= after.items()
+        before = after if number % 10 else {}
+        if not before:
+            shutil.rmtree(tmp_path / "cache", ignore_errors=True)
+            shutil.rmtree(tmp_path / "runs", ignore_errors=True)
+        attacked.count("right")
+
+
+def encoded_twice(cache):
+    """How many sentences stand in a cache more than once."""
+    twice = 0
+    for folder in (cache / "encodings").glob("*"):
+        keys = [key for path in folder.glob("*.safetensors") for key in keys_of(path)]
+        twice += len(keys) - len(set(keys))
+    return twice
+
+
+def keys_of(path):
+    shard = Shard.parse(path)
+    return keys_in(shard.read("keys")) if shard else []
 
 
 def strays(folder):
