@@ -61,8 +61,14 @@ def pearson(x: Float64[np.ndarray, " P"], y: Float64[np.ndarray, " P"]) -> float
     """Pearson's correlation, x100; None if a column is constant or there are fewer than two."""
     if len(x) < 2 or np.ptp(x) == 0 or np.ptp(y) == 0:
         return None
-    x, y = x - x.mean(), y - y.mean()
+    x, y = _centred(x), _centred(y)
     return float(100 * np.clip(x @ y / np.sqrt((x @ x) * (y @ y)), -1, 1))
+
+
+def _centred(x: Float64[np.ndarray, " P"]) -> Float64[np.ndarray, " P"]:
+    """Values less their mean, times the power of two, which rounds nothing, that keeps squares."""
+    x = x - x.mean()
+    return np.ldexp(x, -np.frexp(np.abs(x).max())[1])
 
 
 METRIC = Metric(
