@@ -36,12 +36,12 @@ def replacing(path: Path) -> Iterator[Path]:
     path.parent.mkdir(parents=True, exist_ok=True)
     remove_unfinished(path.parent)
     mine = f".{HOST}-{os.getpid()}-"
-    with naming(path, of=path.parent / mine):
+    with naming(path, mine):
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=mine, suffix=".tmp")
     os.close(handle)
     scratch = Path(name)
     try:
-        with naming(path, of=scratch):
+        with naming(path, mine):
             yield scratch
             with scratch.open("r+b") as file:
                 os.fsync(file.fileno())
@@ -53,16 +53,16 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def naming(path: Path, of: Path | None = None) -> Iterator[None]:
-    """Let errors of the system name this file: those without a name, and those `of` a scratch file.
+def naming(path: Path, scratch: str = "") -> Iterator[None]:
+    """Let errors of the system name this file: those without a name, and those of a scratch file.
 
-    Of a scratch file the start of the name is enough.
+    The name of the scratch file begins so.
     """
     try:
         yield
     except OSError as error:
-        scratch = of is not None and str(error.filename).startswith(str(of))
-        if error.errno and (scratch or not error.filename):  # without a number it has own words
+        own = bool(scratch) and Path(str(error.filename)).name.startswith(scratch)
+        if error.errno and (own or not error.filename):  # without a number it has words of its own
             error.filename = str(path)
         raise
 

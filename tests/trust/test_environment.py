@@ -1,6 +1,8 @@
 """Circumstances: what a system refuses or lacks costs no number; where it matters, it is a line."""
 
 import os
+import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -36,11 +38,11 @@ def filled(tmp_path_factory):
     return folder
 
 
-def shell(line, folder, *arguments):
+def shell(line, folder, *arguments, code=MAIN):
     kept = {name: value for name, value in os.environ.items() if not name.startswith("HARNESS")}
     own = {"PYTHONPATH": str(ROOT), "HARNESS_CACHE_DIR": str(folder / "cache")}
     return subprocess.run(
-        ["bash", "-c", line, "bash", sys.executable, "-c", MAIN, *(arguments or RUN)],
+        ["bash", "-c", line, "bash", sys.executable, "-c", code, *(arguments or RUN)],
         cwd=folder,
         env={**kept, **own},
         capture_output=True,
@@ -61,8 +63,71 @@ def test_the_score_or_one_line(attacked, filled, tmp_path, name):
     attacked.count("right" if status == 0 else "refused")
 
 
-def test_a_cache_that_may_only_be_read_serves_what_it_holds(attacked, filled, tmp_path):
-    """As root every folder can be written, so this needs a mount; a cache in the way of a file."""
+# Of each mount: its commands, the command of the harness, its status, and what is said then.
+READ_ONLY = "mount --bind {0} {0} && mount -o remount,ro,bind {0}"
+MOUNTS = {
+    "a cache that may only be read": (READ_ONLY.format("cache"), RUN, 0, ""),
+    "results that may only be read, all done": (READ_ONLY.format("runs"), RUN[:-1], 0, ""),
+    "results that may only be read": (
+        READ_ONLY.format("runs"),
+        RUN,
+        1,
+        r"harness: runs/records/glove-mini/glove-mini.mean/mini-sts/seed-0\.\w+: Read-only file system",
+    ),
+    "both may only be read, all done": (
+        f"{READ_ONLY.format('runs')} && {READ_ONLY.format('cache')}",
+        RUN[:-1],
+        0,
+        "",
+    ),
+    "a cache that may only be read and lacks a task": (
+        READ_ONLY.format("cache"),
+        (*RUN, "-t", "mini-sick"),
+        1,
+        r"/cache/encodings/\w+/\w+\.safetensors: Read-only file system \(1 cell\)",
+    ),
+    "a full disk": (
+        "mount -t tmpfs -o size=64k none cache",
+        RUN,
+        1,
+        r"/cache/encodings/\w+/\w+\.safetensors: No space left on device \(1 cell\)",
+    ),
+    "a disk that fills": (
+        "mount -t tmpfs -o size=700k none cache",
+        (*RUN, "-t", "mini-sick", "-t", "mini-qnli"),
+        1,
+        r"/cache/encodings/\w+/\w+\.safetensors: No space left on device",
+    ),
+    "results on a full disk": (
+        "mount -t tmpfs -o size=8k none runs",
+        RUN,
+        1,
+        r"harness: runs/records/glove-mini/glove-mini.mean/mini-sts/seed-0\.\w+: No space left on device",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MOUNTS)
+def test_a_disk_that_takes_nothing_costs_no_number(attacked, filled, tmp_path, name):
+    mounts, command, status, complaint = MOUNTS[name]
+    here = tmp_path / "here"
+    shutil.copytree(filled, here)
+    inside = ["unshare", "--user", "--map-root-user", "--mount", "bash", "-c"]
+    if subprocess.run([*inside, mounts], cwd=here, capture_output=True, check=False).returncode:
+        pytest.skip("this system lets nobody mount a folder in a name space of their own")
+    # What was measured lies on what was mounted, so the last command copies it from there.
+    kept = tmp_path / "kept"
+    line = f'{mounts} && "$@"; status=$?; cp -r runs {kept}; exit $status'
+    done = shell(f'{" ".join(inside)} {shlex.quote(line)} bash "$@"', here, *command)
+    assert "Traceback" not in done.stderr + done.stdout
+    assert done.returncode == status, done.stderr
+    assert re.search(complaint, done.stderr), done.stderr
+    assert scores(kept).items() <= scores(filled / "runs").items() or status == 1
+    assert not [path for path in kept.rglob(".*") if path.is_file()]
+    attacked.count("right" if status == 0 else "refused")
+
+
+def test_a_file_in_the_place_of_a_cache_is_named(attacked, filled, tmp_path):
     here = tmp_path / "here"
     shutil.copytree(filled, here)
     shutil.rmtree(here / "cache")
@@ -70,7 +135,7 @@ def test_a_cache_that_may_only_be_read_serves_what_it_holds(attacked, filled, tm
     done = shell('"$@"', here)
     assert "Traceback" not in done.stderr
     assert done.returncode == 1
-    assert "harness: " in done.stderr
+    assert f"{here / 'cache'}" in done.stderr
     attacked.count("refused")
 
 
@@ -79,7 +144,9 @@ def test_a_clock_that_was_set_back_changes_nothing(attacked, filled, tmp_path):
     shutil.copytree(filled, here)
     for path in here.rglob("*"):
         os.utime(path, (2**31, 2**31))  # everything is of the future
-    done = shell('"$@"', here)
-    assert done.returncode == 0, done.stderr
-    assert scores(here / "runs") == scores(filled / "runs")
-    attacked.count("right")
+    back = "import time; now = time.time; time.time = lambda: now() - 10**9; "
+    for code in (MAIN, back + MAIN):
+        done = shell('"$@"', here, code=code)
+        assert done.returncode == 0, done.stderr
+        assert scores(here / "runs") == scores(filled / "runs")
+        attacked.count("right")
