@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 from harness.core.errors import HarnessError, UsageError
 from harness.core.hardware import FLOAT32, Hardware, precision_of
-from harness.core.ids import GRAMMAR, MethodId
+from harness.core.ids import GRAMMAR, LONGEST, MethodId
 from harness.core.installed import FROM_WHEEL
 from harness.core.interfaces import EncoderConfig, Pooling, PostProcessor
 from harness.core.types import Corpus, Method, Task
@@ -95,6 +95,11 @@ class Registry:
         """
         if identifier in self.methods:
             return self.methods[identifier]
+        if len(identifier) > LONGEST:
+            raise UsageError(
+                f"{identifier[:40]}…: wanted a method id of {LONGEST} characters at most, found "
+                f"{len(identifier):,}"
+            )
         parts = MethodId.parse(identifier)
         if parts is None:
             raise UsageError(f"{identifier!r} is no method id; the form is {GRAMMAR}")

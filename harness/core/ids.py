@@ -11,6 +11,8 @@ METHOD_ID = re.compile(
     r"(?P<post>(?:\+[a-z-]+(?::[a-z0-9.-]+)?)*)(?:@(?P<fit_on>[a-z0-9-]+))?"
 )
 
+LONGEST = 150  # characters of an id, which is a folder's name among the records
+
 # The fit corpora that hold the very sentences that are scored.
 TRANSDUCTIVE = ("target", "target-splits")
 

@@ -7,6 +7,7 @@ travel to the workers, so both have to be picklable.
 from __future__ import annotations
 
 import os
+import re
 import threading
 import time
 import warnings
@@ -108,7 +109,7 @@ class Cluster:
             ) from None
         kind, _, rest = scheduler.partition(":")
         if kind == "local":
-            if not rest.isdigit() or not int(rest):
+            if not re.fullmatch("[1-9][0-9]{0,5}", rest):
                 raise UsageError(f"--scheduler {scheduler}: wanted local:N with N of 1 or more")
             local = LocalCluster(n_workers=int(rest), threads_per_worker=1, dashboard_address=":0")
             return cls(Client(local))

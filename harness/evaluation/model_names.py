@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -61,7 +62,7 @@ class Models:
         poolings = "|".join(map(re.escape, self.registry.poolings))
         form = rf"(?P<model>.+?)(?P<length>:[0-9]+)?(?P<rest>\.(?:{poolings})(?:[:+@].*)?)?"
         match = re.fullmatch(form, text)
-        if match is None or _place(text).exists():
+        if match is None or _is_there(_place(text)):
             return text, "", ""
         return match["model"], match["length"] or "", match["rest"] or ""
 
@@ -70,7 +71,7 @@ class Models:
         if model in self.registry.encoders:
             return model
         path = _place(model)
-        if not path.exists():
+        if not _is_there(path):
             if (name := dict(self._repositories()).get(model)) is not None:
                 return name
             return self._register(model, model, None) if is_repository(model) else None
@@ -117,6 +118,13 @@ class Models:
             return no_file(text)
         names = (*self.registry.encoders, *dict(self._repositories()), *self.registry.methods)
         return f"{text!r} is no method or model: {nearest(text, names) or f'the form is {GRAMMAR}'}"
+
+
+def _is_there(path: Path) -> bool:
+    """Whether a path exists; what is too long for a name does not."""
+    with suppress(OSError):
+        return path.exists()
+    return False
 
 
 def _place(text: str) -> Path:

@@ -10,6 +10,8 @@ import sys
 import pytest
 from processes import MAIN, ROOT, scores
 
+from harness.cli import main
+
 ATTACK = "environment"
 RUN = ("run", "-m", "glove-mini.mean", "-t", "mini-sts", "--fresh")
 # Of each circumstance: a line of the shell around "$@", and the status that is right there.
@@ -150,3 +152,35 @@ def test_a_clock_that_was_set_back_changes_nothing(attacked, filled, tmp_path):
         assert done.returncode == 0, done.stderr
         assert scores(here / "runs") == scores(filled / "runs")
         attacked.count("right")
+
+
+DIGITS = "9" * 5_000
+LONG = (
+    ("run", "-m", f"bert-mini:{DIGITS}.mean", "-t", "mini-sts"),
+    ("run", "-m", f"bert-mini:{'9' * 300}.mean", "-t", "mini-sts"),
+    ("run", "-m", f"glove-mini.mean+natsv:{DIGITS}@target", "-t", "mini-sts"),
+    ("run", "-m", f"glove-mini.mean+whitening:{DIGITS}@target", "-t", "mini-sts"),
+    ("run", "-m", "glove-mini.mean", "-t", DIGITS),
+    ("run", "-m", "glove-mini.mean", "-t", "mini-sts", "--seeds", DIGITS),
+    ("run", "-m", "glove-mini.mean", "-t", "mini-sts", "--limit", DIGITS),
+    ("run", "-m", "glove-mini.mean", "-t", "mini-sts", "--jobs", DIGITS),
+    ("run", "-m", "glove-mini.mean", "-t", "mini-sts", "--shard", f"1/{DIGITS}"),
+    ("run", "-m", "glove-mini.mean", "-t", "mini-sts", "--scheduler", f"local:{DIGITS}"),
+    ("run", "-m", "bert-mini.mean", "-t", "mini-sts", "--batch-tokens", DIGITS),
+    ("cache", "gc", "--max-size", f"{DIGITS}GB"),
+    ("explain", f"sif.t1/{DIGITS}/x"),
+    ("show", "--columns", DIGITS),
+)
+
+
+@pytest.mark.parametrize("command", LONG, ids=range(len(LONG)))
+def test_a_word_of_5000_digits_is_wrong_usage(attacked, command, tmp_path, monkeypatch, capfd):
+    monkeypatch.setenv("HARNESS_CACHE_DIR", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as ended:
+        main(list(command))
+    err = capfd.readouterr().err
+    assert ended.value.code == 2, err
+    assert "unexpected" not in err
+    assert len([line for line in err.splitlines() if line.startswith(("harness:", "Error:"))]) == 1
+    attacked.count("refused")
