@@ -217,6 +217,9 @@ PATHS = (
     "models/me/pinned/../refs/main",
     "models/me/loose/no-commit/config.json",
     "models/me/loose/refs",
+    f"models/me/pinned/{COMMIT}//proc/evil",
+    f"models/me/loose/{COMMIT}//proc/evil",
+    "data/texts//proc/evil",
     "datasets/me/x/default/1/file",
     "index.json",
 )

@@ -22,7 +22,7 @@ CHUNK = 2**18
 # What the readers of archives raise; RuntimeError for one that is encrypted.
 DAMAGE = (
     *(tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, zlib.error),
-    *(EOFError, RuntimeError, ValueError),
+    *(EOFError, RuntimeError, ValueError, LookupError),  # the last for a member without a name
 )
 
 

@@ -44,7 +44,8 @@ class Entry:
 
     def __post_init__(self) -> None:
         for path in self.files:
-            safe(path)
+            if str(safe(path)) != path:  # as `a//b`, of which a part alone would be absolute
+                raise ValueError(f"the unsafe name {path!r}")
         require_pin(self.pin)
 
 
