@@ -90,6 +90,27 @@ def test_the_tokens_of_a_pass_are_the_option_and_the_default_of_the_class(monkey
     assert made[0].settings.tokens_at_once == (tokens or 8192)
 
 
+@pytest.mark.parametrize(
+    ("option", "value", "precision"),
+    [("--dtype", "bfloat16", "bf16"), ("--precision", "bf16", "bf16"), (None, None, "float32")],
+)
+def test_a_training_takes_its_precision_as_a_run_does(monkeypatch, option, value, precision):
+    made = []
+    monkeypatch.setattr(finetune.FineTuning, "train", lambda _, task, __: made.append(task))
+    words = ["train", "simcse-unsup", "--from", "bert-mini", "--corpus", "mini-text", "--dev"]
+    words += ["none", "--first", "4", "--out", "out", *([option, value] if option else [])]
+    assert CliRunner().invoke(app, words).exit_code == 0
+    assert made[0].settings.setup.precision == precision
+
+
+def test_a_precision_that_there_is_not_is_refused_with_those_there_are():
+    words = ["train", "simcse-unsup", "--from", "bert-mini", "--corpus", "mini-text", "--dev"]
+    words += ["none", "--out", "o", "--dtype", "float8"]
+    refused = CliRunner().invoke(app, words).exception
+    assert isinstance(refused, UsageError)
+    assert "--dtype float8: wanted one of float32, bfloat16, float16" in str(refused)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("saved", [False, True])
 def test_an_interrupted_training_is_one_line_that_says_what_is_kept(tmp_path, saved):

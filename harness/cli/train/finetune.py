@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -150,6 +150,10 @@ def sbert_sts(
     run.train(training, {task: pairs.digest})
 
 
+# Of --dtype, and how a setup names it; sentence-transformers' short names are taken, too.
+DTYPES: Mapping[str, Any] = {
+    "float32": "float32", "bfloat16": "bf16", "float16": "fp16", "bf16": "bf16", "fp16": "fp16",
+}  # fmt: skip
 GIVEN = ("batch", "epochs", "learning_rate", "weight_decay", "clip")  # where they are not None
 
 
@@ -208,10 +212,10 @@ class FineTuning:
         options = self.options
         named = known("pooling", pooling, {p.name: p for p in POOLINGS})
         one_of("--head", head, ("none", "train", "keep"))
-        one_of("--precision", options.precision, ("float32", "bf16", "fp16"))
+        one_of("--dtype", options.dtype, DTYPES)
         one_of("--similarity", changes.get("similarity", "cosine"), ("cosine", "dot"))
         device = "cpu" if options.device == "cpu" else self.group.device or options.device
-        setup = Setup(named, head, options.max_length, dropout, options.precision, device)  # type: ignore[arg-type]
+        setup = Setup(named, head, options.max_length, dropout, DTYPES[options.dtype], device)  # type: ignore[arg-type]
         shared = {name: getattr(options, name) for name in GIVEN}
         shared["tokens_at_once"] = options.batch_tokens
         given = {name: value for name, value in shared.items() if value is not None}
@@ -264,7 +268,7 @@ class FineTuning:
         say_folded(line)
 
 
-def one_of(option: str, value: str, choices: Sequence[str]) -> None:
+def one_of(option: str, value: str, choices: Iterable[str]) -> None:
     """Raise UsageError for a value that is no choice of the option."""
     if value not in choices:
         raise UsageError(f"{option} {value}: wanted one of {', '.join(choices)}")

@@ -60,7 +60,12 @@ class SharedOptions:
         str, typer.Option(help="The task whose best checkpoint is kept; none: the last.")
     ] = "sts-b.senteval.dev"
     dev_every: Annotated[int, typer.Option(min=1, help="Steps from score to score.")] = 125
-    precision: Annotated[str, typer.Option(help="float32 or bf16; on a GPU fp16 too.")] = "float32"
+    dtype: Annotated[
+        str,
+        typer.Option(
+            "--dtype", "--precision", help="float32 or bfloat16 of products; on a GPU float16 too."
+        ),
+    ] = "float32"
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu"
     batch_tokens: Annotated[
         int | None,
