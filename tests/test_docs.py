@@ -2,6 +2,7 @@
 
 import ast
 import re
+import runpy
 from collections import Counter
 from datetime import date
 from itertools import groupby
@@ -141,6 +142,16 @@ def test_every_verdict_and_tolerance_is_explained():
     page = PAGES["docs/verdicts.md"]
     assert not {state for state in CellState if f"`{state}`" not in page}
     assert not {t for t in vars(TOLERANCES).values() if not re.search(rf"\b{t:g}\b", page)}
+
+
+def test_every_picture_is_shown_and_stands_on_the_site(tmp_path):
+    wanted = {path.name for path in (ROOT / "results" / "tables").glob("*.svg")}
+    text = (ROOT / "docs" / "pictures.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"!\[.+?\]\(\.\./results/tables/(.+?)\)", text)) == wanted
+    hook = runpy.run_path(str(ROOT / ".ci" / "pictures.py"))
+    shown = hook["on_page_markdown"](text, page=None)
+    assert set(re.findall(r"\(pictures/(.+?)\)", shown)) == wanted
+    assert "../results" not in shown
 
 
 def test_every_marker_is_told():

@@ -42,6 +42,7 @@ def published_against_measured(cells: Iterable[Reproduction], results: Results) 
         lambda axes: _draw(axes, run),
         heights=(3, 2),
         inches=5.8,
+        given=([(one.cell.id, one.cell.points, str(one.state)) for one in run], TOLERANCES),
     )
 
 

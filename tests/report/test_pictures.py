@@ -88,6 +88,22 @@ def test_every_measured_number_is_a_point_against_its_published_one():
     assert reproduction_chart.published_against_measured([], COMMITTED.unread()) is None
 
 
+def test_a_picture_is_drawn_anew_where_a_published_number_changed_and_no_record():
+    registry = load_registry()
+    cells = [c for t in TABLES for c in reproductions(t, COMMITTED, registry).values()]
+    draw = reproduction_chart.published_against_measured
+    picture = draw(cells, COMMITTED.unread())
+    drawn = picture.svg()
+    assert picture.svg(drawn) is drawn
+    fewer = [c for c in cells if c.scores] + [c for c in cells if not c.scores][1:]
+    assert f"of {len(fewer):,} published" in draw(fewer, COMMITTED.unread()).svg(drawn)
+    run = next(c for c in cells if c.scores)
+    values = {**run.cell.row.values, run.cell.column.id: "12.34"}
+    row = replace(run.cell.row, values=values)
+    other = [replace(c, cell=replace(c.cell, row=row)) if c is run else c for c in cells]
+    assert "published 12.34" in draw(other, COMMITTED.unread()).svg(drawn)
+
+
 def test_every_seed_of_every_learned_method_is_shown():
     plain = records("plain.mean", 50.0)
     found = results(
