@@ -58,7 +58,7 @@ class Printer:
             told = "".join(f"; {_beside(one)}" for one in judged[:SHOWN])
             more = f"; {len(judged) - SHOWN} more below" if len(judged) > SHOWN else ""
             took = f" ({_took(outcome)})" if self.verbose else ""
-            score, path = shown_score(record.scores), self.store.path(outcome.cell)
+            score, path = shown_score(record), self.store.path(outcome.cell)
             place = path if path.exists() else self.store.committed_path(outcome.cell.encoder)
             say_folded(f"{outcome.cell}: {score}{told}{more}{took} -> {place}")
 
@@ -140,13 +140,17 @@ def _row(name: tuple[str, str], records: Sequence[Record]) -> tuple[str, ...]:
 
 
 def _covered(records: Sequence[Record]) -> str:
-    """What stands behind a score of texts of which too little has a vector."""
+    """What stands behind a score: why it is undefined, and that too little has a vector."""
     share = low_coverage(records)
-    return "" if share is None else f" ({percentage(share)} of tokens known)"
+    told = [str(record.facts["undefined"]) for record in records if "undefined" in record.facts]
+    told += [] if share is None else [f"{percentage(share)} of tokens known"]
+    return f" ({', '.join(dict.fromkeys(told))})" if told else ""
 
 
-def shown_score(scores: Mapping[str, Any]) -> str:
-    """A record's main score, as a run prints it."""
-    metric, score = main_score(scores)
-    name = "Spearman" if metric == "spearman" else metric
-    return CellState.UNDEFINED if score is None else f"{name} {score:.2f}"
+def shown_score(record: Record) -> str:
+    """A record's main score, as a run prints it, or the reason why it has none."""
+    metric, score = main_score(record.scores)
+    if score is None:
+        why = record.facts.get("undefined")
+        return f"{CellState.UNDEFINED}: {why}" if why else CellState.UNDEFINED
+    return f"{'Spearman' if metric == 'spearman' else metric} {score:.2f}"

@@ -12,7 +12,14 @@ import numpy as np
 from harness.core.arrays import Float, Float64
 from harness.core.errors import ScoreError, UsageError
 from harness.core.interfaces import Transform
-from harness.core.metrics import PairRows, alignment_uniformity, labelled_splits, metric_of, score
+from harness.core.metrics import (
+    PairRows,
+    alignment_uniformity,
+    labelled_splits,
+    metric_of,
+    score,
+    why_undefined,
+)
 from harness.core.types import Clock, Method, Pairs, Task
 from harness.evaluation.corpus_files import apply_in_chunks, moments_of
 from harness.evaluation.pooled import PooledEmbeddings
@@ -85,6 +92,8 @@ def measure(
     values, facts = metric.compare(vectors, scored, learned)
     facts = {"dimensions": int(vectors.shape[1]), **facts}
     scores = score(task, values, pairs) | {name: facts.pop(name) for name in metric.further_scores}
+    if (why := why_undefined(task, scores, values, pairs)) is not None:
+        facts["undefined"] = why
     if task.geometry:
         scores |= alignment_uniformity(vectors, scored.a, scored.b, scored.gold > POSITIVE_ABOVE)
     finished = clock()

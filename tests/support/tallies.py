@@ -7,7 +7,7 @@ from pathlib import Path
 from harness.core.errors import UsageError
 from harness.core.files import write_atomically
 from harness.core.locks import exclusive
-from harness.results.reliability import Tallies, Tally, read_tallies, tallies_folder
+from harness.results.reliability import Tally, read_tallies, tallies_folder
 
 
 def write_tally(rows: Path, name: str, part: str, tally: Tally) -> None:
@@ -20,7 +20,8 @@ def write_tally(rows: Path, name: str, part: str, tally: Tally) -> None:
         known = {row.id: found for row, found in read_tallies(rows).items()}
         if name not in known:
             raise UsageError(f"{rows.name}: no row {name!r}; add what is tried, and what is right")
-        before = known[name] or Tallies({})
-        parts = {**before.parts, part: tally}
-        after = asdict(Tallies(dict(sorted(parts.items()))))
-        write_atomically(folder / f"{name}.json", f"{json.dumps(after, indent=1)}\n".encode())
+        before = known[name]
+        parts = {**(before.parts if before else {}), part: tally}
+        lines = (f"{json.dumps(key)}: {json.dumps(asdict(parts[key]))}" for key in sorted(parts))
+        text = '{"parts": {\n' + ",\n".join(lines) + "\n}}\n"
+        write_atomically(folder / f"{name}.json", text.encode())

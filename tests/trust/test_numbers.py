@@ -9,6 +9,7 @@ from processes import run, scores
 from scipy.stats import pearsonr, spearmanr
 from sklearn.metrics import roc_auc_score
 
+from harness.cli.measuring import shown_score
 from harness.core.metrics.auc import roc_auc
 from harness.core.metrics.correlation import pearson, spearman
 from harness.evaluation.runner import execute
@@ -55,8 +56,8 @@ def test_correlations_and_areas_are_those_of_scipy_and_scikit_learn(attacked):
 BROKEN = {
     "no number": (lambda rows: rows * np.nan, "not finite"),
     "infinite": (lambda rows: rows + np.inf, "not finite"),
-    "constant": (lambda rows: rows * 0 + 1, None),
-    "zero": (lambda rows: rows * 0, None),
+    "constant": (lambda rows: rows * 0 + 1, ""),
+    "zero": (lambda rows: rows * 0, ""),
 }
 
 
@@ -74,6 +75,8 @@ def test_vectors_without_a_score_are_refused_or_undefined(attacked, kind, tmp_pa
         assert not [*tmp_path.rglob("seed-*.json")]
     else:
         assert outcome.record.scores["spearman"]["all"] is None
+        assert outcome.record.facts["undefined"] == "all similarities are equal"
+        assert shown_score(outcome.record) == "undefined: all similarities are equal"
         [path] = tmp_path.rglob("seed-*.json")
         assert json.loads(path.read_text())["scores"]["spearman"]["all"] is None
     attacked.count("refused")

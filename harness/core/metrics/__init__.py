@@ -42,6 +42,7 @@ __all__ = [
     "spearman",
     "token_distances",
     "uniformity",
+    "why_undefined",
 ]
 
 
@@ -76,3 +77,19 @@ def score(task: Task, values: Float64[np.ndarray, " P"], pairs: Pairs) -> dict[s
     if not np.isfinite(values).all():
         raise ScoreError("a similarity to score is not finite")
     return metric_of(task).score(np.round(values, TIE_DECIMALS), pairs)
+
+
+def why_undefined(
+    task: Task, scores: Mapping[str, Any], values: Float64[np.ndarray, " P"], pairs: Pairs
+) -> str | None:
+    """The reason why a task's main score is undefined; None where it is defined."""
+    main: Any = scores
+    for name in metric_of(task).main_score:
+        main = main[name]
+    if main is not None:
+        return None
+    if len(values) < 2:
+        return "fewer than two pairs"
+    if np.ptp(np.round(values, TIE_DECIMALS)) == 0:
+        return "all similarities are equal"
+    return "all gold scores are equal" if np.ptp(pairs.gold) == 0 else "a subset has no score"
