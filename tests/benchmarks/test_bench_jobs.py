@@ -1,0 +1,71 @@
+"""A whole run by one process, by two, and by two workers of Dask: equal records, time, memory."""
+
+import os
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+
+from harness.results.records import Store
+
+WAYS = {
+    "one process": ("--jobs", "1"),
+    "two processes": ("--jobs", "2"),
+    "two workers of Dask": ("--scheduler", "local:2"),
+}
+WANTED = 1.7
+SMALL = ("run", "-m", "glove-mini.mean", "-t", "mini-sts")  # where benchmarks are off
+WHOLE = ("reproduce", "--profile", "embedded")
+
+
+def memory(process):
+    """Bytes of a process and of those that it started."""
+    try:
+        every = [process, *process.children(recursive=True)]
+        return sum(one.memory_info().rss for one in every)
+    except psutil.NoSuchProcess:
+        return 0
+
+
+class Cold:
+    """Runs of one command from an empty cache into an empty folder; the peak of each way."""
+
+    def __init__(self, command, folder):
+        self.command, self.folder = command, folder
+        self.peaks, self.scores, self.runs = {}, {}, 0
+
+    def __call__(self, way):
+        self.runs += 1
+        folder = self.folder / str(self.runs)
+        folder.mkdir()
+        kept = {k: v for k, v in os.environ.items() if not k.startswith("HARNESS_")}
+        words = [*self.command, *WAYS[way], "-q", "-o", str(folder / "runs")]
+        words = [sys.executable, "-m", "harness", *words, "--cache", str(folder / "cache")]
+        said = folder / "said"
+        with said.open("w") as out:
+            process = subprocess.Popen(words, env=kept, stdout=out, stderr=out)
+            seen = psutil.Process(process.pid)
+            while process.poll() is None:
+                self.peaks[way] = max(self.peaks.get(way, 0), memory(seen))
+                time.sleep(0.2)
+        assert process.returncode == 0, said.read_text()
+        found = {
+            (one.method, one.task, one.seed): one.scores for one in Store(folder / "runs").records()
+        }
+        assert found
+        assert self.scores.setdefault("every way", found) == found
+
+
+@pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="two processes need two cores")
+def test_two_processes_beside_one(side_by_side, tmp_path):
+    cold = Cold(WHOLE if side_by_side.on else SMALL, tmp_path)
+    others = {way: (lambda way=way: cold(way)) for way in WAYS if way != "two processes"}
+    side_by_side.run(lambda: cold("two processes"), others, rounds=1, warm=False)
+    facts = {f"GB, {way}": round(peak / 1e9, 1) for way, peak in cold.peaks.items()}
+    facts["cells"] = len(cold.scores["every way"])
+    side_by_side.require("jobs-2", side_by_side.ratios("one process"), WANTED, **facts)
+    theirs, ones = (side_by_side.seconds[way] for way in ("two workers of Dask", "one process"))
+    ratios = [one / two for one, two in zip(ones, theirs, strict=True)]
+    side_by_side.require("dask-local-2", ratios, WANTED, **facts)
