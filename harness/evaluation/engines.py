@@ -80,6 +80,8 @@ class Processes:
         ):
             # A worker whose memory has grown is replaced between two items, which harms nothing.
             warnings.filterwarnings("ignore", message="A worker stopped while some jobs")
+            # What ends a run early says so itself.
+            warnings.filterwarnings("ignore", message=".* tasks which (were|have been)")
             done = Parallel(return_as="generator_unordered", batch_size=1)(
                 delayed(_with_item)(function, item, os.getpid()) for item in items
             )

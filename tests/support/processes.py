@@ -49,10 +49,12 @@ def start(*arguments: object, cwd: Path, code: str = MAIN, **changes: str) -> su
     )
 
 
-def run(*arguments: object, cwd: Path, code: str = MAIN, **changes: str) -> Ended:
+def run(
+    *arguments: object, cwd: Path, code: str = MAIN, seconds: float = 600, **changes: str
+) -> Ended:
     """A command to its end."""
     process = start(*arguments, cwd=cwd, code=code, **changes)
-    out, err = process.communicate(timeout=600)
+    out, err = process.communicate(timeout=seconds)
     return Ended(process.returncode, out, err)
 
 

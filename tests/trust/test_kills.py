@@ -25,15 +25,18 @@ def test_a_run_that_is_killed_again_and_again_ends_as_one_that_was_not(attacked,
     command = SHORT if attacked.rows is None else LONG
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     for folder in (whole, cut):
-        (folder / "results" / "papers").mkdir(parents=True)
-    assert run(*command, cwd=whole).status in (0, 1)  # 1: there is nothing to compare with
+        (folder / "results").mkdir(parents=True)  # with nothing to compare with: status 1
+    done = run(*command, cwd=whole, seconds=3600)
+    assert done.status in (0, 1), done.err
+    assert not (whole / "runs" / "not-run.json").exists()
     dice, before, killed = random.Random(kills), {}, 0
     while True:
         process = start(*command, cwd=cut)
         # Longer than it takes to start, or a short run would never be met at its work.
         patience = dice.uniform(1, 15 if attacked.rows is None else 60) if killed < kills else 3600
         try:
-            process.communicate(timeout=patience)
+            _, err = process.communicate(timeout=patience)
+            assert process.returncode in (0, 1), err
             if killed >= kills or attacked.rows is None:
                 break
             for folder in ("runs", "cache"):  # done before the last kill: from the start again
