@@ -6,12 +6,14 @@ travel to the workers, so both have to be picklable.
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Protocol, TypeVar, runtime_checkable
@@ -115,6 +117,8 @@ class Cluster:
                 raise UsageError(f"--scheduler {scheduler}: wanted local:N with N of 1 or more")
             local = LocalCluster(n_workers=int(rest), threads_per_worker=1, dashboard_address=":0")
             return cls(Client(local))
+        # `map` tells of a scheduler that is lost; the client would by a traceback for each retry.
+        logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
         try:
             return cls(Client(scheduler, timeout="10s"))
         except (OSError, ValueError) as error:
@@ -134,7 +138,10 @@ class Cluster:
     def map(
         self, function: Callable[[Item], Result], items: Sequence[Item]
     ) -> Iterator[tuple[Item, Result | HarnessError]]:
-        """Each item and its result as it is done; an error for one whose workers were lost."""
+        """Each item and its result as it is done; an error for one whose workers were lost.
+
+        Raises HarnessError if the scheduler is lost.
+        """
         from distributed import KilledWorker, as_completed
 
         futures = {self.client.submit(function, item, pure=False): item for item in items}
@@ -144,6 +151,10 @@ class Cluster:
                 yield item, future.result()
             except KilledWorker as error:
                 yield item, HarnessError(f"its workers were lost: {error}")
+            except CancelledError:
+                raise HarnessError(
+                    "the scheduler was lost; what was done is kept: start it, and run again"
+                ) from None
 
 
 def _with_item(function: Callable[[Item], Result], item: Item, parent: int) -> tuple[Item, Result]:
