@@ -163,4 +163,6 @@ def _value(kind: Any, value: Any, place: str, key: str) -> Any:
 
 
 def _refuse(place: str, fault: str) -> NoReturn:
-    raise DataError(f"{place}: {fault}")
+    """Raise DataError, one line whatever a file's keys hold."""
+    text = f"{place}: {fault}"
+    raise DataError("".join(c if c.isprintable() else ascii(c)[1:-1] for c in text))

@@ -1,12 +1,13 @@
 """TOML files as dataclasses: what is read, and what is refused by file, row and key."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pytest
 
 from harness.core.errors import DataError
-from harness.core.toml import read_rows, read_toml
+from harness.core.toml import read_json, read_rows, read_toml
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,11 @@ class Row:
     def __post_init__(self) -> None:
         if self.share > 1:
             raise ValueError(f"share: wanted at most 1, found {self.share}")
+
+
+@dataclass(frozen=True)
+class Keyed:
+    numbers: Mapping[str, float]
 
 
 @dataclass(frozen=True)
@@ -127,3 +133,13 @@ def test_a_file_may_hold_nothing_but_rows(tmp_path):
         path.write_text(other)
         with pytest.raises(DataError, match=r"^rows\.toml: wanted \[\[row\]\] tables alone, found"):
             read_rows(Row, path)
+
+
+@pytest.mark.parametrize("key", ["a\nb", "a\r\x1b[31mb", "a\u2028b"])
+def test_a_key_with_line_ends_is_refused_in_one_line(tmp_path, key):
+    path = tmp_path / "given.json"
+    path.write_text(json.dumps({"numbers": {key: {}}}), encoding="utf-8")
+    with pytest.raises(DataError) as refused:
+        read_json(Keyed, path)
+    assert str(refused.value).isprintable()
+    assert ascii(key)[1:-1] in str(refused.value)
