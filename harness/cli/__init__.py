@@ -94,12 +94,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except Stopped as stopped:
         end(stopped.exit_status)
     except HarnessError as error:
-        typer.echo(f"harness: {error}", err=True)
+        _complain(error)
         sys.exit(error.exit_status)
     except BrokenPipeError:
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123 - the reader went away
         sys.exit(0)
     except Exception as error:
-        typer.echo(f"harness: {said(error)}", err=True)
+        _complain(said(error))
         logging.getLogger(__name__).debug("", exc_info=error)
         sys.exit(HarnessError.exit_status)
+
+
+def _complain(fault: object) -> None:
+    """Say what was wrong, folded between words where a terminal shows it, else in one line."""
+    from harness.core.terminal import width_of, wrapped
+
+    typer.echo(wrapped(f"harness: {fault}", width_of(sys.stderr.isatty())), err=True)

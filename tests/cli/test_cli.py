@@ -641,3 +641,20 @@ def test_from_a_vector_file_to_a_score_on_the_real_tasks(data_dir, tmp_path, vec
     cells = [json.loads(line) for line in run.out.splitlines()]
     assert (run.status, [cell["pairs"] for cell in cells]) == (0, [4927, 3108, 4927, 3108])
     assert all(-100 < cell["scores"]["spearman"]["all"] < 100 for cell in cells)
+
+
+def test_an_error_is_folded_between_words_in_a_terminal_and_one_line_elsewhere(monkeypatch, capsys):
+    words = ["run", "-m", "bert-mini.mean+nosuch", "-t", "mini-sts"]
+
+    def said():
+        with pytest.raises(SystemExit):
+            main(words)
+        return capsys.readouterr().err.splitlines()
+
+    [line] = said()
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    folded = said()
+    assert len(folded) > 1
+    assert max(map(len, folded)) <= 60
+    assert " ".join(one.strip() for one in folded) == line
