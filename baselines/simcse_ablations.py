@@ -17,7 +17,7 @@ from harness.transforms.pooling import CLS, POOLER, STATIC_LAST
 from .bert import BERT_BASE
 
 CITE = "gao2021simcse"
-GPU = "--precision fp16 --device cuda"
+GPU = "--dtype float16 --device cuda"
 DEV = ("sts-b.senteval.dev",)
 WIKIPEDIA = 2 * 1_000_000  # sentences encoded in a training: views, examples, epochs
 TRIPLETS = 3 * 275_601 * 3
