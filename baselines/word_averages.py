@@ -8,41 +8,35 @@ unknown words one. As with GloVe (`glove.py`), the rule that splits text is part
 """
 
 from harness.core.types import Method
-from harness.encoders.word_tokenizer import SENTENCE_TRANSFORMERS, Tokeniser
+from harness.encoders.word_tokenizer import SENTENCE_TRANSFORMERS
 from harness.encoders.word_vectors import StaticConfig
 from harness.transforms.pooling import MEAN
 from .glove import WORDS
 
 
-def word2vec(name: str, tokeniser: Tokeniser) -> StaticConfig:
-    """Google's vectors under one tokenisation."""
-    return StaticConfig(
-        name,
-        tokeniser,
-        file="vectors/GoogleNews-vectors-negative300.bin.gz",
-        trained_on="Google News, 100 B tokens",
-        cite="mikolov2013word2vec",
-        licence="not stated",
-    )
-
-
-def fasttext(name: str, tokeniser: Tokeniser) -> StaticConfig:
-    """The vectors of Common Crawl under one tokenisation."""
-    return StaticConfig(
-        name,
-        tokeniser,
-        file="vectors/crawl-300d-2M.vec",
-        trained_on="Common Crawl, 600 B tokens",
-        cite="mikolov2018fasttext",
-        licence="CC BY-SA 3.0",
+def averaged(name: str, file: str, **facts: str) -> tuple[StaticConfig, StaticConfig]:
+    """A file's vectors under each tokenisation."""
+    return (
+        StaticConfig(name, WORDS, file=file, **facts),
+        StaticConfig(f"{name}-st", SENTENCE_TRANSFORMERS, file=file, **facts),
     )
 
 
 ENCODERS = (
-    word2vec("word2vec-google-news", WORDS),
-    word2vec("word2vec-google-news-st", SENTENCE_TRANSFORMERS),
-    fasttext("fasttext-crawl", WORDS),
-    fasttext("fasttext-crawl-st", SENTENCE_TRANSFORMERS),
+    *averaged(
+        "word2vec-google-news",
+        "vectors/GoogleNews-vectors-negative300.bin.gz",
+        trained_on="Google News, 100 B tokens",
+        cite="mikolov2013word2vec",
+        licence="not stated",
+    ),
+    *averaged(
+        "fasttext-crawl",
+        "vectors/crawl-300d-2M.vec",
+        trained_on="Common Crawl, 600 B tokens",
+        cite="mikolov2018fasttext",
+        licence="CC BY-SA 3.0",
+    ),
 )
 
 METHODS = tuple(Method(encoder, MEAN, cite=encoder.cite) for encoder in ENCODERS)

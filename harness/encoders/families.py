@@ -43,10 +43,12 @@ FULL = "original_full"
 
 
 def facts_of(config: Mapping[str, Any]) -> dict[str, str]:
-    """What is peculiar to the pass of a checkpoint, for the key of its encodings.
+    """`padding: none` and `attention: original_full`, for architectures that are run so.
+
+    They are part of the key of a checkpoint's encodings; empty for all other architectures.
 
     Args:
-        config: Its `config.json`.
+        config: The checkpoint's `config.json`.
     """
     facts = {}
     if config.get("model_type") in WITHOUT_PADDING:

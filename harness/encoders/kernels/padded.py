@@ -141,7 +141,7 @@ class PaddedKernel:
         return (*out.hidden_states[:-1], out.last_hidden_state), mask, out
 
     def splits(self, batch: Sequence[Sequence[int]]) -> bool:
-        """Whether these sentences need a pass for each of their lengths."""
+        """Whether these sentences need a forward pass for each length."""
         return self.alone and len({len(ids) for ids in batch}) > 1
 
     def __call__(self, batch: Sequence[Sequence[int]]) -> Encoding:

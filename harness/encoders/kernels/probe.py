@@ -37,7 +37,7 @@ def require_states(name: str, kind: str, states: Sequence[torch.Tensor], length:
 
 
 def sees_padding(kind: str, encode: Callable[[Batch], Encoding], ids: Sequence[int]) -> bool:
-    """Whether a text is encoded otherwise beside a longer one: by its architecture, or tried."""
+    """Whether padding changes a text's encoding: known of its architecture, or found by a trial."""
     if kind in WITHOUT_PADDING:
         return True
     short = piece(ids)
@@ -46,7 +46,7 @@ def sees_padding(kind: str, encode: Callable[[Batch], Encoding], ids: Sequence[i
 
 
 def is_causal(states: Callable[[Batch], Any], ids: Sequence[int]) -> bool:
-    """Whether tokens see none behind them, so that the last is the only one that has seen all."""
+    """Whether attention is causal: the states of a prefix are those of the prefix alone."""
     short = piece(ids)  # the last of these has neighbours behind it in the whole, however near
     whole, part = (states([row])[0][-1][0, len(short) - 1].float() for row in (ids, short))
     return bool((whole - part).abs().max() <= UNMOVED * max(1.0, float(whole.abs().max())))
