@@ -61,13 +61,18 @@ def environment() -> dict[str, Any]:
         **commit(),
         "harness": _version("sentence-embedding-harness"),
         "python": platform.python_version(),
-        "packages": {name: _version(name) for name in PACKAGES},
+        "packages": packages(),
         "system": platform.system(),
         "machine": platform.machine(),
         "processor": _processor(),
         "threads": _threads(),
         "device": "cpu",
     }
+
+
+def packages() -> dict[str, str | None]:
+    """The installed versions of the libraries that a score may depend on."""
+    return {name: _version(name) for name in PACKAGES}
 
 
 @cache

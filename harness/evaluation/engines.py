@@ -30,6 +30,10 @@ QUIET_TRACKER = "ignore:resource_tracker"
 MEMORY = 2 * 2**30  # bytes that a worker may need: an encoder of BERT's size and its task's vectors
 
 
+class WorkersLost(HarnessError):
+    """Each worker that was given an item died."""
+
+
 @runtime_checkable
 class Engine(Protocol):
     """Applies a function to items.
@@ -43,8 +47,8 @@ class Engine(Protocol):
 
     def map(
         self, function: Callable[[Item], Result], items: Sequence[Item]
-    ) -> Iterator[tuple[Item, Result | HarnessError]]:
-        """Each item and its result as it is done; an error where its worker was lost."""
+    ) -> Iterator[tuple[Item, Result | WorkersLost]]:
+        """Each item and its result as it is done; an error where its workers were lost."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +59,7 @@ class InProcess:
 
     def map(
         self, function: Callable[[Item], Result], items: Sequence[Item]
-    ) -> Iterator[tuple[Item, Result | HarnessError]]:
+    ) -> Iterator[tuple[Item, Result | WorkersLost]]:
         """Each item and its result, in order."""
         return ((item, function(item)) for item in items)
 
@@ -68,7 +72,7 @@ class Processes:
 
     def map(
         self, function: Callable[[Item], Result], items: Sequence[Item]
-    ) -> Iterator[tuple[Item, Result | HarnessError]]:
+    ) -> Iterator[tuple[Item, Result | WorkersLost]]:
         """Each item and its result as it is done.
 
         Raises HarnessError if a process is killed: which item it had, nothing tells.
@@ -137,12 +141,13 @@ class Cluster:
 
     def map(
         self, function: Callable[[Item], Result], items: Sequence[Item]
-    ) -> Iterator[tuple[Item, Result | HarnessError]]:
+    ) -> Iterator[tuple[Item, Result | WorkersLost]]:
         """Each item and its result as it is done; an error for one whose workers were lost.
 
         Raises HarnessError if the scheduler is lost.
         """
         from distributed import KilledWorker, as_completed
+        from distributed.comm.core import CommClosedError
 
         futures = {self.client.submit(function, item, pure=False): item for item in items}
         for future in as_completed(futures):
@@ -150,8 +155,9 @@ class Cluster:
             try:
                 yield item, future.result()
             except KilledWorker as error:
-                yield item, HarnessError(f"its workers were lost: {error}")
-            except CancelledError:
+                died = error.allowed_failures + 1
+                yield item, WorkersLost(f"{died} workers died of it, perhaps for want of memory")
+            except (CancelledError, CommClosedError):
                 raise HarnessError(
                     "the scheduler was lost; what was done is kept: start it, and run again"
                 ) from None

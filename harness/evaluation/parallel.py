@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
+from socket import gethostname
 from typing import TypeVar
 from uuid import uuid4
 
@@ -22,10 +23,10 @@ from harness.core.digests import sentence_key
 from harness.core.errors import HarnessError, UsageError
 from harness.core.interfaces import EncoderConfig
 from harness.core.progress import Silent
-from harness.core.provenance import code_digest
+from harness.core.provenance import code_digest, packages
 from harness.core.types import Corpus, Progress
 from harness.evaluation.embeddings import SHARD, CachedEncoder
-from harness.evaluation.engines import Engine, InProcess
+from harness.evaluation.engines import Engine, InProcess, WorkersLost
 from harness.evaluation.outcomes import Outcome, failed, failures
 from harness.evaluation.runner import EncoderRun, execute, open_runs
 from harness.results.planned import PlannedCell
@@ -78,7 +79,7 @@ WHOLE = Shard()
 
 @dataclass(frozen=True)
 class Site:
-    """What every worker of a run needs: the places of data, encoders and results, and its code.
+    """What every worker of a run needs: places of data, encoders and results; code and libraries.
 
     Paths are absolute, since a worker may have been started in another folder. `run` tells runs
     apart, so that a worker of several keeps nothing of an earlier one.
@@ -90,6 +91,7 @@ class Site:
     fresh: bool
     workers: int
     code: str
+    packages: tuple[tuple[str, str | None], ...]
     run: str
 
     @classmethod
@@ -97,12 +99,23 @@ class Site:
         """The site of a run."""
         places, corpora = loader.places.absolute(), tuple(loader.corpora.items())
         results, run = store.folder.absolute(), uuid4().hex
-        return cls(places, corpora, results, fresh, workers, code_digest(), run)
+        code, libraries = code_digest(), tuple(packages().items())
+        return cls(places, corpora, results, fresh, workers, code, libraries, run)
 
-    def require_code(self) -> None:
-        """Raise HarnessError for a worker that has another version of this code."""
+    def require_worker(self) -> None:
+        """Raise HarnessError for a worker of another version, or without a folder of this run."""
+        worker = f"the worker on {gethostname()} has"
         if code_digest() != self.code:
-            raise HarnessError("a worker has other code than this process: install one version")
+            raise HarnessError(f"{worker} other code than this process: install one version")
+        for name, wanted in self.packages:
+            if (found := packages()[name]) != wanted:
+                raise HarnessError(
+                    f"{worker} {name} {found}, this process {wanted}: install one version"
+                )
+        data = self.places.data_dir
+        for folder in (self.results, data or self.results, *self.places.encoders.values()):
+            if not folder.exists() or (folder == data and not any(folder.iterdir())):
+                raise HarnessError(f"{worker} nothing at {folder}: share it under this path")
 
 
 @dataclass(frozen=True)
@@ -130,6 +143,7 @@ def execute_on(
     if shard.count == 1 and (isinstance(engine, InProcess) or len(units(cells)) < 2):
         yield from execute(cells, loader, store, progress, time.perf_counter, fresh)
         return
+    store.folder.mkdir(parents=True, exist_ok=True)  # or a worker might make one that only it sees
     site = Site.of(loader, store, fresh, engine.workers)
     runs = []
     for run in open_runs(cells, loader, store, progress, time.perf_counter, fresh):
@@ -144,9 +158,16 @@ def execute_on(
     left = tuple(cell for run in runs for cell in run.left)
     if left:
         progress.phase("scoring", len(left))
-    for unit, outcomes in engine.map(partial(measure_unit, site), units(left)):
-        yield from outcomes if isinstance(outcomes, list) else failed(unit, outcomes)
-        progress.step(len(unit))
+    apart: list[tuple[PlannedCell, ...]] = []
+    for work in (units(left), apart):
+        for unit, outcomes in engine.map(partial(measure_unit, site), work):
+            if isinstance(outcomes, WorkersLost) and len(unit) > 1:
+                apart += [(cell,) for cell in unit]  # which of them it was shows alone
+                continue
+            if isinstance(outcomes, WorkersLost):
+                outcomes = failed(unit, WorkersLost(f"{unit[0].address}: {outcomes}"))
+            yield from outcomes
+            progress.step(len(unit))
 
 
 def _blocks(runs: Sequence[EncoderRun], shard: Shard) -> Iterator[Block]:
@@ -177,14 +198,14 @@ def units(cells: Sequence[PlannedCell]) -> list[tuple[PlannedCell, ...]]:
 
 def encode_block(site: Site, block: Block) -> None:
     """Encode and store a block. The cells that need its sentences report an error."""
-    site.require_code()
+    site.require_worker()
     with failures(()):
         _encoder(site, block.encoder).ensure(block.texts, Silent())
 
 
 def measure_unit(site: Site, unit: Sequence[PlannedCell]) -> list[Outcome]:
     """Measure the cells of a unit."""
-    site.require_code()
+    site.require_worker()
     loader, store = _loader(site), Store(site.results)
     done = execute(unit, loader, store, Silent(), time.perf_counter, site.fresh, site.workers)
     return list(done)

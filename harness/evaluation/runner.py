@@ -14,6 +14,7 @@ from itertools import groupby
 
 from harness.core.energy import measured_energy
 from harness.core.provenance import environment
+from harness.core.threads import one_blas_thread
 from harness.core.types import Clock, Progress, Record, Task
 from harness.encoders.cache.encodings import EncodingCost
 from harness.evaluation.embeddings import CachedEncoder
@@ -74,11 +75,14 @@ def open_runs(
 def _each(
     cells: Sequence[PlannedCell], step: Callable[[PlannedCell], Outcome | None]
 ) -> Generator[Outcome, None, list[PlannedCell]]:
-    """Take a step with each cell; those that it gives no outcome go on."""
+    """Take a step with each cell; those that it gives no outcome go on.
+
+    One thread sums, so that a score does not depend on how many cores or workers there are.
+    """
     left = []
     for cell in cells:
         outcome = None
-        with failures([cell]) as failed:
+        with failures([cell]) as failed, one_blas_thread():
             outcome = step(cell)
         if outcome is None and not failed:
             left.append(cell)

@@ -1,6 +1,7 @@
 """Faults of a cluster with a scheduler and workers that are processes of their own."""
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -18,49 +19,83 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[2]
 FLOWS = [f"bert-mini.mean+{flow}@target" for flow in ("flow", "nice")]  # some seconds each
-MATRIX = ["-m", "glove-mini.mean", *FLOWS, "-t", "mini-sts", "mini-sick"]
+LONG = ["-m", "glove-mini.mean", *FLOWS, "-t", "mini-sts", "mini-sick"]
+MATRIX = ["-m", "glove-mini.mean*", "bert-mini.cls", "-t", "mini-sts"]
 ENOUGH = 3  # records that are there when something is killed
+# A worker whose folder is a disk of its own: an empty one, or one on which nothing can be written.
+EMPTY, FULL = "mount -t tmpfs none", "mount -t tmpfs -o size=4k,nr_inodes=1 none"
+POISON = """
+import os, signal
+from dataclasses import dataclass
+from .template_method import Centre
+
+@dataclass(frozen=True)
+class Poison(Centre):
+    name = "poison"
+
+    def fit(self, x, rng):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+POSTS, METHODS = {"poison": Poison}, ()
+"""
 
 
 class Dask:
     """A scheduler and workers on a port, each of which can be killed and started again."""
 
     def __init__(self, folder, stack):
-        self.folder, self.stack = folder, stack
+        self.folder, self.stack, self.root = folder, stack, ROOT
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
         self.address = f"tcp://127.0.0.1:{self.port}"
         self.environment = {k: v for k, v in os.environ.items() if not k.startswith("HARNESS_")}
-        self.environment |= {"PYTHONPATH": str(ROOT), "HARNESS_CACHE_DIR": str(folder / "cache")}
+        self.environment |= {"HARNESS_CACHE_DIR": str(folder / "cache")}
 
-    def start(self, *words):
+    def start(self, *words, path=(), before=()):
         with (self.folder / "dask.log").open("a") as log:
             made = subprocess.Popen(
-                [sys.executable, "-m", "distributed.cli." + words[0], *words[1:]],
-                env=self.environment, cwd=self.folder, stdout=log, stderr=log,
+                [*before, sys.executable, "-m", "distributed.cli." + words[0], *words[1:]],
+                env=self.at(*path, self.root), cwd=self.folder, stdout=log, stderr=log,
             )  # fmt: skip
         self.stack.callback(self.kill, made)
         return made
+
+    def at(self, *path):
+        return self.environment | {"PYTHONPATH": os.pathsep.join(map(str, path))}
 
     def scheduler(self):
         where = ("--host", "127.0.0.1", "--port", str(self.port))
         return self.start("dask_scheduler", *where, "--no-dashboard")
 
-    def worker(self):
-        return self.start("dask_worker", self.address, "--nthreads", "1", "--no-nanny")
+    def worker(self, *words, **how):
+        words = words or ("--no-nanny",)
+        return self.start("dask_worker", self.address, "--nthreads", "1", *words, **how)
+
+    def worker_with(self, disk, folder):
+        """A worker that finds another disk in the place of a folder."""
+        folder.mkdir(parents=True, exist_ok=True)
+        script = f'{disk} "$0" && exec "$@"'
+        return self.worker(before=("unshare", "-rm", "sh", "-c", script, str(folder)))
 
     def kill(self, *processes):
         for one in processes:
             one.send_signal(signal.SIGKILL)
             one.wait(30)
 
-    def run(self, *words, **how):
-        command = [sys.executable, "-m", "harness", "run", *MATRIX, "-q", *words]
+    def run(self, *words, matrix=MATRIX):
+        command = [sys.executable, "-m", "harness", "run", *matrix, "-q", *words]
         return subprocess.Popen(
-            command, env=self.environment, cwd=ROOT, text=True,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, **how,
+            command, env=self.at(self.root), cwd=self.root, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
+
+    def ran(self, *words, matrix=MATRIX):
+        """The exit status of a run, and what it said on both streams."""
+        process = self.run(*words, matrix=matrix)
+        said = "".join(process.communicate(timeout=300))
+        assert "Traceback" not in said
+        return process.returncode, said
 
 
 @pytest.fixture
@@ -74,29 +109,41 @@ def written(folder):
     return {path: path.stat().st_mtime_ns for path in folder.rglob("seed-*.json")}
 
 
-def some_written(folder, process):
+def some_written(folder, process, count):
     end = time.monotonic() + 120
-    while len(found := written(folder)) < ENOUGH:
+    while len(written(folder)) < count:
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < end
         time.sleep(0.05)
-    return found
 
 
 def scores(folder):
     return {(one.method, one.task, one.seed): one.scores for one in Store(folder).records()}
 
 
-def test_a_scheduler_or_all_workers_that_are_lost_cost_no_record(dask, tmp_path):
-    alone, runs = tmp_path / "alone", tmp_path / "runs"
-    out, err = dask.run("-j", "1", "-o", str(alone), "--fresh").communicate(timeout=300)
-    wanted = scores(alone)
-    assert len(wanted) > 2 * ENOUGH, out + err
+def alone(folder, matrix):
+    """The scores of one process, without any fault."""
+    with ExitStack() as stack:
+        status, said = Dask(folder, stack).ran("-j", "1", "-o", str(folder / "runs"), matrix=matrix)
+    found = scores(folder / "runs")
+    assert status == 0, said
+    assert len(found) > ENOUGH
+    return found
 
+
+@pytest.fixture(scope="module")
+def true(tmp_path_factory):
+    return alone(tmp_path_factory.mktemp("alone"), MATRIX)
+
+
+def test_lost_workers_and_a_lost_scheduler_cost_no_record(dask, tmp_path):
+    wanted, runs = alone(tmp_path / "alone", LONG), tmp_path / "runs"
     scheduler, workers = dask.scheduler(), [dask.worker(), dask.worker()]
     on = ("--scheduler", dask.address, "-o", str(runs))
-    first = dask.run(*on)
-    kept = some_written(runs, first)
+    first = dask.run(*on, matrix=LONG)
+    some_written(runs, first, ENOUGH)
+    dask.kill(workers.pop())
+    some_written(runs, first, len(written(runs)) + 1)
     dask.kill(scheduler)
     out, err = first.communicate(timeout=120)
     assert first.returncode != 0
@@ -107,13 +154,81 @@ def test_a_scheduler_or_all_workers_that_are_lost_cost_no_record(dask, tmp_path)
 
     dask.scheduler()
     workers = [dask.worker(), dask.worker()]
-    second = dask.run(*on)
-    end = time.monotonic() + 120
-    while len(written(runs)) <= len(kept) and second.poll() is None and time.monotonic() < end:
-        time.sleep(0.05)
+    second = dask.run(*on, matrix=LONG)
+    some_written(runs, second, len(kept) + 1)
     dask.kill(*workers)
     dask.worker()
     out, err = second.communicate(timeout=300)
     assert second.returncode == 0, out + err
     assert scores(runs) == wanted
     assert {path: when for path, when in written(runs).items() if path in kept} == kept
+
+
+def test_a_worker_with_another_version_is_refused_by_name(dask, tmp_path):
+    runs, other = tmp_path / "runs", tmp_path / "other"
+    (other / "scipy-0.1.dist-info").mkdir(parents=True)
+    (other / "scipy-0.1.dist-info" / "METADATA").write_text("Name: scipy\nVersion: 0.1\n")
+    dask.scheduler()
+    dask.worker(path=[other])
+    status, said = dask.ran("--scheduler", dask.address, "-o", str(runs))
+    assert status != 0
+    assert "scipy 0.1" in said
+    assert said.count("\n") == 1
+    assert written(runs) == {}
+
+
+def test_a_unit_that_kills_every_worker_fails_and_the_others_are_done(dask, true, tmp_path):
+    runs, dask.root = tmp_path / "runs", tmp_path / "code"
+    for name in ("harness", "baselines"):
+        shutil.copytree(ROOT / name, dask.root / name)
+    (dask.root / "baselines" / "poison.py").write_text(POISON)
+    dask.scheduler()
+    for _ in range(2):
+        dask.worker("--nanny")
+    matrix = ["-m", "glove-mini.mean+poison@target", *MATRIX[1:]]
+    status, said = dask.ran("--scheduler", dask.address, "-o", str(runs), matrix=matrix)
+    assert status != 0
+    assert "glove-mini.mean+poison@target" in said
+    assert "4 workers died of it, perhaps for want of memory (1 cell)" in said
+    assert scores(runs) == true
+
+
+OWN_DISKS = pytest.mark.skipif(
+    shutil.which("unshare") is None
+    or subprocess.run(["unshare", "-rm", "true"], check=False, capture_output=True).returncode != 0,
+    reason="no file systems of a process's own: unshare -rm",
+)
+
+
+@OWN_DISKS
+@pytest.mark.parametrize("place", ["runs", "cache"])
+def test_a_full_disk_of_one_worker_costs_no_record(dask, true, tmp_path, place):
+    runs = tmp_path / "runs"
+    scheduler = dask.scheduler()
+    bad = dask.worker_with(FULL, tmp_path / place)
+    dask.worker()
+    status, said = dask.ran("--scheduler", dask.address, "-o", str(runs))
+    assert "No space left on device" in said or status == 0
+    kept = written(runs)
+    dask.kill(bad)
+    status, said = dask.ran("--scheduler", dask.address, "-o", str(runs))
+    assert status == 0, said
+    assert scores(runs) == true
+    assert {path: when for path, when in written(runs).items() if path in kept} == kept
+    assert scheduler.poll() is None
+
+
+@OWN_DISKS
+@pytest.mark.data
+def test_a_worker_without_the_data_folder_is_refused_by_name(dask, data_dir, tmp_path):
+    runs, matrix = tmp_path / "runs", ["-m", "glove-mini.mean", "bert-mini.cls", "-t", "sts16"]
+    dask.environment |= {"HARNESS_DATA_DIR": str(data_dir)}
+    dask.scheduler()
+    bad = dask.worker_with(EMPTY, data_dir)
+    status, said = dask.ran("--scheduler", dask.address, "-o", str(runs), matrix=matrix)
+    assert status != 0
+    assert f"nothing at {data_dir}: share it under this path" in said
+    dask.kill(bad)
+    dask.worker()
+    status, said = dask.ran("--scheduler", dask.address, "-o", str(runs), matrix=matrix)
+    assert status == 0, said

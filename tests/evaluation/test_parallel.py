@@ -2,6 +2,7 @@
 
 import os
 import signal
+from dataclasses import replace
 
 import pytest
 from fakes import OTHER, TOY, BrokenConfig, FakeConfig, Told, library, method, ticks
@@ -99,8 +100,11 @@ def test_cells_that_share_work_are_one_unit_and_seeds_stand_apart():
 
 def test_a_worker_with_other_code_is_refused(tmp_path):
     site = Site.of(library(tmp_path), Store(tmp_path), False, 2)
-    old = Site(**{**vars(site), "code": "0" * 64})
-    with pytest.raises(HarnessError, match="a worker has other code"):
+    old = replace(site, code="0" * 64)
+    with pytest.raises(HarnessError, match=r"the worker on \S+ has other code"):
+        encode_block(old, Block(FakeConfig(), ("a",)))
+    old = replace(site, packages=(("numpy", "0.1"),))
+    with pytest.raises(HarnessError, match=r"the worker on \S+ has numpy \S+, this process 0.1"):
         encode_block(old, Block(FakeConfig(), ("a",)))
 
 

@@ -25,16 +25,20 @@ from fakes import (
     task,
     ticks,
 )
+from threadpoolctl import ThreadpoolController
 
 from baselines.natsv import Natsv
 from baselines.sn import SN
 from baselines.whitening import Whitening
+from harness.assets.places import Places
 from harness.core.errors import DataError, UsageError
 from harness.core.types import Method
 from harness.evaluation.evaluate import measure
 from harness.evaluation.runner import execute
+from harness.registry import load_registry
 from harness.results.planned import PlannedCell, cells
 from harness.results.records import Cell, Store, largest_move
+from harness.tasks.loader import TaskLoader
 from harness.transforms.pooling import MEAN
 
 # One of every kind: plain, another pooling, calibrated, seeded and fitted on the training split.
@@ -518,3 +522,19 @@ def test_the_snapshot_that_an_unpinned_encoder_came_from_is_recorded(tmp_path):
     [pinned] = run(tmp_path / "b", planned, weights="snapshots/0123abcd").values()
     assert "revision" not in plain.record.facts
     assert pinned.record.facts["revision"] == "0123abcd"
+
+
+def test_no_digit_of_a_score_depends_on_the_number_of_threads(tmp_path):
+    registry = load_registry()
+    methods = registry.select_methods(
+        ["glove-mini.mean+whitening@target", "glove-mini.mean+natsv:10@mini-text"]
+    )
+    planned = cells(methods, registry.select_tasks(["mini-sts", "mini-sts.dev"]), seeds=1)
+    libraries, found = ThreadpoolController(), []
+    for threads in (1, 2, 3):
+        places = Places(cache=tmp_path / str(threads))
+        loader = TaskLoader(places, registry.corpora)
+        with libraries.limit(limits=threads, user_api="blas"):
+            made = execute(planned, loader, Store(tmp_path / f"runs-{threads}"), Told(), ticks())
+            found.append({outcome.cell: outcome.record.scores for outcome in made})
+    assert found[0] == found[1] == found[2]
