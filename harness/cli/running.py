@@ -233,14 +233,15 @@ def _execute(
     With the plan's estimates in seconds there is one bar over everything, and what the plan has
     already said (missing assets) is not said again.
     """
-    from harness.cli.train.family import train_on_the_spot
+    from harness.cli.train.family import on_the_spot
     from harness.core.progress import Bar, OverallProgress
-    from harness.evaluation.parallel import Shard, execute_on
+    from harness.evaluation.parallel import execute_on
+    from harness.evaluation.shards import Shard
     from harness.gate.failures import note_outcomes
 
     using, part = work.engine, Shard.parse(work.shard)
     cells, loader = part.cells(chosen.cells), chosen.loader
-    train_on_the_spot(cells, loader.places, using)
+    trainings = on_the_spot(cells, loader.places)
     outcomes = []
     expected = None if seconds is None else 1.0
     with (
@@ -248,7 +249,7 @@ def _execute(
         Bar(nowhere if printer.quiet else sys.stderr, expected=expected) as bar,
     ):
         whole = None if seconds is None else OverallProgress(bar, seconds)
-        made = execute_on(using, cells, loader, printer.store, whole or bar, fresh, part)
+        made = execute_on(using, cells, loader, printer.store, whole or bar, fresh, part, trainings)
         try:
             for outcome in made:
                 outcomes.append(outcome)

@@ -7,7 +7,7 @@ if one of them asks for it.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import compress
 from pathlib import Path
@@ -101,6 +101,15 @@ class FitCorpora:
     def digest(self, cell: PlannedCell) -> str | None:
         """The digest of the sentences that a cell is fitted on; None for a cell without a fit."""
         return self._sample(cell).digest if cell in self.texts else None
+
+    def passes(self, cells: Iterable[PlannedCell]) -> Iterator[tuple[tuple[PlannedCell, ...], int]]:
+        """Cells by the pass that makes their files, where one is missing; its sentences."""
+        found: dict[CorpusSample, list[PlannedCell]] = {}
+        for cell in filter(self._in_file, cells):
+            found.setdefault(self._sample(cell), []).append(cell)
+        for sample, users in found.items():
+            if not all(self._file(cell).exists() for cell in users):
+                yield tuple(users), sample.taken
 
     def prepare(self, cell: PlannedCell) -> None:
         """Make what a cell is fitted on, if it is in a file."""

@@ -9,18 +9,17 @@ depends neither on the sentences beside it nor on the number of threads.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
+from operator import call
 from pathlib import Path
 from socket import gethostname
 from typing import TypeVar
 from uuid import uuid4
 
 from harness.assets.places import Places
-from harness.core.digests import sentence_key
-from harness.core.errors import HarnessError, UsageError
+from harness.core.errors import HarnessError
 from harness.core.interfaces import EncoderConfig
 from harness.core.progress import Silent
 from harness.core.provenance import code_digest, packages
@@ -29,52 +28,12 @@ from harness.evaluation.embeddings import SHARD, CachedEncoder
 from harness.evaluation.engines import Engine, InProcess, WorkersLost
 from harness.evaluation.outcomes import Outcome, failed, failures
 from harness.evaluation.runner import EncoderRun, execute, open_runs
+from harness.evaluation.shards import WHOLE, Shard, units
 from harness.results.planned import PlannedCell
 from harness.results.records import Store
-from harness.tasks.loader import TARGETS, TaskLoader
+from harness.tasks.loader import TaskLoader
 
 Kept = TypeVar("Kept")
-
-DIGITS = 9  # of the number of shards
-
-
-@dataclass(frozen=True)
-class Shard:
-    """Part `number` (from 0) of a plan that is split into `count` parts, always in one way."""
-
-    number: int = 0
-    count: int = 1
-
-    @classmethod
-    def parse(cls, text: str | None) -> Shard:
-        """`2/8` is the second of eight, None the whole. Raises UsageError."""
-        if text is None:
-            return WHOLE
-        number, slash, count = text.partition("/")
-        if not (slash and number.isdecimal() and count.isdecimal()):
-            raise UsageError(f"--shard {text}: wanted I/N, as in 2/8")
-        if max(len(number), len(count)) > DIGITS:
-            raise UsageError(
-                f"--shard: wanted numbers of {DIGITS} digits at most, found longer ones"
-            )
-        if not 1 <= int(number) <= int(count):
-            raise UsageError(f"--shard {text}: wanted 1 <= I <= N")
-        return cls(int(number) - 1, int(count))
-
-    def cells(self, cells: Sequence[PlannedCell]) -> tuple[PlannedCell, ...]:
-        """The cells of every `count`-th unit, in the plan's order."""
-        if self.count == 1:
-            return tuple(cells)
-        chosen = set(chain(*units(cells)[self.number :: self.count]))
-        return tuple(cell for cell in cells if cell in chosen)
-
-    def texts(self, texts: Sequence[str]) -> list[str]:
-        """The sentences of this part, by their digests: others' progress moves none."""
-        first = (int.from_bytes(sentence_key(text)[:8]) for text in texts)
-        return [t for t, key in zip(texts, first, strict=True) if key % self.count == self.number]
-
-
-WHOLE = Shard()
 
 
 @dataclass(frozen=True)
@@ -126,6 +85,19 @@ class Block:
     texts: tuple[str, ...]
 
 
+@dataclass(frozen=True, eq=False)
+class Work:
+    """A call that comes before scores: how many sentences it encodes, or what it trains."""
+
+    call: Callable[[], HarnessError | None]
+    sentences: int = 0
+    trains: EncoderConfig | None = None
+
+    def __call__(self) -> HarnessError | None:
+        """Do it, in a worker. Returns why an encoder could not be trained."""
+        return self.call()
+
+
 def execute_on(
     engine: Engine,
     cells: Sequence[PlannedCell],
@@ -134,33 +106,45 @@ def execute_on(
     progress: Progress,
     fresh: bool = False,
     shard: Shard = WHOLE,
+    trainings: Sequence[Work] = (),
 ) -> Iterator[Outcome]:
     """Run cells by an engine and yield an outcome for each.
 
-    `cells` are those of the shard, whose part of the sentences is encoded before the rest.
+    `cells` are those of the shard, whose part of the sentences is encoded before the rest. Encoders
+    are trained while others encode.
     """
+    due = {work.trains for work in trainings}
     # A process takes seconds to start: not for the cells that one worker would measure anyway.
     if shard.count == 1 and (isinstance(engine, InProcess) or len(units(cells)) < 2):
-        yield from execute(cells, loader, store, progress, time.perf_counter, fresh)
+        failures_of = _done(InProcess(), trainings, progress)
+        yield from _untrained(cells, failures_of)
+        able = [cell for cell in cells if cell.encoder not in failures_of]
+        yield from execute(able, loader, store, progress, time.perf_counter, fresh)
         return
     store.folder.mkdir(parents=True, exist_ok=True)  # or a worker might make one that only it sees
     site = Site.of(loader, store, fresh, engine.workers)
-    runs = []
-    for run in open_runs(cells, loader, store, progress, time.perf_counter, fresh):
-        if isinstance(run, Outcome):
-            yield run
-        else:
-            runs.append(run)
-    if blocks := list(_blocks(runs, shard)):
-        progress.phase("encoding", sum(len(block.texts) for block in blocks))
-        for block, _ in engine.map(partial(encode_block, site), blocks):
-            progress.step(len(block.texts))
-    left = tuple(cell for run in runs for cell in run.left)
+
+    def opened(chosen: Sequence[PlannedCell]) -> Generator[Outcome, None, list[EncoderRun]]:
+        runs = []
+        for run in open_runs(chosen, loader, store, progress, time.perf_counter, fresh):
+            if isinstance(run, Outcome):
+                yield run
+            else:
+                runs.append(run)
+        return runs
+
+    runs = yield from opened([cell for cell in cells if cell.encoder not in due])
+    work = [*_passes(site, runs), *trainings, *_blocks(site, runs, shard)]
+    untrained = _done(engine, work, progress)
+    yield from _untrained(cells, untrained)
+    trained = yield from opened([c for c in cells if c.encoder in due - untrained.keys()])
+    _done(engine, [*_passes(site, trained), *_blocks(site, trained, shard)], progress)
+    left = tuple(cell for run in (*runs, *trained) for cell in run.left)
     if left:
         progress.phase("scoring", len(left))
     apart: list[tuple[PlannedCell, ...]] = []
-    for work in (units(left), apart):
-        for unit, outcomes in engine.map(partial(measure_unit, site), work):
+    for every in (units(left, corpora_apart=True), apart):
+        for unit, outcomes in engine.map(partial(measure_unit, site), every):
             if isinstance(outcomes, WorkersLost) and len(unit) > 1:
                 apart += [(cell,) for cell in unit]  # which of them it was shows alone
                 continue
@@ -170,30 +154,44 @@ def execute_on(
             progress.step(len(unit))
 
 
-def _blocks(runs: Sequence[EncoderRun], shard: Shard) -> Iterator[Block]:
+def _done(
+    engine: Engine, every: Sequence[Work], progress: Progress
+) -> dict[EncoderConfig, HarnessError]:
+    """Do what comes before scores; the encoders that could not be trained, and why."""
+    if every:
+        progress.phase("encoding", sum(work.sentences for work in every) or None)
+    untrained = {}
+    for work, error in engine.map(call, every):
+        if work.trains is not None and error is not None:
+            untrained[work.trains] = error
+        progress.step(work.sentences)
+    return untrained
+
+
+def _untrained(
+    cells: Iterable[PlannedCell], untrained: Mapping[EncoderConfig, HarnessError]
+) -> Iterator[Outcome]:
+    """Outcomes of the cells whose encoder could not be trained."""
+    for cell in cells:
+        if cell.encoder in untrained:
+            yield from failed([cell], untrained[cell.encoder])
+
+
+def _passes(site: Site, runs: Iterable[EncoderRun]) -> Iterator[Work]:
+    """The passes over corpora that are still to be made: long ones, and so before all else."""
+    for run in runs:
+        for cells, sentences in run.corpora.passes(run.left):
+            yield Work(partial(prepare_fits, site, cells), sentences)
+
+
+def _blocks(site: Site, runs: Iterable[EncoderRun], shard: Shard) -> Iterator[Work]:
     """The sentences that are missing, similar lengths together."""
     for run in runs:
         missing = shard.texts(run.missing) if shard.count > 1 else run.missing
         missing.sort(key=len)
         for start in range(0, len(missing), SHARD):
-            yield Block(run.left[0].encoder, tuple(missing[start : start + SHARD]))
-
-
-def units(cells: Sequence[PlannedCell]) -> list[tuple[PlannedCell, ...]]:
-    """Cells that one worker measures after another, since they share embeddings or a fit.
-
-    Those are the cells of an encoder under one pooling, a seeded method's of each seed apart; of
-    fits on a corpus, all of an encoder, whose one pass over the corpus serves all poolings.
-    """
-    found: dict[tuple[object, ...], list[PlannedCell]] = {}
-    for cell in cells:
-        method = cell.method
-        own = method.fit_on is None or method.fit_on in TARGETS
-        seed = cell.seed if method.seeded else None
-        shared = (method.pooling, method.id if method.seeded else None, seed)
-        key = shared if own else (method.fit_on,)
-        found.setdefault((cell.encoder.name, *key), []).append(cell)
-    return [tuple(unit) for unit in found.values()]
+            block = Block(run.left[0].encoder, tuple(missing[start : start + SHARD]))
+            yield Work(partial(encode_block, site, block), len(block.texts))
 
 
 def encode_block(site: Site, block: Block) -> None:
@@ -201,6 +199,16 @@ def encode_block(site: Site, block: Block) -> None:
     site.require_worker()
     with failures(()):
         _encoder(site, block.encoder).ensure(block.texts, Silent())
+
+
+def prepare_fits(site: Site, cells: Sequence[PlannedCell]) -> None:
+    """Make the files that cells are fitted on, in one pass. The cells report an error."""
+    site.require_worker()
+    with failures(()):
+        loader, store = _loader(site), Store(site.results)
+        for run in open_runs(cells, loader, store, Silent(), time.perf_counter, fresh=True):
+            if isinstance(run, EncoderRun):
+                run.prepare()
 
 
 def measure_unit(site: Site, unit: Sequence[PlannedCell]) -> list[Outcome]:

@@ -122,6 +122,12 @@ class EncoderRun:
         cells = yield from _each(cells, self._read)
         self.left = yield from _each(cells, self._look_up)
 
+    def prepare(self) -> None:
+        """Make the files that the cells which are left are fitted on; those report an error."""
+        self.encoder.require_checked()
+        for _ in _each(self.left, self.corpora.prepare):
+            pass
+
     def outcomes(self) -> Iterator[Outcome]:
         """Encode what is missing, and measure the cells that are left."""
         name = self.left[0].encoder.name

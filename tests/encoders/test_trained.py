@@ -16,13 +16,15 @@ from harness.assets.fetch.batch import portable
 from harness.assets.places import Places
 from harness.cli import app
 from harness.cli.train import options
-from harness.cli.train.family import train_on_the_spot
+from harness.cli.train.family import on_the_spot
 from harness.core import hardware
 from harness.core.digests import sha256_of
 from harness.core.errors import AssetMissing, DataError, UsageError
 from harness.core.types import Method
 from harness.encoders.trained import FamilyConfig, without
 from harness.encoders.transformer import TransformerConfig
+from harness.evaluation.engines import InProcess, Processes
+from harness.evaluation.parallel import execute_on
 from harness.evaluation.plan import plan
 from harness.evaluation.plan_text import render
 from harness.evaluation.runner import execute
@@ -257,7 +259,7 @@ def test_a_run_trains_on_the_spot_what_its_cells_need_and_the_plan_says_so(place
     assert told.runnable == 2
     assert [entry.to_train for entry in told.encoders] == [True, True, False]
     assert "to be trained" in render(told)
-    train_on_the_spot(planned, texts.places)
+    assert [work() for work in on_the_spot(planned, texts.places)] == [None, None]
     assert all(texts.places.encoder(spot.member(n)) for n in range(2))
     assert not texts.places.has_encoder(far)
     assert capsys.readouterr().out.count("harness train simcse-sup") == 2
@@ -265,12 +267,18 @@ def test_a_run_trains_on_the_spot_what_its_cells_need_and_the_plan_says_so(place
 
 
 @pytest.mark.usefixtures("no_bar")
-def test_a_training_on_the_spot_that_fails_is_told_and_the_rest_runs(place, capsys):
+def test_a_training_on_the_spot_that_fails_is_told_and_the_rest_runs(place):
     spot = family(place, on_the_spot=True)
     (place / "triplets.csv").unlink()
     texts = library(place)
-    train_on_the_spot(cells([Method(spot, MEAN)], [task()], 1), texts.places)
-    assert "kin, seed 0: --file triplets.csv: wanted a file" in capsys.readouterr().err
+    planned = cells([Method(spot, MEAN), method("mean")], [TOY], 1)
+    works = on_the_spot(planned, texts.places)
+    for engine in (InProcess(), Processes(2)):
+        store = Store(place / f"runs-{engine.workers}")
+        made = list(execute_on(engine, planned, texts, store, Told(), trainings=works))
+        assert sorted(one.status for one in made) == ["failed", "measured"]
+        [why] = [one.message for one in made if one.message]
+        assert why.startswith("kin, seed 0: --file triplets.csv: wanted a file")
 
 
 # Registered ones

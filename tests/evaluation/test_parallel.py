@@ -5,14 +5,25 @@ import signal
 from dataclasses import replace
 
 import pytest
-from fakes import OTHER, TOY, BrokenConfig, FakeConfig, Told, library, method, ticks
+from fakes import (
+    OTHER,
+    TOY,
+    BrokenConfig,
+    FakeConfig,
+    Told,
+    corpus,
+    library,
+    method,
+    numbered,
+    ticks,
+)
 
 from harness.core.errors import HarnessError, UsageError
 from harness.core.types import Method
-from harness.evaluation import parallel
 from harness.evaluation.engines import Cluster, InProcess, Processes, default_jobs, engine
-from harness.evaluation.parallel import Block, Shard, Site, encode_block, execute_on, units
+from harness.evaluation.parallel import Block, Site, encode_block, execute_on
 from harness.evaluation.runner import execute
+from harness.evaluation.shards import WHOLE, Shard, units
 from harness.results.planned import cells
 from harness.results.records import Store
 
@@ -25,7 +36,7 @@ METHODS = (
 PLANNED = cells(METHODS, [TOY, OTHER], seeds=2)
 
 
-def run(folder, engine, planned=PLANNED, shard=parallel.WHOLE, told=None, store="runs"):
+def run(folder, engine, planned=PLANNED, shard=WHOLE, told=None, store="runs"):
     """The outcomes, by cell."""
     made = execute_on(
         engine, planned, library(folder), Store(folder / store), told or Told(), shard=shard
@@ -96,6 +107,25 @@ def test_cells_that_share_work_are_one_unit_and_seeds_stand_apart():
     kinds = [{(c.method.pooling.name, c.method.seeded and c.seed) for c in unit} for unit in found]
     assert all(len(kind) == 1 for kind in kinds)
     assert len(found) == 4  # mean, cls, and two seeds of first-last
+
+
+def test_fits_on_a_corpus_are_measured_beside_each_other_after_one_pass(tmp_path):
+    stream, told = corpus("stream", numbered(100, 60)), Told()
+    fits = [method("mean", "centre", on="stream"), method("first-last", "stretch", on="stream")]
+    planned = cells([method("mean"), *fits], [TOY, OTHER], seeds=2)
+    assert len(units(planned)) == 2
+    assert len(units(planned, corpora_apart=True)) == 3
+    alone, beside = library(tmp_path / "alone", stream), library(tmp_path / "beside", stream)
+    wanted = execute(planned, alone, Store(tmp_path / "alone"), Told(), ticks())
+    found = execute_on(Processes(2), planned, beside, Store(tmp_path / "beside"), told)
+    scores = {one.cell: one.record.scores for one in wanted}
+    assert {one.cell: one.record.scores for one in found} == scores
+    [(first, sentences), (then, count)] = told.phases
+    assert (first, then, count) == ("encoding", "scoring", len(planned))
+    assert sentences > 60  # those of the corpus, and the tasks'
+    assert told.steps == sentences + count
+    for folder in ("moments", "rows"):
+        [_] = (tmp_path / "beside" / "cache" / folder).rglob("stream*")
 
 
 def test_a_worker_with_other_code_is_refused(tmp_path):

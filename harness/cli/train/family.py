@@ -16,7 +16,7 @@ from harness.cli.train.options import Threads
 from harness.core.errors import HarnessError
 from harness.core.interfaces import EncoderConfig
 from harness.core.sources import Trained
-from harness.evaluation.engines import Engine, InProcess
+from harness.evaluation.parallel import Work
 from harness.results.planned import PlannedCell
 
 # The commands that make one checkpoint: a family's recipe is one of them and its options.
@@ -71,26 +71,18 @@ def train_missing(
     return count
 
 
-def train_on_the_spot(
-    planned: Iterable[PlannedCell], places: Places, engine: Engine | None = None
-) -> None:
-    """Train what these cells need and is quickly made of what the harness carries.
+def on_the_spot(planned: Iterable[PlannedCell], places: Places) -> list[Work]:
+    """The trainings that these cells need and that are quickly made of what the harness carries.
 
     With one thread each, since rounding differs between numbers of threads, and a training carries
-    it on: so that one process and many make the same encoders. A training that fails is told; its
-    cells then have no encoder, and the others run.
+    it on: so that one process and many make the same encoders.
     """
     members = {p.encoder.source: p.encoder for p in planned}
-    due = [
-        member
+    return [
+        Work(partial(_train, places, member), trains=member)
         for source, member in members.items()
         if isinstance(source, Trained) and source.on_the_spot and not places.has_encoder(member)
     ]
-    if not due:
-        return
-    for member, failure in (engine or InProcess()).map(partial(_train, places), due):
-        if failure is not None:
-            typer.echo(f"harness: {member.name}: {failure}", err=True)
 
 
 def _train(places: Places, member: EncoderConfig) -> HarnessError | None:
@@ -101,7 +93,7 @@ def _train(places: Places, member: EncoderConfig) -> HarnessError | None:
     try:
         train_missing([member], places, threads=1)
     except HarnessError as error:
-        return error
+        return HarnessError(f"{member.name}: {error}")
     finally:
         torch.set_num_threads(before)
     return None
