@@ -23,9 +23,10 @@ from harness.core.ids import GRAMMAR, LONGEST, MethodId
 from harness.core.installed import FROM_WHEEL
 from harness.core.interfaces import EncoderConfig, Pooling, PostProcessor
 from harness.core.types import Corpus, Method, Task
+from harness.encoders.input_embeddings import InputConfig
 from harness.encoders.native import NativeConfig
 from harness.tasks.loader import TARGETS
-from harness.transforms.pooling import NATIVE, POOLINGS, Native
+from harness.transforms.pooling import INPUT, NATIVE, POOLINGS, Native
 
 BASELINES = "harness.baselines" if FROM_WHEEL else "baselines"
 TASKS = "harness.tasks"
@@ -47,8 +48,8 @@ class Registry:
 
     Examples:
         >>> from harness import load_registry
-        >>> sorted(load_registry().poolings)
-        ['cls', 'first-last', 'last2', 'mean', 'native', 'pooler', 'second-last', 'static-last']
+        >>> sorted(load_registry().poolings)[:6]
+        ['cls', 'first-last', 'input', 'last2', 'mean', 'native']
     """
 
     encoders: Mapping[str, EncoderConfig]
@@ -119,6 +120,8 @@ class Registry:
             encoder, pooling = NativeConfig(encoder, prompt), Native(prompt)
         elif prompt:
             raise UsageError(f".{parts.pooling}: {word} takes no argument, as in {GRAMMAR}")
+        elif pooling == INPUT:
+            encoder = InputConfig(encoder)
         return Method(encoder, pooling, post, parts.fit_on)
 
     def parse_posts(self, text: str) -> tuple[PostProcessor, ...]:
@@ -265,7 +268,7 @@ def load_registry() -> Registry:
     posts = ((name, make) for m in baselines for name, make in _of(m, "POSTS", {}).items())
     return Registry(
         encoders=_unique("encoder", ((e.name, e) for m in baselines for e in _of(m, "ENCODERS"))),
-        poolings=_unique("pooling", ((p.name, p) for p in (*POOLINGS, NATIVE))),
+        poolings=_unique("pooling", ((p.name, p) for p in (*POOLINGS, INPUT, NATIVE))),
         posts=_unique("post-processor", posts),
         methods=_unique("method", ((x.id, x) for m in baselines for x in _of(m, "METHODS"))),
         tasks=_unique("task", ((t.name, t) for m in tasks for t in _of(m, "TASKS"))),

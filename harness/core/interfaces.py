@@ -32,7 +32,8 @@ class Encoding:
         mean: Masked token means of the kept layers, [CLS] and [SEP] included.
         cls: The last layer's summary token; None where the encoder has none.
         pooler: The checkpoint's own trained head over it; None where there is none.
-        native: What the model's own modules make of each sentence; None where none are applied.
+        native: The one vector a sentence of a model's own modules, or of its input embeddings;
+            None where the encoder gives hidden states.
         tokens: How many tokens each sentence has, and how many of them have a vector; None for an
             encoder that has one for every text.
 

@@ -17,10 +17,10 @@ import numpy as np
 
 from harness.core.digests import Sha256, digest_of, sha256_of
 from harness.core.errors import HarnessError, UsageError
-from harness.core.hardware import Hardware
 from harness.core.interfaces import Encoder, EncoderConfig, Encoding, Identity
-from harness.core.sources import Hub, LocalFiles, Packaged, Source
+from harness.core.sources import Hub, LocalFiles, Packaged
 from harness.encoders.checkpoint import require_weights, weights_files
+from harness.encoders.derived import DerivedConfig
 from harness.encoders.fingerprint import in_dtype
 from harness.encoders.modules import MODULES, STATIC, Modules, read_modules
 from harness.encoders.prompted import PromptedConfig
@@ -32,7 +32,7 @@ NATIVE_VERSION = "1: float32; modules as in sentence-transformers 6"
 
 
 @dataclass(frozen=True)
-class NativeConfig:
+class NativeConfig(DerivedConfig):
     """An encoder under the modules of its sentence-transformers folder.
 
     Args:
@@ -46,45 +46,7 @@ class NativeConfig:
         'minilm'
     """
 
-    of: EncoderConfig
     prompt: str = ""
-
-    @property
-    def name(self) -> str:
-        """The encoder's name: `minilm` of `minilm.native`."""
-        return self.of.name
-
-    @property
-    def trained_on(self) -> str:
-        """As the encoder says."""
-        return self.of.trained_on
-
-    @property
-    def cite(self) -> str:
-        """As the encoder says."""
-        return self.of.cite
-
-    @property
-    def licence(self) -> str:
-        """As the encoder says."""
-        return self.of.licence
-
-    @property
-    def source(self) -> Source:
-        """As the encoder says: the modules lie beside its files."""
-        return self.of.source
-
-    def member(self, seed: int) -> NativeConfig:
-        """The seed's encoder under its modules."""
-        return replace(self, of=self.of.member(seed))
-
-    def with_max_length(self, max_length: int) -> NativeConfig:
-        """This encoder cut at another length, and named so."""
-        return replace(self, of=self.of.with_max_length(max_length))
-
-    def on(self, hardware: Hardware) -> NativeConfig:
-        """This encoder on a device and in a precision."""
-        return replace(self, of=self.of.on(hardware))
 
     def identify(self, path: Path, sha256: Sha256 = sha256_of) -> Identity:
         """The key and digests of a folder, modules and prompt included."""

@@ -31,7 +31,7 @@ from harness.core.provenance import code_digest, environment
 from harness.core.tensors import TensorFile, write_tensors
 from harness.gate.tolerances import GOLDEN_ACROSS_PLATFORMS, GOLDEN_SAME_PLATFORM, platform
 from harness.results.layout import RECORDS
-from harness.transforms.pooling import NATIVE
+from harness.transforms.pooling import INPUT, NATIVE
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,9 +78,9 @@ def sentences() -> tuple[str, ...]:
 
 
 def subject(method: str) -> str:
-    """The subject of a method's golden vectors: its encoder, alone or with its own modules."""
+    """The subject of a method's golden vectors: its encoder, or another reading of its files."""
     parts = MethodId.parse(method)
-    if parts is not None and parts.pooling.partition(":")[0] == NATIVE.name:
+    if parts is not None and parts.pooling.partition(":")[0] in (INPUT.name, NATIVE.name):
         return f"{parts.encoder}.{parts.pooling}"
     return method.partition(".")[0]
 

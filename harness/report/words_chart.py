@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 PICTURE = "tables/word-frequency.svg"
 TASK = "word-frequency"
 STATISTICS = {"norm": ("norm",), "distance of 3 nearest": ("distance", "k=3")}
+MARGIN = 0.03  # above the largest ratio and below the least
 ALL, *RANGES = word_frequency.RANGES
-LEAST = 0.99  # share of the words that a shown method has vectors of
 
 # Of a method: for each statistic, the mean of each range of ranks over that of all words.
 Ratios = Sequence[Mapping[str, float]]
@@ -35,7 +35,8 @@ def frequency_of_words(results: Results) -> Picture | None:
     if not rows:
         return None
     notes = (
-        "The 10,000 most frequent words of English Wikipedia, each encoded alone, by rank.",
+        "The 10,000 most frequent words of English Wikipedia, by rank: each encoded alone, or its",
+        "row of the input embedding matrix (.input; in brackets the share of words of one token).",
         "Means over the words of a range, relative to the mean over all of them.",
     )
     return Picture(
@@ -43,7 +44,7 @@ def frequency_of_words(results: Results) -> Picture | None:
         f"Relative norms and distances of neighbours by rank for {', '.join(rows)}.",
         notes,
         results.digest(),
-        lambda axes: _draw(axes, rows),
+        lambda axes: _draw(axes, {plain: (_label(results, plain), rows[plain]) for plain in rows}),
         heights=(1,) * len(rows),
         inches=2.2 + 2.7 * len(rows),
         columns=len(STATISTICS),
@@ -51,10 +52,7 @@ def frequency_of_words(results: Results) -> Picture | None:
 
 
 def _ratios(results: Results, method: str) -> Ratios:
-    """The ratios of a method; none where it lacks words or a mean is undefined."""
-    [record, *_] = results.records(method, TASK)
-    if record.facts["zero_vectors"] > (1 - LEAST) * record.pairs:
-        return ()
+    """The ratios of a method; none where a mean is undefined."""
     ratios = []
     for path in STATISTICS.values():
         means = {r: results.value(method, TASK, *path, r).mean for r in (ALL, *RANGES)}
@@ -66,20 +64,34 @@ def _ratios(results: Results, method: str) -> Ratios:
     return ratios
 
 
-def _draw(panels: Sequence[Axes], shown: Mapping[str, Mapping[str, Ratios]]) -> Mapping[str, str]:
-    looks = looks_of(post_processing(method) for own in shown.values() for method in own)
+def _label(results: Results, method: str) -> str:
+    """A method, and the share of the words that it has vectors of where it lacks some."""
+    [record, *_] = results.records(method, TASK)
+    share = 1 - record.facts["zero_vectors"] / record.pairs
+    return method if share == 1 else f"{method} ({share:.0%})"
+
+
+def _draw(
+    panels: Sequence[Axes], shown: Mapping[str, tuple[str, Mapping[str, Ratios]]]
+) -> Mapping[str, str]:
+    looks = looks_of(post_processing(method) for _, own in shown.values() for method in own)
+    pairs = [two for _, own in shown.values() for two in own.values()]
+    every = [ratio for two in pairs for ratios in two for ratio in ratios.values()]
+    least, most = min(every), max(every)
     hints: dict[str, str] = {}
     places = [(plain, column) for plain in shown for column in range(len(STATISTICS))]
     for axes, (plain, column) in zip(panels, places, strict=True):
         axes.axhline(1, color="#8b949e", ls="--", zorder=1)
-        for number, (method, ratios) in enumerate(shown[plain].items()):
+        label, own = shown[plain]
+        for number, (method, ratios) in enumerate(own.items()):
             kind, name = post_processing(method), f"words-{plain}-{column}-{number}"
             values = list(ratios[column].values())
             axes.plot(range(len(values)), values, label=kind, ms=6, gid=name, **looks[kind])
             told = ", ".join(f"{ranks}: {ratio:.2f}" for ranks, ratio in ratios[column].items())
             hints[name] = f"{method}: {told}"
+        axes.set_ylim(least - MARGIN, most + MARGIN)  # as all panels: a flat line looks flat
         axes.set_xticks(range(len(RANGES)), labels=RANGES)
-        axes.set_ylabel(plain if column == 0 else "")
+        axes.set_ylabel(label if column == 0 else "")
     for axes, statistic in zip(panels[-len(STATISTICS) :], STATISTICS, strict=True):
         axes.set_xlabel(f"{statistic}, by rank")
     charts.legend(panels, list(looks))

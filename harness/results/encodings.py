@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from harness.core.ids import is_transductive
 from harness.results.index import Results
+from harness.transforms.pooling import INPUT
 
 
 def fitted_on_task(method: str) -> bool:
@@ -17,7 +18,8 @@ def encodings(results: Results, task: str) -> Mapping[str, Sequence[str]]:
     """The methods to show beside each other, by plain method, `minilm.mean`; plain first.
 
     Of an encoder it is the plain method with most variants that were measured on the task, in the
-    order of records where two have as many. Post-processors are fitted on the task's own text.
+    order of records where two have as many; its input embeddings stand apart. Post-processors are
+    fitted on the task's own text.
     """
     variants: dict[str, list[str]] = {}
     for method in results.by_task.get(task, ()):
@@ -26,7 +28,8 @@ def encodings(results: Results, task: str) -> Mapping[str, Sequence[str]]:
     of_encoder: dict[str, str] = {}
     for plain, methods in variants.items():
         if plain in methods:
-            encoder = plain.partition(".")[0]
+            encoder, _, pooling = plain.partition(".")
+            encoder = plain if pooling == INPUT.name else encoder
             most = len(variants[of_encoder[encoder]]) if encoder in of_encoder else 0
             of_encoder[encoder] = plain if len(methods) > most else of_encoder[encoder]
     return {

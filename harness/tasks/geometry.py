@@ -72,6 +72,7 @@ TASKS = (
         on_request=True,
         cite="li2020bertflow",
         licence="MIT",
-        note="words encoded alone; Li et al. 2020, Table 1, takes rows of an embedding matrix",
+        note="words encoded alone; rows of BERT's embedding matrix, as in Li et al. 2020, Table 1, "
+        "are bert-base.input",
     ),
 )

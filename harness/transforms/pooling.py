@@ -117,6 +117,28 @@ class Native:
         return encoding.native
 
 
+@dataclass(frozen=True)
+class Input:
+    """The mean over a text's words of their rows in the encoder's input embedding matrix.
+
+    It goes with an encoder that reads them (`harness/encoders/input_embeddings.py`).
+    """
+
+    name: str = "input"
+
+    def hidden_states(self, depth: int) -> tuple[int, ...]:  # noqa: ARG002 - reads none
+        """None: no layer is run."""
+        return ()
+
+    def __call__(self, encoding: Encoding) -> Float[np.ndarray, "N D"]:
+        if encoding.native is None:
+            raise UsageError(
+                f"{self.name}: these encodings are not of an input embedding matrix; open it as an "
+                "InputConfig"
+            )
+        return encoding.native
+
+
 CLS = Cls()
 POOLER = Pooler()
 MEAN = Mean("mean", (-1,))
@@ -127,6 +149,7 @@ LAST2 = Mean("last2", (-2, -1))
 SECOND_LAST = Mean("second-last", (-2,))
 
 NATIVE = Native()
+INPUT = Input()
 
 # Those of the hidden states.
 POOLINGS = (CLS, POOLER, MEAN, FIRST_LAST, STATIC_LAST, LAST2, SECOND_LAST)

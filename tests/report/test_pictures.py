@@ -152,10 +152,12 @@ def on(task, *measured, facts=None):
 
 def test_an_encoder_is_shown_by_its_most_measured_encoding_on_the_tasks_own_text():
     names = ["e.cls", "e.mean", "e.mean+sn@target", "e.mean+sn@nli", "e.last2+sn@target", "f.cls"]
+    names += ["e.input"]  # another encoder: it reads the files in another way
     found = on("spectrum", *((name, {}) for name in names))
     assert encodings(found, "spectrum") == {
         "e.mean": ["e.mean", "e.mean+sn@target"],
         "f.cls": ["f.cls"],
+        "e.input": ["e.input"],
     }
     assert encodings(found, "sts-b") == {}
 
@@ -213,17 +215,19 @@ def test_edit_distance_has_a_panel_for_gold_and_one_an_encoder():
     assert distance_chart.similarity_against_distance(on("distance-quartiles")) is None
 
 
-def test_words_are_shown_of_methods_that_know_them():
+def test_words_are_shown_with_the_share_of_them_that_a_method_knows():
     def scores(rare):
         means = dict.fromkeys(["all", *words_chart.RANGES], 2.0) | {"5001-10000": rare}
         return {"norm": means, "distance": {"k=3": means}}
 
     measured = [("e.mean", scores(3.0)), ("e.mean+sn@target", scores(None))]
-    found = on("word-frequency", *measured, facts={"zero_vectors": 1})
-    picture = words_chart.frequency_of_words(found)
-    hints = [hint for hint in texts(picture, "title") if ": " in hint]
-    assert hints == ["e.mean: 1-100: 1.00, 101-500: 1.00, 501-5000: 1.00, 5001-10000: 1.50"] * 2
-    unknown = on("word-frequency", *measured, facts={"zero_vectors": 2})
+    for zeros, label in ((0, "e.mean"), (57, "e.mean (43%)")):
+        found = on("word-frequency", *measured, facts={"zero_vectors": zeros})
+        picture = words_chart.frequency_of_words(found)
+        hints = [hint for hint in texts(picture, "title") if ": " in hint]
+        assert hints == ["e.mean: 1-100: 1.00, 101-500: 1.00, 501-5000: 1.00, 5001-10000: 1.50"] * 2
+        assert label in texts(picture, "text")
+    unknown = on("word-frequency", ("e.mean", scores(None)), facts={"zero_vectors": 0})
     assert words_chart.frequency_of_words(unknown) is None
 
 

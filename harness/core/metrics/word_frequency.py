@@ -1,8 +1,8 @@
 """Word frequency against the norm of word vectors and the distance of their neighbours.
 
-BERT-flow, Table 1, finds that the vectors of rare words are long and far from each other. There the
-words are rows of BERT's embedding matrix; here they are texts of one word under any method, and
-neighbours are sought among the words of the task.
+BERT-flow, Table 1, finds that the vectors of rare words are long and far from each other. There
+they are rows of BERT's embedding matrix, which `bert-base.input` reads; any other method encodes a
+word as a text. Neighbours are sought among the words of the task.
 """
 
 from __future__ import annotations
