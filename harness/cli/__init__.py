@@ -21,7 +21,7 @@ from harness.cli import (
     running,
     showing,
 )
-from harness.cli.options import SeveralValues
+from harness.cli.options import SeveralValues, note
 from harness.cli.stopping import Stopped, end, stoppable
 from harness.cli.train import train
 from harness.core.errors import HarnessError, said
@@ -94,19 +94,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except Stopped as stopped:
         end(stopped.exit_status)
     except HarnessError as error:
-        _complain(error)
+        note(f"harness: {error}")
         sys.exit(error.exit_status)
     except BrokenPipeError:
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123 - the reader went away
         sys.exit(0)
     except Exception as error:
-        _complain(said(error))
+        note(f"harness: {said(error)}")
         logging.getLogger(__name__).debug("", exc_info=error)
         sys.exit(HarnessError.exit_status)
-
-
-def _complain(fault: object) -> None:
-    """Say what was wrong, folded between words where a terminal shows it, else in one line."""
-    from harness.core.terminal import width_of, wrapped
-
-    typer.echo(wrapped(f"harness: {fault}", width_of(sys.stderr.isatty())), err=True)

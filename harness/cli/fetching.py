@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.options import CacheDir, DataDir, Json, say
+from harness.cli.options import CacheDir, DataDir, Json, note, say, say_folded
 from harness.core.errors import UsageError
 
 
@@ -83,8 +83,8 @@ def fetch(
             if as_json:
                 say(json.dumps({"asset": fetched.name, "is": fetched.line, "error": error}))
             elif not error:
-                say(f"{fetched.name}: {fetched.line}")
+                say_folded(f"{fetched.name}: {fetched.line}")
             if fetched.error is not None:
-                typer.echo(f"harness: {error}", err=True)
+                note(f"harness: {error}")
                 worst = min(filter(None, (worst, fetched.error.exit_status)))
     sys.exit(worst)

@@ -14,6 +14,7 @@ from harness.cli.options import note, say, say_folded, tabled
 from harness.core.types import Record
 from harness.evaluation.outcomes import Outcome
 from harness.registry import Registry
+from harness.report.paper_tables import printed
 from harness.results.coverage import low_coverage, percentage
 from harness.results.index import Results, main_score, value
 from harness.results.published import PublishedCell, Table
@@ -70,7 +71,7 @@ class Printer:
             encoder, task = where
             note(
                 f"harness: {encoder} has a vector for {percentage(share)} of the tokens of {task}: "
-                "its scores are of what is left of the sentences; name a file for such texts"
+                "its scores are of what is left of the sentences; take vectors of more words"
             )
 
     def table(self) -> str:
@@ -110,7 +111,7 @@ class Printer:
 
 
 def _beside(one: Reproduction) -> str:
-    return f"published {one.cell.in_points}, {one.state} ({one.cell.id})"
+    return f"published {printed(one.cell)}, {one.state} ({one.cell.id})"
 
 
 def _took(outcome: Outcome) -> str:
@@ -129,7 +130,7 @@ def _published_row(one: Reproduction, records: Sequence[Record]) -> tuple[str, .
     metric = " ".join(filter(None, (cell.metric, cell.aggregation)))
     measured = "–" if one.measured is None else f"{one.measured:.2f}{_covered(records)}"
     return (
-        str(cell.method), task, metric, measured, str(cell.in_points), str(one.state), cell.id,
+        str(cell.method), task, metric, measured, printed(cell), str(one.state), cell.id,
     )  # fmt: skip
 
 

@@ -189,8 +189,10 @@ def say_folded(text: str) -> None:
 
 
 def note(text: str) -> None:
-    """Print a line beside the answer, for a person."""
-    typer.echo(text, err=True)
+    """Print a line beside the answer, for a person, folded to the width of its terminal."""
+    from harness.core.terminal import width_of, wrapped
+
+    typer.echo(wrapped(text, width_of(sys.stderr.isatty())), err=True)
 
 
 def require_own(option: str, folder: Path) -> None:

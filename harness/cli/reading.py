@@ -25,6 +25,7 @@ from harness.cli.options import (
     readme_of,
     require_folder,
     say,
+    say_folded,
 )
 from harness.core.errors import HarnessError, UsageError
 
@@ -238,5 +239,5 @@ def cite(
     from harness.report.cite import answer
 
     subject = {"table": table, "cell": cell, "method": method}
-    for line in answer(subject, verify, digest, results, papers):
-        say(line)
+    for text in answer(subject, verify, digest, results, papers):
+        (say if text.startswith("@") else say_folded)(text)  # BibTeX keeps its lines

@@ -32,6 +32,7 @@ from harness.cli.options import (
     ShardOf,
     Tasks,
     Verbose,
+    note,
     require_folder,
     require_own,
     say,
@@ -184,7 +185,7 @@ def reproduce(
     with Bar(sys.stderr) as bar:
         uncompared = compare_rows(output, baseline, chosen.loader, bar, work.engine)
     if uncompared:
-        typer.echo(f"harness: {uncompared}", err=True)
+        note(f"harness: {uncompared}")
     moves = compare(outcomes, baseline)
     promoted = promote(outcomes, output, baseline) if update else None
     found = Results.read(runs)
@@ -263,7 +264,7 @@ def _execute(
     told = ("asset missing",) if seconds is not None else ()
     untold = [o.message for o in outcomes if o.message and o.status not in told]
     for message, count in Counter(untold).items():
-        typer.echo(f"harness: {message} ({count} cell{'s' if count > 1 else ''})", err=True)
+        note(f"harness: {message} ({count} cell{'s' if count > 1 else ''})")
     if noted is not None and not untold:
         raise noted
     return outcomes

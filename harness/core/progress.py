@@ -43,7 +43,10 @@ def time_left(
 
 
 class TimeLeft(ProgressColumn):
-    """The time that is left, as `time_left` has it: what was skipped took no time."""
+    """The time that is left, as `time_left` has it: what was skipped took no time.
+
+    It goes by the pace at the last step and counts down until the next one.
+    """
 
     max_refresh = 0.5  # seconds
 
@@ -55,7 +58,12 @@ class TimeLeft(ProgressColumn):
         """Hours, minutes and seconds; dashes where nothing is known."""
         worked, seconds = task.completed - task.fields["skipped"], None
         if task.remaining is not None and task.elapsed is not None:
-            seconds = time_left(task.elapsed, worked, task.remaining, self._expected)
+            paced = task.fields["paced"]
+            seconds = time_left(paced, worked, task.remaining, self._expected)
+            if seconds is not None and seconds > (waited := task.elapsed - paced):
+                seconds -= waited
+            else:  # the step takes longer than all were to take
+                seconds = time_left(task.elapsed, worked, task.remaining, self._expected)
         shown = "-:--:--" if seconds is None else str(timedelta(seconds=round(seconds)))
         return Text(shown, style="progress.remaining")
 
@@ -99,13 +107,15 @@ class Bar:
         if self._phase is not None:
             self._progress.remove_task(self._phase)
         self._progress.start()  # at the first phase, so that nothing to do shows nothing
-        self._phase, self._what = self._progress.add_task(what, total=steps, skipped=0), what
+        self._phase = self._progress.add_task(what, total=steps, skipped=0, paced=0.0)
+        self._what = what
         self._skipped = 0
 
     def step(self, steps: int) -> None:
         """So many more are done."""
         if self._phase is not None:
-            self._progress.advance(self._phase, steps)
+            [task] = self._progress.tasks
+            self._progress.update(self._phase, advance=steps, paced=task.elapsed or 0.0)
 
     def skip(self, steps: int) -> None:
         """So many more need no work: they say nothing of the pace."""

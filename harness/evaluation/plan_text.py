@@ -48,7 +48,7 @@ def _measured(plan: Plan) -> str:
 
 def _times(plan: Plan) -> str:
     """The time that is left, what takes it, and how much of that is a guess."""
-    by = f" by {plan.workers} processes" if plan.workers > 1 else ""
+    by = f" for {plan.workers} processes" if plan.workers > 1 else ""
     parts = [f"{duration(took)} of {part}" for part, took in plan.parts.items() if took >= 1]
     of = f": {', '.join(parts)}" if parts else ""
     guessed = sum(encoder.guessed for encoder in plan.encoders)

@@ -46,8 +46,14 @@ class Citation:
     digest: str | None
     papers: Path | None = None  # whose folder may have entries of its own
 
+    def texts(self) -> Iterator[str]:
+        """BibTeX, then each sentence, an empty line before it."""
+        yield bibtex(self.keys, self.papers)
+        for sentence in self.sentences:
+            yield from ("", sentence)
+
     def __str__(self) -> str:
-        return "\n\n".join([bibtex(self.keys, self.papers), *self.sentences])
+        return "\n".join(self.texts())
 
     def compare(self, digest: str) -> str:
         """Say that the records have this digest, or its beginning; raise if they have another."""
@@ -71,9 +77,10 @@ def answer(
     results: Path,
     papers: Path,
 ) -> Iterator[str]:
-    """The output of `harness cite`, line by line. Raises HarnessError where a digest is wrong.
+    """The output of `harness cite`: BibTeX as one text, then sentences and lines.
 
     `options` may name one published `table`, `cell` or `method`; without any it is the harness.
+    Raises HarnessError where a digest is wrong.
     """
     subject = {kind: name for kind, name in options.items() if name is not None}
     named = [f"--{kind}" for kind in subject]
@@ -94,7 +101,7 @@ def answer(
     cited = [CITE[kind](name, tables, records, load_registry()) for kind, name in subject.items()]
     [citation] = cited or [cite_harness(tables, records)]
     citation = replace(citation, papers=papers)
-    yield str(citation) if digest is None else citation.compare(digest)
+    yield from citation.texts() if digest is None else [citation.compare(digest)]
 
 
 def cite_harness(tables: Sequence[Table], results: Results) -> Citation:

@@ -26,7 +26,8 @@ def render(found: Explanation, most: int = 25, width: int | None = None) -> str:
         *(f"note: {note}" for note in cell.notes),
     ]
     if cell.why_not:
-        return "\n".join([*lines, f"no method here reproduces it: {cell.why_not.explanation}"])
+        lines.append(f"no method here reproduces it: {cell.why_not.explanation}")
+        return "\n".join(wrapped(line, width) for line in lines)
     lines.append(f"needs: {cell.method} on {cell.task or ', '.join(cell.average_of)}")
     if cell.evidence:
         words = [EVIDENCE_WORDS[cell.evidence]]
@@ -45,7 +46,8 @@ def render(found: Explanation, most: int = 25, width: int | None = None) -> str:
     else:
         lines.append(f"measured: {measured:.4f} ({difference:+.4f}, {found.reproduction.state})")
     if not found.neighbours:
-        return "\n".join([*lines, "no neighbouring protocol was run"])
+        lines.append("no neighbouring protocol was run")
+        return "\n".join(wrapped(line, width) for line in lines)
     if found.wanted and found.shown_on != found.wanted.encoder:
         same = (
             "the nearest protocols that were run give"

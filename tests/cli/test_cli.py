@@ -658,3 +658,21 @@ def test_an_error_is_folded_between_words_in_a_terminal_and_one_line_elsewhere(m
     assert len(folded) > 1
     assert max(map(len, folded)) <= 60
     assert " ".join(one.strip() for one in folded) == line
+
+
+def test_a_citation_is_folded_in_a_terminal_and_its_bibtex_is_not(monkeypatch, capsys):
+    def said():
+        with pytest.raises(SystemExit):
+            main(["cite", "--cell", "mteb.1-12-75/minilm/sts-b"])
+        return capsys.readouterr().out
+
+    monkeypatch.chdir(ROOT)
+    *bibtex, sentence = said().rstrip().split("\n\n")
+    assert "\n" not in sentence
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    *again, folded = said().rstrip().split("\n\n")
+    assert again == bibtex
+    assert len(folded.splitlines()) > 5
+    assert all(len(line) <= 60 or " " not in line.strip() for line in folded.splitlines())
+    assert " ".join(line.strip() for line in folded.splitlines()) == sentence

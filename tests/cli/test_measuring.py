@@ -16,6 +16,7 @@ from harness.evaluation.outcomes import Outcome
 from harness.evaluation.runner import execute
 from harness.evaluation.select import encoders_by_hand
 from harness.registry import load_registry
+from harness.report.paper_tables import printed as printed_number
 from harness.results.coverage import LOW
 from harness.results.planned import cells
 from harness.results.published_files import load_tables
@@ -58,13 +59,13 @@ def printed(tmp_path, capsys):
 def test_a_score_stands_beside_its_published_number_and_verdict(printed, tmp_path, off, verdict):
     outcome = measured(STS.method, STS.task, STS.points + off)
     [line], table = printed(outcome)
-    assert f"; published {STS.in_points}, {verdict} ({STS.id})" in line
+    assert f"; published {printed_number(STS)}, {verdict} ({STS.id})" in line
     path = Path(line.partition(" -> ")[2])
     assert path.is_file()
     assert path.is_relative_to(tmp_path)
     [row] = [row for row in table if row.endswith(STS.id)]
     assert row.split()[:2] == [STS.method, STS.task]
-    assert row.split()[-3:] == [STS.in_points, verdict, STS.id]
+    assert row.split()[-3:] == [printed_number(STS), verdict, STS.id]
 
 
 def test_another_task_or_method_has_no_published_number(printed):

@@ -81,9 +81,23 @@ def test_what_was_done_before_says_nothing_of_the_pace(tmp_path):
         (task,) = bar._progress.tasks
         assert task.completed == 900
         assert TimeLeft(None).render(task).plain == "-:--:--"
+        task.start_time = task.get_time() - 2.0  # two seconds for the step
         bar.step(1)
-        task.start_time = task.get_time() - 2.0  # two seconds for that step
         assert TimeLeft(None).render(task).plain in {"0:03:18", "0:03:19"}
+
+
+@pytest.mark.parametrize(
+    ("waited", "left"), [(0, "0:03:18"), (60, "0:02:18"), (998, "1 day, 3:30:00")]
+)
+def test_between_two_steps_the_time_that_is_left_counts_down(tmp_path, waited, left):
+    with (tmp_path / "bar").open("w") as stream, Bar(stream) as bar:
+        bar.phase("encoding", 100)
+        (task,) = bar._progress.tasks
+        task.start_time, task._get_time = 0.0, lambda: 2.0  # two seconds for the first step
+        bar.step(1)
+        task._get_time = lambda: 2.0 + waited  # longer than all were to take, by the last
+        shown = TimeLeft(None).render(task).plain
+        assert shown == left
 
 
 def test_numbers_are_seen_whole_in_80_columns(monkeypatch, tmp_path):

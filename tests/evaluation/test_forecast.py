@@ -117,7 +117,7 @@ def test_a_plan_adds_up_what_is_left_and_leaves_out_what_is_measured(tmp_path):
     assert estimates(made)["scoring"] == entry.fit_seconds / 2
     assert estimates(replace(made, workers=1))["fake: scoring"] == entry.fit_seconds
     told = " ".join(render(made).split())
-    assert re.search("3 of 3 cells can run here; about . s of work is left by 2 processes", told)
+    assert re.search("3 of 3 cells can run here; about . s of work is left for 2 processes", told)
     assert "3 s of fitting and scoring. No record tells how long 1 of the cells take." in told
     list(execute(planned[:2], texts, runs, Told(), ticks()))
     known = forecast(other=[record(rate=None)])
