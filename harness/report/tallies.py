@@ -41,7 +41,7 @@ def tallies(
         yield Tally(str(outcomes[ClaimOutcome.HOLDS]), f"of {tested}", what)
     if decided := [one for one in compared if one.agrees is not None]:
         agreeing = sum(one.agrees is True for one in decided)
-        what = "scores of the authors' own programs and of other libraries are met"
+        what = "scores of the authors' own programs and of other libraries are reproduced"
         yield Tally(str(agreeing), f"of {len(decided)}", what)
     cells = sum(map(len, results.by_cell.values()))
     methods, tasks = len(results.methods), len(results.by_task)

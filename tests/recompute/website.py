@@ -180,8 +180,9 @@ def _claims(table: Table, claims: Sequence[Claim], report: Report) -> None:
     report.equal("site: claims", len(table.lines), len(claims))
     for line, claim in zip(table.lines, claims, strict=False):
         held = f"{claim.counts['holds']} of {len(claim.tasks)}"
-        report.expect(f"site: claim {claim.id}", line[2], held)
-        report.equal(f"site: claim {claim.id}", line[3], claim.outcome)
+        row = dict(zip(table.head, line, strict=True))
+        report.expect(f"site: claim {claim.id}", row["Tasks on which it holds"], held)
+        report.equal(f"site: claim {claim.id}", row["Outcome"], claim.outcome)
 
 
 def _tallies(

@@ -177,6 +177,44 @@ def test_the_command_is_copied(visit):
     )
 
 
+def test_a_reviewer_finds_a_table_and_takes_command_and_citation_along(visit):
+    page = visit()
+    page.click("#reproduced a:has-text('BERT-whitening (Su et al. 2021)')")
+    heading = page.locator("#papers h3", has_text="BERT-whitening (Su et al. 2021)")
+    settles(page, lambda: 0 <= heading.bounding_box()["y"] < 900)
+    page.locator("#table-bert-whitening\\.t1 summary").click()
+    page.locator("#table-bert-whitening\\.t1 tr.published a").first.click()
+    copied = {}
+    for what in ("the command", "the sentence", "BibTeX"):
+        page.click(f'dialog button[aria-label="Copy {what}"]')
+        copied[what] = page.evaluate("navigator.clipboard.readText()")
+    assert copied["the command"].endswith("harness run -m 'bert-base:64.first-last' -t sts-b")
+    assert "published 59.04 in BERT-whitening (Su et al. 2021), Table 1" in copied["the sentence"]
+    assert "{su2021whitening," in copied["BibTeX"]
+    measured = (
+        visit(f"#cell={CELL}").locator("dialog .copy", has_text="published 82.03").inner_text()
+    )
+    assert "measured 82.03 (+0.00, exact) by minilm.mean" in measured
+    assert "records sha256 " in measured
+
+
+def test_words_find_the_tables_of_the_papers(visit):
+    page = visit()
+    every = page.locator("#papers details").count()
+    page.fill("#find input", "bert-whitening table 2")
+    shown = page.locator("#papers details:not([hidden])")
+    titles = shown.locator("summary").all_inner_texts()
+    assert any(title.startswith("Table 2: STS with NLI supervision") for title in titles)
+    assert 0 < len(titles) <= 3
+    assert shown.locator("tbody").first.is_visible()  # so few are opened
+    assert page.locator("#papers h3:not([hidden])").count() <= len(titles)
+    assert page.locator("#tables-found").inner_text() == f"{len(titles)} of {every} tables"
+    page.fill("#find input", "no such words")
+    assert shown.count() == 0
+    page.fill("#find input", "")
+    assert shown.count() == every
+
+
 def test_every_shown_row_is_saved_as_csv(visit):
     page = visit("#encoder=glove-mini")
     with page.expect_download() as saved:

@@ -112,6 +112,38 @@ function saveCsv() {
   setTimeout(() => URL.revokeObjectURL(address), 1000);
 }
 
+// The papers' tables
+
+const OPENED = 3;  // tables that a search opens, if it finds no more
+const find = document.getElementById("find");
+const paperOf = new Map();  // the heading that a table stands under
+for (const part of document.querySelectorAll("#papers details")) {
+  let heading = part;
+  while (heading.tagName !== "H3") heading = heading.previousElementSibling;
+  paperOf.set(part, heading);
+}
+
+const wordsOf = (text) => text.toLowerCase().split(/[^\p{L}\p{N}]+/u).filter(Boolean);
+
+// A number is found as it is, another word by its beginning.
+const has = (words, wanted) => words.some((word) => /^\d+$/.test(wanted) ? word === wanted : word.startsWith(wanted));
+
+function findTables() {
+  const wanted = wordsOf(find.elements.words.value);
+  const every = [...paperOf.keys()];
+  for (const part of every) {
+    const rows = [...part.querySelectorAll("tbody th")].map((heading) => heading.textContent);
+    const words = wordsOf([paperOf.get(part).textContent, part.querySelector("summary").dataset.title, ...rows].join(" "));
+    part.hidden = !wanted.every((word) => has(words, word));
+  }
+  for (const paper of new Set(paperOf.values())) {
+    paper.hidden = every.every((part) => part.hidden || paperOf.get(part) !== paper);
+  }
+  const shown = every.filter((part) => !part.hidden);
+  if (wanted.length && shown.length <= OPENED) for (const part of shown) part.open = true;
+  document.getElementById("tables-found").value = wanted.length ? `${shown.length} of ${every.length} tables` : "";
+}
+
 // The dialog
 
 function copied(content, label) {
@@ -129,10 +161,13 @@ function copied(content, label) {
   return make("div", [make("pre", content, { tabindex: 0 }), button], { class: "copy" });
 }
 
+// What stands between backticks as code.
+const coded = (value) => value.split("`").map((part, place) => place % 2 ? make("code", part) : part);
+
 function facts(pairs) {
   const shown = pairs.filter(([, value]) => value && value.length);
   return make("dl", shown.flatMap(([name, value]) => [
-    make("dt", name), ...[value].flat().map((one) => make("dd", one)),
+    make("dt", name), ...[value].flat().map((one) => make("dd", coded(one))),
   ].flatMap((item, place) => place > 1 ? [make("dt", ""), item] : [item])));
 }
 
@@ -160,9 +195,18 @@ function dots(seeds, published, half) {
   return make("svg", parts, { viewBox: "0 0 460 58", role: "img", "aria-label": label });
 }
 
-function cite(keys) {
+function cite(keys, sentence) {
   const every = [data.harness, ...keys.map(text)];
-  return [make("h3", "Cite"), copied([...new Set(every)].map((key) => data.bibtex[key]).join("\n\n"), "BibTeX")];
+  return [make("h3", "Cite"), copied(sentence, "the sentence"),
+    copied([...new Set(every)].map((key) => data.bibtex[key]).join("\n\n"), "BibTeX")];
+}
+
+// What was measured, with what and from which records, as a sentence ends.
+function measuredBy(method, tasks, words) {
+  const records = tasks.map((task) => data.scores[method]?.[task]?.[2]).filter(Boolean);
+  const by = method ? ` by ${method}` : "";
+  const from = records.length ? `, records sha256 ${records.join(", ")}` : "";
+  return `${words}${by} with the sentence-embedding harness${from}.`;
 }
 
 function measuredWith(method, tasks) {
@@ -195,13 +239,17 @@ function publishedCell(id) {
     ["published in", text(place)], ["read from", text(source)], ["protocol", text(protocol)], ["evidence", text(evidence)], ["method", method],
     ["trained on", text(trained)], ["fitted on", text(fitted)], ["notes", notes.map(text)],
   ]));
-  if (near >= 0) body.push(...neighbours(near));
   if (method && tasks.length) {
     body.push(make("h3", "Measure it"), copied([...needs.map(text), run(method, tasks)].join("\n"), "the command"),
       make("p", [make("code", `harness explain ${id}`), " shows every neighbouring protocol, ",
-        make("code", `harness cite --cell ${id}`), " the sentence to put beside the number."]));
+        make("code", `harness cite --cell ${id}`), " cites it with its full digests."]));
   }
-  body.push(...measuredWith(method, tasks), ...cite(keys));
+  if (near >= 0) body.push(...neighbours(near));
+  const about = `${text(label)}, ${text(column)} (${text(protocol)}): published ${printed} in ${text(place)}; `;
+  const ours = seeds
+    ? measuredBy(method, tasks, `measured ${mean(seeds).toFixed(2)} (${signed(difference)}, ${verdict})`)
+    : `not measured by the sentence-embedding harness (${verdict}).`;
+  body.push(...measuredWith(method, tasks), ...cite(keys, about + ours));
   return [`${text(label)}, ${text(column)}`, body];
 }
 
@@ -233,7 +281,8 @@ function measuredScore(name) {
     body.push(make("h3", "Published numbers of this method and task"), make("ul", same.slice(0, 12).map(([id, cell]) =>
       make("li", make("a", `${id}: ${cell[3]}, ${text(cell[7])}`, { href: link({ cell: id, score: "" }) })))));
   }
-  body.push(make("h3", "Measure it"), copied(run(method, [task]), "the command"), ...measuredWith(method, [task]), ...cite(keys));
+  body.push(make("h3", "Measure it"), copied(run(method, [task]), "the command"), ...measuredWith(method, [task]),
+    ...cite(keys, measuredBy(method, [task], `${task}, ${named(path)}: ${mean(seeds).toFixed(2)} measured`)));
   return [`${method} on ${task}`, body];
 }
 
@@ -304,6 +353,8 @@ fill(form.elements.post, distinct(postOf), "any");
 fill(form.elements.trained, distinct(trainedOn), "anything");
 form.addEventListener("input", remember);
 form.addEventListener("submit", (event) => event.preventDefault());
+find.addEventListener("input", findTables);
+find.addEventListener("submit", (event) => event.preventDefault());
 form.addEventListener("reset", () => setTimeout(remember));
 document.getElementById("csv").addEventListener("click", saveCsv);
 document.addEventListener("click", (event) => {  // the filters stay while a published number opens

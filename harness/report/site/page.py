@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from markupsafe import Markup, escape
+
 from harness.core.installed import BASELINES, HARNESS
 from harness.registry import Registry
 from harness.report import seals
@@ -41,6 +43,7 @@ UNSEEN = re.compile(
     r"""\s*<metadata>.*?</metadata>|/\*.*?\*/|<!--.*?-->|(?<=<g) id="[^"]*"|(?<=>)\s*\n\s*(?=<)""",
     re.DOTALL,
 )
+MARKED = re.compile(r"`([^`]+)`")  # a code in a text
 PAGE = "site/index.html"
 HERE = Path(__file__).parent
 VENDORED = HERE / "vendor" / "dataTables.min.js"
@@ -112,6 +115,7 @@ def site_page(made: Content, drawn: str = "") -> str:
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
+    environment.filters |= {"anchor": anchor, "code": in_code}
     text = environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(
         made_from=made_from,
         software=software(),
@@ -127,6 +131,16 @@ def site_page(made: Content, drawn: str = "") -> str:
         tables=VENDORED.read_text(encoding="utf-8"),
     )
     return seals.seal(f"{text.rstrip()}\n", SOURCES)
+
+
+def anchor(name: str) -> str:
+    """A name as it stands in an address on the page: letters and digits between hyphens."""
+    return "-".join(re.findall(r"[a-z0-9]+", name.lower()))
+
+
+def in_code(text: str) -> Markup:
+    """A text as HTML, what stands between backticks as code."""
+    return Markup(MARKED.sub(r"<code>\1</code>", escape(text)))  # noqa: S704 - escaped before
 
 
 def in_script(data: Any) -> str:

@@ -75,7 +75,9 @@ def _table(table: Table, cells: Mapping[str, Reproduction], registry: Registry) 
     ]
     place = f"{table.table}. Source: {table.source}."
     counts = count(list(cells.values()))
-    return PaperTable(table.id, table.title, place, counts, parts, made.legend, made.notes)
+    # The page says in words which lines are ours, and has the marks of verdicts above all tables.
+    legend = [text for text in made.legend if not text.startswith(OURS)]
+    return PaperTable(table.id, table.title, place, counts, parts, legend, made.notes)
 
 
 def _lines(table: str, block: Block, cells: Mapping[str, Reproduction]) -> Iterator[Line]:
