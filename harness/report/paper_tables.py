@@ -142,7 +142,7 @@ def latex(
 def summary(
     tables: Sequence[tuple[Table, Mapping[str, Reproduction]]], measured: bool = False
 ) -> str:
-    """Per paper: cells published, with a method here, run, and by each verdict that there is.
+    """Per paper: cells run, by each verdict that there is, with a method here, and published.
 
     With `measured` papers without a measured number have no line; the last counts all papers.
     """
@@ -152,7 +152,7 @@ def summary(
     papers["all"] = [cell for cells in papers.values() for cell in cells]
     counts = {paper: count(cells_of_paper) for paper, cells_of_paper in papers.items()}
     given = [str(verdict) for verdict in VERDICTS if counts["all"][verdict]]
-    columns = ["published", "runnable", "run", *given]
+    columns = ["run", *given, "runnable", "published"]
     lines = [
         [escape(paper), *(found[c] for c in columns)]
         for paper, found in counts.items()
