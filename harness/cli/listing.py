@@ -11,7 +11,7 @@ from harness.assets.pins import first_seen
 from harness.assets.places import Places, every_asset, packaged, pinned_by
 from harness.core.digests import rows_digest
 from harness.core.errors import UsageError
-from harness.core.interfaces import EncoderConfig
+from harness.core.interfaces import EncoderConfig, Pooling
 from harness.core.sources import Hub, Packaged, Trained, VectorFile
 from harness.registry import Registry, known, load_registry
 from harness.results.cell_names import published_table
@@ -22,6 +22,7 @@ from harness.tasks.loader import TARGETS
 
 Row = dict[str, Any]
 PAPERS = Path("results/papers")
+DEEP = 12  # layers of BERT-base, for which layers are named
 TOO_LONG = {"by_hand", "places", "downloads"}  # for a table; a program gets them
 
 
@@ -136,12 +137,20 @@ def _size(path: Path | None) -> int:
 def posts(found: Registry) -> list[Row]:
     """Post-processors, poolings and fit corpora: the words of a method id."""
     words = {
-        **dict.fromkeys(found.poolings, "pooling"),
+        **{name: f"pooling: {_pooled(pooling)}" for name, pooling in found.poolings.items()},
         **{f"+{name}": "post-processor" for name in found.posts},
-        **{f"@{name}": "fit corpus: the task's own sentences" for name in TARGETS},
+        **{f"@{name}": f"fit corpus: {said}" for name, said in TARGETS.items()},
         **{f"@{name}": f"fit corpus: {corpus.note}" for name, corpus in found.corpora.items()},
     }
     return [{"word": word, "is": meaning} for word, meaning in words.items()]
+
+
+def _pooled(pooling: Pooling) -> str:
+    """What a pooling takes: the first sentence on its class, and its layers in a deep encoder."""
+    [sentence, *_] = (type(pooling).__doc__ or "").partition("\n")[0].rstrip(".").split(". ")
+    layers = pooling.hidden_states(DEEP)
+    of = f": {' and '.join(map(str, layers))} of {DEEP}" if layers else ""
+    return f"{sentence[0].lower()}{sentence[1:]}{of}"
 
 
 def papers(tables: Sequence[Table]) -> list[Row]:

@@ -12,7 +12,11 @@ from harness.core.metrics import labelled_splits
 from harness.core.types import Corpus, Pairs, Task
 
 # What `@` may name besides a corpus: the sentences of the task itself.
-TARGETS = ("target", "target-splits", "target-train")
+TARGETS = {
+    "target": "the sentences of all splits of the task",
+    "target-splits": "as @target, those of a task of one split three times: as train, dev and test",
+    "target-train": "the sentences of the task's training split",
+}
 
 
 @dataclass(frozen=True, eq=False)

@@ -119,7 +119,7 @@ class Native:
 
 @dataclass(frozen=True)
 class Input:
-    """The mean over a text's words of their rows in the encoder's input embedding matrix.
+    """The mean of the rows that a text's words have in the encoder's input embedding matrix.
 
     It goes with an encoder that reads them (`harness/encoders/input_embeddings.py`).
     """

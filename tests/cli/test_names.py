@@ -1,5 +1,6 @@
 """What users of other programs type: model names, mteb's tasks, several values, -h, -q, --limit."""
 
+import json
 import re
 import shutil
 import subprocess
@@ -90,6 +91,15 @@ def test_the_package_is_the_command(tmp_path):
     asked = [sys.executable, "-m", "harness", "list", "posts"]
     done = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.startswith("word")
+
+
+def test_the_words_of_an_id_are_explained(call):
+    status, out, _ = call("list", "posts", "--json")
+    said = {row["word"]: row["is"] for row in json.loads(out)}
+    assert status == 0
+    assert said["first-last"].endswith("the mean over tokens, then over layers: 1 and 12 of 12")
+    assert "input embedding matrix" in said["input"]
+    assert said["@target"] != said["@target-train"]
 
 
 # Completion
