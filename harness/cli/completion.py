@@ -13,14 +13,14 @@ def methods(incomplete: str) -> list[str]:
     from harness.registry import load_registry
 
     found = load_registry()
-    return _beginning(incomplete, found.methods if "." in incomplete else found.encoders)
+    return beginning(incomplete, found.methods if "." in incomplete else found.encoders)
 
 
 def tasks(incomplete: str) -> list[str]:
     """Tasks, by their own names and mteb's."""
     from harness.registry import load_registry
 
-    return _beginning(incomplete, load_registry().tasks_by_name)
+    return beginning(incomplete, load_registry().tasks_by_name)
 
 
 def cells(incomplete: str) -> list[str]:
@@ -31,8 +31,8 @@ def cells(incomplete: str) -> list[str]:
     folder = own_or_committed(OWN / "papers")
     table = folder / f"{incomplete.partition('/')[0]}.toml"
     if "/" in incomplete and table.is_file():
-        return _beginning(incomplete, (cell.id for cell in load_table(table).cells()))
-    return _beginning(incomplete, (f"{path.stem}/" for path in sorted(folder.glob("*.toml"))))
+        return beginning(incomplete, (cell.id for cell in load_table(table).cells()))
+    return beginning(incomplete, (f"{path.stem}/" for path in sorted(folder.glob("*.toml"))))
 
 
 def published_tables(incomplete: str) -> list[str]:
@@ -40,5 +40,6 @@ def published_tables(incomplete: str) -> list[str]:
     return [name.removesuffix("/") for name in cells(incomplete.partition("/")[0])]
 
 
-def _beginning(incomplete: str, names: Iterable[str]) -> list[str]:
+def beginning(incomplete: str, names: Iterable[str]) -> list[str]:
+    """The names that the word may become."""
     return [name for name in names if name.startswith(incomplete)]

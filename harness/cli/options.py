@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,7 +12,9 @@ from typer.core import TyperCommand
 
 from harness.cli.completion import methods, tasks
 from harness.core.errors import UsageError
-from harness.results.layout import own_or_committed
+from harness.results.layout import OWN, own_or_committed
+
+COMPLETED = "harness.completed"  # the option of which a shell completes a further word
 
 
 def apart(values: Sequence[str] | None) -> list[str] | None:
@@ -25,16 +27,34 @@ def apart(values: Sequence[str] | None) -> list[str] | None:
 class SeveralValues(TyperCommand):
     """A command whose repeatable options take every word up to the next option: `-t sts12 sts13`.
 
-    It has no arguments, so that such a word can be nothing else.
+    Its arguments therefore stand before such options, or after `--`.
     """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Repeat the option before each further word."""
-        repeatable = [name for p in self.params if p.multiple for name in p.opts]
-        return super().parse_args(ctx, list(spread(args, repeatable)))
+        repeatable = {name: p for p in self.params if p.multiple for name in p.opts}
+        rest = super().parse_args(ctx, list(spread(args, repeatable)))
+        if ctx.resilient_parsing:  # a shell asks what may follow
+            before = [*spread([*args, "word"], repeatable)][-2:-1]
+            ctx.meta[COMPLETED] = next((repeatable.get(name) for name in before), None)
+        return rest
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """The parameters; the options alone where a shell completes a further word of one."""
+        params = super().get_params(ctx)
+        if ctx.meta.get(COMPLETED) is None:
+            return params
+        return [p for p in params if p.param_type_name == "option"]
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
+        """What a word may become: a further value of the option before it, or an option."""
+        option = ctx.meta.get(COMPLETED)
+        if option is None or incomplete.startswith("-"):
+            return super().shell_complete(ctx, incomplete)
+        return list(option.shell_complete(ctx, incomplete))
 
 
-def spread(arguments: Iterable[str], repeatable: Sequence[str]) -> Iterator[str]:
+def spread(arguments: Iterable[str], repeatable: Container[str]) -> Iterator[str]:
     """`-t a b` as `-t a -t b` for the repeatable options."""
     option, values = "", 0
     for argument in arguments:
@@ -196,12 +216,15 @@ def note(text: str) -> None:
 
 
 def require_own(option: str, folder: Path) -> None:
-    """Raise UsageError, naming the option, for a folder inside an installed package."""
+    """Raise UsageError, naming the option, for results of the harness where it is only used."""
     from harness.core.installed import FROM_WHEEL
     from harness.results.layout import COMMITTED
 
-    if FROM_WHEEL and folder == COMMITTED:
-        raise UsageError(f"{option}: wanted a results folder of your own; make one, and name it")
+    if folder == COMMITTED and (FROM_WHEEL or not OWN.exists() or not OWN.samefile(COMMITTED)):
+        raise UsageError(
+            f"{option}: wanted a results folder of your own (with gate.toml, papers or records); "
+            "make one, and name it"
+        )
 
 
 def require_folder(option: str, folder: Path) -> None:

@@ -12,10 +12,11 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.completion import cells, methods, published_tables
+from harness.cli.completion import beginning, cells, methods, published_tables
 from harness.cli.options import (
     Baseline,
     DataDir,
+    Encoders,
     Json,
     Methods,
     Papers,
@@ -47,8 +48,8 @@ def list_(
     what: Annotated[
         str,
         typer.Argument(
-            help=f"{', '.join(KINDS)} or mteb.",
-            autocompletion=lambda: (*KINDS, "mteb"),
+            help=f"{', '.join(KINDS[:-1])} or {KINDS[-1]}.",
+            autocompletion=lambda incomplete: beginning(incomplete, KINDS),
         ),
     ] = "methods",
     of: Annotated[
@@ -140,10 +141,22 @@ def view(
 
 
 def check(
-    runs: Annotated[Path, typer.Argument(help="Results to check.")] = Path("runs"),
+    runs: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[RUNS]",
+            help="Results to check, as --output; before -m, -t, --encoder and --fail-below, which "
+            "take every word that follows them.",
+            show_default=False,
+        ),
+    ] = None,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", "--results", help="Results to check.")
+    ] = Path("runs"),
     baseline: Baseline = Path("results"),
     method: Methods = None,
     task: Tasks = None,
+    encoder: Encoders = None,
     fail_below: Annotated[
         list[str] | None,
         typer.Option(
@@ -159,19 +172,25 @@ def check(
 ) -> None:
     """Compare a run with the committed records, and say what moved: input, encoder or scorer.
 
-    By default the quick set and every cell of RUNS; a data folder shows the sentences of pairs.
+    By default the quick set and every cell of the run; a data folder shows the sentences of pairs.
     """
+    from harness.cli.selecting import patterns
     from harness.core.terminal import width_of
     from harness.gate.check import check as compare
     from harness.gate.check import wanted
     from harness.gate.margins import Margins
     from harness.gate.rendering import render
 
+    if runs is not None and output not in (Path("runs"), runs):
+        raise UsageError(f"wanted one folder to check, found {runs} and --output {output}")
+    measured = runs or output
     margins = Margins.parse(fail_below or ())
-    chosen = wanted(runs, baseline, method or (), task or ())
-    found = compare(runs, baseline, chosen, data_dir, margins)
+    of = patterns(method, task, encoder)
+    chosen = wanted(measured, baseline, of.methods, of.tasks)
+    found = compare(measured, baseline, chosen, data_dir, margins)
     status, width = {"status": found.exit_status}, width_of(sys.stdout.isatty())
-    say(json.dumps(status | asdict(found)) if as_json else render(found, runs, baseline, width))
+    said = json.dumps(status | asdict(found)) if as_json else ""
+    say(said or render(found, measured, baseline, width))
     sys.exit(found.exit_status)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -62,16 +62,60 @@ def select(wanted: Wanted, default: Callable[[Any], tuple[Any, ...]] | None = No
         cells = choose(registry, methods, tasks, wanted.seeds)
     cells = on_hardware(cells, wanted.device, wanted.dtype, wanted.batch_tokens)
     if not wanted.quiet:
-        aliases = {name: registry.tasks_by_name.get(name) for name in tasks or ()}
-        other = {a: t.name for a, t in aliases.items() if t is not None and t.name != a}
-        for text, meant in {**models.told, **other}.items():
-            note(f"{text} is {meant} here")
+        tell(models.told | aliases(tasks or (), registry))
         for line in left_out(registry, methods, tasks):
             note(line)
     if wanted.limit is not None:
         cells = _limited(cells, wanted.limit)
         corpora = {name: limited_corpus(c, wanted.limit) for name, c in corpora.items()}
     return Selected(cells, TaskLoader(replace(places, encoders=models.paths), corpora), registry)
+
+
+@dataclass(frozen=True)
+class Patterns:
+    """Methods and tasks by which records are selected: names and globs; None selects all."""
+
+    methods: list[str]
+    tasks: list[str]
+    registry: Any
+
+
+def patterns(
+    method: list[str] | None, task: list[str] | None, encoder: list[str] | None
+) -> Patterns:
+    """What selects records, with models and mteb's tasks by their names here; these are noted.
+
+    Records may be of encoders and tasks that are not known here. Raises UsageError for a method
+    of a known encoder that cannot be.
+    """
+    from harness.assets.places import Places
+    from harness.core.ids import MethodId
+    from harness.evaluation.model_names import Models
+    from harness.evaluation.select import encoders_by_hand
+    from harness.registry import is_glob
+
+    models = Models(*encoders_by_hand(encoder or []))
+    places = Places.from_environment(os.environ, encoders=models.paths)
+    methods = models.methods(method or [], places)
+    for name in methods:
+        parts = None if is_glob(name) else MethodId.parse(name)
+        if parts and parts.encoder.partition(":")[0] in models.registry.encoders:
+            models.registry.parse(name)
+    other = aliases(task or (), models.registry)
+    tell(models.told | other)
+    return Patterns(methods, [other.get(name, name) for name in task or ()], models.registry)
+
+
+def aliases(tasks: Iterable[str], registry: Any) -> dict[str, str]:
+    """The names here of the tasks that are called by another program's."""
+    known = {name: registry.tasks_by_name.get(name) for name in tasks}
+    return {a: task.name for a, task in known.items() if task is not None and task.name != a}
+
+
+def tell(meant: Mapping[str, str]) -> None:
+    """Note what each name means here."""
+    for name, meaning in meant.items():
+        note(f"{name} is {meaning} here")
 
 
 def _limited(cells: tuple[Any, ...], limit: int) -> tuple[Any, ...]:

@@ -18,6 +18,7 @@ import typer
 from harness.cli.options import (
     CacheDir,
     DataDir,
+    Encoders,
     Json,
     Methods,
     Records,
@@ -39,6 +40,7 @@ SHORT = ("method", "task", "seed", "metric", "aggregation", "score", "published"
 def show(
     method: Methods = None,
     task: Tasks = None,
+    encoder: Encoders = None,
     results: Records = Path("results"),
     form: Annotated[
         str, typer.Option("--format", help="table, csv, json, md or parquet (bytes, for a file).")
@@ -59,7 +61,8 @@ def show(
 
         say(json.dumps(record_schema(), indent=1))
         return
-    from harness.registry import known, load_registry
+    from harness.cli.selecting import patterns
+    from harness.registry import known
     from harness.results.index import Results as InMemory
     from harness.results.layout import papers_of
     from harness.results.published_files import load_tables
@@ -72,11 +75,12 @@ def show(
     chosen = [*every] if names == "all" else [name.strip() for name in names.split(",")]
     for name in chosen:
         known("column", name, every)
+    of = patterns(method, task, encoder)
     records, tables = InMemory.read(Store(results)), load_tables(papers_of(results))
     rows = [
         row
-        for row in score_rows(records, tables, load_registry(), every_score)
-        if _selected(row.method, method) and _selected(row.task, task)
+        for row in score_rows(records, tables, of.registry, every_score)
+        if _selected(row.method, of.methods) and _selected(row.task, of.tasks)
     ]
     if not rows:
         raise UsageError(f"{results} holds no such record: harness list records shows all")
@@ -88,8 +92,8 @@ def show(
     say(printed([{name: asdict(row)[name] for name in chosen} for row in rows]))
 
 
-def _selected(name: str, patterns: Sequence[str] | None) -> bool:
-    return not patterns or any(fnmatchcase(name, pattern) for pattern in patterns)
+def _selected(name: str, globs: Sequence[str]) -> bool:
+    return not globs or any(fnmatchcase(name, glob) for glob in globs)
 
 
 def _table(rows: Rows) -> str:

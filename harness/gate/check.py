@@ -26,7 +26,7 @@ from harness.gate.drift import Move, compare
 from harness.gate.golden_vectors import subject
 from harness.gate.margins import NO_MARGINS, Margins
 from harness.gate.tolerances import FILE, Rules, read_rules
-from harness.registry import is_glob, load_registry
+from harness.registry import is_glob, known, load_registry
 from harness.results.index import Results
 from harness.results.records import Cell, Store, cell_of, sidecar_metadata
 from harness.tasks.loader import TaskLoader
@@ -161,6 +161,9 @@ def wanted(
     pool |= dict.fromkeys(map(cell_of, Store(runs).records()))
     if not methods and not tasks and pool:
         return tuple(pool)
+    tasks_here = {**load_registry().tasks_by_name, **{cell.task: None for cell in pool}}
+    for name in (task for task in tasks if not is_glob(task)):
+        known("task", name, tasks_here)
     chosen = [
         cell for cell in pool if _matches(cell.method, methods) and _matches(cell.task, tasks)
     ]

@@ -76,6 +76,11 @@ def test_a_command_that_takes_several_values_has_no_argument(command):
     assert not [p for p in found.params if p.param_type_name == "argument"]
 
 
+@pytest.mark.parametrize("command", ["check", "compare", "export"])
+def test_arguments_stand_before_the_options_that_take_several_values(command):
+    assert isinstance(COMMANDS[command], SeveralValues)
+
+
 @pytest.mark.parametrize("command", [(), *((name,) for name in COMMANDS)])
 def test_h_is_help(call, command):
     assert call(*command, "-h") == call(*command, "--help")
@@ -119,18 +124,56 @@ def test_a_cell_is_completed_table_first(monkeypatch):
     assert completion.published_tables("sif") == ["sif.t1"]
 
 
-def test_the_shell_is_answered(tmp_path):
-    asked = {
-        "_HARNESS_COMPLETE": "complete_bash",
-        "COMP_WORDS": "harness run -t STS1",
-        "COMP_CWORD": "3",
-    }
-    code = "from harness.cli import app; app(prog_name='harness')"
-    done = subprocess.run(
-        [sys.executable, "-c", code], env={"PYTHONPATH": str(ROOT), **asked}, cwd=tmp_path,
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    assert done.stdout.split() == [f"STS1{n}" for n in range(2, 7)]
+@pytest.fixture
+def tab(tmp_path):
+    """What bash offers where the tab key is pressed behind a line."""
+
+    def offered(line):
+        words = line.split(" ")
+        asked = {
+            "_HARNESS_COMPLETE": "complete_bash",
+            "COMP_WORDS": line,
+            "COMP_CWORD": str(len(words) - 1),
+        }
+        code = "from harness.cli import app; app(prog_name='harness')"
+        done = subprocess.run(
+            [sys.executable, "-c", code], env={"PYTHONPATH": str(ROOT), **asked}, cwd=tmp_path,
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        return done.stdout.split()
+
+    return offered
+
+
+STS1X = [f"STS1{n}" for n in range(2, 7)]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "harness run -t STS1",
+        "harness run -t sts-b STS1",
+        "harness run -m minilm.mean -t sts-b sick-r STS1",
+        "harness run --task=sts-b STS1",
+        "harness check -t sts-b STS1",
+        "harness check runs -m minilm.mean -t sts-b STS1",
+        "harness compare minilm.mean minilm.cls -t sts-b STS1",
+    ],
+)
+def test_every_word_behind_an_option_of_tasks_is_completed(tab, line):
+    assert tab(line) == STS1X
+
+
+def test_every_word_behind_an_option_of_methods_is_completed(tab):
+    assert tab("harness run -t sts12 -m minilm.mean glove-min") == ["glove-mini"]
+    assert "glove-mini.mean" in tab("harness check -m minilm.mean glove-mini.")
+
+
+def test_another_option_ends_the_words_that_are_completed(tab):
+    assert tab("harness run -t sts-b --dev") == ["--device"]
+    assert tab("harness run -t sts-b --seeds STS1") == []
+    assert tab("harness run -t sts-b --fresh STS1") == []
+    assert tab("harness check -t sts-b -- STS1") == []  # a folder, which bash completes
 
 
 # Models and tasks

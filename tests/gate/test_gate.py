@@ -752,6 +752,53 @@ def test_quick_run_promotion_and_check_by_command(harness_says, tmp_path):
     assert harness_says("check", "third")[0] == 3
 
 
+def test_several_values_select_what_is_checked(harness_says, tmp_path):
+    """As in `run`; the folder may be the first word, or an option anywhere."""
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "gate.toml").write_text(SETS)
+    here = ("--encoder", f"fake={tmp_path}")
+    two = ("-m", "fake.mean", "fake.cls", "-t", "toy", "no-train")
+    assert harness_says("run", "--quick", "--update", *here, *two, "-o", "mine")[0] == 0
+    for line in (("mine", *two), (*two, "-o", "mine"), (*two, "--", "mine")):
+        status, said = harness_says("check", *line)
+        agreeing = "mine against results: agrees: 1 encoder, 4 cells\n"
+        assert (status, said.out) == (0, agreeing), (line, said.err)
+    status, said = harness_says("check", *two[:3], "-t", "toy", "-o", "mine", "--json")
+    assert {cell["name"] for cell in json.loads(said.out)["cells"]} == {
+        "fake.mean on toy, seed 0",
+        "fake.cls on toy, seed 0",
+    }
+    status, said = harness_says("check", "mine", "-m", "fake", "-t", "toy", *here)
+    assert (status, "fake is fake.mean here" in said.err) == (0, True)
+
+
+def test_nothing_is_promoted_to_results_that_come_with_the_harness(harness_says, tmp_path):
+    """Not even where the current folder has an empty `results`, and the harness is a checkout."""
+    (tmp_path / "results").mkdir()
+    here = ("--encoder", f"fake={tmp_path}", "-m", "fake.mean", "-t", "toy")
+    before = snapshot(ROOT / "results" / "records" / "golden")
+    for command in (("run", "--quick"), ("reproduce",)):
+        status, said = harness_says(*command, "--update", *here)
+        assert (status, "wanted a results folder of your own" in said.err) == (2, True)
+    assert snapshot(ROOT / "results" / "records" / "golden") == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ("check one -o two", "wanted one folder to check, found one and --output two"),
+        ("check -t STSBenchmrk", "did you mean STSBenchmark"),
+        ("check -m minilm.maen -t sts-b", "unknown pooling 'maen': did you mean mean?"),
+        ("check -m minilm.mean runs", "'runs' is no method or model"),
+    ],
+)
+def test_a_slip_is_wrong_usage(monkeypatch, capfd, tmp_path, arguments, told):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit, match="2"):
+        main(arguments.split())
+    assert told in capfd.readouterr().err
+
+
 def test_a_quick_run_of_cells_by_id_takes_golden_vectors_too(harness_says, tmp_path):
     arguments = ("run", "--quick", "--encoder", f"fake={tmp_path}", "-m", "fake.cls", "-t", "toy")
     assert harness_says(*arguments)[0] == 0
