@@ -76,6 +76,12 @@ class Registry:
         """
         return replace(self, encoders={**{e.name: e for e in extra}, **self.encoders})
 
+    @property
+    def by_hand(self) -> Mapping[str, EncoderConfig]:
+        """The encoders that were added to those that come with the harness, by name."""
+        own = load_registry().encoders
+        return {name: e for name, e in self.encoders.items() if name not in own}
+
     def parse(self, identifier: str) -> Method:
         """Read a method id, registered or composed of registered parts.
 

@@ -37,7 +37,7 @@ def what_next(folder: Path, registry: Registry, files: Files, measured: Results)
     has; numbers that were measured need nothing any more.
     """
     sentences = sentences_of(Results.read(Store(folder)))
-    tables = load_tables(papers_of(folder))
+    tables = load_tables(papers_of(folder), registry)
     cells = (c for t in tables for c in reproductions(t, measured, registry).values())
     lines = [
         f"  {line}"
@@ -97,7 +97,7 @@ def claims_that_hold(
     path = committed / QUESTIONS / "claims.toml"
     if not path.exists():
         return []
-    claims = read_claims(path, load_tables(papers_of(committed)))
+    claims = read_claims(path, load_tables(papers_of(committed), registry))
     for folder in (measured, committed):
         tests = ClaimTests(Results.read(Store(folder)), registry, claim_intervals.read(folder))
         every = [tests.test(claim) for claim in claims.resolved]

@@ -27,21 +27,26 @@ TOO_LONG = {"by_hand", "places", "downloads"}  # for a table; a program gets the
 
 
 def listing(
-    what: str, places: Places, of: str = "", folder: Path = PAPERS, results: Path = OWN
+    what: str,
+    places: Places,
+    of: str = "",
+    folder: Path = PAPERS,
+    results: Path = OWN,
+    registry: Registry | None = None,
 ) -> list[Row]:
     """Rows of one kind of thing: published cells can be those `of` one table, digests of one task.
 
     Raises UsageError for a kind or a table that there is not.
     """
-    found = load_registry()
+    found = registry or load_registry()
     kinds: dict[str, Callable[[], list[Row]]] = {
         "methods": lambda: _rows("method", found.methods, "transductive seeded cite note"),
         "encoders": lambda: _rows("encoder", found.encoders, "source trained_on licence"),
         "tasks": lambda: _rows("task", found.tasks, "metric text scored asset note"),
         "assets": lambda: assets(found, places),
         "posts": lambda: posts(found),
-        "papers": lambda: papers(load_tables(folder)),
-        "cells": lambda: cells(load_tables(folder), of),
+        "papers": lambda: papers(load_tables(folder, found)),
+        "cells": lambda: cells(load_tables(folder, found), of),
         "records": lambda: records(results),
         "digests": lambda: digests(found, places, of),
         "mteb": lambda: mteb(found, results, of),

@@ -44,6 +44,11 @@ class Printer:
     records: dict[tuple[str, str], list[Record]] = field(default_factory=dict)
     warned: set[tuple[str, str]] = field(default_factory=set)
 
+    @cached_property
+    def tables(self) -> tuple[Table, ...]:
+        """The published tables; none without the folder. Raises DataError for a wrong one."""
+        return load_tables(self.papers, self.registry) if self.papers.is_dir() else ()
+
     def outcome(self, outcome: Outcome) -> None:
         """Print one cell as it comes; of one without a record the end tells why."""
         record = outcome.record
@@ -100,14 +105,10 @@ class Printer:
     def _published(self) -> Mapping[tuple[str | None, str], list[PublishedCell]]:
         """Every published score that a method reproduces, by that method and each task."""
         by_cell: dict[tuple[str | None, str], list[PublishedCell]] = {}
-        for cell in chain.from_iterable(table.cells() for table in self.tables()):
+        for cell in chain.from_iterable(table.cells() for table in self.tables):
             for task in cell.tasks if cell.method and cell.points is not None else ():
                 by_cell.setdefault((cell.method, task), []).append(cell)
         return by_cell
-
-    def tables(self) -> tuple[Table, ...]:
-        """The published tables; none without the folder."""
-        return load_tables(self.papers) if self.papers.is_dir() else ()
 
 
 def _beside(one: Reproduction) -> str:

@@ -64,15 +64,18 @@ def list_(
     ] = "",
     as_json: Json = False,
     data_dir: DataDir = None,
+    encoder: Encoders = None,
     papers: Papers = Path("results/papers"),
     results: Records = Path("results"),
 ) -> None:
     """List what there is: methods, encoders, tasks, published numbers, records and others."""
     from harness.assets.places import Places
     from harness.cli.listing import listing, table
+    from harness.evaluation.select import encoders_by_hand
 
-    here = Places.from_environment(os.environ, data_dir=data_dir)
-    rows = listing(what, here, of, papers, results)
+    registry, paths = encoders_by_hand(encoder or [])
+    here = Places.from_environment(os.environ, data_dir=data_dir, encoders=paths)
+    rows = listing(what, here, of, papers, results, registry)
     say(json.dumps(rows, indent=1) if as_json else table(rows))
 
 
@@ -88,6 +91,7 @@ def report(
         ),
     ] = None,
     papers: Papers = Path("results/papers"),
+    encoder: Encoders = None,
     check: Annotated[bool, typer.Option(help="Only say whether something would change.")] = False,
     pdf: Annotated[
         Path | None,
@@ -97,22 +101,24 @@ def report(
     ] = None,
 ) -> None:
     """Write LEADERBOARD.md, tables/ and site/ from records; of `results` also the README's part."""
+    from harness.evaluation.select import encoders_by_hand
     from harness.report.build import stale_files, write_files
 
     require_folder("--results", results)
     readme = readme or readme_of(results)
+    registry, _ = encoders_by_hand(encoder or [])
     if pdf is not None:
         from harness.report.gallery import write_pdfs
 
         if check:
             raise UsageError("--check writes nothing, and --pdf writes pictures: give one of them")
-        for picture in write_pdfs(results, papers, pdf):
+        for picture in write_pdfs(results, papers, pdf, registry):
             say(str(picture))
         return
     if check:
         gc.disable()  # records are many small objects in no cycle: 6 % of the time that this takes
         try:
-            stale = stale_files(results, papers, readme)
+            stale = stale_files(results, papers, readme, registry)
         finally:
             gc.enable()
         for path in stale:
@@ -121,7 +127,7 @@ def report(
             raise HarnessError(f"{len(stale)} generated files are stale: run harness report")
         say("all generated files are up to date")
         return
-    written = write_files(results, papers, readme)
+    written = write_files(results, papers, readme, registry)
     say(f"{len(written)} generated files changed under {results}" if written else "nothing changed")
 
 
@@ -203,10 +209,11 @@ def explain(
     ],
     results: Records = Path("results"),
     papers: Papers = Path("results/papers"),
+    encoder: Encoders = None,
     as_json: Json = False,
 ) -> None:
     """Why a published number cannot be reproduced: all neighbouring protocols that were run."""
-    from harness.registry import load_registry
+    from harness.evaluation.select import encoders_by_hand
     from harness.report.explanation import render
     from harness.results.conformance import confirmed, read_trials
     from harness.results.explain import explain as look_around
@@ -215,8 +222,8 @@ def explain(
     from harness.results.records import Store
     from harness.results.references import read_references
 
-    records, registry = Records.read(Store(results)), load_registry()
-    tables, references = load_tables(papers), read_references(papers.parent)
+    records, (registry, _) = Records.read(Store(results)), encoders_by_hand(encoder or [])
+    tables, references = load_tables(papers, registry), read_references(papers.parent)
     programs = confirmed(references, records, read_trials(papers.parent), registry)
     found = look_around(cell, tables, records, registry, programs)
     if not as_json:
@@ -253,10 +260,13 @@ def cite(
     ] = None,
     results: Records = Path("results"),
     papers: Papers = Path("results/papers"),
+    encoder: Encoders = None,
 ) -> None:
     """Print BibTeX and the sentence to put beside a number, or verify digests."""
+    from harness.evaluation.select import encoders_by_hand
     from harness.report.cite import answer
 
     subject = {"table": table, "cell": cell, "method": method}
-    for text in answer(subject, verify, digest, results, papers):
+    registry, _ = encoders_by_hand(encoder or [])
+    for text in answer(subject, verify, digest, results, papers, registry):
         (say if text.startswith("@") else say_folded)(text)  # BibTeX keeps its lines

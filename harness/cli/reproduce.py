@@ -15,7 +15,7 @@ from harness.evaluation.engines import Engine
 from harness.evaluation.outcomes import Outcome
 from harness.gate import drift
 from harness.gate.tolerances import read_rules
-from harness.registry import load_registry
+from harness.registry import Registry, load_registry
 from harness.report.build import write_files
 from harness.results import claim_intervals, row_comparisons
 from harness.results.claims import read_claims
@@ -45,16 +45,21 @@ def compare(outcomes: Sequence[Outcome], committed: Path) -> list[drift.Move]:
 
 
 def compare_rows(
-    results: Path, committed: Path, loader: TaskLoader, progress: Progress, engine: Engine
+    results: Path,
+    committed: Path,
+    loader: TaskLoader,
+    registry: Registry,
+    progress: Progress,
+    engine: Engine,
 ) -> str | None:
     """Bring the comparisons of rows and claims up to date; committed ones that hold are kept.
 
     Returns why it could not be done, if data are no longer at hand: the tables then go without.
     """
-    questions, registry = committed / QUESTIONS / "claims.toml", load_registry()
+    questions = committed / QUESTIONS / "claims.toml"
     try:
         if questions.exists():
-            claims = read_claims(questions, load_tables(papers_of(committed)))
+            claims = read_claims(questions, load_tables(papers_of(committed), registry))
             old = {**claim_intervals.read(committed), **claim_intervals.read(results)}
             new = compare_claims(claims, Store(results), loader, registry, progress, old, engine)
             claim_intervals.write(results, new)
@@ -80,30 +85,31 @@ def summary(
     results: Path,
     committed: Path,
     promoted: int | None,
+    registry: Registry,
 ) -> list[str]:
     """Write the run's tables, and say what a person wants to know at the end."""
     counts = Counter(outcome.status for outcome in outcomes)
     lines = ["", "cells: " + ", ".join(f"{n:,} {status}" for status, n in counts.items())]
     papers = papers_of(committed)
-    lines += against_papers(outcomes, results, papers)
+    lines += against_papers(outcomes, results, papers, registry)
     lines += against_committed(moves, committed)
     lines += not_run(outcomes)
     if counts["measured"] or counts["done"]:
-        write_files(results, papers, readme=None)
+        write_files(results, papers, None, registry)
         lines.append(f"tables: {results}/LEADERBOARD.md, {results}/tables, {results}/site")
     if promoted is not None:
-        written = write_files(committed, papers, readme_of(committed))
+        written = write_files(committed, papers, readme_of(committed), registry)
         lines.append(f"promoted: {promoted} records, {len(written)} generated files rewritten")
     return lines
 
 
-def against_papers(outcomes: Sequence[Outcome], results: Path, papers: Path) -> list[str]:
+def against_papers(
+    outcomes: Sequence[Outcome], results: Path, papers: Path, given: Registry | None = None
+) -> list[str]:
     """How many published numbers the run's records reproduce, and which of them differ."""
-    records = Results.read(Store(results))
-    tables = load_tables(papers)
-    judged = [
-        j for table in tables for j in reproductions(table, records, load_registry()).values()
-    ]
+    records, registry = Results.read(Store(results)), given or load_registry()
+    tables = load_tables(papers, registry)
+    judged = [j for table in tables for j in reproductions(table, records, registry).values()]
     lacking = {(o.cell.method, o.cell.task) for o in outcomes if o.status == "asset missing"}
     words = Counter(_word(one, lacking) for one in judged)
     lines = [f"{len(judged):,} published numbers:"]

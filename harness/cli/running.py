@@ -183,7 +183,9 @@ def reproduce(
     printer = Printer(runs, chosen.registry, papers, False, verbose, quiet)
     outcomes = _execute(chosen, output, fresh, printer, work, estimates(made))
     with Bar(sys.stderr) as bar:
-        uncompared = compare_rows(output, baseline, chosen.loader, bar, work.engine)
+        uncompared = compare_rows(
+            output, baseline, chosen.loader, chosen.registry, bar, work.engine
+        )
     if uncompared:
         note(f"harness: {uncompared}")
     moves = compare(outcomes, baseline)
@@ -194,7 +196,7 @@ def reproduce(
         say(line)
     for line in embedded_best(found, chosen.registry, terminal or 80):
         say(line)
-    for line in summary(outcomes, moves, output, baseline, promoted):
+    for line in summary(outcomes, moves, output, baseline, promoted, chosen.registry):
         say_folded(line)
     if state_of(output, most=EVERY_FILE) == before:
         say(f"no file of {output} changed")
@@ -242,6 +244,7 @@ def _execute(
 
     using, part = work.engine, Shard.parse(work.shard)
     cells, loader = part.cells(chosen.cells), chosen.loader
+    _ = printer.tables  # a wrong one is told before anything is measured
     trainings = on_the_spot(cells, loader.places)
     outcomes = []
     expected = None if seconds is None else 1.0

@@ -76,7 +76,7 @@ def show(
     for name in chosen:
         known("column", name, every)
     of = patterns(method, task, encoder)
-    records, tables = InMemory.read(Store(results)), load_tables(papers_of(results))
+    records, tables = InMemory.read(Store(results)), load_tables(papers_of(results), of.registry)
     rows = [
         row
         for row in score_rows(records, tables, of.registry, every_score)

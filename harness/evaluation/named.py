@@ -11,7 +11,8 @@ from harness.assets.places import Places
 from harness.core.types import Method
 from harness.evaluation.embed import Embedder, fit_method
 from harness.evaluation.model_names import Models
-from harness.registry import Registry, load_registry
+from harness.evaluation.select import encoders_by_hand
+from harness.registry import Registry
 
 
 def named_method(
@@ -22,9 +23,14 @@ def named_method(
     Raises UsageError for a name that means nothing, AssetMissing for a model whose own pooling is
     wanted while its files are not here.
     """
-    models = Models(registry or load_registry(), dict(places.encoders))
+    models = Models(registry or registry_of(places), dict(places.encoders))
     [method] = models.methods([name], places)
     return models.registry.parse(method), replace(places, encoders=models.paths)
+
+
+def registry_of(places: Places) -> Registry:
+    """The registry with the encoders by hand that the places have."""
+    return encoders_by_hand(f"{name}={path}" for name, path in places.encoders.items())[0]
 
 
 def encoder(

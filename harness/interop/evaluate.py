@@ -16,10 +16,9 @@ from harness.core.errors import AssetMissing, HarnessError
 from harness.core.progress import Silent
 from harness.core.types import Method, Record
 from harness.encoders.function import FunctionConfig
-from harness.evaluation.named import named_method
+from harness.evaluation.named import named_method, registry_of
 from harness.evaluation.runner import execute
 from harness.interop.frames import to_frame
-from harness.registry import load_registry
 from harness.results.index import Results
 from harness.results.layout import OWN, own_or_committed, papers_of
 from harness.results.planned import cells
@@ -76,9 +75,11 @@ def evaluate(
         ('function.native', True)
     """
     places = Places.from_environment(os.environ) if places is None else places
-    registry = load_registry()
     with _scratch() as scratch:
         methods, places = _methods(model, name, places, scratch)
+        files = {name: path for name, path in places.encoders.items() if path != scratch}
+        registry = registry_of(replace(places, encoders=files))
+        tables = load_tables(papers_of(own_or_committed(OWN)), registry)
         on = registry.select_tasks([tasks] if isinstance(tasks, str) else tasks)
         loader = TaskLoader(places, registry.corpora)
         store = Store(scratch if output is None else Path(output))
@@ -89,7 +90,6 @@ def evaluate(
                 missing = outcome.status == "asset missing"
                 raise AssetMissing(outcome.message) if missing else HarnessError(outcome.message)
             by_cell.setdefault((outcome.cell.method, outcome.cell.task), []).append(outcome.record)
-    tables = load_tables(papers_of(own_or_committed(OWN)))
     return to_frame(score_rows(Results(by_cell), tables, registry, every_score), library)
 
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from harness.core.errors import UsageError
 from harness.core.installed import extra
-from harness.registry import load_registry
+from harness.evaluation.select import encoders_by_hand
 from harness.results.index import Results
 from harness.results.layout import OWN, is_results, own_or_committed, papers_of
 from harness.results.published_files import load_tables
@@ -25,6 +25,7 @@ def read_results(
     folder: Path | str = OWN,
     *,
     every_score: bool = False,
+    encoders: Sequence[str] = (),
     library: Literal["pandas", "polars"] = "pandas",
 ) -> Any:
     """Read the records of a folder as a data frame: a row a cell and seed.
@@ -37,6 +38,8 @@ def read_results(
             what comes with the harness where the current folder has none of its own.
         every_score: One row for each score of a record (metric, aggregation, subset) and not for
             its main score alone.
+        encoders: Encoders that published tables of your own name, each NAME=PATH as behind
+            `--encoder` on the command line.
         library: The library whose frame is made.
 
     Returns:
@@ -56,9 +59,9 @@ def read_results(
     place = own_or_committed(Path(folder))
     if not is_results(place):
         raise UsageError(f"{place}: wanted a folder of results, found no records in it")
-    rows = score_rows(
-        Results.read(Store(place)), load_tables(papers_of(place)), load_registry(), every_score
-    )
+    registry, _ = encoders_by_hand(encoders)
+    tables = load_tables(papers_of(place), registry)
+    rows = score_rows(Results.read(Store(place)), tables, registry, every_score)
     return to_frame(rows, library)
 
 

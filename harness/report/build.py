@@ -41,10 +41,16 @@ from harness.results.reproduction import Reproduction, count, reproductions
 from harness.results.searches import read_searches
 
 
-def generated(folder: Path, papers: Path, readme: Path | None) -> dict[Path, str]:
-    """Every generated file under a results folder, and the README, with the text due to it."""
-    found, records, given = load_registry(), Results.read(Store(folder)), papers.parent
-    published = load_tables(papers)
+def generated(
+    folder: Path, papers: Path, readme: Path | None, registry: Registry | None = None
+) -> dict[Path, str]:
+    """Every generated file under a results folder, and the README, with the text due to it.
+
+    Methods are those of the registry, or of what comes with the harness.
+    """
+    found, records = registry or load_registry(), Results.read(Store(folder))
+    given = papers.parent
+    published = load_tables(papers, found)
     require_entries(published, papers)
     pages, cells = _paper_pages(folder / "tables" / "papers", published, records, found)
     counts = published_summary(list(zip(published, cells, strict=True)))
@@ -58,7 +64,7 @@ def generated(folder: Path, papers: Path, readme: Path | None) -> dict[Path, str
     compared, page = _conformance(given, records, found)
     pages |= {folder / "tables" / CONFORMANCE_PAGE: page} if page else {}
     made = site.Content(
-        folder, given, published, cells, records, found, claims=claims, compared=compared
+        folder, papers, published, cells, records, found, claims=claims, compared=compared
     )
     pages |= _site(made)
     for encoder, methods in by_encoder(records.unread().methods).items():
@@ -159,14 +165,18 @@ def _published_sentence(published: Sequence[Table]) -> str:
     )
 
 
-def stale_files(folder: Path, papers: Path, readme: Path | None) -> list[Path]:
+def stale_files(
+    folder: Path, papers: Path, readme: Path | None, registry: Registry | None = None
+) -> list[Path]:
     """Files that writing would change, and table files that no record calls for any more."""
-    return _stale(folder, generated(folder, papers, readme))
+    return _stale(folder, generated(folder, papers, readme, registry))
 
 
-def write_files(folder: Path, papers: Path, readme: Path | None) -> list[Path]:
+def write_files(
+    folder: Path, papers: Path, readme: Path | None, registry: Registry | None = None
+) -> list[Path]:
     """Bring every generated file up to date; returns those that changed."""
-    pages = generated(folder, papers, readme)
+    pages = generated(folder, papers, readme, registry)
     stale = _stale(folder, pages)
     for path in stale:
         if path in pages:

@@ -76,6 +76,7 @@ def answer(
     digest: str | None,
     results: Path,
     papers: Path,
+    registry: Registry | None = None,
 ) -> Iterator[str]:
     """The output of `harness cite`: BibTeX as one text, then sentences and lines.
 
@@ -93,12 +94,13 @@ def answer(
             raise UsageError(f"--verify looks at every page; {named[0]} needs a --digest")
         from harness.report.verify import verified  # which makes every page
 
-        yield from verified(results, papers)
+        yield from verified(results, papers, registry)
         return
     if digest is not None and not named:
         raise UsageError("--digest needs the --cell, --table or --method whose records it is of")
-    records, tables = Results.read(Store(results)), load_tables(papers)
-    cited = [CITE[kind](name, tables, records, load_registry()) for kind, name in subject.items()]
+    found, records = registry or load_registry(), Results.read(Store(results))
+    tables = load_tables(papers, found)
+    cited = [CITE[kind](name, tables, records, found) for kind, name in subject.items()]
     [citation] = cited or [cite_harness(tables, records)]
     citation = replace(citation, papers=papers)
     yield from citation.texts() if digest is None else [citation.compare(digest)]

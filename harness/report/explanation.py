@@ -41,8 +41,7 @@ def render(found: Explanation, most: int = 25, width: int | None = None) -> str:
         )
     measured, difference = found.reproduction.measured, found.reproduction.verdict.difference
     if measured is None:
-        lines += [f"measured: {found.reproduction.state}", f"run: harness run -m '{cell.method}'"]
-        lines[-1] += f" -t {cell.task}" if cell.task else ""
+        lines += [f"measured: {found.reproduction.state}", f"run: {found.command}"]
     else:
         lines.append(f"measured: {measured:.4f} ({difference:+.4f}, {found.reproduction.state})")
     if not found.neighbours:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from harness.core.files import write_atomically
 from harness.core.toml import read_toml
-from harness.registry import load_registry
+from harness.registry import Registry, load_registry
 from harness.report import (
     alignment_chart,
     cost_chart,
@@ -38,10 +38,13 @@ FROM_RECORDS: Mapping[str, Callable[[Results], Picture | None]] = {
 }
 
 
-def write_pdfs(folder: Path, papers: Path, into: Path) -> list[Path]:
+def write_pdfs(
+    folder: Path, papers: Path, into: Path, registry: Registry | None = None
+) -> list[Path]:
     """Write each picture as a PDF, as LaTeX includes them; returns the files."""
-    records, registry = Results.read(Store(folder)), load_registry()
-    cells = [reproductions(table, records.unread(), registry) for table in load_tables(papers)]
+    records, found = Results.read(Store(folder)), registry or load_registry()
+    tables = load_tables(papers, found)
+    cells = [reproductions(table, records.unread(), found) for table in tables]
     written = []
     for name, picture in gallery(papers.parent, cells, records).items():
         written.append(into / f"{Path(name).stem}.pdf")

@@ -7,15 +7,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from harness.core.errors import HarnessError
+from harness.registry import Registry
 from harness.report.build import generated
 from harness.results.index import SHOWN
 
 DIGEST = re.compile(r"Records: sha256 `?([0-9a-f]{64})\b")
 
 
-def pages(folder: Path, papers: Path) -> dict[Path, str | None]:
+def pages(folder: Path, papers: Path, registry: Registry | None = None) -> dict[Path, str | None]:
     """Every page that records make, and every other among the tables, with its fault or None."""
-    due = {path: printed(text) for path, text in generated(folder, papers, None).items()}
+    due = {path: printed(text) for path, text in generated(folder, papers, None, registry).items()}
     others = (p for p in sorted((folder / "tables").rglob("*.*")) if p not in due)
     # A plot is no text and carries no digest; what is missing carries none either.
     texts = {
@@ -31,11 +32,11 @@ def printed(text: str) -> str | None:
     return digests[0] if len(digests) == 1 else None
 
 
-def verified(folder: Path, papers: Path) -> Iterator[str]:
+def verified(folder: Path, papers: Path, registry: Registry | None = None) -> Iterator[str]:
     """Each page that is wrong, in words, then an error; or how many are right."""
     if not (folder / "tables").is_dir():
         raise HarnessError(f"{folder} holds no generated pages; harness report writes them")
-    every = pages(folder, papers)
+    every = pages(folder, papers, registry)
     wrong = {path: fault for path, fault in every.items() if fault}
     yield from (f"{path}: {fault}" for path, fault in wrong.items())
     if wrong:

@@ -20,6 +20,7 @@ from harness.core.scores import AGGREGATIONS
 from harness.core.types import Task
 from harness.registry import Registry
 from harness.results.cell_names import published_cell
+from harness.results.commands import run_command
 from harness.results.conformance import Protocol, confirmed_by
 from harness.results.index import Results
 from harness.results.published import PublishedCell, Table
@@ -74,6 +75,7 @@ class Explanation:
 
     `confirmed_by` is the authors' program whose scores ours equal under the cell's protocol;
     `shown_on` is the encoder of the neighbours, `reference` the score that they are compared with.
+    `command` measures the cell.
     """
 
     cell: PublishedCell
@@ -83,6 +85,7 @@ class Explanation:
     shown_on: str
     reference: float | None
     neighbours: tuple[Neighbour, ...]
+    command: str = ""
 
     @property
     def nearest(self) -> Neighbour | None:
@@ -104,7 +107,9 @@ def explain(
     measured = [] if wanted is None else list(scores(results, registry, wanted))
     reproduction = reproduce(cell, results, registry)
     program = confirmed_by(cell, programs, results, registry)
-    return look_around(reproduction, wanted, measured, program)
+    found = look_around(reproduction, wanted, measured, program)
+    tasks = [cell.task] if cell.task else []
+    return replace(found, command=run_command(str(cell.method), tasks, registry))
 
 
 def look_around(
@@ -191,7 +196,7 @@ def scores(results: Results, registry: Registry, wanted: Conditions) -> Iterator
             value = results.value(method, name, *filter(None, (metric, way))).mean
             conditions = _conditions(method, task, metric, way)
             if value is not None and conditions is not None:
-                command = f"harness run -m '{method}' -t {name}"
+                command = run_command(method, [name], registry)
                 yield Neighbour(conditions, (), value, None, command)
 
 

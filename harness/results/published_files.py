@@ -15,7 +15,7 @@ from pathlib import Path
 from harness.core.errors import DataError
 from harness.core.ids import is_method_id, is_transductive
 from harness.core.toml import read_toml
-from harness.registry import load_registry
+from harness.registry import Registry, load_registry
 from harness.results.published import AGGREGATION_OF, EVIDENCE, METRICS, SCORES, Column, Row, Table
 from harness.results.published_names import name_faults
 from harness.results.reasons import reasons
@@ -25,19 +25,22 @@ TASK_ID = re.compile(r"[a-z0-9-]+(\.[a-z]+)*")
 ID = re.compile(r"[a-z0-9]+([.-][a-z0-9]+)*")
 
 
-def load_tables(folder: Path) -> tuple[Table, ...]:
+def load_tables(folder: Path, registry: Registry | None = None) -> tuple[Table, ...]:
     """Every table of a folder, by id, with the methods and tasks that it names looked up.
 
-    Raises DataError if there is none, one stands twice, or a name is unknown.
+    They are those that come with the harness, and those of encoders by hand that a registry has.
+    Raises DataError if there is no table, one stands twice, or a name is unknown.
     """
     paths = sorted(folder.glob("*.toml"))
     if not paths:
         raise DataError(
             f"{folder}: wanted published tables (*.toml), found none; restore the folder"
         )
-    tables, registry = tuple(map(load_table, paths)), load_registry()
+    tables, known = tuple(map(load_table, paths)), load_registry()
+    if registry is not None:
+        known = known.with_encoders(registry.by_hand.values())
     for table in tables:
-        for place, fault in name_faults(table, registry):
+        for place, fault in name_faults(table, known):
             raise DataError(f"{table.id}.toml{place}: {fault}")
     first: dict[tuple[str, str], Table] = {}
     for table in tables:

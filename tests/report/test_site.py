@@ -79,7 +79,9 @@ def content(records):
         Shown(f"../{name}", one.title, one.about, (RESULTS / name).read_text(encoding="utf-8"))
         for name, one in gallery(RESULTS, cells, records).items()
     ]
-    return Content(RESULTS, RESULTS, published, cells, records, found, pictures, claims, compared)
+    return Content(
+        RESULTS, RESULTS / "papers", published, cells, records, found, pictures, claims, compared
+    )
 
 
 def same(one, other):
@@ -181,7 +183,9 @@ def test_text_from_data_is_text(text, tmp_path):
         table, found = table_of(shown), registry(FakeConfig())
         table = replace(table, cite="gao2021simcse")
         cells = [reproductions(table, Results({}), found)]
-        pages.append(site_page(Content(tmp_path, tmp_path, [table], cells, Results({}), found)))
+        pages.append(
+            site_page(Content(tmp_path, tmp_path / "papers", [table], cells, Results({}), found))
+        )
     hostile, plain = map(Elements, pages)
     tags = [[(tag, *attributes) for tag, attributes in p.found] for p in (hostile, plain)]
     assert tags[0] == tags[1]

@@ -71,6 +71,7 @@ class Dialogs:
             paths.setdefault(column.task, {})[column.path] = None
         return {
             "rows": rows,
+            "by_hand": list(self.registry.by_hand),
             "cells": published,
             "paths": {task: [".".join(path) for path in own] for task, own in paths.items()},
             "scores": self._scores(paths),

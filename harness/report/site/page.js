@@ -220,8 +220,13 @@ function measuredWith(method, tasks) {
   ])];
 }
 
+const files = (method) => {
+  const encoder = method.split(/[.:]/)[0].replace(/-b?float16$/, "");
+  return data.by_hand.includes(encoder) ? `--encoder ${encoder}=PATH ` : "";
+};
+
 const run = (method, tasks) =>
-  method ? `harness run -m '${method}' ${tasks.map((task) => `-t ${task}`).join(" ")}` : "";
+  method ? `harness run ${files(method)}-m '${method}' ${tasks.map((task) => `-t ${task}`).join(" ")}` : "";
 
 function publishedCell(id) {
   const [column, place, source, printed, protocol, methodAt, taskAt, stateAt, notes, near, needs, seeds, difference, half] = cells[id];

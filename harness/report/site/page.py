@@ -30,7 +30,7 @@ from harness.results import claim_intervals
 from harness.results.claim_tests import ClaimResult
 from harness.results.conformance import Comparison, confirmed, read_trials
 from harness.results.index import Results
-from harness.results.layout import CONFORMANCE, PAPERS, QUESTIONS, RECORDS, REFERENCES
+from harness.results.layout import CONFORMANCE, QUESTIONS, RECORDS, REFERENCES
 from harness.results.published import Table
 from harness.results.references import Reference
 from harness.results.reproduction import Reproduction
@@ -77,12 +77,13 @@ class Shown:
 class Content:
     """What the page is made from: a folder's records, beside what people wrote in another.
 
-    `cells` are the reproduced cells of each published table, `claims` those that were tested,
-    `compared` the scores of each reference.
+    `papers` is the folder of the published tables, in a folder of results. `cells` are the
+    reproduced cells of each published table, `claims` those that were tested, `compared` the
+    scores of each reference.
     """
 
     folder: Path
-    given: Path
+    papers: Path
     published: Sequence[Table]
     cells: Sequence[Mapping[str, Reproduction]]
     results: Results
@@ -91,10 +92,16 @@ class Content:
     claims: Sequence[ClaimResult] = ()
     compared: Sequence[tuple[Reference, Sequence[Comparison]]] = ()
 
+    @property
+    def given(self) -> Path:
+        """The results folder of what people wrote."""
+        return self.papers.parent
+
     def line(self) -> str:
         """The digests of the records, and of all else that decides the page."""
         own = Results(self.results.by_cell, set(self.results.by_cell), self.results.values)
-        others = _digest_of_files(self.folder, self.given, [one.svg for one in self.pictures])
+        extra = [*map(repr, self.registry.by_hand.values())] + [one.svg for one in self.pictures]
+        others = _digest_of_files(self.folder, self.papers, self.given, extra)
         return f"Records: sha256 {own.digest()}. Other files: sha256 {others}"
 
 
@@ -110,7 +117,7 @@ def site_page(made: Content, drawn: str = "") -> str:
     programs = confirmed(references, results, read_trials(made.given), registry)
     shown = list(boards(results, registry))
     every = [cell for table in cells for cell in table.values()]
-    data = Dialogs(results, registry, programs, made.given / PAPERS).data(every, shown)
+    data = Dialogs(results, registry, programs, made.papers).data(every, shown)
     compared = [one for _, scores in made.compared for one in scores]
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
@@ -149,13 +156,13 @@ def in_script(data: Any) -> str:
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 
-def _digest_of_files(folder: Path, given: Path, pictures: Sequence[str]) -> str:
+def _digest_of_files(folder: Path, papers: Path, given: Path, texts: Sequence[str]) -> str:
     """The digest of all else that the page holds: what people wrote, comparisons, pictures."""
-    folders = [given / name for name in (PAPERS, REFERENCES)]
+    folders = [papers, given / REFERENCES]
     folders += [given / name / CONFORMANCE for name in (QUESTIONS, RECORDS)]
     files = [path for own in folders for path in own.rglob("*") if path.is_file()]
     files += filter(Path.exists, (given / QUESTIONS / "claims.toml", claim_intervals.file(folder)))
-    digest = hashlib.sha256("".join(pictures).encode())
+    digest = hashlib.sha256("".join(texts).encode())
     for path in sorted(files):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()

@@ -1,0 +1,143 @@
+"""A published table of one's own, of an encoder that only `--encoder NAME=PATH` names."""
+
+import json
+import shutil
+
+import pytest
+
+import harness
+from harness.assets.places import packaged
+from harness.cli import main
+from harness.core.errors import DataError
+from harness.interop.frames import read_results
+from harness.registry import load_registry
+
+TABLE = """
+paper = "Mine (2026)"
+table = "Table 1"
+title = "Table 1: mine"
+cite = "mine2026"
+source = "my paper"
+metric = "spearman"
+aggregation = "all"
+evidence = "code"
+columns = [{ id = "mini-sts", label = "mini-STS", task = "mini-sts" }]
+
+[[row]]
+id = "averaged"
+label = "Mine, averaged"
+method = "mine.mean"
+backbone = "mine"
+fit = "none"
+supervision = "none"
+values = { mini-sts = "58.40" }
+"""
+ENTRY = "@misc{mine2026,\n  author = {Me},\n  title = {Mine},\n  year = {2026},\n}\n"
+FILE, CELL = "mine.t1.toml", "mine.t1/averaged/mini-sts"
+MISSING = (
+    "harness: mine.t1.toml, row averaged: method: 'mine.mean' is no method here: unknown encoder "
+    "'mine': did you mean mini-gte or minilm or komninos? If it is your own, give --encoder "
+    "mine=PATH\n"
+)
+
+
+@pytest.fixture
+def own(monkeypatch, capfd, tmp_path):
+    """The command line in a folder with a table and a model of one's own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HARNESS_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.delenv("HARNESS_DATA_DIR", raising=False)
+    papers = tmp_path / "results" / "papers"
+    papers.mkdir(parents=True)
+    (papers / FILE).write_text(TABLE)
+    (papers / "references.bib").write_text(ENTRY)
+    shutil.copytree(packaged(load_registry().encoders["bert-mini"]), tmp_path / "model")
+
+    def answer(*arguments):
+        with pytest.raises(SystemExit) as ended:
+            main([str(argument) for argument in arguments])
+        return ended.value.code or 0, *capfd.readouterr()
+
+    return answer
+
+
+@pytest.fixture
+def measured(own):
+    """It, once the table's only cell was measured into its results folder."""
+    given = ("--encoder", "mine=model", "-m", "mine.mean", "-t", "mini-sts")
+    status, out, _ = own("run", *given, "-o", "results")
+    assert (status, f"published 58.40, differs ({CELL})" in out) == (0, True)
+    return own
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "list papers", "list cells mine.t1", f"explain {CELL}", "report", "report --check", "show",
+        "cite --table mine.t1", "run -m glove-mini.mean -t mini-sts",
+        "reproduce -m glove-mini.mean -t mini-sts", "plan",
+    ],
+)  # fmt: skip
+def test_without_its_files_file_row_key_and_what_to_give_are_told(own, command, tmp_path):
+    status, out, err = own(*command.split())
+    assert status == 1
+    assert out == "" or command.startswith(("plan", "reproduce"))
+    assert err.endswith(MISSING)
+    assert not (tmp_path / "runs").exists()
+
+
+def test_with_its_files_every_command_reads_the_table(measured, tmp_path):
+    given = ("--encoder", "mine=model")
+    for command, wanted in (
+        (("list", "cells", "mine.t1"), CELL),
+        (("explain", CELL), "differs)"),
+        (("show", "-m", "mine"), "differs"),
+        (("cite", "--table", "mine.t1"), "1 of them measured (1 differs)"),
+        (("cite", "--cell", CELL), "@misc{mine2026"),
+        (("report",), "files changed under results"),
+        (("report", "--check"), "up to date"),
+        (("cite", "--verify"), "pages carry the digest"),
+        (("report", "--pdf", "pictures"), "published-against-measured.pdf"),
+        (("check", "results", "-m", "mine", "-t", "mini-sts"), "agrees: 1 cell"),
+        (("plan", "-m", "mine", "-t", "mini-sts"), "1 of 1 cells"),
+    ):
+        status, out, err = measured(*command, *given)
+        assert (status, wanted in out) == (0, True), (command, out, err)
+    page = (tmp_path / "results/tables/papers/mine.t1.md").read_text()
+    assert "| Mine, averaged" in page
+    assert "58.40 |" in page
+
+
+def test_a_command_to_copy_names_the_files_too(own):
+    given = ("--encoder", "mine=model")
+    _, out, _ = own("explain", CELL, *given)
+    assert "run: harness run --encoder mine=PATH -m 'mine.mean' -t mini-sts\n" in out
+
+
+def test_a_reproduction_counts_it(own):
+    given = ("--encoder", "mine=model", "-m", "mine.mean", "-t", "mini-sts")
+    status, out, _ = own("reproduce", *given)
+    assert (status, "1 published numbers:" in out, f"differs: {CELL}" in out) == (0, True, True)
+
+
+def test_python_is_told_and_given_them(measured, tmp_path):
+    with pytest.raises(DataError, match="--encoder mine=PATH"):
+        read_results("results")
+    frame = read_results("results", encoders=["mine=model"])
+    assert list(frame.verdict) == ["differs"]
+    places = harness.Places(tmp_path / "cache", encoders={"mine": tmp_path / "model"})
+    frame = harness.evaluate("mine.mean", "mini-sts", places=places)
+    assert list(frame.verdict) == ["differs"]
+
+
+def test_other_encoders_by_hand_make_the_page_stale(own):
+    assert own("report", "--encoder", "mine=model")[0] == 0
+    status, out, _ = own("report", "--check", "--encoder", "mine=model", "--encoder", "more=model")
+    assert (status, out) == (1, "would change: results/site/index.html\n")
+
+
+def test_the_page_names_the_files_to_fill_in(measured, tmp_path):
+    assert measured("report", "--encoder", "mine=model")[0] == 0
+    page = (tmp_path / "results/site/index.html").read_text()
+    data = page.partition('id="data">')[2].partition("</script>")[0]
+    assert json.loads(data)["by_hand"] == ["mine"]
