@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from harness.core.terminal import table, wrapped
 from harness.report.sentences import signed
+from harness.results.coverage import coverage_note
 from harness.results.explain import Explanation, Neighbour
 
 # How the protocol of a row is known, by its `evidence`.
@@ -44,6 +45,9 @@ def render(found: Explanation, most: int = 25, width: int | None = None) -> str:
         lines += [f"measured: {found.reproduction.state}", f"run: {found.command}"]
     else:
         lines.append(f"measured: {measured:.4f} ({difference:+.4f}, {found.reproduction.state})")
+        share = found.reproduction.coverage
+        covered = "" if share is None else coverage_note({cell.column.label: share})
+        lines += [f"word vectors: {covered}"] if covered else []
     if not found.neighbours:
         lines.append("no neighbouring protocol was run")
         return "\n".join(wrapped(line, width) for line in lines)

@@ -11,6 +11,7 @@ from harness.registry import Registry
 from harness.report import cost_chart
 from harness.report.markdown import escape, page, table
 from harness.results.costs import best
+from harness.results.coverage import coverage_notes
 from harness.results.index import Results
 from harness.results.protocols import (
     LABELS,
@@ -19,6 +20,7 @@ from harness.results.protocols import (
     WHITENING,
     Protocol,
     averages,
+    columns_by_label,
     complete_encoders,
     ranked,
     row,
@@ -89,7 +91,8 @@ def seven(
             paid = [cost_chart.shown_cost(results, method, protocol)] if costs else []
             rows.append([label(method) + mark, *values, *paid])
     head = ["method", *LABELS.values(), "Avg.", *([cost_chart.COLUMN] if costs else [])]
-    return table(head, rows) if rows else ""
+    shown = [table(head, rows), coverage_notes(results, methods, columns_by_label(protocol))]
+    return "\n\n".join(filter(None, shown)) if rows else ""
 
 
 def section(
@@ -105,7 +108,9 @@ def section(
     shown = table(head, [[label(method), *values] for method, values in rows])
     legends = (legend_of(results, task, column) for task, column in columns)
     texts = " ".join(filter(None, [about, *legends]))
-    return [f"{level} {heading}", *filter(None, [texts]), shown]
+    tasks = {column.heading: task.name for task, column in columns}
+    known = coverage_notes(results, [method for method, _ in rows], tasks)
+    return [f"{level} {heading}", *filter(None, [texts, shown, known])]
 
 
 def leaderboard(

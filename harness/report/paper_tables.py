@@ -11,6 +11,7 @@ from harness.registry import Registry
 from harness.report import latex as tex
 from harness.report.markdown import escape, page, table
 from harness.report.sentences import fitted_on, metric, trained_on
+from harness.results.coverage import coverage_note
 from harness.results.published import EVIDENCE, Column, PublishedCell, Row, Table
 from harness.results.reasons import reasons
 from harness.results.reproduction import Reproduction, composed, count
@@ -221,7 +222,10 @@ def _row(row: Row, cells: Cells, notes: Footnotes) -> list[list[str]]:
     shared = f"{SPACE}{MARKS[next(iter(verdicts))]}" if len(verdicts) == 1 else ""
     if verdicts:
         measured = (_measured(cell, marked=not shared) for cell in cells)
-        lines.append([f"{OURS}{SPACE}measured{shared}", "", *measured])
+        shares = {c.cell.column.label: c.coverage for c in there if c.coverage is not None}
+        covered = coverage_note(shares)
+        mark = _mark(f"{covered}.", notes) if covered else ""
+        lines.append([f"{OURS}{SPACE}measured{shared}{mark}", "", *measured])
     if any(cell.verdict.k for cell in there):
         lines.append([f"{OURS}{SPACE}sd{SPACE}(seeds)", "", *map(_spread, cells)])
     return lines

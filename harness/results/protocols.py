@@ -52,6 +52,11 @@ PROTOCOLS = (
 )
 
 
+def columns_by_label(protocol: Protocol) -> Mapping[str, str]:
+    """The seven tasks of a protocol, by the headings of their columns."""
+    return {label: protocol.task(task) for task, label in LABELS.items()}
+
+
 def row(results: Results, method: str, protocol: Protocol) -> list[Value]:
     """The seven values of a method, and their average, which exists only if all of them do."""
     path = (protocol.correlation, protocol.aggregation)

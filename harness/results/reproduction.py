@@ -10,6 +10,7 @@ from statistics import fmean
 from harness.core.errors import HarnessError
 from harness.core.types import Method, Record
 from harness.registry import Registry
+from harness.results.coverage import coverage
 from harness.results.index import Results, score_at
 from harness.results.published import PublishedCell, Table, score_path
 from harness.results.source_notes import notes_on
@@ -23,13 +24,15 @@ GOLD = "gold"  # what the name of a score that needs no model begins with
 class Reproduction:
     """A published cell, its measured scores (one a seed), and the verdict or state.
 
-    `copies` name the copies that were measured of weights and corpora that nothing pins.
+    `copies` name the copies that were measured of weights and corpora that nothing pins,
+    `coverage` is the lowest share of the tokens that have a vector, of word vectors.
     """
 
     cell: PublishedCell
     scores: tuple[float, ...]
     verdict: Verdict
     copies: tuple[str, ...] = ()
+    coverage: float | None = None
 
     @property
     def state(self) -> CellState:
@@ -69,8 +72,11 @@ def reproduce(cell: PublishedCell, results: Results, registry: Registry) -> Repr
     scores = _scores(cell, records, seeded)
     if scores is None:
         return Reproduction(cell, (), Verdict(CellState.UNDEFINED))
-    copies = notes_on(method, [record for seeds in records for record in seeds], registry)
-    return Reproduction(cell, scores, verdict(published, Measured(scores, seeded)), tuple(copies))
+    every = [record for seeds in records for record in seeds]
+    copies = tuple(notes_on(method, every, registry))
+    share = None if cell.row.model_free else coverage(every)
+    judged = verdict(published, Measured(scores, seeded))
+    return Reproduction(cell, scores, judged, copies, share)
 
 
 def method_of(cell: PublishedCell, registry: Registry) -> Method | None:

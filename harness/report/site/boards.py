@@ -13,8 +13,17 @@ from harness.core.types import Task
 from harness.registry import Registry
 from harness.report.leaderboard import SECTIONS
 from harness.report.markdown import CODE
+from harness.results.coverage import coverage_notes
 from harness.results.index import Results, Value
-from harness.results.protocols import LABELS, PROTOCOLS, SEVEN, Protocol, ranked, row
+from harness.results.protocols import (
+    LABELS,
+    PROTOCOLS,
+    SEVEN,
+    Protocol,
+    columns_by_label,
+    ranked,
+    row,
+)
 from harness.results.sections import columns_of, legend_of, rows_of
 
 AVERAGE = "Avg."
@@ -55,7 +64,9 @@ def boards(results: Results, registry: Registry) -> Iterator[Board]:
                 BoardColumn(column.heading, task.name, column.score or _main(task))
                 for task, column in columns
             ]
-            text = " ".join(filter(None, [about, *legends]))
+            named = {column.heading: task.name for task, column in columns}
+            known_tokens = coverage_notes(results, [method for method, _ in rows], named)
+            text = " ".join(filter(None, [about, *legends, known_tokens]))
             yield Board(name, heading, plain(text), shown, rows)
 
 
@@ -78,7 +89,8 @@ def _seven(results: Results, protocol: Protocol) -> Board | None:
     # The average goes first: on a phone the last columns are out of sight.
     ordered = [(method, [values[-1], *values[:-1]]) for method, values in rows.items()]
     title = f"Seven STS tasks: {plain(protocol.title)}"
-    return Board(protocol.id, title, "", [BoardColumn(AVERAGE), *columns], ordered)
+    about = plain(coverage_notes(results, known, columns_by_label(protocol)))
+    return Board(protocol.id, title, about, [BoardColumn(AVERAGE), *columns], ordered)
 
 
 def _main(task: Task) -> tuple[str, ...]:

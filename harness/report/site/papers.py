@@ -7,9 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.registry import Registry
-from harness.report.paper_tables import MARKS, OURS, Block, sheet
+from harness.report.paper_tables import MARKS, OURS, RAISED, Block, sheet
 from harness.results.published import Table
 from harness.results.reproduction import Reproduction, count
+
+DIGITS = "0123456789".translate(RAISED)  # of the marks of footnotes, with which a label ends
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,9 @@ def _lines(table: str, block: Block, cells: Mapping[str, Reproduction]) -> Itera
         own = [cells.get(f"{table}/{row}/{column}") for column in block.columns]
         kind = "published" if row != previous else "spread" if "sd" in label else "measured"
         shown = [_shown(text, one, kind) for one, text in zip(own, numbers, strict=True)]
-        text = _verdicts(own) if kind == "measured" else label.removeprefix(OURS).strip()
+        text = label.removeprefix(OURS).strip()
+        if kind == "measured":
+            text = f"{_verdicts(own)}{label[len(label.rstrip(DIGITS)) :]}"
         of = "" if kind == "spread" else row
         yield Line(kind, text, of, [Shown(evidence), *shown])
         previous = row

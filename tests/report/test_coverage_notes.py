@@ -1,0 +1,152 @@
+"""Word vectors that lack words: every table says of how many tokens a score is."""
+
+from dataclasses import replace
+
+import pytest
+from fakes import FakeConfig, registry
+
+from harness.core.types import Record
+from harness.report.explanation import render
+from harness.report.leaderboard import encoder_page, leaderboard
+from harness.report.paper_tables import latex, markdown
+from harness.report.site.boards import boards
+from harness.report.site.papers import paper_tables
+from harness.results.coverage import LOW, coverage_note, percentage
+from harness.results.explain import explain
+from harness.results.index import Results
+from harness.results.protocols import SEVEN, SIMCSE
+from harness.results.published_files import load_table
+from harness.results.records import SCHEMA
+from harness.results.reproduction import reproductions
+
+REGISTRY = registry(FakeConfig())
+METHOD, OTHER = "fake.mean", "fake.cls"
+TABLE = """
+paper = "P"
+table = "Table 1"
+title = "T"
+cite = "k"
+source = "s"
+metric = "spearman"
+aggregation = "all"
+evidence = "code"
+columns = [
+  { id = "a", label = "STS12", task = "sts12.senteval" },
+  { id = "b", label = "STS-B", task = "sts-b.senteval" },
+  { id = "avg", label = "Avg.", average_of = ["a", "b"] },
+]
+
+[[row]]
+id = "r"
+label = "R"
+method = "fake.mean"
+backbone = "b"
+fit = "none"
+supervision = "none"
+values = { a = "50.00", b = "50.00", avg = "50.00" }
+"""
+LEFT = ": a score is of what is left of the sentences"
+
+
+def results(**shares):
+    """The seven tasks, with the shares of some; of the other method nothing was counted."""
+    records = {}
+    for method in (METHOD, OTHER):
+        for task in SEVEN:
+            share = shares.get(task.replace("-", "_")) if method == METHOD else None
+            record = Record(
+                SCHEMA,
+                method,
+                repr(REGISTRY.parse(method)),
+                SIMCSE.task(task),
+                0,
+                {"spearman": {"all": 50.0, "wmean": 50.0}},
+                30,
+                {},
+                {},
+                {},
+            )
+            facts = {} if share is None else {"coverage": share}
+            records[method, record.task] = [replace(record, facts=facts)]
+    return Results(records)
+
+
+@pytest.fixture
+def table(tmp_path):
+    path = tmp_path / "t.toml"
+    path.write_text(TABLE, encoding="utf-8")
+    return load_table(path)
+
+
+@pytest.mark.parametrize(
+    ("shares", "note"),
+    [
+        ({}, ""),
+        ({"a": 1.0, "b": 1.0}, ""),
+        ({"a": 0.97}, "97 % of the tokens have a vector"),
+        ({"a": 0.97, "b": 0.9701}, "97 % of the tokens have a vector"),
+        ({"a": 1.0, "b": 0.9996}, "over 99 % (b) to 100 % of the tokens have a vector"),
+        ({"a": 0.9, "b": 0.46}, f"46 % (b) to 90 % of the tokens have a vector{LEFT}"),
+        ({"a": LOW}, "85 % of the tokens have a vector"),
+    ],
+)
+def test_a_note_names_the_task_of_which_least_is_known(shares, note):
+    assert coverage_note(shares) == note
+
+
+def test_only_the_whole_is_a_hundred():
+    assert [percentage(s) for s in (1.0, 0.9999, 0.994, 0.0)] == [
+        "100 %", "over 99 %", "99 %", "0 %",
+    ]  # fmt: skip
+
+
+def test_a_paper_table_has_a_footnote_in_both_formats(table):
+    low = results(sts12=0.46, sts_b=0.98)
+    cells = reproductions(table, low, REGISTRY)
+    assert [cell.coverage for cell in cells.values()] == [0.46, 0.98, 0.46]
+    page = markdown(table, cells, REGISTRY, "0" * 64)
+    assert "| ↳\N{NO-BREAK SPACE}measured\N{NO-BREAK SPACE}=¹ |" in page
+    assert f"- ¹ 46 % (STS12) to 98 % of the tokens have a vector{LEFT}.\n" in page
+    tex = latex(table, cells, REGISTRY, "0" * 64)
+    assert r"\quad{}~measured~=\textsuperscript{1}" in tex
+    assert f"% ¹ 46 % (STS12) to 98 % of the tokens have a vector{LEFT}.\n" in tex
+
+
+def test_an_explanation_says_it(table):
+    for share, said in (
+        (0.46, f"\nword vectors: 46 % of the tokens have a vector{LEFT}\n"),
+        (1.0, ""),
+    ):
+        known = results(sts12=share)
+        text = render(explain("t/r/a", [table], known, REGISTRY, {}))
+        assert said in text
+        assert ("word vectors" in text) == bool(said)
+
+
+def test_without_missing_words_a_paper_table_says_nothing(table):
+    for known in (results(), results(sts12=1.0, sts_b=1.0)):
+        page = markdown(table, reproductions(table, known, REGISTRY), REGISTRY, "0" * 64)
+        assert "tokens" not in page
+        assert "¹" not in page
+
+
+def test_the_leaderboard_and_the_encoders_page_say_it_below_their_tables():
+    low = results(sts12=0.46, sts_b=0.98)
+    wanted = f"\n\n`fake`: 46 % (STS12) to 98 % of the tokens have a vector{LEFT}.\n"
+    for page in (
+        leaderboard(low, REGISTRY, "", {}),
+        encoder_page(low, REGISTRY, "fake", low.methods),
+    ):
+        assert page.count(wanted) == 2  # a table of each protocol that was run
+    assert "tokens have" not in leaderboard(results(), REGISTRY, "", {})
+
+
+def test_the_page_of_results_says_it_too(table):
+    low = results(sts12=0.46, sts_b=0.98)
+    shown = [board.about for board in boards(low, REGISTRY)]
+    assert shown == [f"fake: 46 % (STS12) to 98 % of the tokens have a vector{LEFT}."] * 2
+    cells = reproductions(table, low, REGISTRY)
+    [(_, [made])] = paper_tables([table], [cells], REGISTRY)
+    [line] = [line for line in made.parts[0].lines if line.kind == "measured"]
+    assert line.label == "measured: exact¹"
+    assert made.notes[0].startswith("¹ 46 % (STS12)")
