@@ -16,6 +16,27 @@ from harness.core.provenance import code_digest
 ROOT = Path(__file__).resolve().parents[1]
 PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input"]
 CELL = ["-m", "glove-mini.mean", "-t", "mini-sts"]
+ENTRY = "@misc{mine2026,\n  author = {Me},\n  title = {Mine},\n  year = {2026},\n}\n"
+TABLE = """
+paper = "Mine (2026)"
+table = "Table 1"
+title = "Table 1: mine"
+cite = "mine2026"
+source = "my paper"
+metric = "spearman"
+aggregation = "all"
+evidence = "code"
+columns = [{ id = "mini-sts", label = "mini-STS", task = "mini-sts" }]
+
+[[row]]
+id = "averaged"
+label = "Averaged"
+method = "glove-mini.mean"
+backbone = "GloVe"
+fit = "none"
+supervision = "none"
+values = { mini-sts = "33.90" }
+"""
 
 pytestmark = pytest.mark.slow
 
@@ -112,6 +133,33 @@ def test_pytest_has_the_gate_as_an_option(installed):
     gate = ["--harness-gate", "--harness-runs", "runs"]
     said = installed("python", "-m", "pytest", "-p", "no:cacheprovider", *gate, status=4)
     assert "results/gate.toml names no quick set" in said
+
+
+def test_a_table_and_a_bibliography_of_ones_own_are_cited_and_reported(installed):
+    """`references.bib` beside the own tables; what the harness carries stays as it is."""
+    papers = installed.folder / "own" / "papers"
+    papers.mkdir(parents=True)
+    (papers / "mine.t1.toml").write_text(TABLE, encoding="utf-8")
+    (papers / "references.bib").write_text(ENTRY, encoding="utf-8")
+    own = ["--results", "own", "--papers", "own/papers"]
+    said = installed("harness", "run", *CELL, "-o", "own", "--baseline", "own")
+    assert "published 33.90, match (mine.t1/averaged/mini-sts)" in said
+    for subject in (["--table", "mine.t1"], ["--cell", "mine.t1/averaged/mini-sts"]):
+        assert ENTRY.strip() in installed("harness", "cite", *subject, *own)
+    assert "@inproceedings{gao2021simcse" in installed("harness", "cite", "--table", "simcse.t5")
+    assert "files changed under own" in installed("harness", "report", *own)
+    assert "up to date" in installed("harness", "report", "--check", *own)
+    page = installed.folder / "own" / "site" / "index.html"
+    assert "title = {Mine}" in page.read_text(encoding="utf-8")
+    tex = installed.folder / "own" / "tables" / "papers" / "mine.t1.tex"
+    assert "\\cite{mine2026}" in tex.read_text(encoding="utf-8")
+    (papers / "references.bib").write_text(ENTRY.replace("{Mine}", "{Ours}"), encoding="utf-8")
+    said = installed("harness", "report", "--check", *own, status=1)
+    assert "would change: own/site/index.html" in said
+    assert "title = {Ours}" in installed("harness", "cite", "--table", "mine.t1", *own)
+    (papers / "references.bib").unlink()
+    said = installed("harness", "report", *own, status=1)
+    assert "mine.t1.toml: cite: wanted a key of references.bib of the harness, or of own/" in said
 
 
 def test_the_installed_results_are_never_written(installed):

@@ -29,8 +29,9 @@ def _citation_file() -> Path:
 REFERENCES = Path(__file__).with_name("references.bib")
 CITATION = _citation_file()
 
-# An entry begins with @ and ends with } at the margin.
-ENTRY = re.compile(r"^@\w+\{([^\s,]+),\n.*?^\}$", re.MULTILINE | re.DOTALL)
+# How an entry begins, up to the comma behind its key; it ends with the brace that closes it.
+ENTRY = re.compile(r"^[ \t]*(@\w+\s*\{\s*([^\s,={}]+)\s*,)", re.MULTILINE)
+BRACE = re.compile(r"[{}]")
 # The two levels of YAML that the citation file has.
 SCALAR = re.compile(r'^([a-z-]+): +"?(.+?)"?$', re.MULTILINE)
 AUTHOR = re.compile(r'^ +- name: +"?(.+?)"?$', re.MULTILINE)
@@ -65,13 +66,29 @@ def own_entry(path: Path = CITATION) -> str:
 
 
 def entries(path: Path = REFERENCES) -> dict[str, str]:
-    """Every entry of a .bib file by its key. Raises DataError if a key stands twice."""
-    found: dict[str, str] = {}
-    for match in ENTRY.finditer(path.read_text(encoding="utf-8")):
-        if match[1] in found:
-            raise DataError(f"{path.name}: the key {match[1]!r} stands twice; remove one entry")
-        found[match[1]] = match[0]
+    """Every entry of a .bib file by its key.
+
+    Raises DataError if a key stands twice, or an entry is not closed.
+    """
+    text, found, end = path.read_text(encoding="utf-8"), dict[str, str](), 0
+    while match := ENTRY.search(text, end):
+        key, end = match[2], _closing(text, match.start(1))
+        if not end:
+            raise DataError(f"{path.name}: the entry {key!r} has no closing brace; add it")
+        if key in found:
+            raise DataError(f"{path.name}: the key {key!r} stands twice; remove one entry")
+        found[key] = text[match.start(1) : end]
     return found
+
+
+def _closing(text: str, start: int) -> int:
+    """Where the braces that open after the start are closed; 0 where they are not."""
+    depth = 0
+    for brace in BRACE.finditer(text, start):
+        depth += 1 if brace[0] == "{" else -1
+        if depth == 0:
+            return brace.end()
+    return 0
 
 
 def entries_with(papers: Path | None) -> dict[str, str]:

@@ -136,6 +136,36 @@ def test_other_encoders_by_hand_make_the_page_stale(own):
     assert (status, out) == (1, "would change: results/site/index.html\n")
 
 
+def test_a_changed_bibliography_makes_the_page_stale(own, tmp_path):
+    given = ("--encoder", "mine=model")
+    assert own("report", *given)[0] == 0
+    tex = (tmp_path / "results/tables/papers/mine.t1.tex").read_text()
+    assert "% \\cite{mine2026}: harness cite --table mine.t1\n" in tex
+    bibliography = tmp_path / "results/papers/references.bib"
+    bibliography.write_text(ENTRY.replace("title = {Mine}", "title = {Mine, corrected}"))
+    status, out, _ = own("report", "--check", *given)
+    assert (status, out) == (1, "would change: results/site/index.html\n")
+    assert own("report", *given)[0] == 0
+    assert "Mine, corrected" in (tmp_path / "results/site/index.html").read_text()
+    assert "Mine, corrected" in own("cite", "--table", "mine.t1", *given)[1]
+    bibliography.unlink()
+    for command in (("report",), ("report", "--check")):
+        status, _, err = own(*command, *given)
+        assert (status, "mine.t1.toml: cite: wanted a key of references.bib" in err) == (1, True)
+
+
+def test_tables_and_bibliography_may_lie_elsewhere(own, tmp_path):
+    (tmp_path / "results/papers").rename(tmp_path / "my-tables")
+    (tmp_path / "out").mkdir()
+    where = ("--results", "out", "--papers", "my-tables", "--encoder", "mine=model")
+    status, out, err = own("report", *where)
+    assert (status, err) == (0, "")
+    assert "author = {Me}" in (tmp_path / "out/site/index.html").read_text()
+    (tmp_path / "my-tables/references.bib").write_text(ENTRY.replace("{Me}", "{Me Two}"))
+    status, out, _ = own("report", "--check", *where)
+    assert (status, out) == (1, "would change: out/site/index.html\n")
+
+
 def test_the_page_names_the_files_to_fill_in(measured, tmp_path):
     assert measured("report", "--encoder", "mine=model")[0] == 0
     page = (tmp_path / "results/site/index.html").read_text()

@@ -114,6 +114,24 @@ def test_a_key_that_stands_twice_or_nowhere_is_refused(tmp_path):
         bibtex(["nobody1999"])
 
 
+@pytest.mark.parametrize(
+    "entry",
+    [
+        "@misc{me2026, author = {Me}, title = {One line}, year = {2026}}",
+        "@Article { me2026 ,\n  title = {A {Nested} one},\n  year = 2026 }",
+        "@misc{me2026,\n      title={Exported},\n      note={a @misc{other, } within},\n}",
+        "@misc{me2026,\r\n  title = {CRLF},\r\n}",
+    ],
+)
+def test_entries_are_read_as_programs_export_them(entry, tmp_path):
+    own = tmp_path / "references.bib"
+    own.write_bytes(f"% mine\n@string{{acl = {{ACL}}}}\n{entry}\n\n  @misc{{b,\n}}\n".encode())
+    assert entries(own) == {"me2026": entry.replace("\r", ""), "b": "@misc{b,\n}"}
+    own.write_text("@misc{b,\n  title = {open,\n}\n")
+    with pytest.raises(DataError, match=r"references\.bib: the entry 'b' has no closing brace"):
+        entries(own)
+
+
 def test_a_folder_of_tables_may_have_entries_of_its_own(tmp_path):
     own = tmp_path / "references.bib"
     own.write_text("@misc{doe2027mine,\n  title = {Mine},\n}\n")
