@@ -90,7 +90,8 @@ class Printer:
         ]
         rows += [_row(name, own) for name, own in self.records.items() if name not in beside]
         rows.sort(key=lambda row: row[:2])
-        return tabled(rows, HEAD)
+        width = len(HEAD) if judged else HEAD.index("published")
+        return tabled([row[:width] for row in rows], HEAD[:width])
 
     def _of(self, one: Reproduction, task: str) -> list[Record]:
         return self.records.get((str(one.cell.method), task), [])

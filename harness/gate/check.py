@@ -235,16 +235,22 @@ def _measured(move: Move, encoder: Found | None, margin: float | None) -> Found:
         why, tolerance = f"{move.change}, may fall by {margin:g}", margin
     if state is State.NO_BASELINE:
         why = f"{why}; {PROMOTE}"
+    if state is State.ENCODER and move.reason:
+        why = f"{why}; {move.change}"
     name, notable = str(move.cell), bool(move.note) and margin is None
     return Found(name, state, why, points, tolerance, notable, before=move.before, after=move.after)
 
 
 def _state(move: Move, encoder: Found | None) -> State:
-    """Which part moved a cell, if it moved: its input, else the encoder, else what comes after."""
+    """Which part moved a cell, if it moved: its input, else the encoder, else what comes after.
+
+    Other weights, tokenizer or modules are the encoder's own where its golden vectors moved, too.
+    """
     if move.points is None:
         return State.NO_BASELINE
     if move.reason:
-        return State.OTHER_INPUT
+        own = encoder is not None and encoder.state is State.ENCODER
+        return State.ENCODER if own and not TEXTS.intersection(move.others) else State.OTHER_INPUT
     if not move.moved:
         return State.AGREES
     told = {State.ENCODER: State.ENCODER, State.AGREES: State.SCORER}

@@ -13,7 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from harness.core.errors import DataError
-from harness.core.ids import is_method_id, is_transductive
+from harness.core.ids import GRAMMAR, is_method_id, is_transductive
 from harness.core.toml import read_toml
 from harness.registry import Registry, load_registry
 from harness.results.published import AGGREGATION_OF, EVIDENCE, METRICS, SCORES, Column, Row, Table
@@ -73,8 +73,9 @@ def _faults(table: Table) -> Iterator[tuple[str, str]]:
     )
     for place, level in levels:
         yield from ((place, fault) for fault in _level_faults(level))
-    for ids in ([column.id for column in table.columns], [row.id for row in table.rows]):
-        yield from (("", f"{i!r} stands twice") for i in ids if ids.count(i) > 1)
+    for kind, levels_of in (("column", table.columns), ("row", table.rows)):
+        ids = [level.id for level in levels_of]
+        yield from (("", f"{kind} id {i!r} stands twice") for i in ids if ids.count(i) > 1)
     for column in table.columns:
         yield from ((f", column {column.id}", fault) for fault in _column_faults(column, table))
     heads = [(column.label, column.metric or table.metric) for column in table.columns]
@@ -103,15 +104,17 @@ def _word_faults(key: str, word: str | None, words: Iterable[str]) -> Iterator[s
 
 
 def _column_faults(column: Column, table: Table) -> Iterator[str]:
-    if [bool(column.task), bool(column.average_of), bool(column.why_not)].count(True) != 1:
-        yield "wanted exactly one of task, average_of and why_not"
+    keys = [name for name in ("task", "average_of", "why_not") if getattr(column, name)]
+    if len(keys) != 1:
+        yield f"wanted exactly one of task, average_of and why_not, found {_listed(keys)}"
     yield from _word_faults("why_not", column.why_not, reasons())
     if column.task and not TASK_ID.fullmatch(column.task):
-        yield f"{column.task!r} is no task id"
+        yield f"task: {_no_task(column.task)}"
     yield from _word_faults("metric", column.metric, METRICS)
     tasks = {other.id for other in table.columns if other.task}
     if unknown := sorted(set(column.average_of) - tasks):
-        yield f"average_of: {unknown[0]!r} is no column with a task"
+        those = _listed(sorted(tasks))
+        yield f"average_of: {unknown[0]!r} is no column with a task; those are {those}"
 
 
 def _scale_faults(row: Row, table: Table) -> Iterator[str]:
@@ -122,20 +125,28 @@ def _scale_faults(row: Row, table: Table) -> Iterator[str]:
             continue
         points = float(printed) * 100 / table.scale
         if abs(points) > 100:
-            yield f"values.{column.id}: {printed} is {points:g} points at scale = {table.scale}"
+            yield (
+                f"values.{column.id}: {printed} is {points:g} points at scale = {table.scale}, "
+                "wanted 100 at most; scale is 100 where points are printed, 1 where fractions are"
+            )
 
 
 def _row_faults(row: Row, table: Table) -> Iterator[str]:
     if bool(row.method) == bool(row.why_not):
-        yield "wanted exactly one of method and why_not"
+        keys = [name for name in ("method", "why_not") if getattr(row, name)]
+        yield f"wanted exactly one of method and why_not, found {_listed(keys)}"
     yield from _word_faults("why_not", row.why_not, reasons())
     if row.methods and not row.method:
         yield "methods: wanted beside method, for the columns that differ"
     for method in (row.method, *row.methods.values()) if row.method else ():
         if not row.model_free and not is_method_id(str(method)):
-            yield f"{method!r} is no method id"
-        if is_transductive(str(method)) != row.transductive:
-            yield f"transductive: {method!r} says the opposite"
+            yield f"method: {method!r} is no method id; the form is {GRAMMAR}"
+        if (fitted := is_transductive(str(method))) != row.transductive:
+            wanted, found = (str(flag).lower() for flag in (fitted, row.transductive))
+            yield (
+                f"transductive: wanted {wanted}, found {found}; {method!r} is "
+                f"{'' if fitted else 'not '}fitted on the sentences that are scored"
+            )
     yield from _word_faults("evidence", row.evidence, EVIDENCE)
     if row.method and not (row.evidence or table.evidence):
         yield f"evidence: wanted one of {', '.join(EVIDENCE)} here or in the table, found none"
@@ -144,15 +155,29 @@ def _row_faults(row: Row, table: Table) -> Iterator[str]:
     ids = {column.id for column in table.columns}
     for name in ("values", "sd", "median", "methods", "tasks", "notes"):
         if unknown := sorted(set(getattr(row, name)) - ids):
-            yield f"{name}: {unknown[0]!r} is no column of the table"
+            columns = [column.id for column in table.columns]
+            yield f"{name}: {unknown[0]!r} is no column; the table's are {_listed(columns)}"
     numbers = ((name, n) for name in ("values", "sd", "median") for n in getattr(row, name).items())
     for name, (column, number) in numbers:
         if not NUMBER.fullmatch(number):
             yield f"{name}.{column}: wanted a number as printed, like 58.40, found {number!r}"
     yield from _scale_faults(row, table)
-    strange = (task for task in row.tasks.values() if not TASK_ID.fullmatch(task))
-    yield from (f"tasks: {task!r} is no task id" for task in strange)
+    strange = ((key, task) for key, task in row.tasks.items() if not TASK_ID.fullmatch(task))
+    yield from (f"tasks.{key}: {_no_task(task)}" for key, task in strange)
     if row.sd_row is not None and row.sd_row not in {other.id for other in table.rows}:
-        yield f"sd_row: {row.sd_row!r} is no row of the table"
+        rows = _listed(other.id for other in table.rows)
+        yield f"sd_row: {row.sd_row!r} is no row; the table's are {rows}"
     if (row.sd or row.sd_row) and (row.n is None or row.n < 2):
         yield f"n: a standard deviation needs two runs or more, found {row.n}"
+
+
+def _no_task(text: str) -> str:
+    """In words, that a text is no task's id here, with the task that another program calls so."""
+    other = load_registry().tasks_by_name.get(text)
+    meant = f"here it is {other.name!r}" if other else "harness list tasks shows them"
+    return f"{text!r} is no task id; {meant}"
+
+
+def _listed(names: Iterable[str]) -> str:
+    """Names between commas, or that there is none."""
+    return ", ".join(names) or "none"

@@ -103,6 +103,7 @@ def test_without_published_tables_the_scores_stand_alone(printed, tmp_path):
     [line], table = printed(measured(STS.method, STS.task, 50.0), papers=tmp_path / "none")
     assert "; published" not in line
     assert len(table) == 3
+    assert table[0].split() == ["method", "task", "metric", "measured"]
 
 
 def test_of_a_cell_that_did_not_run_nothing_is_said(printed):

@@ -186,7 +186,7 @@ def test_the_action_fails_where_the_encoder_is_another(baseline):
     baseline.environment["WEIGHTS"] = "two"
     done = baseline.action(**OWN)
     assert done.returncode == 1
-    assert "other input: mine.mean on toy, seed 0: other weights" in done.stdout
+    assert "encoder moved: mine.mean on toy, seed 0: other weights; " in done.stdout
     done = baseline.action(**OWN, **{"fail-below": "100"})
     assert (done.returncode, "encoder moved: mine" in done.stdout) == (0, True)
 

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import shutil
 import subprocess
 import sys
@@ -275,12 +276,18 @@ def test_golden_vectors_may_move_further_across_platforms(processor, tolerance, 
 def test_other_weights_are_named_by_cell_and_encoder(committed, tmp_path):
     measure(tmp_path, "other", weights="two")
     report = look(tmp_path, "other")
-    assert set(states(report).values()) == {State.OTHER_INPUT}
-    assert only(report).why == "other weights"
+    assert set(states(report).values()) == {State.ENCODER}
+    assert re.fullmatch(r"other weights; -?\d+\.\d{4} -> -?\d+\.\d{4}", only(report).why)
     assert only(report).pairs
     [encoder] = report.encoders
     assert encoder.state is State.ENCODER
     assert encoder.why.startswith("other weights, tokenizer, modules or settings; ")
+
+
+def test_other_data_are_an_input_even_where_the_encoder_moved_too(committed, tmp_path):
+    measure(tmp_path, "other", weights="two")
+    change_record(tmp_path / "other", digests=lambda d: {**d, "data": "others"})
+    assert only(look(tmp_path, "other")).state is State.OTHER_INPUT
 
 
 def test_another_identity_has_moved_even_with_the_same_vectors(committed, tmp_path):

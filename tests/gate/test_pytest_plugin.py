@@ -66,7 +66,7 @@ def test_what_has_not_moved_passes_and_a_moved_encoder_is_told_with_its_pairs(pr
     done = gate(project, "--harness-gate", "results")
     assert done.returncode == 1
     assert "encoder moved: mine: other weights" in done.stdout
-    assert f"other input: {CELL}: other weights" in done.stdout
+    assert f"encoder moved: {CELL}: other weights; " in done.stdout
     assert "    pair " in done.stdout
     done = gate(project, "--harness-gate", "--harness-fail-below", "100")
     assert (done.returncode, "2 passed" in done.stdout) == (0, True), done.stdout

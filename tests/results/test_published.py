@@ -277,14 +277,31 @@ def test_a_fraction_becomes_points_without_losing_a_digit(digits, sign):
             'method = "glove.mean"\nwhy_not = "x"',
             "row theirs: wanted exactly",
         ),
-        ('why_not = "quoted"', "", "row theirs: wanted exactly one of method and why_not"),
+        (
+            'why_not = "quoted"',
+            "",
+            "row theirs: wanted exactly one of method and why_not, found none",
+        ),
         ('"quoted"', '"qouted"', "row theirs: why_not: wanted one of quoted, not-a-score, "),
         ('task = "sts12" }', 'why_not = "x" }', "column sts12: why_not: wanted one of quoted, "),
-        ("natsv:6@target", "natsv:6", "row ours: 'bert-base:64.mean+sn+natsv:6' is no method id"),
-        ('"sts12.senteval"', '"STS 12"', "row theirs: tasks: 'STS 12' is no task id"),
+        ("natsv:6@target", "natsv:6", "row ours: method: 'bert-base:64.mean+sn+natsv:6' is no"),
+        (
+            '"sts12.senteval"',
+            '"STS 12"',
+            "row theirs: tasks.sts12: 'STS 12' is no task id; harness",
+        ),
+        (
+            '"sts12.senteval"',
+            '"STS12"',
+            "tasks.sts12: 'STS12' is no task id; here it is 'sts12.sent",
+        ),
         ('values = { sts12 = "55.14" }', "values = {}", "row theirs: values: wanted at least one"),
         ('{ sts12 = "55.14" }', '{ sts13 = "55.14" }', "row theirs: values: 'sts13' is no column"),
-        (', task = "sts12"', "", "column sts12: wanted exactly one of task"),
+        (
+            ', task = "sts12"',
+            "",
+            "column sts12: wanted exactly one of task, average_of and why_not, found none",
+        ),
         ('["sts-b", "sts12"]', '["sts-b", "avg"]', "column avg: average_of: 'avg' is no column"),
         ('metric = "spearman"', 'metric = "kendall"', "metric: wanted one of spearman, pearson"),
         (
@@ -293,7 +310,11 @@ def test_a_fraction_becomes_points_without_losing_a_digit(digits, sign):
             "column sts12: metric: wanted",
         ),
         ('"58.40", sts12', '"158.40", sts12', "row ours: values.sts-b: 158.40 is 158.4 points"),
-        ('evidence = "code"', 'evidence = "code"\nscale = 1', "58.40 is 5840 points at scale = 1"),
+        (
+            'evidence = "code"',
+            'evidence = "code"\nscale = 1',
+            "5840 points at scale = 1, wanted 100 at most; scale is",
+        ),
         (
             'task = "sts12" }',
             'task = "sts21" }',
@@ -314,7 +335,7 @@ def test_a_fraction_becomes_points_without_losing_a_digit(digits, sign):
         ),
         ('evidence = "code"', 'evidence = ""', "evidence: wanted one of confirmed, code, paper, i"),
         ('cite = "', 'verbatim = { unit = "x" }\ncite = "', "verbatim: unknown word 'unit'"),
-        ('id = "theirs"', 'id = "ours"', "'ours' stands twice"),
+        ('id = "theirs"', 'id = "ours"', "row id 'ours' stands twice"),
         ('id = "theirs"', 'id = "The irs"', "'The irs' is no id"),
         ("columns = [", "columns = [ 3,", "column 1: wanted a table, found 3"),
         ("[[row]]", "[[row]", "wanted a TOML table, found"),
@@ -386,9 +407,13 @@ def test_a_row_may_name_another_method_for_one_column(tmp_path):
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("bert-mini.mean+sn@target", "bert-mini", "'bert-mini' is no method id"),
-        ("+sn@target", "", "transductive: 'bert-mini.mean' says the opposite"),
-        ("{ sts12 =", "{ sts13 =", "methods: 'sts13' is no column of the table"),
+        ("bert-mini.mean+sn@target", "bert-mini", "method: 'bert-mini' is no method id"),
+        ("+sn@target", "", "transductive: wanted false, found true; 'bert-mini.mean' is not"),
+        (
+            "{ sts12 =",
+            "{ sts13 =",
+            "methods: 'sts13' is no column; the table's are sts-b, sts12, avg",
+        ),
     ],
 )
 def test_a_faulty_method_of_a_column_is_refused(tmp_path, old, new, said):
