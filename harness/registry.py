@@ -247,7 +247,7 @@ def known(kind: str, name: str, things: Mapping[str, Thing]) -> Thing:
 def nearest(name: str, names: Iterable[str]) -> str:
     """A question that offers the most similar names, ignoring case; empty without a similar one."""
     spelled: dict[str, list[str]] = {}
-    for one in names:
+    for one in dict.fromkeys(names):
         spelled.setdefault(one.lower(), []).append(one)
     near = difflib.get_close_matches(name.lower(), spelled, n=3, cutoff=0.5)
     offered = [one for lower in near for one in spelled[lower]]

@@ -118,10 +118,11 @@ def require_entries(tables: Iterable[Table], papers: Path | None = None) -> None
     known = entries_with(papers)
     for table in tables:
         if table.cite not in known:
+            near = nearest(table.cite, known)
             raise DataError(
                 f"{table.id}.toml: cite: wanted a key of {REFERENCES.name} of the harness, or of "
                 f"{papers or 'the tables'}/{REFERENCES.name}, found {table.cite!r}; "
-                f"{nearest(table.cite, known) or 'add its entry to the latter'}"
+                f"{near + ' Else ' if near else ''}add its entry to the latter"
             )
 
 

@@ -152,6 +152,7 @@ def test_a_changed_bibliography_makes_the_page_stale(own, tmp_path):
     for command in (("report",), ("report", "--check")):
         status, _, err = own(*command, *given)
         assert (status, "mine.t1.toml: cite: wanted a key of references.bib" in err) == (1, True)
+        assert err.endswith("add its entry to the latter\n")
 
 
 def test_tables_and_bibliography_may_lie_elsewhere(own, tmp_path):

@@ -11,7 +11,7 @@ from tabulate import tabulate
 from harness.cli import main
 from harness.core.errors import UsageError
 from harness.core.types import Record
-from harness.registry import known
+from harness.registry import known, nearest
 from harness.report.markdown import table
 from harness.results.index import Results
 from harness.results.records import SCHEMA, Store, seal
@@ -94,6 +94,7 @@ def test_the_nearest_names_are_offered():
     with pytest.raises(UsageError) as caught:
         known("encoder", "miniln", {"minilm": 1, "bert": 2})
     assert str(caught.value) == "unknown encoder 'miniln': did you mean minilm?"
+    assert nearest("mine", ["mini", "mini", "other"]) == "did you mean mini?"
 
 
 def test_view_opens_the_page_and_says_where_it_is(tmp_path, monkeypatch, capsys):
