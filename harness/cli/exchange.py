@@ -12,30 +12,34 @@ import typer
 from harness.cli.options import Results, say
 from harness.core.errors import UsageError
 
+SHOWN = 3  # tasks that an error names
+
 
 def export_results(
     mteb: Path, method: list[str] | None, task: list[str] | None, results: Path
 ) -> None:
     """Write measured scores as another program's result files: those of mteb."""
+    from harness.cli.selecting import patterns
     from harness.core.installed import extra
-    from harness.registry import load_registry
     from harness.results.records import Store
 
     with extra("mteb"):
         from harness.interop.mteb_results import export as write
 
-    tasks = {one.name for one in load_registry().select_tasks(task)} if task else None
+    of = patterns(method, task, None)
+    tasks = {one.name for one in of.registry.select_tasks(of.tasks)} if task else None
     records = [
         record
         for record in Store(results).records()
-        if not method or any(fnmatchcase(record.method, pattern) for pattern in method)
+        if not of.methods or any(fnmatchcase(record.method, glob) for glob in of.methods)
         if tasks is None or record.task in tasks
     ]
     written = list(write(records, mteb))
+    if records and not written:
+        names = ", ".join(sorted({record.task for record in records})[:SHOWN])
+        raise UsageError(f"{names}: mteb has no such task; name one of its own, as -t STS12")
     if not written:
-        raise UsageError(
-            f"{results} holds no such record on a task of mteb: harness list records shows all"
-        )
+        raise UsageError(f"{results} holds no such record: harness list records shows all")
     say(f"{len(written)} result files under {mteb}")
 
 

@@ -136,3 +136,7 @@ def test_the_commands_write_a_folder_and_a_reference(tmp_path, monkeypatch, capf
     assert (status, "wanted MODEL=METHOD" in said.err) == (2, True)
     status, said = call("export", "--mteb", tmp_path / "none", "-m", "nobody.mean")
     assert (status, "holds no such record" in said.err) == (2, True)
+    status, said = call("export", "--mteb", tmp_path / "two", "-m", METHOD, "-t", "STS12", "STS13")
+    assert (status, "2 result files" in said.out) == (0, True)
+    status, said = call("export", "--mteb", tmp_path / "none", "-m", METHOD, "-t", "sts12")
+    assert (status, "sts12: mteb has no such task; name one of its" in said.err) == (2, True)
