@@ -15,7 +15,16 @@ from harness.registry import load_registry
 from harness.report import build, seals
 from harness.report.gallery import gallery
 from harness.report.site import page as site
-from harness.report.site.page import PAGE, SOURCES, VENDORED, Content, Shown, in_script, site_page
+from harness.report.site.page import (
+    PAGE,
+    SOURCES,
+    VENDORED,
+    Content,
+    Shown,
+    in_code,
+    in_script,
+    site_page,
+)
 from harness.report.verify import printed
 from harness.results.index import Results
 from harness.results.published_files import load_tables
@@ -193,6 +202,10 @@ def test_text_from_data_is_text(text, tmp_path):
     shown = re.sub(r"\s+", "", "".join(hostile.texts)).replace("\x00", "")
     assert re.sub(r"[\s\x00]+", "", text) in shown.replace("\ufffd", "")
     assert text.strip() in [one.strip() for one in data_of(pages[0])["texts"]]
+
+
+def test_what_stands_between_backticks_is_code_and_the_rest_is_text():
+    assert in_code("`all` <b> `x&y`") == "<code>all</code> &lt;b&gt; <code>x&amp;y</code>"
 
 
 def test_a_script_element_cannot_be_ended_from_within():

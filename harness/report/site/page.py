@@ -147,7 +147,8 @@ def anchor(name: str) -> str:
 
 def in_code(text: str) -> Markup:
     """A text as HTML, what stands between backticks as code."""
-    return Markup(MARKED.sub(r"<code>\1</code>", escape(text)))  # noqa: S704 - escaped before
+    # `re` joins with the methods of what it is given: Markup would escape the tags, too.
+    return Markup(MARKED.sub(r"<code>\1</code>", str(escape(text))))  # noqa: S704 - escaped before
 
 
 def in_script(data: Any) -> str:
