@@ -3,6 +3,7 @@
 It runs where Slurm is installed (Debian: `apt-get install slurm-wlm`) and the user is root.
 """
 
+import fcntl
 import os
 import shutil
 import socket
@@ -10,7 +11,9 @@ import subprocess
 import sys
 import time
 from contextlib import ExitStack
+from importlib.util import find_spec
 from pathlib import Path
+from tempfile import gettempdir
 
 import pytest
 
@@ -100,6 +103,9 @@ def cluster(tmp_path_factory):
         return found.stdout.strip() == "idle"
 
     with ExitStack() as stack:
+        # One cluster at a time: munged is the machine's, and ends with the tests that started it.
+        lock = stack.enter_context((Path(gettempdir()) / "harness-slurm.lock").open("w"))
+        fcntl.flock(lock, fcntl.LOCK_EX)
         if not answers(MUNGE):
             MUNGE.unlink(missing_ok=True)
             MUNGE.parent.mkdir(exist_ok=True)
@@ -144,8 +150,8 @@ def test_a_job_array_measures_what_one_process_does(cluster, alone, tmp_path):
     assert scores(tmp_path / "runs") == alone
 
 
+@pytest.mark.skipif(find_spec("dask_jobqueue") is None, reason="pip install dask-jobqueue")
 def test_workers_that_dask_jobqueue_starts_measure_what_one_process_does(cluster, alone, tmp_path):
-    pytest.importorskip("dask_jobqueue", reason="pip install dask-jobqueue")
     code = (
         "import subprocess, sys\n"
         "from dask_jobqueue import SLURMCluster\n"
