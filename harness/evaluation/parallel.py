@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from operator import call
 from pathlib import Path
@@ -116,9 +116,9 @@ def execute_on(
     due = {work.trains for work in trainings}
     # A process takes seconds to start: not for the cells that one worker would measure anyway.
     if shard.count == 1 and (isinstance(engine, InProcess) or len(units(cells)) < 2):
-        failures_of = _done(InProcess(), trainings, progress)
-        yield from _untrained(cells, failures_of)
-        able = [cell for cell in cells if cell.encoder not in failures_of]
+        untrained = _done(InProcess(), trainings, progress)
+        yield from _untrained(cells, untrained)
+        able = [cell for cell in cells if cell.encoder not in untrained]
         yield from execute(able, loader, store, progress, time.perf_counter, fresh)
         return
     store.folder.mkdir(parents=True, exist_ok=True)  # or a worker might make one that only it sees
@@ -134,7 +134,8 @@ def execute_on(
         return runs
 
     runs = yield from opened([cell for cell in cells if cell.encoder not in due])
-    work = [*_passes(site, runs), *trainings, *_blocks(site, runs, shard)]
+    checked = (replace(one, call=partial(_in_worker, site, one.call)) for one in trainings)
+    work = [*_passes(site, runs), *checked, *_blocks(site, runs, shard)]
     untrained = _done(engine, work, progress)
     yield from _untrained(cells, untrained)
     trained = yield from opened([c for c in cells if c.encoder in due - untrained.keys()])
@@ -163,7 +164,7 @@ def _done(
     untrained = {}
     for work, error in engine.map(call, every):
         if work.trains is not None and error is not None:
-            untrained[work.trains] = error
+            untrained[work.trains] = HarnessError(f"{work.trains.name}: {error}")
         progress.step(work.sentences)
     return untrained
 
@@ -192,6 +193,12 @@ def _blocks(site: Site, runs: Iterable[EncoderRun], shard: Shard) -> Iterator[Wo
         for start in range(0, len(missing), SHARD):
             block = Block(run.left[0].encoder, tuple(missing[start : start + SHARD]))
             yield Work(partial(encode_block, site, block), len(block.texts))
+
+
+def _in_worker(site: Site, call: Callable[[], HarnessError | None]) -> HarnessError | None:
+    """Train, in a worker that is fit for it: an encoder of another version would stay."""
+    site.require_worker()
+    return call()
 
 
 def encode_block(site: Site, block: Block) -> None:

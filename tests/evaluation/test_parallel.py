@@ -3,6 +3,7 @@
 import os
 import signal
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from fakes import (
@@ -20,8 +21,9 @@ from fakes import (
 
 from harness.core.errors import HarnessError, UsageError
 from harness.core.types import Method
+from harness.evaluation import parallel
 from harness.evaluation.engines import Cluster, InProcess, Processes, default_jobs, engine
-from harness.evaluation.parallel import Block, Site, encode_block, execute_on
+from harness.evaluation.parallel import Block, Site, Work, encode_block, execute_on
 from harness.evaluation.runner import execute
 from harness.evaluation.shards import WHOLE, Shard, units
 from harness.results.planned import cells
@@ -136,6 +138,17 @@ def test_a_worker_with_other_code_is_refused(tmp_path):
     old = replace(site, packages=(("numpy", "0.1"),))
     with pytest.raises(HarnessError, match=r"the worker on \S+ has numpy \S+, this process 0.1"):
         encode_block(old, Block(FakeConfig(), ("a",)))
+
+
+def test_a_worker_with_other_code_trains_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr(parallel, "code_digest", lambda: "0" * 64)  # a worker has its own
+    trainings = [Work(partial((tmp_path / "trained").touch), trains=FakeConfig())]
+    made = execute_on(
+        Processes(2), PLANNED, library(tmp_path), Store(tmp_path), Told(), trainings=trainings
+    )
+    with pytest.raises(HarnessError, match="has other code"):
+        list(made)
+    assert not (tmp_path / "trained").exists()
 
 
 def test_what_cannot_be_encoded_is_told_by_its_cells(tmp_path):

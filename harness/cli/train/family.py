@@ -78,8 +78,9 @@ def on_the_spot(planned: Iterable[PlannedCell], places: Places) -> list[Work]:
     it on: so that one process and many make the same encoders.
     """
     members = {p.encoder.source: p.encoder for p in planned}
+    there = places.absolute()  # a worker may have been started in another folder
     return [
-        Work(partial(_train, places, member), trains=member)
+        Work(partial(_train, there, member), trains=member)
         for source, member in members.items()
         if isinstance(source, Trained) and source.on_the_spot and not places.has_encoder(member)
     ]
@@ -93,7 +94,7 @@ def _train(places: Places, member: EncoderConfig) -> HarnessError | None:
     try:
         train_missing([member], places, threads=1)
     except HarnessError as error:
-        return HarnessError(f"{member.name}: {error}")
+        return error
     finally:
         torch.set_num_threads(before)
     return None
