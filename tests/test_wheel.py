@@ -10,33 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from own_tables import ENTRY, TABLE
 
 from harness.core.provenance import code_digest
 
 ROOT = Path(__file__).resolve().parents[1]
 PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input"]
 CELL = ["-m", "glove-mini.mean", "-t", "mini-sts"]
-ENTRY = "@misc{mine2026,\n  author = {Me},\n  title = {Mine},\n  year = {2026},\n}\n"
-TABLE = """
-paper = "Mine (2026)"
-table = "Table 1"
-title = "Table 1: mine"
-cite = "mine2026"
-source = "my paper"
-metric = "spearman"
-aggregation = "all"
-evidence = "code"
-columns = [{ id = "mini-sts", label = "mini-STS", task = "mini-sts" }]
-
-[[row]]
-id = "averaged"
-label = "Averaged"
-method = "glove-mini.mean"
-backbone = "GloVe"
-fit = "none"
-supervision = "none"
-values = { mini-sts = "33.90" }
-"""
 
 pytestmark = pytest.mark.slow
 
@@ -139,7 +119,9 @@ def test_a_table_and_a_bibliography_of_ones_own_are_cited_and_reported(installed
     """`references.bib` beside the own tables; what the harness carries stays as it is."""
     papers = installed.folder / "own" / "papers"
     papers.mkdir(parents=True)
-    (papers / "mine.t1.toml").write_text(TABLE, encoding="utf-8")
+    (papers / "mine.t1.toml").write_text(
+        TABLE.replace("mine.mean", "glove-mini.mean").replace("58.40", "33.90"), encoding="utf-8"
+    )
     (papers / "references.bib").write_text(ENTRY, encoding="utf-8")
     own = ["--results", "own", "--papers", "own/papers"]
     said = installed("harness", "run", *CELL, "-o", "own", "--baseline", "own")

@@ -4,6 +4,7 @@ import json
 import shutil
 
 import pytest
+from own_tables import ENTRY, TABLE
 
 import harness
 from harness.assets.places import packaged
@@ -12,27 +13,6 @@ from harness.core.errors import DataError
 from harness.interop.frames import read_results
 from harness.registry import load_registry
 
-TABLE = """
-paper = "Mine (2026)"
-table = "Table 1"
-title = "Table 1: mine"
-cite = "mine2026"
-source = "my paper"
-metric = "spearman"
-aggregation = "all"
-evidence = "code"
-columns = [{ id = "mini-sts", label = "mini-STS", task = "mini-sts" }]
-
-[[row]]
-id = "averaged"
-label = "Mine, averaged"
-method = "mine.mean"
-backbone = "mine"
-fit = "none"
-supervision = "none"
-values = { mini-sts = "58.40" }
-"""
-ENTRY = "@misc{mine2026,\n  author = {Me},\n  title = {Mine},\n  year = {2026},\n}\n"
 FILE, CELL = "mine.t1.toml", "mine.t1/averaged/mini-sts"
 MISSING = (
     "harness: mine.t1.toml, row averaged: method: 'mine.mean' is no method here: unknown encoder "
