@@ -241,11 +241,11 @@ class TransformerEncoder:
                 progress(len(rows))
         return result
 
-    def with_dropout(self, seed: int) -> TransformerEncoder:
-        """This encoder with its dropout on, drawn from the seed from call to call."""
+    def with_dropout(self, *seed: int) -> TransformerEncoder:
+        """This encoder with its dropout on, drawn from these numbers from call to call."""
         from harness.encoders.kernels.dropout import TOKENS_PER_BATCH, dropping
 
-        noisy = dropping(self.name, self.plain, seed)
+        noisy = dropping(self.name, self.plain, *seed)
         return replace(self, kernel=noisy, choice=replace(PLAIN, tokens=TOKENS_PER_BATCH))
 
     def _batches(self, texts: Sequence[str]) -> Iterator[Batch]:

@@ -77,8 +77,12 @@ class MomentsWriter:
 
     def add(self, rows: Float32[np.ndarray, "m D"]) -> None:
         """Merge rows in."""
-        moments = Moments.of(rows)
-        self.moments = moments if self.moments is None else self.moments.merge(moments)
+        self._merge(Moments.of(rows))
+
+    def add_stored(self, block: StoredCorpus) -> None:
+        """Merge in the moments of a block of the corpus."""
+        self._merge(Moments.of(block.vectors))
+        self.paid += block.seconds
 
     def finish(self, seconds: float) -> None:
         """Write the file; without a row there is none."""
@@ -88,6 +92,9 @@ class MomentsWriter:
 
     def close(self) -> None:
         """Do nothing: no file is held open."""
+
+    def _merge(self, moments: Moments) -> None:
+        self.moments = moments if self.moments is None else self.moments.merge(moments)
 
     def _write(self, path: Path, seconds: float) -> None:
         if self.moments is not None:
@@ -149,6 +156,12 @@ class RowsWriter:
             self.file.write(content)
         self.sha256.update(content)
         self.added += len(rows)
+
+    def add_stored(self, block: StoredCorpus) -> None:
+        """Append the rows of a block of the corpus."""
+        for part in parts(np.asarray(block.vectors)):
+            self.add(part)
+        self.paid += block.seconds
 
     def finish(self, seconds: float) -> None:
         """Write the file; without a row there is none."""

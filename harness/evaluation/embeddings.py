@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Protocol, runtime_checkable
@@ -25,10 +26,11 @@ from harness.evaluation.corpus_files import MomentsWriter, RowsWriter
 from harness.evaluation.pooled import PooledEmbeddings
 
 SHARD = 2048  # sentences that are encoded at a time, at most
-FEW = 64  # of an encoder of which nothing is cached: they tell its layers
+DROPOUT_BATCH = 64  # sentences that are encoded at a time with dropout; part of what is drawn
 # Multiplications that are done at a time: two ordinary cores take about two seconds for them. So
 # an interruption loses no more than that of each kind of work.
 WORK = 1e11
+PROBE = "one sentence"
 LETTERS = 5  # of a token and the space behind it, about
 KEPT_EVERY = 4.0  # seconds of a pass over a corpus, until its moments so far are kept
 
@@ -37,16 +39,20 @@ KEPT_EVERY = 4.0  # seconds of a pass over a corpus, until its moments so far ar
 class DropoutEncoder(Protocol):
     """An encoder that can leave its dropout on, as in training."""
 
-    def with_dropout(self, seed: int) -> Encoder:
-        """The encoder with dropout drawn from this seed on: equal calls in order are equal."""
+    def with_dropout(self, *seed: int) -> Encoder:
+        """The encoder with dropout drawn from these numbers on: equal calls in order are equal."""
         ...
 
 
-def with_dropout(encoder: Encoder, seed: int) -> Encoder:
-    """The encoder with its dropout on. Raises UsageError for one that has none."""
+def encode_with_dropout(encoder: Encoder, texts: Sequence[str], seed: int, place: int) -> Encoding:
+    """Encode a batch of a pass with dropout, whose first text has this place in the pass.
+
+    The place is part of the seed, so that a pass can go on from any batch. Raises UsageError for an
+    encoder without dropout.
+    """
     if not isinstance(encoder, DropoutEncoder):
         raise UsageError("wanted an encoder with dropout, found one that has none to leave on")
-    return encoder.with_dropout(seed)
+    return encoder.with_dropout(seed, place).encode(texts)
 
 
 @dataclass
@@ -95,6 +101,11 @@ class CachedEncoder:
             self.encoder = self.load()
         return self.encoder
 
+    @cached_property
+    def probe(self) -> Encoding:
+        """The encoding of one sentence, which tells the encoder's layers, width and parts."""
+        return self.loaded().encode([PROBE])
+
     def require_checked(self) -> None:
         """Load the encoder, once, so that its files are checked against the pins of its name."""
         demands = self.identity.demands
@@ -111,33 +122,23 @@ class CachedEncoder:
         """
         self.require_checked()
         missing = sorted(self.cache.missing(texts), key=len)
-        at_once = self._letters_at_once()
         written: Future[None] | None = None
-        done = 0
         with ThreadPoolExecutor(1, "cache") as writer:  # leaving it waits for what is being written
-            while done < len(missing):
-                rest = islice(missing, done, done + (min(FEW, SHARD) if at_once is None else SHARD))
-                batch, encoder = next(self._portions(rest, at_once)), self.loaded()
+            for batch in self._portions(missing):
+                encoder = self.loaded()
                 began = self.clock()
                 with measured_energy() as energy:
                     encoding = encoder.encode(batch)
                 seconds = self.clock() - began
-                at_once = at_once or letters_at_once(encoding.depth, encoding.mean.shape[2])
                 if written is not None:
                     written.result()  # raises what went wrong in writing
                 cost = seconds, energy.kwh, encoder.facts
                 written = writer.submit(self.cache.add, batch, encoding, *cost)
-                done += len(batch)
                 progress.step(len(batch))
             if written is not None:
                 written.result()
 
-    def _letters_at_once(self) -> float | None:
-        """The letters of a shard, by the encoder's size; None while nothing of it is cached."""
-        cache = self.cache
-        return letters_at_once(cache.depth, cache.dimensions) if cache.shards else None
-
-    def _portions(self, texts: Iterable[str], at_once: float | None) -> Iterator[list[str]]:
+    def _portions(self, texts: Iterable[str]) -> Iterator[list[str]]:
         """Texts in their order, so many at a time as take about two seconds, SHARD at most.
 
         A rule of layers and lengths, never of a measured time: a run that goes on after a kill
@@ -145,8 +146,10 @@ class CachedEncoder:
         """
         longest = (self.identity.max_length or math.inf) * LETTERS
         batch: list[str] = []
-        left = most = at_once or math.inf
+        left = most = math.inf
         for text in texts:
+            if not math.isfinite(most):  # once, and not for no texts
+                left = most = letters_at_once(self.probe.depth, self.probe.mean.shape[2])
             letters = min(len(text), longest) + LETTERS
             if batch and (letters > left or len(batch) == SHARD):
                 yield batch
@@ -170,50 +173,42 @@ class CachedEncoder:
         writers: Sequence[tuple[Pooling, MomentsWriter | RowsWriter]],
         progress: Progress,
         dropout: int | None = None,
+        start: int = 0,
     ) -> None:
         """Encode texts in one pass, and give the rows of each pooling to its writers.
 
-        A pooling that the encoder lacks is passed over, and its file is not made. `dropout` is the
-        seed of the encoder's dropout, if it is to be on.
+        The state of the files is kept every few seconds. A pooling that the encoder lacks is passed
+        over, and its file is not made. `dropout` is the seed of the encoder's dropout, if it is to
+        be on, and `start` the place of the first text in the whole pass.
         """
-        if dropout is not None:
-            encoder, done = with_dropout(self.loaded(), dropout), 0
-            batches = _batches(texts, SHARD)  # their order and sizes are part of the draws
-        else:
-            encoder, done = self.loaded(), _go_on([writer for _, writer in writers])
-            batches = self._portions(islice(texts, done, None), self._letters_at_once())
+        usable = [(pooling, writer) for pooling, writer in writers if _has(pooling, self.probe)]
+        if not usable:
+            return
+        done = _go_on([writer for _, writer in usable])
         progress.skip(done)
+        rest, place = islice(texts, done, None), start + done
+        batches = self._portions(rest) if dropout is None else _batches(rest, DROPOUT_BATCH)
+        began = kept = self.clock()
         try:
-            self._write(batches, encoder, writers, progress, dropout is None)
+            for batch in batches:
+                if dropout is None:
+                    encoding = self.loaded().encode(batch)
+                else:
+                    encoding = encode_with_dropout(self.loaded(), batch, dropout, place)
+                place += len(batch)
+                for pooling, writer in usable:
+                    writer.add(pooling(encoding))
+                progress.step(len(batch))
+                if self.clock() - kept > KEPT_EVERY:
+                    kept = self.clock()
+                    for _, writer in usable:
+                        writer.keep(kept - began)
+            seconds = self.clock() - began
+            for _, writer in usable:
+                writer.finish(seconds)
         finally:
-            for _, writer in writers:
+            for _, writer in usable:
                 writer.close()
-
-    def _write(
-        self,
-        batches: Iterable[Sequence[str]],
-        encoder: Encoder,
-        writers: Sequence[tuple[Pooling, MomentsWriter | RowsWriter]],
-        progress: Progress,
-        keeps: bool,
-    ) -> None:
-        """Encode batches into files, whose state is kept every few seconds if that is wanted."""
-        start = kept = self.clock()
-        usable = None
-        for batch in batches:
-            encoding = encoder.encode(batch)
-            if usable is None:
-                usable = [(pooling, file) for pooling, file in writers if _has(pooling, encoding)]
-            for pooling, writer in usable:
-                writer.add(pooling(encoding))
-            progress.step(len(batch))
-            if keeps and self.clock() - kept > KEPT_EVERY:
-                kept = self.clock()
-                for _, writer in usable:
-                    writer.keep(kept - start)
-        seconds = self.clock() - start
-        for _, writer in writers:
-            writer.finish(seconds)
 
 
 def letters_at_once(depth: int, width: int) -> float:

@@ -160,6 +160,7 @@ class Cluster:
         from distributed import KilledWorker, as_completed
         from distributed.comm.core import CommClosedError
 
+        blamed: list[tuple[Item, WorkersLost]] = []
         futures = {self.client.submit(function, item, pure=False): item for item in items}
         for future in as_completed(futures):
             item = futures.pop(future)
@@ -167,11 +168,15 @@ class Cluster:
                 yield item, future.result()
             except KilledWorker as error:
                 died = error.allowed_failures + 1
-                yield item, WorkersLost(f"{died} workers died of it, perhaps for want of memory")
+                lost = WorkersLost(f"{died} workers died of it, perhaps for want of memory")
+                blamed.append((item, lost))
             except (CancelledError, CommClosedError):
                 raise HarnessError(
                     "the scheduler was lost; what was done is kept: start it, and run again"
                 ) from None
+        # Dask blames all items of a worker that dies: which of them it was shows alone.
+        for item, lost in blamed:
+            yield (item, lost) if len(blamed) == 1 else next(self.map(function, [item]))
 
 
 def _with_item(function: Callable[[Item], Result], item: Item, parent: int) -> tuple[Item, Result]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import compress
+from itertools import compress, islice
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +24,9 @@ from harness.evaluation.evaluate import FitData
 from harness.evaluation.pooled import PooledEmbeddings
 from harness.results.planned import PlannedCell
 from harness.tasks.loader import FitText
+
+SHARDS_A_BLOCK = 16  # at least: minutes of a core's work
+MOST_BLOCKS = 256  # of a pass: each reads the corpus up to its own sentences
 
 
 def from_moments(method: Method) -> bool:
@@ -74,6 +77,12 @@ class CorpusSample:
             return self.text
         return text_digest([self.text, f"{self.taken} of {self.count}, drawn by seed {self.seed}"])
 
+    @property
+    def blocks(self) -> list[range]:
+        """The parts of a pass that workers make beside each other: a rule of the sample alone."""
+        size = SHARD * max(SHARDS_A_BLOCK, math.ceil(self.taken / SHARD / MOST_BLOCKS))
+        return [range(self.taken)[start : start + size] for start in range(0, self.taken, size)]
+
     def drawn(self, texts: Iterable[str]) -> Iterable[str]:
         """Those of the corpus's sentences that are taken, in their order."""
         if self.seed is None:
@@ -102,19 +111,25 @@ class FitCorpora:
         """The digest of the sentences that a cell is fitted on; None for a cell without a fit."""
         return self._sample(cell).digest if cell in self.texts else None
 
-    def passes(self, cells: Iterable[PlannedCell]) -> Iterator[tuple[tuple[PlannedCell, ...], int]]:
-        """Cells by the pass that makes their files, where one is missing; its sentences."""
+    def passes(
+        self, cells: Iterable[PlannedCell]
+    ) -> Iterator[tuple[tuple[PlannedCell, ...], CorpusSample]]:
+        """Cells by the pass that makes their files, where one is missing; what it reads."""
         found: dict[CorpusSample, list[PlannedCell]] = {}
         for cell in filter(self._in_file, cells):
             found.setdefault(self._sample(cell), []).append(cell)
         for sample, users in found.items():
             if not all(self._file(cell).exists() for cell in users):
-                yield tuple(users), sample.taken
+                yield tuple(users), sample
 
-    def prepare(self, cell: PlannedCell) -> None:
-        """Make what a cell is fitted on, if it is in a file."""
-        if self._in_file(cell):
+    def prepare(self, cell: PlannedCell, block: range | None = None) -> None:
+        """Make what a cell is fitted on, if it is in a file, or the files of a block of it."""
+        if self._in_file(cell) and block is None:
             self._stored(cell)
+        elif self._in_file(cell) and block is not None:
+            sample = self._sample(cell)
+            missing = [file for file in self._methods(sample) if not file.exists()]
+            self._encode(sample, missing, block, cell)
 
     def data(self, cell: PlannedCell, pooled: PooledEmbeddings) -> FitData | None:
         """The fit data of a cell's chain; None for a cell without a fit."""
@@ -142,29 +157,50 @@ class FitCorpora:
             self.stored[sample] = self._encoded(sample, cell)
         if file not in self.stored[sample]:
             # Raises where the encoder lacks what the pooling reads, and says what that is.
-            cell.method.pooling(self.encoder.loaded().encode(["one sentence"]))
+            cell.method.pooling(self.encoder.probe)
             raise DataError(
                 f"{sample.corpus}: wanted sentences to fit on, found none; get it again"
             )
         return self.stored[sample][file]
 
     def _encoded(self, sample: CorpusSample, first: PlannedCell) -> Mapping[Path, StoredCorpus]:
-        """All files that this run needs of a sample; what is missing is made in one pass."""
+        """All files that this run needs of a sample; the blocks that are missing are encoded."""
+        methods = self._methods(sample)
+        stored = {file: read_corpus(file) for file in methods}
+        if missing := [file for file, made in stored.items() if made is None]:
+            seed = "" if sample.whole else f", seed {first.seed}"
+            self.progress.phase(f"fitting on {sample.corpus}{seed}", sample.taken)
+            for block in sample.blocks:
+                self._encode(sample, missing, block, first)
+            for file in missing:
+                if len(sample.blocks) > 1:
+                    _merge_blocks(file, sample.blocks, _writer(file, methods[file]))
+                stored[file] = read_corpus(file)
+        return {file: made for file, made in stored.items() if made is not None}
+
+    def _encode(
+        self, sample: CorpusSample, files: Iterable[Path], block: range, first: PlannedCell
+    ) -> None:
+        """Encode a block of a sample into files, in one pass, unless the block is there."""
+        methods, writers = self._methods(sample), []
+        for file in files:
+            target = file if len(sample.blocks) == 1 else _block_file(file, block)
+            if target == file or read_corpus(target) is None:
+                writers.append((methods[file].pooling, _writer(target, methods[file])))
+        if not writers:
+            self.progress.skip(len(block))
+            return
+        # The last block reads on, since a corpus that has changed says so at its end.
+        stop = block.stop if block.stop < sample.taken else None
+        texts = islice(sample.drawn(self.texts[first].sentences()), block.start, stop)
+        self.encoder.stream(texts, writers, self.progress, sample.dropout, block.start)
+
+    def _methods(self, sample: CorpusSample) -> dict[Path, Method]:
+        """The files that this run needs of a sample, each with a method that is fitted on it."""
         peers = [cell for cell, text in self.texts.items() if text.name == sample.corpus]
         users = [cell for cell in peers if self._in_file(cell) and self._sample(cell) == sample]
         methods = {self._file(cell): cell.method for cell in users}
-        stored = {file: read_corpus(file) for file in sorted(methods)}
-        if missing := {file: methods[file] for file, made in stored.items() if made is None}:
-            seed = "" if sample.whole else f", seed {first.seed}"
-            self.progress.phase(f"fitting on {sample.corpus}{seed}", sample.taken)
-            writers = [
-                (m.pooling, MomentsWriter(f) if from_moments(m) else RowsWriter(f))
-                for f, m in missing.items()
-            ]
-            texts = sample.drawn(self.texts[first].sentences())
-            self.encoder.stream(texts, writers, self.progress, sample.dropout)
-            stored |= {file: read_corpus(file) for file in missing}
-        return {file: made for file, made in stored.items() if made is not None}
+        return {file: methods[file] for file in sorted(methods)}
 
     def _sample(self, cell: PlannedCell) -> CorpusSample:
         return CorpusSample.of(self.texts[cell], cell.method, cell.seed)
@@ -173,3 +209,28 @@ class FitCorpora:
         moments = from_moments(cell.method)
         folder = self.encoder.moments_folder if moments else self.encoder.rows_folder
         return self._sample(cell).file(folder, cell.method.pooling)
+
+
+def _writer(file: Path, method: Method) -> MomentsWriter | RowsWriter:
+    """The writer of a file that a method is fitted on, or of a block of it."""
+    return MomentsWriter(file) if from_moments(method) else RowsWriter(file)
+
+
+def _block_file(file: Path, block: range) -> Path:
+    """Where a block lies until all of them are merged."""
+    return file.with_name(f".{file.name}.{block.start}.block")
+
+
+def _merge_blocks(file: Path, blocks: Iterable[range], writer: MomentsWriter | RowsWriter) -> None:
+    """Make a file of its blocks, in their order, and remove them."""
+    files = [_block_file(file, block) for block in blocks]
+    try:
+        for each in files:
+            if (stored := read_corpus(each)) is None:
+                return  # the encoder lacks the pooling, or another process has merged them
+            writer.add_stored(stored)
+        writer.finish(0.0)
+    finally:
+        writer.close()
+    for each in files:
+        each.unlink(missing_ok=True)

@@ -140,6 +140,7 @@ def execute_on(
     yield from _untrained(cells, untrained)
     trained = yield from opened([c for c in cells if c.encoder in due - untrained.keys()])
     _done(engine, [*_passes(site, trained), *_blocks(site, trained, shard)], progress)
+    _done(engine, list(_merges(site, [*runs, *trained])), progress)
     left = tuple(cell for run in (*runs, *trained) for cell in run.left)
     if left:
         progress.phase("scoring", len(left))
@@ -179,10 +180,19 @@ def _untrained(
 
 
 def _passes(site: Site, runs: Iterable[EncoderRun]) -> Iterator[Work]:
-    """The passes over corpora that are still to be made: long ones, and so before all else."""
+    """The blocks of passes over corpora that are to be made: long ones, and so before all else."""
     for run in runs:
-        for cells, sentences in run.corpora.passes(run.left):
-            yield Work(partial(prepare_fits, site, cells), sentences)
+        for cells, sample in run.corpora.passes(run.left):
+            for block in sample.blocks:
+                yield Work(partial(prepare_fits, site, cells, block), len(block))
+
+
+def _merges(site: Site, runs: Iterable[EncoderRun]) -> Iterator[Work]:
+    """The files of passes whose blocks are made, each by one worker."""
+    for run in runs:
+        for cells, sample in run.corpora.passes(run.left):
+            if len(sample.blocks) > 1:
+                yield Work(partial(prepare_fits, site, cells))
 
 
 def _blocks(site: Site, runs: Iterable[EncoderRun], shard: Shard) -> Iterator[Work]:
@@ -208,14 +218,14 @@ def encode_block(site: Site, block: Block) -> None:
         _encoder(site, block.encoder).ensure(block.texts, Silent())
 
 
-def prepare_fits(site: Site, cells: Sequence[PlannedCell]) -> None:
-    """Make the files that cells are fitted on, in one pass. The cells report an error."""
+def prepare_fits(site: Site, cells: Sequence[PlannedCell], block: range | None = None) -> None:
+    """Make the files that cells are fitted on, or a block of them. The cells report an error."""
     site.require_worker()
     with failures(()):
         loader, store = _loader(site), Store(site.results)
         for run in open_runs(cells, loader, store, Silent(), time.perf_counter, fresh=True):
             if isinstance(run, EncoderRun):
-                run.prepare()
+                run.prepare(block)
 
 
 def measure_unit(site: Site, unit: Sequence[PlannedCell]) -> list[Outcome]:

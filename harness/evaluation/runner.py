@@ -122,10 +122,13 @@ class EncoderRun:
         cells = yield from _each(cells, self._read)
         self.left = yield from _each(cells, self._look_up)
 
-    def prepare(self) -> None:
-        """Make the files that the cells which are left are fitted on; those report an error."""
+    def prepare(self, block: range | None = None) -> None:
+        """Make the files that the cells which are left are fitted on, or a block of them.
+
+        Those cells report an error.
+        """
         self.encoder.require_checked()
-        for _ in _each(self.left, self.corpora.prepare):
+        for _ in _each(self.left, partial(self.corpora.prepare, block=block)):
             pass
 
     def outcomes(self) -> Iterator[Outcome]:

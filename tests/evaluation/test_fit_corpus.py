@@ -34,8 +34,10 @@ from harness.core.tensors import TensorFile
 from harness.core.types import Method
 from harness.evaluation.corpus_files import PART, MomentsWriter, RowsWriter, read_corpus
 from harness.evaluation.embed import fit_method
+from harness.evaluation.embeddings import SHARD
 from harness.evaluation.evaluate import FitData, fit
 from harness.evaluation.fit_corpus import CorpusSample
+from harness.evaluation.parallel import execute_on
 from harness.evaluation.runner import execute
 from harness.results.planned import cells
 from harness.results.records import Store
@@ -52,7 +54,7 @@ class Noisy(FakeEncoder):
 
     rng: np.random.Generator | None = None
 
-    def with_dropout(self, seed):
+    def with_dropout(self, *seed):
         return replace(self, rng=np.random.default_rng(seed))
 
     def encode(self, texts):
@@ -400,6 +402,97 @@ def test_an_interrupted_pass_goes_on_and_ends_with_the_same_bits(
     )
     assert whole == cut
     assert not list(tmp_path.rglob("*.partial"))
+
+
+@dataclass(frozen=True)
+class LastFirst:
+    """An engine of two workers of which the second is always quicker."""
+
+    workers: int = 2
+
+    def map(self, function, items):
+        return ((item, function(item)) for item in reversed(items))
+
+
+BLOCKS = {
+    "moments": (FakeConfig(), (SN(),)),
+    "rows": (FakeConfig(), (Stretch(),)),
+    "dropout": (NoisyConfig(), (Dropped(),)),
+    "a share": (FakeConfig(), (Half(),)),
+}
+
+
+def digests_of(folder):
+    return {path.name: TensorFile.parse(path).digests for path in folder.rglob("*far.*")}
+
+
+@pytest.mark.parametrize("kind", BLOCKS)
+def test_blocks_of_a_pass_that_workers_make_in_any_order_are_merged_into_one_file(
+    tmp_path, monkeypatch, kind
+):
+    monkeypatch.setattr("harness.evaluation.embeddings.DROPOUT_BATCH", 4)
+    for module in ("embeddings", "fit_corpus"):
+        monkeypatch.setattr(f"harness.evaluation.{module}.SHARD", 4)
+    config, post = BLOCKS[kind]
+    methods = [Method(config, pooling, post, "far") for pooling in (MEAN, CLS)]
+    planned = cells(methods, [TOY], seeds=2)
+    whole = run(tmp_path / "whole", planned, FAR)
+    monkeypatch.setattr("harness.evaluation.fit_corpus.SHARDS_A_BLOCK", 2)
+    config.log.clear()
+    alone = run(tmp_path / "alone", planned, FAR)
+    once = len(config.log)
+    texts, store = library(tmp_path / "beside", FAR), Store(tmp_path / "beside" / "runs")
+    config.log.clear()
+    beside = {one.cell: one for one in execute_on(LastFirst(), planned, texts, store, Told())}
+    assert len(config.log) == once  # each block by one worker
+    assert {cell: one.record.scores for cell, one in beside.items()} == {
+        cell: one.record.scores for cell, one in alone.items()
+    }
+    assert digests_of(tmp_path / "beside") == digests_of(tmp_path / "alone") != {}
+    if kind != "moments":  # sums of other parts are rounded otherwise
+        assert digests_of(tmp_path / "alone") == digests_of(tmp_path / "whole")
+    for cell, one in alone.items():
+        assert points(one)["all"] == pytest.approx(points(whole[cell])["all"], abs=1e-9)
+    assert not list(tmp_path.rglob(".*.block"))
+
+
+def test_a_block_that_was_damaged_is_made_again(tmp_path, monkeypatch):
+    for module in ("embeddings", "fit_corpus"):
+        monkeypatch.setattr(f"harness.evaluation.{module}.SHARD", 4)
+    monkeypatch.setattr("harness.evaluation.fit_corpus.SHARDS_A_BLOCK", 2)
+    config = FakeConfig()
+    planned = cells([Method(config, MEAN, (SN(),), "far")], [TOY], seeds=1)
+    [good] = run(tmp_path / "good", planned, FAR).values()
+    finish = MomentsWriter.finish
+
+    def killed(writer, seconds):
+        if writer.path.name.startswith("far"):
+            raise KeyboardInterrupt
+        finish(writer, seconds)
+
+    monkeypatch.setattr(MomentsWriter, "finish", killed)
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, planned, FAR)
+    monkeypatch.setattr(MomentsWriter, "finish", finish)
+    first, *others = sorted((tmp_path / "cache").rglob(".far*.block"))
+    assert len(others) == 7
+    first.write_bytes(first.read_bytes()[:-1])
+    config.log.clear()
+    [again] = run(tmp_path, planned, FAR).values()
+    assert len(config.log) == 8
+    assert again.record.scores == good.record.scores
+    assert not list((tmp_path / "cache").rglob(".far*"))
+
+
+def test_a_pass_has_blocks_of_a_size_that_its_sentences_alone_tell():
+    def blocks(taken):
+        return CorpusSample("c", "text", taken, taken).blocks
+
+    assert blocks(0) == []
+    assert blocks(20_000) == [range(20_000)]
+    assert blocks(10_000_000)[-1].stop == 10_000_000
+    assert len(blocks(10_000_000)) == 245
+    assert all(block.start % SHARD == 0 for block in blocks(10_000_000))
 
 
 @pytest.mark.parametrize("writer", [MomentsWriter, RowsWriter])

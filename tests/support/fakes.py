@@ -1,7 +1,7 @@
 """An encoder, tasks, a corpus and post-processors that live in memory, and what a run asks for.
 
 The encoder's vectors are drawn from a digest of the text, so they are the same everywhere and
-never mean anything; `log` is the list of every sentence that went through it.
+never mean anything; `log` is the list of every sentence that went through it, the probe apart.
 """
 
 import hashlib
@@ -19,6 +19,7 @@ from harness.core.hardware import Hardware, in_precision
 from harness.core.interfaces import Encoding, Identity
 from harness.core.sources import LocalFiles, Source, Trained
 from harness.core.types import Corpus, Method, Pairs, Task
+from harness.evaluation.embeddings import PROBE as PROBED
 from harness.registry import Registry
 from harness.tasks.loader import TaskLoader
 from harness.transforms.affine import Affine, Moments
@@ -46,7 +47,7 @@ class FakeEncoder:
     facts: Mapping[str, object] = field(default_factory=dict, compare=False)
 
     def encode(self, texts: Sequence[str]) -> Encoding:
-        self.log.extend(texts)
+        self.log.extend(text for text in texts if text != PROBED)
         made = [self._rows(text) for text in texts]
         rows = np.array(made, np.float32).reshape(len(texts), DEPTH + 3, DIMENSIONS)
         return Encoding(

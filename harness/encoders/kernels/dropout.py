@@ -42,7 +42,7 @@ class DroppingKernel:
                 model.eval()
 
 
-def dropping(name: str, plain: PaddedKernel, seed: int) -> DroppingKernel:
+def dropping(name: str, plain: PaddedKernel, *seed: int) -> DroppingKernel:
     """The plain pass with dropout on. Raises UsageError for a checkpoint that has none."""
     modules = plain.model.modules()
     if not any(isinstance(module, nn.Dropout) and module.p > 0 for module in modules):
