@@ -198,21 +198,23 @@ def tabled(
 
 def say(text: str = "") -> None:
     """Print a line of the answer."""
-    typer.echo(text)
+    from harness.core.terminal import visible
+
+    typer.echo(visible(text))
 
 
 def say_folded(text: str) -> None:
     """Print a line of the answer, folded between words to the width of its terminal."""
-    from harness.core.terminal import width_of, wrapped
+    from harness.core.terminal import visible, width_of, wrapped
 
-    say(wrapped(text, width_of(sys.stdout.isatty())))
+    say(wrapped(visible(text), width_of(sys.stdout.isatty())))
 
 
 def note(text: str) -> None:
     """Print a line beside the answer, for a person, folded to the width of its terminal."""
-    from harness.core.terminal import width_of, wrapped
+    from harness.core.terminal import visible, width_of, wrapped
 
-    typer.echo(wrapped(text, width_of(sys.stderr.isatty())), err=True)
+    typer.echo(wrapped(visible(text), width_of(sys.stderr.isatty())), err=True)
 
 
 def require_own(option: str, folder: Path) -> None:

@@ -1,13 +1,26 @@
-"""Tables for a terminal: columns where they fit its width, else a few lines a row."""
+"""Text for a terminal: tables whose columns fit its width, and nothing that commands it."""
 
 from __future__ import annotations
 
+import re
 import shutil
 import textwrap
 from collections.abc import Iterator, Sequence
 
 INDENT = "  "
 BETWEEN = "   "
+# Control characters but tab and line feed, and those that turn the direction of writing.
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+def visible(text: str) -> str:
+    """A text with its control characters spelt out, as in a string of Python.
+
+    Examples:
+        >>> visible("a title\x1b[2J")
+        'a title\\x1b[2J'
+    """
+    return CONTROL.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
 def width_of(terminal: bool) -> int | None:

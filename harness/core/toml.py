@@ -12,6 +12,7 @@ from types import GenericAlias, UnionType
 from typing import Any, NoReturn, TypeVar, get_args, get_origin, get_type_hints
 
 from harness.core.errors import DataError
+from harness.core.terminal import CONTROL
 
 Made = TypeVar("Made")
 
@@ -128,6 +129,8 @@ def _value(kind: Any, value: Any, place: str, key: str) -> Any:
         if type(value) is not kind and not (kind is float and type(value) is int):
             quoted = f'; write "{value}"' if kind is str and type(value) in (int, float) else ""
             _refuse(place, f"{key}: wanted {SCALARS[kind]}, found {value!r}{quoted}")
+        if kind is str and CONTROL.search(value):
+            _refuse(place, f"{key}: wanted text without control characters, found {value!r}")
         try:
             return kind(value)
         except OverflowError:

@@ -1,11 +1,14 @@
 """Tables in a terminal: nothing is lost, no line is wider, and a pipe gets what it always got."""
 
+import unicodedata
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tabulate import tabulate
 
-from harness.core.terminal import table, width_of, wrapped
+from harness.cli.options import note, say
+from harness.core.terminal import table, visible, width_of, wrapped
 
 HEAD = ["encoder", "cells", "source", "note"]
 WORDS = st.text("abc-@:/+", min_size=1, max_size=12)
@@ -48,3 +51,18 @@ def test_a_word_that_is_longer_than_the_line_stays_whole():
 def test_only_a_terminal_has_a_width(monkeypatch, terminal, width):
     monkeypatch.setenv("COLUMNS", "71")
     assert width_of(terminal) == width
+
+
+@given(st.text())
+def test_nothing_that_is_shown_commands_a_terminal(text):
+    shown = visible(text)
+    assert all(c in "\t\n" or unicodedata.category(c) != "Cc" for c in shown)
+    assert not set(shown) & set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+    assert visible(shown) == shown
+
+
+@pytest.mark.parametrize("to", [say, note])
+def test_a_command_shows_control_characters(capsys, to):
+    to("wiped\x1b[2J\x9b0m\r\u202eabc\tdef")
+    out, err = capsys.readouterr()
+    assert (out + err).split("\n")[0] == r"wiped\x1b[2J\x9b0m\r\u202eabc" + "\tdef"

@@ -135,6 +135,15 @@ def test_a_file_may_hold_nothing_but_rows(tmp_path):
             read_rows(Row, path)
 
 
+@pytest.mark.parametrize("text", ["a\x1b[2J", "a\rb", "\x9b0m", "a\u202eb"])
+def test_text_that_commands_a_terminal_is_refused(tmp_path, text):
+    path = tmp_path / "given.json"
+    path.write_text(json.dumps({"to": text}), encoding="utf-8")
+    with pytest.raises(DataError, match="to: wanted text without control characters") as refused:
+        read_json(Link, path)
+    assert str(refused.value).isprintable()
+
+
 @pytest.mark.parametrize("key", ["a\nb", "a\r\x1b[31mb", "a\u2028b"])
 def test_a_key_with_line_ends_is_refused_in_one_line(tmp_path, key):
     path = tmp_path / "given.json"
