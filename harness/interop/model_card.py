@@ -6,6 +6,7 @@ compared by their digests. Nothing else is listed.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ from pathlib import Path
 from huggingface_hub import EvalResultEntry, ModelCardData, eval_result_entries_to_yaml
 from huggingface_hub.utils import yaml_dump  # type: ignore[attr-defined]
 
-from harness.core.metrics import metrics
+from harness.core.metrics import metric_of, metrics
 from harness.core.sources import Hub
 from harness.core.types import Record, Task
 from harness.evaluation.fitted import FittedCell
@@ -92,9 +93,8 @@ def write_card(
     for score in scores:
         if score.task.name in BENCHMARKS:
             benchmark, task_id = BENCHMARKS[score.task.name]
-            entry = EvalResultEntry(
-                benchmark, task_id, round(score.points, 4), notes=_protocol(score)
-            )
+            notes = f"{_protocol(score)}, {_environment(score)}"
+            entry = EvalResultEntry(benchmark, task_id, round(score.points, 4), notes=notes)
             file = folder / RESULTS / f"{score.task.name}.yaml"
             file.parent.mkdir(exist_ok=True)
             file.write_text(yaml_dump(eval_result_entries_to_yaml([entry])), "utf-8")
@@ -137,19 +137,27 @@ def _table(scores: Sequence[Score]) -> str:
         for s in scores
     ]
     head = "| task | metric x100 | this model | all seeds | protocol |\n|:--|:--|--:|--:|:--|"
-    return "\n".join([head, *rows])
+    made = Counter(map(_environment, scores))
+    counted = (f"* {count} of the scores: {words}." for words, count in made.most_common())
+    return "\n".join([head, *rows, "", *counted])
 
 
 def _protocol(score: Score) -> str:
-    """How a score was made."""
-    record, environment = score.record, score.record.environment
+    """What was scored, and how."""
+    task, metric = score.task, metric_of(score.task)
+    text = "SentEval's text" if task.text == "senteval" else "raw text"
+    name = score.metric.split(".")[0]
+    of = metric.words.get(name, name).format(metric.compared)
+    return f"{score.record.pairs:,} scored ({'+'.join(task.scored)}, {text}), {of}"
+
+
+def _environment(score: Score) -> str:
+    """The seed, the code and the libraries that a score was made with."""
+    environment = score.record.environment
     packages = sorted((environment.get("packages") or {}).items())
-    text = "SentEval's text" if score.task.text == "senteval" else "raw text"
     made = ", ".join(f"{name} {version}" for name, version in packages)
-    return (
-        f"{record.pairs:,} pairs ({'+'.join(score.task.scored)}, {text}), cosine, seed "
-        f"{record.seed}; harness at commit {str(environment.get('commit'))[:12]}, {made}"
-    )
+    commit = str(environment.get("commit"))[:12]
+    return f"seed {score.record.seed}; harness at commit {commit}, {made}"
 
 
 def _metadata(planned: PlannedCell) -> str:

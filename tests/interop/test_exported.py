@@ -192,6 +192,9 @@ def test_a_card_shows_the_scores_of_these_very_maps_and_no_other(tmp_path):
     write_card(tmp_path / "out", planned, cell, [score], "@misc{x}")
     card = (tmp_path / "out" / "README.md").read_text()
     assert f"| sts-b | spearman.all | {score.points:.2f} |" in card
+    assert f"{outcome.record.pairs} scored (" in card
+    assert "raw text), Spearman x100 of cosine and gold |" in card
+    assert "* 1 of the scores: seed 0; harness at commit " in card
     assert "@misc{x}" in card
     assert str(cell.fitted_on) in card
     [file] = (tmp_path / "out" / ".eval_results").iterdir()
