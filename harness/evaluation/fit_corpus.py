@@ -25,7 +25,7 @@ from harness.evaluation.pooled import PooledEmbeddings
 from harness.results.planned import PlannedCell
 from harness.tasks.loader import FitText
 
-SHARDS_A_BLOCK = 16  # at least: minutes of a core's work
+SHARDS_A_BLOCK = 4  # at least: some seconds of a core's work
 MOST_BLOCKS = 256  # of a pass: each reads the corpus up to its own sentences
 
 

@@ -21,6 +21,8 @@ OF_ONE = 0.6  # how long two processes may take where one takes 1
 WANTED = 1.7  # how much faster two workers are than one, each with one thread
 SMALL = ("run", "-m", "glove-mini.mean", "-t", "mini-sts")  # where benchmarks are off
 WHOLE = ("reproduce", "--profile", "embedded")
+# One pass over a corpus, whose blocks are most of the time.
+PASS = ("run", "-m", "minilm.mean+sn@enwiki-100k", "-t", "mini-sts")
 MATRIX = ("run", "-m", "bert-mini.*", "-t", "mini-sts", "mini-sick")
 
 
@@ -86,8 +88,19 @@ def test_two_processes_beside_one(side_by_side, tmp_path):
     side_by_side.require("dask-local-2", [a / b for a, b in pairs], round(1 / OF_ONE, 2), **facts)
 
 
+def two_workers_beside_one(side_by_side, folder, row, command):
+    cold = Cold(command if side_by_side.on else SMALL, folder)
+    facts = beside(side_by_side, cold, "two workers of Dask", "one worker of Dask")
+    side_by_side.require(row, side_by_side.ratios("one worker of Dask"), WANTED, **facts)
+
+
 @TWO_CORES
 def test_two_workers_beside_one(side_by_side, tmp_path):
-    cold = Cold(MATRIX if side_by_side.on else SMALL, tmp_path)
-    facts = beside(side_by_side, cold, "two workers of Dask", "one worker of Dask")
-    side_by_side.require("workers-2", side_by_side.ratios("one worker of Dask"), WANTED, **facts)
+    two_workers_beside_one(side_by_side, tmp_path, "workers-2", MATRIX)
+
+
+@TWO_CORES
+@pytest.mark.data
+def test_two_workers_beside_one_on_a_pass_over_a_corpus(side_by_side, tmp_path, data_dir):
+    command = (*PASS, "--data-dir", str(data_dir))
+    two_workers_beside_one(side_by_side, tmp_path, "passes-2", command)

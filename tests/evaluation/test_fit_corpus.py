@@ -489,7 +489,7 @@ def test_a_pass_has_blocks_of_a_size_that_its_sentences_alone_tell():
         return CorpusSample("c", "text", taken, taken).blocks
 
     assert blocks(0) == []
-    assert blocks(20_000) == [range(20_000)]
+    assert blocks(20_000) == [range(8192), range(8192, 16384), range(16384, 20_000)]
     assert blocks(10_000_000)[-1].stop == 10_000_000
     assert len(blocks(10_000_000)) == 245
     assert all(block.start % SHARD == 0 for block in blocks(10_000_000))
