@@ -26,7 +26,7 @@ from harness.evaluation.corpus_files import MomentsWriter, RowsWriter
 from harness.evaluation.pooled import PooledEmbeddings
 
 SHARD = 2048  # sentences that are encoded at a time, at most
-DROPOUT_BATCH = 64  # sentences that are encoded at a time with dropout; part of what is drawn
+DROPOUT_BATCH = 128  # sentences that are encoded at a time with dropout; part of what is drawn
 # Multiplications that are done at a time: two ordinary cores take about two seconds for them. So
 # an interruption loses no more than that of each kind of work.
 WORK = 1e11
