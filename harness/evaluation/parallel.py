@@ -140,7 +140,7 @@ def execute_on(
     yield from _untrained(cells, untrained)
     trained = yield from opened([c for c in cells if c.encoder in due - untrained.keys()])
     _done(engine, [*_passes(site, trained), *_blocks(site, trained, shard)], progress)
-    _done(engine, list(_merges(site, [*runs, *trained])), progress)
+    _done(engine, list(_merges(site, [*runs, *trained])), progress, "merging")
     left = tuple(cell for run in (*runs, *trained) for cell in run.left)
     if left:
         progress.phase("scoring", len(left))
@@ -157,11 +157,11 @@ def execute_on(
 
 
 def _done(
-    engine: Engine, every: Sequence[Work], progress: Progress
+    engine: Engine, every: Sequence[Work], progress: Progress, phase: str = "encoding"
 ) -> dict[EncoderConfig, HarnessError]:
     """Do what comes before scores; the encoders that could not be trained, and why."""
     if every:
-        progress.phase("encoding", sum(work.sentences for work in every) or None)
+        progress.phase(phase, sum(work.sentences for work in every) or None)
     untrained = {}
     for work, error in engine.map(call, every):
         if work.trains is not None and error is not None:

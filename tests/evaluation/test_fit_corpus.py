@@ -443,7 +443,9 @@ def test_blocks_of_a_pass_that_workers_make_in_any_order_are_merged_into_one_fil
     once = len(config.log)
     texts, store = library(tmp_path / "beside", FAR), Store(tmp_path / "beside" / "runs")
     config.log.clear()
-    beside = {one.cell: one for one in execute_on(LastFirst(), planned, texts, store, Told())}
+    told = Told()
+    beside = {one.cell: one for one in execute_on(LastFirst(), planned, texts, store, told)}
+    assert [name for name, _ in told.phases] == ["encoding", "merging", "scoring"]
     assert len(config.log) == once  # each block by one worker
     assert {cell: one.record.scores for cell, one in beside.items()} == {
         cell: one.record.scores for cell, one in alone.items()
