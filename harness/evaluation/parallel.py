@@ -25,7 +25,7 @@ from harness.core.progress import Silent
 from harness.core.provenance import code_digest, packages
 from harness.core.types import Corpus, Progress
 from harness.evaluation.embeddings import SHARD, CachedEncoder
-from harness.evaluation.engines import Engine, InProcess, WorkersLost
+from harness.evaluation.engines import Engine, InProcess, Processes, WorkersLost
 from harness.evaluation.outcomes import Outcome, failed, failures
 from harness.evaluation.runner import EncoderRun, execute, open_runs
 from harness.evaluation.shards import WHOLE, Shard, units
@@ -114,8 +114,10 @@ def execute_on(
     are trained while others encode.
     """
     due = {work.trains for work in trainings}
-    # A process takes seconds to start: not for the cells that one worker would measure anyway.
-    if shard.count == 1 and (isinstance(engine, InProcess) or len(units(cells)) < 2):
+    # A process takes seconds to start: not for cells that one worker would measure anyway, while
+    # this process encodes with all threads. The workers of a cluster are there already.
+    alone = isinstance(engine, Processes) and len(units(cells)) < 2
+    if shard.count == 1 and (isinstance(engine, InProcess) or alone):
         untrained = _done(InProcess(), trainings, progress)
         yield from _untrained(cells, untrained)
         able = [cell for cell in cells if cell.encoder not in untrained]
