@@ -241,12 +241,20 @@ class TransformerEncoder:
                 progress(len(rows))
         return result
 
-    def with_dropout(self, *seed: int) -> TransformerEncoder:
-        """This encoder with its dropout on, drawn from these numbers from call to call."""
+    def with_dropout(self, seed: int) -> TransformerEncoder:
+        """This encoder with its dropout on, drawn from the seed from call to call."""
         from harness.encoders.kernels.dropout import TOKENS_PER_BATCH, dropping
 
-        noisy = dropping(self.name, self.plain, *seed)
+        noisy = dropping(self.name, self.plain, seed)
         return replace(self, kernel=noisy, choice=replace(PLAIN, tokens=TOKENS_PER_BATCH))
+
+    def pass_over(self, texts: Sequence[str]) -> None:
+        """Draw what encoding the texts with dropout would draw, and encode nothing."""
+        from harness.encoders.kernels.dropout import DroppingKernel
+
+        for _ in self._batches(texts):
+            if isinstance(self.kernel, DroppingKernel):
+                self.kernel.draw()
 
     def _batches(self, texts: Sequence[str]) -> Iterator[Batch]:
         """The texts longest first, tokenised a slice at a time while others are under way.

@@ -15,7 +15,7 @@ from harness.core.arrays import Float, Float32
 from harness.core.errors import ScoreError, UsageError
 from harness.core.interfaces import Encoder, Transform
 from harness.core.types import Method
-from harness.evaluation.embeddings import DROPOUT_BATCH, SHARD, encode_with_dropout
+from harness.evaluation.embeddings import SHARD, with_dropout
 from harness.evaluation.evaluate import FitData, fit
 from harness.evaluation.fit_corpus import from_moments, needs_dropout
 from harness.evaluation.pooled import PooledEmbeddings
@@ -96,10 +96,7 @@ def fit_method(
         raise UsageError(f"{method.id}: wanted texts to fit it on, found none; give some")
     require_list(method, texts)
     if needs_dropout(method):
-        places = range(0, len(texts), DROPOUT_BATCH)
-        batches = ((texts[place : place + DROPOUT_BATCH], place) for place in places)
-        parts = [method.pooling(encode_with_dropout(encoder, b, seed, p)) for b, p in batches]
-        data = FitData(np.concatenate(parts))
+        data = FitData(encoded(method, with_dropout(encoder, seed), texts))
     else:
         embeddings = pooled(method, encoder, texts)
         if from_moments(method):

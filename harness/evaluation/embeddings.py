@@ -26,7 +26,6 @@ from harness.evaluation.corpus_files import MomentsWriter, RowsWriter
 from harness.evaluation.pooled import PooledEmbeddings
 
 SHARD = 2048  # sentences that are encoded at a time, at most
-DROPOUT_BATCH = 128  # sentences that are encoded at a time with dropout; part of what is drawn
 # Multiplications that are done at a time: two ordinary cores take about two seconds for them. So
 # an interruption loses no more than that of each kind of work.
 WORK = 1e11
@@ -35,24 +34,28 @@ LETTERS = 5  # of a token and the space behind it, about
 KEPT_EVERY = 4.0  # seconds of a pass over a corpus, until its moments so far are kept
 
 
+class DroppingEncoder(Encoder, Protocol):
+    """An encoder whose dropout is on: what it draws depends on the calls before."""
+
+    def pass_over(self, texts: Sequence[str]) -> None:
+        """Draw what encoding the texts would draw, and encode nothing."""
+        ...
+
+
 @runtime_checkable
 class DropoutEncoder(Protocol):
     """An encoder that can leave its dropout on, as in training."""
 
-    def with_dropout(self, *seed: int) -> Encoder:
-        """The encoder with dropout drawn from these numbers on: equal calls in order are equal."""
+    def with_dropout(self, seed: int) -> DroppingEncoder:
+        """The encoder with dropout drawn from this seed on: equal calls in order are equal."""
         ...
 
 
-def encode_with_dropout(encoder: Encoder, texts: Sequence[str], seed: int, place: int) -> Encoding:
-    """Encode a batch of a pass with dropout, whose first text has this place in the pass.
-
-    The place is part of the seed, so that a pass can go on from any batch. Raises UsageError for an
-    encoder without dropout.
-    """
+def with_dropout(encoder: Encoder, seed: int) -> DroppingEncoder:
+    """The encoder with its dropout on. Raises UsageError for one that has none."""
     if not isinstance(encoder, DropoutEncoder):
         raise UsageError("wanted an encoder with dropout, found one that has none to leave on")
-    return encoder.with_dropout(seed, place).encode(texts)
+    return encoder.with_dropout(seed)
 
 
 @dataclass
@@ -179,23 +182,18 @@ class CachedEncoder:
 
         The state of the files is kept every few seconds. A pooling that the encoder lacks is passed
         over, and its file is not made. `dropout` is the seed of the encoder's dropout, if it is to
-        be on, and `start` the place of the first text in the whole pass.
+        be on. The first `start` texts are those of blocks before.
         """
         usable = [(pooling, writer) for pooling, writer in writers if _has(pooling, self.probe)]
         if not usable:
             return
         done = _go_on([writer for _, writer in usable])
         progress.skip(done)
-        rest, place = islice(texts, done, None), start + done
-        batches = self._portions(rest) if dropout is None else _batches(rest, DROPOUT_BATCH)
+        encoder, batches = self._pass(iter(texts), start + done, dropout)
         began = kept = self.clock()
         try:
             for batch in batches:
-                if dropout is None:
-                    encoding = self.loaded().encode(batch)
-                else:
-                    encoding = encode_with_dropout(self.loaded(), batch, dropout, place)
-                place += len(batch)
+                encoding = encoder.encode(batch)
                 for pooling, writer in usable:
                     writer.add(pooling(encoding))
                 progress.step(len(batch))
@@ -209,6 +207,18 @@ class CachedEncoder:
         finally:
             for _, writer in usable:
                 writer.close()
+
+    def _pass(
+        self, texts: Iterator[str], done: int, dropout: int | None
+    ) -> tuple[Encoder, Iterator[list[str]]]:
+        """The encoder of a pass and its batches behind the texts that are done."""
+        if dropout is None:
+            return self.loaded(), self._portions(islice(texts, done, None))
+        # The order and sizes of the batches are part of the draws.
+        encoder = with_dropout(self.loaded(), dropout)
+        for batch in _batches(islice(texts, done), SHARD):
+            encoder.pass_over(batch)
+        return encoder, _batches(texts, SHARD)
 
 
 def letters_at_once(depth: int, width: int) -> float:

@@ -192,7 +192,7 @@ class FitCorpora:
             return
         # The last block reads on, since a corpus that has changed says so at its end.
         stop = block.stop if block.stop < sample.taken else None
-        texts = islice(sample.drawn(self.texts[first].sentences()), block.start, stop)
+        texts = islice(sample.drawn(self.texts[first].sentences()), stop)
         self.encoder.stream(texts, writers, self.progress, sample.dropout, block.start)
 
     def _methods(self, sample: CorpusSample) -> dict[Path, Method]:

@@ -129,3 +129,12 @@ def test_vectors_have_no_dropout(tmp_path):
     (tmp_path / "v.txt").write_text("the 1 2\ncat 3 4\n")
     encoder = StaticConfig("words").load(tmp_path / "v.txt", tmp_path)
     assert not isinstance(encoder, DropoutEncoder)
+
+
+def test_what_is_passed_over_is_drawn(bert):
+    whole, behind = bert.with_dropout(7), bert.with_dropout(7)
+    whole.encode(TEXTS)
+    behind.pass_over(TEXTS)
+    np.testing.assert_array_equal(behind.encode(TEXTS).mean, whole.encode(TEXTS).mean)
+    again = bert.with_dropout(7).encode(TEXTS)
+    assert not np.array_equal(again.mean, whole.encode(TEXTS).mean)

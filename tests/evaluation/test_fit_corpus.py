@@ -54,8 +54,11 @@ class Noisy(FakeEncoder):
 
     rng: np.random.Generator | None = None
 
-    def with_dropout(self, *seed):
+    def with_dropout(self, seed):
         return replace(self, rng=np.random.default_rng(seed))
+
+    def pass_over(self, texts):
+        replace(self, log=[]).encode(texts)
 
     def encode(self, texts):
         found = super().encode(texts)
@@ -366,7 +369,12 @@ def test_the_registered_method_is_the_released_recipe_on_dropout():
 FAR = corpus("far", numbered(200, 60))
 
 
-POSTS = {"moments": [(SN(),)], "rows": [(Stretch(),)], "both": [(SN(),), (Stretch(),)]}
+POSTS = {
+    "moments": [(SN(),)],
+    "rows": [(Stretch(),)],
+    "both": [(SN(),), (Stretch(),)],
+    "dropout": [(Dropped(),)],
+}
 
 
 @pytest.mark.parametrize("after", [30, 45, 59])
@@ -376,7 +384,7 @@ def test_an_interrupted_pass_goes_on_and_ends_with_the_same_bits(
 ):
     """The passes of these portions take a second of the test's clock, and are kept every five."""
     monkeypatch.setattr("harness.evaluation.embeddings.SHARD", 4)
-    config = FakeConfig()
+    config = NoisyConfig()
     methods = [Method(config, p, post, "far") for p in (MEAN, CLS) for post in POSTS[kept]]
     planned = cells(methods, [TOY], seeds=1)
     run(tmp_path / "whole", planned, FAR)
@@ -430,7 +438,6 @@ def digests_of(folder):
 def test_blocks_of_a_pass_that_workers_make_in_any_order_are_merged_into_one_file(
     tmp_path, monkeypatch, kind
 ):
-    monkeypatch.setattr("harness.evaluation.embeddings.DROPOUT_BATCH", 4)
     for module in ("embeddings", "fit_corpus"):
         monkeypatch.setattr(f"harness.evaluation.{module}.SHARD", 4)
     config, post = BLOCKS[kind]

@@ -34,15 +34,19 @@ class DroppingKernel:
         model = self.plain.model
         # Dropout draws from the global generators alone, and these are put back behind it.
         with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
-            torch.random.manual_seed(int(self.draws.integers(2**63)))
+            torch.random.manual_seed(self.draw())
             model.train()
             try:
                 return self.plain(batch)
             finally:
                 model.eval()
 
+    def draw(self) -> int:
+        """The seed of the next pass."""
+        return int(self.draws.integers(2**63))
 
-def dropping(name: str, plain: PaddedKernel, *seed: int) -> DroppingKernel:
+
+def dropping(name: str, plain: PaddedKernel, seed: int) -> DroppingKernel:
     """The plain pass with dropout on. Raises UsageError for a checkpoint that has none."""
     modules = plain.model.modules()
     if not any(isinstance(module, nn.Dropout) and module.p > 0 for module in modules):
