@@ -23,6 +23,10 @@ Function = Callable[[list[str]], Any]
 # What the key of a function is a digest of, besides its name: its vectors of these.
 PROBES = (GOLDEN_SENTENCE, "A man is eating.", "", "a " * 600)
 
+# How far a text's vectors may be apart, as a share of their length: half precisions and APIs answer
+# within 1 %, dropout moves a vector by 20 % and more.
+SAME_ROW = 0.05
+
 
 @dataclass(frozen=True)
 class FunctionConfig:
@@ -69,8 +73,12 @@ class FunctionConfig:
         return self
 
     def identify(self, path: Path | None = None) -> Identity:  # noqa: ARG002 - it has no files
-        """The key: of the name and of the vectors of a few probes."""
+        """The key: of the name and of the vectors of a few probes.
+
+        Raises ScoreError for a function whose rows depend on each other, or on chance.
+        """
         probes = self.vectors(PROBES)
+        self.require_own_rows(probes)
         digests = {"weights": hashlib.sha256(probes.tobytes()).hexdigest()}
         return Identity(digest_of({"name": self.name, **digests}), digests)
 
@@ -80,17 +88,51 @@ class FunctionConfig:
 
     def vectors(self, texts: Sequence[str]) -> Float32[np.ndarray, "N D"]:
         """What the function gives. Raises ScoreError unless it is one finite row a text."""
-        found = np.asarray(self.function(list(texts)), np.float32)
-        if found.ndim != 2 or len(found) != len(texts):
+        given = self.function(list(texts))
+        found = _numbers(given)
+        shape = () if found is None else found.shape
+        if found is None or len(shape) != 2 or len(found) != len(texts) or not shape[1]:
+            kind = f"an array of shape {shape}" if shape else f"a {type(given).__name__}"
             raise ScoreError(
-                f"{self.name}: wanted {len(texts)} rows for {len(texts)} texts, found an array of "
-                f"shape {found.shape}"
+                f"{self.name}: wanted {len(texts)} rows for {len(texts)} texts, all of one width, "
+                f"found {kind}; let the function return a matrix of numbers"
             )
         finite = np.isfinite(found).all(axis=1)
         if not finite.all():
             text = texts[int(finite.argmin())]
             raise ScoreError(f"{self.name}: the vector of {text[:60]!r} is not finite")
         return found
+
+    def require_own_rows(self, together: Float32[np.ndarray, "N D"]) -> None:
+        """Hold the first probe's row among the others against its row alone.
+
+        Raises ScoreError where they are far apart, as they are with dropout, or with a mean that is
+        taken over a batch.
+        """
+        alone = self.vectors(PROBES[:1])
+        if alone.shape[1] != together.shape[1] or _distance(alone[0], together[0]) > SAME_ROW:
+            raise ScoreError(
+                f"{self.name}: wanted one vector of a text whatever stands beside it, found two of "
+                f"{PROBES[0][:20]!r}; switch off dropout, and what is fitted on a batch"
+            )
+
+
+def _numbers(given: Any) -> Float32[np.ndarray, "..."] | None:
+    """The numbers of an array, of a tensor of any kind, or of lists; None for anything else."""
+    if hasattr(given, "detach"):  # NumPy takes no tensor with a gradient, of bfloat16, or on a GPU
+        given = given.detach().float().cpu()
+    try:
+        found = np.asarray(given)
+    except (TypeError, ValueError, RuntimeError):  # rows of several widths, sparse matrices
+        return None
+    with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, and is refused
+        return found.astype(np.float32) if found.dtype.kind in "fiub" else None
+
+
+def _distance(a: Float32[np.ndarray, " D"], b: Float32[np.ndarray, " D"]) -> float:
+    """The distance of two vectors, as a share of the longer one."""
+    longest = max(np.linalg.norm(a), np.linalg.norm(b))
+    return float(np.linalg.norm(a - b) / longest) if longest else 0.0
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,7 +5,7 @@ Nothing is cached: a text goes through the encoder at every call, once per call.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 
@@ -35,7 +35,7 @@ class Embedder:
     encoder: Encoder
     transforms: tuple[Transform, ...] = ()
 
-    def __call__(self, texts: Sequence[str]) -> Float[np.ndarray, "N K"]:
+    def __call__(self, texts: Iterable[str]) -> Float[np.ndarray, "N K"]:
         """Embed texts.
 
         Args:
@@ -47,8 +47,9 @@ class Embedder:
 
         Raises:
             ScoreError: The vector of a text is not finite.
-            UsageError: One text is given instead of a list.
+            UsageError: One text is given instead of a list, or something in it is no text.
         """
+        texts = as_texts(texts)
         embeddings = pooled(self.method, self.encoder, texts)
         vectors = embeddings.matrix
         for transform in self.transforms:
@@ -61,7 +62,7 @@ class Embedder:
 
 
 def fit_method(
-    method: Method, encoder: Encoder, texts: Sequence[str] | None = None, seed: int = 0
+    method: Method, encoder: Encoder, texts: Iterable[str] | None = None, seed: int = 0
 ) -> Embedder:
     """Fit a method's post-processors on texts, repetitions included.
 
@@ -77,7 +78,8 @@ def fit_method(
         The method as a function from texts to vectors.
 
     Raises:
-        UsageError: The method has post-processors and there are no texts to fit them on.
+        UsageError: The method has post-processors and there are no texts to fit them on, or
+            something among these is no text.
         ScoreError: The vectors of the texts span too few directions, or are not finite.
 
     Examples:
@@ -92,9 +94,9 @@ def fit_method(
     """
     if not method.post:
         return Embedder(method, encoder)
+    texts = as_texts(() if texts is None else texts)
     if not texts:
         raise UsageError(f"{method.id}: wanted texts to fit it on, found none; give some")
-    require_list(method, texts)
     if needs_dropout(method):
         data = FitData(encoded(method, with_dropout(encoder, seed), texts))
     else:
@@ -108,7 +110,6 @@ def fit_method(
 
 def pooled(method: Method, encoder: Encoder, texts: Sequence[str]) -> PooledEmbeddings:
     """The distinct texts under the method's pooling."""
-    require_list(method, texts)
     rows = {text: row for row, text in enumerate(dict.fromkeys(texts))}
     return PooledEmbeddings(rows, encoded(method, encoder, list(rows)), perf_counter)
 
@@ -120,7 +121,15 @@ def encoded(method: Method, encoder: Encoder, texts: Sequence[str]) -> Float32[n
     return np.concatenate(parts)
 
 
-def require_list(method: Method, texts: Sequence[str]) -> None:
-    """Refuse one text where a list of them is wanted."""
-    if isinstance(texts, str):
-        raise UsageError(f"{method.id}: wanted a list of texts, found one text; put it into a list")
+def as_texts(texts: Iterable[str]) -> list[str]:
+    """The texts as a list. Raises UsageError for one text, and for what is no text."""
+    if isinstance(texts, str) or not isinstance(texts, Iterable):
+        kind = "one text" if isinstance(texts, str) else f"a {type(texts).__name__}"
+        raise UsageError(f"wanted a list of texts, found {kind}; put it into a list")
+    found = list(texts)
+    for row, text in enumerate(found):
+        if not isinstance(text, str):
+            raise UsageError(
+                f"wanted texts, found {text!r:.40} in row {row}; leave it out, or make a str of it"
+            )
+    return found

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
 from harness.assets.places import Places
+from harness.core.errors import UsageError
 from harness.core.types import Method
 from harness.evaluation.embed import Embedder, fit_method
 from harness.evaluation.model_names import Models
@@ -16,15 +17,20 @@ from harness.registry import Registry
 
 
 def named_method(
-    name: str, places: Places, registry: Registry | None = None
+    name: str | Path, places: Places, registry: Registry | None = None
 ) -> tuple[Method, Places]:
     """The method of an id, an encoder, a hub repository, or a folder, and places that know it.
 
-    Raises UsageError for a name that means nothing, AssetMissing for a model whose own pooling is
-    wanted while its files are not here.
+    Raises UsageError for a name that means nothing and for what is no name, AssetMissing for a
+    model whose own pooling is wanted while its files are not here.
     """
+    if not isinstance(name, str | Path):
+        raise UsageError(
+            f"wanted the name, the folder or the Method of a model, found a {type(name).__name__}; "
+            "harness.evaluate takes a function, one at a time"
+        )
     models = Models(registry or registry_of(places), dict(places.encoders))
-    [method] = models.methods([name], places)
+    [method] = models.methods([str(name)], places)
     return models.registry.parse(method), replace(places, encoders=models.paths)
 
 
@@ -36,7 +42,7 @@ def registry_of(places: Places) -> Registry:
 def encoder(
     model: str | Path | Method,
     *,
-    texts: Sequence[str] | None = None,
+    texts: Iterable[str] | None = None,
     seed: int = 0,
     places: Places | None = None,
 ) -> Embedder:
@@ -70,7 +76,7 @@ def encoder(
     if isinstance(model, Method):
         method = model
     else:
-        method, places = named_method(str(model), places)
+        method, places = named_method(model, places)
     config = method.encoder.member(seed)
     loaded = config.load(places.encoder(config), places.cache)
     return fit_method(method, loaded, texts, seed)

@@ -160,7 +160,7 @@ def encoders_by_hand(given: Iterable[str]) -> tuple[Registry, dict[str, Path]]:
     registered, paths, extra = load_registry(), {}, []
     for text in given:
         name, equals, source = text.partition("=")
-        if not equals or not source or not name.replace("-", "").isalnum() or name != name.lower():
+        if not equals or not source or not is_encoder_name(name):
             raise UsageError(
                 f"--encoder {text}: wanted NAME=PATH or NAME=REPO[@REVISION], "
                 "NAME in lower-case letters, digits and hyphens"
@@ -173,6 +173,11 @@ def encoders_by_hand(given: Iterable[str]) -> tuple[Registry, dict[str, Path]]:
         if name not in registered.encoders:
             extra.append(config_for(name, source, path if path.exists() else None))
     return registered.with_encoders(extra), paths
+
+
+def is_encoder_name(name: str) -> bool:
+    """Whether an id can begin with it: lower-case letters, digits and hyphens."""
+    return name.replace("-", "").isalnum() and name == name.lower()
 
 
 def no_file(source: str) -> str:

@@ -5,20 +5,22 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from harness.assets.places import Places
-from harness.core.errors import AssetMissing, HarnessError
+from harness.core.errors import AssetMissing, HarnessError, UsageError
 from harness.core.progress import Silent
-from harness.core.types import Method, Record
-from harness.encoders.function import FunctionConfig
+from harness.core.types import Method, Record, Task
+from harness.encoders.function import Function, FunctionConfig
 from harness.evaluation.named import named_method, registry_of
 from harness.evaluation.runner import execute
+from harness.evaluation.select import is_encoder_name
 from harness.interop.frames import to_frame
+from harness.registry import Registry
 from harness.results.index import Results
 from harness.results.layout import OWN, own_or_committed, papers_of
 from harness.results.planned import cells
@@ -28,12 +30,21 @@ from harness.results.score_rows import score_rows
 from harness.tasks.loader import TaskLoader
 from harness.transforms.pooling import NATIVE
 
-Model = str | Path | Method | Callable[[list[str]], Any]
+
+@runtime_checkable
+class Encodes(Protocol):
+    """A model of another library: its `encode` gives rows of numbers."""
+
+    def encode(self, texts: list[str], /) -> Any:
+        """A row for each text."""
+
+
+Model = str | Path | Method | Function | Encodes
 
 
 def evaluate(
     model: Model | Sequence[str | Method],
-    tasks: str | Sequence[str],
+    tasks: str | Task | Sequence[str | Task],
     *,
     name: str = "function",
     seeds: int = 1,
@@ -47,9 +58,9 @@ def evaluate(
     Args:
         model: What `harness run -m` takes (the id of a method, an encoder's name, a hub repository
             or a folder), a `Method`, several of these; or a function from a list of N texts to N
-            rows of numbers, such as the `encode` of a SentenceTransformer.
-        tasks: Names and globs of tasks, as `harness run -t` takes them.
-        name: The encoder's name in the ids, if it is a function.
+            rows of numbers, or an object with such an `encode`, as a SentenceTransformer has.
+        tasks: Names and globs of tasks, as `harness run -t` takes them, and `Task`s.
+        name: The encoder's name in the ids, if it is a function; no registered one.
         seeds: How many seeds a method with randomness is measured with.
         output: A folder that keeps the records, as `harness run -o` does; by default none does.
         places: Where files are looked for; by default where the command line looks.
@@ -61,8 +72,10 @@ def evaluate(
         the score, what is published for it, the verdict, what it took.
 
     Raises:
-        UsageError: A name means nothing, or the library is not installed.
+        UsageError: A name means nothing, there is no model or no task, or the library is not
+            installed.
         AssetMissing: A model or data are not on this machine.
+        ScoreError: The function does not give one finite row a text, or not the same one twice.
         HarnessError: A cell cannot be measured.
 
     Examples:
@@ -74,13 +87,21 @@ def evaluate(
         >>> frame.method[0], bool(frame.score[0] < 30)
         ('function.native', True)
     """
+    if seeds < 1:
+        raise UsageError(f"seeds: wanted 1 or more, found {seeds}")
+    to_frame((), library)  # raises before anything is measured where the library is not here
     places = Places.from_environment(os.environ) if places is None else places
+    registry = registry_of(places)
     with _scratch() as scratch:
-        methods, places = _methods(model, name, places, scratch)
-        files = {name: path for name, path in places.encoders.items() if path != scratch}
-        registry = registry_of(replace(places, encoders=files))
+        if callable(function := _encode_of(model)):
+            methods, places = _function(function, name, places, registry, scratch)
+        else:
+            methods, places = _methods(model, places)
+            registry = registry_of(places)
+        on = _tasks(tasks, registry)
+        if not methods or not on:
+            raise UsageError(f"wanted models and tasks, found {len(methods)} and {len(on)} of them")
         tables = load_tables(papers_of(own_or_committed(OWN)), registry)
-        on = registry.select_tasks([tasks] if isinstance(tasks, str) else tasks)
         loader = TaskLoader(places, registry.corpora)
         store = Store(scratch if output is None else Path(output))
         planned = cells(methods, on, seeds)
@@ -99,17 +120,40 @@ def _scratch() -> Iterator[Path]:
         yield Path(folder)
 
 
-def _methods(model: Any, name: str, places: Places, scratch: Path) -> tuple[list[Method], Places]:
-    """The methods of a model and the places of its files; a function gets a temporary cache."""
-    if isinstance(model, str | Path | Method):
-        model = [model]
-    if callable(model):
-        here = {**places.encoders, name: scratch}
-        method = Method(FunctionConfig(name, model), NATIVE)
-        return [method], replace(places, cache=scratch / "cache", encoders=here)
+def _encode_of(model: Any) -> Any:
+    """The `encode` of a model of another library; anything else as it is."""
+    return model if isinstance(model, str) else getattr(model, "encode", model)
+
+
+def _function(
+    function: Function, name: str, places: Places, registry: Registry, scratch: Path
+) -> tuple[list[Method], Places]:
+    """The method of a function, with a temporary cache. What it raises of probes is raised."""
+    if not is_encoder_name(name) or name in registry.encoders:
+        raise UsageError(
+            f"name={name!r}: wanted lower-case letters, digits and hyphens, and no encoder's name; "
+            "take another"
+        )
+    config = FunctionConfig(name, function)
+    config.identify()
+    here = {**places.encoders, name: scratch}
+    return [Method(config, NATIVE)], replace(places, cache=scratch / "cache", encoders=here)
+
+
+def _methods(model: Any, places: Places) -> tuple[list[Method], Places]:
+    """The methods of one model or several, and the places of their files."""
     methods = []
-    for one in model:
+    for one in model if isinstance(model, Iterable) and not isinstance(model, str) else [model]:
         if not isinstance(one, Method):
-            one, places = named_method(str(one), places)
+            one, places = named_method(one, places)
         methods.append(one)
     return methods, places
+
+
+def _tasks(tasks: str | Task | Sequence[str | Task], registry: Registry) -> list[Task]:
+    """The tasks that are given, and those that names and globs select, each once."""
+    found: dict[str, Task] = {}
+    for one in [tasks] if isinstance(tasks, str | Task) else tasks:
+        for task in [one] if isinstance(one, Task) else registry.select_tasks([one]):
+            found.setdefault(task.name, task)
+    return list(found.values())

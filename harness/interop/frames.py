@@ -10,6 +10,7 @@ from typing import Any, Literal
 from harness.core.errors import UsageError
 from harness.core.installed import extra
 from harness.evaluation.select import encoders_by_hand
+from harness.registry import known
 from harness.results.index import Results
 from harness.results.layout import OWN, is_results, own_or_committed, papers_of
 from harness.results.published_files import load_tables
@@ -19,6 +20,7 @@ from harness.results.score_rows import ScoreRow, score_rows
 # The types of a column by that of its field; a column of whole numbers has holes, too.
 PANDAS = {"str": "string", "bool": "bool", "int": "Int64", "float": "float64"}
 POLARS = {"str": "String", "bool": "Boolean", "int": "Int64", "float": "Float64"}
+TYPES = {"pandas": PANDAS, "polars": POLARS}
 
 
 def read_results(
@@ -46,7 +48,7 @@ def read_results(
         A `pandas.DataFrame`, or a `polars.DataFrame`.
 
     Raises:
-        UsageError: There is no such folder, or the library is not installed.
+        UsageError: There is no such folder, or the library is neither of the two or not installed.
         DataError: A record was changed after it was measured.
 
     Examples:
@@ -67,16 +69,17 @@ def read_results(
 
 def to_frame(rows: Sequence[ScoreRow], library: Literal["pandas", "polars"]) -> Any:
     """A data frame with a column for each field, typed by it, even where there is no row."""
+    types = known("library", library, TYPES)
     kinds = {field.name: str(field.type).partition(" ")[0] for field in fields(ScoreRow)}
     columns = {name: [getattr(row, name) for row in rows] for name in kinds}
     with extra(library):
         if library == "polars":
             import polars
 
-            types = {name: getattr(polars, POLARS[kind]) for name, kind in kinds.items()}
-            return polars.DataFrame(columns, schema=types)
+            schema = {name: getattr(polars, types[kind]) for name, kind in kinds.items()}
+            return polars.DataFrame(columns, schema=schema)
         import pandas
 
         return pandas.DataFrame(
-            {name: pandas.array(columns[name], dtype=PANDAS[kind]) for name, kind in kinds.items()}
+            {name: pandas.array(columns[name], dtype=types[kind]) for name, kind in kinds.items()}
         )

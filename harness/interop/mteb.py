@@ -38,7 +38,8 @@ from harness.core.metrics import TIE_DECIMALS, cosine
 from harness.core.metrics.edit_distance import token_distances
 from harness.core.metrics.similarity import directions
 from harness.core.types import Method
-from harness.evaluation.embed import Embedder, fit_method
+from harness.evaluation.embed import Embedder, as_texts, fit_method
+from harness.evaluation.named import named_method
 from harness.interop.mteb_tasks import OWN_TASKS
 from harness.registry import known, load_registry
 
@@ -74,16 +75,17 @@ class MtebEncoder:
 
 
 def as_mteb(
-    method: Method | str,
+    method: str | Path | Method,
     *,
     places: Places | None = None,
-    texts: Sequence[str] | None = None,
+    texts: Iterable[str] | None = None,
     seed: int = 0,
 ) -> MtebEncoder:
     """Make a method a model for `mteb.evaluate`.
 
     Args:
-        method: The method, or its id.
+        method: A `Method`, or what `harness run -m` takes: its id, an encoder's name, a hub
+            repository or a folder.
         places: Where its encoder is looked for; by default where the command line looks, as
             HARNESS_CACHE_DIR and HARNESS_DATA_DIR say.
         texts: What its post-processors are fitted on; a method without any needs none.
@@ -104,8 +106,10 @@ def as_mteb(
         >>> model.mteb_model_meta.name
         'harness/glove-mini.mean'
     """
-    method = load_registry().parse(method) if isinstance(method, str) else method
     places = Places.from_environment(os.environ) if places is None else places
+    texts = None if texts is None else as_texts(texts)
+    if not isinstance(method, Method):
+        method, places = named_method(method, places)
     encoder = method.encoder.member(seed)
     path = places.encoder(encoder)
     identity = encoder.identify(path)
@@ -152,7 +156,7 @@ COUNTERPARTS: dict[str, type[AbsTask]] = {
 }
 
 
-def local_tasks(data_dir: Path) -> list[AbsTask]:
+def local_tasks(data_dir: Path | str) -> list[AbsTask]:
     """Make mteb's STS tasks, and the papers' that it lacks, of local files.
 
     mteb's `SICK-R` holds the pairs of all splits; `SICK-R-test`, `QNLI` and
@@ -168,7 +172,7 @@ def local_tasks(data_dir: Path) -> list[AbsTask]:
         AssetMissing: A data set is not there.
         DataError: A file is not what it should be.
     """
-    return [local_task(name, data_dir) for name in COUNTERPARTS]
+    return [local_task(name, Path(data_dir)) for name in COUNTERPARTS]
 
 
 def local_task(name: str, data_dir: Path) -> AbsTask:

@@ -1,9 +1,15 @@
 """Models as functions, functions as models, and scores as a data frame."""
 
+import os
 import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import harness
 from harness.assets.places import Places
@@ -85,14 +91,134 @@ def test_another_function_has_another_key():
 @pytest.mark.parametrize(
     ("function", "said"),
     [
-        (lambda texts: hashed(texts)[:-1], "wanted 2 rows for 2 texts, found an array of shape"),
-        (lambda texts: hashed(texts)[0], "found an array of shape"),
+        (lambda texts: hashed(texts)[:-1], "wanted 2 rows for 2 texts, all of one width, found an"),
+        (lambda texts: hashed(texts)[0], r"found an array of shape \(7,\)"),
+        (lambda texts: hashed(texts)[:, :0], r"found an array of shape \(2, 0\)"),
         (lambda texts: hashed(texts) * [[1]] * np.inf, "the vector of 'a' is not finite"),
+        (lambda texts: hashed(texts) * 1e300, "the vector of 'a' is not finite"),
+        (lambda texts: hashed(texts) * 1j, "found a ndarray; let the function return a matrix"),
+        (lambda texts: [["1", "2"] for _ in texts], "found a list"),
+        (lambda texts: [[1] * len(text) for text in texts], "found a list"),
+        (lambda texts: (row for row in hashed(texts)), "found a generator"),
+        (lambda texts: None, "found a NoneType"),
     ],
 )
 def test_a_function_that_gives_no_vectors_is_refused(function, said):
     with pytest.raises(ScoreError, match=said):
-        FunctionConfig("f", function).vectors(["a", "b"])
+        FunctionConfig("f", function).vectors(["a", "be"])
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        lambda rows: rows.astype(np.float16),
+        lambda rows: rows.astype(np.int8),
+        lambda rows: rows.tolist(),
+        lambda rows: torch.tensor(rows).bfloat16(),
+        lambda rows: torch.tensor(rows, requires_grad=True),
+    ],
+    ids=["float16", "int8", "lists", "bfloat16", "with a gradient"],
+)
+def test_numbers_of_any_kind_are_rows(kind):
+    rows = np.round(hashed(["a", "be"]))
+    found = FunctionConfig("f", lambda texts: kind(rows)).vectors(["a", "be"])
+    assert (found.dtype, found.tolist()) == (np.float32, rows.tolist())
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda texts: np.random.default_rng().normal(size=(len(texts), 3)),
+        lambda texts: hashed(texts) - hashed(texts).mean(axis=0),
+        lambda texts: np.ones((len(texts), len(texts))),
+    ],
+    ids=["random", "centred on its batch", "as wide as its batch"],
+)
+def test_a_function_whose_rows_depend_on_more_than_their_text_is_refused(function, places):
+    with pytest.raises(ScoreError, match="wanted one vector of a text whatever stands beside it"):
+        harness.evaluate(function, "mini-sts", places=places)
+
+
+def test_an_error_of_the_function_is_its_own(places):
+    with pytest.raises(ZeroDivisionError):
+        harness.evaluate(lambda texts: 1 / 0, "mini-sts", places=places)
+
+
+def test_an_object_that_encodes_is_a_function_and_a_task_can_be_ones_own(places):
+    class Model:
+        def encode(self, texts):
+            return hashed(texts)
+
+    task = load_registry().tasks["mini-sts"]
+    mine = replace(task, name="my-sts", scored=("dev",))
+    frame = harness.evaluate(Model(), [mine, "mini-sts", task], places=places)
+    assert list(frame.task) == ["my-sts", "mini-sts"]
+    by_name = harness.evaluate(hashed, ["mini-sts.dev", "mini-sts"], places=places)
+    assert list(frame.score) == list(by_name.score)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"model": []}, "wanted models and tasks, found 0 and 1"),
+        ({"tasks": []}, "wanted models and tasks, found 1 and 0"),
+        ({"name": "minilm"}, "and no encoder's name; take another"),
+        ({"name": "My model"}, "wanted lower-case letters"),
+        ({"seeds": 0}, "wanted 1 or more, found 0"),
+    ],
+    ids=str,
+)
+def test_what_is_asked_wrongly_is_refused_before_it_is_measured(given, said, places):
+    with pytest.raises(UsageError, match=said):
+        harness.evaluate(**{"model": hashed, "tasks": "mini-sts", "places": places} | given)
+    assert not places.cache.exists()
+
+
+WRONG_TYPES = {
+    'embed("A man.")': "wanted a list of texts, found one text; put it into a list",
+    "embed(None)": "wanted a list of texts, found a NoneType; put it into a list",
+    'embed(["A man.", None])': "wanted texts, found None in row 1; leave it out, or make a str of",
+    'embed([float("nan")])': "wanted texts, found nan in row 0",
+    'embed([["A man."]])': "wanted texts, found ['A man.'] in row 0",
+    "harness.encoder(len)": "wanted the name, the folder or the Method of a model, found a built",
+    'harness.evaluate(None, "mini-sts")': "or the Method of a model, found a NoneType",
+    'harness.evaluate([len], "mini-sts")': "harness.evaluate takes a function, one at a time",
+    'harness.read_results(library="Polars")': "unknown library 'Polars': did you mean polars",
+    'harness.evaluate("glove-mini", "mini-sts", library="dask")': "unknown library 'dask'",
+}
+
+
+def test_values_of_a_wrong_type_are_refused_in_words(tmp_path):
+    """In a process of its own: while tests run, signatures are checked before the function is."""
+    code = f"""
+import harness
+embed = harness.encoder("glove-mini")
+for text in {[*WRONG_TYPES]!r}:
+    try:
+        eval(text)
+        print("nothing raised by", text)
+    except harness.UsageError as error:
+        print(error)
+"""
+    ended = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        check=True,
+        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])},
+    )
+    for line, said in zip(ended.stdout.splitlines(), WRONG_TYPES.values(), strict=True):
+        assert said in line
+
+
+def test_texts_come_in_any_iterable(places):
+    texts = ["A man eats.", "It rains.", "A dog runs."]
+    pandas = pytest.importorskip("pandas")
+    series = pandas.Series(texts, index=[7, 8, 9])
+    embed = harness.encoder("glove-mini.mean+sn@target", texts=series, places=places)
+    for given in (tuple(texts), iter(texts), np.array(texts), series):
+        np.testing.assert_array_equal(embed(given), embed(texts))
 
 
 def test_what_cannot_be_measured_is_an_error(places):

@@ -204,3 +204,13 @@ def test_every_task_holds_the_pairs_that_mteb_scores(data_dir):
 def test_a_task_without_counterpart_is_refused(tmp_path):
     with pytest.raises(UsageError, match=r"unknown task of mteb 'lexical\.raw'"):
         local_task("lexical.raw", tmp_path)
+
+
+def test_a_model_has_the_names_that_a_run_takes(tmp_path):
+    places = Places(tmp_path / "cache")
+    model = as_mteb("glove-mini", places=places)
+    assert model.mteb_model_meta.name == "harness/glove-mini.mean"
+    texts = ["A man eats.", "It rains.", "A dog runs."]
+    fitted = as_mteb("glove-mini.mean+sn@target", places=places, texts=iter(texts))
+    again = as_mteb("glove-mini.mean+sn@target", places=places, texts=texts)
+    assert fitted.mteb_model_meta.experiment_kwargs == again.mteb_model_meta.experiment_kwargs
