@@ -35,8 +35,10 @@ class ScoreRow:
         seed: The seed of the fits; of a family, that of the training.
         metric: The metric: `spearman`, `pearson`, `auc`, `accuracy` and others.
         aggregation: `all`, `mean` or `wmean` over the subsets of a task, or the name of a subset;
-            empty for a metric without any.
-        score: In points (x100), but for alignment and uniformity; None is undefined.
+            empty for a metric without any. Of quartiles and word frequency the names of both
+            parts, as in `lower/1` and `k=3/all`.
+        score: In points (x100), but for alignment and uniformity, and what describes the vectors
+            of words or their spectrum; None is undefined.
         coverage: The share of tokens that have a vector, of word vectors; None for other encoders.
         pairs: How many pairs, or labelled sentences, were scored.
         published: The number that is published under this protocol, in points. Where there are
@@ -149,7 +151,7 @@ def _row(record: Record, path: Path, published: Reproduction | None) -> ScoreRow
         task=record.task,
         seed=record.seed,
         metric=path[0],
-        aggregation=path[-1] if len(path) > 1 else "",
+        aggregation="/".join(name for name in path[1:] if name != "groups"),
         score=score_at(record.scores, path),
         coverage=facts.get("coverage"),
         pairs=record.pairs,

@@ -68,6 +68,15 @@ def test_every_score_of_a_record_can_be_a_row():
     }
 
 
+def test_no_two_rows_have_one_name():
+    """So that a pivot of every score averages nothing."""
+    results = Results.read(Store(ROOT / "results"))
+    every = score_rows(results, (), REGISTRY, every_score=True)
+    names = {(r.method, r.task, r.seed, r.metric, r.aggregation) for r in every}
+    assert len(names) == len(every)
+    assert "lower/1" in {r.aggregation for r in every if r.task == "distance-quartiles"}
+
+
 def test_what_is_published_stands_beside_the_score_of_its_own_protocol_alone():
     every = {r.aggregation: r for r in rows(record(), every_score=True) if r.metric == "spearman"}
     [cell] = [c for t in TABLES for c in t.cells() if c.id == "mteb.0-0-2/minilm/sts-b"]
