@@ -112,7 +112,8 @@ class Registry:
             raise UsageError(f"{identifier!r} is no method id; the form is {GRAMMAR}")
         name, _, length = parts.encoder.partition(":")
         base, dtype = (name, FLOAT32) if name in self.encoders else precision_of(name)
-        encoder = known("encoder", base, self.encoders)
+        own = f" If it is your own, give --encoder {base}=PATH"
+        encoder = known("encoder", base, self.encoders, own)
         if dtype != FLOAT32:
             encoder = encoder.on(Hardware(dtype=dtype))
         if length:
@@ -236,12 +237,13 @@ def is_glob(pattern: str) -> bool:
     return any(character in pattern for character in "*?[")
 
 
-def known(kind: str, name: str, things: Mapping[str, Thing]) -> Thing:
-    """The thing of that name. Raises UsageError, which offers the nearest ones."""
+def known(kind: str, name: str, things: Mapping[str, Thing], remedy: str = "") -> Thing:
+    """The thing of that name. Raises UsageError, which offers the nearest ones and the remedy."""
     if name in things:
         return things[name]
     some = ", ".join([*things][:12]) + (", …" if len(things) > 12 else "")
-    raise UsageError(f"unknown {kind} {name!r}: {nearest(name, things) or f'known are {some}'}")
+    offered = nearest(name, things) or f"known are {some}"
+    raise UsageError(f"unknown {kind} {name!r}: {offered}{remedy}")
 
 
 def nearest(name: str, names: Iterable[str]) -> str:

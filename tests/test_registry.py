@@ -80,6 +80,7 @@ def test_a_registered_id_keeps_what_its_file_says_of_it():
     ("wrong", "complaint"),
     [
         ("minlm.mean", "unknown encoder 'minlm': did you mean minilm"),
+        ("mine.mean", "If it is your own, give --encoder mine=PATH"),
         ("minilm.meen", "unknown pooling 'meen': did you mean mean"),
         ("minilm.mean+whitenning@target", "post-processor 'whitenning': did you mean whitening?"),
         ("minilm.mean+sn@targte", "unknown fit corpus 'targte': did you mean target"),

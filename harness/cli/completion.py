@@ -13,7 +13,8 @@ def methods(incomplete: str) -> list[str]:
     from harness.registry import load_registry
 
     found = load_registry()
-    return beginning(incomplete, found.methods if "." in incomplete else found.encoders)
+    dotted = "." in incomplete.rpartition(",")[2]
+    return beginning(incomplete, found.methods if dotted else found.encoders)
 
 
 def tasks(incomplete: str) -> list[str]:
@@ -41,5 +42,6 @@ def published_tables(incomplete: str) -> list[str]:
 
 
 def beginning(incomplete: str, names: Iterable[str]) -> list[str]:
-    """The names that the word may become."""
-    return [name for name in names if name.startswith(incomplete)]
+    """What the word may become: each of the names that its part behind the last comma begins."""
+    before, comma, last = incomplete.rpartition(",")
+    return [f"{before}{comma}{name}" for name in names if name.startswith(last)]

@@ -11,8 +11,9 @@ from typing import Annotated
 
 import typer
 
+from harness.cli.completion import tasks
 from harness.cli.exchange import export_results
-from harness.cli.options import CacheDir, DataDir, Encoders, Methods, Records, say
+from harness.cli.options import CacheDir, DataDir, Encoders, Methods, Records, apart, say
 from harness.core.errors import UsageError
 
 SMALL = "mini-sts"  # a task that is always here, for what is fitted on no task
@@ -31,7 +32,13 @@ def export(
     methods: Methods = None,
     task: Annotated[
         list[str] | None,
-        typer.Option("--task", "-t", help="The task that @target means; with --mteb several."),
+        typer.Option(
+            "--task",
+            "-t",
+            callback=apart,
+            autocompletion=tasks,
+            help="The task that @target means; with --mteb several.",
+        ),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="The seed of fit and training.")] = 0,
     data_dir: DataDir = None,

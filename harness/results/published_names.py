@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.core.errors import UsageError
-from harness.core.hardware import base_name
-from harness.core.ids import MethodId
 from harness.registry import Registry, known
 from harness.results.published import Table
 
@@ -39,13 +37,4 @@ def _unknown_method(
     try:
         registry.parse(method)
     except UsageError as error:
-        yield place, f"{key}: {method!r} is no method here: {error}{_by_hand(method, registry)}"
-
-
-def _by_hand(method: str, registry: Registry) -> str:
-    """How an encoder that nobody registered is given."""
-    parts = MethodId.parse(method)
-    name = base_name(parts.encoder) if parts else ""
-    if not name or name in registry.encoders:
-        return ""
-    return f" If it is your own, give --encoder {name}=PATH"
+        yield place, f"{key}: {method!r} is no method here: {error}"

@@ -115,6 +115,9 @@ def test_a_word_is_completed():
     assert completion.methods("minil") == [n for n in found.encoders if n.startswith("minil")]
     assert "minilm.mean" in completion.methods("minilm.")
     assert completion.tasks("STS1") == [f"STS1{n}" for n in range(2, 7)]
+    assert completion.tasks("sts-b,STS12") == ["sts-b,STS12"]
+    behind = completion.methods("bert-mini.mean,minil")
+    assert behind == [f"bert-mini.mean,{name}" for name in completion.methods("minil")]
 
 
 def test_a_cell_is_completed_table_first(monkeypatch):
