@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.options import Results, say
+from harness.cli.options import Results, require_folder, say
 from harness.core.errors import UsageError
 
 SHOWN = 3  # tasks that an error names
@@ -26,6 +26,7 @@ def export_results(
     with extra("mteb"):
         from harness.interop.mteb_results import export as write
 
+    require_folder("--results", results)
     of = patterns(method, task, None)
     tasks = {one.name for one in of.registry.select_tasks(of.tasks)} if task else None
     records = [
@@ -39,7 +40,9 @@ def export_results(
         names = ", ".join(sorted({record.task for record in records})[:SHOWN])
         raise UsageError(f"{names}: mteb has no such task; name one of its own, as -t STS12")
     if not written:
-        raise UsageError(f"{results} holds no such record: harness list records shows all")
+        raise UsageError(
+            f"{results} holds no such record: harness list records --results {results} shows all"
+        )
     say(f"{len(written)} result files under {mteb}")
 
 
@@ -71,6 +74,7 @@ def import_(
             raise UsageError("--mteb-rows: the models stand in results/questions/mteb_rows.toml")
         _import_rows(mteb_rows or Path(), results)
         return
+    require_folder("--mteb", mteb)
     from harness.core.files import write_atomically
     from harness.core.installed import extra
     from harness.report.conformance import comparison_table

@@ -24,6 +24,7 @@ from harness.cli.options import (
     Records,
     Results,
     Tasks,
+    require_folder,
     say,
     tabled,
 )
@@ -75,6 +76,9 @@ def show(
     chosen = [*every] if names == "all" else [name.strip() for name in names.split(",")]
     for name in chosen:
         known("column", name, every)
+    if form == "parquet" and sys.stdout.isatty():
+        raise UsageError("--format parquet writes bytes: send them to a file, > scores.parquet")
+    require_folder("--results", results)
     of = patterns(method, task, encoder)
     records, tables = InMemory.read(Store(results)), load_tables(papers_of(results), of.registry)
     rows = [
@@ -83,7 +87,9 @@ def show(
         if _selected(row.method, of.methods) and _selected(row.task, of.tasks)
     ]
     if not rows:
-        raise UsageError(f"{results} holds no such record: harness list records shows all")
+        raise UsageError(
+            f"{results} holds no such record: harness list records --results {results} shows all"
+        )
     if form == "parquet":
         from harness.interop.frames import to_frame
 
@@ -163,13 +169,15 @@ def compare(
     Seed 0 of each is compared: what the choice of test pairs explains, not that of the seed.
     """
     from harness.assets.places import Places
+    from harness.cli.selecting import patterns
     from harness.core.progress import Bar
     from harness.evaluation.compare import compare_methods
-    from harness.registry import load_registry
     from harness.results.records import Store
     from harness.tasks.loader import TaskLoader
 
-    registry = load_registry()
+    require_folder("--results", results)
+    of = patterns([first, second], None, None)
+    [first, second], registry = of.methods, of.registry
     tasks = registry.select_tasks(task) if task else ()
     places = Places.from_environment(os.environ, cache=cache, data_dir=data_dir)
     loader = TaskLoader(places, registry.corpora)

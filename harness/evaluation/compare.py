@@ -62,6 +62,8 @@ def compare_methods(
     Raises UsageError for a task that cannot be compared, with what to do; DataError where the
     methods were scored on other pairs.
     """
+    if first == second:
+        raise UsageError(f"wanted two methods, found {first} twice")
     results = Results.read(runs)
     faults = {t: _fault(first, second, t, results, runs) for t in tasks or registry.tasks.values()}
     chosen = [task for task, fault in faults.items() if not fault]
@@ -70,7 +72,7 @@ def compare_methods(
     if not chosen:
         raise UsageError(
             f"{runs.folder} holds no task that {first} and {second} can be compared on; "
-            f"harness run -m {first} -m {second} -t TASK"
+            f"harness run -m {first} {second} -t TASK -o {runs.folder}"
         )
     progress.phase(f"comparing {first} with {second}", len(chosen))
     found: list[tuple[Record, Record, Comparison]] = []
@@ -88,10 +90,12 @@ def compare_methods(
 def _fault(first: str, second: str, task: Task, results: Results, runs: Store) -> str:
     """Why the methods cannot be compared on a task; empty where they can."""
     records = [results.records(method, task.name)[:1] for method in (first, second)]
-    if not all(records) or any(record.seed for [record] in records):
+    both = zip((first, second), records, strict=True)
+    lacking = [method for method, found in both if not found or found[0].seed]
+    if lacking:
         return (
-            f"{runs.folder} lacks a record of {first} or {second} on {task.name}; "
-            f"harness run -m {first} -m {second} -t {task.name}"
+            f"{runs.folder} lacks a record of {' and of '.join(lacking)} on {task.name}, seed 0; "
+            f"harness run -m {' '.join(lacking)} -t {task.name} -o {runs.folder}"
         )
     path = main_path(records[0][0].scores)
     if any(score_at(record.scores, path) is None for [record] in records):
@@ -101,7 +105,7 @@ def _fault(first: str, second: str, task: Task, results: Results, runs: Store) -
     if not similarities_of((first, second), (task.name,), runs):
         return (
             f"{task.name}: the similarities of {first} or {second} do not lie beside its record; "
-            f"harness run --fresh -m {first} -m {second} -t {task.name}"
+            f"harness run --fresh -m {first} {second} -t {task.name} -o {runs.folder}"
         )
     return ""
 

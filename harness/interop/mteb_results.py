@@ -24,6 +24,7 @@ from harness.results.references import Reference, ReferenceCell
 
 OURS = "harness/"  # what the names of our methods begin with as mteb's models
 FILE = "mteb_results.json"
+EXPERIMENTS = "experiments"  # the folder of results of one model under several settings
 
 # In points: results of mteb were computed on other hardware, with other versions.
 OTHER_HARDWARE = 0.05
@@ -102,6 +103,9 @@ def read_results(folder: Path, methods: Mapping[str, str], command: str) -> Impo
     left_out: list[str] = []
     versions: set[str] = set()
     for path, method in _files(folder, methods):
+        if EXPERIMENTS in path.relative_to(folder).parts:
+            left_out.append(f"{path}: of one fit or seed, which a reference does not tell apart")
+            continue
         result = _result(path)
         cell = _cell(method, result)
         if isinstance(cell, str):
@@ -111,7 +115,8 @@ def read_results(folder: Path, methods: Mapping[str, str], command: str) -> Impo
         else:
             versions.add(f"mteb {result.mteb_version}")
     if not cells:
-        raise UsageError(f"{folder} holds no scores on tasks of the harness; {'; '.join(left_out)}")
+        none = f"{folder} holds no scores on tasks of the harness"
+        raise UsageError("; ".join([none, *left_out]))
     reference = Reference(
         file=FILE,
         program="mteb, results of its repository or folders",
@@ -133,7 +138,7 @@ def _files(folder: Path, methods: Mapping[str, str]) -> Iterator[tuple[Path, str
         own = (place.name for place in folder.rglob(f"{OURS.replace('/', '__')}*"))
         wanted = {name: unquote(name.partition("__")[2]) for name in own}
     for name, method in wanted.items():
-        paths = [path for place in folder.rglob(name) for path in place.glob("*/*.json")]
+        paths = [path for place in folder.rglob(name) for path in place.rglob("*.json")]
         if not paths and methods:
             raise UsageError(f"{folder} holds no results of {name.replace('__', '/')}")
         yield from ((path, method) for path in sorted(paths) if path.name != "model_meta.json")

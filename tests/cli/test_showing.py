@@ -16,6 +16,7 @@ from harness.results.score_rows import ScoreRow
 
 ROOT = Path(__file__).resolve().parents[2]
 CELL = ("-m", "minilm.mean", "-t", "sts-b")
+RUN = "harness run -m glove-mini.cls -t mini-kind"
 
 
 @pytest.fixture
@@ -102,7 +103,23 @@ def test_two_methods_are_compared_where_they_were_measured(call, tmp_path):
     table = call("compare", *methods, *runs, *cache, *chosen)[1]
     assert table.rstrip().endswith("differs" if one["differs"] else "not distinguishable")
     status, _, err = call("compare", methods[0], "glove-mini.cls", *runs, *chosen)
-    assert (status, "lacks a record of" in err) == (2, True)
+    lacking = f"lacks a record of glove-mini.cls on mini-kind, seed 0; {RUN} -o {tmp_path / 'runs'}"
+    assert (status, lacking in err) == (2, True)
+    status, _, err = call("compare", methods[0], "glove-mini", *runs, *chosen)
+    assert (status, "wanted two methods, found glove-mini.mean twice" in err) == (2, True)
+
+
+def test_a_folder_that_does_not_exist_is_named(call, tmp_path):
+    folder = tmp_path / "nowhere"
+    for command in (("show",), ("compare", "glove-mini", "glove-mini.mean+sn@target")):
+        status, _, err = call(*command, "--results", folder)
+        assert (status, err) == (2, f"harness: --results {folder}: there is no such folder\n")
+
+
+def test_bytes_are_not_written_to_a_terminal(call, monkeypatch):
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    status, out, err = call("show", *CELL, "--format", "parquet")
+    assert (status, out, "> scores.parquet" in err) == (2, "", True)
 
 
 def test_the_schema_is_printed(call):

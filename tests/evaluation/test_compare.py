@@ -74,7 +74,7 @@ def test_what_cannot_be_compared_is_told_with_the_reason(runs, loader):
             compare_methods("fake.mean", second, tasks, runs, loader, REGISTRY, Told())
 
     refused(match="no task that fake.mean and fake.last2", second="fake.last2")
-    refused(REGISTRY.tasks["no-train"], match="lacks a record of fake.mean or fake.cls on no-train")
+    refused(REGISTRY.tasks["no-train"], match="a record of fake.mean and of fake.cls on no-train")
     for method in METHODS:
         write(runs, method, LEXICAL, np.ones(30), "d", {"edit_distance": -5.0})
     refused(LEXICAL, match="lexical: wanted a correlation or an accuracy, found edit_distance")
