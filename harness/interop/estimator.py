@@ -16,7 +16,7 @@ from sklearn.utils.validation import (  # type: ignore[import-untyped]
 )
 
 from harness.core.arrays import Float64
-from harness.core.errors import ScoreError
+from harness.core.errors import ScoreError, UsageError
 from harness.core.types import Method
 from harness.encoders.function import FunctionConfig
 from harness.evaluation.evaluate import FitData, fit
@@ -68,6 +68,10 @@ class Calibration(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             UsageError: There is no such post-processor.
         """
         rows = validate_data(self, X, dtype=(np.float64, np.float32))
+        if not isinstance(self.post, str) or not self.post:
+            raise UsageError(
+                f"post: wanted post-processors as in 'sn+natsv:6', found {self.post!r}"
+            )
         method = Method(ROWS, NATIVE, load_registry().parse_posts(self.post), "target")
         rng = np.random.default_rng(self.random_state)
         try:

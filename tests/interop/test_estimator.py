@@ -56,3 +56,6 @@ def test_what_it_cannot_fit_or_does_not_know_is_refused():
         Calibration("natsv:4").fit(rows(5, 4))
     with pytest.raises(UsageError, match="did you mean whitening"):
         Calibration("whitning").fit(rows(5, 4))
+    for post in ("", None, ("sn",)):
+        with pytest.raises(UsageError, match="wanted post-processors as in 'sn"):
+            Calibration(post).fit(rows(5, 4))
