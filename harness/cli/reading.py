@@ -193,7 +193,7 @@ def check(
     margins = Margins.parse(fail_below or ())
     of = patterns(method, task, encoder)
     chosen = wanted(measured, baseline, of.methods, of.tasks)
-    found = compare(measured, baseline, chosen, data_dir, margins)
+    found = compare(measured, baseline, chosen, data_dir, margins, of.key_now)
     status, width = {"status": found.exit_status}, width_of(sys.stdout.isatty())
     said = json.dumps(status | asdict(found)) if as_json else ""
     say(said or render(found, measured, baseline, width))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,22 @@ class Patterns:
     methods: list[str]
     tasks: list[str]
     registry: Any
+    paths: Mapping[str, Path]
+
+    def key_now(self, method: str) -> str | None:
+        """The key of a method's encoder as its files are now; None for one not given by hand."""
+        from harness.core.hardware import base_name
+        from harness.core.ids import MethodId
+
+        parts = MethodId.parse(method)
+        path = self.paths.get(base_name(parts.encoder)) if parts else None
+        return _key(self.registry.parse(method).encoder, path) if path else None
+
+
+@cache  # each record asks, and files are read whole for it
+def _key(encoder: Any, path: Path) -> str:
+    key: str = encoder.identify(path).key
+    return key
 
 
 def patterns(
@@ -103,7 +120,8 @@ def patterns(
             models.registry.parse(name)
     other = aliases(task or (), models.registry)
     tell(models.told | other)
-    return Patterns(methods, [other.get(name, name) for name in task or ()], models.registry)
+    tasks = [other.get(name, name) for name in task or ()]
+    return Patterns(methods, tasks, models.registry, models.paths)
 
 
 def aliases(tasks: Iterable[str], registry: Any) -> dict[str, str]:

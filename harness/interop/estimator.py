@@ -69,9 +69,7 @@ class Calibration(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         """
         rows = validate_data(self, X, dtype=(np.float64, np.float32))
         if not isinstance(self.post, str) or not self.post:
-            raise UsageError(
-                f"post: wanted post-processors as in 'sn+natsv:6', found {self.post!r}"
-            )
+            raise UsageError(f"post: wanted post-processors joined by '+', found {self.post!r}")
         method = Method(ROWS, NATIVE, load_registry().parse_posts(self.post), "target")
         rng = np.random.default_rng(self.random_state)
         try:

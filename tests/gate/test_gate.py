@@ -858,6 +858,14 @@ def test_a_record_of_other_code_is_not_taken_for_this_ones(committed, tmp_path):
     assert look(tmp_path).exit_status == 0
 
 
+def test_a_record_of_files_that_have_changed_since_is_not_taken_for_this_ones(committed, tmp_path):
+    key = Store(tmp_path / "runs").read(PLAIN).digests["encoding"]
+    assert look(tmp_path, key_now=lambda _: key).exit_status == 0
+    report = look(tmp_path, key_now=lambda method: "new" if method == PLAIN.method else None)
+    assert (only(report).state, report.exit_status) == (State.COULD_NOT_RUN, 3)
+    assert "files have changed since its record; harness run" in only(report).why
+
+
 def test_golden_vectors_of_other_code_are_not_taken_for_this_ones(committed, tmp_path):
     golden.write(tmp_path / "runs", replace(golden.read(committed, "fake"), code="other"))
     report = look(tmp_path)
