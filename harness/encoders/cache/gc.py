@@ -29,9 +29,9 @@ from harness.encoders.checkpoint import SEAL_SUFFIX
 
 DIGEST = re.compile(r"[0-9a-f]{32,}")
 BY_KEY = ("encodings", "moments", "rows")  # a folder an encoder key in each
-UNFINISHED = (".*.tmp", ".*.partial", ".unfinished-*")  # what a crash leaves of a write
+UNFINISHED = (".*.tmp", ".*.partial", ".*.block", ".unfinished-*")  # what a crash leaves of a write
 DAMAGED = ".damaged"
-OURS = ("*.safetensors", f"*{DAMAGED}", ".*.tmp", ".*.partial", LABEL)
+OURS = ("*.safetensors", f"*{DAMAGED}", *UNFINISHED, LABEL)
 SHORTEST = 6  # digits by which a key may be called
 
 Kind = Literal["encoder", "converted"]
