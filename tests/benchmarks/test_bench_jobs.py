@@ -1,4 +1,4 @@
-"""A whole run on one core, by one process, by two, by two workers of Dask: equal records."""
+"""A whole run by one process, by two, and by two workers of Dask: equal records, time, memory."""
 
 import os
 import subprocess
@@ -11,7 +11,6 @@ import pytest
 from harness.results.records import Store
 
 WAYS = {
-    "one core": ("--jobs", "1"),
     "one process": ("--jobs", "1"),  # with a thread for each core where it encodes
     "two processes": ("--jobs", "2"),
     "two workers of Dask": ("--scheduler", "local:2"),
@@ -50,8 +49,6 @@ class Cold:
         words = [*self.command, *WAYS[way], "-q", "-o", str(folder / "runs")]
         words = [sys.executable, "-m", "harness", *words, "--cache", str(folder / "cache")]
         said = folder / "said"
-        if way == "one core":
-            words = ["taskset", "--cpu-list", str(min(os.sched_getaffinity(0))), *words]
         with said.open("w") as out:
             process = subprocess.Popen(words, env=kept, stdout=out, stderr=out)
             seen = psutil.Process(process.pid)
@@ -80,10 +77,9 @@ def beside(side_by_side, cold, ours, *others):
 @TWO_CORES
 def test_two_processes_beside_one(side_by_side, tmp_path):
     cold = Cold(WHOLE if side_by_side.on else SMALL, tmp_path)
-    one, core, dask = "one process", "one core", "two workers of Dask"
-    facts = beside(side_by_side, cold, "two processes", one, core, dask)
+    one, dask = "one process", "two workers of Dask"
+    facts = beside(side_by_side, cold, "two processes", one, dask)
     side_by_side.require("jobs-2", side_by_side.ratios(one), round(1 / OF_ONE, 2), **facts)
-    side_by_side.require("cores-2", side_by_side.ratios(core), round(1 / OF_ONE, 2), **facts)
     pairs = zip(side_by_side.seconds[one], side_by_side.seconds[dask], strict=True)
     side_by_side.require("dask-local-2", [a / b for a, b in pairs], round(1 / OF_ONE, 2), **facts)
 
