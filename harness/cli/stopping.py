@@ -1,9 +1,10 @@
-"""SIGINT and SIGTERM: a command ends within two seconds, says what is kept, and leaves no file.
+"""SIGINT and SIGTERM: a command ends within two seconds, and says what is kept.
 
 Python tells the main thread of a signal only between two of its own steps, and one of these may be
 seconds of arithmetic. So the system also writes each signal's number into a pipe, which a thread
 reads: if the command has not ended by itself a little later, the thread ends it. Files are written
-whole or not at all, so nothing is lost by that but the work in hand.
+whole or not at all, so nothing is lost by that but the work in hand. A scratch file that a worker
+leaves goes when the same command goes on.
 """
 
 from __future__ import annotations

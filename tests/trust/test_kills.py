@@ -78,7 +78,8 @@ def test_a_run_of_two_workers_that_is_stopped_leaves_none_and_says_what_is_kept(
         if process.returncode != 0:  # it was done before
             assert process.returncode == 128 + sent, err
             assert err.rstrip().splitlines()[-1].startswith("harness: stopped; measured cells")
-        kept = (".partial", ".block")  # of passes that the next run goes on with
+        # The next run goes on with parts of a pass, and removes a killed worker's scratch file.
+        kept = (".partial", ".block", ".tmp")
         assert [path for path in strays(tmp_path) if path.suffix not in kept] == []
         after = {path: path.stat().st_mtime_ns for path in (tmp_path / "runs").rglob("seed-*.json")}
         assert before.items() <= after.items()
@@ -87,6 +88,9 @@ def test_a_run_of_two_workers_that_is_stopped_leaves_none_and_says_what_is_kept(
             shutil.rmtree(tmp_path / "cache", ignore_errors=True)
             shutil.rmtree(tmp_path / "runs", ignore_errors=True)
         attacked.count("right")
+    if attacked.rows is not None:
+        assert run(*STOPPED, cwd=tmp_path, seconds=3600).status in (0, 1)
+        assert strays(tmp_path) == []
 
 
 def encoded_twice(cache):
