@@ -57,5 +57,5 @@ def test_what_it_cannot_fit_or_does_not_know_is_refused():
     with pytest.raises(UsageError, match="did you mean whitening"):
         Calibration("whitning").fit(rows(5, 4))
     for post in ("", None, ("sn",)):
-        with pytest.raises(UsageError, match="wanted post-processors as in 'sn"):
+        with pytest.raises(UsageError, match="wanted post-processors joined by"):
             Calibration(post).fit(rows(5, 4))
