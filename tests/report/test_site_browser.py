@@ -134,13 +134,13 @@ def test_a_published_number_opens_with_all_that_is_known_of_it(visit):
     page = visit()
     page.locator(f'main a[href="#cell={CELL}"]').first.click()
     dialog = page.locator("dialog")
+    dialog.wait_for(state="visible")  # the page hears of its new address a moment later
     shown = dialog.inner_text()
-    assert dialog.is_visible()
     for text in ("82.03", "exact", "minilm.mean", "confirmed", "Neighbouring protocols",
                  "-m 'minilm.mean' -t sts-b", "@misc", "weights 53aa51172d14"):  # fmt: skip
         assert text in shown, text
     page.keyboard.press("Escape")
-    assert not dialog.is_visible()
+    dialog.wait_for(state="hidden")
     assert "cell=" not in page.url
 
 
