@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 from dataclasses import replace
 from functools import partial
 
@@ -187,6 +188,24 @@ def test_an_item_that_kills_its_worker_fails_and_the_others_are_done(cluster):
     found = dict(cluster.map(kill_at_3, range(5)))
     assert isinstance(found.pop(3), HarnessError)
     assert found == {n: n for n in range(5) if n != 3}
+
+
+def kill_at_3_while_others_sleep(number):
+    time.sleep(0.2 if number == 3 else 2.0)
+    return kill_at_3(number)
+
+
+def test_an_item_that_is_always_beside_a_killer_is_done():
+    """One worker with two threads: each time that it dies, it has both."""
+    distributed = pytest.importorskip("distributed", reason="the dask extra is not installed")
+    local = distributed.LocalCluster(n_workers=1, threads_per_worker=2, dashboard_address=":0")
+    made = Cluster(distributed.Client(local))
+    try:
+        found = dict(made.map(kill_at_3_while_others_sleep, [3, 4]))
+    finally:
+        made.close()
+    assert isinstance(found[3], HarnessError)
+    assert found[4] == 4
 
 
 def test_the_engine_is_that_of_the_options():
