@@ -150,7 +150,8 @@ def _leftovers(
     found = {}
     for cell, record in records.items():
         if (key := key_now(cell.method)) and key != record.digests.get("encoding"):
-            found[str(cell)] = f"its encoder's files have changed since its record; {AGAIN}"
+            again = f"harness run -m {cell.method} -t {cell.task} measures again"
+            found[str(cell)] = f"its encoder's files have changed since its record; {again}"
         measured = sidecar_metadata(runs.path(cell).with_suffix(".safetensors")) or {}
         if measured.get("code", code_digest()) != code_digest():
             found[str(cell)] = f"its record is of an earlier run, by other code; {AGAIN}"
