@@ -31,6 +31,11 @@ def batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
         start += size
 
 
+def multiplications(depth: int, width: int) -> int:
+    """Those of a token, about: a layer multiplies it by 12 matrices (width, width)."""
+    return 12 * depth * width**2 + width
+
+
 def arrays(encoding: Encoding) -> list[Any]:
     """The arrays of an encoding that it has."""
     kept = (encoding.mean, encoding.cls, encoding.pooler)

@@ -19,6 +19,7 @@ from harness.core.digests import Sha256, digest_of, sha256_of
 from harness.core.errors import HarnessError, UsageError
 from harness.core.interfaces import Encoder, EncoderConfig, Encoding, Identity
 from harness.core.sources import Hub, LocalFiles, Packaged
+from harness.encoders.batches import multiplications
 from harness.encoders.checkpoint import require_weights, weights_files
 from harness.encoders.derived import DerivedConfig
 from harness.encoders.fingerprint import in_dtype
@@ -76,13 +77,15 @@ class NativeConfig(DerivedConfig):
         inner: Encoder
         if modules.first.kind == STATIC:
             inner = open_table(self.name, key, modules.first.folder)
+            cost = multiplications(0, inner.dimensions)
         else:
             of, folder = self._transformer_config(), modules.first.folder
             plain = of.load(folder, cache, sha256=sha256, device=device, dtype=dtype)
             inner = under_modules(plain, modules, prompt, cache)
+            cost = multiplications(plain.depth, plain.dimensions)
             if dtype not in (None, of.hardware.dtype):
                 key = in_dtype(key, str(dtype))
-        return NativeEncoder(self.name, key, inner, prompt, head_of(modules, cache))
+        return NativeEncoder(self.name, key, inner, prompt, head_of(modules, cache), cost)
 
     def _modules(self, path: Path) -> Modules:
         """The folder's modules, with the encoder's own prompts among the folder's."""
@@ -137,7 +140,7 @@ def left_out(config: EncoderConfig, path: Path, poolings: Iterable[str]) -> str:
 class NativeEncoder:
     """A loaded encoder under its modules: prompt, tokens, pooling, and the maps of its `head`.
 
-    `inner` gives the pooled vectors as its only layer.
+    `inner` gives the pooled vectors as its only layer; `multiplications` are those of a token.
     """
 
     name: str
@@ -145,6 +148,7 @@ class NativeEncoder:
     inner: Encoder = field(repr=False)
     prompt: str
     head: Callable[[Any], Any] = field(repr=False)
+    multiplications: int
 
     @property
     def facts(self) -> Mapping[str, Any]:

@@ -15,7 +15,7 @@ from harness.core.arrays import Float, Float32
 from harness.core.errors import ScoreError, UsageError
 from harness.core.interfaces import Encoder, Transform
 from harness.core.types import Method
-from harness.evaluation.embeddings import SHARD, with_dropout
+from harness.evaluation.embeddings import PROBE, SHARD, dropout_batch, with_dropout
 from harness.evaluation.evaluate import FitData, fit
 from harness.evaluation.fit_corpus import from_moments, needs_dropout
 from harness.evaluation.pooled import PooledEmbeddings
@@ -98,7 +98,8 @@ def fit_method(
     if not texts:
         raise UsageError(f"{method.id}: wanted texts to fit it on, found none; give some")
     if needs_dropout(method):
-        data = FitData(encoded(method, with_dropout(encoder, seed), texts))
+        at_once = dropout_batch(encoder, encoder.encode([PROBE]))
+        data = FitData(encoded(method, with_dropout(encoder, seed), texts, at_once))
     else:
         embeddings = pooled(method, encoder, texts)
         if from_moments(method):
@@ -114,10 +115,12 @@ def pooled(method: Method, encoder: Encoder, texts: Sequence[str]) -> PooledEmbe
     return PooledEmbeddings(rows, encoded(method, encoder, list(rows)), perf_counter)
 
 
-def encoded(method: Method, encoder: Encoder, texts: Sequence[str]) -> Float32[np.ndarray, "N D"]:
-    """One row a text, encoded so many at a time as fit in memory."""
-    starts = range(0, len(texts), SHARD) or (0,)  # no texts have a width, too
-    parts = [method.pooling(encoder.encode(texts[s : s + SHARD])) for s in starts]
+def encoded(
+    method: Method, encoder: Encoder, texts: Sequence[str], at_once: int = SHARD
+) -> Float32[np.ndarray, "N D"]:
+    """One row a text, encoded so many at a time."""
+    starts = range(0, len(texts), at_once) or (0,)  # no texts have a width, too
+    parts = [method.pooling(encoder.encode(texts[s : s + at_once])) for s in starts]
     return np.concatenate(parts)
 
 

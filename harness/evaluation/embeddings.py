@@ -20,6 +20,7 @@ from harness.core.energy import measured_energy
 from harness.core.errors import UsageError
 from harness.core.interfaces import Encoder, EncoderConfig, Encoding, Identity, Pooling
 from harness.core.types import Clock, Progress
+from harness.encoders.batches import multiplications
 from harness.encoders.cache.encodings import PARTS, EncoderCache
 from harness.encoders.cache.labels import note_passed, open_labelled, read_label
 from harness.evaluation.corpus_files import MomentsWriter, RowsWriter
@@ -29,9 +30,11 @@ SHARD = 2048  # sentences that are encoded at a time, at most
 # Multiplications that are done at a time: two ordinary cores take about two seconds for them. So
 # an interruption loses no more than that of each kind of work.
 WORK = 1e11
+GPU_WORK = 1e13  # the same for a GPU, which small batches would leave idle
 PROBE = "one sentence"
 LETTERS = 5  # of a token and the space behind it, about
-KEPT_EVERY = 4.0  # seconds of a pass over a corpus, until its moments so far are kept
+SENTENCE = 60  # letters of a sentence, about
+KEPT_EVERY = 5.0  # seconds of a pass over a corpus, until its state is kept at the latest
 
 
 class DroppingEncoder(Encoder, Protocol):
@@ -48,6 +51,16 @@ class DropoutEncoder(Protocol):
 
     def with_dropout(self, seed: int) -> DroppingEncoder:
         """The encoder with dropout drawn from this seed on: equal calls in order are equal."""
+        ...
+
+
+@runtime_checkable
+class Weighed(Protocol):
+    """An encoder that tells what a token costs it, since its encoding has not all its layers."""
+
+    @property
+    def multiplications(self) -> int:
+        """The multiplications of a token, about."""
         ...
 
 
@@ -152,7 +165,7 @@ class CachedEncoder:
         left = most = math.inf
         for text in texts:
             if not math.isfinite(most):  # once, and not for no texts
-                left = most = letters_at_once(self.probe.depth, self.probe.mean.shape[2])
+                left = most = letters_at_once(self.loaded(), self.probe)
             letters = min(len(text), longest) + LETTERS
             if batch and (letters > left or len(batch) == SHARD):
                 yield batch
@@ -190,17 +203,19 @@ class CachedEncoder:
         done = _go_on([writer for _, writer in usable])
         progress.skip(done)
         encoder, batches = self._pass(iter(texts), start + done, dropout)
-        began = kept = self.clock()
+        began = kept = last = self.clock()
         try:
             for batch in batches:
                 encoding = encoder.encode(batch)
                 for pooling, writer in usable:
                     writer.add(pooling(encoding))
                 progress.step(len(batch))
-                if self.clock() - kept > KEPT_EVERY:
-                    kept = self.clock()
+                now = self.clock()
+                if now - kept + (now - last) > KEPT_EVERY:  # another batch would be too much
+                    kept = now
                     for _, writer in usable:
                         writer.keep(kept - began)
+                last = now
             seconds = self.clock() - began
             for _, writer in usable:
                 writer.finish(seconds)
@@ -215,15 +230,36 @@ class CachedEncoder:
         if dropout is None:
             return self.loaded(), self._portions(islice(texts, done, None))
         # The order and sizes of the batches are part of the draws.
-        encoder = with_dropout(self.loaded(), dropout)
-        for batch in _batches(islice(texts, done), SHARD):
+        encoder, size = (
+            with_dropout(self.loaded(), dropout),
+            dropout_batch(self.loaded(), self.probe),
+        )
+        for batch in _batches(islice(texts, done), size):
             encoder.pass_over(batch)
-        return encoder, _batches(texts, SHARD)
+        return encoder, _batches(texts, size)
 
 
-def letters_at_once(depth: int, width: int) -> float:
-    """Letters that WORK is enough for: a layer multiplies a token by 12 matrices (width, width)."""
-    return LETTERS * WORK / (12 * depth * width**2 + width)
+def letters_at_once(encoder: Encoder, probe: Encoding) -> float:
+    """Letters whose encoding takes about two seconds; `probe` is the encoding of one sentence."""
+    work = WORK if encoder.facts.get("device", "cpu") == "cpu" else GPU_WORK
+    return LETTERS * work / _of_a_token(encoder, probe)
+
+
+def dropout_batch(encoder: Encoder, probe: Encoding) -> int:
+    """Sentences that are encoded with dropout at a time: SHARD, or fewer by a large encoder.
+
+    A power of two, so that a block of a pass holds whole batches; the same on every device, since
+    it is part of the draws. The plain forward pass takes twice WORK in about four seconds.
+    """
+    sentences = 2 * LETTERS * WORK / _of_a_token(encoder, probe) / SENTENCE
+    return min(SHARD, 2 ** max(0, math.floor(math.log2(sentences))))
+
+
+def _of_a_token(encoder: Encoder, probe: Encoding) -> int:
+    """The multiplications of a token, about."""
+    if isinstance(encoder, Weighed):
+        return encoder.multiplications
+    return multiplications(probe.depth, probe.mean.shape[2])
 
 
 def _go_on(writers: Sequence[MomentsWriter | RowsWriter]) -> int:

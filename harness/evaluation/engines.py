@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from harness.core.errors import HarnessError, UsageError
@@ -91,7 +92,7 @@ class Processes:
             warnings.catch_warnings(),
             parallel_config("loky", n_jobs=self.workers, inner_max_num_threads=1),
         ):
-            # A worker whose memory has grown is replaced between two items, which harms nothing.
+            # One whose memory has grown much is replaced between two items, which harms nothing.
             warnings.filterwarnings("ignore", message="A worker stopped while some jobs")
             # What ends a run early says so itself.
             warnings.filterwarnings("ignore", message=".* tasks which (were|have been)")
@@ -181,6 +182,10 @@ class Cluster:
 
 def _with_item(function: Callable[[Item], Result], item: Item, parent: int) -> tuple[Item, Result]:
     _end_with(parent)
+    # joblib replaces a worker that has grown by 300 MB, which one encoder does, and a new one takes
+    # seconds to import torch: a tenth of a whole reproduction's time.
+    process_executor: Any = import_module("joblib.externals.loky.process_executor")
+    process_executor._MAX_MEMORY_LEAK_SIZE = MEMORY
     return item, function(item)
 
 

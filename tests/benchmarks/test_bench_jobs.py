@@ -1,4 +1,7 @@
-"""A whole run by one process, by two, and by two workers of Dask: equal records, time, memory."""
+"""A whole run by one process, on one core, by two processes, and by two workers of Dask.
+
+Their records are equal; their time, memory and use of the cores are measured.
+"""
 
 import os
 import subprocess
@@ -12,6 +15,7 @@ from harness.results.records import Store
 
 WAYS = {
     "one process": ("--jobs", "1"),  # with a thread for each core where it encodes
+    "one core": ("--jobs", "1"),
     "two processes": ("--jobs", "2"),
     "two workers of Dask": ("--scheduler", "local:2"),
     "one worker of Dask": ("--scheduler", "local:1"),
@@ -25,21 +29,25 @@ PASS = ("run", "-m", "bert-mini.mean+sn@enwiki-100k", "-t", "mini-sts")
 MATRIX = ("run", "-m", "bert-mini.*", "-t", "mini-sts", "mini-sick")
 
 
-def memory(process):
-    """Bytes of a process and of those that it started."""
+def used(process):
+    """Bytes of a process and of those that it started, and the processor time of each."""
     try:
         every = [process, *process.children(recursive=True)]
-        return sum(one.memory_info().rss for one in every)
+        times = {one.pid: sum(one.cpu_times()[:2]) for one in every}
+        return sum(one.memory_info().rss for one in every), times
     except psutil.NoSuchProcess:
-        return 0
+        return 0, {}
 
 
 class Cold:
-    """Runs of one command from an empty cache into an empty folder; the peak of each way."""
+    """Runs of one command from an empty cache into an empty folder.
+
+    `peaks` are the bytes and `busy` the cores in use of each way.
+    """
 
     def __init__(self, command, folder):
         self.command, self.folder = command, folder
-        self.peaks, self.scores, self.runs = {}, {}, 0
+        self.peaks, self.busy, self.scores, self.runs = {}, {}, {}, 0
 
     def __call__(self, way):
         self.runs += 1
@@ -48,13 +56,18 @@ class Cold:
         kept = {k: v for k, v in os.environ.items() if not k.startswith("HARNESS_")}
         words = [*self.command, *WAYS[way], "-q", "-o", str(folder / "runs")]
         words = [sys.executable, "-m", "harness", *words, "--cache", str(folder / "cache")]
-        said = folder / "said"
+        if way == "one core":
+            words = ["taskset", "--cpu-list", str(min(os.sched_getaffinity(0))), *words]
+        said, times, began = folder / "said", {}, time.perf_counter()
         with said.open("w") as out:
             process = subprocess.Popen(words, env=kept, stdout=out, stderr=out)
             seen = psutil.Process(process.pid)
             while process.poll() is None:
-                self.peaks[way] = max(self.peaks.get(way, 0), memory(seen))
+                size, now = used(seen)
+                self.peaks[way] = max(self.peaks.get(way, 0), size)
+                times |= now
                 time.sleep(0.2)
+        self.busy[way] = sum(times.values()) / (time.perf_counter() - began)
         assert process.returncode == 0, said.read_text()
         found = {
             (one.method, one.task, one.seed): one.scores for one in Store(folder / "runs").records()
@@ -71,15 +84,17 @@ def beside(side_by_side, cold, ours, *others):
     ways = {way: (lambda way=way: cold(way)) for way in others}
     side_by_side.run(lambda: cold(ours), ways, rounds=1, warm=False)
     facts = {f"GB, {way}": round(peak / 1e9, 1) for way, peak in cold.peaks.items()}
+    facts |= {f"cores in use, {way}": round(busy, 2) for way, busy in cold.busy.items()}
     return facts | {"cells": len(cold.scores["every way"])}
 
 
 @TWO_CORES
 def test_two_processes_beside_one(side_by_side, tmp_path):
     cold = Cold(WHOLE if side_by_side.on else SMALL, tmp_path)
-    one, dask = "one process", "two workers of Dask"
-    facts = beside(side_by_side, cold, "two processes", one, dask)
+    one, core, dask = "one process", "one core", "two workers of Dask"
+    facts = beside(side_by_side, cold, "two processes", one, core, dask)
     side_by_side.require("jobs-2", side_by_side.ratios(one), round(1 / OF_ONE, 2), **facts)
+    side_by_side.require("cores-2", side_by_side.ratios(core), round(1 / OF_ONE, 2), **facts)
     pairs = zip(side_by_side.seconds[one], side_by_side.seconds[dask], strict=True)
     side_by_side.require("dask-local-2", [a / b for a, b in pairs], round(1 / OF_ONE, 2), **facts)
 

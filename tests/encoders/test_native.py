@@ -23,6 +23,7 @@ from harness.encoders.checkpoint import read_json
 from harness.encoders.native import NativeConfig, left_out
 from harness.encoders.prompted import PromptedConfig
 from harness.encoders.transformer import TransformerConfig
+from harness.evaluation.embeddings import letters_at_once
 from harness.evaluation.plan import plan
 from harness.evaluation.runner import execute
 from harness.evaluation.select import config_for
@@ -81,6 +82,21 @@ def test_an_encoders_own_prompt_stands_beside_the_folders(tmp_path):
     assert f"prompts=(('sts', {PROMPTS['query']!r}),)" in repr(config)
     with pytest.raises(UsageError, match=r"m\.native:query: wanted the prompt 'other', found"):
         of("query", ("query", "other")).identify(folder)
+
+
+@pytest.mark.parametrize("kind", ["mean", "static"])
+def test_sentences_at_a_time_are_those_of_its_transformer(tmp_path, kind):
+    """Its one vector a sentence does not show how many layers a token passes through."""
+    folder = saved(tmp_path, kind)
+    native = NativeConfig(TransformerConfig("m", "")).load(folder, tmp_path / "cache")
+    probe = native.encode(["one sentence"])
+    assert probe.depth == 0
+    if kind == "static":
+        assert native.multiplications == probe.native.shape[1]
+        return
+    plain = TransformerConfig("m", "").load(folder, tmp_path / "cache")
+    letters = letters_at_once(plain, plain.encode(["one sentence"]))
+    assert letters_at_once(native, probe) == letters < letters_at_once(plain, probe)
 
 
 def test_the_first_coordinates_may_be_all_that_is_kept(tmp_path):

@@ -30,11 +30,12 @@ from baselines.natsv import Natsv
 from baselines.sn import SN
 from baselines.whitening import Whitening
 from harness.core.errors import DataError, UsageError
+from harness.core.interfaces import Encoding
 from harness.core.tensors import TensorFile
 from harness.core.types import Method
 from harness.evaluation.corpus_files import PART, MomentsWriter, RowsWriter, read_corpus
 from harness.evaluation.embed import fit_method
-from harness.evaluation.embeddings import SHARD
+from harness.evaluation.embeddings import SHARD, dropout_batch, letters_at_once
 from harness.evaluation.evaluate import FitData, fit
 from harness.evaluation.fit_corpus import CorpusSample
 from harness.evaluation.parallel import execute_on
@@ -280,6 +281,8 @@ def test_every_sentence_is_as_likely_to_be_drawn():
 
 # Dropout
 
+DEVICES = ("cpu", "cuda", "cuda:1")
+
 
 def test_each_occurrence_of_a_sentence_is_encoded_with_dropout_of_its_own(tmp_path):
     config, dropped = NoisyConfig(), Dropped()
@@ -337,6 +340,28 @@ def test_dropout_goes_with_every_corpus(tmp_path, on):
     assert outcome.status == "measured"
     wanted = {"stream": 50, "target": len(TARGET), "target-train": 60}
     assert len(dropped.given[0]) == wanted[on]
+
+
+@pytest.mark.parametrize(
+    ("depth", "width", "sentences"),
+    [(4, 256, 2048), (6, 384, 1024), (12, 768, 128), (24, 1024, 32), (80, 32768, 1)],
+)
+def test_a_large_encoder_takes_fewer_sentences_at_a_time_with_dropout(depth, width, sentences):
+    """So that a state of the pass is kept every few seconds; blocks of it hold whole batches."""
+    probe = Encoding((), depth, np.zeros((1, 0, width), np.float32))
+    for device in ("cpu", "cuda:1"):  # part of the draws, so no device may change it
+        batch = dropout_batch(FakeEncoder("a", facts={"device": device}), probe)
+        assert batch == sentences
+        assert SHARD % batch == 0
+
+
+def test_a_gpu_and_a_small_encoder_take_more_letters_at_a_time():
+    probe = Encoding((), 12, np.zeros((1, 0, 768), np.float32))
+    letters = {d: letters_at_once(FakeEncoder("a", facts={"device": d}), probe) for d in DEVICES}
+    assert letters["cpu"] == pytest.approx(5887, abs=1)
+    assert letters["cuda"] == letters["cuda:1"] == 100 * letters["cpu"]
+    static = Encoding((), 0, np.zeros((1, 0, 768), np.float32))
+    assert letters_at_once(FakeEncoder("a"), static) > 1e8
 
 
 def test_an_encoder_without_dropout_is_refused(tmp_path):

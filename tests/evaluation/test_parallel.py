@@ -6,6 +6,7 @@ import time
 from dataclasses import replace
 from functools import partial
 
+import numpy as np
 import pytest
 from fakes import (
     OTHER,
@@ -171,6 +172,19 @@ def kill_at_3(number):
     if number == 3:
         os.kill(os.getpid(), signal.SIGKILL)
     return number
+
+
+GROWN = []
+
+
+def grow(number):
+    GROWN.append(np.ones(5 * 10**7))  # 400 MB
+    time.sleep(1.1)  # joblib looks once a second
+    return os.getpid()
+
+
+def test_a_worker_that_holds_an_encoder_is_not_replaced():
+    assert len({worker for _, worker in Processes(2).map(grow, range(6))}) == 2
 
 
 @pytest.mark.parametrize("engine", [InProcess(), Processes(2)])
