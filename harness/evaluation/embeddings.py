@@ -230,10 +230,8 @@ class CachedEncoder:
         if dropout is None:
             return self.loaded(), self._portions(islice(texts, done, None))
         # The order and sizes of the batches are part of the draws.
-        encoder, size = (
-            with_dropout(self.loaded(), dropout),
-            dropout_batch(self.loaded(), self.probe),
-        )
+        size = dropout_batch(self.loaded(), self.probe)
+        encoder = with_dropout(self.loaded(), dropout)
         for batch in _batches(islice(texts, done), size):
             encoder.pass_over(batch)
         return encoder, _batches(texts, size)
