@@ -27,6 +27,7 @@ from harness.core.files import write_atomically
 from harness.core.types import Progress
 
 STATE = "unfinished.safetensors"
+SAVE_SECONDS, SAVE_SHARE = 5.0, 0.05  # an interruption loses no more, where a state is small
 SHOWN = 50  # the progress bar shows the mean loss of so many steps
 
 
@@ -99,8 +100,9 @@ class Curve:
 
 @dataclass(frozen=True)
 class CheckpointPolicy:
-    """How often to save and to score; `folder` None saves nothing.
+    """How often to save and to score, in steps; `folder` None saves nothing.
 
+    A state is also saved SAVE_SECONDS after the last, if that costs SAVE_SHARE of the time at most.
     With `score` the weights that score best are kept, else the last ones. A saved state is resumed
     only under equal `settings` and an equal schedule. Of several processes the one that `leads`
     saves; the others resume from its state.
@@ -135,7 +137,8 @@ def train(
             run.step(step)
             progress.step(1)
             progress.note(run.summary())
-            if (step + 1) % policy.save_every == 0 and step + 1 < schedule.steps:
+            due = (step + 1) % policy.save_every == 0 or run.unsaved_for_long()
+            if due and step + 1 < schedule.steps:
                 run.save()
         return run.end()
 
@@ -159,7 +162,8 @@ class _Run:
         self.model = task.model.train()
         self.curve = Curve()
         self.best_weights: dict[str, Tensor] = {}
-        self.started_at = time.perf_counter()
+        self.started_at = self.saved_at = time.perf_counter()
+        self.saving = 0.0  # seconds that the last state took to save
         self.optimiser = torch.optim.AdamW(
             _groups(self.model, schedule.weight_decay),
             lr=schedule.learning_rate,
@@ -217,10 +221,16 @@ class _Run:
     def _seconds(self) -> float:
         return self.curve.seconds + time.perf_counter() - self.started_at
 
+    def unsaved_for_long(self) -> bool:
+        """Whether a state is to be saved by the clock."""
+        wait = max(SAVE_SECONDS, self.saving / SAVE_SHARE)
+        return time.perf_counter() - self.saved_at > wait
+
     def save(self) -> None:
         """Write everything that the next step depends on into one file, atomically."""
         if self.state is None or not self.policy.leads:
             return
+        began = time.perf_counter()
         tensors = {f"model.{name}": value for name, value in self.model.state_dict().items()}
         tensors |= {f"kept.{name}": value for name, value in self.best_weights.items()}
         for name, parameter in self.model.named_parameters():
@@ -235,6 +245,8 @@ class _Run:
         }
         copies = {name: value.clone().contiguous() for name, value in tensors.items()}
         write_atomically(self.state, safetensors.torch.save(copies, metadata))
+        self.saved_at = time.perf_counter()
+        self.saving = self.saved_at - began
 
     def resume(self) -> int:
         """Load the saved state, or score the starting weights; returns the number of steps done."""

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from harness.assets.places import Places
 from harness.cli import app
 from harness.core.errors import DataError, ScoreError, UsageError
+from harness.core.files import write_atomically
 from harness.training.datasets import OneALine, Text, open_text
 from harness.training.loop import STATE, CheckpointPolicy, Curve, Schedule, train
 from harness.training.mlm import (
@@ -137,6 +138,35 @@ def test_an_interrupted_training_ends_with_the_same_bits(tmp_path, stop_at, scor
     assert torch.equal(weights(whole), weights(resumed))
     assert (found.losses, found.scores) == (wanted.losses, wanted.scores)
     assert not (tmp_path / STATE).exists()
+
+
+@pytest.mark.parametrize(("saving", "lost"), [(0.0, 3), (1.0, 11)])
+def test_a_state_is_saved_by_the_clock_as_often_as_it_costs_little(
+    tmp_path, monkeypatch, saving, lost
+):
+    """A step takes 1.5 seconds. A kill costs five seconds, or twenty times what saving does."""
+    now = [0.0]
+
+    class Slow(Line):
+        def backward(self, step: int) -> float:
+            now[0] += 1.5
+            return super().backward(step)
+
+    def write(path, content):
+        now[0] += saving
+        write_atomically(path, content)
+
+    monkeypatch.setattr("harness.training.loop.time.perf_counter", lambda: now[0])
+    monkeypatch.setattr("harness.training.loop.write_atomically", write)
+    cut = Slow()
+    cut.stop_at = 15
+    with pytest.raises(KeyboardInterrupt):
+        train(cut, SCHEDULE, 3, Told(), CheckpointPolicy(tmp_path))
+    resumed, whole = Line(), Line()
+    train(resumed, SCHEDULE, 3, Told(), CheckpointPolicy(tmp_path))
+    train(whole, SCHEDULE, 3, Told())
+    assert len(resumed.trained) == 20 - 15 + lost
+    assert torch.equal(weights(whole), weights(resumed))
 
 
 def test_a_state_of_other_settings_is_refused(tmp_path):
