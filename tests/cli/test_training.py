@@ -114,8 +114,9 @@ def test_a_precision_that_there_is_not_is_refused_with_those_there_are():
 @pytest.mark.slow
 @pytest.mark.parametrize("saved", [False, True])
 def test_an_interrupted_training_is_one_line_that_says_what_is_kept(tmp_path, saved):
-    every = "import harness.training.finetune as f\nf.finetune.__kwdefaults__['save_every'] = 1\n"
-    code = (every if saved else "") + "from harness.cli import main\nmain()"
+    seconds = 0 if saved else 1000
+    code = f"from harness.training import loop\nloop.SAVE_SECONDS = {seconds}\n"
+    code += "from harness.cli import main\nmain()"
     words = (
         "train simcse-unsup --from bert-mini --corpus mini-text --dev none --epochs 50 --batch 4"
     )
