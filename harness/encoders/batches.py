@@ -32,7 +32,7 @@ def batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
 
 
 def multiplications(depth: int, width: int) -> int:
-    """Those of a token, about: a layer multiplies it by 12 matrices (width, width)."""
+    """Multiplications that a token takes, roughly: 12 matrices (width, width) in each layer."""
     return 12 * depth * width**2 + width
 
 

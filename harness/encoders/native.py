@@ -140,7 +140,7 @@ def left_out(config: EncoderConfig, path: Path, poolings: Iterable[str]) -> str:
 class NativeEncoder:
     """A loaded encoder under its modules: prompt, tokens, pooling, and the maps of its `head`.
 
-    `inner` gives the pooled vectors as its only layer; `multiplications` are those of a token.
+    `inner` gives the pooled vectors as its only layer; a token takes `multiplications`, roughly.
     """
 
     name: str

@@ -30,7 +30,7 @@ SHARD = 2048  # sentences that are encoded at a time, at most
 # Multiplications that are done at a time: two ordinary cores take about two seconds for them. So
 # an interruption loses no more than that of each kind of work.
 WORK = 1e11
-GPU_WORK = 1e13  # the same for a GPU, which small batches would leave idle
+GPU_WORK = 1e13  # on a GPU, which small batches would leave idle; an estimate, not measured
 PROBE = "one sentence"
 LETTERS = 5  # of a token and the space behind it, about
 SENTENCE = 60  # letters of a sentence, about
@@ -55,12 +55,12 @@ class DropoutEncoder(Protocol):
 
 
 @runtime_checkable
-class Weighed(Protocol):
-    """An encoder that tells what a token costs it, since its encoding has not all its layers."""
+class KnownCost(Protocol):
+    """An encoder that states its cost, because its encodings do not show all of its layers."""
 
     @property
     def multiplications(self) -> int:
-        """The multiplications of a token, about."""
+        """Multiplications that a token takes, roughly."""
         ...
 
 
@@ -240,7 +240,7 @@ class CachedEncoder:
 def letters_at_once(encoder: Encoder, probe: Encoding) -> float:
     """Letters whose encoding takes about two seconds; `probe` is the encoding of one sentence."""
     work = WORK if encoder.facts.get("device", "cpu") == "cpu" else GPU_WORK
-    return LETTERS * work / _of_a_token(encoder, probe)
+    return LETTERS * work / _token_cost(encoder, probe)
 
 
 def dropout_batch(encoder: Encoder, probe: Encoding) -> int:
@@ -249,13 +249,13 @@ def dropout_batch(encoder: Encoder, probe: Encoding) -> int:
     A power of two, so that a block of a pass holds whole batches; the same on every device, since
     it is part of the draws. The plain forward pass takes twice WORK in about four seconds.
     """
-    sentences = 2 * LETTERS * WORK / _of_a_token(encoder, probe) / SENTENCE
+    sentences = 2 * LETTERS * WORK / _token_cost(encoder, probe) / SENTENCE
     return min(SHARD, 2 ** max(0, math.floor(math.log2(sentences))))
 
 
-def _of_a_token(encoder: Encoder, probe: Encoding) -> int:
-    """The multiplications of a token, about."""
-    if isinstance(encoder, Weighed):
+def _token_cost(encoder: Encoder, probe: Encoding) -> int:
+    """Multiplications that a token takes, roughly."""
+    if isinstance(encoder, KnownCost):
         return encoder.multiplications
     return multiplications(probe.depth, probe.mean.shape[2])
 

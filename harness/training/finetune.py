@@ -62,7 +62,6 @@ def finetune(
     data: Mapping[str, str],
     command: str,
     dev: DevSet | None = None,
-    save_every: int = 250,
     half: bool = False,
 ) -> Curve:
     """Train, and write the checkpoint that scored best on `dev`, or the last one.
@@ -77,7 +76,7 @@ def finetune(
     identity |= {"seed": seed, **start.digests(), **data, "dev": dev.name if dev else "none"}
     scorer = partial(dev.score, encoder) if dev else None
     every = dev.every if dev else 1
-    policy = CheckpointPolicy(unfinished, save_every, scorer, every, identity, leads)
+    policy = CheckpointPolicy(unfinished, scorer, every, identity, leads)
     curve = train(task, schedule, seed, progress, policy)
     if not leads:
         return curve

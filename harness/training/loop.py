@@ -100,16 +100,15 @@ class Curve:
 
 @dataclass(frozen=True)
 class CheckpointPolicy:
-    """How often to save and to score, in steps; `folder` None saves nothing.
+    """Where to save, and how often to score; `folder` None saves nothing.
 
-    A state is also saved SAVE_SECONDS after the last, if that costs SAVE_SHARE of the time at most.
+    A state is saved SAVE_SECONDS after the last, if saving takes SAVE_SHARE of the time at most.
     With `score` the weights that score best are kept, else the last ones. A saved state is resumed
     only under equal `settings` and an equal schedule. Of several processes the one that `leads`
     saves; the others resume from its state.
     """
 
     folder: Path | None = None
-    save_every: int = 500
     score: Callable[[], float] | None = None
     score_every: int = 125
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -137,8 +136,7 @@ def train(
             run.step(step)
             progress.step(1)
             progress.note(run.summary())
-            due = (step + 1) % policy.save_every == 0 or run.unsaved_for_long()
-            if due and step + 1 < schedule.steps:
+            if step + 1 < schedule.steps and run.unsaved_for_long():
                 run.save()
         return run.end()
 
@@ -222,7 +220,7 @@ class _Run:
         return self.curve.seconds + time.perf_counter() - self.started_at
 
     def unsaved_for_long(self) -> bool:
-        """Whether a state is to be saved by the clock."""
+        """Whether the last state is old enough for another."""
         wait = max(SAVE_SECONDS, self.saving / SAVE_SHARE)
         return time.perf_counter() - self.saved_at > wait
 

@@ -254,7 +254,6 @@ def pretrain(
     out: Path,
     progress: Progress,
     command: str,
-    save_every: int = 500,
 ) -> Curve:
     """Train a vocabulary and a model on the corpus and write the checkpoint, weights in 16 bits.
 
@@ -269,7 +268,7 @@ def pretrain(
     vocabulary = digest_of(tokenizer.get_vocab())
     identity = asdict(settings) | {"corpus": digest, "vocabulary": vocabulary, "seed": seed}
     task = MaskedLanguageModel(settings.build(seed), sentences, settings, seed)
-    policy = CheckpointPolicy(unfinished, save_every, settings=identity)
+    policy = CheckpointPolicy(unfinished, settings=identity)
     curve = train(task, settings.schedule(sentences), seed, progress, policy)
     data = {corpus.name: digest, "vocabulary": vocabulary}
     info = TrainingInfo(command, asdict(settings), seed, data, curve)

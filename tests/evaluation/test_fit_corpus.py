@@ -437,6 +437,16 @@ def test_an_interrupted_pass_goes_on_and_ends_with_the_same_bits(
     assert not list(tmp_path.rglob("*.partial"))
 
 
+def test_a_pass_keeps_a_state_before_five_seconds_are_over(tmp_path, monkeypatch):
+    """A portion takes a second of the test's clock."""
+    monkeypatch.setattr("harness.evaluation.embeddings.SHARD", 4)
+    kept = [0.0]
+    monkeypatch.setattr(MomentsWriter, "keep", lambda _, seconds: kept.append(seconds))
+    run(tmp_path, cells([Method(FakeConfig(), MEAN, (SN(),), "far")], [TOY], seeds=1), FAR)
+    assert len(kept) > 2
+    assert np.diff(kept).max() <= 5
+
+
 @dataclass(frozen=True)
 class LastFirst:
     """An engine of two workers of which the second is always quicker."""

@@ -85,7 +85,9 @@ def test_the_checkpoint_that_scores_best_is_the_one_on_disk(start, tmp_path):
     assert dev.score(loaded) == pytest.approx(curve.best[1], abs=1e-6)
 
 
-def test_an_interrupted_training_writes_the_same_checkpoint(start, tmp_path):
+def test_an_interrupted_training_writes_the_same_checkpoint(start, tmp_path, monkeypatch):
+    monkeypatch.setattr("harness.training.loop.SAVE_SECONDS", 0.0)
+
     class Stops(Told):
         def step(self, steps: int) -> None:
             super().step(steps)
@@ -97,7 +99,7 @@ def test_an_interrupted_training_writes_the_same_checkpoint(start, tmp_path):
         begin = StartCheckpoint("tiny", start)
         encoder = begin.open(settings.setup, tmp_path, 0)
         task = ContrastiveTraining(settings, encoder, (TEXTS,), 0)
-        words = {"seed": 0, "data": {}, "command": "", "save_every": 4}
+        words = {"seed": 0, "data": {}, "command": ""}
         finetune(task, begin, tmp_path / out, watcher, **words)
 
     run("whole", Told())

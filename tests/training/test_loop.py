@@ -117,12 +117,20 @@ def test_training_leaves_the_generator_of_others_alone():
     assert torch.equal(torch.rand(3), expected)
 
 
+@pytest.fixture
+def saved_each_step(monkeypatch):
+    monkeypatch.setattr("harness.training.loop.SAVE_SECONDS", 0.0)
+    monkeypatch.setattr("harness.training.loop.SAVE_SHARE", math.inf)
+
+
 @pytest.mark.parametrize("stop_at", [5, 12, 19])
 @pytest.mark.parametrize("scored", [False, True])
-def test_an_interrupted_training_ends_with_the_same_bits(tmp_path, stop_at, scored):
+def test_an_interrupted_training_ends_with_the_same_bits(
+    tmp_path, saved_each_step, stop_at, scored
+):
     def policy(line: Line, folder: Path | None) -> CheckpointPolicy:
         score = (lambda: -float(weights(line).norm())) if scored else None
-        return CheckpointPolicy(folder, save_every=4, score=score, score_every=3)
+        return CheckpointPolicy(folder, score=score, score_every=3)
 
     whole = Line()
     wanted = train(whole, SCHEDULE, 3, Told(), policy(whole, None))
@@ -134,7 +142,7 @@ def test_an_interrupted_training_ends_with_the_same_bits(tmp_path, stop_at, scor
     resumed = Line(seed=8)  # its weights come from the state
     found = train(resumed, SCHEDULE, 3, Told(), policy(resumed, tmp_path))
 
-    assert len(resumed.trained) == 20 - stop_at // 4 * 4
+    assert len(resumed.trained) == 20 - stop_at
     assert torch.equal(weights(whole), weights(resumed))
     assert (found.losses, found.scores) == (wanted.losses, wanted.scores)
     assert not (tmp_path / STATE).exists()
@@ -169,16 +177,16 @@ def test_a_state_is_saved_by_the_clock_as_often_as_it_costs_little(
     assert torch.equal(weights(whole), weights(resumed))
 
 
-def test_a_state_of_other_settings_is_refused(tmp_path):
+def test_a_state_of_other_settings_is_refused(tmp_path, saved_each_step):
     cut = Line()
     cut.stop_at = 9
     with pytest.raises(KeyboardInterrupt):
-        train(cut, SCHEDULE, 3, Told(), CheckpointPolicy(tmp_path, 4, settings={"corpus": "a"}))
+        train(cut, SCHEDULE, 3, Told(), CheckpointPolicy(tmp_path, settings={"corpus": "a"}))
     with pytest.raises(DataError, match="corpus"):
-        train(Line(), SCHEDULE, 3, Told(), CheckpointPolicy(tmp_path, 4, settings={"corpus": "b"}))
+        train(Line(), SCHEDULE, 3, Told(), CheckpointPolicy(tmp_path, settings={"corpus": "b"}))
     other = Schedule(20, 0.01)
     with pytest.raises(DataError, match="schedule"):
-        train(Line(), other, 3, Told(), CheckpointPolicy(tmp_path, 4, settings={"corpus": "a"}))
+        train(Line(), other, 3, Told(), CheckpointPolicy(tmp_path, settings={"corpus": "a"}))
 
 
 def test_the_weights_that_score_best_are_kept():
@@ -339,7 +347,7 @@ def test_dropout_is_off_while_it_trains_and_on_in_what_is_saved():
     assert model.config.hidden_dropout_prob == 0.1
 
 
-def test_a_miniature_is_made_resumed_and_loaded(tmp_path):
+def test_a_miniature_is_made_resumed_and_loaded(tmp_path, saved_each_step):
     """The whole way: a text file, an interruption, a folder that two libraries open alike."""
     from sentence_transformers import SentenceTransformer
 
@@ -355,8 +363,8 @@ def test_a_miniature_is_made_resumed_and_loaded(tmp_path):
     text = Text("texts", TEXTS)
     whole = pretrain(text, TINY, 0, tmp_path / "whole", Told(), "harness train")
     with pytest.raises(KeyboardInterrupt):
-        pretrain(text, TINY, 0, tmp_path / "cut", Stops(), "harness train", 20)
-    again = pretrain(text, TINY, 0, tmp_path / "cut", Told(), "harness train", 20)
+        pretrain(text, TINY, 0, tmp_path / "cut", Stops(), "harness train")
+    again = pretrain(text, TINY, 0, tmp_path / "cut", Told(), "harness train")
     assert again.losses == whole.losses
     assert np.mean(whole.losses[-20:]) < np.mean(whole.losses[:20]) - 1
 
