@@ -1,4 +1,4 @@
-"""Sentence embeddings, reproducibly: every published number beside the measured one.
+"""Sentence embeddings, reproducibly: published numbers beside measured ones.
 
 This module is the public API. A program imports its names from here, as in `from harness import
 Places, fit_method, load_registry`, and never from a room, whose modules may move. Each name is
