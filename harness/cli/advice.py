@@ -104,7 +104,7 @@ def claims_that_hold(
         tested = [one for one in every if one.outcome != ClaimOutcome.NOT_MEASURED]
         holding = [one for one in tested if one.outcome == ClaimOutcome.HOLDS]
         if tested:
-            lines = [f"{len(holding)} of {len(tested)} tested claims hold by {folder}/records:"]
+            lines = [f"{len(holding)} of {len(tested)} measured claims hold by {folder}/records:"]
             lines += [f"  {one.claim.claim} ({source(one.claim)})" for one in holding[:CLAIMS]]
             if len(holding) > CLAIMS:
                 lines.append(f"  and {len(holding) - CLAIMS} more: {folder}/tables/{PAGE}")

@@ -92,9 +92,9 @@ def _first_screen(made: site.Content) -> str:
     """What README says first: the counts, and the papers of which something was measured."""
     every = [cell for table in made.cells for cell in table.values()]
     compared = [one for _, scores in made.compared for one in scores]
-    counted = tallies(count(every), made.claims, compared, made.results)
+    counted = tallies(every, made.claims, compared, made.results)
     tables = list(zip(made.published, made.cells, strict=True))
-    parts = [_published_sentence(made.published), bullets(list(counted))]
+    parts = [_published_sentence(made.published, every), bullets(list(counted))]
     return "\n\n".join([*parts, published_summary(tables, measured=True)])
 
 
@@ -154,14 +154,16 @@ def _conformance(
     return compared, conformance_page(compared, results) if compared else ""
 
 
-def _published_sentence(published: Sequence[Table]) -> str:
-    """How much the papers' tables hold."""
-    numbers = sum(len(table.cells()) for table in published)
-    papers = len({table.paper for table in published})
+def _published_sentence(published: Sequence[Table], cells: Sequence[Reproduction]) -> str:
+    """How much the papers' tables hold, and of how much the protocol is known."""
+    counts, works = count(cells), len({table.cite for table in published})
+    runnable = counts["runnable"]
+    inferred = sum(one.cell.evidence == "inferred" for one in cells)
     return (
-        f"{numbers:,} published numbers from {len(published)} tables of {papers} papers and "
-        "repositories, each with the method and the protocol that reproduce it, or the reason why "
-        "none does."
+        f"{len(cells):,} published numbers from {len(published)} tables of {works} works (papers "
+        f"and repositories). {runnable:,} name the method and the protocol that should reproduce "
+        f"them, of which {runnable - counts['run']:,} have not been run here and {inferred:,} rest "
+        f"on an inferred protocol; {len(cells) - runnable:,} name the reason why none can."
     )
 
 

@@ -109,7 +109,7 @@ def answer(
 def cite_harness(tables: Sequence[Table], results: Results) -> Citation:
     """The harness itself, with every record there is."""
     own = Results(results.by_cell, set(results.by_cell))
-    count, tasks = sum(map(len, own.by_cell.values())), {task for _, task in own.by_cell}
+    count, tasks = len(own.by_cell), own.by_task
     numbers = sum(len(table.cells()) for table in tables)
     sentence = f"{numbers} numbers published in {len(tables)} tables; "
     if count:

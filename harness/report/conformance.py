@@ -1,4 +1,4 @@
-"""The page of conformance: what the authors' own programs gave, ours, and the difference."""
+"""The page of conformance: what other programs gave, ours, and the difference."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from harness.results.verdict import TOLERANCES
 
 PAGE = "conformance.md"
 INTRODUCTION = (
-    "The same number from the authors' own code. Each section is a program that was run on weights "
+    "The same number from other programs: {authors} of the scores are of programs that papers' "
+    "authors released, {library} of libraries. Each section is a program that was run on weights "
     "that anybody can have, with its command; `theirs` is what it gave, `ours` what stands in the "
     "records, both in points (x100). A difference up to the tolerance counts as equal: "
     f"{TOLERANCE:g} points, unless the section says why another one is due. The verdict is that of "
@@ -22,7 +23,7 @@ INTRODUCTION = (
     "`harness reference add FILE`."
 )
 HEAD = ("method", "task", "score", "theirs", "ours", "difference", "tolerance", "verdict")
-SUMMARY = ("reference", "scores", "compared", "equal", "largest difference")
+SUMMARY = ("reference", "program of", "scores", "compared", "equal", "largest difference")
 
 
 def conformance_page(
@@ -30,7 +31,11 @@ def conformance_page(
 ) -> str:
     """A line for each reference, then each with all of its scores."""
     lines = [_summary(reference, compared) for reference, compared in references]
-    parts = [INTRODUCTION, table(SUMMARY, lines)]
+    counts = {True: 0, False: 0}
+    for reference, compared in references:
+        counts[bool(reference.authors_of)] += len(compared)
+    introduction = INTRODUCTION.format(authors=counts[True], library=counts[False])
+    parts = [introduction, table(SUMMARY, lines, words=2)]
     for reference, compared in references:
         parts += [f"## {reference.file}", _about(reference), comparison_table(compared)]
     return page("Conformance", parts, results.digest())
@@ -45,7 +50,8 @@ def _summary(reference: Reference, compared: Sequence[Comparison]) -> list[objec
     differences = [abs(one.difference) for one in compared if one.difference is not None]
     equal = sum(one.agrees is True for one in compared)
     largest = f"{max(differences):.4f}" if differences else ""
-    return [f"`{reference.file}`", len(compared), len(differences), equal, largest]
+    whose = f"the authors of {reference.authors_of}" if reference.authors_of else "a library"
+    return [f"`{reference.file}`", whose, len(compared), len(differences), equal, largest]
 
 
 def _about(reference: Reference) -> str:

@@ -7,7 +7,7 @@ the page is computed from them and from the records.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from pathlib import Path
 
 from harness.report.markdown import escape, page, table
@@ -63,7 +63,7 @@ def summary(results: Sequence[ClaimResult]) -> list[str]:
     whole = Counter(result.outcome for result in results)
     by_task = Counter(outcome for result in results for outcome in result.outcomes)
     counts = (
-        f"**Of {len(results)} claims {_counts(whole)}.** "
+        f"**Of {len(results)} claims {_counts(whole)}.**{caveats(results)} "
         f"Claim by task, of {by_task.total()}: {_counts(by_task)}."
     )
     linked = {
@@ -76,11 +76,29 @@ def summary(results: Sequence[ClaimResult]) -> list[str]:
     ]
 
 
-def _counts(counts: Counter[ClaimOutcome]) -> str:
-    """`3 hold, 1 do not hold, 0 undecided, 2 not measured`."""
+def caveats(results: Sequence[ClaimResult]) -> str:
+    """How many claims rest on a training that does not work, or are parts of one sentence."""
+    of: dict[str, Counter[ClaimOutcome]] = {}
+    for result in results:
+        claim = result.claim
+        for fact, what in (
+            (claim.failed_training, "rest on a training that does not work here"),
+            (claim.part_of, f"are parts of {claim.part_of}"),
+        ):
+            if fact:
+                of.setdefault(what, Counter())[result.outcome] += 1
+    return "".join(f" {n.total()} claims ({_counts(n, n)}) {what}." for what, n in of.items())
+
+
+def _counts(
+    counts: Counter[ClaimOutcome], of: Container[ClaimOutcome] = tuple(ClaimOutcome)
+) -> str:
+    """`3 hold, 1 do not hold, 0 undecided, 2 not measured`, or only some of the outcomes."""
     plural = {ClaimOutcome.HOLDS: "hold", ClaimOutcome.FAILS: "do not hold"}
     return ", ".join(
-        f"{counts[outcome]} {plural.get(outcome, outcome)}" for outcome in ClaimOutcome
+        f"{counts[outcome]} {plural.get(outcome, outcome)}"
+        for outcome in ClaimOutcome
+        if outcome in of
     )
 
 
@@ -181,8 +199,9 @@ def _line(finding: Finding) -> list[str]:
 
 
 def _notes(claim: Claim) -> list[str]:
-    """The claim's own note; rows of another text form, or with other maps than their stand-ins."""
-    notes = [claim.note] if claim.note else []
+    """Why the claim is not fully tested, its note; rows of another text form or with other maps."""
+    part = f"This is part of {claim.part_of}." if claim.part_of else ""
+    notes = [*filter(None, (claim.failed_training, part, claim.note))]
     for row, method in zip((claim.better, claim.worse), claim.methods, strict=True):
         published, here = (_post_processing(name or method) for name in (row.method, method))
         if published != here:

@@ -8,7 +8,7 @@ A claim that a paper makes in words alone has no rows: it names its two methods 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.core.ids import is_method_id
@@ -21,6 +21,7 @@ class ClaimEntry:
     """A claim as the file has it, by the ids of its table, rows and columns.
 
     With `methods` it is made in words alone: `better` and `worse` are then words, and no rows.
+    `part_of` says of which sentence of the paper several claims are parts.
     """
 
     id: str
@@ -31,13 +32,15 @@ class ClaimEntry:
     methods: tuple[str, ...] = ()
     columns: tuple[str, ...] | None = None
     note: str = ""
+    part_of: str = ""
 
 
 @dataclass(frozen=True)
 class Claim:
     """That `better` lies above `worse` in each of the columns, and which methods stand for them.
 
-    The rows of a claim in words alone hold no values.
+    The rows of a claim in words alone hold no values. `failed_training` says why the training of
+    one of the methods does not work; empty where all do.
     """
 
     id: str
@@ -48,6 +51,8 @@ class Claim:
     methods: tuple[str, str]
     columns: tuple[Column, ...]
     note: str = ""
+    part_of: str = ""
+    failed_training: str = ""
 
     def published(self, column: Column) -> tuple[float, float] | None:
         """The two printed numbers, in points, the claimed one first; None in words alone."""
@@ -64,12 +69,16 @@ class Claim:
 
 @dataclass(frozen=True)
 class Claims:
-    """The file: a text about the small model, the stand-in of each row by table, the claims."""
+    """The file: a text about the models, the stand-in of each row by table, the claims.
+
+    `failed_trainings` are encoders whose training does not work, each with a sentence that says so.
+    """
 
     about: str
     rows: Mapping[str, Mapping[str, str]]
     claims: tuple[ClaimEntry, ...]
     tables: Mapping[str, Table]
+    failed_trainings: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for fault in self._faults():
@@ -90,13 +99,19 @@ class Claims:
             above, below = rows[entry.better], rows[entry.worse]
             methods = stand_ins[entry.better], stand_ins[entry.worse]
         columns = (c for c in scored(table) if entry.columns is None or c.id in entry.columns)
-        own = (entry.id, entry.claim, table, above, below, methods, tuple(columns), entry.note)
-        return Claim(*own)
+        encoders = (method.partition(".")[0] for method in methods)
+        failed = next(filter(None, map(self.failed_trainings.get, encoders)), "")
+        own = (entry.id, entry.claim, table, above, below, methods, tuple(columns))
+        return Claim(*own, entry.note, entry.part_of, failed)
 
     def _faults(self) -> Iterator[str]:
         for name, stand_ins in self.rows.items():
             faults = _row_faults(self.tables.get(name), stand_ins)
             yield from (f"rows.{name}: {fault}" for fault in faults)
+        named = [m for of in self.rows.values() for m in of.values()]
+        named += [method for entry in self.claims for method in entry.methods]
+        for encoder in self.failed_trainings.keys() - {m.partition(".")[0] for m in named}:
+            yield f"failed_trainings: no method here is of the encoder {encoder!r}; remove it"
         ids = [entry.id for entry in self.claims]
         for entry in self.claims:
             if ids.count(entry.id) > 1:

@@ -1,4 +1,4 @@
-"""Conformance: the scores of the authors' own programs beside ours, and what that confirms.
+"""Conformance: the scores of other programs beside ours, and what that confirms.
 
 Ours stand in the records; those of a training beside its specification, a search in
 `results/questions/conformance` that `harness train search` has run.

@@ -1,4 +1,4 @@
-"""References: scores that the authors' own programs gave on weights that anybody can have.
+"""References: scores that other programs gave on weights that anybody can have.
 
 Each is a JSON file of `results/references`: a program, its command, and what it gave for methods on
 tasks or for trainings. Whatever is unknown, missing or contradictory is refused by file, cell and
@@ -79,6 +79,7 @@ class Reference:
         command: How they were made.
         cells: The scores.
         version: The release or commit of the program.
+        authors_of: The paper whose authors released the program; empty of a library.
         tolerance: The difference in points that still counts as equal.
         reason: Why it is not the usual one, in the file or in some cells.
     """
@@ -89,6 +90,7 @@ class Reference:
     command: str
     cells: tuple[ReferenceCell, ...]
     version: str = ""
+    authors_of: str = ""
     tolerance: float = TOLERANCE
     reason: str = ""
 

@@ -65,7 +65,7 @@ def conformance(results: Path, records: Records, _: Tables, report: Report) -> N
 def readme(results: Path, records: Records, tables: Tables, report: Report) -> None:
     """The generated part of the README beside the results folder."""
     papers.counts(results.parent / "README.md", tables, records, report, run=True)
-    papers.sentence(results.parent / "README.md", tables, report)
+    papers.sentence(results.parent / "README.md", tables, records, report)
 
 
 def site(results: Path, records: Records, tables: Tables, report: Report) -> None:

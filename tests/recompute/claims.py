@@ -38,12 +38,16 @@ class Line:
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim with its lines; the last is the average where there is one."""
+    """A claim with its lines; the last is the average where there is one.
+
+    `caveats` say which training failed, and which sentence it is a part of.
+    """
 
     id: str
     place: str
     lines: Sequence[Line]
     averages: bool
+    caveats: Sequence[str]
 
     @property
     def tasks(self) -> Sequence[Line]:
@@ -97,7 +101,7 @@ def all_claims(results: Path, tables: Mapping[str, Any], records: Records) -> li
     """Every claim, tested anew."""
     data = tomllib.loads((results / "questions" / "claims.toml").read_text(encoding="utf-8"))
     stored = json.loads((results / "records" / "claims.json").read_text(encoding="utf-8"))
-    return [_claim(entry, data["rows"], tables, stored, records) for entry in data["claim"]]
+    return [_claim(entry, data, tables, stored, records) for entry in data["claim"]]
 
 
 def _columns(table: Mapping[str, Any], chosen: Sequence[str] | None) -> list[Mapping[str, Any]]:
@@ -119,11 +123,12 @@ def _score(table: Mapping[str, Any], column: Mapping[str, Any]) -> Score:
 
 def _claim(
     entry: Mapping[str, Any],
-    stand_ins: Mapping[str, Mapping[str, str]],
+    data: Mapping[str, Any],
     tables: Mapping[str, Any],
     stored: Sequence[Mapping[str, Any]],
     records: Records,
 ) -> Claim:
+    stand_ins = data["rows"]
     table = tables[entry["table"]]
     rows = {row["id"]: row for row in table["row"]}
     names = entry["better"], entry["worse"]
@@ -145,7 +150,10 @@ def _claim(
         means = (fmean(a for a, _ in known), fmean(b for _, b in known)) if known else None
         scores = [_score(table, column) for column in columns]
         lines.append(_line("Avg.", means, methods, scores, stored, records))
-    return Claim(entry["id"], f"{table['paper']}, {table['table']}", lines, averages)
+    failed = any(method.split(".")[0] in data.get("failed_trainings", ()) for method in methods)
+    caveats = ["rest on a training that does not work here"] if failed else []
+    caveats += [f"are parts of {entry['part_of']}"] if "part_of" in entry else []
+    return Claim(entry["id"], f"{table['paper']}, {table['table']}", lines, averages, caveats)
 
 
 def _line(
@@ -173,13 +181,23 @@ def _line(
 
 def _counted(counts: Mapping[str, int]) -> str:
     plural = {"holds": "hold", "does not hold": "do not hold"}
-    return ", ".join(f"{counts[word]} {plural.get(word, word)}" for word in OUTCOMES)
+    return ", ".join(f"{count} {plural.get(word, word)}" for word, count in counts.items())
+
+
+def caveats_of(claims: Sequence[Claim]) -> str:
+    """How many claims have each caveat, by outcome."""
+    said = ""
+    for what in dict.fromkeys(caveat for claim in claims for caveat in claim.caveats):
+        own = [claim.outcome for claim in claims if what in claim.caveats]
+        some = {word: own.count(word) for word in OUTCOMES if word in own}
+        said += f" {len(own)} claims ({_counted(some)}) {what}."
+    return said
 
 
 def _summary(text: str, claims: Sequence[Claim], report: Report) -> None:
     whole = {word: sum(claim.outcome == word for claim in claims) for word in OUTCOMES}
     tasks = {word: sum(claim.counts[word] for claim in claims) for word in OUTCOMES}
-    wanted = f"**Of {len(claims)} claims {_counted(whole)}.** "
+    wanted = f"**Of {len(claims)} claims {_counted(whole)}.**{caveats_of(claims)} "
     wanted += f"Claim by task, of {sum(tasks.values())}: {_counted(tasks)}."
     printed = next(line for line in text.splitlines() if line.startswith("**Of "))
     report.expect("claims: summary", printed, wanted)

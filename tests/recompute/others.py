@@ -40,6 +40,7 @@ def conformance(path: Path, results: Path, records: Records, report: Report) -> 
     """Their scores, ours and the difference; then the counts and the largest difference."""
     summary, *shown = markdown(path)
     files = sorted((results / "references").glob("*.json"))
+    by_authors: dict[bool, int] = {True: 0, False: 0}
     report.equal(f"{path.name}: references", len(shown), len(files))
     trials: dict[str, list[dict[str, float]]] = {}
     for kept in sorted((results / "records" / "conformance").glob("*.json")):
@@ -47,6 +48,7 @@ def conformance(path: Path, results: Path, records: Records, report: Report) -> 
     for table, file, line in zip(shown, files, summary.lines, strict=False):
         reference = json.loads(file.read_text(encoding="utf-8"))
         due = [(cell, *score) for cell in reference["cells"] for score in cell["scores"].items()]
+        by_authors["authors_of" in reference] += len(due)
         report.equal(f"{path.name}: {file.name}", len(table.lines), len(due))
         differences = []
         for cells, (cell, name, theirs) in zip(table.lines, due, strict=False):
@@ -59,17 +61,20 @@ def conformance(path: Path, results: Path, records: Records, report: Report) -> 
             differences.append(round(ours - theirs, 9))
             report.expect(f"{where}: ours", cells[4], number(ours), 4)
             report.expect(f"{where}: difference", cells[5], f"{ours - theirs + 0.0:+.9f}", 4)
-        report.expect(f"{path.name}: {file.name}: scores", line[1], str(len(due)))
-        report.expect(f"{path.name}: {file.name}: compared", line[2], str(len(differences)))
+        report.expect(f"{path.name}: {file.name}: scores", line[2], str(len(due)))
+        report.expect(f"{path.name}: {file.name}: compared", line[3], str(len(differences)))
         equal = sum(
             abs(difference) <= float(cells[6])
             for cells, difference in zip(
                 [cells for cells in table.lines if cells[5]], differences, strict=True
             )
         )
-        report.expect(f"{path.name}: {file.name}: equal", line[3], str(equal))
+        report.expect(f"{path.name}: {file.name}: equal", line[4], str(equal))
         largest = number(max(map(abs, differences))) if differences else ""
-        report.expect(f"{path.name}: {file.name}: largest", line[4], largest, 4)
+        report.expect(f"{path.name}: {file.name}: largest", line[5], largest, 4)
+    said = f"{by_authors[True]} of the scores are of programs that papers' authors released, "
+    said += f"{by_authors[False]} of libraries."
+    report.equal(f"{path.name}: counts", said in path.read_text(encoding="utf-8"), True)
 
 
 def _ours(

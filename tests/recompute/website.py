@@ -6,6 +6,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from statistics import fmean, stdev
@@ -13,7 +14,7 @@ from typing import Any
 
 import papers
 from boards import COLUMNS, PROTOCOL, average_of, seven_of
-from claims import OUTCOMES, Claim
+from claims import OUTCOMES, Claim, caveats_of
 from pages import Report, Table
 from scores import LABELS, Records, at, number, side
 
@@ -197,18 +198,21 @@ def _tallies(
     outcomes = Counter(claim.outcome for claim in claims)
     given = [f"{counts[verdict]} {verdict}" for verdict in papers.VERDICTS if counts[verdict]]
     given += ["none differs"] if not counts["differs"] else []
-    tested = len(claims) - outcomes[OUTCOMES[-1]]
+    tested = [claim for claim in claims if claim.outcome != OUTCOMES[-1]]
     methods, tasks = ({cell[n] for cell in records} for n in (0, 1))
     wanted = [
-        f"{counts['run']:,} of {counts['published']:,}: published numbers were measured here: "
-        f"{', '.join(given)}",
-        f"{outcomes['holds']} of {tested}: tested claims of the papers hold for small models; "
-        f"{outcomes['does not hold']} do not hold, {outcomes['undecided']} undecided",
-        f"{sum(map(len, records.values())):,}: measured cells: {len(methods)} methods on "
-        f"{len(tasks)} tasks",
+        f"{counts['run']:,} of {counts['published']:,}: published numbers were measured here, by "
+        f"{papers.different_scores(tables, records):,} different scores: {', '.join(given)}",
+        f"{outcomes['holds']} of {len(tested)}: claims of the papers hold for small models; "
+        f"{outcomes['does not hold']} do not hold, {outcomes['undecided']} undecided."
+        f"{caveats_of(tested)}",
+        f"{len(records):,}: measured cells: {len(methods)} methods on {len(tasks)} tasks, "
+        f"{sum(map(len, records.values())):,} records over all seeds",
     ]
-    found = TALLIES.findall(text)
-    printed = [f"{' '.join(f'{a} {b}'.split())}: {c}" for a, b, c in found if "programs" not in c]
+    found = TALLIES.findall(unescape(text))
+    printed = [
+        f"{' '.join(f'{a} {b}'.split())}: {c}" for a, b, c in found if not c.startswith("scores of")
+    ]
     report.equal("site: counts on top", printed, wanted)
 
 

@@ -52,7 +52,7 @@ def test_a_published_table_needs_its_file_and_nothing_else(tmp_path):
         shutil.copy(PAPERS / name, papers)
     shutil.copy(ROOT / "README.md", readme)
     write_files(tmp_path, papers, readme)
-    assert "72 published numbers from 2 tables of 2 papers" in readme.read_text()
+    assert "72 published numbers from 2 tables of 2 works" in readme.read_text()
     (papers / "specimen.t1.toml").write_text(SPECIMEN)
     pages = [tmp_path / "tables" / "papers" / f"specimen.t1.{kind}" for kind in ("md", "tex")]
     listed = tmp_path / "tables" / "papers" / CONTENTS
@@ -60,7 +60,7 @@ def test_a_published_table_needs_its_file_and_nothing_else(tmp_path):
     assert set(stale_files(tmp_path, papers, readme)) == due
     write_files(tmp_path, papers, readme)
     assert stale_files(tmp_path, papers, readme) == []
-    assert "73 published numbers from 3 tables of 3 papers" in readme.read_text()
+    assert "73 published numbers from 3 tables of 3 works" in readme.read_text()
     assert "A paper that nobody knows" in (tmp_path / "LEADERBOARD.md").read_text()
     assert "58.40" in pages[0].read_text()
     counts = [line.split()[1:] for line in listed.read_text().splitlines()[1:]]

@@ -76,7 +76,7 @@ def test_a_reference_that_was_sent_is_checked_shown_and_taken_in(results, sent):
     assert "a program (2.0)" in page.read_text()
     assert "it prints two digits" in page.read_text()
     assert (
-        "| `sent.json` |        4 |          2 |       1 |               9.1873 |"
+        "| `sent.json` | a library    |        4 |          2 |       1 |               9.1873 |"
         in page.read_text()
     )
 
@@ -107,6 +107,7 @@ def test_every_committed_score_stands_on_the_page():
     """No cell is blank: what is not measured here says so."""
     compared = compare_all(read_references(RESULTS), RESULTS)
     page = conformance_page(compared, Results({}))
+    assert "68 of the scores are of programs that papers' authors released, 40 of lib" in page
     for reference, ones in compared:
         assert f"## {reference.file}" in page
         assert reference.command in page

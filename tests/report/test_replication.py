@@ -517,6 +517,28 @@ def test_the_page_says_which_hold_and_by_how_much(tmp_path):
     assert any(sorted(effects) == sorted(filter(None, line[1:])) for line in lines)
 
 
+def test_claims_on_a_failed_training_and_parts_of_a_sentence_are_counted_apart(tmp_path):
+    tested = fixed("fake.mean", *[60.0] * 7), fixed("fake.cls", *[50.0] * 7)
+    failed = '[failed_trainings]\nfake = "Its training fails."\n[rows."made-up"]'
+    text = CLAIMS.replace('[rows."made-up"]', failed)
+    text += 'part_of = "one sentence"\n' + CLAIMS[CLAIMS.index("[[claim]]") :].replace(
+        "high-above-low", "again"
+    )
+    page = claims_page(world(tmp_path, text), asked_of(*tested))
+    assert "2 claims (2 hold) rest on a training that does not work here. 1 claims (1" in page
+    assert "(1 hold) are parts of one sentence." in page
+    _, own, again = page.split("\n## ")[-3:]
+    assert "Its training fails. This is part of one sentence." in own
+    assert "Its training fails." in again
+    assert "part of" not in again
+
+
+def test_a_failed_training_of_no_claim_is_refused(tmp_path):
+    text = CLAIMS.replace('[rows."made-up"]', '[failed_trainings]\nno = "x"\n[rows."made-up"]')
+    with pytest.raises(DataError, match="no method here is of the encoder 'no'; remove it"):
+        world(tmp_path, text)
+
+
 def test_the_page_says_where_the_paper_itself_has_another_order(tmp_path):
     turned = CLAIMS.replace('better = "high"', 'better = "low"')
     turned = turned.replace('worse = "low"', 'worse = "high"')

@@ -66,7 +66,7 @@ def answer(
     steps = islice(next_steps(every, registry, Recorded(results, registry)), STEPS)
     total = count(every)
     return Answer(
-        tallies=list(tallies(total, claims, compared, results)),
+        tallies=list(tallies(every, claims, compared, results)),
         verdicts=[str(verdict) for verdict in VERDICTS if total[verdict]],
         papers=[*counted, PaperCount("all", total)],
         inexact=[cell for cell in every if cell.scores and cell.state not in exact],

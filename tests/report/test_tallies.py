@@ -1,0 +1,57 @@
+"""The first counts: each thing once, and nothing that was not tested passes for tested."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from harness.core.types import Record
+from harness.registry import load_registry
+from harness.report.tallies import different_scores, tallies
+from harness.results.conformance import Comparison
+from harness.results.index import Results
+from harness.results.published_files import load_tables
+from harness.results.records import SCHEMA, Store
+from harness.results.references import Reference, ReferenceCell
+from harness.results.reproduction import reproductions
+
+COMMITTED = Path(__file__).parents[2] / "results"
+CELL = ReferenceCell({"all": 60.0}, "fake.mean", "sts-b")
+LIBRARY = Reference("one.json", "a library", "Spearman", "score", (CELL,))
+AUTHORS = replace(LIBRARY, file="two.json", authors_of="Nobody et al.")
+
+
+def test_a_score_that_two_tables_publish_counts_once():
+    results, registry = Results.read(Store(COMMITTED)), load_registry()
+    tables = {table.id: table for table in load_tables(COMMITTED / "papers", registry)}
+    first, second = (
+        [c for c in reproductions(tables[name], results, registry).values() if c.scores]
+        for name in ("mteb.1-12-75", "mteb.0-0-2")
+    )
+    assert different_scores(first) == len(first) == 14
+    assert different_scores([*first, *second]) == len(second) == 16
+    assert different_scores([replace(cell, scores=()) for cell in first]) == 0
+
+
+def test_cells_are_counted_and_not_their_seeds():
+    made = [
+        Record(SCHEMA, "fake.mean", "", "sts-b", seed, {"spearman": {"all": 60.0}}, 9, {}, {}, {})
+        for seed in range(3)
+    ]
+    other = replace(made[0], task="sick-r")
+    results = Results({("fake.mean", "sts-b"): made, ("fake.mean", "sick-r"): [other]})
+    *_, cells = tallies([], [], [], results)
+    said = "measured cells: 1 methods on 2 tasks, 4 records over all seeds"
+    assert (cells.number, cells.what) == ("2", said)
+
+
+def test_programs_of_authors_and_libraries_are_counted_apart():
+    compared = [
+        Comparison(AUTHORS, CELL, "all", 60.0, 60.0, "exact"),
+        Comparison(AUTHORS, CELL, "all", 60.0, 61.0, "differs"),
+        Comparison(LIBRARY, CELL, "all", 60.0, 60.0, "exact"),
+        Comparison(LIBRARY, CELL, "all", 60.0, None, "not run"),
+    ]
+    _, authors, libraries, _ = tallies([], [], compared, Results({}))
+    assert (authors.number, authors.of) == ("1", "of 2")
+    assert "authors" in authors.what
+    assert (libraries.number, libraries.of) == ("1", "of 1")
+    assert "libraries" in libraries.what
