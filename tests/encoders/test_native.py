@@ -13,6 +13,7 @@ from safetensors.torch import load_file, save_file
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer import modules as st
 from subword_tables import made as model2vec
+from tolerances import ROUNDING, relative_gap
 
 from harness.assets.places import Places
 from harness.core.errors import DataError, UsageError
@@ -53,7 +54,7 @@ def ours(folder, prompt=""):
 @pytest.mark.parametrize("kind", MODULES)
 def test_a_folder_of_the_library_gives_what_its_encode_gives(tmp_path, kind):
     folder = saved(tmp_path, kind, prompts=PROMPTS, default_prompt_name="query")
-    np.testing.assert_allclose(ours(folder), theirs(folder), rtol=1e-5, atol=1e-5)
+    assert relative_gap(ours(folder), theirs(folder)) <= ROUNDING
 
 
 @pytest.mark.parametrize("kind", ["mean", "static"])
@@ -61,7 +62,7 @@ def test_every_prompt_gives_what_the_library_gives(tmp_path, kind):
     folder = saved(tmp_path, kind, prompts=PROMPTS)
     found = [ours(folder, prompt) for prompt in ("", "query", "passage")]
     for prompt, vectors in zip(("", "query", "passage"), found, strict=True):
-        np.testing.assert_allclose(vectors, theirs(folder, prompt), rtol=1e-5, atol=1e-5)
+        assert relative_gap(vectors, theirs(folder, prompt)) <= ROUNDING
     np.testing.assert_array_equal(found[0], found[2])  # an empty prompt is none
     assert np.abs(found[0] - found[1]).max() > 0.01
     with pytest.raises(UsageError, match="native:title: wanted a prompt of the model, known are"):
@@ -76,7 +77,7 @@ def test_an_encoders_own_prompt_stands_beside_the_folders(tmp_path):
 
     config = of("sts", ("sts", PROMPTS["query"]))
     vectors = NATIVE(config.load(folder, folder / "cache").encode(TEXTS))
-    np.testing.assert_allclose(vectors, theirs(folder, "query"), rtol=1e-5, atol=1e-5)
+    assert relative_gap(vectors, theirs(folder, "query")) <= ROUNDING
     assert config.identify(folder).key == of("query").identify(folder).key
     assert config.identify(folder).key != of("sts", ("sts", "a cat: ")).identify(folder).key
     assert f"prompts=(('sts', {PROMPTS['query']!r}),)" in repr(config)
@@ -102,14 +103,14 @@ def test_sentences_at_a_time_are_those_of_its_transformer(tmp_path, kind):
 def test_the_first_coordinates_may_be_all_that_is_kept(tmp_path):
     folder = saved(tmp_path, "mean", truncate_dim=4)
     assert ours(folder).shape == (len(TEXTS), 4)
-    np.testing.assert_allclose(ours(folder), theirs(folder), rtol=1e-5, atol=1e-5)
+    assert relative_gap(ours(folder), theirs(folder)) <= ROUNDING
 
 
 def test_a_model2vec_folder_is_read_as_the_library_reads_it(tmp_path):
     folder = model2vec(tmp_path / "m", shared=True)
     kinds = (".", "StaticEmbedding"), ("1_Normalize", "Normalize")
     write(folder / "modules.json", [entry(*kind) for kind in kinds])
-    np.testing.assert_allclose(ours(folder), theirs(folder), rtol=1e-5, atol=1e-5)
+    assert relative_gap(ours(folder), theirs(folder)) <= ROUNDING
 
 
 def test_a_folder_of_the_first_versions_is_read(tmp_path):
@@ -135,7 +136,7 @@ def test_a_folder_of_the_first_versions_is_read(tmp_path):
     write(folder / "2_Dense/config.json", {"in_features": 2 * D, "out_features": 3, "bias": True})
     weights = {"linear.weight": torch.randn(3, 2 * D), "linear.bias": torch.randn(3)}
     torch.save(weights, folder / "2_Dense/pytorch_model.bin")
-    np.testing.assert_allclose(ours(folder), theirs(folder), rtol=1e-5, atol=1e-5)
+    assert relative_gap(ours(folder), theirs(folder)) <= ROUNDING
 
 
 def entry(path, kind):

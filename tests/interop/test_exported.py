@@ -14,6 +14,7 @@ from modular_models import PROMPTS, saved
 from sentence_transformers import SentenceTransformer
 from specimens import rows
 from subword_tables import made as model2vec
+from tolerances import ROUNDING, relative_gap
 from yaml import safe_load
 
 from baselines.natsv import Natsv
@@ -65,7 +66,7 @@ def assert_alike(ours, folder):
     """Up to the rounding of float32, of the largest coordinate."""
     found = theirs(folder)
     assert found.shape == ours.shape
-    np.testing.assert_allclose(found, ours, rtol=0, atol=2e-6 * max(1, np.abs(ours).max()))
+    assert relative_gap(found, ours) <= ROUNDING
 
 
 # The library pads on the left of XLNet, and needs a padding token, which GPT-2 has not.
@@ -119,7 +120,7 @@ def test_a_flow_comes_with_its_loader_and_is_never_loaded_without(tmp_path):
     flow = load_registry().posts["flow"]()
     ours, folder = exported(tmp_path, Method(CONFIG, MEAN, (flow,), "target"), model)
     found = runpy.run_path(str(folder / "load.py"))["encode"](TEXTS)
-    np.testing.assert_allclose(found, ours, rtol=0, atol=1e-5 * np.abs(ours).max())
+    assert relative_gap(found, ours) <= 1e-5
     assert {file.name for file in folder.iterdir()} == {"encoder", "flow.safetensors", "load.py"}
     with pytest.raises((ValueError, OSError)):
         theirs(folder)
@@ -150,7 +151,7 @@ def test_word_vectors_are_a_static_embedding(tmp_path, rule):
     texts = ["zebra cat", "don't", "nothing-known xyz", "", "A dog's mat. aa", "▁ the ▁the"]
     here = method.encoder.load(file, tmp_path).encode(texts).mean[:, 0]
     model = SentenceTransformer(str(folder), device="cpu")
-    np.testing.assert_allclose(model.encode(texts), here, atol=1e-6)
+    assert relative_gap(model.encode(texts), here) <= ROUNDING
 
 
 def test_what_the_librarys_modules_cannot_say_is_refused(tmp_path):
