@@ -3,10 +3,11 @@
 Peters et al. 2018, arXiv 1802.05365; McCann et al. 2017, arXiv 1708.00107. Layer 0 has no context
 (ELMo's vectors of characters, CoVe's GloVe), so `mean` is the mean over words of the last layer and
 `static-last` that of layers 0 and 2. The weights of a trained mixture of layers that ELMo's paper
-has belong to tasks, and are none of the published files. Texts are split by the conventions of the
-Penn Treebank, in which the corpora of both were written, and never lower-cased; CoVe looks a word
-up in lower case where GloVe lacks it as written. Each text starts from zeros, where AllenNLP's
-module goes on from the batch before (`harness/encoders/bilm.py`).
+has belong to tasks, and are none of the published files. Texts are split by the
+conventions of the Penn Treebank (do n't), and never lower-cased. That deviates from both: CoVe's
+authors tokenise with Moses (section 7), and ELMo's corpus was tokenised by WMT's scripts, which
+split don 't. CoVe looks a word up in lower case where GloVe lacks it as written. Each text starts
+from zeros, where AllenNLP's module goes on from the batch before (`harness/encoders/bilm.py`).
 """
 
 from harness.core.types import Method

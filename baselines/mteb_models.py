@@ -2,8 +2,8 @@
 
 Muennighoff et al. 2023, arXiv 2210.07316. `mteb_models.toml` lists them. A model that mteb gives an
 instruction of its own on STS has it as the prompt `sts`; the one prompt that stands in a model's
-folder is used by its name there. Pooling is the folder's. Models that need code of their repository
-are not among them: their results are published rows alone.
+folder is used by its name there. Pooling is the folder's. Models that need code of their
+repository, or post-processing of mteb, are not among them: their results are published rows alone.
 """
 
 from dataclasses import dataclass

@@ -1,14 +1,15 @@
-"""Corpora that methods are only fitted on: the papers' two, and the free ones that stand in.
+"""Corpora that methods are only fitted on: the papers' own, and the free ones that stand in.
 
-`nli` and `wiki` mean the papers' full corpora and nothing else; a number fitted on any other is a
-number of its own. Sentences stream from the file on every pass and are checked on the way: by
-digest where one is known, at the latest by count when the last has been read.
+`nli`, `all-nli` and `wiki` mean the papers' full corpora and nothing else; a number fitted on any
+other is a number of its own. Sentences stream from the file on every pass and are checked on the
+way: by digest where one is known, at the latest by count when the last has been read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -84,19 +85,20 @@ ALL_NLI = {
     ("snli", "test"): 9_824,
     ("mnli", "train"): 392_702,
 }
-# Left out as in BERT-flow and BERT-whitening; the latter's second implementation fits on them too.
-ALL_NLI_LEFT_OUT = {("mnli", "dev"), ("mnli", "test")}
+# MultiNLI's matched and mismatched dev sets, which BERT-flow and BERT-whitening leave out and
+# BERT-whitening-pytorch fits on.
+MNLI_DEV = {("mnli", "dev"): 9_815, ("mnli", "test"): 9_832}
 
 
-def all_nli_pairs(path: Path) -> Iterator[str]:
-    """Both sentences of every SNLI pair and of every pair of MultiNLI's train split."""
+def all_nli_pairs(path: Path, with_mnli_dev: bool = False) -> Iterator[str]:
+    """Both sentences of every pair of SNLI and of MultiNLI's train split, or of all of the file."""
     for place, line in body(path, ALL_NLI_HEADER):
         split, dataset, _, first, second, _ = fields(place, line, 6)
         source = (dataset.lower().replace("multi", "m"), split)  # MultiNLI is also written MNLI
-        if source in ALL_NLI:
+        if source in ALL_NLI or (with_mnli_dev and source in MNLI_DEV):
             yield first
             yield second
-        elif source not in ALL_NLI_LEFT_OUT:
+        elif source not in MNLI_DEV:
             raise DataError(f"{place}: wanted SNLI or MultiNLI, found {dataset} {split}; {AGAIN}")
 
 
@@ -135,6 +137,13 @@ NLI = CorpusFile(
     count=2 * sum(ALL_NLI.values()),
 )
 
+WHOLE_ALL_NLI = CorpusFile(
+    asset=NLI.asset,
+    files=NLI.files,
+    read=partial(all_nli_pairs, with_mnli_dev=True),
+    count=NLI.count + 2 * sum(MNLI_DEV.values()),
+)
+
 WIKI = CorpusFile(
     asset="wiki1m",
     files=("wiki/wiki1m_for_simcse.txt",),
@@ -151,6 +160,15 @@ CORPORA = (
         published=True,
         licence="SNLI CC BY-SA 4.0, MultiNLI per source",
         note="SNLI train, dev and test, and MultiNLI train, as in sentence-transformers' AllNLI; "
+        "checked by count: no digest is published",
+    ),
+    Corpus(
+        name="all-nli",
+        sentences=WHOLE_ALL_NLI,
+        asset=WHOLE_ALL_NLI.asset,
+        published=True,
+        licence="SNLI CC BY-SA 4.0, MultiNLI per source",
+        note="the whole AllNLI.tsv, MultiNLI's dev sets included, as in BERT-whitening-pytorch; "
         "checked by count: no digest is published",
     ),
     Corpus(

@@ -345,6 +345,14 @@ def test_the_size_of_nli_fits_the_step_of_the_published_checkpoint():
     assert 961_735 // 16 == 60_108  # BERT-flow: one epoch in batches of 16
 
 
+def test_all_nli_also_holds_the_dev_sets_of_multinli(tmp_path):
+    rows = ("dev\tMultiNLI\tf\ta\tb\tneutral", "train\tSNLI\tf\tc\td\tneutral")
+    path = write(tmp_path / "AllNLI.tsv", "\t".join(corpora.ALL_NLI_HEADER), *rows)
+    assert list(CORPORA["all-nli"].sentences.read(path)) == ["a", "b", "c", "d"]
+    assert list(CORPORA["nli"].sentences.read(path)) == ["c", "d"]
+    assert CORPORA["all-nli"].sentences.count == 2 * 981_382
+
+
 # --- the real sets -------------------------------------------------------------------------------
 
 
