@@ -9,6 +9,7 @@ from pathlib import Path
 from harness.core.files import sized
 from harness.core.sources import Hub
 from harness.core.terminal import duration, wrapped
+from harness.core.types import Corpus
 from harness.evaluation.plan import FIRST_GUESS, FIRST_GUESS_BYTES
 from harness.registry import Registry
 from harness.report.replication import PAGE
@@ -65,26 +66,34 @@ def _told(step: NextStep, registry: Registry, sentences: Mapping[str, int]) -> I
     noun = "number" if step.numbers == 1 else "numbers"
     seconds = _seconds(step, registry, sentences)
     time = f", about {duration(seconds)} of encoding" if seconds else ""
+    time = ", how much encoding is not known" if seconds is None else time
     yield f"{' && '.join(commands)}{size}"
     yield f"  {step.numbers} published {noun}{time}"
 
 
-def _seconds(step: NextStep, registry: Registry, sentences: Mapping[str, int]) -> float:
-    """Time to encode the step's tasks with each of its encoders, as plans guess it."""
+def _seconds(step: NextStep, registry: Registry, sentences: Mapping[str, int]) -> float | None:
+    """Time to encode the step's tasks and corpora with each of its encoders, as plans guess it.
+
+    None where the number of sentences of a corpus is not known.
+    """
     needed: dict[str, set[str]] = {}
+    passes: set[tuple[str, Corpus]] = set()
     sizes: dict[str, int] = {}
     for cell in step.cells:
         method = method_of(cell, registry)
         if method is not None and isinstance(source := method.encoder.source, Hub):
             needed.setdefault(method.encoder.name, set()).update(cell.tasks)
             sizes[method.encoder.name] = source.about or int(FIRST_GUESS_BYTES)
-    return (
-        sum(
-            sum(sentences.get(task, 0) for task in tasks) * sizes[name] / FIRST_GUESS_BYTES
-            for name, tasks in needed.items()
-        )
-        / FIRST_GUESS
-    )
+            if (corpus := registry.corpora.get(method.fit_on or "")) is not None:
+                passes.add((method.encoder.name, corpus))
+    work = 0.0
+    for name, tasks in needed.items():
+        work += sum(sentences.get(task, 0) for task in tasks) * sizes[name]
+    for name, corpus in passes:
+        if corpus.count is None:
+            return None
+        work += corpus.count * sizes[name]
+    return work / FIRST_GUESS_BYTES / FIRST_GUESS
 
 
 def claims_that_hold(

@@ -68,6 +68,30 @@ def spread(arguments: Iterable[str], repeatable: Container[str]) -> Iterator[str
         yield argument
 
 
+def usable_device(device: str) -> str:
+    """A device that can be here. Raises UsageError for another; imports no torch, which is slow."""
+    from harness.core.hardware import cuda_is_possible
+
+    kind, colon, number = device.partition(":")
+    if kind not in ("cpu", "cuda", "mps") or bool(colon) != number.isdecimal():
+        raise UsageError(f"--device {device}: wanted cpu, cuda, cuda:1 or mps")
+    if kind == "cuda" and not cuda_is_possible():
+        raise UsageError(f"--device {device}: found no CUDA device here; take --device cpu")
+    if kind == "mps" and sys.platform != "darwin":
+        raise UsageError(f"--device {device}: only macOS has it; take --device cpu")
+    return device
+
+
+def usable_cache(cache: Path | None) -> Path | None:
+    """A folder, or one that can be made. Raises UsageError for what is no folder."""
+    if cache is not None:
+        path = cache.expanduser()
+        there = next((p for p in (path, *path.parents) if p.exists()), path)
+        if there.exists() and not there.is_dir():
+            raise UsageError(f"--cache {cache}: wanted a folder, found that {there} is none")
+    return cache
+
+
 DataDir = Annotated[
     Path | None,
     typer.Option(envvar="HARNESS_DATA_DIR", help="Folder with the data sets.", show_default=False),
@@ -98,6 +122,7 @@ CacheDir = Annotated[
     typer.Option(
         "--cache",
         envvar="HARNESS_CACHE_DIR",
+        callback=usable_cache,
         help="Folder for encodings.  [default: ~/.cache/sentence-embedding-harness]",
         show_default=False,
     ),
@@ -132,7 +157,12 @@ Tasks = Annotated[
     ),
 ]
 Seeds = Annotated[int, typer.Option(min=1, help="Seeds 0..K-1 for methods with randomness.")]
-Device = Annotated[str, typer.Option(help="Where transformers encode: cpu, cuda, cuda:1 or mps.")]
+Device = Annotated[
+    str,
+    typer.Option(
+        callback=usable_device, help="Where transformers encode: cpu, cuda, cuda:1 or mps."
+    ),
+]
 Dtype = Annotated[
     str | None,
     typer.Option(

@@ -26,6 +26,7 @@ from harness.results.planned import PlannedCell
 from harness.tasks.loader import FitText
 
 SHARDS_A_BLOCK = 4  # at least: some seconds of a core's work
+DIGITS = 16  # of a digest, in the name of a file
 MOST_BLOCKS = 256  # of a pass: each reads the corpus up to its own sentences
 
 
@@ -37,6 +38,18 @@ def from_moments(method: Method) -> bool:
 def needs_dropout(method: Method) -> bool:
     """Whether its chain is fitted on encodings with dropout."""
     return any(post.dropout for post in method.post)
+
+
+def sentences_read(method: Method, count: int) -> int:
+    """How many of a corpus's sentences its chain is fitted on."""
+    share = max((post.share for post in method.post if not post.from_moments), default=1.0)
+    return min(count, max(SHARD, math.ceil(share * count)))
+
+
+def file_name(corpus: str, digest: str, dropout: int | None, pooling: Pooling) -> str:
+    """The name of a file of moments or rows; `digest` is of what is fitted on."""
+    noisy = "" if dropout is None else f".dropout-{dropout}"
+    return f"{corpus}.{digest[:DIGITS]}{noisy}.{pooling.name}.safetensors"
 
 
 @dataclass(frozen=True)
@@ -57,10 +70,7 @@ class CorpusSample:
     @classmethod
     def of(cls, text: FitText, method: Method, seed: int) -> CorpusSample:
         """The sentences that a method reads with a seed: a whole task, or a share of a corpus."""
-        taken = text.count
-        if text.streams:
-            share = max((p.share for p in method.post if not p.from_moments), default=1.0)
-            taken = min(taken, max(SHARD, math.ceil(share * text.count)))
+        taken = sentences_read(method, text.count) if text.streams else text.count
         drawn = seed if taken < text.count else None
         dropout = seed if needs_dropout(method) else None
         return cls(text.name, text.digest, text.count, taken, drawn, dropout)
@@ -94,8 +104,7 @@ class CorpusSample:
 
     def file(self, folder: Path, pooling: Pooling) -> Path:
         """Where its moments or rows lie under a pooling."""
-        noisy = "" if self.dropout is None else f".dropout-{self.dropout}"
-        return folder / f"{self.corpus}.{self.digest[:16]}{noisy}.{pooling.name}.safetensors"
+        return folder / file_name(self.corpus, self.digest, self.dropout, pooling)
 
 
 @dataclass

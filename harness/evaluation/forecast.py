@@ -17,7 +17,7 @@ from harness.assets.places import Places
 from harness.core.errors import DataError
 from harness.core.ids import MethodId
 from harness.core.sources import Trained
-from harness.core.types import Record
+from harness.core.types import Corpus, Record
 from harness.results.planned import PlannedCell
 from harness.results.records import Store, read_record
 from harness.tasks.loader import TARGETS
@@ -133,14 +133,16 @@ class Forecast:
                 return self.other.seconds[kind] * self.pace
         return None
 
-    def of_pass(self, encoder: str, corpus: str) -> float:
-        """Seconds of an encoder's pass over a corpus, by its records or another encoder's."""
-        if (encoder, corpus) in self.own.passes:
-            return self.own.passes[encoder, corpus]
-        if (encoder, corpus) in self.other.passes:
-            return self.other.passes[encoder, corpus] * self.pace
-        found = [seconds for (_, on), seconds in self.other.passes.items() if on == corpus]
-        return median(found) * self.pace if found else 0.0
+    def of_pass(self, encoder: str, corpus: Corpus, rate: float) -> float | None:
+        """Seconds of an encoder's pass over a corpus, by its records or at so many sentences/s.
+
+        None where neither such a record nor the number of its sentences is known.
+        """
+        if (encoder, corpus.name) in self.own.passes:
+            return self.own.passes[encoder, corpus.name]
+        if (encoder, corpus.name) in self.other.passes:
+            return self.other.passes[encoder, corpus.name] * self.pace
+        return None if corpus.count is None else corpus.count / rate
 
     def of_training(self, source: Trained, places: Places) -> float:
         """Seconds to train a member, by those members that were trained here."""

@@ -6,8 +6,9 @@ torch, writes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
 
@@ -16,12 +17,19 @@ from harness.core.errors import AssetMissing, HarnessError
 from harness.core.hardware import base_name
 from harness.core.sources import Trained
 from harness.core.terminal import duration
-from harness.core.types import Task
+from harness.core.types import Corpus, Task
 from harness.encoders.cache.encodings import EncoderCache
 from harness.encoders.cache.gc import size
 from harness.encoders.cache.labels import known_key
 from harness.encoders.native import left_out
-from harness.evaluation.forecast import GUESSED, Forecast, corpus_pass
+from harness.evaluation.fit_corpus import (
+    DIGITS,
+    file_name,
+    from_moments,
+    needs_dropout,
+    sentences_read,
+)
+from harness.evaluation.forecast import GUESSED, Forecast
 from harness.evaluation.identity import identity_of
 from harness.results.planned import PlannedCell
 from harness.results.records import Store, sidecar_metadata
@@ -34,15 +42,17 @@ FIRST_GUESS_BYTES = 90e6
 UNKNOWN = Forecast()
 
 Needs = tuple[Task, str | None]  # a task and what is fitted on
+Sample = tuple[int | None, int | None]  # the seeds that draw a corpus's sentences and the dropout
 
 
 @dataclass(frozen=True)
 class EncoderPlan:
     """The work of one encoder; `missing` is the line that says how to get its files, or None.
 
-    `where` is the kind of place where its files lie. `seconds` are those of encoding;
-    `fit_seconds`, of passes over corpora, fits and scores, count `guessed` cells of whose kind no
-    record exists. What was `measured` before costs nothing.
+    `where` is the kind of place where its files lie. `seconds` are those of encoding; `passes`,
+    those of the passes over each corpus that are not made yet, None where the number of its
+    sentences is not known. `fit_seconds`, of fits and scores, count `guessed` cells of whose kind
+    no record exists. What was `measured` before costs nothing.
     """
 
     name: str
@@ -53,10 +63,12 @@ class EncoderPlan:
     cached: int = 0
     measured: int = 0
     seconds: float = 0.0
+    passes: Mapping[str, float | None] = field(default_factory=dict)
     fit_seconds: float = 0.0
     training_seconds: float = 0.0
     guessed: int = 0
     rate: float | None = None  # sentences a second, as it encoded here
+    expected_rate: float = FIRST_GUESS  # the same, or by records, or guessed
     key: str = ""
     cache_bytes: int = 0
     to_train: bool = False  # by the run itself
@@ -95,9 +107,16 @@ class Plan:
     comparing: float = 0.0  # seconds to compare the rows of leaderboard tables
 
     @property
-    def parts(self) -> dict[str, float]:
-        """Seconds that are left to do, by what takes them."""
+    def unknown_corpora(self) -> list[str]:
+        """The corpora of whose passes the time is not known."""
+        passes = (one for encoder in self.encoders for one in encoder.passes.items())
+        return list(dict.fromkeys(name for name, seconds in passes if seconds is None))
+
+    @property
+    def parts(self) -> dict[str, float | None]:
+        """Seconds that are left to do, by what takes them; None where that is not known."""
         encoders = self.encoders
+        passes = sum(seconds_of_passes(encoder) for encoder in encoders)
         shared = {
             "training": sum(encoder.training_seconds for encoder in encoders),
             "fitting and scoring": sum(encoder.fit_seconds for encoder in encoders),
@@ -105,13 +124,19 @@ class Plan:
         }
         return {
             "encoding": sum(encoder.seconds for encoder in encoders),
+            "passes over corpora": None if self.unknown_corpora else passes,
             **{part: seconds / self.workers for part, seconds in shared.items()},
         }
 
     @property
     def seconds(self) -> float:
-        """Estimated time of all that is left to do."""
-        return sum(self.parts.values())
+        """Estimated time of all that is left to do, without the parts that are not known."""
+        return sum(seconds for seconds in self.parts.values() if seconds is not None)
+
+
+def seconds_of_passes(encoder: EncoderPlan) -> float:
+    """Seconds of an encoder's passes over corpora, as far as they are known."""
+    return math.fsum(seconds for seconds in encoder.passes.values() if seconds is not None)
 
 
 def estimates(plan: Plan) -> dict[str, float]:
@@ -119,18 +144,17 @@ def estimates(plan: Plan) -> dict[str, float]:
 
     Several workers have a phase for all encoders, one has a phase for each.
     """
-    parts = plan.parts
-    comparing = {"comparing rows": parts["comparing rows"]}
+    comparing = {"comparing rows": plan.comparing / plan.workers}
     if plan.workers > 1:
         return {
-            "encoding": parts["encoding"],
-            "scoring": parts["fitting and scoring"],
+            "encoding": sum(e.seconds + seconds_of_passes(e) for e in plan.encoders),
+            "scoring": sum(e.fit_seconds for e in plan.encoders) / plan.workers,
             **comparing,
         }
     present = [encoder for encoder in plan.encoders if encoder.missing is None]
     return {
         **{f"{encoder.name}: encoding": encoder.seconds for encoder in present},
-        **{f"{encoder.name}: scoring": encoder.fit_seconds for encoder in present},
+        **{f"{e.name}: scoring": seconds_of_passes(e) + e.fit_seconds for e in present},
         **comparing,
     }
 
@@ -166,7 +190,7 @@ def plan(
         groups.append(of_encoder)
     forecast = forecast.with_rates({e.name: e.rate for e in encoders if e.rate is not None})
     encoders = [
-        _with_fits(encoder, group, inputs, forecast, runs, loader.places.cache)
+        _with_fits(encoder, group, inputs, forecast, runs, loader)
         for encoder, group in zip(encoders, groups, strict=True)
     ]
     total = size(loader.places.cache)
@@ -226,6 +250,7 @@ def _encoder(
                 missing=None,
                 sentences=count,
                 seconds=round(count / rate, 1),
+                expected_rate=rate,
                 training_seconds=round(seconds, 1),
                 to_train=True,
             )
@@ -245,6 +270,7 @@ def _encoder(
         cached=len(distinct) - left,
         seconds=round(left / rate, 1),
         rate=cache.rate,
+        expected_rate=rate,
         cache_bytes=cache.size(),
         where=places.kind_of(config),
         note=left_out(config, path, (cell.method.pooling.name for cell in planned)),
@@ -258,11 +284,11 @@ def _with_fits(
     inputs: Mapping[Needs, CellInputs | None],
     forecast: Forecast,
     runs: Store | None,
-    cache: Path,
+    loader: TaskLoader,
 ) -> EncoderPlan:
-    """An encoder's plan with the times of fits and scores, those of measured cells left out."""
+    """An encoder's plan with the times of passes, fits and scores, without measured cells."""
     seconds, measured, guessed = 0.0, 0, 0
-    passes: set[tuple[str, str]] = set()
+    left: list[PlannedCell] = []
     for cell in planned if encoder.missing is None else ():
         texts = inputs[cell.task, cell.method.fit_on]
         if texts is None:
@@ -273,18 +299,51 @@ def _with_fits(
         took = forecast.of_cell(cell)
         guessed += took is None
         seconds += GUESSED if took is None else took
-        if (shared := corpus_pass(cell.method.id)) is not None:
-            passes.add(shared)
-    for name, corpus in passes:
-        if not _passed(cache, encoder.key, corpus):
-            seconds += forecast.of_pass(name, corpus)
-    return replace(encoder, fit_seconds=round(seconds, 1), measured=measured, guessed=guessed)
+        left.append(cell)
+    passes = _passes(encoder, left, forecast, loader)
+    fits = round(seconds, 1)
+    return replace(encoder, passes=passes, fit_seconds=fits, measured=measured, guessed=guessed)
 
 
-def _passed(cache: Path, key: str, corpus: str) -> bool:
-    """Whether the cache holds moments or rows of a corpus."""
-    folders = (cache / kind / key for kind in ("moments", "rows"))
-    return bool(key) and any(next(f.glob(f"{corpus}.*.safetensors"), None) for f in folders)
+def _passes(
+    encoder: EncoderPlan, cells: Iterable[PlannedCell], forecast: Forecast, loader: TaskLoader
+) -> dict[str, float | None]:
+    """Seconds of the passes over each corpus that cells need and that no file holds yet."""
+    needed: dict[tuple[str, Sample], float | None] = {}
+    for cell in cells:
+        corpus = loader.corpora.get(cell.method.fit_on or "")
+        if corpus is None:
+            continue
+        sample, share = _sample(cell, corpus)
+        if not _passed(loader.places.cache, encoder.key, cell, corpus, sample):
+            name = cell.method.encoder.name
+            whole = forecast.of_pass(name, corpus, encoder.expected_rate)
+            needed[corpus.name, sample] = None if whole is None else round(share * whole, 1)
+    passes: dict[str, float | None] = {}
+    for (name, _), seconds in needed.items():
+        before = passes.get(name, 0.0)
+        passes[name] = None if seconds is None or before is None else before + seconds
+    return passes
+
+
+def _sample(cell: PlannedCell, corpus: Corpus) -> tuple[Sample, float]:
+    """The seeds by which a cell's pass differs from others over its corpus, and its share of it."""
+    dropout = cell.seed if needs_dropout(cell.method) else None
+    if corpus.count is None:
+        return (None, dropout), 1.0
+    share = sentences_read(cell.method, corpus.count) / corpus.count
+    return (cell.seed if share < 1 else None, dropout), share
+
+
+def _passed(cache: Path, key: str, cell: PlannedCell, corpus: Corpus, sample: Sample) -> bool:
+    """Whether the cache holds the moments or rows that a cell is fitted on."""
+    if not key:
+        return False
+    drawn, dropout = sample
+    folder = cache / ("moments" if from_moments(cell.method) else "rows") / key
+    files = folder.glob(file_name(corpus.name, "?" * DIGITS, dropout, cell.method.pooling))
+    # Draws without dropout differ by their digests alone; a run makes them in the order of seeds.
+    return len(list(files)) > (drawn or 0 if dropout is None else 0)
 
 
 def _measured(cell: PlannedCell, inputs: CellInputs, encoding: str, runs: Store) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from harness.core.files import sized
 from harness.core.terminal import duration, table, wrapped
-from harness.evaluation.plan import DataPlan, EncoderPlan, Plan
+from harness.evaluation.plan import DataPlan, EncoderPlan, Plan, seconds_of_passes
 
 TOLD = 5  # of what is missing, in a terminal
 
@@ -49,10 +49,14 @@ def _measured(plan: Plan) -> str:
 def _times(plan: Plan) -> str:
     """The time that is left, what takes it, and how much of that is a guess."""
     by = f" for {plan.workers} processes" if plan.workers > 1 else ""
-    parts = [f"{duration(took)} of {part}" for part, took in plan.parts.items() if took >= 1]
+    known = {part: took for part, took in plan.parts.items() if took is not None}
+    parts = [f"{duration(took)} of {part}" for part, took in known.items() if took >= 1]
     of = f": {', '.join(parts)}" if parts else ""
     guessed = sum(encoder.guessed for encoder in plan.encoders)
     guess = f" No record tells how long {guessed} of the cells take." if guessed else ""
+    if plan.unknown_corpora:
+        names = ", ".join(plan.unknown_corpora)
+        of += f", without passes over corpora: how many sentences {names} has is not known"
     return f"about {duration(plan.seconds)} of work is left{by}{of}.{guess}"
 
 
@@ -63,8 +67,10 @@ def _row(encoder: EncoderPlan) -> list[str]:
     if encoder.missing:
         return [*row, "asset missing", "", "", "", ""]
     cached = f"{encoder.cached:,} of {encoder.sentences:,}"
-    times = duration(encoder.seconds), duration(encoder.training_seconds + encoder.fit_seconds)
-    return [*row, place, cached, *times, sized(encoder.cache_bytes)]
+    encoding = duration(encoder.seconds + seconds_of_passes(encoder))
+    encoding += " + not known" if None in encoder.passes.values() else ""
+    fitting = duration(encoder.training_seconds + encoder.fit_seconds)
+    return [*row, place, cached, encoding, fitting, sized(encoder.cache_bytes)]
 
 
 def _size(data: DataPlan) -> str:

@@ -69,7 +69,8 @@ def evaluate(
 
     Returns:
         A data frame with a row a cell and seed, as [`read_results`][harness.read_results] makes it:
-        the score, what is published for it, the verdict, what it took.
+        the score or why it is undefined (`state`), what is published for it, the verdict, what it
+        took.
 
     Raises:
         UsageError: A name means nothing, there is no model or no task, or the library is not

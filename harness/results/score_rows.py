@@ -16,6 +16,7 @@ from harness.registry import Registry
 from harness.results.index import Results, main_path, score_at
 from harness.results.published import EVIDENCE, Table, score_path
 from harness.results.reproduction import Reproduction, reproduce
+from harness.results.verdict import CellState
 
 Path = tuple[str, ...]
 
@@ -37,6 +38,7 @@ class ScoreRow:
         aggregation: `all`, `mean` or `wmean` over the subsets of a task, or the name of a subset;
             empty for a metric without any. Of quartiles and word frequency the names of both
             parts, as in `lower/1` and `k=3/all`.
+        state: `measured`, or why the score is undefined.
         score: In points (x100), but for alignment and uniformity, and what describes the vectors
             of words or their spectrum; None is undefined.
         coverage: The share of tokens that have a vector, of word vectors; None for other encoders.
@@ -73,6 +75,7 @@ class ScoreRow:
     seed: int
     metric: str
     aggregation: str
+    state: str
     score: float | None
     coverage: float | None
     pairs: int
@@ -141,6 +144,7 @@ def _row(record: Record, path: Path, published: Reproduction | None) -> ScoreRow
     timings, facts, made = record.timings, record.facts, record.environment
     passes = facts.get("encoding", [])
     kwh = facts.get("kwh")
+    found = score_at(record.scores, path)
     return ScoreRow(
         method=record.method,
         encoder=parts.encoder,
@@ -152,7 +156,8 @@ def _row(record: Record, path: Path, published: Reproduction | None) -> ScoreRow
         seed=record.seed,
         metric=path[0],
         aggregation="/".join(name for name in path[1:] if name != "groups"),
-        score=score_at(record.scores, path),
+        state=_state(record, path, found),
+        score=found,
         coverage=facts.get("coverage"),
         pairs=record.pairs,
         published=published.cell.points if published else None,
@@ -175,3 +180,11 @@ def _row(record: Record, path: Path, published: Reproduction | None) -> ScoreRow
         data=record.digests.get("data"),
         weights=record.digests.get("weights"),
     )
+
+
+def _state(record: Record, path: Path, score: float | None) -> str:
+    """`measured`, or why a score is undefined: the record says it of its main score."""
+    if score is not None:
+        return "measured"
+    why = record.facts.get("undefined") if path == main_path(record.scores) else None
+    return f"{CellState.UNDEFINED}: {why}" if why else str(CellState.UNDEFINED)

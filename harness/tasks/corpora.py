@@ -113,7 +113,7 @@ def enwiki(name: str, count: int) -> Corpus:
         prefix=True,
     )
     note = "random sentences of English Wikipedia; stands in for the million of SimCSE, is not it"
-    return Corpus(name, source, source.asset, licence="CC BY-SA", note=note)
+    return Corpus(name, source, source.asset, licence="CC BY-SA", note=note, count=count)
 
 
 ENWIKI = (
@@ -157,6 +157,7 @@ CORPORA = (
         name="nli",
         sentences=NLI,
         asset=NLI.asset,
+        count=NLI.count,
         published=True,
         licence="SNLI CC BY-SA 4.0, MultiNLI per source",
         note="SNLI train, dev and test, and MultiNLI train, as in sentence-transformers' AllNLI; "
@@ -175,6 +176,7 @@ CORPORA = (
         name="wiki",
         sentences=WIKI,
         asset=WIKI.asset,
+        count=WIKI.count,
         published=True,
         licence="CC BY-SA",
         note="SimCSE's million sentences; checked by count and by the first 11,914",
@@ -183,6 +185,7 @@ CORPORA = (
         name="snli-18k",
         sentences=SNLI_18K,
         asset=SNLI_18K.asset,
+        count=SNLI_18K.count,
         licence="CC BY-SA 4.0",
         note="18,000 pairs of SNLI train",
     ),

@@ -50,5 +50,11 @@ def limited(task: Task, limit: int) -> Task:
 
 
 def limited_corpus(corpus: Corpus, limit: int) -> Corpus:
-    """A corpus of so many sentences, that is no published one."""
-    return replace(corpus, sentences=_First(corpus.sentences, limit), published=False)
+    """A corpus of so many sentences, named `nli.limit-20`, that is no published one."""
+    return replace(
+        corpus,
+        name=f"{corpus.name}.limit-{limit}",
+        sentences=_First(corpus.sentences, limit),
+        count=limit if corpus.count is None else min(limit, corpus.count),
+        published=False,
+    )

@@ -1,19 +1,27 @@
 """What a run says at its end: what was shown without data, and what to get next."""
 
+from dataclasses import replace
 from pathlib import Path
+
+import pytest
 
 from harness.assets.places import Places
 from harness.cli.advice import (
     BEST,
     CLAIMS,
     STEPS,
+    _seconds,
+    _told,
     claims_that_hold,
     embedded_best,
     sentences_of,
     what_next,
 )
+from harness.evaluation.plan import FIRST_GUESS, FIRST_GUESS_BYTES
 from harness.registry import load_registry
 from harness.results.index import Results
+from harness.results.next_steps import NextStep
+from harness.results.published_files import load_tables
 from harness.results.records import Store
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"
@@ -30,6 +38,22 @@ def test_the_next_steps_name_a_command_a_size_a_gain_and_a_time(tmp_path):
     assert len(gains) == STEPS
     assert any("s of encoding" in line or "min of encoding" in line for line in gains)
     assert all(len(line) <= 80 for line in lines)
+
+
+def test_the_encoding_of_a_step_includes_its_passes_over_corpora():
+    [cell, *_] = (
+        cell
+        for table in load_tables(RESULTS / "papers", FOUND)
+        for cell in table.cells()
+        if (cell.method or "").startswith("bert-base.") and (cell.method or "").endswith("@nli")
+    )
+    step, nli = NextStep(("harness fetch all-nli",), 1, (cell,)), FOUND.corpora["nli"]
+    size = FOUND.encoders["bert-base"].source.about
+    least = nli.count * size / FIRST_GUESS_BYTES / FIRST_GUESS
+    assert _seconds(step, FOUND, {}) == pytest.approx(least)
+    unknown = replace(FOUND, corpora={"nli": replace(nli, count=None)})
+    assert _seconds(step, unknown, {}) is None
+    assert "how much encoding is not known" in " ".join(_told(step, unknown, {}))
 
 
 def test_what_is_measured_needs_nothing_any_more(tmp_path):

@@ -13,6 +13,7 @@ from typer.main import get_command
 from harness.assets.places import packaged
 from harness.cli import app, completion, main
 from harness.cli.options import SeveralValues, apart, spread
+from harness.core import hardware
 from harness.registry import load_registry
 from harness.results.index import Results
 from harness.results.published_files import load_tables
@@ -44,6 +45,25 @@ def measured(out):
 
 
 # Options
+
+
+@pytest.mark.parametrize("command", ["plan", "run", "reproduce"])
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        ("--device gpu", "--device gpu: wanted cpu, cuda, cuda:1 or mps"),
+        ("--device cuda:", "--device cuda:: wanted cpu, cuda, cuda:1 or mps"),
+        ("--device cuda", "--device cuda: found no CUDA device here; take --device cpu"),
+        ("--cache /dev/null", "--cache /dev/null: wanted a folder, found that /dev/null is none"),
+        ("--cache /dev/null/a", "--cache /dev/null/a: wanted a folder, found that /dev/null is"),
+    ],
+)
+def test_a_wrong_option_is_refused_before_it_is_needed(call, monkeypatch, command, words, line):
+    monkeypatch.setattr(hardware, "cuda_is_possible", lambda: False)
+    status, out, err = call(command, "-m", "glove-mini.mean", "-t", "mini-sts", *words.split())
+    assert (status, out) == (2, "")
+    assert err.startswith(f"harness: {line}")
+    assert err.count("\n") == 1
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from harness.cli import app
 from harness.cli.stopping import KEPT, _told, keeping
-from harness.cli.train import finetune, options
+from harness.cli.train import finetune
 from harness.core import hardware
 from harness.core.errors import UsageError
 
@@ -57,13 +57,11 @@ def test_what_is_not_here_is_refused_before_anything_is_imported(tmp_path, words
 
 
 def test_a_device_that_is_not_here_is_refused_likewise(monkeypatch):
-    given = {"device": "cuda:1", "corpus": "mini-text", "start": "bert-mini"}
+    words = ["train", "simcse-unsup", "--from", "bert-mini", "--out", "out", "--device", "cuda:1"]
     monkeypatch.setattr(hardware, "cuda_is_possible", lambda: False)
-    with pytest.raises(UsageError, match="--device cuda:1: wanted to train on it, found no CUDA"):
-        options.check_at_once(given, ())
-    options.check_at_once({**given, "device": "cpu"}, ())
-    monkeypatch.setattr(hardware, "cuda_is_possible", lambda: True)
-    options.check_at_once(given, ())
+    found = CliRunner().invoke(app, words).exception
+    assert isinstance(found, UsageError)
+    assert "--device cuda:1: found no CUDA device here" in str(found)
 
 
 @pytest.mark.parametrize(("version", "driver"), [("2.13.0+cpu", True), ("2.13.0", False)])

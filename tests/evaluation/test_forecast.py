@@ -16,10 +16,12 @@ from harness.evaluation.forecast import GUESSED, TRAINING, Clocks, Forecast
 from harness.evaluation.plan import estimates, plan
 from harness.evaluation.plan_text import render
 from harness.evaluation.runner import execute
+from harness.registry import load_registry
 from harness.results.planned import PlannedCell, cells
 from harness.results.protocols import SEVEN
 from harness.results.records import Store
 from harness.results.row_comparisons import Comparisons
+from harness.tasks.limited import limited_corpus
 from harness.transforms.pooling import CLS, MEAN
 
 FLOW = "fake.mean+stretch@target"
@@ -67,11 +69,9 @@ def test_the_nearest_kind_counts_and_seeds_are_averaged():
 def test_a_pass_over_a_corpus_is_counted_once_and_not_in_each_fit():
     fits = [record(f"fake.mean+{post}@far", fit=fit) for post, fit in (("sn", 60), ("nice", 63))]
     known = forecast(other=fits)
-    assert known.of_pass("fake", "far") == 60
+    assert known.of_pass("fake", corpus("far", ()), rate=1.0) == 60
     assert known.of_cell(cell("mean", "centre", on="target")) is None
     assert [known.other.seconds["post-processors", post] for post in ("sn", "nice")] == [1, 4]
-    assert known.of_pass("new", "far") == 60
-    assert known.of_pass("fake", "near") == 0
 
 
 def test_other_machines_clocks_are_scaled_by_the_cells_that_both_measured(tmp_path):
@@ -134,9 +134,48 @@ def test_a_corpus_that_was_passed_over_costs_no_second_pass(tmp_path):
     centred = Method(FakeConfig(), MEAN, method("mean", "centre", on="target").post, "far")
     known = forecast(other=[record(centred.id, rate=None, fit=60)])
     planned = cells([centred], [TOY, OTHER], seeds=1)
-    assert plan(planned, texts, None, known).encoders[0].fit_seconds == 60 + 2 * 1
+    [before] = plan(planned, texts, None, known).encoders
+    assert (before.passes, before.fit_seconds) == ({"far": 60}, 2 * 1)
     list(execute(planned[:1], texts, Store(tmp_path / "runs"), Told(), ticks()))
-    assert plan(planned, texts, None, known).encoders[0].fit_seconds == 2 * 1
+    [after] = plan(planned, texts, None, known).encoders
+    assert (after.passes, after.fit_seconds) == ({}, 2 * 1)
+    stretch = method("mean", "stretch", on="target").post
+    for fitted_on_other_files in (replace(centred, pooling=CLS), replace(centred, post=stretch)):
+        again = plan(cells([fitted_on_other_files], [TOY], 1), texts, None, known)
+        assert again.encoders[0].passes == {"far": 60}
+
+
+def test_a_pass_without_a_record_takes_its_sentences_at_the_rate_of_the_encoder(tmp_path):
+    far = replace(corpus("far", numbered(300, 50)), count=1_000_000)
+    on_far = Method(FakeConfig(), MEAN, method("mean", "centre", on="target").post, "far")
+    planned = cells([on_far], [TOY], seeds=1)
+    slow, quick = (forecast(other=[record(rate=rate)]) for rate in (100.0, 500.0))
+    made = plan(planned, library(tmp_path, far), None, slow, workers=2)
+    assert made.parts["passes over corpora"] == made.encoders[0].passes["far"] == 10_000
+    assert estimates(made)["encoding"] == made.encoders[0].seconds + 10_000
+    assert "2.8 h of passes over corpora" in " ".join(render(made).split())
+    made = plan(planned, library(tmp_path, far), None, quick)
+    assert made.encoders[0].passes == {"far": 2_000}
+    assert estimates(made)["fake: scoring"] == made.encoders[0].fit_seconds + 2_000
+    texts = library(tmp_path, limited_corpus(far, 20))
+    texts.corpora = {"far": limited_corpus(far, 20)}
+    known = forecast(other=[record(on_far.id, rate=100.0, fit=60)])  # of the whole corpus
+    assert plan(planned, texts, None, known).encoders[0].passes == {"far.limit-20": 0.2}
+
+
+def test_the_time_of_a_pass_over_an_unknown_number_of_sentences_is_not_known(tmp_path):
+    on_far = Method(FakeConfig(), MEAN, method("mean", "centre", on="target").post, "far")
+    texts = library(tmp_path, corpus("far", numbered(300, 50)))
+    made = plan(cells([on_far], [TOY], 1), texts, None, forecast(other=[record()]))
+    assert (made.encoders[0].passes, made.parts["passes over corpora"]) == ({"far": None}, None)
+    assert made.seconds == made.encoders[0].seconds + made.encoders[0].fit_seconds
+    told = " ".join(render(made).split())
+    assert "+ not known" in told
+    assert "without passes over corpora: how many sentences far has is not known." in told
+
+
+def test_the_sentences_of_every_corpus_are_stated():
+    assert all(corpus.count for corpus in load_registry().corpora.values())
 
 
 def test_rows_are_compared_where_a_table_is_whole_and_was_not_compared(tmp_path):
@@ -168,7 +207,13 @@ def test_the_command_counts_the_cells_of_the_output_folder(tmp_path, monkeypatch
     before = json.loads(answer("plan", *names, "--json"))
     assert before["encoders"][0]["measured"] == 0
     assert before["encoders"][0]["fit_seconds"] > 0
-    assert set(before["parts"]) == {"encoding", "training", "fitting and scoring", "comparing rows"}
+    assert set(before["parts"]) == {
+        "encoding",
+        "passes over corpora",
+        "training",
+        "fitting and scoring",
+        "comparing rows",
+    }
     answer("run", *names, "-q")
     after = json.loads(answer("plan", *names, "--json"))
     assert (after["encoders"][0]["measured"], after["seconds"]) == (1, 0)

@@ -15,7 +15,7 @@ import harness
 from harness.assets.places import Places
 from harness.core.errors import AssetMissing, ScoreError, UsageError
 from harness.core.interfaces import Encoder, EncoderConfig
-from harness.core.types import Method
+from harness.core.types import Method, Pairs
 from harness.encoders.function import FunctionConfig
 from harness.registry import load_registry
 from harness.results.records import Store
@@ -155,6 +155,11 @@ def test_an_object_that_encodes_is_a_function_and_a_task_can_be_ones_own(places)
     assert list(frame.task) == ["my-sts", "mini-sts"]
     by_name = harness.evaluate(hashed, ["mini-sts.dev", "mini-sts"], places=places)
     assert list(frame.score) == list(by_name.score)
+    alike = replace(
+        task, name="alike", load=lambda *_: Pairs(("A",) * 3, tuple("abc"), np.ones(3), ("x",) * 3)
+    )
+    frame = harness.evaluate(Model(), [alike, task], places=places)
+    assert list(frame.state) == ["undefined: all gold scores are equal", "measured"]
 
 
 @pytest.mark.parametrize(

@@ -57,6 +57,17 @@ def test_a_row_holds_the_parts_of_the_id_the_score_and_its_cost():
     assert (row.published, row.published_in, row.verdict) == (None, None, None)
 
 
+def test_a_score_that_is_undefined_says_why():
+    lacking = {"spearman": {"all": None, "groups": {"one": None}}, "alignment": 1.0}
+    why = record(scores=lacking, facts={"undefined": "all gold scores are equal"})
+    found = {r.metric + r.aggregation: r.state for r in rows(why, every_score=True)}
+    assert found == {
+        "spearmanall": "undefined: all gold scores are equal",
+        "spearmanone": "undefined",
+        "alignment": "measured",
+    }
+
+
 def test_every_score_of_a_record_can_be_a_row():
     found = {(r.metric, r.aggregation): r.score for r in rows(record(), every_score=True)}
     assert found == {

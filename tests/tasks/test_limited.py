@@ -46,4 +46,5 @@ def test_a_corpus_is_cut_and_no_longer_a_published_one():
 
     cut = limited_corpus(replace(corpus("stream", numbered(0, 9)), published=True), 4)
     assert (tuple(cut.sentences(HERE)), cut.published) == (numbered(0, 4), False)
+    assert (cut.name, cut.count) == ("stream.limit-4", 4)
     assert isinstance(TOY.pairs(HERE), Pairs)

@@ -14,8 +14,7 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.cli.options import CacheDir, DataDir
-from harness.core.errors import UsageError
+from harness.cli.options import CacheDir, DataDir, usable_device
 
 Out = Annotated[Path, typer.Option(help="The folder to write.", show_default=False)]
 TextOption = Annotated[
@@ -66,7 +65,7 @@ class SharedOptions:
             "--dtype", "--precision", help="float32 or bfloat16 of products; on a GPU float16 too."
         ),
     ] = "float32"
-    device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu"
+    device: Annotated[str, typer.Option(callback=usable_device, help="cpu or cuda.")] = "cpu"
     batch_tokens: Annotated[
         int | None,
         typer.Option(
@@ -100,7 +99,6 @@ def check_at_once(given: Mapping[str, Any], sets: Sequence[str]) -> None:
 
     `given` are the options of a training, and `sets` the data sets that its `--file` may name.
     """
-    from harness.core.hardware import cuda_is_possible
     from harness.registry import known, load_registry
     from harness.training.datasets import require_file, require_text
 
@@ -111,8 +109,6 @@ def check_at_once(given: Mapping[str, Any], sets: Sequence[str]) -> None:
         require_text(corpus, registered.corpora)
     if (start := given.get("start")) is not None and not Path(start).is_dir():
         known("encoder", start, registered.encoders)
-    if str(device := given.get("device", "cpu")).startswith("cuda") and not cuda_is_possible():
-        raise UsageError(f"--device {device}: wanted to train on it, found no CUDA device here")
 
 
 def what_is_kept(out: Path) -> str:
