@@ -85,8 +85,7 @@ ALL_NLI = {
     ("snli", "test"): 9_824,
     ("mnli", "train"): 392_702,
 }
-# MultiNLI's matched and mismatched dev sets, which BERT-flow and BERT-whitening leave out and
-# BERT-whitening-pytorch fits on.
+# MultiNLI's matched and mismatched dev sets, which some papers leave out and others fit on.
 MNLI_DEV = {("mnli", "dev"): 9_815, ("mnli", "test"): 9_832}
 
 
@@ -169,7 +168,7 @@ CORPORA = (
         asset=WHOLE_ALL_NLI.asset,
         published=True,
         licence="SNLI CC BY-SA 4.0, MultiNLI per source",
-        note="the whole AllNLI.tsv, MultiNLI's dev sets included, as in BERT-whitening-pytorch; "
+        note="the whole AllNLI.tsv, MultiNLI's dev sets included; "
         "checked by count: no digest is published",
     ),
     Corpus(
