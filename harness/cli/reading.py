@@ -23,12 +23,14 @@ from harness.cli.options import (
     Records,
     Tasks,
     apart,
+    note,
     readme_of,
     require_folder,
     say,
     say_folded,
 )
 from harness.core.errors import HarnessError, UsageError
+from harness.results.layout import OWN, is_packaged
 
 KINDS = (
     "methods",
@@ -129,6 +131,8 @@ def report(
         return
     written = write_files(results, papers, readme, registry)
     say(f"{len(written)} generated files changed under {results}" if written else "nothing changed")
+    if results == OWN and not is_packaged(results):
+        note("these pages are of your own results alone: harness show prints the packaged ones too")
 
 
 def view(
