@@ -12,7 +12,7 @@ from typer.core import TyperCommand
 
 from harness.cli.completion import methods, tasks
 from harness.core.errors import UsageError
-from harness.results.layout import OWN, own_or_committed
+from harness.results.layout import own_or_committed
 
 COMPLETED = "harness.completed"  # the option of which a shell completes a further word
 
@@ -117,6 +117,9 @@ Papers = Annotated[
     typer.Option(help="Folder with the published tables (TOML).", callback=own_or_committed),
 ]
 Records = Annotated[Path, typer.Option(help="Folder with records.", callback=own_or_committed)]
+OnlyOwn = Annotated[
+    bool, typer.Option("--only-own", help="Leave out the results that come with the harness.")
+]
 CacheDir = Annotated[
     Path | None,
     typer.Option(
@@ -245,18 +248,6 @@ def note(text: str) -> None:
     from harness.core.terminal import visible, width_of, wrapped
 
     typer.echo(wrapped(visible(text), width_of(sys.stderr.isatty())), err=True)
-
-
-def require_own(option: str, folder: Path) -> None:
-    """Raise UsageError, naming the option, for results of the harness where it is only used."""
-    from harness.core.installed import FROM_WHEEL
-    from harness.results.layout import COMMITTED
-
-    if folder == COMMITTED and (FROM_WHEEL or not OWN.exists() or not OWN.samefile(COMMITTED)):
-        raise UsageError(
-            f"{option}: wanted a results folder of your own (with gate.toml, papers or records); "
-            "make one, and name it"
-        )
 
 
 def require_folder(option: str, folder: Path) -> None:

@@ -23,12 +23,14 @@ from harness.cli.options import (
     Records,
     Tasks,
     apart,
+    note,
     readme_of,
     require_folder,
     say,
     say_folded,
 )
 from harness.core.errors import HarnessError, UsageError
+from harness.results.layout import OWN, is_packaged
 
 KINDS = (
     "methods",
@@ -129,6 +131,8 @@ def report(
         return
     written = write_files(results, papers, readme, registry)
     say(f"{len(written)} generated files changed under {results}" if written else "nothing changed")
+    if results == OWN and not is_packaged(results):
+        note("these pages are of your own results alone: harness show prints the packaged ones too")
 
 
 def view(
@@ -204,7 +208,7 @@ def explain(
     cell: Annotated[
         str,
         typer.Argument(
-            help="TABLE/ROW/COLUMN, as harness list cells shows them.", autocompletion=cells
+            help="TABLE/ROW/COLUMN; TABLE or TABLE/ROW lists its cells.", autocompletion=cells
         ),
     ],
     results: Records = Path("results"),
@@ -213,6 +217,7 @@ def explain(
     as_json: Json = False,
 ) -> None:
     """Why a published number cannot be reproduced: all neighbouring protocols that were run."""
+    from harness.cli import listing
     from harness.evaluation.select import encoders_by_hand
     from harness.report.explanation import render
     from harness.results.conformance import confirmed, read_trials
@@ -222,8 +227,13 @@ def explain(
     from harness.results.records import Store
     from harness.results.references import read_references
 
-    records, (registry, _) = Records.read(Store(results)), encoders_by_hand(encoder or [])
-    tables, references = load_tables(papers, registry), read_references(papers.parent)
+    registry, _ = encoders_by_hand(encoder or [])
+    tables = load_tables(papers, registry)
+    every = listing.cells(tables, "")
+    if inside := [row for row in every if row["cell"].startswith(f"{cell}/")]:
+        say(json.dumps(inside, indent=1) if as_json else listing.table(inside))
+        return
+    records, references = Records.read(Store(results)), read_references(papers.parent)
     programs = confirmed(references, records, read_trials(papers.parent), registry)
     found = look_around(cell, tables, records, registry, programs)
     if not as_json:
@@ -234,6 +244,7 @@ def explain(
     rows = [asdict(neighbour) for neighbour in found.neighbours]
     state = {"cell": cell, "published": found.cell.points, "measured": found.reproduction.measured}
     state |= {"evidence": found.cell.evidence, "confirmed_by": found.confirmed_by}
+    state |= {"shown_on": found.shown_on, "reference": found.reference}
     say(json.dumps(state | {"verdict": str(found.reproduction.state), "neighbours": rows}))
 
 

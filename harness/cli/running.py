@@ -34,12 +34,12 @@ from harness.cli.options import (
     Verbose,
     note,
     require_folder,
-    require_own,
     say,
     say_folded,
 )
 from harness.cli.selecting import Selected, Wanted, records_folder, select
 from harness.core.errors import AssetMissing, UsageError
+from harness.results.layout import require_own
 
 EVERY_FILE = 10**7  # however many records a run has
 

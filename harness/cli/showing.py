@@ -21,9 +21,11 @@ from harness.cli.options import (
     Encoders,
     Json,
     Methods,
+    OnlyOwn,
     Records,
     Results,
     Tasks,
+    note,
     require_folder,
     say,
     tabled,
@@ -33,6 +35,8 @@ from harness.core.errors import UsageError
 Rows = Sequence[Mapping[str, Any]]
 
 FORMULAS = ("=", "+", "-", "@", "\t", "\r")  # how a formula of a spreadsheet begins
+
+DIFFERS = {True: "differs", False: "not distinguishable", None: "not tested"}
 
 # The columns that a person wants first; a program gets all.
 SHORT = ("method", "task", "seed", "metric", "aggregation", "score", "published", "verdict")
@@ -49,6 +53,7 @@ def show(
     columns: Annotated[
         str | None, typer.Option(help="Names of columns, separated by commas, or all.")
     ] = None,
+    only_own: OnlyOwn = False,
     every_score: Annotated[
         bool, typer.Option("--every-score", help="Each aggregation, subset and metric a row.")
     ] = False,
@@ -56,7 +61,10 @@ def show(
         bool, typer.Option("--schema", help="Print the JSON Schema of a record's file instead.")
     ] = False,
 ) -> None:
-    """Print measured scores, a cell and seed a row, with what is published for them and costs."""
+    """Print measured scores, a cell and seed a row, with what is published for them and costs.
+
+    Results of your own, in `results`, are followed by those that come with the harness.
+    """
     if schema:
         from harness.results.schema import record_schema
 
@@ -64,11 +72,8 @@ def show(
         return
     from harness.cli.selecting import patterns
     from harness.registry import known
-    from harness.results.index import Results as InMemory
-    from harness.results.layout import papers_of
-    from harness.results.published_files import load_tables
-    from harness.results.records import Store
-    from harness.results.score_rows import ScoreRow, score_rows
+    from harness.results.layout import require_own
+    from harness.results.score_rows import ScoreRow, folder_rows
 
     printed = known("format", form, FORMATS)
     every = {field.name: field for field in fields(ScoreRow)}
@@ -79,17 +84,20 @@ def show(
     if form == "parquet" and sys.stdout.isatty():
         raise UsageError("--format parquet writes bytes: send them to a file, > scores.parquet")
     require_folder("--results", results)
+    if only_own:
+        require_own("--only-own", results)
     of = patterns(method, task, encoder)
-    records, tables = InMemory.read(Store(results)), load_tables(papers_of(results), of.registry)
     rows = [
         row
-        for row in score_rows(records, tables, of.registry, every_score)
+        for row in folder_rows(results, of.registry, every_score, only_own)
         if _selected(row.method, of.methods) and _selected(row.task, of.tasks)
     ]
     if not rows:
         raise UsageError(
             f"{results} holds no such record: harness list records --results {results} shows all"
         )
+    if not columns and "source" not in chosen and len({row.source for row in rows}) > 1:
+        chosen.append("source")
     if form == "parquet":
         from harness.interop.frames import to_frame
 
@@ -160,18 +168,22 @@ def compare(
     second: Annotated[str, typer.Argument(help="Method id.")],
     task: Tasks = None,
     results: Results = Path("runs"),
+    only_own: OnlyOwn = False,
     data_dir: DataDir = None,
     cache: CacheDir = None,
     as_json: Json = False,
 ) -> None:
     """Test two measured methods against each other: paired bootstrap over pairs, Holm over tasks.
 
-    Seed 0 of each is compared: what the choice of test pairs explains, not that of the seed.
+    Seed 0 of each is compared: what the choice of test pairs explains, not that of the seed. A
+    method that was not measured there is taken from the results that come with the harness, whose
+    scores are compared without a test: they lack the similarities of the pairs.
     """
     from harness.assets.places import Places
     from harness.cli.selecting import patterns
     from harness.core.progress import Bar
     from harness.evaluation.compare import compare_methods
+    from harness.results.layout import COMMITTED, is_packaged
     from harness.results.records import Store
     from harness.tasks.loader import TaskLoader
 
@@ -181,8 +193,11 @@ def compare(
     tasks = registry.select_tasks(task) if task else ()
     places = Places.from_environment(os.environ, cache=cache, data_dir=data_dir)
     loader = TaskLoader(places, registry.corpora)
+    packaged = None if only_own or is_packaged(results) else Store(COMMITTED)
     with Bar(sys.stderr) as bar:
-        found = compare_methods(first, second, tasks, Store(results), loader, registry, bar)
+        found = compare_methods(
+            first, second, tasks, Store(results), loader, registry, bar, packaged
+        )
     if as_json:
         say(json.dumps([asdict(one) | {"differs": one.differs} for one in found], indent=1))
         return
@@ -193,11 +208,23 @@ def compare(
             first: one.first,
             second: one.second,
             "difference": f"{one.difference:+.2f}",
-            "95 % interval": f"{one.low:+.2f} to {one.high:+.2f}",
-            "p": f"{one.p:.4f}",
-            "p (Holm)": f"{one.p_holm:.4f}",
-            "": "differs" if one.differs else "not distinguishable",
+            "95 % interval": "" if one.low is None else f"{one.low:+.2f} to {one.high:+.2f}",
+            "p": "" if one.p is None else f"{one.p:.4f}",
+            "p (Holm)": "" if one.p_holm is None else f"{one.p_holm:.4f}",
+            "": DIFFERS[one.differs],
+            "source": _sources(one.first_source, one.second_source),
         }
         for one in found
     ]
     say(_table(rows))
+    untested = [one.task for one in found if one.differs is None]
+    if untested:
+        note(
+            f"not tested on {', '.join(untested)}: the packaged results hold no similarities of "
+            f"pairs; harness run -m {first} {second} -t {' '.join(untested)} -o {results} measures"
+        )
+
+
+def _sources(first: str, second: str) -> str:
+    """Where two scores come from; empty where both are one's own."""
+    return "" if first == second == "own" else f"{first}, {second}"

@@ -11,11 +11,8 @@ from harness.core.errors import UsageError
 from harness.core.installed import extra
 from harness.evaluation.select import encoders_by_hand
 from harness.registry import known
-from harness.results.index import Results
-from harness.results.layout import OWN, is_results, own_or_committed, papers_of
-from harness.results.published_files import load_tables
-from harness.results.records import Store
-from harness.results.score_rows import ScoreRow, score_rows
+from harness.results.layout import OWN, is_results, own_or_committed, require_own
+from harness.results.score_rows import ScoreRow, folder_rows
 
 # The types of a column by that of its field; a column of whole numbers has holes, too.
 PANDAS = {"str": "string", "bool": "bool", "int": "Int64", "float": "float64"}
@@ -27,6 +24,7 @@ def read_results(
     folder: Path | str = OWN,
     *,
     every_score: bool = False,
+    only_own: bool = False,
     encoders: Sequence[str] = (),
     library: Literal["pandas", "polars"] = "pandas",
 ) -> Any:
@@ -37,9 +35,11 @@ def read_results(
 
     Args:
         folder: A results folder, as `harness run` and `harness reproduce` fill it. `results` is
-            what comes with the harness where the current folder has none of its own.
+            the current folder's own, followed by what comes with the harness; the column `source`
+            tells them apart. A cell that both hold is one's own alone.
         every_score: One row for each score of a record (metric, aggregation, subset) and not for
             its main score alone.
+        only_own: Leave out what comes with the harness.
         encoders: Encoders that published tables of your own name, each NAME=PATH as behind
             `--encoder` on the command line.
         library: The library whose frame is made.
@@ -48,7 +48,8 @@ def read_results(
         A `pandas.DataFrame`, or a `polars.DataFrame`.
 
     Raises:
-        UsageError: There is no such folder, or the library is neither of the two or not installed.
+        UsageError: There is no such folder, or none of one's own, or the library is neither of the
+            two or not installed.
         DataError: A record was changed after it was measured.
 
     Examples:
@@ -61,10 +62,10 @@ def read_results(
     place = own_or_committed(Path(folder))
     if not is_results(place):
         raise UsageError(f"{place}: wanted a folder of results, found no records in it")
+    if only_own:
+        require_own("only_own", place)
     registry, _ = encoders_by_hand(encoders)
-    tables = load_tables(papers_of(place), registry)
-    rows = score_rows(Results.read(Store(place)), tables, registry, every_score)
-    return to_frame(rows, library)
+    return to_frame(folder_rows(Path(folder), registry, every_score, only_own), library)
 
 
 def to_frame(rows: Sequence[ScoreRow], library: Literal["pandas", "polars"]) -> Any:

@@ -52,24 +52,30 @@ def render(found: Explanation, most: int = 25, width: int | None = None) -> str:
         lines.append("no neighbouring protocol was run")
         return "\n".join(wrapped(line, width) for line in lines)
     if found.wanted and found.shown_on != found.wanted.encoder:
-        same = (
-            "the nearest protocols that were run give"
-            if found.reference is None
-            else f"the same protocol gives {found.reference:.2f}, and each choice moves that"
-        )
-        lines.append(f"{found.wanted.encoder} was not run; on {found.shown_on}, {same}")
-    rows = [[change(n), f"{n.value:.2f}", _signed(n.difference)] for n in found.neighbours[:most]]
+        lines.append(f"{found.wanted.encoder} was not run{_reference(found)}")
+    rows = [[change(n), f"{n.value:.2f}", signed(n.difference)] for n in found.neighbours[:most]]
     head = ["but with", "measured", "difference"]
     lines = [*(wrapped(line, width) for line in lines), "", table(rows, head, width), ""]
-    lines.append(f"{len(found.neighbours)} neighbouring protocols were tried")
-    if nearest := found.nearest:
-        lines[-1] += f"; nearest is {nearest.value:.2f} ({_signed(nearest.difference)})"
-        lines.append(f"  with {change(nearest)}: {nearest.command}")
+    nearest = found.base or min(found.neighbours, key=lambda n: abs(n.difference))
+    lines.append(
+        f"{len(found.neighbours)} neighbouring protocols were tried; nearest is "
+        f"{nearest.value:.2f} ({signed(nearest.difference)})"
+    )
+    lines.append(f"  with {change(nearest)}: {nearest.command}")
     return "\n".join(lines)
 
 
-def _signed(difference: float | None) -> str:
-    return "" if difference is None else signed(difference)
+def _reference(found: Explanation) -> str:
+    """What differences are taken against, where the encoder itself was not run."""
+    if found.base is None:
+        return (
+            f"; on {found.shown_on}, the same protocol gives {found.reference:.2f}, and each "
+            "choice moves that"
+        )
+    return (
+        ", nor this protocol on any other encoder; differences are from the nearest row that was "
+        f"run: {found.shown_on} with {change(found.base)}, {found.base.value:.2f}"
+    )
 
 
 def change(neighbour: Neighbour) -> str:

@@ -20,7 +20,8 @@ def published_cell(name: str, tables: Sequence[Table]) -> PublishedCell:
     own = {cell.column.id: cell.id for cell in cells.values() if cell.row.id == row}
     rows = {cell.row.id for cell in cells.values()}
     near = nearest(column, own) if own else nearest(row, rows) or nearest(name, cells)
-    missing = f"row {row!r} has no column {column!r}" if own else f"it has no row {row!r}"
+    missing = f"it has no row {row!r}" if row else "wanted TABLE/ROW/COLUMN"
+    missing = f"row {row!r} has no column {column!r}" if own else missing
     raise UsageError(
         f"unknown published cell {name!r}: {missing}; {near + ' ' if near else ''}"
         f"harness list cells {table.id} shows all"

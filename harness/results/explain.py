@@ -4,14 +4,15 @@ A published number belongs to a protocol. Its neighbours share encoder and task 
 something that papers leave unsaid: aggregation, pooling layer, text form, post-processing, fit
 corpus, split, maximum length, correlation. The more of them were tried, the likelier one is near
 by chance, so their number is part of the answer. Where the encoder itself was never run, another
-one shows how far each choice moves a score.
+one shows how far each choice moves a score: from that of the same protocol there or, where no
+encoder was run under it, from that of the nearest row that was measured.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
@@ -45,28 +46,29 @@ class Conditions:
 
     def differences(self, other: Conditions) -> tuple[str, ...]:
         """The names of the fields in which two of them differ."""
-        names = (field.name for field in fields(self))
-        return tuple(name for name in names if getattr(self, name) != getattr(other, name))
+        theirs = vars(other)
+        return tuple(name for name, choice in vars(self).items() if choice != theirs[name])
 
 
 @dataclass(frozen=True)
-class Neighbour:
-    """A score measured under a protocol, and how to measure it.
+class Score:
+    """A score measured under a protocol, and the command that measures it."""
+
+    protocol: Conditions
+    value: float
+    command: str
+
+
+@dataclass(frozen=True)
+class Neighbour(Score):
+    """A score measured under a neighbouring protocol.
 
     `differs_in` names the choices in which the protocol is another than the wanted one,
     `difference` is the distance from the score that it is compared with.
     """
 
-    protocol: Conditions
     differs_in: tuple[str, ...]
-    value: float
-    difference: float | None
-    command: str
-
-    @property
-    def steps(self) -> int:
-        """The number of choices in which it differs; other calibration and other corpus are one."""
-        return len(self.differs_in) - ("post" in self.differs_in and "fit_on" in self.differs_in)
+    difference: float
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,7 @@ class Explanation:
 
     `confirmed_by` is the authors' program whose scores ours equal under the cell's protocol;
     `shown_on` is the encoder of the neighbours, `reference` the score that they are compared with.
+    `base` is the neighbour whose score that is, where no encoder was run under the cell's protocol.
     `command` measures the cell.
     """
 
@@ -85,13 +88,8 @@ class Explanation:
     shown_on: str
     reference: float | None
     neighbours: tuple[Neighbour, ...]
+    base: Neighbour | None = None
     command: str = ""
-
-    @property
-    def nearest(self) -> Neighbour | None:
-        """The neighbour whose score is nearest to the reference, if there is one to be near to."""
-        known_ones = [n for n in self.neighbours if n.difference is not None]
-        return min(known_ones, key=lambda n: abs(n.difference or 0.0), default=None)
 
 
 def explain(
@@ -115,43 +113,72 @@ def explain(
 def look_around(
     reproduction: Reproduction,
     wanted: Conditions | None,
-    measured: Sequence[Neighbour],
+    measured: Sequence[Score],
     program: str | None,
 ) -> Explanation:
     """The measured scores of the wanted task, as neighbours of a cell, nearest first."""
     cell = reproduction.cell
     if wanted is None or cell.points is None or not measured:
         return Explanation(cell, reproduction, program, wanted, "", None, ())
-    encoders = Counter(score.protocol.encoder for score in measured)
-    own = wanted.encoder in encoders
-    there, reference = (wanted, cell.points) if own else _elsewhere(wanted, measured, encoders)
+    there, reference, compared = wanted, cell.points, wanted
+    if not any(score.protocol.encoder == wanted.encoder for score in measured):
+        there, nearest = _elsewhere(wanted, measured)
+        reference, compared = nearest.value, nearest.protocol
     neighbours = [
-        replace(
-            score,
+        Neighbour(
+            protocol=score.protocol,
+            value=score.value,
+            command=score.command,
             differs_in=there.differences(score.protocol),
-            difference=None if reference is None else score.value - reference,
+            difference=score.value - reference,
         )
         for score in measured
         if score.protocol.encoder == there.encoder and score.protocol != there
     ]
-    neighbours.sort(key=lambda n: (n.steps, abs(n.difference or 0.0)))
+    # The nearest fit corpus of the wanted kind stands first, however many others are as near.
+    related = (n for n in neighbours if _is_of_kind(n.protocol.fit_on, wanted.fit_on))
+    first = min(related, key=lambda n: _distance(n.protocol, there), default=None)
+    neighbours.sort(key=lambda n: (n is not first, _choices(n.differs_in), abs(n.difference)))
+    base = next((n for n in neighbours if n.protocol == compared), None)
     return Explanation(
-        cell, reproduction, program, wanted, there.encoder, reference, tuple(neighbours)
+        cell, reproduction, program, wanted, there.encoder, reference, tuple(neighbours), base
     )
 
 
-def _elsewhere(
-    wanted: Conditions, measured: Sequence[Neighbour], encoders: Counter[str]
-) -> tuple[Conditions, float | None]:
-    """The wanted protocol on another encoder, and its score there.
+def _elsewhere(wanted: Conditions, measured: Sequence[Score]) -> tuple[Conditions, Score]:
+    """The wanted protocol on another encoder, and the score of it or of the nearest one there."""
+    tried = Counter(score.protocol.encoder for score in measured)
+    there = {name: replace(wanted, encoder=name, max_length="") for name in tried}
 
-    An encoder that was run under the very protocol shows differences; any other only values.
+    def remoteness(score: Score) -> tuple[object, ...]:
+        encoder = score.protocol.encoder
+        return _distance(score.protocol, there[encoder]), -tried[encoder]
+
+    nearest = min(measured, key=remoteness)
+    return there[nearest.protocol.encoder], nearest
+
+
+def _distance(protocol: Conditions, wanted: Conditions) -> tuple[object, ...]:
+    """How far a protocol is from the wanted one: another metric first, then its choices.
+
+    A fit corpus of the wanted kind is no choice of its own, and nearer than any other change.
     """
-    names = [name for name, _ in encoders.most_common()]
-    options = [replace(wanted, encoder=name, max_length="") for name in names]
-    known_scores = {score.protocol: score.value for score in measured}
-    there = next((option for option in options if option in known_scores), options[0])
-    return there, known_scores.get(there)
+    differs_in = wanted.differences(protocol)
+    other_family = protocol.post.partition(":")[0] != wanted.post.partition(":")[0]
+    related = _is_of_kind(protocol.fit_on, wanted.fit_on)
+    choices = _choices(differs_in) - (related and "post" not in differs_in)
+    other_metric = "metric" in differs_in
+    return bool(differs_in), other_metric, choices, not related, other_family, len(differs_in)
+
+
+def _choices(differs_in: Collection[str]) -> int:
+    """The number of choices; another calibration and another corpus for it are one."""
+    return len(differs_in) - ({"post", "fit_on"} <= {*differs_in})
+
+
+def _is_of_kind(corpus: str, wanted: str) -> bool:
+    """Whether a fit corpus is another one of the wanted kind, as `snli-18k` is for `nli`."""
+    return wanted != "" and wanted != corpus and wanted in corpus
 
 
 def conditions_of(cell: PublishedCell, registry: Registry) -> Conditions | None:
@@ -182,7 +209,7 @@ def _conditions(method: str, task: Task, metric: str, aggregation: str) -> Condi
     )
 
 
-def scores(results: Results, registry: Registry, wanted: Conditions) -> Iterator[Neighbour]:
+def scores(results: Results, registry: Registry, wanted: Conditions) -> Iterator[Score]:
     """Every measured score of the wanted task, under every metric of the wanted kind."""
     correlations = ("spearman", "pearson")
     metrics = correlations if wanted.metric in correlations else (wanted.metric,)
@@ -197,7 +224,7 @@ def scores(results: Results, registry: Registry, wanted: Conditions) -> Iterator
             conditions = _conditions(method, task, metric, way)
             if value is not None and conditions is not None:
                 command = run_command(method, [name], registry)
-                yield Neighbour(conditions, (), value, None, command)
+                yield Score(conditions, value, command)
 
 
 def task_groups(results: Results, method: str, task: str) -> Sequence[str]:

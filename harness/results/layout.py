@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from harness.core.errors import UsageError
 from harness.core.installed import FROM_WHEEL, HARNESS
 
 # The results that come with the harness. Those of an installed package are only read.
@@ -33,6 +34,20 @@ def own_or_committed(folder: Path) -> Path:
     if not folder.is_relative_to(OWN) or (folder.is_dir() and is_results(OWN)):
         return folder
     return COMMITTED / folder.relative_to(OWN)
+
+
+def is_packaged(folder: Path) -> bool:
+    """Whether a folder is that of the results that come with the harness."""
+    return folder.is_dir() and COMMITTED.is_dir() and folder.samefile(COMMITTED)
+
+
+def require_own(option: str, folder: Path) -> None:
+    """Raise UsageError, naming the option, for packaged results that are not those of here."""
+    if folder == COMMITTED and (FROM_WHEEL or not is_packaged(OWN)):
+        raise UsageError(
+            f"{option}: wanted a results folder of your own (with gate.toml, papers or records); "
+            "make one, and name it"
+        )
 
 
 def papers_of(results: Path) -> Path:

@@ -6,6 +6,7 @@ Each row stands for itself, so that a data frame, CSV or JSON is made of them wi
 
 from __future__ import annotations
 
+import pathlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +15,10 @@ from harness.core.ids import MethodId, is_transductive
 from harness.core.types import Record
 from harness.registry import Registry
 from harness.results.index import Results, main_path, score_at
+from harness.results.layout import COMMITTED, OWN, is_packaged, own_or_committed, papers_of
 from harness.results.published import EVIDENCE, Table, score_path
+from harness.results.published_files import load_tables
+from harness.results.records import Store
 from harness.results.reproduction import Reproduction, reproduce
 from harness.results.verdict import CellState
 
@@ -63,6 +67,7 @@ class ScoreRow:
         commit: Its commit; None outside a checkout.
         data: The digest of the pairs.
         weights: The digest of the encoder's weights.
+        source: `packaged` for a record that comes with the harness, `own` for any other.
     """
 
     method: str
@@ -98,15 +103,41 @@ class ScoreRow:
     commit: str | None
     data: str | None
     weights: str | None
+    source: str
+
+
+def folder_rows(
+    folder: pathlib.Path, registry: Registry, every_score: bool = False, only_own: bool = False
+) -> list[ScoreRow]:
+    """The rows of a results folder; behind those of one's own `results`, the packaged ones.
+
+    A cell that both hold is one's own alone.
+    """
+    place = own_or_committed(folder)
+    both = folder == OWN and not only_own and not is_packaged(place)
+    rows: list[ScoreRow] = []
+    seen: set[tuple[str, str]] = set()
+    for one in (place, COMMITTED) if both else (place,):
+        by_cell = Results.read(Store(one)).by_cell
+        results = Results({cell: by_cell[cell] for cell in by_cell if cell not in seen})
+        seen |= by_cell.keys()
+        tables = load_tables(papers_of(one), registry)
+        source = "packaged" if is_packaged(one) else "own"
+        rows += score_rows(results, tables, registry, every_score, source)
+    return rows
 
 
 def score_rows(
-    results: Results, tables: Iterable[Table], registry: Registry, every_score: bool = False
+    results: Results,
+    tables: Iterable[Table],
+    registry: Registry,
+    every_score: bool = False,
+    source: str = "own",
 ) -> list[ScoreRow]:
     """The main score of every record, or every score of it, in the order of the records."""
     published = _published(results, tables, registry)
     return [
-        _row(record, path, published.get((record.method, record.task, *path)))
+        _row(record, path, published.get((record.method, record.task, *path)), source)
         for records in results.by_cell.values()
         for record in records
         for path in (paths(record.scores) if every_score else [main_path(record.scores)])
@@ -139,7 +170,7 @@ def _published(
     return found
 
 
-def _row(record: Record, path: Path, published: Reproduction | None) -> ScoreRow:
+def _row(record: Record, path: Path, published: Reproduction | None, source: str) -> ScoreRow:
     parts = MethodId.parse(record.method) or MethodId(record.method, "")
     timings, facts, made = record.timings, record.facts, record.environment
     passes = facts.get("encoding", [])
@@ -179,6 +210,7 @@ def _row(record: Record, path: Path, published: Reproduction | None) -> ScoreRow
         commit=made.get("commit"),
         data=record.digests.get("data"),
         weights=record.digests.get("weights"),
+        source=source,
     )
 
 

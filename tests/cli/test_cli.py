@@ -189,6 +189,12 @@ def test_the_cells_of_a_table_can_be_explained(call, tmp_path):
     assert len(cells) == papers["simcse.t5"]
     assert sum(papers.values()) == len(json.loads(call("list", "cells", "--json").out))
     assert call("explain", cells[0]["cell"]).out.startswith(cells[0]["cell"])
+    row = cells[0]["cell"].rpartition("/")[0]
+    in_row = [cell for cell in cells if cell["cell"].startswith(f"{row}/")]
+    for name, listed in (("simcse.t5", cells), (row, in_row)):
+        answer = call("explain", name, "--json")
+        assert (answer.status, json.loads(answer.out)) == (0, listed)
+        assert call("explain", name).out.count("simcse.t5/") == len(listed)
     assert "did you mean simcse.t5" in call("list", "cells", "simcse.t55").complaint
 
 

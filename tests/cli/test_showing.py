@@ -125,3 +125,56 @@ def test_bytes_are_not_written_to_a_terminal(call, monkeypatch):
 def test_the_schema_is_printed(call):
     status, out, _ = call("show", "--schema")
     assert (status, json.loads(out)["title"]) == (0, "Record")
+
+
+RUN_OWN = ("-m", "glove-mini.mean", "-t", "mini-kind")
+
+
+@pytest.fixture
+def own(call, tmp_path, monkeypatch):
+    """The command line in a folder with results of its own: one cell, which is packaged, too."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HARNESS_CACHE_DIR", str(tmp_path / "cache"))
+    assert call("run", *RUN_OWN, "-o", "results")[0] == 0
+    return call
+
+
+def test_ones_own_results_are_shown_with_the_packaged_ones(own):
+    chosen = ("-m", "glove-mini.mean*", "-t", "mini-kind")
+    status, out, _ = own("show", *chosen)
+    head, _, first, *others = out.rstrip().split("\n")
+    assert (status, head.split()[-1]) == (0, "source")
+    assert first.endswith("own")
+    assert others
+    assert {line.split()[-1] for line in others} == {"packaged"}
+    assert "glove-mini.mean " not in "".join(others)
+    assert own("show", *chosen, "--only-own")[1].count("glove-mini") == 1
+    assert "source" not in own("show", *chosen, "--only-own")[1]
+    rows = json.loads(own("show", *chosen, "--format", "json")[1])
+    assert [row["source"] for row in rows] == ["own", *["packaged"] * len(others)]
+
+
+def test_only_own_results_need_some(call, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    status, _, err = call("show", "--only-own")
+    assert (status, "--only-own: wanted a results folder of your own" in err) == (2, True)
+
+
+def test_a_method_is_compared_with_a_packaged_one(own):
+    methods = ("glove-mini.mean", "glove-mini.mean+sn@target", "--results", "results")
+    status, out, err = own("compare", *methods)
+    assert (status, out.count("not tested"), "own, packaged" in out) == (0, 1, True)
+    assert "p (Holm)" not in out
+    assert "\nnot tested on mini-kind: the packaged results hold no similarities" in err
+    [one] = json.loads(own("compare", *methods, "--json")[1])
+    assert (one["first_source"], one["second_source"], one["p"]) == ("own", "packaged", None)
+    status, _, err = own("compare", *methods, "--only-own")
+    assert (status, "holds no task that" in err) == (2, True)
+
+
+def test_a_report_of_ones_own_results_says_that_the_packaged_ones_are_not_in_it(own):
+    _, out, err = own("report")
+    assert "files changed under results" in out
+    assert err.count("\n") == 1
+    assert "harness show prints the packaged ones too" in err
+    assert own("report", "--check") == (0, "all generated files are up to date\n", "")

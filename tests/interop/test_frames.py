@@ -2,15 +2,17 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from own_tables import TABLE
 
 from harness import read_results
 from harness.core.errors import DataError, UsageError
 from harness.interop.frames import to_frame
 from harness.results.index import Results
-from harness.results.records import Store
+from harness.results.records import Cell, Store, cell_of
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -62,3 +64,51 @@ def test_no_library_is_imported_before_it_is_asked_for():
         [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True
     )
     assert not {"pandas", "polars"} & set(done.stdout.split())
+
+
+@pytest.fixture
+def own(monkeypatch, tmp_path):
+    """A current folder with results of its own: a cell that is packaged, too, and one that is not.
+
+    The packaged results have five seeds of the former.
+    """
+    packaged = {cell_of(record): record for record in Store(ROOT / "results").records()}
+    shared = packaged[Cell("minilm.mean+flow@target", "sts-b", 0)]
+    new = replace(shared, method="minilm.mean+flow:mine@target")
+    Store(tmp_path / "results").promote([replace(shared, scores={"spearman": {"all": 1.0}}), new])
+    monkeypatch.chdir(tmp_path)
+    return packaged
+
+
+def test_ones_own_results_stand_before_the_packaged_ones_and_replace_their_cells(own, tmp_path):
+    frame = read_results()
+    cell = ("minilm.mean+flow@target", "sts-b")
+    others = [cell_of(r) for r in own.values() if (r.method, r.task) != cell]
+    assert list(frame.source) == ["own"] * 2 + ["packaged"] * len(others)
+    assert set(frame.method[:2]) == {cell[0], "minilm.mean+flow:mine@target"}
+    assert frame[(frame.method == cell[0]) & (frame.task == cell[1])].score.tolist() == [1.0]
+    rest = frame[2:]
+    names = [(cell.method, cell.task, cell.seed) for cell in others]
+    assert [*zip(rest.method, rest.task, rest.seed, strict=True)] == names
+    assert rest.published.notna().any()
+    for alone in (read_results(only_own=True), read_results(tmp_path / "results")):
+        assert list(alone.source) == ["own"] * 2
+
+
+def test_published_tables_of_ones_own_leave_the_packaged_rows_theirs(own, tmp_path):
+    papers = tmp_path / "results" / "papers"
+    papers.mkdir()
+    (papers / "mine.t1.toml").write_text(TABLE.replace("mine.mean", "glove-mini.mean"))
+    frame = read_results()
+    assert frame[frame.source == "own"].published.isna().all()
+    assert (frame[frame.source == "packaged"].verdict == "exact").any()
+
+
+def test_without_results_of_ones_own_there_are_the_packaged_ones_alone(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    assert set(read_results().source) == {"packaged"}
+    with pytest.raises(UsageError, match="only_own: wanted a results folder of your own"):
+        read_results(only_own=True)
+    monkeypatch.chdir(ROOT)
+    assert len(read_results(only_own=True)) == len(read_results())
+    assert set(read_results().source) == {"packaged"}

@@ -18,7 +18,7 @@ from harness.report.paper_tables import printed
 from harness.report.sentences import aggregation, fitted_on, metric, on, trained_on
 from harness.report.site.boards import Board
 from harness.results.conformance import Protocol, confirmed_by
-from harness.results.explain import Conditions, Neighbour, conditions_of, look_around, scores
+from harness.results.explain import Conditions, Score, conditions_of, look_around, scores
 from harness.results.index import SHOWN, Results, score_at
 from harness.results.next_steps import Recorded, missing
 from harness.results.published import PublishedCell
@@ -53,7 +53,7 @@ class Dialogs:
     papers: Path | None = None
     texts: Texts = field(default_factory=Texts)
     keys: dict[str, None] = field(default_factory=lambda: {HARNESS: None})
-    measured: dict[object, Sequence[Neighbour]] = field(default_factory=dict)
+    measured: dict[object, Sequence[Score]] = field(default_factory=dict)
     neighbours: dict[object, int] = field(default_factory=dict)
     lists: list[Any] = field(default_factory=list)
     digests: dict[Sequence[int], int] = field(default_factory=dict)
@@ -149,12 +149,14 @@ class Dialogs:
                 ]
                 for near in found.neighbours[:NEAREST]
             ]
-            about = [self.texts(found.shown_on), _rounded(found.reference), len(found.neighbours)]
+            base = f" with {change(found.base)}" if found.base else ""
+            shown_on = self.texts(found.shown_on + base)
+            about = [shown_on, _rounded(found.reference), len(found.neighbours)]
             self.lists.append([*about, lines])
             self.neighbours[name] = len(self.lists) - 1 if lines else -1
         return self.neighbours[name]
 
-    def _known(self, wanted: Conditions) -> Sequence[Neighbour]:
+    def _known(self, wanted: Conditions) -> Sequence[Score]:
         """Every measured score of the wanted task, looked up once for all cells of its kind."""
         metric = CORRELATION if wanted.metric in CORRELATION else wanted.metric
         kind = wanted.task, metric, bool(wanted.aggregation)

@@ -263,11 +263,9 @@ function neighbours(place) {
   const head = ["but with", "measured", "difference"].map((name) => make("th", name, { scope: "col" }));
   const rows = lines.map(([change, value, difference]) => make("tr", [
     make("th", text(change), { scope: "row", class: "text" }), make("td", value.toFixed(2)),
-    make("td", difference === null ? "" : signed(difference)),
+    make("td", signed(difference)),
   ]));
-  const about = reference === null ? `measured on ${text(shownOn)}`
-    : `on ${text(shownOn)}, against ${reference.toFixed(2)}`;
-  return [make("h3", `Neighbouring protocols (${lines.length} of ${count}, ${about})`),
+  return [make("h3", `Neighbouring protocols (${lines.length} of ${count}, against ${reference.toFixed(2)} on ${text(shownOn)})`),
     make("div", make("table", [make("thead", make("tr", head)), make("tbody", rows)]), { class: "wide", tabindex: 0, role: "region", "aria-label": "Neighbouring protocols" })];
 }
 

@@ -1,0 +1,87 @@
+"""Explanations: what differences are taken against, and the nearest fit corpus."""
+
+from pathlib import Path
+
+import pytest
+
+from harness.core.types import Record
+from harness.registry import load_registry
+from harness.report.explanation import render
+from harness.results.explain import explain
+from harness.results.index import Results
+from harness.results.published_files import load_tables
+from harness.results.records import SCHEMA
+
+REGISTRY = load_registry()
+TABLES = load_tables(Path(__file__).resolve().parents[2] / "results" / "papers")
+CELL = "bert-whitening.t1/bert-base-whitening-nli/sts-b"  # first-last+whitening@nli, 68.19
+SNLI = "first-last+whitening@snli-18k"
+FLOWS = tuple(f"+flow:{n}@target" for n in range(40))  # each one choice away from the cell
+
+
+def measured(*scores):
+    """The explanation of the cell where these (method, task, score) are all that was measured."""
+    by_cell = {}
+    for method, task, score, *metric in scores:
+        tree = {"".join(metric) or "spearman": {"all": score, "groups": {}}}
+        by_cell[method, task] = [Record(SCHEMA, method, "", task, 0, tree, 9, {}, {}, {})]
+    return explain(CELL, TABLES, Results(by_cell), REGISTRY, {})
+
+
+def differences(found):
+    return {n.command.split("'")[1]: round(n.difference, 2) for n in found.neighbours}
+
+
+def test_differences_are_from_the_nearest_row_where_the_method_was_run_on_no_encoder():
+    found = measured(
+        ("minilm.first-last", "sts-b.senteval", 80.0),
+        ("minilm.first-last+whitening@target", "sts-b.senteval", 79.0),
+        (f"minilm.{SNLI}", "sts-b", 77.5),
+        ("minilm.first-last+sn@target", "sts-b.senteval", 81.0),
+    )
+    assert (found.shown_on, found.reference) == ("minilm", 77.5)
+    assert found.base is found.neighbours[0]
+    assert differences(found) == {
+        f"minilm.{SNLI}": 0.0,
+        "minilm.first-last": 2.5,
+        "minilm.first-last+whitening@target": 1.5,
+        "minilm.first-last+sn@target": 3.5,
+    }
+    text = render(found)
+    assert (
+        "bert-base was not run, nor this protocol on any other encoder; differences are from the "
+        "nearest row that was run: minilm with fit on snli-18k, text raw, 77.50\n" in text
+    )
+    assert f"harness run -m 'minilm.{SNLI}' -t sts-b" in text.splitlines()[-1]
+
+
+def test_a_row_of_another_metric_is_no_base_where_one_of_the_same_was_run():
+    found = measured(
+        (f"bert-mini.{SNLI}", "sts-b.senteval", 60.0, "pearson"),
+        ("minilm.first-last+whitening@target", "sts-b", 79.0),
+    )
+    assert (found.shown_on, found.reference) == ("minilm", 79.0)
+
+
+@pytest.mark.parametrize("encoder", ["bert-base:64", "minilm"])
+def test_the_nearest_fit_corpus_of_the_kind_stands_first_among_many(encoder):
+    many = [(f"{encoder}.first-last{post}", "sts-b.senteval", 68.0) for post in FLOWS]
+    found = measured(*many, (f"{encoder}.mean+whitening:256@snli-18k", "sts-b", 50.0))
+    assert found.neighbours[0].protocol.fit_on == "snli-18k"
+    assert "fit on snli-18k" in render(found)
+
+
+def test_the_same_method_on_another_encoder_stays_the_reference():
+    found = measured(
+        ("minilm.first-last+whitening@nli", "sts-b.senteval", 78.0),
+        (f"minilm.{SNLI}", "sts-b.senteval", 77.0),
+    )
+    assert (found.base, found.reference) == (None, 78.0)
+    assert differences(found) == {f"minilm.{SNLI}": -1.0}
+    assert "on minilm, the same protocol gives 78.00" in render(found)
+
+
+def test_where_the_encoder_was_run_differences_are_from_the_published_number():
+    found = measured((f"bert-base:64.{SNLI}", "sts-b.senteval", 70.0))
+    assert (found.base, found.reference) == (None, 68.19)
+    assert differences(found) == {f"bert-base:64.{SNLI}": 1.81}
