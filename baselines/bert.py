@@ -8,7 +8,7 @@ layer and 25 word pieces. BERT-flow and BERT-whitening cut at 64: rows with ids 
 """
 
 from harness.core.types import Method
-from harness.encoders.tokenizer_check import BERT_UNCASED_IDS
+from harness.encoders.checkpoint import BERT_UNCASED_IDS
 from harness.encoders.transformer import TransformerConfig
 from harness.transforms.pooling import (
     CLS,

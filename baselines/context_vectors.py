@@ -7,12 +7,12 @@ has belong to tasks, and are none of the published files. Texts are split by the
 conventions of the Penn Treebank (do n't), and never lower-cased. That deviates from both: CoVe's
 authors tokenise with Moses (section 7), and ELMo's corpus was tokenised by WMT's scripts, which
 split don 't. CoVe looks a word up in lower case where GloVe lacks it as written. Each text starts
-from zeros, where AllenNLP's module goes on from the batch before (`harness/encoders/bilm.py`).
+from zeros, where AllenNLP's module goes on from the batch before (`harness/encoders/elmo.py`).
 """
 
 from harness.core.types import Method
-from harness.encoders.bilm import ElmoConfig
-from harness.encoders.mt_lstm import CoveConfig
+from harness.encoders.cove import CoveConfig
+from harness.encoders.elmo import ElmoConfig
 from harness.encoders.word_tokenizer import Tokeniser
 from harness.transforms.pooling import FIRST_LAST, MEAN, STATIC_LAST
 from .glove import FULL

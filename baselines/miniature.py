@@ -10,7 +10,7 @@ every method runs on any machine; what of the papers' claims they show is in
 from dataclasses import replace
 
 from harness.core.types import Method
-from harness.encoders.fingerprint import Fingerprint
+from harness.encoders.checkpoint import Fingerprint
 from harness.encoders.transformer import TransformerConfig
 from harness.encoders.word_tokenizer import Tokeniser
 from harness.encoders.word_vectors import StaticConfig

@@ -7,8 +7,7 @@ Its last layer has three constant coordinates, which is why calibrations have fl
 """
 
 from harness.core.types import Method
-from harness.encoders.fingerprint import Fingerprint
-from harness.encoders.tokenizer_check import BERT_UNCASED_IDS
+from harness.encoders.checkpoint import BERT_UNCASED_IDS, Fingerprint
 from harness.encoders.transformer import TransformerConfig
 from harness.transforms.pooling import (
     CLS,

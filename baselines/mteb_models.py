@@ -13,8 +13,7 @@ from typing import Any
 from harness.core.interfaces import EncoderConfig
 from harness.core.toml import read_rows
 from harness.core.types import Method
-from harness.encoders.native import NativeConfig
-from harness.encoders.prompted import PromptedConfig
+from harness.encoders.native import NativeConfig, PromptedConfig
 from harness.encoders.subword_vectors import SubwordConfig
 from harness.encoders.transformer import TransformerConfig
 from harness.transforms.pooling import MEAN, Native

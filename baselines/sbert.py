@@ -7,7 +7,7 @@ and STS has no such type, so their sentences are scored without one, as here.
 """
 
 from harness.core.types import Method
-from harness.encoders.tokenizer_check import BERT_UNCASED_IDS
+from harness.encoders.checkpoint import BERT_UNCASED_IDS
 from harness.encoders.transformer import TransformerConfig
 from harness.transforms.pooling import CLS, MEAN
 from .bert import ABOUT

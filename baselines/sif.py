@@ -17,8 +17,7 @@ import numpy as np
 
 from harness.core.errors import UsageError
 from harness.core.types import Method
-from harness.encoders.word_vectors import CountedConfig, StaticConfig
-from harness.encoders.word_vocabulary import Vocabulary, WordMap
+from harness.encoders.word_vectors import CountedConfig, StaticConfig, Vocabulary, WordMap
 from harness.transforms.pooling import MEAN
 from .glove import FULL, LOWER, SICK, WEB, vectors
 from .natsv import Natsv

@@ -8,7 +8,7 @@ belong to weights that are gone. They exist as `.bin` only.
 """
 
 from harness.core.types import Method
-from harness.encoders.tokenizer_check import BERT_UNCASED_IDS
+from harness.encoders.checkpoint import BERT_UNCASED_IDS
 from harness.encoders.transformer import TransformerConfig
 from harness.transforms.pooling import CLS, POOLER
 from .bert import ABOUT

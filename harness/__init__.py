@@ -29,11 +29,9 @@ if TYPE_CHECKING:
     from harness.encoders.native import NativeConfig
     from harness.encoders.transformer import TransformerConfig
     from harness.encoders.word_vectors import StaticConfig
-    from harness.evaluation.embed import Embedder, fit_method
-    from harness.evaluation.named import encoder
+    from harness.evaluation.embed import Embedder, encoder, fit_method
     from harness.interop.estimator import Calibration
-    from harness.interop.evaluate import evaluate
-    from harness.interop.frames import read_results
+    from harness.interop.evaluate import evaluate, read_results
     from harness.interop.mteb import as_mteb, local_tasks
     from harness.registry import Registry, load_registry
     from harness.results.score_rows import ScoreRow
@@ -100,11 +98,9 @@ _HOMES = {
     "encoders.native": "NativeConfig",
     "encoders.transformer": "TransformerConfig",
     "encoders.word_vectors": "StaticConfig",
-    "evaluation.embed": "Embedder fit_method",
-    "evaluation.named": "encoder",
+    "evaluation.embed": "Embedder encoder fit_method",
     "interop.estimator": "Calibration",
-    "interop.evaluate": "evaluate",
-    "interop.frames": "read_results",
+    "interop.evaluate": "evaluate read_results",
     "interop.mteb": "as_mteb local_tasks",
     "registry": "Registry load_registry",
     "results.score_rows": "ScoreRow",

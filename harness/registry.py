@@ -19,10 +19,9 @@ from typing import Any, TypeVar
 
 from harness.core.errors import HarnessError, UsageError
 from harness.core.hardware import FLOAT32, Hardware, precision_of
-from harness.core.ids import GRAMMAR, LONGEST, MethodId
-from harness.core.installed import FROM_WHEEL
 from harness.core.interfaces import EncoderConfig, Pooling, PostProcessor
-from harness.core.types import Corpus, Method, Task
+from harness.core.provenance import FROM_WHEEL
+from harness.core.types import GRAMMAR, LONGEST, Corpus, Method, MethodId, Task
 from harness.encoders.input_embeddings import InputConfig
 from harness.encoders.native import NativeConfig
 from harness.tasks.loader import TARGETS

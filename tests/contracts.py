@@ -17,11 +17,10 @@ import pytest
 from specimens import dimensions, encoding, enough, rows, view_of, with_constants
 
 from harness.assets import places as assets
-from harness.core.digests import pairs_digest
 from harness.core.errors import AssetMissing, HarnessError, ScoreError, UsageError
-from harness.core.ids import is_method_id
+from harness.core.files import pairs_digest
 from harness.core.interfaces import EncoderConfig, Pooling, PostProcessor
-from harness.core.types import Method, Task
+from harness.core.types import Method, Task, is_method_id
 from harness.evaluation.evaluate import FitData, fit, measure
 from harness.registry import TARGETS, Registry
 from harness.report.bibtex import HARNESS, entries

@@ -22,7 +22,7 @@ from typer.main import get_command
 from baselines.miniature import ENCODERS
 from harness.assets.places import packaged
 from harness.cli import app, main
-from harness.core.sources import Trained
+from harness.core.interfaces import Trained
 from harness.evaluation.select import PROFILES
 from harness.registry import load_registry
 from harness.results.verdict import CellState

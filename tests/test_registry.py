@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import baselines
 from harness.core.errors import HarnessError, UsageError
-from harness.core.sources import Trained
+from harness.core.interfaces import Trained
 from harness.encoders.word_vectors import StaticConfig
 from harness.registry import TARGETS, load_registry
 from harness.results.records import Cell, Store

@@ -1,17 +1,136 @@
-"""The catalogue: every file that tasks and corpora read, whence, under which licence, how pinned.
+"""Assets and downloads: the nouns of the catalogue.
 
-It is data, `catalogue.toml`, and read at import. Encoders stand in the registry
-(`harness list encoders`) with their own sources.
+A download is pinned by a digest of its bytes, by the commit of its hub repository, or by the digest
+of every row that is read from it. One without any of these is `unpinned`: the digest of its first
+copy is recorded (`harness.assets.places`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
 
-from harness.assets.asset import Asset
+from harness.core.files import sized
+from harness.core.interfaces import fixed_by
 from harness.core.toml import read_toml
+
+HUB = "https://huggingface.co"
+GIB = 2**30
+
+
+@dataclass(frozen=True)
+class Download:
+    """One file to get, and where it goes under the data folder.
+
+    `at` is an address or, with `repo`, a path in that data set on the hub. `keep` picks the members
+    of an archive: a pattern of their whole names, whose groups fill `into`. `size` is in bytes, as
+    published; `unpacked` bounds what an archive may hold, in bytes.
+    """
+
+    at: str
+    into: str
+    repo: str | None = None
+    revision: str | None = None
+    keep: str | None = None
+    sha256: str | None = None
+    size: int | None = None
+    unpacked: int = GIB
+
+    @property
+    def address(self) -> str:
+        """The address for a browser."""
+        if self.repo is None:
+            return self.at
+        return f"{HUB}/datasets/{self.repo}/resolve/{self.revision or 'main'}/{self.at}"
+
+
+@dataclass(frozen=True)
+class HubTable:
+    """Rows of a hub data set, read by `datasets`, which keeps its own copy of them.
+
+    `into` is the file under the data folder that the rows of `split` are written to, if any.
+    """
+
+    repo: str
+    revision: str
+    config: str | None = None
+    split: str | None = None
+    into: str | None = None
+    sha256: ClassVar[None] = None  # its rows are fixed by the commit, its bytes are not known
+    size: ClassVar[None] = None
+
+    @property
+    def address(self) -> str:
+        """The address for a browser."""
+        return f"{HUB}/datasets/{self.repo}/tree/{self.revision}"
+
+
+@dataclass(frozen=True)
+class Asset:
+    """A thing that is read.
+
+    `probe` are its places under the data folder, one of which must exist: the first is where a
+    download goes, the others are local alternatives. `rows` says that every row that is read has
+    a known digest, `sha256` is that of a single file without a download; `cite` are BibTeX keys;
+    `size` is in bytes on disk, as measured, `about` where that cannot be; `get` is how. `columns`
+    and `records` are what a CSV file that only a training reads must hold.
+    """
+
+    name: str
+    what: str
+    probe: tuple[str, ...]
+    source: str
+    licence: str
+    get: str
+    downloads: tuple[Download | HubTable, ...] = field(default=(), repr=False)
+    rows: bool = False
+    sha256: str | None = None
+    cite: tuple[str, ...] = ()
+    size: int | None = None
+    about: int | None = None
+    columns: tuple[str, ...] = ()
+    records: int | None = None
+
+    @property
+    def embedded(self) -> bool:
+        """Whether it comes with the package, so that there is nothing to look for or to get."""
+        return not self.probe and not self.downloads
+
+    @property
+    def to_get(self) -> int | None:
+        """The bytes to download, or else on disk; None where neither is known."""
+        sizes = [download.size for download in self.downloads]
+        known = [size for size in sizes if size]
+        return sum(known) if known and len(known) == len(sizes) else self.size or self.about
+
+    @property
+    def described(self) -> str:
+        """Its description, with the bytes to get where they are known."""
+        if not self.to_get:
+            return self.what
+        return f"{self.what}, {'about ' * (self.to_get == self.about)}{sized(self.to_get)}"
+
+    @property
+    def pinned(self) -> str:
+        """By what its content is fixed: `sha256`, `revision`, `rows`, several, or `unpinned`."""
+        every = self.downloads
+        return fixed_by(
+            sha256=self.sha256 or (every and all(d.sha256 for d in every)),
+            revision=every and all(d.revision for d in every),
+            rows=self.rows,
+        )
+
+    @property
+    def by_hand(self) -> str:
+        """Instructions for getting it without this program."""
+        if not self.downloads:
+            return self.get
+        addresses = " and ".join(dict.fromkeys(d.address for d in self.downloads))
+        if not self.probe:
+            return f"in Python: datasets.load_dataset with {addresses}"
+        return f"download {addresses}; unpack, so that DATA_DIR holds {self.probe[0]}"
 
 
 @dataclass(frozen=True)
@@ -23,7 +142,7 @@ class Catalogue:
     embedded_sha256: Mapping[str, str]
 
 
-CATALOGUE_FILE = Path(__file__).with_suffix(".toml")
+CATALOGUE_FILE = Path(__file__).with_name("catalogue.toml")
 CATALOGUE = read_toml(Catalogue, CATALOGUE_FILE)
 DATA_ASSETS, TOGETHER = CATALOGUE.assets, CATALOGUE.together
 EMBEDDED_SHA256 = CATALOGUE.embedded_sha256

@@ -7,22 +7,21 @@ from itertools import islice
 from pathlib import Path
 
 from harness.core.files import sized
-from harness.core.sources import Hub
+from harness.core.interfaces import Hub
 from harness.core.terminal import duration, wrapped
 from harness.core.types import Corpus
 from harness.evaluation.plan import FIRST_GUESS, FIRST_GUESS_BYTES
 from harness.registry import Registry
 from harness.report.replication import PAGE
-from harness.results import claim_intervals
 from harness.results.claim_tests import ClaimOutcome, ClaimTests
-from harness.results.claims import Claim, read_claims
+from harness.results.claims import Claim, read_claims, read_intervals
 from harness.results.index import Results
 from harness.results.layout import QUESTIONS, papers_of
 from harness.results.next_steps import Files, NextStep, next_steps
+from harness.results.protocols import columns_of, rows_of
 from harness.results.published_files import load_tables
 from harness.results.records import Store
 from harness.results.reproduction import method_of, reproductions
-from harness.results.sections import columns_of, rows_of
 
 STEPS = 5  # that are shown
 FETCH = "harness fetch "
@@ -108,7 +107,7 @@ def claims_that_hold(
         return []
     claims = read_claims(path, load_tables(papers_of(committed), registry))
     for folder in (measured, committed):
-        tests = ClaimTests(Results.read(Store(folder)), registry, claim_intervals.read(folder))
+        tests = ClaimTests(Results.read(Store(folder)), registry, read_intervals(folder))
         every = [tests.test(claim) for claim in claims.resolved]
         tested = [one for one in every if one.outcome != ClaimOutcome.NOT_MEASURED]
         holding = [one for one in tested if one.outcome == ClaimOutcome.HOLDS]

@@ -20,7 +20,7 @@ def export_results(
 ) -> None:
     """Write measured scores as another program's result files: those of mteb."""
     from harness.cli.selecting import patterns
-    from harness.core.installed import extra
+    from harness.core.provenance import extra
     from harness.results.records import Store
 
     with extra("mteb"):
@@ -76,8 +76,8 @@ def import_(
         return
     require_folder("--mteb", mteb)
     from harness.core.files import write_atomically
-    from harness.core.installed import extra
-    from harness.report.conformance import comparison_table
+    from harness.core.provenance import extra
+    from harness.report.pages import comparison_table
     from harness.results.conformance import compare_all
     from harness.results.layout import REFERENCES
 

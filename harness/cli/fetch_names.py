@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from harness.assets.catalogue import TOGETHER
-from harness.assets.fetch.jobs import Thing
+from harness.assets.fetch.batch import Thing
 from harness.assets.places import asset_named, companion_of, every_asset, vectors_of
 from harness.evaluation.select import config_for
 from harness.registry import Registry, known

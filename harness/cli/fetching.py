@@ -45,9 +45,8 @@ def fetch(
     """Download assets and check them; or carry them to a machine without a network."""
     from rich.progress import DownloadColumn
 
-    from harness.assets.fetch.batch import export_all, fetch_all, import_all, portable
-    from harness.assets.fetch.jobs import Jobs
-    from harness.assets.fetch.network import switched_off
+    from harness.assets.fetch.batch import Jobs, export_all, fetch_all, import_all, portable
+    from harness.assets.fetch.http import switched_off
     from harness.assets.places import Places
     from harness.cli import fetch_names
     from harness.cli.listing import listing, table

@@ -6,18 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.assets.asset import HUB, Asset
-from harness.assets.pins import first_seen
-from harness.assets.places import Places, every_asset, packaged, pinned_by
-from harness.core.digests import rows_digest
+from harness.assets.catalogue import HUB, Asset
+from harness.assets.places import Places, every_asset, first_seen, packaged, pinned_by
 from harness.core.errors import UsageError
-from harness.core.interfaces import EncoderConfig, Pooling
-from harness.core.sources import Hub, Packaged, Trained, VectorFile
+from harness.core.files import rows_digest
+from harness.core.interfaces import EncoderConfig, Hub, Packaged, Pooling, Trained, VectorFile
 from harness.registry import Registry, known, load_registry
-from harness.results.cell_names import published_table
 from harness.results.layout import OWN
 from harness.results.published import Table
-from harness.results.published_files import load_tables
+from harness.results.published_files import load_tables, published_table
 from harness.tasks.loader import TARGETS
 
 Row = dict[str, Any]
@@ -212,7 +209,7 @@ def digests(found: Registry, places: Places, of: str) -> list[Row]:
 
 def mteb(found: Registry, results: Path, model: str) -> list[Row]:
     """Tasks that mteb scores otherwise than papers; for a model folder, its prompts in mteb."""
-    from harness.core.installed import extra
+    from harness.core.provenance import extra
     from harness.results.index import Results
     from harness.results.records import Store
 

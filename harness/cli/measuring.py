@@ -12,15 +12,14 @@ from typing import Any
 
 from harness.cli.options import note, say, say_folded, tabled
 from harness.core.types import Record
-from harness.evaluation.outcomes import Outcome
+from harness.evaluation.runner import Outcome
 from harness.registry import Registry
 from harness.report.paper_tables import printed
-from harness.results.coverage import low_coverage, percentage
 from harness.results.index import Results, main_score, value
 from harness.results.published import PublishedCell, Table
 from harness.results.published_files import load_tables
 from harness.results.records import Store, cell_of
-from harness.results.reproduction import Reproduction, reproduce
+from harness.results.reproduction import Reproduction, low_coverage, percentage, reproduce
 from harness.results.verdict import CellState
 
 JSON_FIELDS = ("method", "task", "seed", "scores", "pairs", "timings")

@@ -51,7 +51,7 @@ def plan(
     from harness.evaluation.engines import default_jobs
     from harness.evaluation.forecast import Forecast
     from harness.evaluation.plan import plan as make_plan
-    from harness.evaluation.plan_text import render
+    from harness.evaluation.plan import render_plan
     from harness.results.index import Results
     from harness.results.layout import own_or_committed
     from harness.results.records import Store
@@ -65,7 +65,7 @@ def plan(
     if as_json:
         say(json.dumps(asdict(made) | {"seconds": made.seconds, "parts": made.parts}))
         return
-    say(render(made, width_of(sys.stdout.isatty())))
+    say(render_plan(made, width_of(sys.stdout.isatty())))
     if not method and not task:
         steps = what_next(baseline, chosen.registry, chosen.loader.places, Results({}))
         say("\n".join(["", *steps]))

@@ -187,9 +187,8 @@ def check(
     from harness.cli.selecting import patterns
     from harness.core.terminal import width_of
     from harness.gate.check import check as compare
-    from harness.gate.check import wanted
-    from harness.gate.margins import Margins
-    from harness.gate.rendering import render
+    from harness.gate.check import render_report, wanted
+    from harness.gate.drift import Margins
 
     if runs is not None and output not in (Path("runs"), runs):
         raise UsageError(f"wanted one folder to check, found {runs} and --output {output}")
@@ -200,7 +199,7 @@ def check(
     found = compare(measured, baseline, chosen, data_dir, margins, of.key_now)
     status, width = {"status": found.exit_status}, width_of(sys.stdout.isatty())
     said = json.dumps(status | asdict(found)) if as_json else ""
-    say(said or render(found, measured, baseline, width))
+    say(said or render_report(found, measured, baseline, width))
     sys.exit(found.exit_status)
 
 
@@ -219,13 +218,12 @@ def explain(
     """Why a published number cannot be reproduced: all neighbouring protocols that were run."""
     from harness.cli import listing
     from harness.evaluation.select import encoders_by_hand
-    from harness.report.explanation import render
-    from harness.results.conformance import confirmed, read_trials
+    from harness.report.sentences import render_explanation
+    from harness.results.conformance import confirmed, read_references, read_trials
     from harness.results.explain import explain as look_around
     from harness.results.index import Results as Records
     from harness.results.published_files import load_tables
     from harness.results.records import Store
-    from harness.results.references import read_references
 
     registry, _ = encoders_by_hand(encoder or [])
     tables = load_tables(papers, registry)
@@ -239,7 +237,7 @@ def explain(
     if not as_json:
         from harness.core.terminal import width_of
 
-        say(render(found, width=width_of(sys.stdout.isatty())))
+        say(render_explanation(found, width=width_of(sys.stdout.isatty())))
         return
     rows = [asdict(neighbour) for neighbour in found.neighbours]
     state = {"cell": cell, "published": found.cell.points, "measured": found.reproduction.measured}

@@ -17,8 +17,8 @@ from harness.cli.train.family import run_command
 from harness.cli.train.finetune import FineTuning, recipes
 from harness.core.errors import UsageError
 from harness.core.files import write_atomically
+from harness.results.conformance import Reference, ReferenceCell, read_reference
 from harness.results.layout import REFERENCES
-from harness.results.references import Reference, ReferenceCell, read_reference
 
 SCORES = "scores.json"
 
@@ -36,7 +36,7 @@ def add(
     results: Results = Path("results"),
 ) -> None:
     """Check a reference, show it beside our records, and take it into results/references."""
-    from harness.report.conformance import comparison_table
+    from harness.report.pages import comparison_table
     from harness.results.conformance import compare_all
 
     found, place = read_reference(file), results / REFERENCES / file.name
@@ -58,11 +58,11 @@ def make(
 ) -> None:
     """Score methods on tasks by another package, and write what it gave to results/references."""
     from harness.assets.places import Places
-    from harness.core.installed import extra
+    from harness.core.provenance import extra
     from harness.registry import known, load_registry
 
     with extra("mteb"):
-        from harness.interop.references import PROGRAMS, make_reference
+        from harness.interop.sentence_transformers import PROGRAMS, make_reference
 
     known("program", program, PROGRAMS)
     if not method or not task:

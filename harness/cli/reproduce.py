@@ -9,16 +9,14 @@ from pathlib import Path
 from harness.cli.options import readme_of
 from harness.core.errors import HarnessError
 from harness.core.types import Progress
-from harness.evaluation.bootstrap_claims import compare_claims
-from harness.evaluation.bootstrap_rows import compare_tables
+from harness.evaluation.compare import compare_claims, compare_tables
 from harness.evaluation.engines import Engine
-from harness.evaluation.outcomes import Outcome
-from harness.gate import drift
-from harness.gate.tolerances import read_rules
+from harness.evaluation.runner import Outcome
+from harness.gate.drift import Move, compare_records, read_rules
 from harness.registry import Registry, load_registry
 from harness.report.build import write_files
-from harness.results import claim_intervals, row_comparisons
-from harness.results.claims import read_claims
+from harness.results.claims import read_claims, read_intervals, write_intervals
+from harness.results.comparisons import read_comparisons, write_comparisons
 from harness.results.index import NOT_MEASURED, Results
 from harness.results.layout import QUESTIONS, papers_of
 from harness.results.published_files import load_tables
@@ -38,10 +36,10 @@ TOLD = {
 }
 
 
-def compare(outcomes: Sequence[Outcome], committed: Path) -> list[drift.Move]:
+def compare(outcomes: Sequence[Outcome], committed: Path) -> list[Move]:
     """The measured cells against the committed records."""
     baseline, rules = Results.read(Store(committed)), read_rules(committed)
-    return drift.compare((o.record for o in outcomes if o.record), baseline, rules)
+    return compare_records((o.record for o in outcomes if o.record), baseline, rules)
 
 
 def compare_rows(
@@ -60,12 +58,12 @@ def compare_rows(
     try:
         if questions.exists():
             claims = read_claims(questions, load_tables(papers_of(committed), registry))
-            old = {**claim_intervals.read(committed), **claim_intervals.read(results)}
+            old = {**read_intervals(committed), **read_intervals(results)}
             new = compare_claims(claims, Store(results), loader, registry, progress, old, engine)
-            claim_intervals.write(results, new)
-        known = {**row_comparisons.read(committed), **row_comparisons.read(results)}
+            write_intervals(results, new)
+        known = {**read_comparisons(committed), **read_comparisons(results)}
         for table in compare_tables(Store(results), loader, registry, progress, known, engine):
-            row_comparisons.write(results, table)
+            write_comparisons(results, table)
     except HarnessError as error:
         return f"rows were not compared: {error}"
     return None
@@ -73,15 +71,15 @@ def compare_rows(
 
 def promote(outcomes: Sequence[Outcome], results: Path, committed: Path) -> int:
     """Write the measured records to the committed folder; those that agree stay as they are."""
-    for found in row_comparisons.read(results).values():
-        row_comparisons.write(committed, found)
-    claim_intervals.write(committed, claim_intervals.read(results))
+    for found in read_comparisons(results).values():
+        write_comparisons(committed, found)
+    write_intervals(committed, read_intervals(results))
     return Store(committed).promote(o.record for o in outcomes if o.record)
 
 
 def summary(
     outcomes: Sequence[Outcome],
-    moves: Sequence[drift.Move],
+    moves: Sequence[Move],
     results: Path,
     committed: Path,
     promoted: int | None,
@@ -134,7 +132,7 @@ def _word(one: Reproduction, lacking: Container[tuple[str | None, str | None]]) 
     return CellState.ASSET_MISSING if one.state is CellState.NOT_RUN and away else one.state
 
 
-def against_committed(moves: Sequence[drift.Move], committed: Path) -> list[str]:
+def against_committed(moves: Sequence[Move], committed: Path) -> list[str]:
     """How many cells agree with their committed records, and which of them moved."""
     known = [move for move in moves if move.points is not None]
     moved = [move for move in moves if move.moved]

@@ -89,7 +89,7 @@ def run(
     if limit is not None and quick:
         raise UsageError("--limit and --quick exclude each other: what is limited is no baseline")
     from harness.cli.measuring import Printer
-    from harness.gate.quick import encode_golden, promote, quick_set
+    from harness.gate.check import encode_golden, promote_gate, quick_set
     from harness.results.layout import papers_of
     from harness.results.records import Store
 
@@ -106,7 +106,7 @@ def run(
     if quick:
         encode_golden(chosen.cells, chosen.loader.places, results)
         if update:
-            changed = promote(outcomes, results, baseline)
+            changed = promote_gate(outcomes, results, baseline)
             say(f"promoted: {changed} records and vectors of {baseline}")
     sys.exit(_exit_status(outcomes))
 
@@ -146,18 +146,17 @@ def reproduce(
     from harness.core.files import state_of
     from harness.core.progress import Bar
     from harness.core.terminal import width_of
-    from harness.evaluation.bootstrap_rows import row_seconds
+    from harness.evaluation.compare import row_seconds
     from harness.evaluation.forecast import Forecast
-    from harness.evaluation.plan import estimates
+    from harness.evaluation.plan import estimates, render_plan
     from harness.evaluation.plan import plan as make_plan
-    from harness.evaluation.plan_text import render
     from harness.evaluation.select import PROFILES
     from harness.evaluation.select import profile as profile_cells
     from harness.registry import known
+    from harness.results.comparisons import read_comparisons
     from harness.results.index import Results
     from harness.results.layout import papers_of
     from harness.results.records import Store
-    from harness.results.row_comparisons import read
 
     require_folder("--baseline", baseline)
     if update:
@@ -176,10 +175,10 @@ def reproduce(
     before, workers = state_of(output, most=EVERY_FILE), work.engine.workers
     measured = None if fresh else runs
     made = make_plan(chosen.cells, chosen.loader, measured, forecast, workers)
-    compared = (found for of in (baseline, output) for found in read(of).values())
+    compared = (found for of in (baseline, output) for found in read_comparisons(of).values())
     made = replace(made, comparing=row_seconds(chosen.cells, chosen.loader, compared))
     if not quiet:
-        say(render(made, width_of(sys.stdout.isatty())))
+        say(render_plan(made, width_of(sys.stdout.isatty())))
     printer = Printer(runs, chosen.registry, papers, False, verbose, quiet)
     outcomes = _execute(chosen, output, fresh, printer, work, estimates(made))
     with Bar(sys.stderr) as bar:
@@ -238,9 +237,8 @@ def _execute(
     """
     from harness.cli.train.family import on_the_spot
     from harness.core.progress import Bar, OverallProgress
-    from harness.evaluation.parallel import execute_on
-    from harness.evaluation.shards import Shard
-    from harness.gate.failures import note_outcomes
+    from harness.evaluation.parallel import Shard, execute_on
+    from harness.gate.check import note_outcomes
 
     using, part = work.engine, Shard.parse(work.shard)
     cells, loader = part.cells(chosen.cells), chosen.loader

@@ -44,11 +44,9 @@ def select(wanted: Wanted, default: Callable[[Any], tuple[Any, ...]] | None = No
     The default gives the cells of a registry where neither methods nor tasks are chosen.
     """
     from harness.assets.places import Places
-    from harness.evaluation.model_names import Models
-    from harness.evaluation.select import choose, encoders_by_hand, left_out
+    from harness.evaluation.select import Models, choose, encoders_by_hand, left_out
     from harness.results.planned import on_hardware
-    from harness.tasks.limited import limited_corpus
-    from harness.tasks.loader import TaskLoader
+    from harness.tasks.loader import TaskLoader, limited_corpus
 
     models = Models(*encoders_by_hand(wanted.encoder or []))
     places = Places.from_environment(
@@ -84,7 +82,7 @@ class Patterns:
     def key_now(self, method: str) -> str | None:
         """The key of a method's encoder as its files are now; None for one not given by hand."""
         from harness.core.hardware import base_name
-        from harness.core.ids import MethodId
+        from harness.core.types import MethodId
 
         parts = MethodId.parse(method)
         path = self.paths.get(base_name(parts.encoder)) if parts else None
@@ -106,9 +104,8 @@ def patterns(
     of a known encoder that cannot be.
     """
     from harness.assets.places import Places
-    from harness.core.ids import MethodId
-    from harness.evaluation.model_names import Models
-    from harness.evaluation.select import encoders_by_hand
+    from harness.core.types import MethodId
+    from harness.evaluation.select import Models, encoders_by_hand
     from harness.registry import is_glob
 
     models = Models(*encoders_by_hand(encoder or []))
@@ -137,7 +134,7 @@ def tell(meant: Mapping[str, str]) -> None:
 
 
 def _limited(cells: tuple[Any, ...], limit: int) -> tuple[Any, ...]:
-    from harness.tasks.limited import limited
+    from harness.tasks.loader import limited
 
     return tuple(replace(cell, task=limited(cell.task, limit)) for cell in cells)
 

@@ -66,7 +66,7 @@ def show(
     Results of your own, in `results`, are followed by those that come with the harness.
     """
     if schema:
-        from harness.results.schema import record_schema
+        from harness.results.score_rows import record_schema
 
         say(json.dumps(record_schema(), indent=1))
         return
@@ -99,7 +99,7 @@ def show(
     if not columns and "source" not in chosen and len({row.source for row in rows}) > 1:
         chosen.append("source")
     if form == "parquet":
-        from harness.interop.frames import to_frame
+        from harness.interop.evaluate import to_frame
 
         sys.stdout.buffer.write(to_frame(rows, "pandas")[chosen].to_parquet(index=False))
         return

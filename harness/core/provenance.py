@@ -1,4 +1,8 @@
-"""The provenance of a measurement: code, versions, machine, threads; nothing personal, no paths."""
+"""How the harness is installed: a checkout or a wheel, and which optional packages are present.
+
+A wheel holds the folder `baselines` as the package `harness.baselines`, and the folder `results`
+without its generated pages as `harness/assets/committed`.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +10,49 @@ import hashlib
 import os
 import platform
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from harness.core.installed import BASELINES, FROM_WHEEL, HARNESS, ROOT
+from harness.core.errors import UsageError
+
+HARNESS = Path(__file__).resolve().parents[1]
+FROM_WHEEL = (HARNESS / "baselines").is_dir()
+ROOT = HARNESS if FROM_WHEEL else HARNESS.parent
+BASELINES = ROOT / "baselines"
+
+
+@contextmanager
+def extra(name: str) -> Iterator[None]:
+    """Import what an extra brings. Raises UsageError with its command for a package not here."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            f"the package {error.name} is not installed; get it: "
+            f"pip install 'sentence-embedding-harness[{name}]'"
+        ) from None
+
+
+def one_blas_thread() -> Any:
+    """Context in which NumPy and SciPy multiply and decompose matrices on one thread.
+
+    On several, the order of a sum depends on how many there are, and with it the last digits of a
+    fit or a score.
+    """
+    return _libraries().limit(limits=1, user_api="blas")
+
+
+@cache
+def _libraries() -> Any:
+    import scipy.linalg  # noqa: F401 - has a library of its own, found only where it is loaded
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
+
 
 PACKAGES = ("torch", "transformers", "tokenizers", "numpy", "scipy", "safetensors")
 

@@ -17,8 +17,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from harness.core.digests import digest_of
-from harness.core.files import replacing
+from harness.core.files import digest_of, replacing
 
 DTYPES = {
     "F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "U8": "u1", "BOOL": "?",

@@ -1,20 +1,100 @@
-"""The nouns of the harness: pairs, methods, tasks, corpora and records, without what uses them."""
+"""The grammar of method ids: `bert-base:64.mean+sn+natsv:6@target` and its parts."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol, runtime_checkable
+from string import Formatter
+from typing import Any, Literal, Protocol, get_args, runtime_checkable
 
 import numpy as np
 
 from harness.core.arrays import Float64
 from harness.core.errors import DataError, UsageError
-from harness.core.ids import TRANSDUCTIVE, MethodId
-from harness.core.interfaces import EncoderConfig, Pooling, PostProcessor
-from harness.core.scores import LeaderboardColumn
-from harness.core.sources import Trained
+from harness.core.interfaces import EncoderConfig, Pooling, PostProcessor, Trained
+
+GRAMMAR = "encoder[:max-length].pooling[:prompt](+post[:argument])*(@fit-corpus)"
+METHOD_ID = re.compile(
+    r"(?P<encoder>[a-z0-9-]+(?::[0-9]+)?)\.(?P<pooling>[a-z0-9-]+(?::[A-Za-z0-9_-]+)?)"
+    r"(?P<post>(?:\+[a-z-]+(?::[a-z0-9.-]+)?)*)(?:@(?P<fit_on>[a-z0-9-]+))?"
+)
+
+LONGEST = 150  # characters of an id, which is a folder's name among the records
+
+# The fit corpora that hold the very sentences that are scored.
+TRANSDUCTIVE = ("target", "target-splits")
+
+
+@dataclass(frozen=True)
+class MethodId:
+    """The parts of an id, as they stand in it; `str` puts them together again.
+
+    `encoder` includes a maximum length, and each of `post` its argument.
+    """
+
+    encoder: str
+    pooling: str
+    post: tuple[str, ...] = ()
+    fit_on: str | None = None
+
+    def __str__(self) -> str:
+        post = "".join(f"+{name}" for name in self.post)
+        return f"{self.encoder}.{self.pooling}{post}" + (f"@{self.fit_on}" if self.fit_on else "")
+
+    @classmethod
+    def parse(cls, text: str) -> MethodId | None:
+        """Take an id apart; None for a text that does not have its form."""
+        match = METHOD_ID.fullmatch(text)
+        if match is None:
+            return None
+        post = tuple(match["post"].split("+")[1:])
+        return cls(match["encoder"], match["pooling"], post, match["fit_on"])
+
+    @property
+    def complete(self) -> bool:
+        """Whether post-processors and the corpus that they are fitted on come together."""
+        return bool(self.post) == bool(self.fit_on)
+
+
+def is_transductive(method: str) -> bool:
+    """Whether an id names a method that is fitted on the very sentences that are scored."""
+    return method.partition("@")[2] in TRANSDUCTIVE
+
+
+def is_method_id(text: str) -> bool:
+    """Whether a text has the form of a complete id."""
+    parsed = MethodId.parse(text)
+    return parsed is not None and parsed.complete
+
+
+# How the subsets of a task become one score: concatenated, averaged, averaged by their pairs.
+Aggregation = Literal["all", "mean", "wmean"]
+AGGREGATIONS: tuple[Aggregation, ...] = get_args(Aggregation)
+
+# The sections of the leaderboard beside the seven STS tasks of the papers.
+Section = Literal["other", "transfer", "embedded"]
+
+
+@dataclass(frozen=True)
+class LeaderboardColumn:
+    """A column of the leaderboard: its section, its heading, and where a record holds its score.
+
+    Without `score` it is the task's main score. `legend` is a sentence for the section; names in
+    braces are scores of a record that need no model, such as `{gold_edit_distance}`.
+    """
+
+    section: Section
+    heading: str
+    score: tuple[str, ...] = ()
+    legend: str = ""
+
+    @property
+    def legend_scores(self) -> tuple[str, ...]:
+        """The scores that the legend names."""
+        return tuple(name for _, name, _, _ in Formatter().parse(self.legend) if name)
+
 
 # Seconds from any fixed moment, as `time.perf_counter` gives them.
 Clock = Callable[[], float]
@@ -140,7 +220,7 @@ class Method:
 
     @property
     def id(self) -> str:
-        """Its id in the grammar of `harness.core.ids`."""
+        """Its id in the grammar of `harness.core.types`."""
         post = tuple(post.name for post in self.post)
         return str(MethodId(self.encoder.name, self.pooling.name, post, self.fit_on))
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import json
 import pickle
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.core.digests import sha256_of
 from harness.core.errors import AssetMissing, DataError, UsageError
-from harness.core.files import replacing, write_atomically
+from harness.core.files import digest_of, replacing, sha256_of, write_atomically
+from harness.core.hardware import FLOAT32
 
 SAFETENSORS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
@@ -186,3 +187,119 @@ def _positions(config: dict[str, Any]) -> int | None:
     if config.get("model_type") in OFFSET_POSITIONS:
         return positions - int(config.get("pad_token_id", 1)) - 1
     return positions
+
+
+# Of a config.json: what names and stores a model, and changes nothing of what it computes.
+HARMLESS = frozenset(
+    {"_name_or_path", "architectures", "dtype", "gradient_checkpointing", "torch_dtype"}
+    | {"transformers_version", "use_cache"}
+)
+
+
+@dataclass(frozen=True)
+class Fingerprint:
+    """What a checkpoint's configuration and tokenizer must be, beside its weights.
+
+    Args:
+        config: The digest of its settings, as `config_digest` takes it.
+        vocabulary: The digest of its tokens and their ids, as `vocabulary_digest` takes it.
+        max_length: The maximum length that the checkpoint states itself, in tokens.
+    """
+
+    config: str
+    vocabulary: str
+    max_length: int
+
+    def require_settings(self, name: str, folder: Path, config: str, max_length: int) -> None:
+        """Refuse another configuration, or another length where none was asked for."""
+        if config != self.config:
+            raise DataError(
+                f"{name}: {folder / 'config.json'} has settings with digest {config[:12]}, wanted "
+                f"{self.config[:12]}; {REMEDY}"
+            )
+        if max_length != self.max_length:
+            raise DataError(
+                f"{name}: {folder} states a maximum length of {max_length} tokens, wanted "
+                f"{self.max_length}; {REMEDY}"
+            )
+
+    def require_vocabulary(self, name: str, folder: Path, vocabulary: str) -> None:
+        """Refuse a tokenizer with other tokens, or with other ids for them."""
+        if vocabulary != self.vocabulary:
+            raise DataError(
+                f"{name}: the tokenizer in {folder} has a vocabulary with digest "
+                f"{vocabulary[:12]}, wanted {self.vocabulary[:12]}; {REMEDY}"
+            )
+
+
+REMEDY = "fetch the pinned revision, or give this checkpoint a name of its own"
+
+
+def config_digest(config: Mapping[str, Any]) -> str:
+    """The digest of a config.json, whatever its order, without what changes no vector."""
+    return digest_of({name: value for name, value in config.items() if name not in HARMLESS})
+
+
+def vocabulary_digest(vocabulary: Mapping[str, int]) -> str:
+    """The digest of tokens and their ids, whatever their order."""
+    return digest_of(vocabulary)
+
+
+def in_dtype(key: str, dtype: str) -> str:
+    """The key of an encoder in a precision, from that in float32."""
+    return key if dtype == FLOAT32 else digest_of({dtype: key})
+
+
+# Case, accents, a clitic, digits, currency, a dash, scripts, an emoji, and a rare word that splits.
+GOLDEN_SENTENCE = (
+    "Zoë's naïve CAFÉ-owner didn't pay $1,234.50 — for 東京 sushi 🙂 "
+    "(antidisestablishmentarianism)!"
+)
+
+# bert-base-uncased, and every encoder with its vocabulary: SimCSE's and SBERT's of BERT, MiniLM.
+BERT_UNCASED_IDS = (
+    101, 11199, 1005, 1055, 15743, 7668, 1011, 3954, 2134, 1005, 1056, 3477, 1002, 1015, 1010,
+    22018, 1012, 2753, 1517, 2005, 1879, 1755, 10514, 6182, 100, 1006, 3424, 10521, 4355, 7875,
+    13602, 3672, 12199, 2964, 1007, 999, 102,
+)  # fmt: skip
+
+
+# Of several scripts, so that every tokenizer knows two of them apart.
+WORDS = ("man", "guitar", "the", "Haus", "maison", "человек", "東京", "إنسان", "1", "?")
+
+
+def require_words(name: str, ids: Sequence[Sequence[int]]) -> None:
+    """Refuse a tokenizer that makes each of WORDS of the same few ids: it has no vocabulary."""
+    sets = [set(row) for row in ids]
+    if set.union(*sets) == set.intersection(*sets):
+        raise DataError(
+            f"{name}: the tokenizer makes each of {', '.join(WORDS)} of the ids "
+            f"{sorted(sets[0])}; it has no vocabulary: fetch the whole checkpoint"
+        )
+
+
+def require_golden_ids(name: str, wanted: Sequence[int], found: Sequence[int]) -> None:
+    """Refuse a tokenizer that splits the golden sentence otherwise; nothing wanted, no check."""
+    if not wanted or tuple(wanted) == tuple(found):
+        return
+    pairs = zip(wanted, found, strict=False)
+    same = min(len(wanted), len(found))
+    at = next((i for i, (a, b) in enumerate(pairs) if a != b), same)
+    raise DataError(
+        f"{name}: the tokenizer gives other ids for the golden sentence: from token {at} on, "
+        f"wanted {list(wanted[at : at + 3])}, found {list(found[at : at + 3])}; "
+        "the tokenizer files or the transformers version have changed"
+    )
+
+
+def require_beginning(name: str, cut: Sequence[int], whole: Sequence[int]) -> None:
+    """Refuse a tokenizer that does not cut at the end of a text.
+
+    Up to two special tokens stand behind what is kept.
+    """
+    kept = len(cut) - 2
+    if list(cut[:kept]) != list(whole[:kept]):
+        raise DataError(
+            f"{name}: wanted the beginning of a long text, found that the tokenizer keeps another "
+            "part of it; fetch the pinned revision, or give this checkpoint a name of its own"
+        )

@@ -11,12 +11,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from harness.core.arrays import Float32
-from harness.core.digests import digest_of
 from harness.core.errors import ScoreError, UsageError
+from harness.core.files import digest_of
 from harness.core.hardware import Hardware, require_float32
-from harness.core.interfaces import Encoding, Identity
-from harness.core.sources import LocalFiles, Source
-from harness.encoders.tokenizer_check import GOLDEN_SENTENCE
+from harness.core.interfaces import Encoding, Identity, LocalFiles, Source
+from harness.encoders.checkpoint import GOLDEN_SENTENCE
 
 Function = Callable[[list[str]], Any]
 

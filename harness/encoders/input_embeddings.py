@@ -15,14 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from harness.core.digests import Sha256, digest_of, sha256_of
 from harness.core.errors import UsageError
+from harness.core.files import Sha256, digest_of, sha256_of
 from harness.core.hardware import Hardware, require_float32
 from harness.core.interfaces import Encoding, Identity
-from harness.encoders.averages import AverageEncoder
-from harness.encoders.derived import DerivedConfig
 from harness.encoders.kernels.choose import PLAIN
+from harness.encoders.native import DerivedConfig
 from harness.encoders.transformer import TransformerConfig
+from harness.encoders.word_vectors import AverageEncoder
 
 # Part of every key: raise it with any change that moves a vector.
 INPUT_VERSION = "1: mean over the rows of whole words in float64; no whole word is the zero vector"

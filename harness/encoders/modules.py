@@ -14,9 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.core.digests import Sha256, digest_of, digest_of_files
 from harness.core.errors import DataError, UsageError
+from harness.core.files import Sha256, digest_of, digest_of_files
 from harness.encoders.checkpoint import read_json, weights_files
+from harness.encoders.subword_vectors import MODEL_TYPE
+from harness.transforms.pooling import MEAN, NATIVE
 
 MODULES = "modules.json"
 MODEL = "config_sentence_transformers.json"
@@ -248,3 +250,21 @@ def _settings(file: Path, kind: str) -> dict[str, Any]:
                 "is left out silently; take another pooling than native"
             )
     return found
+
+
+def own_pooling(path: Path) -> str:
+    """The word of the pooling that an encoder's files ask for.
+
+    Args:
+        path: The encoder's folder, or its file of vectors.
+
+    Returns:
+        `mean` or `cls` where nothing else is asked for, else `native`.
+
+    Raises:
+        DataError: A file of the folder is damaged, or a module is not understood.
+    """
+    is_table = path.is_file() or read_json(path / "config.json").get("model_type") == MODEL_TYPE
+    if is_table or not (path / MODULES).is_file():
+        return MEAN.name
+    return read_modules(path.name, path).alike or NATIVE.name

@@ -1,32 +1,109 @@
-"""A model with its own modules: `.native` is what sentence-transformers' `encode` gives.
-
-The modules are part of the encoder and not a pooling of its states: a prompt stands before each
-sentence, tokens are pooled in ways that no mean of layers gives, and dense layers follow. So a
-model with its modules is an encoder of its own, with a key of its own, whose encodings hold one
-vector a sentence. Always in float32, whatever the checkpoint's precision.
-"""
+"""The base of encoders that read another one's files in a way of their own."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
-from harness.core.digests import Sha256, digest_of, sha256_of
 from harness.core.errors import HarnessError, UsageError
-from harness.core.interfaces import Encoder, EncoderConfig, Encoding, Identity
-from harness.core.sources import Hub, LocalFiles, Packaged
+from harness.core.files import Sha256, digest_of, sha256_of
+from harness.core.hardware import Hardware
+from harness.core.interfaces import (
+    Encoder,
+    EncoderConfig,
+    Encoding,
+    Hub,
+    Identity,
+    LocalFiles,
+    Packaged,
+    Source,
+)
 from harness.encoders.batches import multiplications
-from harness.encoders.checkpoint import require_weights, weights_files
-from harness.encoders.derived import DerivedConfig
-from harness.encoders.fingerprint import in_dtype
+from harness.encoders.checkpoint import in_dtype, require_weights, weights_files
 from harness.encoders.modules import MODULES, STATIC, Modules, read_modules
-from harness.encoders.prompted import PromptedConfig
 from harness.encoders.subword_vectors import open_table
 from harness.encoders.transformer import TransformerConfig
+
+Config = TypeVar("Config", bound="DerivedConfig")
+
+
+@dataclass(frozen=True)
+class DerivedConfig:
+    """An encoder's files under another reading: name, source and licence are the encoder's."""
+
+    of: EncoderConfig
+
+    @property
+    def name(self) -> str:
+        """The encoder's name: `minilm` of `minilm.native`."""
+        return self.of.name
+
+    @property
+    def trained_on(self) -> str:
+        """As the encoder says."""
+        return self.of.trained_on
+
+    @property
+    def cite(self) -> str:
+        """As the encoder says."""
+        return self.of.cite
+
+    @property
+    def licence(self) -> str:
+        """As the encoder says."""
+        return self.of.licence
+
+    @property
+    def source(self) -> Source:
+        """As the encoder says: everything lies in its files, or beside them."""
+        return self.of.source
+
+    def member(self: Config, seed: int) -> Config:
+        """The seed's encoder under this reading."""
+        return replace(self, of=self.of.member(seed))
+
+    def with_max_length(self: Config, max_length: int) -> Config:
+        """This encoder cut at another length, and named so."""
+        return replace(self, of=self.of.with_max_length(max_length))
+
+    def on(self: Config, hardware: Hardware) -> Config:
+        """This encoder on a device and in a precision."""
+        return replace(self, of=self.of.on(hardware))
+
+
+@dataclass(frozen=True)
+class PromptedConfig(TransformerConfig):
+    """A transformer encoder with prompts beside those of its sentence-transformers folder.
+
+    Args:
+        prompts: Names and texts: `.native:sts` puts the text called `sts` before each sentence.
+
+    Examples:
+        >>> from harness.encoders.native import PromptedConfig
+        >>> e5 = PromptedConfig("e5", "intfloat/e5-small", prompts=(("sts", "query: "),))
+        >>> e5.among({"passage": "passage: "})["sts"]
+        'query: '
+    """
+
+    prompts: tuple[tuple[str, str], ...] = field(kw_only=True)
+
+    def among(self, own: Mapping[str, str]) -> dict[str, str]:
+        """All prompts by name: the folder's own and these.
+
+        Raises UsageError where the folder has another text of one name.
+        """
+        for name, text in self.prompts:
+            if own.get(name, text) != text:
+                raise UsageError(
+                    f"{self.name}.native:{name}: wanted the prompt {text!r}, found {own[name]!r} "
+                    "in the folder; give the registered one another name"
+                )
+        return {**own, **dict(self.prompts)}
+
 
 # Part of every key: raise it with any change that moves a vector.
 NATIVE_VERSION = "1: float32; modules as in sentence-transformers 6"

@@ -17,18 +17,17 @@ from typing import Any
 import numpy as np
 
 from harness.core.arrays import Float32
-from harness.core.digests import Sha256, digest_of, sha256_of
 from harness.core.errors import DataError, UsageError
+from harness.core.files import Sha256, digest_of, sha256_of
 from harness.core.hardware import Hardware, require_float32
-from harness.core.interfaces import Identity
-from harness.core.sources import Hub, LocalFiles, Source
-from harness.encoders.averages import AverageEncoder
+from harness.core.interfaces import Hub, Identity, LocalFiles, Source
 from harness.encoders.checkpoint import (
     read_json,
     require_weights,
     tokenizer_files,
     weights_files,
 )
+from harness.encoders.word_vectors import AverageEncoder
 
 # Part of every key: raise it with any change that moves an encoding.
 ENCODING_VERSION = "1: mean over known sub-words in float64; no known sub-word is the zero vector"

@@ -12,11 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from harness.core.digests import Sha256, digest_of, sha256_of
 from harness.core.errors import DataError, UsageError
+from harness.core.files import Sha256, digest_of, sha256_of
 from harness.core.hardware import Hardware, base_name, in_precision
-from harness.core.interfaces import Encoder, Identity
-from harness.core.sources import Trained
+from harness.core.interfaces import Encoder, Identity, Trained
 from harness.encoders.checkpoint import read_json
 from harness.encoders.transformer import TransformerConfig
 

@@ -15,28 +15,28 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from harness.core.arrays import Float32
-from harness.core.digests import Sha256, digest_of, digest_of_files, digest_of_repr, sha256_of
 from harness.core.errors import DataError, ScoreError, UsageError
+from harness.core.files import Sha256, digest_of, digest_of_files, digest_of_repr, sha256_of
 from harness.core.hardware import Hardware, in_precision, require_named
-from harness.core.interfaces import Encoding, Identity
-from harness.core.sources import Hub, LocalFiles, Packaged, Source
+from harness.core.interfaces import Encoding, Hub, Identity, LocalFiles, Packaged, Source
 from harness.encoders.batches import Batch, arrays, batches, blank
 from harness.encoders.checkpoint import (
+    GOLDEN_SENTENCE,
+    Fingerprint,
+    config_digest,
+    in_dtype,
     maximum_length,
     read_json,
     read_tensors,
+    require_beginning,
+    require_golden_ids,
     require_weights,
     tokenizer_files,
+    vocabulary_digest,
     weights_files,
 )
 from harness.encoders.families import facts_of
-from harness.encoders.fingerprint import Fingerprint, config_digest, in_dtype, vocabulary_digest
 from harness.encoders.kernels.choose import PLAIN, Choice, Kernel, choose, in_order
-from harness.encoders.tokenizer_check import (
-    GOLDEN_SENTENCE,
-    require_beginning,
-    require_golden_ids,
-)
 
 # Part of every key: raise it with any change that moves an encoding.
 ENCODING_VERSION = "1: float32; token means with special tokens; cls where the tokenizer puts it"
@@ -243,14 +243,14 @@ class TransformerEncoder:
 
     def with_dropout(self, seed: int) -> TransformerEncoder:
         """This encoder with its dropout on, drawn from the seed from call to call."""
-        from harness.encoders.kernels.dropout import TOKENS_PER_BATCH, dropping
+        from harness.encoders.kernels.padded import TOKENS_PER_BATCH, dropping
 
         noisy = dropping(self.name, self.plain, seed)
         return replace(self, kernel=noisy, choice=replace(PLAIN, tokens=TOKENS_PER_BATCH))
 
     def pass_over(self, texts: Sequence[str]) -> None:
         """Draw what encoding the texts with dropout would draw, and encode nothing."""
-        from harness.encoders.kernels.dropout import DroppingKernel
+        from harness.encoders.kernels.padded import DroppingKernel
 
         for _ in self._batches(texts):
             if isinstance(self.kernel, DroppingKernel):

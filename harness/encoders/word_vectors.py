@@ -1,25 +1,182 @@
-"""Static word vectors averaged over the words of a sentence: GloVe, word2vec, fastText.
-
-An encoder here is a vector file and a tokeniser, and with word counts a chain of maps of the
-vectors; all are part of its identity.
-"""
+"""The base of static encoders: a table of vectors, averaged over the rows of each text."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import ClassVar, Protocol, runtime_checkable
 
-from harness.core.digests import Sha256, digest_of, sha256_of
-from harness.core.errors import AssetMissing, UsageError
+import numpy as np
+
+from harness.core.arrays import Float32, Int64
+from harness.core.errors import AssetMissing, DataError, UsageError
+from harness.core.files import Sha256, digest_of, sha256_of
 from harness.core.hardware import Hardware, require_float32
-from harness.core.interfaces import Identity
-from harness.core.sources import Hub, LocalFiles, Packaged, Source, VectorFile
-from harness.encoders.averages import AverageEncoder
+from harness.core.interfaces import (
+    Encoding,
+    Hub,
+    Identity,
+    LocalFiles,
+    Packaged,
+    PostProcessor,
+    Source,
+    VectorFile,
+)
 from harness.encoders.checkpoint import require_weights
 from harness.encoders.word_tokenizer import PLAIN, Tokeniser
 from harness.encoders.word_vector_files import read_cached
-from harness.encoders.word_vocabulary import Vocabulary, WordMap, read_counts
+from harness.transforms.affine import Moments
+
+
+@dataclass(frozen=True, eq=False)
+class AverageEncoder(ABC):
+    """A loaded table of vectors. One kept layer, no summary token, no pooler.
+
+    A subclass looks up the tokens of texts in `look_up`; `unit` scales averages to length 1.
+    """
+
+    name: str
+    key: str
+    vectors: Float32[np.ndarray, "V D"] = field(repr=False)
+    unit: bool = field(default=False, kw_only=True)
+
+    facts: ClassVar[Mapping[str, object]] = {}
+
+    @property
+    def dimensions(self) -> int:
+        return int(self.vectors.shape[1])
+
+    @property
+    def depth(self) -> int:
+        return 0
+
+    @abstractmethod
+    def look_up(self, texts: Sequence[str]) -> Iterable[tuple[Sequence[int], int]]:
+        """The rows of the table for each text, repetitions included, and how many tokens it has."""
+
+    def encode(
+        self, texts: Sequence[str], *, progress: Callable[[int], None] | None = None
+    ) -> Encoding:
+        """The mean over the vectors of each text, in float64.
+
+        A text without any is the zero vector, as in SentEval: it is a fact about the table, and its
+        cosine counts as 0.
+        """
+        mean = np.zeros((len(texts), 1, self.dimensions), np.float32)
+        tokens = np.zeros((len(texts), 2), np.float32)
+        for number, (rows, count) in enumerate(self.look_up(texts)):
+            tokens[number] = count, len(rows)
+            if rows:
+                vector = self.vectors[rows].mean(axis=0, dtype=np.float64)
+                mean[number, 0] = vector / (np.linalg.norm(vector) + 1e-32) if self.unit else vector
+        if progress is not None:
+            progress(len(texts))
+        return Encoding(layers=(0,), depth=0, mean=mean, tokens=tokens)
+
+
+@dataclass(frozen=True, eq=False)
+class Vocabulary:
+    """Words with their vectors and their counts in a corpus.
+
+    Attributes:
+        rows: The row of each word.
+        vectors: (V, D); a row that no word has is never read.
+        counts: (V,) how often the corpus holds the word; 0 where it does not count it.
+        total: The sum over all words that the corpus counts, so that p(w) = counts / total.
+    """
+
+    rows: Mapping[str, int]
+    vectors: Float32[np.ndarray, "V D"]
+    counts: Int64[np.ndarray, " V"]
+    total: int
+
+    @classmethod
+    def of(
+        cls,
+        rows: Mapping[str, int],
+        vectors: Float32[np.ndarray, "V D"],
+        counted: Mapping[str, int],
+    ) -> Vocabulary:
+        """The vectors of words beside the counts of a corpus, which may hold others."""
+        counts = np.zeros(len(vectors), np.int64)
+        for word, row in rows.items():
+            counts[row] = counted.get(word, 0)
+        return cls(rows, vectors, counts, sum(counted.values()))
+
+
+@runtime_checkable
+class WordMap(Protocol):
+    """A map from a vocabulary to another: a frozen dataclass, whose `repr` tells all settings."""
+
+    def __call__(self, vocabulary: Vocabulary) -> Vocabulary:
+        """Map a vocabulary, which does not change."""
+        ...
+
+
+@dataclass(frozen=True)
+class Counted:
+    """The words that the corpus counts and no others."""
+
+    def __call__(self, vocabulary: Vocabulary) -> Vocabulary:
+        kept = vocabulary.counts > 0
+        if not kept.any():
+            raise DataError(
+                "wanted vectors of words that the corpus counts, found none; the counts are of "
+                "words in lower case"
+            )
+        to = np.cumsum(kept) - 1
+        rows = {word: int(to[row]) for word, row in vocabulary.rows.items() if kept[row]}
+        vectors, counts = vocabulary.vectors[kept], vocabulary.counts[kept]
+        return replace(vocabulary, rows=rows, vectors=vectors, counts=counts)
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A post-processor fitted on the vectors of all words, each once or as often as it is counted.
+
+    Args:
+        post: A deterministic one that is fitted from moments.
+        by_count: Whether a word counts as often as the corpus holds it.
+
+    Raises:
+        UsageError: The post-processor draws random numbers, or needs more than moments.
+    """
+
+    post: PostProcessor
+    by_count: bool = False
+
+    def __post_init__(self) -> None:
+        if not (self.post.from_moments and self.post.deterministic):
+            raise UsageError(
+                f"{self.post.name}: wanted a deterministic post-processor that is fitted from "
+                "moments, found another; word vectors are mapped by such alone"
+            )
+
+    def __call__(self, vocabulary: Vocabulary) -> Vocabulary:
+        """The mapped vectors. Raises ScoreError for vectors that cannot be fitted."""
+        repeats = vocabulary.counts if self.by_count else None
+        moments = Moments.of(vocabulary.vectors, repeats)
+        fitted = self.post.fit(moments, np.random.default_rng(0))  # which it never draws from
+        return replace(vocabulary, vectors=fitted(vocabulary.vectors).astype(np.float32))
+
+
+def read_counts(path: Path) -> dict[str, int]:
+    """Counts by word: a line each, the word, a blank, its count. Raises DataError with the line."""
+    counts: dict[str, int] = {}
+    with path.open(encoding="utf-8") as file:
+        for number, line in enumerate(file, start=1):
+            word, _, count = line.rstrip("\n").rpartition(" ")
+            if not word or word in counts or not count.isdecimal() or int(count) == 0:
+                raise DataError(
+                    f"{path}:{number}: wanted a new word, a blank and a count, found {line[:60]!r}"
+                )
+            counts[word] = int(count)
+    if not counts:
+        raise DataError(f"{path}: wanted counts of words, found none; fetch it again")
+    return counts
+
 
 # Part of every key: raise it with any change that moves an encoding.
 ENCODING_VERSION = "1: mean over known words in float64; no known word is the zero vector"

@@ -1,28 +1,259 @@
-"""Method against method on tasks that both were run on: the paired bootstrap over test pairs.
+"""Claims between methods without seeds: is the difference more than the choice of test pairs?
 
-Both are scored on the same resamples of a task's pairs, and the p-values of several tasks are
-corrected by Holm's method.
+The paired bootstrap over the pairs of each task: both methods are scored on the same resamples. An
+average over tasks is that of each resample's scores.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from typing import Literal, get_args
 
-from harness.core.errors import DataError, UsageError
+import numpy as np
+
+from harness.core.arrays import Float64
+from harness.core.errors import DataError, HarnessError, UsageError
 from harness.core.types import Progress, Record, Task
-from harness.evaluation.bootstrap_claims import (
-    Scored,
-    resamples_make,
-    scores_on_resamples,
-    similarities_of,
-)
+from harness.evaluation.engines import Engine, InProcess
 from harness.registry import Registry
-from harness.results.bootstrap import Comparison, compare, holm
-from harness.results.index import Results, main_path, score_at
-from harness.results.records import Store
-from harness.results.row_comparisons import LEVEL
+from harness.results.claim_tests import SIGN, ClaimTests
+from harness.results.claims import Claims, Contrast, Interval, Intervals
+from harness.results.comparisons import (
+    LEVEL,
+    Comparison,
+    Comparisons,
+    Neighbours,
+    bootstrap_scores,
+    compare_resamples,
+    holm,
+    rounded,
+)
+from harness.results.index import Results, by_encoder, main_path, score_at
+from harness.results.planned import PlannedCell
+from harness.results.protocols import SEVEN, SIMCSE, WHITENING, Protocol, averages
+from harness.results.records import Cell, Store
 from harness.tasks.loader import TaskLoader
+
+CLAIM_RESAMPLES = 10_000
+CLAIM_SEED = 0
+CLAIMS_HERE = InProcess()
+
+# What a resample can compute again: correlations with gold, and the share of right classes.
+Metric = Literal["spearman", "pearson", "accuracy"]
+METRICS: Mapping[str, Metric] = {name: name for name in get_args(Metric)}
+CORRELATIONS = {(name, way) for name in ("spearman", "pearson") for way in ("all", "wmean")}
+
+
+@dataclass(frozen=True)
+class Scored:
+    """A method on a task, and the path of one of its scores."""
+
+    method: str
+    task: Task
+    path: tuple[str, ...]
+
+
+def compare_claims(
+    claims: Claims,
+    runs: Store,
+    loader: TaskLoader,
+    registry: Registry,
+    progress: Progress,
+    known: Intervals,
+    engine: Engine = CLAIMS_HERE,
+) -> Intervals:
+    """The claims' known intervals, and one for each finding that the sign alone decides in `runs`.
+
+    None is made where a score is neither a correlation with gold nor an accuracy, or where the
+    similarities of a method do not lie beside its record.
+    """
+    tests = ClaimTests(Results.read(runs), registry, known)
+    every = [one for claim in claims.resolved for one in tests.test(claim).every]
+    signs = [one for one in every if one.decision.by == SIGN]
+    ready = [one for one in signs if _can_be_resampled(one.contrast, runs)]
+    intervals = {one.contrast: known[one.contrast] for one in every if one.contrast in known}
+    due = dict.fromkeys(
+        Scored(method, registry.tasks[task], tuple(path))
+        for one in ready
+        for method in (one.contrast.better, one.contrast.worse)
+        for task, path in one.contrast.scores
+    )
+    if due:
+        progress.phase("comparing the methods of claims", len(due))
+    fresh = TaskLoader(loader.places, loader.corpora)
+    resampled = {}
+    for scored, made in engine.map(partial(scores_on_resamples, runs, fresh), list(due)):
+        if isinstance(made, HarnessError):
+            raise made
+        resampled[scored.method, scored.task.name, scored.path] = made
+        progress.step(1)
+    for one in ready:
+        sides = (
+            np.mean([resampled[method, task, path] for task, path in one.contrast.scores], axis=0)
+            for method in (one.contrast.better, one.contrast.worse)
+        )
+        found, (above, below) = (
+            compare_resamples(*sides),
+            (side.value.mean or 0.0 for side in one.sides),
+        )
+        low, high = round(found.low, 4), round(found.high, 4)
+        intervals[one.contrast] = Interval(
+            round(above - below, 4), low, high, CLAIM_RESAMPLES, CLAIM_SEED
+        )
+    return intervals
+
+
+def _can_be_resampled(contrast: Contrast, runs: Store) -> bool:
+    tasks = tuple(task for task, _ in contrast.scores)
+    computable = all(resamples_make(path) for _, path in contrast.scores)
+    return computable and similarities_of((contrast.better, contrast.worse), tasks, runs)
+
+
+def resamples_make(path: tuple[str, ...]) -> bool:
+    """Whether the score at a path can be computed on a resample: a correlation or an accuracy."""
+    return path == ("accuracy",) or path in CORRELATIONS
+
+
+def similarities_of(methods: Sequence[str], tasks: Sequence[str], runs: Store) -> bool:
+    """Whether the similarities of every method on every task lie in `runs`."""
+    return all(runs.cosines(Cell(m, task)) is not None for m in methods for task in tasks)
+
+
+def scores_on_resamples(
+    runs: Store, loader: TaskLoader, scored: Scored
+) -> Float64[np.ndarray, " R"]:
+    """The score of a method's seed 0, in points, on every resample of a task's pairs."""
+    metric, *aggregation = scored.path
+    cosines = runs.cosines(Cell(scored.method, scored.task.name))
+    pairs = loader.inputs(scored.task).pairs
+    return bootstrap_scores(
+        np.stack([column for column in [cosines] if column is not None]),
+        pairs.gold,
+        pairs.group,
+        metric=METRICS[metric],
+        aggregate="wmean" if aggregation == ["wmean"] else "all",
+        resamples=CLAIM_RESAMPLES,
+        rng=np.random.default_rng(CLAIM_SEED),
+    )[0]
+
+
+RESAMPLES = 10_000
+SEED = 0
+BOARDS = (SIMCSE, WHITENING)
+PAIR_SECONDS = 2e-4  # on a core, for a pair of a row on all resamples
+HERE = InProcess()
+
+
+@dataclass(frozen=True)
+class Board:
+    """The rows of one encoder under one protocol, best first, and the protocol's seven tasks."""
+
+    encoder: str
+    protocol: Protocol
+    methods: tuple[str, ...]
+    tasks: tuple[Task, ...]
+
+
+def compare_tables(
+    runs: Store,
+    loader: TaskLoader,
+    registry: Registry,
+    progress: Progress,
+    known: Mapping[str, Comparisons],
+    engine: Engine = HERE,
+) -> Iterator[Comparisons]:
+    """Compare the rows of every leaderboard table that was measured in full in `runs`.
+
+    A known comparison that holds for a table's averages is yielded as it is.
+    """
+    results = Results.read(runs)
+    due = []
+    for encoder, methods in by_encoder(results.methods).items():
+        for protocol in BOARDS:
+            # A committed record without its per-pair similarities cannot be resampled.
+            here = [m for m in methods if _measured_here(runs, m, protocol)]
+            order = averages(results, here, protocol)
+            old = known.get(f"{encoder}.{protocol.id}")
+            if old and old.hold_for(order):
+                yield old
+            elif len(order) > 1:
+                tasks = tuple(registry.tasks[protocol.task(base)] for base in SEVEN)
+                due.append((Board(encoder, protocol, tuple(order), tasks), rounded(order)))
+    if due:
+        progress.phase("comparing rows", len(due))
+    shown, fresh = dict(due), TaskLoader(loader.places, loader.corpora)
+    for board, rows in engine.map(partial(compare_rows, runs, fresh), list(shown)):
+        if isinstance(rows, HarnessError):
+            raise rows
+        progress.step(1)
+        name, protocol = board.encoder, board.protocol
+        yield Comparisons(name, protocol.id, RESAMPLES, SEED, shown[board], rows)
+
+
+def compare_rows(runs: Store, loader: TaskLoader, board: Board) -> tuple[Neighbours, ...]:
+    """Each row against the next."""
+    found = [
+        compare_resamples(above, below)
+        for above, below in pairwise(_resampled(runs, loader, board))
+    ]
+    adjusted = holm([c.p for c in found])
+    return tuple(
+        Neighbours(above, below, round(c.low, 4), round(c.high, 4), c.p, p)
+        for (above, below), c, p in zip(pairwise(board.methods), found, adjusted, strict=True)
+    )
+
+
+def row_seconds(
+    cells: Sequence[PlannedCell], loader: TaskLoader, known: Iterable[Comparisons]
+) -> float:
+    """Seconds on a core to compare the rows of the leaderboard tables that cells fill.
+
+    A known comparison of a table's rows counts as one that will hold.
+    """
+    compared = {(found.name, frozenset(found.averages)) for found in known}
+    tasks = {cell.task.name: cell.task for cell in cells}
+    on: dict[str, set[str]] = {}
+    for cell in cells:
+        on.setdefault(cell.method.id, set()).add(cell.task.name)
+    seconds = 0.0
+    for encoder, methods in by_encoder(list(on)).items():
+        for protocol in BOARDS:
+            seven = {protocol.task(base) for base in SEVEN}
+            rows = frozenset(method for method in methods if seven <= on[method])
+            if len(rows) > 1 and (f"{encoder}.{protocol.id}", rows) not in compared:
+                with suppress(HarnessError):  # without data nothing is compared
+                    pairs = sum(len(loader.inputs(tasks[name]).pairs) for name in seven)
+                    seconds += PAIR_SECONDS * pairs * len(rows)
+    return seconds
+
+
+def _measured_here(runs: Store, method: str, protocol: Protocol) -> bool:
+    """Whether the similarities of all seven tasks lie beside their records."""
+    cells = (Cell(method, protocol.task(task)) for task in SEVEN)
+    return all(runs.cosines(cell) is not None for cell in cells)
+
+
+def _resampled(runs: Store, loader: TaskLoader, board: Board) -> Float64[np.ndarray, "M R"]:
+    """The mean over the seven tasks of every method's score on every resample."""
+    total = np.zeros((len(board.methods), RESAMPLES))
+    for task in board.tasks:
+        pairs = loader.inputs(task).pairs
+        columns = [runs.cosines(Cell(method, task.name)) for method in board.methods]
+        total += bootstrap_scores(
+            np.stack([column for column in columns if column is not None]),
+            pairs.gold,
+            pairs.group,
+            metric="spearman",
+            aggregate="all" if board.protocol.aggregation == "all" else "wmean",
+            resamples=RESAMPLES,
+            rng=np.random.default_rng(SEED),
+        )
+    return total / len(SEVEN)
+
 
 Key = tuple[str, str]  # method and task
 
@@ -91,7 +322,7 @@ def compare_methods(
     found: list[tuple[Record, Record, Comparison | None]] = []
     for task in chosen:
         one, other = (results.records(method, task.name)[0] for method in (first, second))
-        found.append((one, other, _resampled(one, other, task, runs, loader, own)))
+        found.append((one, other, _compare_resampled(one, other, task, runs, loader, own)))
         progress.step(1)
     adjusted = iter(holm([tested.p for _, _, tested in found if tested]))
     return [
@@ -100,7 +331,7 @@ def compare_methods(
     ]
 
 
-def _resampled(
+def _compare_resampled(
     one: Record, other: Record, task: Task, runs: Store, loader: TaskLoader, own: Collection[Key]
 ) -> Comparison | None:
     """The paired bootstrap of two records; None where one of them is not in `runs`."""
@@ -109,7 +340,7 @@ def _resampled(
         return None
     _require_pairs([one, other], loader.inputs(task).digests["data"])
     path = main_path(one.scores)
-    return compare(
+    return compare_resamples(
         *(scores_on_resamples(runs, loader, Scored(r.method, task, path)) for r in (one, other))
     )
 

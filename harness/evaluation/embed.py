@@ -1,24 +1,63 @@
-"""A method as a function from texts to vectors, for any Python program: fit once, call freely.
-
-Nothing is cached: a text goes through the encoder at every call, once per call.
-"""
+"""Fit the post-processors of one cell as a run does, for the export of a method."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from time import perf_counter
 
 import numpy as np
 
+from harness.assets.places import Places
 from harness.core.arrays import Float, Float32
 from harness.core.errors import ScoreError, UsageError
-from harness.core.interfaces import Encoder, Transform
-from harness.core.types import Method
-from harness.evaluation.embeddings import PROBE, SHARD, dropout_batch, with_dropout
+from harness.core.interfaces import Encoder, Identity, Transform
+from harness.core.types import Clock, Method, Progress
+from harness.evaluation.embeddings import (
+    PROBE,
+    SHARD,
+    CachedEncoder,
+    PooledEmbeddings,
+    dropout_batch,
+    with_dropout,
+)
 from harness.evaluation.evaluate import FitData, fit
-from harness.evaluation.fit_corpus import from_moments, needs_dropout
-from harness.evaluation.pooled import PooledEmbeddings
+from harness.evaluation.fit_corpus import FitCorpora, from_moments, needs_dropout
+from harness.evaluation.select import Models, encoders_by_hand
+from harness.registry import Registry
+from harness.results.planned import PlannedCell
+from harness.tasks.loader import TaskLoader
+
+
+@dataclass(frozen=True, eq=False)
+class FittedCell:
+    """A cell's encoder and fitted maps, and the digest of what they are fitted on, if any."""
+
+    identity: Identity
+    transforms: tuple[Transform, ...] = ()
+    fitted_on: str | None = None
+
+
+def fit_cell(cell: PlannedCell, loader: TaskLoader, progress: Progress, clock: Clock) -> FittedCell:
+    """Fit the maps of a cell exactly as a run does, through its cache.
+
+    Raises AssetMissing for an encoder, data or a corpus that is not here, ScoreError for vectors
+    that cannot be fitted.
+    """
+    encoder = CachedEncoder.open(cell.encoder, loader.places, clock)
+    text = loader.inputs(cell.task, cell.method.fit_on).fit if cell.method.post else None
+    if text is None:
+        return FittedCell(encoder.identity)
+    corpora = FitCorpora(encoder, progress, {cell: text})
+    own = ["one sentence"] if text.streams else sorted(set(text.sentences()))
+    if missing := encoder.cache.missing(own):
+        progress.phase(f"{cell.encoder.name}: encoding", len(missing))
+        encoder.ensure(missing, progress)
+    data = corpora.data(cell, encoder.pooled(cell.method.pooling, own))
+    transforms = fit(cell.method, data, np.random.default_rng(cell.seed)) if data else ()
+    return FittedCell(encoder.identity, tuple(transforms), corpora.digest(cell))
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,3 +175,69 @@ def as_texts(texts: Iterable[str]) -> list[str]:
                 f"wanted texts, found {text!r:.40} in row {row}; leave it out, or make a str of it"
             )
     return found
+
+
+def named_method(
+    name: str | Path, places: Places, registry: Registry | None = None
+) -> tuple[Method, Places]:
+    """The method of an id, an encoder, a hub repository, or a folder, and places that know it.
+
+    Raises UsageError for a name that means nothing and for what is no name, AssetMissing for a
+    model whose own pooling is wanted while its files are not here.
+    """
+    if not isinstance(name, str | Path):
+        raise UsageError(
+            f"wanted the name, the folder or the Method of a model, found a {type(name).__name__}; "
+            "harness.evaluate takes a function, one at a time"
+        )
+    models = Models(registry or registry_of(places), dict(places.encoders))
+    [method] = models.methods([str(name)], places)
+    return models.registry.parse(method), replace(places, encoders=models.paths)
+
+
+def registry_of(places: Places) -> Registry:
+    """The registry with the encoders by hand that the places have."""
+    return encoders_by_hand(f"{name}={path}" for name, path in places.encoders.items())[0]
+
+
+def encoder(
+    model: str | Path | Method,
+    *,
+    texts: Iterable[str] | None = None,
+    seed: int = 0,
+    places: Places | None = None,
+) -> Embedder:
+    """Open a model as a function from texts to vectors.
+
+    Args:
+        model: What `harness run -m` takes: the id of a method, an encoder's name, a hub repository
+            or a folder, which then mean the model's own modules; or a `Method`.
+        texts: What post-processors are fitted on; a method without any needs none.
+        seed: Seeds the fits; of a family, it names the training.
+        places: Where files are looked for; by default where the command line looks, as
+            HARNESS_CACHE_DIR and HARNESS_DATA_DIR say. Nothing is downloaded.
+
+    Returns:
+        The method, fitted: called with N texts, it gives a matrix of N rows.
+
+    Raises:
+        UsageError: The name means nothing, or there are no texts to fit on.
+        AssetMissing: The model is not on this machine; the message says how to get it.
+        DataError: Its files are not what they should be.
+
+    Examples:
+        >>> import harness
+        >>> embed = harness.encoder("bert-mini")
+        >>> embed(["A man is eating.", "Someone eats."]).shape
+        (2, 256)
+        >>> embed.method.id
+        'bert-mini.mean'
+    """
+    places = Places.from_environment(os.environ) if places is None else places
+    if isinstance(model, Method):
+        method = model
+    else:
+        method, places = named_method(model, places)
+    config = method.encoder.member(seed)
+    loaded = config.load(places.encoder(config), places.cache)
+    return fit_method(method, loaded, texts, seed)

@@ -1,30 +1,58 @@
-"""An encoder behind its cache: each sentence is encoded once, and cells share the embeddings.
-
-A corpus that is only fitted on streams through, into moments that are kept instead of its vectors,
-or, for a fit that needs these, into a file.
-"""
+"""The distinct sentences of a run under one pooling: the matrix that its cells share."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
+import numpy as np
+
 from harness.assets.places import Places, revision_of
+from harness.core.arrays import Float32, Int
 from harness.core.energy import measured_energy
 from harness.core.errors import UsageError
 from harness.core.interfaces import Encoder, EncoderConfig, Encoding, Identity, Pooling
 from harness.core.types import Clock, Progress
 from harness.encoders.batches import multiplications
-from harness.encoders.cache.encodings import PARTS, EncoderCache
-from harness.encoders.cache.labels import note_passed, open_labelled, read_label
+from harness.encoders.cache.encodings import (
+    PARTS,
+    EncoderCache,
+    note_passed,
+    open_labelled,
+    read_label,
+)
 from harness.evaluation.corpus_files import MomentsWriter, RowsWriter
-from harness.evaluation.pooled import PooledEmbeddings
+from harness.transforms.affine import Moments
+
+
+@dataclass
+class PooledEmbeddings:
+    """A matrix over distinct sentences, `row` of each, and the moments that were taken of them."""
+
+    row: Mapping[str, int]
+    matrix: Float32[np.ndarray, "N D"]
+    clock: Clock
+    taken: dict[str, tuple[Moments, float]] = field(default_factory=dict)
+
+    def rows(self, texts: Sequence[str]) -> Int[np.ndarray, " n"]:
+        """Where the texts stand in the matrix."""
+        return np.array([self.row[text] for text in texts], dtype=np.int64)
+
+    def moments(self, name: str, texts: Sequence[str]) -> tuple[Moments, float]:
+        """Moments over texts with their repetitions, and the seconds that they took once."""
+        if name not in self.taken:
+            start = self.clock()
+            rows, repeats = np.unique(self.rows(texts), return_counts=True)
+            moments = Moments.of(self.matrix[rows], repeats)
+            self.taken[name] = moments, self.clock() - start
+        return self.taken[name]
+
 
 SHARD = 2048  # sentences that are encoded at a time, at most
 # Multiplications that are done at a time: two ordinary cores take about two seconds for them. So

@@ -22,7 +22,7 @@ from harness.core.metrics import (
 )
 from harness.core.types import Clock, Method, Pairs, Task
 from harness.evaluation.corpus_files import apply_in_chunks, moments_of
-from harness.evaluation.pooled import PooledEmbeddings
+from harness.evaluation.embeddings import PooledEmbeddings
 from harness.transforms.affine import Affine, Moments
 
 # SimCSE takes the pairs with a gold score above 4 of 5 as positives for alignment.

@@ -14,14 +14,13 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.core.digests import text_digest
 from harness.core.errors import DataError
+from harness.core.files import text_digest
 from harness.core.interfaces import Pooling
 from harness.core.types import Method, Progress
 from harness.evaluation.corpus_files import MomentsWriter, RowsWriter, StoredCorpus, read_corpus
-from harness.evaluation.embeddings import SHARD, CachedEncoder
+from harness.evaluation.embeddings import SHARD, CachedEncoder, PooledEmbeddings
 from harness.evaluation.evaluate import FitData
-from harness.evaluation.pooled import PooledEmbeddings
 from harness.results.planned import PlannedCell
 from harness.tasks.loader import FitText
 

@@ -15,9 +15,8 @@ from statistics import fmean, median
 
 from harness.assets.places import Places
 from harness.core.errors import DataError
-from harness.core.ids import MethodId
-from harness.core.sources import Trained
-from harness.core.types import Corpus, Record
+from harness.core.interfaces import Trained
+from harness.core.types import Corpus, MethodId, Record
 from harness.results.planned import PlannedCell
 from harness.results.records import Store, read_record
 from harness.tasks.loader import TARGETS

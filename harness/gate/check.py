@@ -1,35 +1,96 @@
-"""`harness check`: a run against the committed results, and which part moved what moved.
+"""Why something did not run: left by a run beside its records, read by `harness check`.
 
-Three questions, kept apart: did it run at all, does the encoder still encode as it did (golden
-vectors), and does the rest still make the same numbers of it (records). Loads no model, writes
-nothing.
+An older record of a cell that failed in the last run must not be taken for that run's answer.
 """
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from harness.assets.places import Places
 from harness.core.arrays import Float
 from harness.core.errors import DataError, HarnessError, UsageError
+from harness.core.files import exclusive, write_atomically
+from harness.core.interfaces import Trained
 from harness.core.provenance import code_digest
+from harness.core.terminal import table, wrapped
 from harness.core.types import Pairs, Record
-from harness.gate import failures, golden_vectors, pair_drift
-from harness.gate.drift import Move, compare
-from harness.gate.golden_vectors import subject
-from harness.gate.margins import NO_MARGINS, Margins
-from harness.gate.tolerances import FILE, Rules, read_rules
-from harness.registry import is_glob, known, load_registry
+from harness.evaluation.runner import Outcome
+from harness.gate.drift import FILE, NO_MARGINS, Margins, Move, Rules, compare_records, read_rules
+from harness.gate.golden_vectors import (
+    PairMove,
+    encode_encoder,
+    encoder_drift,
+    golden_path,
+    most_moved,
+    promote_pairs,
+    read_golden,
+    read_pairs,
+    settings_that_differ,
+    subject,
+    write_golden,
+)
+from harness.registry import Registry, is_glob, known, load_registry
 from harness.results.index import Results
+from harness.results.planned import PlannedCell, by_encoder
 from harness.results.records import Cell, Store, cell_of, sidecar_metadata
 from harness.tasks.loader import TaskLoader
+
+if TYPE_CHECKING:  # reading reasons needs nothing of what runs
+    from harness.evaluation.runner import Outcome
+    from harness.results.records import Cell
+
+
+FAILURES_FILE = "not-run.json"
+
+
+def note_outcomes(
+    results: Path, outcomes: Iterable[Outcome], unreached: Iterable[Cell] = ()
+) -> None:
+    """Remember which cells did not run, those among them that an interrupted run never reached.
+
+    Wrong usage asked for nothing and leaves nothing.
+    """
+    usage = UsageError.exit_status
+    reasons = {str(o.cell): o.message for o in outcomes if o.exit_status != usage}
+    note_failures(
+        results, {**reasons, **{str(cell): "the last run ended before it" for cell in unreached}}
+    )
+
+
+def note_failures(results: Path, reasons: Mapping[str, str]) -> None:
+    """Remember the reason of each name; an empty one says that it ran, and forgets an older one."""
+    if _after(results, reasons) == read_failures(results):
+        return
+    with exclusive(results):  # what others note meanwhile stays
+        after = _after(results, reasons)
+        write_atomically(results / FAILURES_FILE, (json.dumps(after, indent=1) + "\n").encode())
+
+
+def _after(results: Path, reasons: Mapping[str, str]) -> dict[str, str]:
+    return {name: why for name, why in {**read_failures(results), **reasons}.items() if why}
+
+
+def read_failures(results: Path) -> dict[str, str]:
+    """The reason of everything that did not run in its last run, as far as it was noted."""
+    path = results / FAILURES_FILE
+    if not path.exists():
+        return {}
+    try:
+        return {name: str(why) for name, why in json.loads(path.read_bytes()).items()}
+    except (ValueError, AttributeError, RecursionError) as error:
+        raise DataError(f"{path} is no list of reasons ({error}); delete it") from None
+
 
 AGAIN = "harness run --quick measures again"
 PROMOTE = "harness run --quick --update makes it"
@@ -69,7 +130,7 @@ class Found:
     distance: float | None = None
     tolerance: float | None = None
     notable: bool = False
-    pairs: tuple[pair_drift.PairMove, ...] = ()
+    pairs: tuple[PairMove, ...] = ()
     before: float | None = None
     after: float | None = None
     counts: bool = True
@@ -104,12 +165,12 @@ def check(
     at.
     """
     every = {cell_of(record): record for record in Store(runs).records()}
-    why = {**_leftovers(every, Store(runs), key_now), **failures.read(runs)}
+    why = {**_leftovers(every, Store(runs), key_now), **read_failures(runs)}
     records = {cell: every[cell] for cell in cells if cell in every and str(cell) not in why}
     base = Results.read(Store(committed))
     rules = read_rules(committed)
     _require_committed(rules, base, committed)
-    moves = {m.cell: m for m in compare(records.values(), base, rules)}
+    moves = {m.cell: m for m in compare_records(records.values(), base, rules)}
     encoders: dict[str, Found | None] = {}
     for name in dict.fromkeys(subject(cell.method) for cell in cells):
         own = [cell for cell in cells if subject(cell.method) == name]
@@ -197,23 +258,23 @@ def _encoder(
 
     `keys` are those of the encodings that its cells in `runs` were measured with.
     """
-    old, new = golden_vectors.read(committed, name), golden_vectors.read(runs, name)
-    reason = why.get(golden_vectors.what(name), "")
+    old, new = read_golden(committed, name), read_golden(runs, name)
+    reason = why.get(settings_that_differ(name), "")
     if old is None and new is None and not reason:
         return None
     if old is None:
-        missing = f"{golden_vectors.path_of(committed, name)} is missing; {PROMOTE}"
+        missing = f"{golden_path(committed, name)} is missing; {PROMOTE}"
         return Found(name, State.NO_BASELINE, missing)
     if new is None:
-        missing = f"{golden_vectors.path_of(runs, name)} is missing; {AGAIN}"
+        missing = f"{golden_path(runs, name)} is missing; {AGAIN}"
         return Found(name, State.COULD_NOT_RUN, reason or missing)
     if new.code not in ("", code_digest()) or (keys and new.key not in keys):
-        stale = f"{golden_vectors.path_of(runs, name)} is of an earlier run; {AGAIN}"
+        stale = f"{golden_path(runs, name)} is of an earlier run; {AGAIN}"
         return Found(name, State.COULD_NOT_RUN, reason or stale)
     if old.sentences != new.sentences:
-        stale = f"{golden_vectors.path_of(committed, name)} is of other golden sentences; {PROMOTE}"
+        stale = f"{golden_path(committed, name)} is of other golden sentences; {PROMOTE}"
         return Found(name, State.NO_BASELINE, stale)
-    drift = golden_vectors.drift(old, new)
+    drift = encoder_drift(old, new)
     state = State.ENCODER if drift.moved else State.AGREES
     return Found(name, state, str(drift), drift.largest, drift.tolerance)
 
@@ -267,12 +328,12 @@ def _state(move: Move, encoder: Found | None) -> State:
 
 def _pairs(
     record: Record, new: Float[np.ndarray, " P"] | None, committed: Path, loader: TaskLoader
-) -> tuple[pair_drift.PairMove, ...]:
+) -> tuple[PairMove, ...]:
     """The pairs whose rank moved most, where similarities of the same pairs are committed."""
-    old = pair_drift.read(committed, cell_of(record))
+    old = read_pairs(committed, cell_of(record))
     if old is None or new is None or len(old) != len(new):
         return ()
-    moved, texts = pair_drift.most_moved(old, new), _texts(record, loader)
+    moved, texts = most_moved(old, new), _texts(record, loader)
     if texts is None:
         return moved
     return tuple(replace(m, texts=(texts.a[m.pair - 1], texts.b[m.pair - 1])) for m in moved)
@@ -288,3 +349,100 @@ def _texts(record: Record, loader: TaskLoader) -> Pairs | None:
     except HarnessError:
         return None
     return inputs.pairs if inputs.digests["data"] == record.digests.get("data") else None
+
+
+HEAD = ("state", "cell", "before", "after", "difference")
+SIDES = ("left", "left", "right", "right", "right")
+QUIET = (State.NO_BASELINE, State.COULD_NOT_RUN)  # with nothing to set side by side
+
+
+def render_report(report: Report, runs: Path, committed: Path, width: int | None = None) -> str:
+    """Findings that need attention, scores before and after if one moved, and a line of counts.
+
+    Lines and rows are folded to the width of a terminal; without one they are as long as they are.
+    """
+    lines: list[str] = []
+    for found in (*report.encoders, *report.cells):
+        if found.state is State.AGREES and not found.notable:
+            continue
+        lines += (wrapped(line, width) for line in told(found))
+    moved = {found.state for found in (*report.encoders, *report.cells)} - {State.AGREES, *QUIET}
+    if moved and (rows := [_row(cell) for cell in report.cells if cell.state not in QUIET]):
+        lines += ["", table(rows, HEAD, width, SIDES), ""]
+    lines.append(wrapped(f"{runs} against {committed}: {_counts(report)}", width))
+    return "\n".join(lines)
+
+
+def told(found: Found) -> list[str]:
+    """The lines of one cell or encoder: its state and why, then the pairs that moved most."""
+    why = found.why if found.counts else f"{found.why} (told, no failure)"
+    return [
+        f"{found.state}: {found.name}: {why}",
+        *(f"    {pair}" for pair in found.pairs),
+    ]
+
+
+def _row(cell: Found) -> tuple[str, ...]:
+    both = None not in (cell.before, cell.after)
+    before, after = (
+        "undefined" if score is None else f"{score:.3f}" for score in (cell.before, cell.after)
+    )
+    change = f"{(cell.after or 0) - (cell.before or 0):+.3f}" if both else ""
+    return str(cell.state), cell.name, before, after, change
+
+
+def _counts(report: Report) -> str:
+    """How many encoders and cells have which state: `agrees: 2 encoders, 5 cells`."""
+    counts: dict[State, list[str]] = {}
+    for what, found in (("encoder", report.encoders), ("cell", report.cells)):
+        for state, number in Counter(one.state for one in found).items():
+            counts.setdefault(state, []).append(f"{number} {what}{'s' * (number > 1)}")
+    return "; ".join(f"{state}: {', '.join(numbers)}" for state, numbers in counts.items())
+
+
+def quick_set(found: Registry, committed: Path) -> tuple[PlannedCell, ...]:
+    """The cells that `gate.toml` names, grouped by encoder and pooling as they are to run."""
+    cells = read_rules(committed).quick_cells
+    if not cells:
+        raise UsageError(
+            f"{committed / FILE} names no quick set; name one, or give -m METHOD and -t TASK"
+        )
+    planned = [
+        PlannedCell(found.parse(cell.method), known("task", cell.task, found.tasks), cell.seed)
+        for cell in cells
+    ]
+    return tuple(sorted(planned, key=by_encoder))
+
+
+def encode_golden(planned: Sequence[PlannedCell], places: Places, results: Path) -> None:
+    """Write the golden vectors of every encoder of these cells, or note why there are none.
+
+    An encoder that cannot be asked keeps no vectors of an earlier run. A family has none: its
+    members are trained anew, and differ.
+    """
+    every = (p.method for p in planned if not isinstance(p.method.encoder.source, Trained))
+    encoders = {subject(method.id): method.encoder for method in every}
+    for name, config in encoders.items():
+        why = ""
+        try:
+            write_golden(results, encode_encoder(name, config, places))
+        except HarnessError as error:
+            golden_path(results, name).unlink(missing_ok=True)
+            why = str(error)
+        note_failures(results, {settings_that_differ(name): why})
+
+
+def promote_gate(outcomes: Iterable[Outcome], runs: Path, committed: Path) -> int:
+    """Commit records, similarities and golden vectors of a quick run; how many of them changed.
+
+    Whatever agrees with what was measured stays as it is.
+    """
+    records = {outcome.cell: outcome.record for outcome in outcomes if outcome.record}
+    changed = Store(committed).promote(records.values())
+    changed += sum(promote_pairs(cell, runs, committed) for cell in records)
+    for encoder in sorted({subject(cell.method) for cell in records}):
+        new, kept = read_golden(runs, encoder), read_golden(committed, encoder)
+        if new is not None and (kept is None or encoder_drift(kept, new).moved):
+            write_golden(committed, new)
+            changed += 1
+    return changed

@@ -1,17 +1,162 @@
-"""Drift: the scores of a run against the committed ones, in points."""
+"""Margins: how far a score may fall before `harness check --fail-below` fails.
+
+With a margin a cell fails if its score is lower than the committed one by more, whatever made it
+so: other weights and a moved encoder are then no failure by themselves. Other data are, since
+their scores cannot be compared.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from pathlib import Path
 from statistics import fmean, stdev
+from typing import Any
 
+from harness.core.errors import UsageError
+from harness.core.toml import read_toml
 from harness.core.types import Record
-from harness.gate.tolerances import ACROSS_PLATFORMS, Override, Rules, platform
 from harness.results.index import Results, main_score
+from harness.results.layout import GATE
 from harness.results.records import SAME_PLATFORM, Cell, cell_of, largest_move
 from harness.results.verdict import prediction_half_width
+
+FORM = "wanted POINTS or TASK=POINTS, as 0.5 or 'sts*=1'"
+
+
+@dataclass(frozen=True)
+class Margins:
+    """Margins in points: of tasks, as name or glob, and of all others (None: held as ever).
+
+    The first task that matches decides.
+    """
+
+    by_task: tuple[tuple[str, float], ...] = ()
+    others: float | None = None
+
+    @classmethod
+    def parse(cls, texts: Sequence[str]) -> Margins:
+        """Margins as they are written on the command line. Raises UsageError."""
+        parsed = [_margin(text) for text in texts]
+        others = [points for task, points in parsed if not task]
+        if len(others) > 1:
+            raise UsageError(f"--fail-below: found two margins for all tasks; {FORM}")
+        by_task = tuple((task, points) for task, points in parsed if task)
+        return cls(by_task, others[0] if others else None)
+
+    def of(self, task: str) -> float | None:
+        """The margin of a task, or None."""
+        own = (points for pattern, points in self.by_task if fnmatchcase(task, pattern))
+        return next(own, self.others)
+
+
+NO_MARGINS = Margins()
+
+
+def _margin(text: str) -> tuple[str, float]:
+    """A task, empty for all others, and its points."""
+    task, equals, points = text.rpartition("=")
+    try:
+        number = float(points)
+    except ValueError:
+        number = math.nan
+    if not 0 <= number < math.inf or (equals and not task):
+        raise UsageError(f"--fail-below {text}: {FORM}")
+    return task, number
+
+
+FILE = GATE
+
+# In points. Another processor or another build of the libraries sums in another order.
+ACROSS_PLATFORMS = 0.05
+
+# Of golden vectors: the largest difference of a coordinate after normalisation. MiniLM's moves by
+# 4e-7 with threads, batches and instruction sets, and by 3e-4 with weights rounded to float16.
+GOLDEN_SAME_PLATFORM = 1e-5
+GOLDEN_ACROSS_PLATFORMS = 1e-4
+
+MOST_SEEDS = 1000  # of a cell of the quick set
+
+# Two environments that agree in these are one platform.
+PLATFORM = ("system", "machine", "processor", "threads", "packages", "device")
+
+
+def platform(environment: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of an environment that can move a number."""
+    return {name: environment.get(name) for name in PLATFORM}
+
+
+@dataclass(frozen=True)
+class QuickCell:
+    """A method on a task in the quick set, with seeds 0 to `seeds` - 1."""
+
+    method: str
+    task: str
+    seeds: int = 1
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.seeds <= MOST_SEEDS:
+            raise ValueError(f"wanted 1 to {MOST_SEEDS} seeds, found {self.seeds}")
+
+
+@dataclass(frozen=True)
+class Override:
+    """A cell's own tolerance, in points and on every platform, and why it has one."""
+
+    method: str
+    task: str
+    tolerance: float
+    reason: str
+
+    def __post_init__(self) -> None:
+        if not 0 < self.tolerance < math.inf:
+            raise ValueError(f"wanted a tolerance above 0, found {self.tolerance}")
+        if not self.reason.strip():
+            raise ValueError(f"the override of {self.method} on {self.task} has no reason")
+
+
+@dataclass(frozen=True)
+class Rules:
+    """The content of `gate.toml`: the quick set, and overrides.
+
+    ```toml
+    quick = [{ method = "minilm.mean", task = "sts-b" }]   # seeds = 5: seeds 0 to 4, default 1
+
+    [[override]]
+    method = "minilm.mean+flow@target"
+    task = "sts-b"
+    tolerance = 0.2
+    reason = "..."
+    ```
+    """
+
+    quick: tuple[QuickCell, ...] = ()
+    overrides: tuple[Override, ...] = ()
+
+    def __post_init__(self) -> None:
+        if len(set(self.quick_cells)) < len(self.quick_cells):
+            raise ValueError("the set quick names a cell twice")
+        if len(self.by_cell) < len(self.overrides):
+            raise ValueError("a method on a task has two overrides")
+
+    @property
+    def quick_cells(self) -> tuple[Cell, ...]:
+        """The cells of the quick set, one a seed; none where it is not named."""
+        return tuple(Cell(row.method, row.task, s) for row in self.quick for s in range(row.seeds))
+
+    @property
+    def by_cell(self) -> dict[tuple[str, str], Override]:
+        """The overrides by method and task."""
+        return {(row.method, row.task): row for row in self.overrides}
+
+
+def read_rules(results: Path) -> Rules:
+    """The rules of a results folder; none without a file. Raises DataError naming the file."""
+    path = results / FILE
+    return read_toml(Rules, path) if path.is_file() else Rules()
+
 
 # Of a record's digests, the two that say nothing of what went in.
 NO_INPUT = {"code", "encoding"}
@@ -77,7 +222,7 @@ class Move:
         return f"{self.cell}: {self.why}"
 
 
-def compare(records: Iterable[Record], committed: Results, rules: Rules) -> list[Move]:
+def compare_records(records: Iterable[Record], committed: Results, rules: Rules) -> list[Move]:
     """Each record against the committed one of the same cell, by the committed folder's rules."""
     addresses = [(record, (record.method, record.task)) for record in records]
     return [

@@ -20,17 +20,17 @@ from typing import Any
 import numpy as np
 
 from harness.assets.places import Places
-from harness.core.arrays import Float32
-from harness.core.digests import text_digest
+from harness.core.arrays import Float, Float32
 from harness.core.errors import DataError
-from harness.core.files import file_name
-from harness.core.ids import MethodId
+from harness.core.files import file_name, text_digest, write_atomically
 from harness.core.interfaces import EncoderConfig
-from harness.core.metrics.similarity import directions
+from harness.core.metrics.metric import directions
 from harness.core.provenance import code_digest, environment
 from harness.core.tensors import TensorFile, write_tensors
-from harness.gate.tolerances import GOLDEN_ACROSS_PLATFORMS, GOLDEN_SAME_PLATFORM, platform
+from harness.core.types import MethodId
+from harness.gate.drift import GOLDEN_ACROSS_PLATFORMS, GOLDEN_SAME_PLATFORM, platform
 from harness.results.layout import RECORDS
+from harness.results.records import Cell, Store, sidecar_metadata
 from harness.transforms.pooling import INPUT, NATIVE
 
 
@@ -85,7 +85,7 @@ def subject(method: str) -> str:
     return method.partition(".")[0]
 
 
-def encode(name: str, config: EncoderConfig, places: Places) -> Golden:
+def encode_encoder(name: str, config: EncoderConfig, places: Places) -> Golden:
     """Load an encoder and pass the golden sentences through it. Raises AssetMissing without it."""
     encoder = config.load(places.encoder(config), places.cache)
     encoding = encoder.encode(sentences())
@@ -98,17 +98,17 @@ def encode(name: str, config: EncoderConfig, places: Places) -> Golden:
     return Golden(name, encoder.key, here, asked, kept, code_digest())
 
 
-def what(encoder: str) -> str:
+def settings_that_differ(encoder: str) -> str:
     """The name under which the reason for missing vectors is noted."""
     return f"golden vectors of {encoder}"
 
 
-def path_of(results: Path, encoder: str) -> Path:
+def golden_path(results: Path, encoder: str) -> Path:
     """Where an encoder's golden vectors stand or would stand."""
     return results / RECORDS / "golden" / f"{file_name(encoder)}.safetensors"
 
 
-def write(results: Path, golden: Golden) -> None:
+def write_golden(results: Path, golden: Golden) -> None:
     """Store golden vectors, whole or not at all."""
     about = {
         "encoder": golden.encoder,
@@ -117,12 +117,12 @@ def write(results: Path, golden: Golden) -> None:
         "sentences": golden.sentences,
         "code": golden.code,
     }
-    write_tensors(path_of(results, golden.encoder), {"vectors": golden.vectors}, about)
+    write_tensors(golden_path(results, golden.encoder), {"vectors": golden.vectors}, about)
 
 
-def read(results: Path, encoder: str) -> Golden | None:
+def read_golden(results: Path, encoder: str) -> Golden | None:
     """An encoder's golden vectors, or None. Raises DataError for a file that holds none."""
-    path = path_of(results, encoder)
+    path = golden_path(results, encoder)
     if not path.exists():
         return None
     file = TensorFile.parse(path)
@@ -141,7 +141,7 @@ def read(results: Path, encoder: str) -> Golden | None:
     return golden
 
 
-def drift(committed: Golden, found: Golden) -> Drift:
+def encoder_drift(committed: Golden, found: Golden) -> Drift:
     """How far the encoder has moved."""
     same = committed.platform == found.platform
     tolerance = GOLDEN_SAME_PLATFORM if same else GOLDEN_ACROSS_PLATFORMS
@@ -156,4 +156,78 @@ def drift(committed: Golden, found: Golden) -> Drift:
     other = committed.key != found.key
     return Drift(
         largest, tolerance, "other weights, tokenizer, modules or settings" if other else ""
+    )
+
+
+MOST = 10
+
+# Similarities that agree to here are the same: encoders repeat their coordinates to 4e-7, and a
+# calibration may stretch that.
+SAME = 1e-5
+
+
+@dataclass(frozen=True)
+class PairMove:
+    """One pair, counted from 1: its similarity and its rank (mid-ranks for ties), then and now."""
+
+    pair: int
+    committed: float
+    measured: float
+    committed_rank: float
+    measured_rank: float
+    texts: tuple[str, str] | None = None
+
+    def __str__(self) -> str:
+        texts = "" if self.texts is None else f"  {self.texts[0]!r} | {self.texts[1]!r}"
+        return (
+            f"pair {self.pair}: similarity {self.committed:.4f} -> {self.measured:.4f}, "
+            f"rank {self.committed_rank:g} -> {self.measured_rank:g}{texts}"
+        )
+
+
+def pair_path(results: Path, cell: Cell) -> Path:
+    """Where the committed similarities of a cell stand or would stand."""
+    return (results / RECORDS).joinpath("quick", *cell.names).with_suffix(".safetensors")
+
+
+def read_pairs(results: Path, cell: Cell) -> Float[np.ndarray, " P"] | None:
+    """The committed similarities of a cell, or None where there are no whole ones."""
+    file = TensorFile.parse(pair_path(results, cell))
+    return file.read("cosine") if file else None
+
+
+def promote_pairs(cell: Cell, runs: Path, committed: Path) -> bool:
+    """Copy a cell's similarities from a run; those that agree stay as they are."""
+    source, target = Store(runs).path(cell).with_suffix(".safetensors"), pair_path(committed, cell)
+    new, old = Store(runs).cosines(cell), read_pairs(committed, cell)
+    if new is None:
+        return False
+    if (
+        old is not None
+        and _measured_with(source) == _measured_with(target)
+        and old.shape == new.shape
+        and np.abs(old - new).max(initial=0.0) <= SAME
+    ):
+        return False
+    write_atomically(target, source.read_bytes())
+    return True
+
+
+def _measured_with(path: Path) -> dict[str, str]:
+    """A sidecar's identity but for the code."""
+    return {k: v for k, v in (sidecar_metadata(path) or {}).items() if k != "code"}
+
+
+def most_moved(
+    committed: Float[np.ndarray, " P"], measured: Float[np.ndarray, " P"], most: int = MOST
+) -> tuple[PairMove, ...]:
+    """The pairs whose rank moved, most moved first."""
+    from scipy.stats import rankdata
+
+    old, new = rankdata(committed), rankdata(measured)
+    moves = np.abs(new - old)
+    order = [i for i in np.argsort(-moves, kind="stable")[:most] if moves[i] > 0]
+    return tuple(
+        PairMove(int(i) + 1, float(committed[i]), float(measured[i]), float(old[i]), float(new[i]))
+        for i in order
     )

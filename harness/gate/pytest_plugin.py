@@ -63,8 +63,8 @@ def pytest_collection_modifyitems(
     if results is None:
         return
     from harness.core.errors import HarnessError
+    from harness.gate.drift import FILE, read_rules
     from harness.gate.golden_vectors import subject
-    from harness.gate.tolerances import FILE, read_rules
 
     data_dir = config.getoption("--harness-data-dir")
     gate = Gate(
@@ -106,9 +106,8 @@ class Gate:
         from harness.core.progress import Silent
         from harness.evaluation.runner import execute
         from harness.evaluation.select import encoders_by_hand
-        from harness.gate import failures, quick
-        from harness.gate.check import check
-        from harness.gate.margins import Margins
+        from harness.gate.check import check, encode_golden, note_outcomes, quick_set
+        from harness.gate.drift import Margins
         from harness.results.planned import on_hardware
         from harness.results.records import Store
         from harness.tasks.loader import TaskLoader
@@ -116,10 +115,10 @@ class Gate:
         registry, paths = encoders_by_hand(self.encoders)
         places = Places.from_environment(os.environ, data_dir=self.data_dir, encoders=paths)
         loader = TaskLoader(places, registry.corpora)
-        planned = on_hardware(quick.quick_set(registry, self.results), self.device, None, None)
+        planned = on_hardware(quick_set(registry, self.results), self.device, None, None)
         outcomes = execute(planned, loader, Store(self.runs), Silent(), time.perf_counter)
-        failures.note_outcomes(self.runs, outcomes)
-        quick.encode_golden(planned, places, self.runs)
+        note_outcomes(self.runs, outcomes)
+        encode_golden(planned, places, self.runs)
         cells = [cell.address for cell in planned]
         margins = Margins.parse(self.fail_below)
         return check(self.runs, self.results, cells, places.data_dir, margins)
@@ -135,7 +134,7 @@ class GateItem(pytest.Item):
     def runtest(self) -> None:
         """Fail unless the cell agrees with its committed record."""
         from harness.core.errors import HarnessError
-        from harness.gate.rendering import told
+        from harness.gate.check import told
 
         try:
             report = self.gate.report

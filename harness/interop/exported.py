@@ -1,9 +1,8 @@
-"""Methods as sentence-transformers folders of its own modules, which load without foreign code.
+"""Tokenisers of word vectors in the form of Hugging Face's `tokenizers`.
 
-A pooling becomes a Pooling, behind a WeightedLayerPooling where it averages layers; a chain of
-affine maps becomes one Dense layer without an activation; word vectors become a StaticEmbedding. A
-flow is no module of the library: its folder holds the encoder in a folder of its own, so that the
-library never loads it without the flow, and `load.py`, which applies both.
+A word that has no vector is left out of an average. There, a word-level model would put a token for
+unknown words in its place; so words are stored with a mark before them, which no single letter has,
+in a byte-pair model without merges: it knows whole words and drops whatever is none.
 """
 
 from __future__ import annotations
@@ -19,9 +18,10 @@ from typing import Any
 
 import numpy as np
 from safetensors.numpy import save_file
+from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
 from torch import nn
 
-from harness.core.arrays import Float64
+from harness.core.arrays import Float32, Float64
 from harness.core.errors import UsageError
 from harness.core.interfaces import EncoderConfig, Pooling, Transform
 from harness.core.types import Method
@@ -44,12 +44,50 @@ from harness.encoders.modules import (
 )
 from harness.encoders.native import NativeConfig
 from harness.encoders.transformer import TransformerConfig, TransformerEncoder
-from harness.encoders.word_vectors import StaticConfig
-from harness.evaluation.fitted import FittedCell
-from harness.interop.word_tokenizers import as_tokenizer
+from harness.encoders.word_tokenizer import STOP_WORDS
+from harness.encoders.word_vectors import StaticConfig, StaticEncoder
+from harness.evaluation.embed import FittedCell
 from harness.transforms.affine import Affine
 from harness.transforms.flows import Fitted
 from harness.transforms.pooling import Cls, Mean, Pooler
+
+MARK = "▁"  # before each word
+# What Python's \w matches; that of `tokenizers` knows combining marks, too, and other digits not.
+WORD = r"[\p{L}\p{N}_]"
+OTHER = r"[^\p{L}\p{N}_\s]"
+END = rf"(?!{WORD})"
+SPLITS = {
+    "whitespace": r"\S+",
+    "words": f"{WORD}+|{OTHER}",
+    "treebank": (rf"(?i){WORD}+(?=n't{END})|n't{END}|'(?:s|m|d|re|ve|ll){END}|{WORD}+|{OTHER}"),
+}
+
+
+def as_tokenizer(name: str, encoder: StaticEncoder) -> tuple[Tokenizer, Float32[np.ndarray, "V D"]]:
+    """A tokenizer that finds the words of an encoder, and the vector of each of its ids.
+
+    Raises UsageError for a rule that looks a word up in several forms.
+    """
+    rule, words = encoder.tokeniser, encoder.vocabulary
+    cased = rule.case == "fallback" and any(word != word.lower() for word in words)
+    if rule.strip or rule.split not in SPLITS or cased:
+        raise UsageError(
+            f"{name}: wanted words that are looked up in one form, found {rule}; its words are "
+            "looked up in several, which no tokenizer of a StaticEmbedding does"
+        )
+    kept = [word for word in words if word not in STOP_WORDS[rule.stop_words]]
+    vocabulary = {MARK + word: number for number, word in enumerate(kept)}
+    tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[], ignore_merges=True))
+    if rule.case != "keep":
+        tokenizer.normalizer = normalizers.Lowercase()
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(Regex(SPLITS[rule.split]), "removed", invert=True),
+            pre_tokenizers.Metaspace(MARK, prepend_scheme="always", split=False),
+        ]
+    )
+    return tokenizer, encoder.vectors[[words[word] for word in kept]]
+
 
 LIBRARY = "sentence_transformers.models"  # where every version of it finds its modules
 TANH, LINEAR = "torch.nn.modules.activation.Tanh", "torch.nn.modules.linear.Identity"

@@ -14,10 +14,10 @@ from pathlib import Path
 from huggingface_hub import EvalResultEntry, ModelCardData, eval_result_entries_to_yaml
 from huggingface_hub.utils import yaml_dump  # type: ignore[attr-defined]
 
+from harness.core.interfaces import Hub
 from harness.core.metrics import metric_of, metrics
-from harness.core.sources import Hub
 from harness.core.types import Record, Task
-from harness.evaluation.fitted import FittedCell
+from harness.evaluation.embed import FittedCell
 from harness.interop.exported import FLOW
 from harness.results.index import Results, score_at
 from harness.results.planned import PlannedCell

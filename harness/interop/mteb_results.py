@@ -16,11 +16,10 @@ from mteb import ResultCache
 from mteb.results.task_result import TaskResult
 
 from harness.core.errors import DataError, UsageError
-from harness.core.ids import MethodId
-from harness.core.types import Record
+from harness.core.types import MethodId, Record
 from harness.interop.mteb import COUNTERPARTS, meta_of
+from harness.results.conformance import Reference, ReferenceCell
 from harness.results.index import main_path, score_at
-from harness.results.references import Reference, ReferenceCell
 
 OURS = "harness/"  # what the names of our methods begin with as mteb's models
 FILE = "mteb_results.json"

@@ -17,10 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from harness.core.errors import DataError, UsageError
-from harness.core.sources import Hub
+from harness.core.interfaces import Hub
 from harness.core.toml import UNREADABLE, read_toml
-from harness.encoders.native import NativeConfig
-from harness.encoders.prompted import PromptedConfig
+from harness.encoders.native import NativeConfig, PromptedConfig
 from harness.registry import Registry
 from harness.results.layout import PAPERS, QUESTIONS
 from harness.results.published import Table

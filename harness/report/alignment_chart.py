@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from harness.core import charts
-from harness.report.kinds import looks_of
-from harness.report.pictures import Picture
-from harness.results.costs import post_processing
-from harness.results.encodings import fitted_on_task
+from harness.report.pictures import Picture, looks_of
 from harness.results.index import Results
+from harness.results.protocols import fitted_on_task
+from harness.results.reproduction import post_processing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

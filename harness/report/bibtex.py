@@ -11,7 +11,7 @@ from importlib.metadata import files
 from pathlib import Path
 
 from harness.core.errors import DataError
-from harness.core.installed import FROM_WHEEL, ROOT
+from harness.core.provenance import FROM_WHEEL, ROOT
 from harness.core.types import Method
 from harness.registry import Registry, nearest
 from harness.results.published import Table

@@ -2,41 +2,44 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from harness.core.errors import HarnessError
 from harness.core.files import file_name, write_atomically
 from harness.core.toml import read_rows, read_toml
 from harness.registry import Registry, load_registry
 from harness.report.bibtex import require_entries
-from harness.report.conformance import PAGE as CONFORMANCE_PAGE
-from harness.report.conformance import conformance_page
 from harness.report.flows import flows_page
 from harness.report.gallery import gallery
 from harness.report.leaderboard import encoder_page, leaderboard
 from harness.report.markdown import between_markers
+from harness.report.pages import PAGE as CONFORMANCE_PAGE
+from harness.report.pages import conformance_page, reliability_page, speed_page, traps_page
 from harness.report.paper_tables import CONTENTS, contents, latex, markdown
 from harness.report.paper_tables import summary as published_summary
-from harness.report.protocol_traps import traps_page
-from harness.report.reliability import reliability_page
 from harness.report.replication import PAGE as CLAIMS_PAGE
 from harness.report.replication import claims_page
 from harness.report.site import page as site
-from harness.report.speed import speed_page
 from harness.report.tallies import bullets, tallies
-from harness.results import claim_intervals, row_comparisons
-from harness.results.claim_tests import ClaimResult, ClaimTests
-from harness.results.claims import read_claims
-from harness.results.conformance import Comparison, compare, read_trials
-from harness.results.index import Results, by_encoder
+from harness.results.claim_tests import ClaimResult, ClaimTests, Maps
+from harness.results.claims import read_claims, read_intervals
+from harness.results.comparisons import read_comparisons
+from harness.results.conformance import (
+    Comparison,
+    Reference,
+    compare_reference,
+    read_references,
+    read_trials,
+)
+from harness.results.explain import Trap
+from harness.results.index import SHOWN, Results, by_encoder
 from harness.results.layout import QUESTIONS
-from harness.results.map_comparisons import Maps
-from harness.results.protocol_traps import Trap
 from harness.results.published import Table
 from harness.results.published_files import load_tables
 from harness.results.records import Store
-from harness.results.references import Reference, read_references
 from harness.results.reproduction import Reproduction, count, reproductions
 from harness.results.searches import read_searches
 
@@ -55,7 +58,7 @@ def generated(
     pages, cells = _paper_pages(folder / "tables" / "papers", published, records, found)
     counts = published_summary(list(zip(published, cells, strict=True)))
     pages[folder / "LEADERBOARD.md"] = leaderboard(
-        records.unread(), found, counts, row_comparisons.read(folder)
+        records.unread(), found, counts, read_comparisons(folder)
     )
     asked = _asked_pages(given / QUESTIONS, records)
     pages |= {folder / "tables" / name: page for name, page in asked}
@@ -139,7 +142,7 @@ def _claims(
     path = questions / "claims.toml"
     if not path.exists():
         return (), ""
-    tests = ClaimTests(records.unread(), found, claim_intervals.read(folder))
+    tests = ClaimTests(records.unread(), found, read_intervals(folder))
     claims, searches = read_claims(path, published), read_searches(questions / "searches")
     page = claims_page(claims, tests, searches)
     return [tests.test(claim) for claim in claims.resolved], page
@@ -150,7 +153,7 @@ def _conformance(
 ) -> tuple[Sequence[tuple[Reference, Sequence[Comparison]]], str]:
     """The scores of other programs beside ours, and their page; neither without references."""
     references, results, trials = read_references(given), records.unread(), read_trials(given)
-    compared = [(one, compare(one, results, trials, found)) for one in references]
+    compared = [(one, compare_reference(one, results, trials, found)) for one in references]
     return compared, conformance_page(compared, results) if compared else ""
 
 
@@ -196,3 +199,52 @@ def _stale(folder: Path, pages: Mapping[Path, str]) -> list[Path]:
     ]
     left_over = [p for p in sorted((folder / "tables").rglob("*.*")) if p not in pages]
     return changed + left_over
+
+
+DIGEST = re.compile(r"Records: sha256 `?([0-9a-f]{64})\b")
+
+
+def verified_pages(
+    folder: Path, papers: Path, registry: Registry | None = None
+) -> dict[Path, str | None]:
+    """Every page that records make, and every other among the tables, with its fault or None."""
+    due = {path: printed(text) for path, text in generated(folder, papers, None, registry).items()}
+    others = (p for p in sorted((folder / "tables").rglob("*.*")) if p not in due)
+    # A plot is no text and carries no digest; what is missing carries none either.
+    texts = {
+        path: path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+        for path in (*due, *others)
+    }
+    return {path: _fault(printed(text), due.get(path)) for path, text in texts.items()}
+
+
+def printed(text: str) -> str | None:
+    """The digest that a page carries; None unless it is exactly one."""
+    digests = DIGEST.findall(text)
+    return digests[0] if len(digests) == 1 else None
+
+
+def verified(folder: Path, papers: Path, registry: Registry | None = None) -> Iterator[str]:
+    """Each page that is wrong, in words, then an error; or how many are right."""
+    if not (folder / "tables").is_dir():
+        raise HarnessError(f"{folder} holds no generated pages; harness report writes them")
+    every = verified_pages(folder, papers, registry)
+    wrong = {path: fault for path, fault in every.items() if fault}
+    yield from (f"{path}: {fault}" for path, fault in wrong.items())
+    if wrong:
+        raise HarnessError(
+            f"{len(wrong)} of {len(every)} pages do not carry the digest of their records: "
+            "restore the records, or run harness report"
+        )
+    yield f"{len(every)} pages carry the digest of their records"
+
+
+def _fault(carried: str | None, due: str | None) -> str | None:
+    """The fault of a page that carries one digest where another is due; None if they agree."""
+    if carried == due:
+        return None
+    if due is None:
+        return "carries a digest, and no record calls for it"
+    if carried is None:
+        return f"wanted a page with one digest, {due[:SHOWN]}; found none"
+    return f"made from records {carried[:SHOWN]}, those here are {due[:SHOWN]}"

@@ -28,10 +28,9 @@ from harness.report.sentences import (
     published,
     tasks_of,
 )
-from harness.results.cell_names import published_cell, published_table
 from harness.results.index import SHOWN, Results
 from harness.results.published import Table
-from harness.results.published_files import load_tables
+from harness.results.published_files import load_tables, published_cell, published_table
 from harness.results.records import Store
 from harness.results.reproduction import is_stale, method_of, reproduce, reproductions
 from harness.results.verdict import CellState
@@ -92,7 +91,7 @@ def answer(
     if verify and digest is None:
         if named:
             raise UsageError(f"--verify looks at every page; {named[0]} needs a --digest")
-        from harness.report.verify import verified  # which makes every page
+        from harness.report.build import verified  # which makes every page
 
         yield from verified(results, papers, registry)
         return

@@ -7,11 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from harness.core import charts
-from harness.report.kinds import looks_of
-from harness.report.pictures import Picture
-from harness.results.costs import beside_others, best, frontier, milliseconds
+from harness.report.pictures import Picture, looks_of
 from harness.results.index import Results
 from harness.results.protocols import SEVEN, SIMCSE, Protocol
+from harness.results.reproduction import beside_others, best_methods, frontier, milliseconds
 from harness.results.verdict import CellState
 
 if TYPE_CHECKING:
@@ -44,7 +43,7 @@ def quality_against_cost(results: Results) -> Picture | None:
     """The picture; None where nothing has both an average and a cost."""
     points = {
         (encoder, posts, method): (milliseconds(results, method, SIMCSE) or math.nan, average)
-        for (encoder, posts), (method, average) in best(results).items()
+        for (encoder, posts), (method, average) in best_methods(results).items()
     }
     if not points:
         return None

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from harness.core import charts
-from harness.report.kinds import looks_of
-from harness.report.pictures import Picture
+from harness.report.pictures import Picture, looks_of
 from harness.results.index import Results
 from harness.results.protocols import LABELS
 

@@ -6,18 +6,19 @@ from statistics import fmean
 
 from harness.report.markdown import page, table
 from harness.report.sentences import tasks_counted
-from harness.results.claim_tests import ClaimOutcome, Decision
-from harness.results.index import NOT_MEASURED, Results
-from harness.results.map_comparisons import (
+from harness.results.claim_tests import (
     NONE,
     TIMED,
+    ClaimOutcome,
+    Decision,
     Encodings,
     MapComparison,
     Maps,
     compare_maps,
-    encodings,
     fit_seconds,
+    map_encodings,
 )
+from harness.results.index import NOT_MEASURED, Results
 from harness.results.protocols import LABELS, Protocol, row
 from harness.results.verdict import TOLERANCES, CellState
 
@@ -46,7 +47,7 @@ def flows_page(results: Results, maps: Maps) -> str | None:
     """A section for all encodings on which a flow was measured; None where there are none."""
     compared: Compared = {}
     parts = []
-    for on in encodings(results, maps):
+    for on in map_encodings(results, maps):
         parts.append(f"## `{on.plain}`, fitted on `{on.corpus}`")
         for protocol in PROTOCOLS:
             compared[on, protocol] = found = compare_maps(results, on, maps, protocol)

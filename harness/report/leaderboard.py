@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from harness.core.files import file_name
-from harness.core.ids import is_transductive
-from harness.core.scores import Section
+from harness.core.types import Section, is_transductive
 from harness.registry import Registry
 from harness.report import cost_chart
 from harness.report.markdown import escape, page, table
-from harness.results.costs import best
-from harness.results.coverage import coverage_notes
+from harness.results.comparisons import Comparisons
 from harness.results.index import Results
 from harness.results.protocols import (
     LABELS,
@@ -21,13 +19,14 @@ from harness.results.protocols import (
     Protocol,
     averages,
     columns_by_label,
+    columns_of,
     complete_encoders,
+    legend_of,
     ranked,
     row,
+    rows_of,
 )
-from harness.results.row_comparisons import Comparisons
-from harness.results.sections import columns_of, legend_of, rows_of
-from harness.results.source_notes import source_seen, unregistered
+from harness.results.reproduction import best_methods, coverage_notes, source_seen, unregistered
 
 HOW_TO_READ = (
     "Spearman's rank correlation of cosine and gold, ×100, best average first. `all` correlates a "
@@ -121,7 +120,7 @@ def leaderboard(
 ) -> str:
     """The whole page: how much of the papers was reproduced, then every encoder."""
     parts = ["## Published beside measured", counts, PAPERS, "## Measured"]
-    if best(results):
+    if best_methods(results):
         parts.append(f"![Average of seven STS tasks against cost]({cost_chart.PICTURE})")
     parts += [HOW_TO_READ, cost_chart.CAPTION]
     complete = complete_encoders(results)

@@ -1,4 +1,4 @@
-"""The papers' tables again: their rows, groups and columns, ours beneath with a verdict's mark."""
+"""LaTeX: escaped text and booktabs tables that need no other package."""
 
 from __future__ import annotations
 
@@ -6,21 +6,89 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from harness.core.digests import digest_of, digest_of_repr
+from harness.core.files import digest_of, digest_of_repr
 from harness.registry import Registry
-from harness.report import latex as tex
-from harness.report.markdown import escape, page, table
+from harness.report.markdown import CODE, SPACE, escape, page, table
 from harness.report.sentences import fitted_on, metric, trained_on
-from harness.results.coverage import coverage_note
-from harness.results.published import EVIDENCE, Column, PublishedCell, Row, Table
-from harness.results.reasons import reasons
-from harness.results.reproduction import Reproduction, composed, count
+from harness.results.published import EVIDENCE, Column, PublishedCell, Row, Table, reasons
+from harness.results.reproduction import Reproduction, composed, count, coverage_note
 from harness.results.verdict import TOLERANCES, VERDICTS, CellState
+
+# Characters that are commands, and symbols that a plain LaTeX font has in its mathematics alone.
+SPELT = {
+    "\\": r"\textbackslash{}",
+    "{": r"\{",
+    "}": r"\}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "`": r"\textasciigrave{}",
+    "|": r"\textbar{}",
+    **{char: f"\\{char}" for char in "$&%#_"},
+    "\N{NO-BREAK SPACE}": "~",
+    "†": r"\dag{}",
+    "↳": r"\quad{}",
+    "≃": r"$\simeq$",
+    "∼": r"$\sim$",
+    "±": r"$\pm$",
+    "≠": r"$\neq$",
+    "…": r"\dots{}",
+    "●": r"$\bullet$",
+    "◉": r"$\odot$",
+    "○": r"$\circ$",
+    "△": r"$\triangle$",
+    "×": r"$\times$",
+    **{digit: rf"\textsuperscript{{{n}}}" for n, digit in enumerate("⁰¹²³⁴⁵⁶⁷⁸⁹")},
+}
+SPECIAL = re.compile("|".join(map(re.escape, SPELT)))
+
+
+def latex_escape(text: str) -> str:
+    """A text from data as LaTeX that prints it; `code` is in typewriter type.
+
+    Examples:
+        >>> print(escape("5 % of `a_b`"))
+        5 \\% of \\texttt{a\\_b}
+    """
+    parts = CODE.split(SPACE.sub(" ", text).strip())
+    parts[::2] = [_plain(part) for part in parts[::2]]
+    parts[1::2] = [f"\\texttt{{{_plain(part[1:-1])}}}" for part in parts[1::2]]
+    return "".join(parts)
+
+
+def _plain(text: str) -> str:
+    return SPECIAL.sub(lambda found: SPELT[found[0]], text)
+
+
+def comment(text: str) -> str:
+    """A text as one line that LaTeX skips."""
+    return f"% {SPACE.sub(' ', text).strip()}"
+
+
+def latex_table(head: Sequence[str], lines: Sequence[Sequence[str]], words: int = 1) -> str:
+    """A booktabs table of plain texts, its first columns words; a line of one cell is a heading."""
+    sides = "".join("l" if n < words else "r" for n in range(len(head)))
+    made = [rf"\begin{{tabular}}{{{sides}}}", r"\toprule", _line(head), r"\midrule"]
+    for n, line in enumerate(lines):
+        if len(line) == len(head):
+            made.append(_line(line))
+            continue
+        made += [r"\midrule"] if n else []
+        made.append(rf"\multicolumn{{{len(head)}}}{{l}}{{\textit{{{latex_escape(line[0])}}}}} \\")
+    return "\n".join([*made, r"\bottomrule", r"\end{tabular}"])
+
+
+def _line(cells: Sequence[str]) -> str:
+    """One line; after a line break, [ and * are its options and not text."""
+    texts = [re.sub(r"^(?=[\[*])", "{}", latex_escape(cell)) for cell in cells]
+    return rf"{' & '.join(texts)} \\"
+
 
 CONTENTS = "CONTENTS.txt"
 WIDEST = 10  # columns that fit beside each other; more are a table for each metric
 DIGITS = 4  # of a printed number that are shown
-DAGGER, OURS, SPACE = "†", "↳", "\N{NO-BREAK SPACE}"
+DAGGER, OURS, THIN_SPACE = "†", "↳", "\N{NO-BREAK SPACE}"
 RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 MARKS: Mapping[CellState, str] = {
     CellState.EXACT: "=",
@@ -101,7 +169,7 @@ def markdown(
     parts = [escape(f"{published.paper}, {published.table}. Source: {published.source}.")]
     for block in made.blocks:
         parts += [f"**{escape(block.caption)}**"] if block.caption else []
-        lines = [_line(line, len(block.head)) for line in block.lines]
+        lines = [_paper_tables_line(line, len(block.head)) for line in block.lines]
         parts.append(table([escape(text) for text in block.head], lines, words=2))
     parts += [*map(escape, made.legend), _bullets(made.notes)]
     columns = ", ".join(f"`{column.id}`" for column in published.columns)
@@ -112,7 +180,7 @@ def markdown(
     return page(published.title, [part for part in parts if part], digest)
 
 
-def _line(line: Sequence[str], width: int) -> list[str]:
+def _paper_tables_line(line: Sequence[str], width: int) -> list[str]:
     """A line of Markdown, which has no cell across columns: a heading is in italics."""
     first, *rest = map(escape, line)
     if len(line) < width:
@@ -130,14 +198,14 @@ def latex(
     """The table for a paper: booktabs, one file to \\input; what stands below it as comments."""
     made = sheet(published, cells, registry)
     texts = [
-        tex.comment(f"{published.paper}, {published.title}. Generated by harness report."),
-        tex.comment(f"\\cite{{{published.cite}}}: harness cite --table {published.id}"),
-        tex.comment(f"Records: sha256 {digest}"),
+        comment(f"{published.paper}, {published.title}. Generated by harness report."),
+        comment(f"\\cite{{{published.cite}}}: harness cite --table {published.id}"),
+        comment(f"Records: sha256 {digest}"),
     ]
     for block in made.blocks:
-        texts += [tex.comment(block.caption)] if block.caption else []
-        texts.append(tex.table(block.head, block.lines, words=2))
-    texts += map(tex.comment, [*made.legend, *made.notes, *made.rows, *made.rules])
+        texts += [comment(block.caption)] if block.caption else []
+        texts.append(latex_table(block.head, block.lines, words=2))
+    texts += map(comment, [*made.legend, *made.notes, *made.rows, *made.rules])
     return "\n".join(texts) + "\n"
 
 
@@ -214,21 +282,21 @@ def _row(row: Row, cells: Cells, notes: Footnotes) -> list[list[str]]:
     """
     there = [cell for cell in cells if cell]
     texts = [_reason(row), row.note, *dict.fromkeys(c for cell in there for c in cell.copies)]
-    marks = SPACE.join(_mark(text, notes) for text in texts if text)
+    marks = THIN_SPACE.join(_mark(text, notes) for text in texts if text)
     known = next((e for cell in there if (e := cell.cell.evidence)), None)
     evidence = EVIDENCE_MARKS[known] if known else ""
     label = f"{row.label}{DAGGER if row.transductive else ''}{marks}"
     lines = [[label, evidence, *(_printed(cell, notes) for cell in cells)]]
     verdicts = {cell.state for cell in there if cell.scores}
-    shared = f"{SPACE}{MARKS[next(iter(verdicts))]}" if len(verdicts) == 1 else ""
+    shared = f"{THIN_SPACE}{MARKS[next(iter(verdicts))]}" if len(verdicts) == 1 else ""
     if verdicts:
         measured = (_measured(cell, marked=not shared) for cell in cells)
         shares = {c.cell.column.label: c.coverage for c in there if c.coverage is not None}
         covered = coverage_note(shares)
         mark = _mark(f"{covered}.", notes) if covered else ""
-        lines.append([f"{OURS}{SPACE}measured{shared}{mark}", "", *measured])
+        lines.append([f"{OURS}{THIN_SPACE}measured{shared}{mark}", "", *measured])
     if any(cell.verdict.k for cell in there):
-        lines.append([f"{OURS}{SPACE}sd{SPACE}(seeds)", "", *map(_spread, cells)])
+        lines.append([f"{OURS}{THIN_SPACE}sd{THIN_SPACE}(seeds)", "", *map(_spread, cells)])
     return lines
 
 
@@ -262,13 +330,13 @@ def _measured(cell: Reproduction | None, marked: bool) -> str:
     if cell.measured is None:
         return str(cell.state)
     digits = min(max(_decimals(cell.cell.in_points or ""), 2), DIGITS)
-    return f"{cell.measured:.{digits}f}" + (f"{SPACE}{MARKS[cell.state]}" if marked else "")
+    return f"{cell.measured:.{digits}f}" + (f"{THIN_SPACE}{MARKS[cell.state]}" if marked else "")
 
 
 def _spread(cell: Reproduction | None) -> str:
     if cell is None or cell.verdict.k is None:
         return ""
-    sd = "" if cell.verdict.sd is None else f"{cell.verdict.sd:.2f}{SPACE}"
+    sd = "" if cell.verdict.sd is None else f"{cell.verdict.sd:.2f}{THIN_SPACE}"
     return f"{sd}({cell.verdict.k})"
 
 

@@ -1,17 +1,13 @@
-"""The page that sets the papers' claims against a small model: which hold, which not, by how much.
-
-Claims are data (`results/questions/claims.toml`), published numbers too; every word and number of
-the page is computed from them and from the records.
-"""
+"""Searches and ablations as they stand in a page, beside what is published."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 
 from harness.report.markdown import escape, page, table
-from harness.report.searches import search_parts
 from harness.report.sentences import aggregation, metric, signed, tasks_counted
 from harness.results.claim_tests import (
     AVERAGE,
@@ -22,10 +18,47 @@ from harness.results.claim_tests import (
     Finding,
 )
 from harness.results.claims import Claim, Claims, scored
+from harness.results.index import NOT_MEASURED, value
 from harness.results.protocols import LABELS
 from harness.results.published import Table
-from harness.results.searches import Search
+from harness.results.searches import Search, SearchRow
 from harness.results.verdict import TOLERANCES
+
+SEARCH_HEAD = ("", "options", "before", "best", "at step", "last loss", "seeds")
+
+
+def search_parts(search: Search, tables: Mapping[str, Table]) -> list[str]:
+    """Title, caption and table of one search; its published table is one of `tables`."""
+    how = f"Each row is `harness train {search.recipe}` with its options; `before` and `best` "
+    how += "are Spearman in points on the development set that the recipe names."
+    head, lines = [*SEARCH_HEAD], [_line(search, row) for row in search.rows]
+    if search.table:
+        head.append("published")
+        scores = search.published(tables)
+        for line, score in zip(lines, scores, strict=True):
+            line.append("" if score is None else f"{score:.1f}")
+    return [f"### {search.title}", f"{search.caption}\n\n{how}", table(head, lines)]
+
+
+def _line(search: Search, row: SearchRow) -> list[str]:
+    options, trials = f"`{row.options}`" if row.options else "", search.trials_of(row)
+    if not trials:
+        return [row.label, options, *[NOT_MEASURED] * 4, ""]
+    return [
+        row.label,
+        options,
+        _spread([trial.before for trial in trials]),
+        _spread([trial.best for trial in trials]),
+        ", ".join(f"{trial.step:,} of {trial.steps:,}" for trial in trials),
+        f"{fmean(trial.loss for trial in trials):.3f}",
+        str(len(trials)),
+    ]
+
+
+def _spread(scores: list[float]) -> str:
+    """Mean and spread over seeds; one number where all seeds have it."""
+    return f"{scores[0]:.2f}" if len(set(scores)) == 1 else str(value(scores))
+
 
 PAGE = "replication-in-miniature.md"
 TEMPLATE = Path(__file__).with_suffix(".md")  # the page's opening, with its rules
@@ -177,11 +210,11 @@ def _section(result: ClaimResult) -> list[str]:
         f"**{str(result.outcome).capitalize()}**: of {tasks_counted(len(findings))} "
         f"{', '.join(counts)}; {in_paper}."
     )
-    rows = [_line(finding) for finding in (*findings, *filter(None, [result.average]))]
+    rows = [_replication_line(finding) for finding in (*findings, *filter(None, [result.average]))]
     return [f"## {claim.id}", about, *_notes(claim), verdict, table(HEAD, rows)]
 
 
-def _line(finding: Finding) -> list[str]:
+def _replication_line(finding: Finding) -> list[str]:
     decision, (above, below) = finding.decision, finding.sides
     interval = decision.interval
     return [

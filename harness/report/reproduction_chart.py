@@ -6,11 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from harness.core import charts
-from harness.report.kinds import looks_of
-from harness.report.pictures import Picture
-from harness.results.costs import post_processing
+from harness.report.pictures import Picture, looks_of
 from harness.results.index import Results
-from harness.results.reproduction import Reproduction, count
+from harness.results.reproduction import Reproduction, count, post_processing
 from harness.results.verdict import TOLERANCES, VERDICTS, CellState
 
 if TYPE_CHECKING:

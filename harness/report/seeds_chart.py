@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING
 
-from harness.report.kinds import looks_of
-from harness.report.pictures import Picture
-from harness.results.costs import post_processing
+from harness.report.pictures import Picture, looks_of
 from harness.results.index import Results, score_at
+from harness.results.reproduction import post_processing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

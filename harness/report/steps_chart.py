@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from harness.report.pictures import Picture
 from harness.report.sentences import signed
+from harness.results.explain import TrapRow
 from harness.results.index import Results
-from harness.results.protocol_traps import TrapRow
 from harness.results.published import PublishedCell
 
 if TYPE_CHECKING:

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 
 from harness.core import charts
 from harness.core.metrics import word_frequency
-from harness.report.kinds import looks_of
-from harness.report.pictures import Picture
-from harness.results.costs import post_processing
-from harness.results.encodings import encodings
+from harness.report.pictures import Picture, looks_of
 from harness.results.index import Results
+from harness.results.protocols import encodings
+from harness.results.reproduction import post_processing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

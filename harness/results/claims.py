@@ -1,19 +1,80 @@
-"""Claims of the papers: that one row of a published table lies above another.
+"""Stored 95 % intervals of the differences that claims rest on.
 
-`results/questions/claims.toml` names, for rows of a published table, the methods that stand in for
-them, and the claims by their rows. The published numbers stay where they are, in `results/papers`.
-A claim that a paper makes in words alone has no rows: it names its two methods itself.
+They come from the paired bootstrap over test pairs (`harness.evaluation.compare`), which
+needs the similarities of both methods, and stand in `records/claims.json`. An interval belongs to
+the difference that it was made for, to 0.01 points; where that has moved since, there is none.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from harness.core.ids import is_method_id
-from harness.core.toml import read_toml
+from harness.core.files import write_atomically
+from harness.core.toml import read_json_rows, read_toml
+from harness.core.types import is_method_id
+from harness.results.layout import RECORDS
 from harness.results.published import SCORES, Column, Row, Table, score_path
+
+# A task, and the path of a score in its records: `("sts12", ("spearman", "all"))`.
+Score = tuple[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """Two methods on one score, or on the mean of several."""
+
+    better: str
+    worse: str
+    scores: tuple[Score, ...]
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A difference in points, its 95 % interval, and the bootstrap's resamples and seed."""
+
+    difference: float
+    low: float
+    high: float
+    resamples: int
+    seed: int
+
+
+@dataclass(frozen=True)
+class _Row(Interval):
+    """An interval as it is stored, with the difference that it belongs to."""
+
+    contrast: Contrast
+
+    @property
+    def interval(self) -> Interval:
+        return Interval(self.difference, self.low, self.high, self.resamples, self.seed)
+
+
+Intervals = Mapping[Contrast, Interval]
+
+
+def intervals_file(results: Path) -> Path:
+    """The file of intervals in a results folder."""
+    return results / RECORDS / "claims.json"
+
+
+def read_intervals(results: Path) -> Intervals:
+    """Every stored interval; none where there is no file. Raises DataError for another file."""
+    path = intervals_file(results)
+    rows = read_json_rows(_Row, path) if path.exists() else ()
+    return {row.contrast: row.interval for row in rows}
+
+
+def write_intervals(results: Path, intervals: Intervals) -> None:
+    """Store intervals in the order of their names; a file that has them is left alone."""
+    path, known = intervals_file(results), sorted(intervals.items(), key=lambda item: repr(item[0]))
+    rows = [{"contrast": asdict(contrast), **asdict(interval)} for contrast, interval in known]
+    data = (json.dumps(rows, indent=1) + "\n").encode()
+    if known and (not path.exists() or path.read_bytes() != data):
+        write_atomically(path, data)
 
 
 @dataclass(frozen=True)

@@ -1,27 +1,150 @@
-"""Conformance: the scores of other programs beside ours, and what that confirms.
+"""References: scores that other programs gave on weights that anybody can have.
 
-Ours stand in the records; those of a training beside its specification, a search in
-`results/questions/conformance` that `harness train search` has run.
+Each is a JSON file of `results/references`: a program, its command, and what it gave for methods on
+tasks or for trainings. Whatever is unknown, missing or contradictory is refused by file, cell and
+key.
 """
 
 from __future__ import annotations
 
+import json
+import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from harness.core.ids import MethodId
+from harness.core.toml import read_json
+from harness.core.types import AGGREGATIONS, MethodId, is_method_id
 from harness.registry import Registry, load_registry
 from harness.results.index import Results, score_at
-from harness.results.layout import CONFORMANCE, QUESTIONS
+from harness.results.layout import CONFORMANCE, QUESTIONS, REFERENCES
 from harness.results.published import PublishedCell
+from harness.results.published_files import TASK_ID
 from harness.results.records import Store
-from harness.results.references import Reference, ReferenceCell, path_of
 from harness.results.reproduction import composed, is_stale
 from harness.results.searches import Trial, read_searches
 from harness.results.verdict import CellState, Measured, Published, verdict
+
+TOLERANCE = 1e-3  # points, between programs that compute one number in floats of 32 bits
+SCORE = re.compile(r"[a-z0-9_]+(\.[a-z0-9_]+)?")
+TRIAL_SCORES = ("before", "best", "loss")  # those of a training, as a search keeps them
+
+
+@dataclass(frozen=True)
+class ReferenceCell:
+    """The scores of a method on a task, or of a training.
+
+    Attributes:
+        scores: By their place in a record: `spearman.all`, `pearson.wmean`, `accuracy`; an
+            aggregation alone is of Spearman's correlation. Of a training `before` and `best`, the
+            development scores, and `loss`, that of the last step. In points, but for losses.
+        method: The id of the method.
+        task: The name of the task.
+        training: In place of both, the arguments of `harness train`, without folders and seed.
+        tolerance: The difference that still counts as equal, where it is not the file's.
+    """
+
+    scores: Mapping[str, float]
+    method: str = ""
+    task: str = ""
+    training: str = ""
+    tolerance: float | None = None
+
+    def __post_init__(self) -> None:
+        if bool(self.training) == bool(self.method) or bool(self.method) != bool(self.task):
+            raise ValueError("wanted method and task, or training")
+        if self.method and not is_method_id(self.method):
+            raise ValueError(f"method: {self.method!r} is no method id")
+        if self.task and not TASK_ID.fullmatch(self.task):
+            raise ValueError(f"task: {self.task!r} is no task id")
+        if not self.scores:
+            raise ValueError("scores: wanted at least one number, found none")
+        for name, score in self.scores.items():
+            if not SCORE.fullmatch(name) or (self.training and name not in TRIAL_SCORES):
+                raise ValueError(f"scores: {name!r} is no score; wanted one like spearman.all")
+            if not math.isfinite(score):
+                raise ValueError(f"scores.{name}: wanted a finite number, found {score}")
+        if self.tolerance is not None and not 0 < self.tolerance < math.inf:
+            raise ValueError(f"tolerance: wanted points above 0, found {self.tolerance}")
+
+    @property
+    def what(self) -> tuple[str, str]:
+        """Method and task; of a training its command, and nothing."""
+        return (self.training, "") if self.training else (self.method, self.task)
+
+
+@dataclass(frozen=True)
+class Reference:
+    """One file: what a program gave.
+
+    Attributes:
+        file: The name of the file.
+        program: The program and its authors.
+        what: What the scores are: metric, text, split, and what is special.
+        command: How they were made.
+        cells: The scores.
+        version: The release or commit of the program.
+        authors_of: The paper whose authors released the program; empty of a library.
+        tolerance: The difference in points that still counts as equal.
+        reason: Why it is not the usual one, in the file or in some cells.
+    """
+
+    file: str
+    program: str
+    what: str
+    command: str
+    cells: tuple[ReferenceCell, ...]
+    version: str = ""
+    authors_of: str = ""
+    tolerance: float = TOLERANCE
+    reason: str = ""
+
+    def __post_init__(self) -> None:
+        for name in ("program", "what", "command"):
+            if not str(asdict(self)[name]).strip():
+                raise ValueError(f"{name}: wanted a text, found none")
+        if not 0 < self.tolerance < math.inf:
+            raise ValueError(f"tolerance: wanted points above 0, found {self.tolerance}")
+        tolerances = {self.tolerance, *(self.tolerance_of(cell) for cell in self.cells)}
+        if tolerances != {TOLERANCE} and not self.reason.strip():
+            raise ValueError(f"reason: a tolerance other than {TOLERANCE:g} needs one")
+        places = [(cell.what, name) for cell in self.cells for name in cell.scores]
+        if twice := [place for place in places if places.count(place) > 1]:
+            raise ValueError(f"cells: {' '.join(twice[0][0])} {twice[0][1]} stands twice")
+
+    def tolerance_of(self, cell: ReferenceCell) -> float:
+        """The cell's tolerance, or the file's."""
+        return self.tolerance if cell.tolerance is None else cell.tolerance
+
+    def encoded(self) -> bytes:
+        """The file: what has its default is left out."""
+        cells = [
+            {k: v for k, v in asdict(cell).items() if v and k != "scores"} | {"scores": cell.scores}
+            for cell in self.cells
+        ]
+        head = {k: v for k, v in asdict(self).items() if v and k not in ("file", "cells")}
+        if self.tolerance == TOLERANCE:
+            del head["tolerance"]
+        return f"{json.dumps({**head, 'cells': cells}, indent=1, ensure_ascii=False)}\n".encode()
+
+
+def score_path_of(score: str) -> tuple[str, ...]:
+    """The place of a score in a record: `pearson.all` -> (pearson, all)."""
+    return ("spearman", score) if score in AGGREGATIONS else tuple(score.split("."))
+
+
+def read_reference(path: Path) -> Reference:
+    """One file, checked. Raises DataError that names file, cell and key."""
+    return read_json(Reference, path, file=path.name)
+
+
+def read_references(results: Path) -> tuple[Reference, ...]:
+    """Every reference of a results folder, by file name; none where there is no folder."""
+    return tuple(map(read_reference, sorted((results / REFERENCES).glob("*.json"))))
+
 
 NO_TASK = "task not in the matrix"
 NO_SCORE = "no such score"
@@ -65,10 +188,10 @@ def compare_all(
     """Each reference beside what a results folder holds."""
     results, registry = Results.read(Store(folder)), load_registry()
     trials = read_trials(folder)
-    return [(one, compare(one, results, trials, registry)) for one in references]
+    return [(one, compare_reference(one, results, trials, registry)) for one in references]
 
 
-def compare(
+def compare_reference(
     reference: Reference, results: Results, trials: Trials, registry: Registry
 ) -> tuple[Comparison, ...]:
     """Every score of a reference beside ours, in the file's order."""
@@ -102,13 +225,13 @@ def _ours(
         return CellState.NOT_RUN
     if is_stale(records, method):
         return CellState.STALE
-    scores = tuple(score_at(record.scores, path_of(name)) for record in records)
+    scores = tuple(score_at(record.scores, score_path_of(name)) for record in records)
     known = all(score is not None for score in scores)
     return Measured(scores, method.seeded) if known else NO_SCORE
 
 
 @dataclass(frozen=True)
-class Protocol:
+class ReferenceProtocol:
     """What a program and the harness have to do alike to give one number.
 
     `post` are the kinds of post-processors (whitening to any dimension is one kind); a task without
@@ -124,14 +247,14 @@ class Protocol:
 
 def protocol_of(
     method: str, task: str, metric: str, aggregation: str, results: Results, registry: Registry
-) -> Protocol | None:
+) -> ReferenceProtocol | None:
     """The protocol of a score; None for a method or task that is not known."""
     parts, known = MethodId.parse(method), registry.tasks.get(task)
     if parts is None or known is None:
         return None
     post = tuple(name.partition(":")[0] for name in parts.post)
     subsets = {group for record in results.any_of(task)[:1] for group in _groups(record.scores)}
-    return Protocol(
+    return ReferenceProtocol(
         parts.pooling, post, known.text, metric, aggregation if len(subsets) > 1 else ""
     )
 
@@ -143,12 +266,12 @@ def _groups(scores: Mapping[str, Any]) -> Iterable[str]:
 
 def confirmed(
     references: Iterable[Reference], results: Results, trials: Trials, registry: Registry
-) -> Mapping[Protocol, str]:
+) -> Mapping[ReferenceProtocol, str]:
     """The protocols under which every score of a reference equals ours, and the first program."""
-    agreed: dict[Protocol, list[tuple[str, bool | None]]] = {}
+    agreed: dict[ReferenceProtocol, list[tuple[str, bool | None]]] = {}
     for reference in references:
-        for one in compare(reference, results, trials, registry):
-            metric, *way = path_of(one.score)
+        for one in compare_reference(reference, results, trials, registry):
+            metric, *way = score_path_of(one.score)
             found = protocol_of(*one.cell.what, metric, "".join(way), results, registry)
             if found is not None and one.ours is not None:
                 agreed.setdefault(found, []).append((reference.program, one.agrees))
@@ -160,7 +283,10 @@ def confirmed(
 
 
 def confirmed_by(
-    cell: PublishedCell, known: Mapping[Protocol, str], results: Results, registry: Registry
+    cell: PublishedCell,
+    known: Mapping[ReferenceProtocol, str],
+    results: Results,
+    registry: Registry,
 ) -> str | None:
     """The program that confirms the protocol of a published cell; None if there is none."""
     programs = []

@@ -1,31 +1,59 @@
-"""Why a number cannot be reproduced: every neighbouring protocol that was run, and the nearest.
-
-A published number belongs to a protocol. Its neighbours share encoder and task and differ in
-something that papers leave unsaid: aggregation, pooling layer, text form, post-processing, fit
-corpus, split, maximum length, correlation. The more of them were tried, the likelier one is near
-by chance, so their number is part of the answer. Where the encoder itself was never run, another
-one shows how far each choice moves a score: from that of the same protocol there or, where no
-encoder was run under it, from that of the nearest row that was measured.
-"""
+"""Commands that pages and answers print, for a person to copy."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
-from harness.core.ids import MethodId
-from harness.core.scores import AGGREGATIONS
-from harness.core.types import Task
+from harness.core.hardware import base_name
+from harness.core.types import AGGREGATIONS, MethodId, Task
 from harness.registry import Registry
-from harness.results.cell_names import published_cell
-from harness.results.commands import run_command
-from harness.results.conformance import Protocol, confirmed_by
-from harness.results.index import Results
+from harness.results.conformance import ReferenceProtocol, confirmed_by
+from harness.results.index import Results, Value
 from harness.results.published import PublishedCell, Table
+from harness.results.published_files import published_cell
 from harness.results.reproduction import Reproduction, reproduce
+
+
+def run_command(method: str, tasks: Iterable[str], registry: Registry) -> str:
+    """The command that measures a method; of an encoder by hand its files are to be filled in."""
+    encoder = base_name(method.partition(".")[0])
+    files = f" --encoder {encoder}=PATH" if encoder in registry.by_hand else ""
+    on = "".join(f" -t {task}" for task in tasks)
+    return f"harness run{files} -m '{method}'{on}"
+
+
+@dataclass(frozen=True)
+class TrapRow:
+    """A cell of a trap: what is special about it, and which score of a method on a task it is."""
+
+    what: str
+    method: str
+    task: str
+    score: tuple[str, ...] = ("spearman", "all")
+
+
+@dataclass(frozen=True)
+class Trap:
+    """One trap: what papers have confused, and the rows that show it."""
+
+    title: str
+    text: str
+    rows: tuple[TrapRow, ...]
+
+    def values(self, results: Results) -> Iterator[tuple[TrapRow, Value, float | None]]:
+        """Every row with its score and how far that lies from the first of its task."""
+        first: dict[str, Value] = {}
+        for row in self.rows:
+            value = results.value(row.method, row.task, *row.score)
+            base = first.setdefault(row.task.partition(".")[0], value)
+            if value is base or value.mean is None or base.mean is None:
+                yield row, value, None
+            else:
+                yield row, value, value.mean - base.mean
 
 
 @dataclass(frozen=True)
@@ -97,7 +125,7 @@ def explain(
     tables: Sequence[Table],
     results: Results,
     registry: Registry,
-    programs: Mapping[Protocol, str],
+    programs: Mapping[ReferenceProtocol, str],
 ) -> Explanation:
     """Look around one published cell; `programs` confirm protocols. UsageError: an unknown cell."""
     cell = published_cell(name, tables)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from harness.core.errors import UsageError
-from harness.core.installed import FROM_WHEEL, HARNESS
+from harness.core.provenance import FROM_WHEEL, HARNESS
 
 # The results that come with the harness. Those of an installed package are only read.
 COMMITTED = HARNESS / "assets" / "committed" if FROM_WHEEL else HARNESS.parent / "results"

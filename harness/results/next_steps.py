@@ -7,10 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from harness.assets.asset import Asset
+from harness.assets.catalogue import Asset
 from harness.assets.places import asset_named, companion_of, vectors_of
-from harness.core.interfaces import EncoderConfig
-from harness.core.sources import Hub, Trained
+from harness.core.interfaces import EncoderConfig, Hub, Trained
 from harness.registry import Registry
 from harness.results.index import Results
 from harness.results.published import PublishedCell

@@ -1,11 +1,78 @@
-"""The ways to score the seven tasks of the papers' main tables, and the order of rows under one."""
+"""The sections of the leaderboard beside the seven STS tasks: columns that tasks ask for."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 
+from harness.core.metrics import metric_of
+from harness.core.types import LeaderboardColumn, Section, Task, is_transductive
 from harness.results.index import Results, Value, average, by_encoder
+from harness.transforms.pooling import INPUT
+
+Columns = Sequence[tuple[Task, LeaderboardColumn]]
+
+
+def columns_of(section: Section, tasks: Iterable[Task]) -> Columns:
+    """The columns that tasks ask for in a section: main scores first, then others."""
+    every = ((task, column) for task in tasks for column in task.columns)
+    own = [(task, column) for task, column in every if column.section == section]
+    return sorted(own, key=lambda pair: bool(pair[1].score))
+
+
+def rows_of(
+    columns: Columns, results: Results, methods: Sequence[str], best_first: bool
+) -> list[tuple[str, list[Value]]]:
+    """Methods with their values; those that have none are left out.
+
+    `best_first` sorts them by the first column; a method without a value there stands last.
+    """
+    paths = [(t.name, *(column.score or metric_of(t).main_score)) for t, column in columns]
+    every = [(method, [results.value(method, *path) for path in paths]) for method in methods]
+    rows = [row for row in every if any(value.mean is not None for value in row[1])]
+    if best_first:
+        rows.sort(key=lambda row: -inf if (mean := row[1][0].mean) is None else mean, reverse=True)
+    return rows
+
+
+def legend_of(results: Results, task: Task, column: LeaderboardColumn) -> str:
+    """A legend with the scores of the first method that has all of them; empty without one."""
+    for method in results.methods if column.legend else ():
+        values = {name: results.value(method, task.name, name) for name in column.legend_scores}
+        if all(value.mean is not None for value in values.values()):
+            return column.legend.format(**values)
+    return ""
+
+
+def fitted_on_task(method: str) -> bool:
+    """Whether it has no fitted post-processors, or they see the text of the task itself."""
+    return "@" not in method or is_transductive(method)
+
+
+def encodings(results: Results, task: str) -> Mapping[str, Sequence[str]]:
+    """The methods to show beside each other, by plain method, `minilm.mean`; plain first.
+
+    Of an encoder it is the plain method with most variants that were measured on the task, in the
+    order of records where two have as many; its input embeddings stand apart. Post-processors are
+    fitted on the task's own text.
+    """
+    variants: dict[str, list[str]] = {}
+    for method in results.by_task.get(task, ()):
+        if fitted_on_task(method):
+            variants.setdefault(method.partition("+")[0], []).append(method)
+    of_encoder: dict[str, str] = {}
+    for plain, methods in variants.items():
+        if plain in methods:
+            encoder, _, pooling = plain.partition(".")
+            encoder = plain if pooling == INPUT.name else encoder
+            most = len(variants[of_encoder[encoder]]) if encoder in of_encoder else 0
+            of_encoder[encoder] = plain if len(methods) > most else of_encoder[encoder]
+    return {
+        plain: [plain, *(one for one in variants[plain] if one != plain)]
+        for plain in of_encoder.values()
+    }
+
 
 # The papers' own column order (SBERT, SimCSE).
 SEVEN = ("sts12", "sts13", "sts14", "sts15", "sts16", "sts-b", "sick-r")

@@ -1,24 +1,37 @@
-"""A published table: columns and rows in the paper's own order, numbers as printed strings.
-
-A row names the method that reproduces it, or the reason why none can (`reasons.toml`); a column
-names the task, the columns that it averages, or the reason why no task fits. What differs in one
-cell stands in the row's maps by column (`methods`, `tasks`, `notes`, `sd`). `label`, `backbone`,
-`fit`, `supervision`, `pooling`, `split` and, where ours differ, `verbatim` keep the paper's own
-words. `evidence` says how a row's protocol is known, for all rows of a table or for one. `fit` is
-what a post-processor is fitted on; what the encoder was trained on, a method says, and `trained_on`
-where there is none.
-"""
+"""Why a published number has no method here: a closed list, which `reasons.toml` holds."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
+from functools import cache
+from pathlib import Path
 
 from harness.core.errors import DataError
-from harness.core.scores import AGGREGATIONS, Aggregation
-from harness.results.reasons import Reason, reasons
+from harness.core.toml import read_rows
+from harness.core.types import AGGREGATIONS, Aggregation
 from harness.results.verdict import Published
+
+
+@dataclass(frozen=True)
+class Reason:
+    """One reason: the id that rows and columns name in `why_not`, and its explanation.
+
+    `other_protocol` marks a number that belongs to the protocol of another paper.
+    """
+
+    id: str
+    explanation: str
+    other_protocol: bool = False
+
+
+@cache
+def reasons() -> Mapping[str, Reason]:
+    """The closed list, by id."""
+    rows = read_rows(Reason, Path(__file__).with_name("reasons.toml"), "reason")
+    return {reason.id: reason for reason in rows}
+
 
 # Metrics that are scores, by their key in a record, and what else the papers print.
 SCORES = ("spearman", "pearson", "auc", "edit_distance", "gold_similarity", "accuracy")

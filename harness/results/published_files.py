@@ -1,25 +1,84 @@
-"""The TOML files of `results/papers`, one published table each, read and checked.
-
-The file's stem is the table's id, its top level the fields of `published.Table`, its inline
-`columns` and its `[[row]]` blocks those of `Column` and `Row`. Numbers are strings: 58.40 is not
-58.4. Whatever is unknown, missing or contradictory is refused by file, row and key.
-"""
+"""The methods and tasks that a published table names, looked up in the registry."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 
-from harness.core.errors import DataError
-from harness.core.ids import GRAMMAR, is_method_id, is_transductive
+from harness.core.errors import DataError, UsageError
 from harness.core.toml import read_toml
-from harness.registry import Registry, load_registry
-from harness.results.published import AGGREGATION_OF, EVIDENCE, METRICS, SCORES, Column, Row, Table
-from harness.results.published_names import name_faults
-from harness.results.reasons import reasons
+from harness.core.types import GRAMMAR, is_method_id, is_transductive
+from harness.registry import Registry, known, load_registry, nearest
+from harness.results.published import (
+    AGGREGATION_OF,
+    EVIDENCE,
+    METRICS,
+    SCORES,
+    Column,
+    PublishedCell,
+    Row,
+    Table,
+    reasons,
+)
 from harness.results.verdict import NUMBER
+
+
+def name_faults(table: Table, registry: Registry) -> Iterator[tuple[str, str]]:
+    """Place and fault of every name that the registry does not know, with the nearest ones."""
+    for column in table.columns:
+        if column.task:
+            yield from _unknown_task(f", column {column.id}", "task", column.task, registry)
+    for row in table.rows:
+        place = f", row {row.id}"
+        for name, task in row.tasks.items():
+            yield from _unknown_task(place, f"tasks.{name}", task, registry)
+        methods = {"method": row.method, **{f"methods.{n}": m for n, m in row.methods.items()}}
+        for key, method in methods.items():
+            if method is not None and not row.model_free:
+                yield from _unknown_method(place, key, method, registry)
+
+
+def _unknown_task(place: str, key: str, task: str, registry: Registry) -> Iterator[tuple[str, str]]:
+    try:
+        known("task", task, registry.tasks)
+    except UsageError as error:
+        yield place, f"{key}: {error}"
+
+
+def _unknown_method(
+    place: str, key: str, method: str, registry: Registry
+) -> Iterator[tuple[str, str]]:
+    try:
+        registry.parse(method)
+    except UsageError as error:
+        yield place, f"{key}: {method!r} is no method here: {error}"
+
+
+def published_cell(name: str, tables: Sequence[Table]) -> PublishedCell:
+    """The cell of that name. Raises UsageError, which looks inside the named table first."""
+    of, _, rest = name.partition("/")
+    table = published_table(of, tables)
+    cells = {cell.id: cell for cell in table.cells()}
+    if name in cells:
+        return cells[name]
+    row, _, column = rest.partition("/")
+    own = {cell.column.id: cell.id for cell in cells.values() if cell.row.id == row}
+    rows = {cell.row.id for cell in cells.values()}
+    near = nearest(column, own) if own else nearest(row, rows) or nearest(name, cells)
+    missing = f"it has no row {row!r}" if row else "wanted TABLE/ROW/COLUMN"
+    missing = f"row {row!r} has no column {column!r}" if own else missing
+    raise UsageError(
+        f"unknown published cell {name!r}: {missing}; {near + ' ' if near else ''}"
+        f"harness list cells {table.id} shows all"
+    )
+
+
+def published_table(name: str, tables: Sequence[Table]) -> Table:
+    """The table of that name. Raises UsageError, which offers the nearest ones."""
+    return known("published table", name, {table.id: table for table in tables})
+
 
 TASK_ID = re.compile(r"[a-z0-9-]+(\.[a-z]+)*")
 ID = re.compile(r"[a-z0-9]+([.-][a-z0-9]+)*")

@@ -1,23 +1,16 @@
-"""Records on disk: one file a cell where they are measured, one file an encoder once committed.
+"""JSON lines in which a value that many rows share stands once.
 
-A run writes `<folder>/records/<encoder>/<method>/<task>/seed-<n>.json`, ids escaped to names that
-every file system takes. Beside a record lies its sidecar: the per-pair similarities (float32
-safetensors), and in its metadata the identity that was measured. The sidecar says that a cell is
-done; it is never committed, so a committed record is always measured again.
-
-Both files, and each line of a committed one, hold a digest of their content: what was changed by
-hand, or by a failing disk, is refused by name and never taken for a measurement. Records of 0.2.0
-and before have none; they are read as they are, and get one when they are next written.
-
-Promotion writes `<folder>/records/<encoder>.jsonl`: a cell a line, and once each configuration, set
-of digests and environment. Both kinds are read; no cell may stand in two places.
+The first line counts the rows. Then each shared value has a line, `{"id": "5f0c...", "environment":
+{...}}`, and each row has one that names shared values by their ids. An id is the beginning of the
+value's sha256, so that a new row moves no other line; a row ends with that of what stands before.
+In files of version 0.2.0 no row has one.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,8 +22,84 @@ from harness.core.errors import DataError
 from harness.core.files import file_name, write_atomically
 from harness.core.tensors import TensorFile, write_tensors
 from harness.core.types import Record
-from harness.results.json_lines import JSON, pack, unpack
 from harness.results.layout import RECORDS
+
+ROWS, ID = "rows", "id"
+ID_DIGITS = 12  # of an id, hexadecimal
+LINE_SEAL = ', "sha256": "'  # between the fields of a row and their digest
+
+
+def _no_number(word: str) -> float:
+    raise ValueError(f"{word} is no score")
+
+
+# Made once: to make one takes as long as to read a record.
+JSON = json.JSONDecoder(parse_constant=_no_number)
+
+
+def pack(rows: Sequence[Mapping[str, Any]], shared: Sequence[str]) -> bytes:
+    """The rows as lines, in their order; the values of the shared fields stand once.
+
+    Raises ValueError for a number that is not finite.
+    """
+    values: dict[tuple[str, str], str] = {}
+    lines = []
+    for row in rows:
+        ids = {}
+        for name in shared:
+            text = _json(row[name])
+            ids[name] = _digest(text)
+            values[name, ids[name]] = text
+        line = _json({**row, **ids})[:-1]
+        lines.append(f'{line}{LINE_SEAL}{_digest(line)}"}}')
+    table = [f'{{"{ID}": "{key}", "{name}": {values[name, key]}}}' for name, key in sorted(values)]
+    return "".join(f"{line}\n" for line in [_json({ROWS: len(rows)}), *table, *lines]).encode()
+
+
+def unpack(path: Path, shared: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each row of a file, and its place (`file:line`). Raises DataError naming file and line."""
+    values: dict[tuple[str, str], Any] = {}
+    wanted: Any = "a count of"
+    found = unsealed = 0
+    for number, line in enumerate(path.read_bytes().splitlines(), start=1):
+        place = f"{path}:{number}"
+        try:
+            text = line.decode()
+            fields = JSON.decode(text)
+            if number == 1:
+                wanted = fields[ROWS]
+            elif ID in fields:
+                key = fields.pop(ID)
+                [(name, value)] = fields.items()
+                _require(key, text.partition(f'"{name}": ')[2][:-1])
+                values[name, key] = value
+            else:
+                found += 1
+                if "sha256" in fields:
+                    _require(fields.pop("sha256"), text.rpartition(LINE_SEAL)[0])
+                else:
+                    unsealed += 1
+                yield place, fields | {name: values[name, fields[name]] for name in shared}
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            raise DataError(f"{place} is damaged ({error!r}); restore the file") from None
+    if 0 < unsealed < found:
+        raise DataError(f"{path}: {unsealed} of {found} rows lack their digest; restore the file")
+    if found != wanted:
+        raise DataError(f"{path}: wanted {wanted} rows, found {found}; restore the file")
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:ID_DIGITS]
+
+
+def _require(wanted: str, text: str) -> None:
+    if _digest(text) != wanted:
+        raise ValueError(f"its content has another digest than {wanted}")
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, allow_nan=False)
+
 
 SCHEMA = 1
 
@@ -138,7 +207,7 @@ class Store:
 
     def _commit(self, encoder: str, records: Iterable[Record]) -> None:
         """Put records into their encoder's file, while nobody else writes one."""
-        from harness.core.locks import exclusive
+        from harness.core.files import exclusive
 
         path, new = self.committed_path(encoder), {cell_of(record): record for record in records}
         with exclusive(path.parent):

@@ -1,21 +1,161 @@
-"""Every published cell beside what was measured under its protocol, with its state."""
+"""The share of a task's tokens for which word vectors have a vector, and when it is too low."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
+from harness.assets.places import asset_named, pinned_by, vectors_of
 from harness.core.errors import HarnessError
+from harness.core.interfaces import EncoderConfig, Hub
 from harness.core.types import Method, Record
 from harness.registry import Registry
-from harness.results.coverage import coverage
-from harness.results.index import Results, score_at
+from harness.results.index import Results, by_encoder, score_at
+from harness.results.protocols import SEVEN, SIMCSE, Protocol, averages
 from harness.results.published import PublishedCell, Table, score_path
-from harness.results.source_notes import notes_on
 from harness.results.verdict import CellState, Measured, Verdict, verdict
 from harness.tasks.loader import TARGETS
+
+# General files have a vector for 88 to 99 % of the tokens of the STS, transfer and embedded tasks
+# (the smallest, of 15,000 words, for 88 % of SST-2); a subset made for another task for 46 to 79 %.
+LOW = 0.85
+
+
+def coverage(records: Iterable[Record]) -> float | None:
+    """The lowest share among records; None where none was counted, as of other encoders."""
+    shares = (record.facts.get("coverage") for record in records)
+    return min((share for share in shares if share is not None), default=None)
+
+
+def low_coverage(records: Iterable[Record]) -> float | None:
+    """The lowest share among records that is too low; None where none is, or was counted."""
+    share = coverage(records)
+    return share if share is not None and share < LOW else None
+
+
+def percentage(share: float) -> str:
+    """A share as people read it; only the whole is 100 %."""
+    return "over 99 %" if 0.995 <= share < 1 else f"{100 * share:.0f} %"
+
+
+def coverage_note(shares: Mapping[str, float]) -> str:
+    """What tables say of the shares of their tasks, by heading; nothing where all are whole."""
+    least, most = (pick(shares, key=lambda name: shares[name], default="") for pick in (min, max))
+    if not least or shares[least] == 1:
+        return ""
+    first, last = percentage(shares[least]), percentage(shares[most])
+    span = first if first == last else f"{first} ({least}) to {last}"
+    left = ": a score is of what is left of the sentences" if shares[least] < LOW else ""
+    return f"{span} of the tokens have a vector{left}"
+
+
+def coverage_notes(results: Results, methods: Sequence[str], tasks: Mapping[str, str]) -> str:
+    """What a table of methods and tasks (by heading) says of each of its word vectors."""
+    notes: dict[str, str] = {}
+    for encoder, own in by_encoder(methods).items():
+        every = {
+            heading: coverage(r for method in own for r in results.by_cell.get((method, task), ()))
+            for heading, task in tasks.items()
+        }
+        note = coverage_note({name: share for name, share in every.items() if share is not None})
+        notes |= {encoder: note} if note else {}
+    return "; ".join(f"`{encoder}`: {note}" for encoder, note in notes.items()) + "." * bool(notes)
+
+
+def source_seen(config: EncoderConfig, records: Iterable[Record]) -> str:
+    """Where the weights come from; of unpinned ones also the digests that the records have.
+
+    A copy given by hand of what a commit alone pins is unpinned: its records name no such commit.
+    """
+    records, source = list(records), config.source
+    if isinstance(source, Hub) and source.revision and not source.sha256:
+        copies = [r for r in records if r.facts.get("revision") != source.revision]
+        if copies:
+            return f"a copy by hand of {source}, unpinned{_first_seen('weights', copies)}"
+    downloaded = isinstance(source, Hub) or vectors_of(config)
+    if pinned_by(config) != "unpinned" or not downloaded:
+        return str(source)
+    named = str(source).removesuffix(", unpinned")
+    return f"{named}, unpinned{_first_seen('weights', records)}"
+
+
+def unregistered(records: Iterable[Record]) -> str:
+    """The source of an encoder that is not registered: `--encoder` gave it, and nothing pins it."""
+    return f"by hand, unpinned{_first_seen('weights', records)}"
+
+
+def notes_on(method: Method | None, records: Iterable[Record], registry: Registry) -> list[str]:
+    """A footnote for an unpinned encoder and one for an unpinned fit corpus."""
+    if method is None:
+        return []
+    records, notes = list(records), []
+    source = source_seen(method.encoder, records)
+    if ", unpinned" in source:
+        notes.append(f"{method.encoder.name.partition(':')[0]}: {source}")
+    corpus = registry.corpora.get(method.fit_on or "")
+    if corpus is not None and asset_named(corpus.asset).pinned == "unpinned":
+        source = asset_named(corpus.asset).source
+        notes.append(f"@{corpus.name}: {source}, unpinned{_first_seen('fit', records)}")
+    return notes
+
+
+def _first_seen(what: str, records: Iterable[Record]) -> str:
+    digests = sorted({record.digests[what][:12] for record in records if what in record.digests})
+    return f", first seen {' '.join(digests)}" if digests else ""
+
+
+def milliseconds(results: Results, method: str, protocol: Protocol) -> float | None:
+    """Milliseconds a distinct sentence over the records of the protocol's tasks.
+
+    None without records, or where one of them has no clock.
+    """
+    records = _records(results, method, protocol)
+    sentences = [record.facts.get("distinct_sentences", 0) for record in records]
+    clocks = [record.timings.get(name) for record in records for name in ("encode", "apply")]
+    if not records or not all(sentences) or None in clocks:
+        return None
+    seconds = math.fsum(clock for clock in clocks if clock is not None)
+    # A clock that stood still measured nothing.
+    return 1000 * seconds / math.fsum(sentences) or None
+
+
+def beside_others(results: Results, method: str, protocol: Protocol) -> bool:
+    """Whether other processes of the run worked beside one that measured a record."""
+    return any(r.facts.get("workers", 1) > 1 for r in _records(results, method, protocol))
+
+
+def _records(results: Results, method: str, protocol: Protocol) -> list[Record]:
+    tasks = [protocol.task(task) for task in SEVEN]
+    return [record for task in tasks for record in results.by_cell.get((method, task), ())]
+
+
+def post_processing(method: str) -> str:
+    """The post-processors of a method, without their arguments and what they were fitted on."""
+    posts = method.partition("@")[0].split("+")[1:]
+    return " + ".join(post.partition(":")[0] for post in posts) or "as encoded"
+
+
+def best_methods(results: Results) -> Mapping[tuple[str, str], tuple[str, float]]:
+    """The method with the best average of each encoder and post-processing, best first."""
+    best_of: dict[tuple[str, str], tuple[str, float]] = {}
+    for method, average in averages(results, results.methods, SIMCSE).items():
+        if milliseconds(results, method, SIMCSE) is not None:
+            group = method.partition(".")[0], post_processing(method)
+            best_of.setdefault(group, (method, average))
+    return best_of
+
+
+def frontier(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """The points (cost, score) that no other is both cheaper and better than, by cost."""
+    edge: list[tuple[float, float]] = []
+    for cost, score in sorted(points, key=lambda point: (point[0], -point[1])):
+        if not edge or score > edge[-1][1]:
+            edge.append((cost, score))
+    return edge
+
 
 GOLD = "gold"  # what the name of a score that needs no model begins with
 

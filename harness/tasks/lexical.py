@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from harness.core.scores import LeaderboardColumn
-from harness.core.types import Task
+from harness.core.types import LeaderboardColumn, Task
 from harness.tasks.readers import Text
 from harness.tasks.sts import SCALE, SPLITS, StsBenchmark
 

@@ -38,10 +38,9 @@ import numpy as np
 
 from harness.assets.catalogue import EMBEDDED_SHA256
 from harness.assets.places import EMBEDDED
-from harness.core.digests import text_digest
 from harness.core.errors import DataError
-from harness.core.scores import LeaderboardColumn
-from harness.core.types import Corpus, Pairs, Task
+from harness.core.files import text_digest
+from harness.core.types import Corpus, LeaderboardColumn, Pairs, Task
 from harness.tasks.lexical import legend
 from harness.tasks.readers import fields, known_split, lines
 

@@ -21,8 +21,8 @@ from typing import Literal
 
 import numpy as np
 
-from harness.core.digests import rows_digest
 from harness.core.errors import AssetMissing, DataError, UsageError
+from harness.core.files import rows_digest
 from harness.core.toml import read_rows
 from harness.core.types import Pairs
 

@@ -10,8 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from harness.core.scores import LeaderboardColumn
-from harness.core.types import Pairs, Task
+from harness.core.types import LeaderboardColumn, Pairs, Task
 from harness.tasks.readers import (
     ScoredPair,
     Text,

@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness.core.errors import DataError
-from harness.core.scores import LeaderboardColumn
-from harness.core.types import Pairs, Task
+from harness.core.types import LeaderboardColumn, Pairs, Task
 from harness.tasks.readers import (
     AGAIN,
     PublishedRows,

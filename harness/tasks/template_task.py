@@ -12,8 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.core.scores import LeaderboardColumn
-from harness.core.types import Pairs, Task
+from harness.core.types import LeaderboardColumn, Pairs, Task
 from harness.tasks.readers import (
     ScoredPair,
     checked,
@@ -27,7 +26,7 @@ from harness.tasks.readers import (
 
 SCALE = (0.0, 5.0)
 
-# Of each split, its pairs and `harness.core.digests.rows_digest` of them: other files are refused.
+# Of each split, its pairs and `harness.core.files.rows_digest` of them: other files are refused.
 SPLITS = {"test": (2, "ec50c5fd570a71c3577910c4be479ded62c27677b1b74d9e460ab7214fd83505")}
 
 

@@ -19,8 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from harness.core.errors import DataError
-from harness.core.scores import LeaderboardColumn
-from harness.core.types import Pairs, Task
+from harness.core.types import LeaderboardColumn, Pairs, Task
 from harness.tasks.readers import (
     AGAIN,
     FOLDERS,

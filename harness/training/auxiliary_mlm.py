@@ -17,13 +17,12 @@ from torch.nn import functional as F  # noqa: N812
 from transformers import MODEL_FOR_MASKED_LM_MAPPING, AutoConfig
 
 from harness.core.arrays import Float, Int64
-from harness.core.digests import digest_of_files, sha256_of
 from harness.core.errors import DataError, UsageError
+from harness.core.files import digest_of_files, sha256_of
 from harness.encoders.checkpoint import read_tensors, weights_files
 from harness.encoders.kernels.padded import filled
-from harness.training.encoder import SentenceEncoder, token_chunks
+from harness.training.encoder import SentenceEncoder, TokenIds, token_chunks
 from harness.training.mlm import mask
-from harness.training.packing import TokenIds
 
 MASKED = 0.15  # the share of word pieces that is masked
 

@@ -1,9 +1,8 @@
-"""A sentence encoder with gradients: token ids in, one vector a sentence out.
+"""Dropout with masks from a fast generator, reproducible from the state of torch's generator.
 
-On a CPU, a batch is never padded where the architecture is BERT's or RoBERTa's, and where only
-[CLS] is read, the last layer computes nothing else. Other architectures get padded chunks of
-similar lengths; a GPU gets the padded batch. In evaluation mode the vectors equal those of
-`harness.encoders` under the same pooling.
+On a CPU, torch draws masks from its Mersenne twister, which takes longer than the layer around
+them. Here one number of torch's generator seeds an SFC64 generator for a whole forward pass, of
+which every mask value takes 16 bits.
 """
 
 from __future__ import annotations
@@ -11,23 +10,158 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F  # noqa: N812
 
-from harness.core.arrays import Float, Float32
-from harness.core.digests import digest_of_files, sha256_of
+from harness.core.arrays import Float, Float32, Int, Int64
 from harness.core.errors import UsageError
+from harness.core.files import digest_of_files, sha256_of
 from harness.core.interfaces import Pooling
 from harness.encoders.checkpoint import maximum_length, read_tensors, weights_files
 from harness.encoders.kernels.padded import CuttingTokenizer, open_checkpoint
-from harness.training.dropout import Noise, use_dropout
-from harness.training.packing import TokenIds, packed_states, padded_states, token_means
 from harness.transforms.pooling import CLS, Cls, Mean
+
+STEPS = 1 << 16  # a probability is rounded to a multiple of 1 / STEPS
+
+
+class Noise:
+    """The random bits of a forward pass, for all its masks in the order of their use.
+
+    Processes whose torch generators share a state differ by their `stream`.
+    """
+
+    def __init__(self, stream: int = 0) -> None:
+        self.stream, self.bits = stream, np.random.SFC64(0)
+
+    def restart(self, device: str) -> None:
+        """Reseed from one number of torch's generator, on a GPU its own generator too."""
+        seed = int(torch.randint(1 << 62, ()))
+        if torch.device(device).type == "cuda":
+            torch.cuda.manual_seed(seed + self.stream)
+        self.bits = np.random.SFC64((seed, self.stream))
+
+    def mask(self, like: Float[Tensor, "..."], p: float) -> Float[Tensor, "..."]:
+        """Independent values: 0 with probability p, else 1 / (1 - p)."""
+        count, dropped = like.numel(), min(round(p * STEPS), STEPS - 1)
+        words = self.bits.random_raw(-(-count // 4)).view(np.uint16)[:count]
+        kept = torch.from_numpy((words >= dropped).view(np.uint8))  # converted faster than bool
+        return kept.view(like.shape).to(like.dtype).mul_(STEPS / (STEPS - dropped))
+
+
+class Dropout(nn.Module):
+    """`nn.Dropout` whose masks on a CPU come from the noise of a forward pass."""
+
+    def __init__(self, p: float, noise: Noise) -> None:
+        super().__init__()
+        self.p, self.noise = p, noise
+
+    def forward(self, x: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+        if not self.training or self.p == 0:
+            return x
+        if x.device.type != "cpu":
+            return F.dropout(x, self.p)
+        return x * self.noise.mask(x, self.p)
+
+
+def use_dropout(model: nn.Module, p: float | None, noise: Noise) -> None:
+    """Replace every dropout of the model, in place; p None keeps each module's own probability.
+
+    Raises UsageError for a probability outside [0, 1).
+    """
+    if p is not None and not 0 <= p < 1:
+        raise UsageError(f"wanted a dropout probability from 0 to below 1, found {p}")
+    for module in list(model.modules()):
+        for name, child in module.named_children():
+            if isinstance(child, nn.Dropout):
+                setattr(module, name, Dropout(child.p if p is None else p, noise))
+        for name, value in list(vars(module).items()):
+            if "dropout" in name and isinstance(value, float):  # T5 and BART call the function
+                setattr(module, name, value if p is None else p)
+
+
+TokenIds = Sequence[Sequence[int]]  # the token ids of sentences
+Groups = list[tuple[int, int]]  # runs of sentences of equal length: (count, length)
+
+
+def groups_of(lengths: Int[np.ndarray, " N"]) -> Groups:
+    """Runs of equal lengths; ascending lengths make few of them."""
+    return [(len(list(run)), int(length)) for length, run in groupby(lengths)]
+
+
+def packed_states(
+    model: Any, rows: TokenIds, layers: Sequence[int], places: Int64[Tensor, " N"] | None = None
+) -> dict[int, Float[Tensor, "T D"]]:
+    """The hidden states of these layers, 0 being the embedding layer's output.
+
+    With `places`, one token of each sentence, the last layer is computed for those alone: (N, D).
+    """
+    groups = groups_of(np.array([len(row) for row in rows]))
+    ids = torch.tensor(list(chain.from_iterable(rows)))
+    first = getattr(model.embeddings, "padding_idx", -1) + 1  # RoBERTa's positions start behind it
+    positions = torch.cat([torch.arange(first, first + L).repeat(n) for n, L in groups])
+    h = model.embeddings(input_ids=ids[None], position_ids=positions[None])[0]
+    states, depth = {0: h}, len(model.encoder.layer)
+    for number, layer in enumerate(model.encoder.layer, start=1):
+        x = h if places is None or number < depth else h[places]
+        attended = layer.attention.output(_self_attention(layer.attention.self, x, h, groups), x)
+        h = layer.output(layer.intermediate(attended), attended)
+        if number in layers:
+            states[number] = h
+    return {layer: states[layer] for layer in layers}
+
+
+def _self_attention(
+    attention: Any, x: Float[Tensor, "Q D"], h: Float[Tensor, "T D"], groups: Groups
+) -> Float[Tensor, "Q D"]:
+    """Attention inside each sentence. Queries are all its tokens, or x holds one of each."""
+    tokens = [n * L for n, L in groups]
+    asking = tokens if len(x) == len(h) else [n for n, _ in groups]
+    queries = torch.split(attention.query(x), asking)
+    keys, values = torch.split(attention.key(h), tokens), torch.split(attention.value(h), tokens)
+    outputs = []
+    for (n, _), *qkv in zip(groups, queries, keys, values, strict=True):
+        heads = (n, -1, attention.num_attention_heads, attention.attention_head_size)
+        q, k, v = (matrix.view(heads).transpose(1, 2) for matrix in qkv)  # (n, heads, tokens, d)
+        if attention.training and attention.dropout.p > 0:
+            weights = torch.softmax(q @ k.transpose(2, 3) * attention.scaling, dim=-1)
+            mixed = attention.dropout(weights) @ v
+        else:
+            mixed = F.scaled_dot_product_attention(q, k, v)
+        outputs.append(mixed.transpose(1, 2).reshape(len(qkv[0]), -1))
+    return torch.cat(outputs)
+
+
+def padded_states(
+    model: Any, rows: TokenIds, layers: Sequence[int], padding: int
+) -> dict[int, Float[Tensor, "T D"]]:
+    """The hidden states of these layers by the encoder's own forward pass over a padded batch.
+
+    The last layer's are the model's `last_hidden_state`: behind a final norm, where there is one.
+    """
+    lengths = torch.tensor([len(row) for row in rows])
+    width = int(lengths.max())
+    ids = torch.tensor([[*row, *[padding] * (width - len(row))] for row in rows])
+    mask = torch.arange(width) < lengths[:, None]
+    ids, mask = ids.to(model.device), mask.to(model.device)
+    out = model(input_ids=ids, attention_mask=mask.long(), output_hidden_states=True)
+    states = (*out.hidden_states[:-1], out.last_hidden_state)
+    return {layer: states[layer][mask] for layer in layers}
+
+
+def token_means(
+    states: Float[Tensor, "T D"], lengths: Int[np.ndarray, " N"]
+) -> Float[Tensor, "N D"]:
+    """The mean over each sentence's tokens."""
+    groups = groups_of(lengths)
+    runs = zip(groups, torch.split(states, [n * L for n, L in groups]), strict=True)
+    return torch.cat([run.view(n, L, -1).mean(dim=1) for (n, L), run in runs])
+
 
 Head = Literal["none", "train", "keep"]
 Precision = Literal["float32", "bf16", "fp16"]

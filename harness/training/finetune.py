@@ -9,14 +9,21 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
-from harness.core.digests import digest_of_files, sha256_of
+from harness.core.files import digest_of_files, sha256_of
 from harness.core.metrics import cosine, spearman
 from harness.core.types import Pairs, Progress
 from harness.encoders.checkpoint import weights_files
-from harness.training.checkpoint import Pooling, TrainingInfo, require_new, write_checkpoint
 from harness.training.contrastive import ContrastiveTraining
 from harness.training.encoder import SentenceEncoder, Setup, open_encoder
-from harness.training.loop import CheckpointPolicy, Curve, train
+from harness.training.loop import (
+    CheckpointPolicy,
+    Curve,
+    Pooling,
+    TrainingInfo,
+    require_new,
+    train,
+    write_checkpoint,
+)
 from harness.training.siamese import SiameseTraining
 from harness.transforms.pooling import Cls
 

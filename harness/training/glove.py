@@ -30,10 +30,9 @@ from harness.core.errors import ScoreError, UsageError
 from harness.core.files import write_atomically
 from harness.core.types import Progress
 from harness.encoders.word_vector_files import write_vectors
-from harness.training.checkpoint import CURVE, TRAINING, TrainingInfo, curve_svg, require_new
 from harness.training.datasets import Text
 from harness.training.glove_counts import Cooccurrences, Counting, count
-from harness.training.loop import Curve
+from harness.training.loop import CURVE, TRAINING, Curve, TrainingInfo, curve_svg, require_new
 from harness.transforms.flows import one_thread
 
 VECTORS = "vectors.safetensors"

@@ -18,8 +18,7 @@ from torch import Tensor, nn
 from harness.core.arrays import Float, Float32
 from harness.core.errors import ScoreError
 from harness.training.distributed import ProcessGroup
-from harness.training.encoder import SentenceEncoder, token_chunks
-from harness.training.packing import TokenIds
+from harness.training.encoder import SentenceEncoder, TokenIds, token_chunks
 
 Loss = Callable[[Float32[Tensor, "N D"]], Float[Tensor, ""]]
 

@@ -30,12 +30,20 @@ from torch.nn import functional as F  # noqa: N812
 from transformers import BertConfig, BertForMaskedLM, BertTokenizerFast  # type: ignore[attr-defined]
 
 from harness.core.arrays import Int, Int64
-from harness.core.digests import digest_of
 from harness.core.errors import DataError, UsageError
+from harness.core.files import digest_of
 from harness.core.types import Progress
-from harness.training.checkpoint import TrainingInfo, require_new, write_checkpoint
 from harness.training.datasets import Text
-from harness.training.loop import CheckpointPolicy, Curve, Schedule, seeded, train
+from harness.training.loop import (
+    CheckpointPolicy,
+    Curve,
+    Schedule,
+    TrainingInfo,
+    require_new,
+    seeded,
+    train,
+    write_checkpoint,
+)
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 TOKENISED_AT_ONCE = 10_000  # sentences

@@ -1,14 +1,4 @@
-"""SBERT: a siamese encoder trained on natural language inference, or on scored pairs.
-
-Reimers & Gurevych 2019, arXiv 1908.10084: one encoder with mean pooling for both sentences, and a
-softmax classifier over (u, v, |u - v|). The objective "regression" is the paper's other one: the
-squared error of the cosine against a score from 0 to 1. The objective "ranking" is the
-multiple-negatives ranking loss that sentence-transformers recommended later: premise, entailment
-and contradiction under InfoNCE. Different from the first releases, whose numbers the paper prints:
-AdamW corrects its bias. Different from them and from sentence-transformers: the linear decay begins
-with the first step and not behind the warm-up, so that a warm-up of 10 % ends at 90 % of the
-learning rate.
-"""
+"""Pairs with graded gold as training data: a task's sentences, their scores brought to 0 to 1."""
 
 from __future__ import annotations
 
@@ -22,16 +12,41 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
+from harness.assets.places import Places
 from harness.core.arrays import Float, Int64
 from harness.core.errors import UsageError
+from harness.core.files import pairs_digest
+from harness.core.types import Task
 from harness.training.contrastive import info_nce
+from harness.training.datasets import LABELS, Batches, Columns, Labelled
 from harness.training.distributed import ProcessGroup
 from harness.training.encoder import SentenceEncoder, Setup
 from harness.training.gradcache import backward_over_processes
 from harness.training.loop import Schedule
-from harness.training.nli import LABELS, Batches, Columns, Labelled
-from harness.training.scored_pairs import ScoredPairs
 from harness.transforms.pooling import MEAN
+
+
+@dataclass(frozen=True)
+class ScoredPairs:
+    """Two columns of sentences and a score from 0 to 1 for each row; the digest of their source."""
+
+    columns: Columns
+    scores: tuple[float, ...]
+    digest: str
+
+    @classmethod
+    def of(cls, task: Task, places: Places) -> ScoredPairs:
+        """The scored pairs of a task: of `sts-b.train` those of the train split.
+
+        Raises UsageError where gold is no degree, AssetMissing, DataError.
+        """
+        if task.graded is None:
+            raise UsageError(f"--task {task.name}: wanted pairs with graded gold, as sts-b.train")
+        pairs = task.pairs(places.require_data(task.asset))
+        low, high = task.graded
+        scores = ((gold - low) / (high - low) for gold in pairs.gold.tolist())
+        return cls(pairs.columns, tuple(scores), pairs_digest(pairs))
+
 
 Objective = Literal["softmax", "regression", "ranking"]
 

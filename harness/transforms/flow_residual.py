@@ -24,8 +24,7 @@ from torch.nn import functional
 
 from harness.core.arrays import Float64
 from harness.core.errors import ScoreError
-from harness.transforms.flow_layers import normal, zeros
-from harness.transforms.flow_models import Bijection, LogDet, Rows
+from harness.transforms.flow_layers import Bijection, LogDet, Rows, normal, zeros
 
 # The authors' settings (jhjacobsen/invertible-resnet, scripts/dens_est_cifar.sh and its defaults).
 SPECTRAL_NORM = 0.9

@@ -23,8 +23,16 @@ import torch
 from torch import Tensor
 
 from harness.core.arrays import Float64
-from harness.transforms.flow_layers import SCALE_FACTOR, Actnorm, Conditioner, zeros
-from harness.transforms.flow_models import Bijection, LatentModel, Rows, gaussian_nats
+from harness.transforms.flow_layers import (
+    SCALE_FACTOR,
+    Actnorm,
+    Bijection,
+    Conditioner,
+    LatentModel,
+    Rows,
+    gaussian_nats,
+    zeros,
+)
 
 
 class Autoencoder(LatentModel):

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from harness.core.installed import extra
-from harness.transforms.flow_models import Bijection, LogDet, Rows
+from harness.core.provenance import extra
+from harness.transforms.flow_layers import Bijection, LogDet, Rows
 
 TRANSFORMS = 3  # of a flow, each in the reverse order of coordinates of the one before
 

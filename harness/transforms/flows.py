@@ -31,12 +31,15 @@ from harness.transforms.flow_layers import (
     Actnorm,
     AdditiveCoupling,
     AffineCoupling,
+    Bijection,
+    Chain,
     InvertibleLinear,
+    LatentModel,
+    MultiScale,
     Reversal,
     initialise_at_random,
     initialise_from_data,
 )
-from harness.transforms.flow_models import Bijection, Chain, LatentModel, MultiScale
 from harness.transforms.flow_residual import ResidualBlock
 from harness.transforms.flow_vae import Autoencoder
 from harness.transforms.flow_zuko import masked_autoregressive, neural_spline

@@ -16,7 +16,7 @@ from harness.core.errors import DataError
 from harness.encoders.checkpoint import read_json
 from harness.encoders.transformer import TransformerConfig
 from harness.registry import load_registry
-from harness.training.checkpoint import curve_svg
+from harness.training.loop import curve_svg
 from harness.transforms.pooling import MEAN
 
 ENCODERS = (*FROM_SCRATCH, SIMCSE_SUP_MINI)

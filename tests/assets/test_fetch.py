@@ -13,11 +13,10 @@ import pytest
 from fakes import snapshot
 from standin import Fault, at_standin, git_sha1, sha256, standin
 
-from harness.assets.asset import Asset, Download, HubTable
+from harness.assets.catalogue import Asset, Download, HubTable
+from harness.assets.fetch.http import silent
 from harness.assets.fetch.hub import model_files
-from harness.assets.fetch.network import silent
-from harness.assets.pins import Pins
-from harness.assets.places import Places
+from harness.assets.places import Pins, Places
 from harness.cli import main
 from harness.cli.fetch_names import default_names
 from harness.encoders.transformer import TransformerConfig
@@ -51,7 +50,7 @@ def hub(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("harness.assets.fetch.hub.LARGE", 1_000)
     monkeypatch.setattr("harness.assets.fetch.hub.PAUSE", 0.0)
-    monkeypatch.setattr("harness.assets.fetch.download.PAUSE", 0.0)
+    monkeypatch.setattr("harness.assets.fetch.http.PAUSE", 0.0)
     with standin() as running:
         at_standin(running, monkeypatch, tmp_path)
         running.model("me/pinned", MODEL, FIRST)

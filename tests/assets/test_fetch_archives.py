@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from standin import sha256
 
-from harness.assets.asset import Download
-from harness.assets.catalogue import DATA_ASSETS
+from harness.assets.catalogue import DATA_ASSETS, Download
 from harness.assets.fetch.archives import unpack
 from harness.assets.places import asset_named
 from harness.core.errors import DataError

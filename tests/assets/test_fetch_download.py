@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from standin import Fault, sha256, standin
 
-from harness.assets.fetch.download import PAUSE, TRIES, Remote, download
+from harness.assets.fetch.http import PAUSE, TRIES, Remote, download
 from harness.core.errors import AssetMissing, DataError
 
 CONTENT = random.Random(1).randbytes(3_000)

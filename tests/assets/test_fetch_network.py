@@ -7,7 +7,7 @@ import time
 import pytest
 from standin import Fault, standin
 
-from harness.assets.fetch.network import DEADLINE, silent, switched_off
+from harness.assets.fetch.http import DEADLINE, silent, switched_off
 
 
 @pytest.fixture

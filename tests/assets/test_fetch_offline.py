@@ -9,8 +9,8 @@ import pytest
 from fakes import snapshot
 from standin import sha256
 
-from harness.assets.asset import Asset
-from harness.assets.pins import OF_DATA, Pins
+from harness.assets.catalogue import Asset
+from harness.assets.places import OF_DATA, Pins
 from harness.cli import main
 from harness.core.errors import DataError
 from harness.encoders.transformer import TransformerConfig

@@ -16,10 +16,8 @@ import pytest
 from fakes import Told, snapshot
 from standin import Fault, at_standin, standin
 
-from harness.assets.asset import Download
-from harness.assets.catalogue import DATA_ASSETS
-from harness.assets.fetch.batch import fetch_all
-from harness.assets.fetch.jobs import Jobs
+from harness.assets.catalogue import DATA_ASSETS, Download
+from harness.assets.fetch.batch import Jobs, fetch_all
 from harness.assets.places import Places, asset_named
 from harness.cli.fetch_names import default_names, resolve
 from harness.registry import load_registry

@@ -8,10 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.assets.asset import Asset, Download
-from harness.assets.catalogue import CATALOGUE_FILE, DATA_ASSETS, TOGETHER, Catalogue
-from harness.assets.pins import Pins
+from harness.assets.catalogue import (
+    CATALOGUE_FILE,
+    DATA_ASSETS,
+    TOGETHER,
+    Asset,
+    Catalogue,
+    Download,
+)
 from harness.assets.places import (
+    Pins,
     Places,
     asset_named,
     packaged,
@@ -20,8 +26,8 @@ from harness.assets.places import (
     vectors_of,
 )
 from harness.cli.listing import listing
-from harness.core.digests import sha256_of
 from harness.core.errors import AssetMissing, DataError, UsageError
+from harness.core.files import sha256_of
 from harness.core.toml import read_toml
 from harness.core.types import Record
 from harness.encoders.transformer import TransformerConfig
@@ -33,8 +39,7 @@ from harness.results.index import Results
 from harness.results.protocols import SEVEN, SIMCSE
 from harness.results.published_files import load_table
 from harness.results.records import SCHEMA
-from harness.results.reproduction import reproductions
-from harness.results.source_notes import notes_on, source_seen, unregistered
+from harness.results.reproduction import notes_on, reproductions, source_seen, unregistered
 
 FOUND = load_registry()
 DOWNLOADS = [(asset, d) for asset in DATA_ASSETS for d in asset.downloads]

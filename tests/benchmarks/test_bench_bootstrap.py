@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from harness.core.metrics import spearman
-from harness.results.bootstrap import bootstrap_scores, compare
+from harness.results.comparisons import bootstrap_scores, compare_resamples
 
 PAIRS, RESAMPLES = 1379, 10_000  # STS-B test
 LIMIT = 2.0  # seconds, on two cores
@@ -23,7 +23,9 @@ def test_bootstrap_of_two_methods_on_sts_b(side_by_side, metric):
     gold = np.round(rng.uniform(0, 5, size=pairs), 1)
     columns = gold / 10 + rng.normal(scale=0.2, size=(2, pairs))
     how = {"metric": metric, "resamples": resamples, "rng": rng}
-    side_by_side.run(lambda: compare(*bootstrap_scores(columns, gold, ("",) * pairs, **how)), {})
+    side_by_side.run(
+        lambda: compare_resamples(*bootstrap_scores(columns, gold, ("",) * pairs, **how)), {}
+    )
     facts = {"pairs": pairs, "resamples": resamples}
     side_by_side.require(f"bootstrap-{metric}", side_by_side.within(LIMIT), 1.0, **facts)
 

@@ -9,9 +9,9 @@ import transformers
 
 from harness.registry import load_registry
 from harness.training.contrastive import Contrastive, ContrastiveTraining
+from harness.training.datasets import read_triplets
 from harness.training.encoder import Setup, open_encoder
 from harness.training.loop import CheckpointPolicy, Schedule, _Run, seeded
-from harness.training.nli import read_triplets
 
 BATCH, LENGTH, RATE = 64, 32, 1e-6  # SimCSE's, at a rate that leaves the weights where they are
 BATCHES = 8  # as many as are taken in turn

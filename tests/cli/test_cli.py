@@ -19,7 +19,7 @@ from baselines.whitening import Whitening
 from harness.assets.places import Places
 from harness.cli import app, main
 from harness.cli.listing import listing
-from harness.core.digests import rows_digest
+from harness.core.files import rows_digest
 from harness.evaluation import select as selection
 from harness.evaluation.evaluate import measure
 from harness.registry import load_registry

@@ -12,15 +12,14 @@ from harness.assets.places import Places
 from harness.cli.measuring import Printer
 from harness.core.progress import Silent
 from harness.core.types import Record
-from harness.evaluation.outcomes import Outcome
-from harness.evaluation.runner import execute
+from harness.evaluation.runner import Outcome, execute
 from harness.evaluation.select import encoders_by_hand
 from harness.registry import load_registry
 from harness.report.paper_tables import printed as printed_number
-from harness.results.coverage import LOW
 from harness.results.planned import cells
 from harness.results.published_files import load_tables
 from harness.results.records import SCHEMA, Store, cell_of
+from harness.results.reproduction import LOW
 from harness.tasks.loader import TaskLoader
 
 ROOT = Path(__file__).resolve().parents[2]

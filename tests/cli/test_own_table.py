@@ -10,7 +10,7 @@ import harness
 from harness.assets.places import packaged
 from harness.cli import main
 from harness.core.errors import DataError
-from harness.interop.frames import read_results
+from harness.interop.evaluate import read_results
 from harness.registry import load_registry
 
 FILE, CELL = "mine.t1.toml", "mine.t1/averaged/mini-sts"

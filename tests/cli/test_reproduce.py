@@ -21,8 +21,7 @@ from fakes import (
 
 from harness.cli import main
 from harness.cli.reproduce import SHOWN, against_committed, against_papers, not_run
-from harness.evaluation.outcomes import Outcome
-from harness.evaluation.runner import execute
+from harness.evaluation.runner import Outcome, execute
 from harness.gate.drift import Move
 from harness.results.planned import cells
 from harness.results.records import Cell, Store

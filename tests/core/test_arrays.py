@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from jaxtyping import TypeCheckError
 
-from harness.results.bootstrap import compare
+from harness.results.comparisons import compare_resamples
 from harness.transforms.affine import Affine
 
 # What loads every module that annotates a shape, short of those that import torch.
@@ -21,7 +21,7 @@ sys.exit("jaxtyping" in sys.modules)
 def test_shapes_are_checked_while_tests_run():
     affine = Affine(np.zeros(2), np.eye(2), rank=2)
     with pytest.raises(TypeCheckError):
-        compare(np.zeros(3), np.zeros(4))
+        compare_resamples(np.zeros(3), np.zeros(4))
     with pytest.raises(TypeCheckError):
         affine(np.zeros(2))
     with pytest.raises(TypeCheckError):

@@ -17,9 +17,16 @@ from baselines.minilm import MINILM
 from harness.assets.places import Places
 from harness.core.errors import ScoreError
 from harness.core.metrics import classification, metrics
-from harness.core.metrics import logistic_regression as regression
-from harness.core.metrics.classification import FOLDS, PENALTIES, SEED, folds, predictions
-from harness.core.metrics.logistic_regression import Labelled, initial_weights, train
+from harness.core.metrics.classification import (
+    FOLDS,
+    PENALTIES,
+    SEED,
+    Labelled,
+    folds,
+    initial_weights,
+    predictions,
+    train,
+)
 from harness.core.metrics.metric import PairRows
 from harness.core.types import Method, Pairs
 from harness.evaluation.embeddings import CachedEncoder
@@ -132,7 +139,7 @@ def test_training_ends_at_the_sixth_look_without_a_gain():
 
 
 def test_no_more_epochs_than_are_allowed(monkeypatch):
-    monkeypatch.setattr(regression, "TENACITY", 10**6)
+    monkeypatch.setattr(classification, "TENACITY", 10**6)
     order = Counting(0)
     train(labelled(*blobs(10)), labelled(*blobs(10)), 2, (1e-5,), 0, order)
     assert order.epochs == 204  # looks after 4, 8, ..., 204 epochs, as SentEval's `<=` has it

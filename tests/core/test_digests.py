@@ -4,7 +4,7 @@ import hashlib
 
 import numpy as np
 
-from harness.core.digests import (
+from harness.core.files import (
     TextDigest,
     digest_of,
     digest_of_files,

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.core.ids import METHOD_ID, MethodId, is_method_id
+from harness.core.types import METHOD_ID, MethodId, is_method_id
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz-"
 DIGITS = "0123456789"

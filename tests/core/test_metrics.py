@@ -18,7 +18,7 @@ from baselines.whitening import Whitening
 from harness.core import metrics
 from harness.core.errors import HarnessError, ScoreError, UsageError
 from harness.core.metrics import alignment_uniformity, cosine, score, spearman, token_distances
-from harness.core.metrics.similarity import BLOCK
+from harness.core.metrics.metric import BLOCK
 from harness.core.types import Method, Pairs, Task
 from harness.evaluation.evaluate import measure
 from harness.registry import load_registry

@@ -3,8 +3,7 @@
 import numpy as np
 
 from harness.core.metrics import aggregations, spearman
-from harness.core.scores import AGGREGATIONS, LeaderboardColumn
-from harness.core.types import Pairs
+from harness.core.types import AGGREGATIONS, LeaderboardColumn, Pairs
 from harness.report.sentences import AGGREGATION_WORDS
 
 

@@ -16,8 +16,8 @@ from harness.assets.places import Places
 from harness.core.errors import AssetMissing, DataError, ScoreError, UsageError
 from harness.core.hardware import Hardware
 from harness.core.interfaces import Encoder, EncoderConfig
-from harness.encoders.bilm import ElmoConfig
 from harness.encoders.bilm_options import Options
+from harness.encoders.elmo import ElmoConfig
 from harness.encoders.kernels.bilm import character_ids, read_network
 from harness.encoders.word_tokenizer import Tokeniser, penn_words
 from harness.evaluation.embeddings import CachedEncoder

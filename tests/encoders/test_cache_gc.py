@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from harness.cli import main
 from harness.cli.caching import bytes_in
-from harness.core import locks as holding
+from harness.core import files
 from harness.core.errors import UsageError
 from harness.core.files import sized
-from harness.encoders.cache import labels
-from harness.encoders.cache.encodings import EncoderCache
+from harness.encoders.cache import encodings
+from harness.encoders.cache.encodings import EncoderCache, known_key, open_labelled
 from harness.encoders.cache.gc import (
     SECONDS_TO_WRITE,
     Entry,
@@ -29,7 +29,6 @@ from harness.encoders.cache.gc import (
     size,
     tidy,
 )
-from harness.encoders.cache.labels import known_key, open_labelled
 from harness.encoders.checkpoint import SEAL_SUFFIX
 from harness.evaluation.corpus_files import MomentsWriter, RowsWriter
 
@@ -242,21 +241,21 @@ def test_a_cache_that_is_dropped_is_free(tmp_path):
 
 
 def test_who_waited_for_a_clearing_shares_the_folder_that_is_there_then(tmp_path, monkeypatch):
-    folder, flock = tmp_path / "folder", holding.fcntl.flock
+    folder, flock = tmp_path / "folder", files.fcntl.flock
     folder.mkdir()
 
     def cleared_first(handle, kind):
-        monkeypatch.setattr(holding.fcntl, "flock", flock)
+        monkeypatch.setattr(files.fcntl, "flock", flock)
         folder.rename(tmp_path / "away")  # not removed: a number of its own stays taken
         folder.mkdir()
         flock(handle, kind)
 
-    monkeypatch.setattr(holding.fcntl, "flock", cleared_first)
-    handle = holding.share(folder)
-    with holding.alone(folder) as free:
+    monkeypatch.setattr(files.fcntl, "flock", cleared_first)
+    handle = files.share(folder)
+    with files.alone(folder) as free:
         assert not free
     os.close(handle)
-    with holding.alone(folder) as free:
+    with files.alone(folder) as free:
         assert free
 
 
@@ -264,7 +263,7 @@ def test_a_file_system_without_locks_serves_and_clears_nothing(tmp_path, monkeyp
     def refuse(*_):
         raise OSError(95, "Operation not supported")
 
-    monkeypatch.setattr(holding.fcntl, "flock", refuse)
+    monkeypatch.setattr(files.fcntl, "flock", refuse)
     fill(tmp_path, ONE)
     assert EncoderCache.open(tmp_path, key_of(ONE)).missing(numbered(0, 4)) == []
     assert [c.in_use for c in forced(tmp_path)] == [True]
@@ -373,9 +372,9 @@ def test_and_forgets_it_when_anything_changes(tmp_path, monkeypatch, change):
     elif change == "configuration":
         config = replace(ONE, weights="other")
     elif change == "code":
-        monkeypatch.setattr(labels, "code_digest", lambda: "other")
+        monkeypatch.setattr(encodings, "code_digest", lambda: "other")
     else:
-        (folder / labels.FILE).write_text("[]")
+        (folder / encodings.FILE).write_text("[]")
     assert known_key(root, config, path) is None
 
 
@@ -384,7 +383,7 @@ def test_a_cache_that_may_only_be_read_is_opened(tmp_path, monkeypatch):
         raise PermissionError(13, "Permission denied")
 
     fill(tmp_path, ONE)
-    monkeypatch.setattr(labels, "write_atomically", refuse)
+    monkeypatch.setattr(encodings, "write_atomically", refuse)
     cache = opened(tmp_path, replace(ONE, name="other"))
     assert cache.missing(numbered(0, 4)) == []
 

@@ -18,10 +18,16 @@ from harness.cli.fetch_names import resolve
 from harness.core.errors import AssetMissing, DataError, UsageError
 from harness.encoders.word_tokenizer import Tokeniser, nltk_words
 from harness.encoders.word_vector_files import write_vectors
-from harness.encoders.word_vectors import CountedConfig, StaticConfig
-from harness.encoders.word_vocabulary import Counted, Fitted, Vocabulary, read_counts
+from harness.encoders.word_vectors import (
+    Counted,
+    CountedConfig,
+    Fitted,
+    StaticConfig,
+    Vocabulary,
+    read_counts,
+)
+from harness.evaluation.embeddings import PooledEmbeddings
 from harness.evaluation.evaluate import FitData, measure
-from harness.evaluation.pooled import PooledEmbeddings
 from harness.registry import load_registry
 
 WORDS = ("the", "a", "cat", "dog", "runs", "Cat", "zyzzy", "of")

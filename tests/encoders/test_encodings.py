@@ -14,9 +14,8 @@ from fakes import DEPTH, FakeConfig, FakeEncoder, Told, numbered, ticks
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.core.digests import sentence_key
 from harness.core.errors import HarnessError
-from harness.core.files import write_atomically
+from harness.core.files import sentence_key, write_atomically
 from harness.core.interfaces import Encoding
 from harness.encoders.cache.encodings import EncoderCache
 from harness.evaluation.embeddings import SHARD, CachedEncoder

@@ -21,7 +21,7 @@ from harness.core.errors import DataError, UsageError
 from harness.core.interfaces import Encoding
 from harness.encoders.families import REFUSED, WITHOUT_PADDING, facts_of
 from harness.encoders.kernels.choose import PLAIN
-from harness.encoders.kernels.probe import sees_padding
+from harness.encoders.kernels.padded import sees_padding
 from harness.encoders.native import NativeConfig
 from harness.encoders.transformer import TransformerConfig
 from harness.transforms.pooling import CLS, NATIVE

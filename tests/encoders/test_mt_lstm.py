@@ -10,10 +10,10 @@ from torch import nn
 
 from harness.assets.places import Places, companion_of, vectors_of
 from harness.cli.fetch_names import resolve
-from harness.core.digests import sha256_of
 from harness.core.errors import AssetMissing, DataError, ScoreError, UsageError
+from harness.core.files import sha256_of
 from harness.core.interfaces import Encoder, EncoderConfig
-from harness.encoders.mt_lstm import CoveConfig
+from harness.encoders.cove import CoveConfig
 from harness.encoders.word_tokenizer import Tokeniser
 from harness.registry import load_registry
 

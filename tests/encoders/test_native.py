@@ -21,8 +21,7 @@ from harness.core.interfaces import Encoder, EncoderConfig
 from harness.core.metrics import cosine, spearman
 from harness.core.types import Method
 from harness.encoders.checkpoint import read_json
-from harness.encoders.native import NativeConfig, left_out
-from harness.encoders.prompted import PromptedConfig
+from harness.encoders.native import NativeConfig, PromptedConfig, left_out
 from harness.encoders.transformer import TransformerConfig
 from harness.evaluation.embeddings import letters_at_once
 from harness.evaluation.plan import plan

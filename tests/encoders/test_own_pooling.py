@@ -6,7 +6,7 @@ import pytest
 
 from harness.assets.places import Places, packaged
 from harness.core.errors import DataError
-from harness.encoders.own_pooling import own_pooling
+from harness.encoders.modules import own_pooling
 from harness.registry import load_registry
 
 MODULES = "sentence_transformers.models"

@@ -18,18 +18,17 @@ from harness.cli import app
 from harness.cli.train import options
 from harness.cli.train.family import on_the_spot
 from harness.core import hardware
-from harness.core.digests import sha256_of
 from harness.core.errors import AssetMissing, DataError, UsageError
+from harness.core.files import sha256_of
 from harness.core.types import Method
 from harness.encoders.trained import FamilyConfig, without
 from harness.encoders.transformer import TransformerConfig
 from harness.evaluation.engines import InProcess, Processes
 from harness.evaluation.parallel import execute_on
-from harness.evaluation.plan import plan
-from harness.evaluation.plan_text import render
+from harness.evaluation.plan import plan, render_plan
 from harness.evaluation.runner import execute
 from harness.evaluation.select import is_embedded
-from harness.gate import quick
+from harness.gate.check import encode_golden
 from harness.registry import load_registry
 from harness.results.planned import cells
 from harness.results.records import Store
@@ -126,7 +125,7 @@ def test_a_family_depends_on_the_seed_and_a_single_encoder_does_not():
 
 def test_no_golden_vectors_are_taken_of_what_is_trained_anew(tmp_path):
     planned = cells([method("mean", encoder=FakeFamily())], [TOY], 2)
-    quick.encode_golden(planned, trained(tmp_path, 0, 1).places, tmp_path / "runs")
+    encode_golden(planned, trained(tmp_path, 0, 1).places, tmp_path / "runs")
     assert not (tmp_path / "runs").exists()
 
 
@@ -258,7 +257,7 @@ def test_a_run_trains_on_the_spot_what_its_cells_need_and_the_plan_says_so(place
     told = plan(planned, texts)
     assert told.runnable == 2
     assert [entry.to_train for entry in told.encoders] == [True, True, False]
-    assert "to be trained" in render(told)
+    assert "to be trained" in render_plan(told)
     assert [work() for work in on_the_spot(planned, texts.places)] == [None, None]
     assert all(texts.places.encoder(spot.member(n)) for n in range(2))
     assert not texts.places.has_encoder(far)

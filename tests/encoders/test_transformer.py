@@ -22,14 +22,19 @@ from safetensors.torch import load_file, save_file
 from tolerances import ROUNDING, encoding_gap, relative_gap
 
 from harness.assets.places import Places
-from harness.core.digests import sha256_of
 from harness.core.errors import AssetMissing, DataError, ScoreError, UsageError
+from harness.core.files import sha256_of
 from harness.core.interfaces import EncoderConfig
 from harness.encoders.batches import batches
-from harness.encoders.checkpoint import convert_once
-from harness.encoders.fingerprint import Fingerprint, config_digest, vocabulary_digest
+from harness.encoders.checkpoint import (
+    BERT_UNCASED_IDS,
+    GOLDEN_SENTENCE,
+    Fingerprint,
+    config_digest,
+    convert_once,
+    vocabulary_digest,
+)
 from harness.encoders.kernels.padded import cls_position
-from harness.encoders.tokenizer_check import BERT_UNCASED_IDS, GOLDEN_SENTENCE
 from harness.encoders.transformer import TransformerConfig
 from harness.evaluation.embeddings import CachedEncoder
 

@@ -9,11 +9,17 @@ from fakes import registry as fake_registry
 
 from harness.core.errors import DataError
 from harness.core.types import Record
-from harness.evaluation.bootstrap_claims import RESAMPLES, SEED, compare_claims
-from harness.results import claim_intervals
-from harness.results.bootstrap import bootstrap_scores, compare
-from harness.results.claim_intervals import Contrast, Interval
-from harness.results.claims import read_claims
+from harness.evaluation.compare import CLAIM_RESAMPLES, CLAIM_SEED, compare_claims
+from harness.results.claims import (
+    Contrast,
+    Interval,
+    Intervals,
+    intervals_file,
+    read_claims,
+    read_intervals,
+    write_intervals,
+)
+from harness.results.comparisons import bootstrap_scores, compare_resamples
 from harness.results.published_files import load_table
 from harness.results.records import SCHEMA, Store
 
@@ -88,7 +94,7 @@ def measured(
     return columns
 
 
-def compared(folder: Path, loader, known=None) -> claim_intervals.Intervals:
+def compared(folder: Path, loader, known=None) -> Intervals:
     return compare_claims(claims_of(folder), Store(folder), loader, REGISTRY, Told(), known or {})
 
 
@@ -100,17 +106,17 @@ def test_an_interval_is_the_paired_bootstraps_and_an_averages_that_of_the_mean(t
     for task in (TOY, OTHER):
         pairs = loader.inputs(task).pairs
         both = np.stack([columns[method, task.name] for method in ("fake.mean", "fake.cls")])
-        rng = np.random.default_rng(SEED)
+        rng = np.random.default_rng(CLAIM_SEED)
         resampled[task.name] = bootstrap_scores(
-            both, pairs.gold, pairs.group, resamples=RESAMPLES, rng=rng
+            both, pairs.gold, pairs.group, resamples=CLAIM_RESAMPLES, rng=rng
         )
     for contrast, scores in (
         (ON_TOY, resampled["toy"]),
         (AVERAGE, (resampled["toy"] + resampled["sts-b"]) / 2),
     ):
-        wanted, interval = compare(*scores), found[contrast]
+        wanted, interval = compare_resamples(*scores), found[contrast]
         assert (interval.low, interval.high) == pytest.approx((wanted.low, wanted.high), abs=1e-4)
-        assert (interval.difference, interval.resamples) == (2.5, RESAMPLES)
+        assert (interval.difference, interval.resamples) == (2.5, CLAIM_RESAMPLES)
     assert len(found) == 3
 
 
@@ -148,11 +154,11 @@ def test_an_accuracy_is_the_share_of_right_classes_in_every_resample():
 
 
 def test_intervals_are_read_as_they_were_written(tmp_path):
-    assert claim_intervals.read(tmp_path) == {}
+    assert read_intervals(tmp_path) == {}
     known = {AVERAGE: Interval(2.5, -1.0, 1.0, 9, 0), ON_TOY: Interval(1.0, 0.5, 2.0, 9, 0)}
-    claim_intervals.write(tmp_path, known)
-    assert claim_intervals.read(tmp_path) == known
-    file = claim_intervals.file(tmp_path)
+    write_intervals(tmp_path, known)
+    assert read_intervals(tmp_path) == known
+    file = intervals_file(tmp_path)
     file.write_text(file.read_text().replace("low", "lowest"))
     with pytest.raises(DataError, match=r"claims\.json, row 1: unknown key .lowest."):
-        claim_intervals.read(tmp_path)
+        read_intervals(tmp_path)

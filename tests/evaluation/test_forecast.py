@@ -9,19 +9,18 @@ import pytest
 from fakes import OTHER, TOY, FakeConfig, Told, corpus, library, method, numbered, task, ticks
 
 from harness.assets.places import Places
-from harness.core.sources import Trained
+from harness.core.interfaces import Trained
 from harness.core.types import Method, Record
-from harness.evaluation.bootstrap_rows import PAIR_SECONDS, row_seconds
+from harness.evaluation.compare import PAIR_SECONDS, row_seconds
 from harness.evaluation.forecast import GUESSED, TRAINING, Clocks, Forecast
-from harness.evaluation.plan import estimates, plan
-from harness.evaluation.plan_text import render
+from harness.evaluation.plan import estimates, plan, render_plan
 from harness.evaluation.runner import execute
 from harness.registry import load_registry
+from harness.results.comparisons import Comparisons
 from harness.results.planned import PlannedCell, cells
 from harness.results.protocols import SEVEN
 from harness.results.records import Store
-from harness.results.row_comparisons import Comparisons
-from harness.tasks.limited import limited_corpus
+from harness.tasks.loader import limited_corpus
 from harness.transforms.pooling import CLS, MEAN
 
 FLOW = "fake.mean+stretch@target"
@@ -116,7 +115,7 @@ def test_a_plan_adds_up_what_is_left_and_leaves_out_what_is_measured(tmp_path):
     assert made.seconds == sum(made.parts.values())
     assert estimates(made)["scoring"] == entry.fit_seconds / 2
     assert estimates(replace(made, workers=1))["fake: scoring"] == entry.fit_seconds
-    told = " ".join(render(made).split())
+    told = " ".join(render_plan(made).split())
     assert re.search("3 of 3 cells can run here; about . s of work is left for 2 processes", told)
     assert "3 s of fitting and scoring. No record tells how long 1 of the cells take." in told
     list(execute(planned[:2], texts, runs, Told(), ticks()))
@@ -124,7 +123,9 @@ def test_a_plan_adds_up_what_is_left_and_leaves_out_what_is_measured(tmp_path):
     made = plan(planned, texts, runs, known)
     assert made.encoders[0].measured == 2
     assert made.seconds == made.encoders[0].fit_seconds == GUESSED
-    assert "3 of 3 cells can run here, 2 of them are measured already; about 0 s" in render(made)
+    assert "3 of 3 cells can run here, 2 of them are measured already; about 0 s" in render_plan(
+        made
+    )
     changed = [replace(one, method=replace(one.method, pooling=CLS)) for one in planned]
     assert plan(changed, texts, runs, known).encoders[0].measured == 0
 
@@ -153,7 +154,7 @@ def test_a_pass_without_a_record_takes_its_sentences_at_the_rate_of_the_encoder(
     made = plan(planned, library(tmp_path, far), None, slow, workers=2)
     assert made.parts["passes over corpora"] == made.encoders[0].passes["far"] == 10_000
     assert estimates(made)["encoding"] == made.encoders[0].seconds + 10_000
-    assert "2.8 h of passes over corpora" in " ".join(render(made).split())
+    assert "2.8 h of passes over corpora" in " ".join(render_plan(made).split())
     made = plan(planned, library(tmp_path, far), None, quick)
     assert made.encoders[0].passes == {"far": 2_000}
     assert estimates(made)["fake: scoring"] == made.encoders[0].fit_seconds + 2_000
@@ -169,7 +170,7 @@ def test_the_time_of_a_pass_over_an_unknown_number_of_sentences_is_not_known(tmp
     made = plan(cells([on_far], [TOY], 1), texts, None, forecast(other=[record()]))
     assert (made.encoders[0].passes, made.parts["passes over corpora"]) == ({"far": None}, None)
     assert made.seconds == made.encoders[0].seconds + made.encoders[0].fit_seconds
-    told = " ".join(render(made).split())
+    told = " ".join(render_plan(made).split())
     assert "+ not known" in told
     assert "without passes over corpora: how many sentences far has is not known." in told
 

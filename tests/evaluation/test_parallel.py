@@ -25,9 +25,17 @@ from harness.core.errors import HarnessError, UsageError
 from harness.core.types import Method
 from harness.evaluation import parallel
 from harness.evaluation.engines import Cluster, InProcess, Processes, default_jobs, engine
-from harness.evaluation.parallel import Block, Site, Work, encode_block, execute_on
+from harness.evaluation.parallel import (
+    WHOLE,
+    Block,
+    Shard,
+    Site,
+    Work,
+    encode_block,
+    execute_on,
+    units,
+)
 from harness.evaluation.runner import execute
-from harness.evaluation.shards import WHOLE, Shard, units
 from harness.results.planned import cells
 from harness.results.records import Store
 

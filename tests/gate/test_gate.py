@@ -24,21 +24,43 @@ from harness.core.tensors import write_tensors
 from harness.core.types import Record
 from harness.encoders.transformer import TransformerConfig
 from harness.evaluation.runner import execute
-from harness.gate import failures as reasons
-from harness.gate import golden_vectors as golden
-from harness.gate import pair_drift as pairs
-from harness.gate.check import State, check, wanted
-from harness.gate.drift import compare, judge, other_inputs
-from harness.gate.margins import Margins
-from harness.gate.quick import encode_golden, promote, quick_set
-from harness.gate.rendering import render
-from harness.gate.tolerances import (
+from harness.gate.check import (
+    FAILURES_FILE,
+    State,
+    check,
+    encode_golden,
+    note_failures,
+    note_outcomes,
+    promote_gate,
+    quick_set,
+    read_failures,
+    render_report,
+    wanted,
+)
+from harness.gate.drift import (
     ACROSS_PLATFORMS,
     GOLDEN_ACROSS_PLATFORMS,
     GOLDEN_SAME_PLATFORM,
     PLATFORM,
+    Margins,
     Override,
+    compare_records,
+    judge,
+    other_inputs,
     read_rules,
+)
+from harness.gate.golden_vectors import (
+    MOST,
+    SAME,
+    Golden,
+    encoder_drift,
+    golden_path,
+    most_moved,
+    pair_path,
+    promote_pairs,
+    read_golden,
+    sentences,
+    write_golden,
 )
 from harness.registry import load_registry
 from harness.results.index import Results
@@ -75,7 +97,7 @@ def measure(folder, results, weights="one", cells=CELLS):
     texts = library(folder)
     runs = folder / results
     outcomes = list(execute(planned, texts, Store(runs), Told(), ticks()))
-    reasons.note_outcomes(runs, outcomes)
+    note_outcomes(runs, outcomes)
     encode_golden(planned, texts.places, runs)
     return outcomes
 
@@ -83,7 +105,7 @@ def measure(folder, results, weights="one", cells=CELLS):
 @pytest.fixture(scope="module")
 def promoted(tmp_path_factory):
     folder = tmp_path_factory.mktemp("promoted")
-    promote(measure(folder, "runs"), folder / "runs", folder / "results")
+    promote_gate(measure(folder, "runs"), folder / "runs", folder / "results")
     (folder / "results" / "gate.toml").write_text(SETS)
     return folder
 
@@ -134,12 +156,14 @@ def test_a_run_agrees_with_what_it_was_promoted_to(committed, tmp_path):
     assert set(states(report).values()) == {State.AGREES}
     assert [(e.name, e.state, e.distance) for e in report.encoders] == [("fake", "agrees", 0.0)]
     assert report.exit_status == 0
-    assert render(report, tmp_path / "runs", committed).endswith("agrees: 1 encoder, 5 cells")
+    assert render_report(report, tmp_path / "runs", committed).endswith(
+        "agrees: 1 encoder, 5 cells"
+    )
 
 
 def test_promoting_again_changes_nothing(committed, tmp_path):
     before = snapshot(committed)
-    assert promote(measure(tmp_path, "again"), tmp_path / "again", committed) == 0
+    assert promote_gate(measure(tmp_path, "again"), tmp_path / "again", committed) == 0
     assert snapshot(committed) == before
 
 
@@ -149,10 +173,10 @@ def test_other_code_that_measures_the_same_changes_no_committed_similarity(commi
     about, cosines = sidecar_metadata(path), Store(tmp_path / "runs").cosines(PLAIN)
     for name, changed in (("code", False), ("data", True)):
         write_tensors(path, {"cosine": cosines}, {**about, name: "other"})
-        assert pairs.promote(PLAIN, tmp_path / "runs", committed) is changed
-    write_tensors(path, {"cosine": cosines + np.float32(2 * pairs.SAME)}, about)
-    assert pairs.promote(PLAIN, tmp_path / "runs", committed)
-    assert not pairs.promote(PLAIN, tmp_path / "runs", committed)
+        assert promote_pairs(PLAIN, tmp_path / "runs", committed) is changed
+    write_tensors(path, {"cosine": cosines + np.float32(2 * SAME)}, about)
+    assert promote_pairs(PLAIN, tmp_path / "runs", committed)
+    assert not promote_pairs(PLAIN, tmp_path / "runs", committed)
 
 
 def test_a_committed_sidecar_never_makes_a_cell_done(committed, tmp_path):
@@ -210,9 +234,9 @@ def test_a_perturbed_cosine_is_the_scorers_and_names_the_pairs(committed, tmp_pa
     report = look(tmp_path, "mutant")
     found = only(report)
     assert found.state is State.SCORER
-    assert (found.pairs[0].pair, len(found.pairs)) == (8, pairs.MOST)
+    assert (found.pairs[0].pair, len(found.pairs)) == (8, MOST)
     assert found.pairs[0].committed != found.pairs[0].measured
-    text = render(report, tmp_path / "mutant", committed)
+    text = render_report(report, tmp_path / "mutant", committed)
     assert "scorer moved: fake.mean on toy, seed 0: " in text
     assert "    pair 8: similarity " in text
 
@@ -228,12 +252,12 @@ def test_a_score_that_vanished_has_moved(committed, tmp_path):
 
 
 def perturb_golden(results, by, **change):
-    old = golden.read(results, "fake")
+    old = read_golden(results, "fake")
     vectors = old.vectors / np.linalg.norm(old.vectors, axis=1, keepdims=True)
-    golden.write(results, replace(old, vectors=vectors.astype(np.float32), **change))
+    write_golden(results, replace(old, vectors=vectors.astype(np.float32), **change))
     vectors = vectors.astype(np.float64)
     vectors[3, 1] += by
-    golden.write(results, replace(old, vectors=vectors.astype(np.float32), **change))
+    write_golden(results, replace(old, vectors=vectors.astype(np.float32), **change))
 
 
 @pytest.mark.parametrize("sign", [1, -1])
@@ -264,11 +288,11 @@ def test_golden_vectors_may_move_further_across_platforms(processor, tolerance, 
     """A unit vector's other coordinate, and a length that counts for nothing."""
     here = dict.fromkeys(PLATFORM, "here")
     vectors = np.eye(32, 40, dtype=np.float32)
-    old = golden.Golden("e", "key", here, "s", vectors)
+    old = Golden("e", "key", here, "s", vectors)
     moved = vectors.copy()
     moved[5, 30] = share * tolerance
     new = replace(old, vectors=3 * moved, platform={**here, "processor": processor})
-    drift = golden.drift(old, new)
+    drift = encoder_drift(old, new)
     assert (drift.tolerance, drift.moved) == (tolerance, share > 1)
     assert drift.largest == pytest.approx(share * tolerance, rel=1e-3)
 
@@ -292,8 +316,8 @@ def test_other_data_are_an_input_even_where_the_encoder_moved_too(committed, tmp
 
 def test_another_identity_has_moved_even_with_the_same_vectors(committed, tmp_path):
     """A tokenizer that only splits other sentences differently, say."""
-    old = golden.read(committed, "fake")
-    golden.write(tmp_path / "runs", replace(old, key="another"))
+    old = read_golden(committed, "fake")
+    write_golden(tmp_path / "runs", replace(old, key="another"))
     for cell in CELLS:
         change_record(tmp_path / "runs", cell, digests=lambda d: {**d, "encoding": "another"})
     [encoder] = look(tmp_path).encoders
@@ -302,19 +326,19 @@ def test_another_identity_has_moved_even_with_the_same_vectors(committed, tmp_pa
 
 def test_without_golden_vectors_nobody_says_which_part_moved(committed, tmp_path):
     for results in (tmp_path / "runs", committed):
-        golden.path_of(results, "fake").unlink()
+        golden_path(results, "fake").unlink()
     change_record(tmp_path / "runs", scores=shifted(1))
     report = look(tmp_path)
     assert (only(report).state, report.encoders, report.exit_status) == (State.UNTOLD, (), 1)
 
 
 def test_other_golden_sentences_are_no_baseline(committed, tmp_path):
-    old = golden.read(committed, "fake")
-    golden.write(committed, replace(old, sentences="others"))
+    old = read_golden(committed, "fake")
+    write_golden(committed, replace(old, sentences="others"))
     report = look(tmp_path)
     assert [e.state for e in report.encoders] == [State.NO_BASELINE]
     assert report.exit_status == 3
-    assert promote(measure(tmp_path, "again"), tmp_path / "again", committed) == 1
+    assert promote_gate(measure(tmp_path, "again"), tmp_path / "again", committed) == 1
 
 
 def test_golden_vectors_are_encoded_afresh_and_not_from_the_cache(tmp_path):
@@ -323,7 +347,7 @@ def test_golden_vectors_are_encoded_afresh_and_not_from_the_cache(tmp_path):
     texts = library(tmp_path)
     for _ in range(2):
         encode_golden(planned, texts.places, tmp_path / "runs")
-    assert config.log == [*golden.sentences(), *golden.sentences()]
+    assert config.log == [*sentences(), *sentences()]
 
 
 def test_a_model_under_its_own_modules_has_golden_vectors_of_its_own(tmp_path):
@@ -345,8 +369,8 @@ def test_a_model_under_its_own_modules_has_golden_vectors_of_its_own(tmp_path):
     pooling.write_text(json.dumps({**held, cls: held[mean], mean: held[cls]}))
     encode_golden(planned, places, tmp_path / "after")
     moved = {
-        name: golden.drift(
-            *(golden.read(tmp_path / when, name) for when in ("before", "after"))
+        name: encoder_drift(
+            *(read_golden(tmp_path / when, name) for when in ("before", "after"))
         ).moved
         for name in ("mine.native", "mine")
     }
@@ -354,7 +378,7 @@ def test_a_model_under_its_own_modules_has_golden_vectors_of_its_own(tmp_path):
 
 
 def test_there_are_32_golden_sentences_of_every_kind():
-    found = golden.sentences()
+    found = sentences()
     assert (len(found), len(set(found))) == (32, 32)
     assert all(text.strip() for text in found), "some tokenizers make no token of blanks"
     assert min(map(len, found)) == 1
@@ -365,17 +389,17 @@ def test_there_are_32_golden_sentences_of_every_kind():
 
 @pytest.mark.parametrize("damage", [b"", b"cut", b"\0" * 40])
 def test_a_file_without_golden_vectors_is_refused_by_name(committed, damage):
-    path = golden.path_of(committed, "fake")
+    path = golden_path(committed, "fake")
     path.write_bytes(path.read_bytes()[:-1] if damage == b"cut" else damage)
     with pytest.raises(DataError, match=r"fake\.safetensors holds no golden vectors .*; delete it"):
-        golden.read(committed, "fake")
+        read_golden(committed, "fake")
 
 
 def test_a_golden_vector_that_is_no_number_is_refused(committed):
-    old = golden.read(committed, "fake")
-    golden.write(committed, replace(old, vectors=old.vectors * np.float32("nan")))
+    old = read_golden(committed, "fake")
+    write_golden(committed, replace(old, vectors=old.vectors * np.float32("nan")))
     with pytest.raises(DataError, match="wanted finite float32 vectors"):
-        golden.read(committed, "fake")
+        read_golden(committed, "fake")
 
 
 # Holes
@@ -386,11 +410,13 @@ def test_a_missing_baseline_fails_by_name(committed, tmp_path):
     Store(committed).committed_path("fake").write_bytes(encode_committed(held))
     report = look(tmp_path)
     assert (only(report).state, report.exit_status) == (State.NO_BASELINE, 3)
-    assert "no baseline: fake.mean on toy, seed 0" in render(report, tmp_path / "runs", committed)
+    assert "no baseline: fake.mean on toy, seed 0" in render_report(
+        report, tmp_path / "runs", committed
+    )
 
 
 def test_missing_golden_vectors_of_a_committed_encoder_fail_by_name(committed, tmp_path):
-    golden.path_of(committed, "fake").unlink()
+    golden_path(committed, "fake").unlink()
     report = look(tmp_path)
     assert [(e.name, e.state) for e in report.encoders] == [("fake", State.NO_BASELINE)]
     assert report.exit_status == 3
@@ -417,7 +443,7 @@ def test_a_cell_that_failed_is_not_judged_by_an_older_record(committed, tmp_path
     texts = library(tmp_path, encoders=())
     texts = replace(texts, places=Places(tmp_path / "cache", tmp_path / "data", {}))
     outcomes = list(execute(planned, texts, Store(tmp_path / "runs"), Told(), ticks()))
-    reasons.note_outcomes(tmp_path / "runs", outcomes)
+    note_outcomes(tmp_path / "runs", outcomes)
     encode_golden(planned, texts.places, tmp_path / "runs")
     report = look(tmp_path, cells=[PLAIN])
     assert only(report).state is State.COULD_NOT_RUN
@@ -433,24 +459,24 @@ names = st.dictionaries(st.text(max_size=5), st.text(max_size=3), max_size=5)
 @given(names, names)
 def test_the_last_reason_counts_and_an_empty_one_forgets(tmp_path_factory, before, after):
     folder = tmp_path_factory.mktemp("runs")
-    reasons.note(folder, before)
-    reasons.note(folder, after)
-    assert reasons.read(folder) == {k: v for k, v in {**before, **after}.items() if v}
+    note_failures(folder, before)
+    note_failures(folder, after)
+    assert read_failures(folder) == {k: v for k, v in {**before, **after}.items() if v}
 
 
 def test_wrong_usage_leaves_no_reason(tmp_path):
     planned = [PlannedCell(method("pooler", encoder=FakeConfig(has_pooler=False)), TOY, 0)]
     outcomes = list(execute(planned, library(tmp_path), Store(tmp_path), Told(), ticks()))
     assert [o.exit_status for o in outcomes] == [2]
-    reasons.note_outcomes(tmp_path, outcomes)
-    assert reasons.read(tmp_path) == {}
+    note_outcomes(tmp_path, outcomes)
+    assert read_failures(tmp_path) == {}
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"name": '])
 def test_a_damaged_list_of_reasons_is_refused_by_name(tmp_path, text):
-    (tmp_path / reasons.FILE).write_text(text)
+    (tmp_path / FAILURES_FILE).write_text(text)
     with pytest.raises(DataError, match=r"not-run\.json is no list of reasons .*; delete it"):
-        reasons.read(tmp_path)
+        read_failures(tmp_path)
 
 
 # Tolerances
@@ -492,7 +518,7 @@ def test_an_override_is_respected_for_its_cell_alone_and_told(committed, tmp_pat
     report = look(tmp_path)
     assert only(report).state is State.AGREES
     assert only(report, CENTRED).state is State.SCORER
-    assert "tolerance 0.5 (it trains)" in render(report, tmp_path / "runs", committed)
+    assert "tolerance 0.5 (it trains)" in render_report(report, tmp_path / "runs", committed)
     change_record(tmp_path / "runs", scores=shifted(sign * 0.2))
     assert only(look(tmp_path)).state is State.SCORER
 
@@ -522,9 +548,9 @@ def test_reproduce_compares_by_the_same_rules(committed, tmp_path):
     change_record(tmp_path / "runs", scores=shifted(0.4))
     record = Store(tmp_path / "runs").read(PLAIN)
     held = Results.read(Store(committed))
-    [move] = compare([record], held, read_rules(committed))
+    [move] = compare_records([record], held, read_rules(committed))
     (committed / "gate.toml").write_text(override(0.5))
-    [allowed] = compare([record], held, read_rules(committed))
+    [allowed] = compare_records([record], held, read_rules(committed))
     assert (move.moved, allowed.moved) == (True, False)
 
 
@@ -631,14 +657,14 @@ def test_weights_that_training_made_are_no_input_and_other_data_always_are():
 @given(st.permutations(range(12)))
 def test_the_pairs_that_moved_most_come_first(order):
     old, new = np.arange(12.0), np.array(order, float)
-    moves = [abs(m.measured_rank - m.committed_rank) for m in pairs.most_moved(old, new)]
-    most = sorted(np.abs(new - old), reverse=True)[: pairs.MOST]
+    moves = [abs(m.measured_rank - m.committed_rank) for m in most_moved(old, new)]
+    most = sorted(np.abs(new - old), reverse=True)[:MOST]
     assert moves == [move for move in most if move > 0]
 
 
 def test_columns_of_other_pairs_have_no_ranks_to_compare(committed, tmp_path):
     change_record(tmp_path / "runs", scores=shifted(1))
-    path = pairs.path_of(committed, PLAIN)
+    path = pair_path(committed, PLAIN)
     write_tensors(path, {"cosine": np.zeros(29, np.float32)}, {})
     assert only(look(tmp_path)).pairs == ()
     path.unlink()
@@ -836,7 +862,7 @@ def test_a_quick_run_on_real_data_agrees_with_itself(data_dir, tmp_path, monkeyp
             main([*command, *results, "--data-dir", str(data_dir)])
         assert ended.value.code == 0
     assert capfd.readouterr().out.endswith("agrees: 1 encoder, 1 cell\n")
-    assert golden.read(tmp_path / "results", "glove-840b-sick").vectors.shape == (32, 300)
+    assert read_golden(tmp_path / "results", "glove-840b-sick").vectors.shape == (32, 300)
 
 
 # Leftovers of an earlier run
@@ -867,26 +893,26 @@ def test_a_record_of_files_that_have_changed_since_is_not_taken_for_this_ones(co
 
 
 def test_golden_vectors_of_other_code_are_not_taken_for_this_ones(committed, tmp_path):
-    golden.write(tmp_path / "runs", replace(golden.read(committed, "fake"), code="other"))
+    write_golden(tmp_path / "runs", replace(read_golden(committed, "fake"), code="other"))
     report = look(tmp_path)
     assert [e.state for e in report.encoders] == [State.COULD_NOT_RUN]
-    golden.write(tmp_path / "runs", replace(golden.read(committed, "fake"), code=""))
+    write_golden(tmp_path / "runs", replace(read_golden(committed, "fake"), code=""))
     assert look(tmp_path).exit_status == 0, "older files do not say it"
 
 
 def test_golden_vectors_of_other_weights_than_the_cells_were_left_by_another_run(
     committed, tmp_path
 ):
-    kept = golden.read(tmp_path / "runs", "fake")
+    kept = read_golden(tmp_path / "runs", "fake")
     measure(tmp_path, "runs", weights="two")
-    golden.write(tmp_path / "runs", kept)
+    write_golden(tmp_path / "runs", kept)
     [encoder] = look(tmp_path).encoders
     assert (encoder.state, "of an earlier run" in encoder.why) == (State.COULD_NOT_RUN, True)
 
 
 def test_what_an_interrupted_run_did_not_reach_could_not_run(committed, tmp_path):
     outcomes = measure(tmp_path, "runs")
-    reasons.note_outcomes(tmp_path / "runs", outcomes[:1], [o.cell for o in outcomes[1:]])
+    note_outcomes(tmp_path / "runs", outcomes[:1], [o.cell for o in outcomes[1:]])
     found = look(tmp_path)
     assert only(found, outcomes[0].cell).state is State.AGREES
     late = [only(found, outcome.cell) for outcome in outcomes[1:]]
@@ -916,7 +942,7 @@ def test_with_a_margin_other_weights_are_no_failure_and_are_told(committed, tmp_
     most = max(before[c] - after[c] for c in CELLS)
     report = look(tmp_path, "other", margins=Margins(others=most + 1e-6))
     assert (report.exit_status, set(states(report).values())) == (0, {State.AGREES})
-    said = render(report, tmp_path / "other", committed)
+    said = render_report(report, tmp_path / "other", committed)
     assert "encoder moved: fake: other weights" in said
     assert "told, no failure" in said
     assert look(tmp_path, "other", margins=Margins(others=most - 0.01)).exit_status == 1
@@ -947,10 +973,10 @@ def test_a_margin_that_is_none_is_wrong_usage(text):
 
 
 def test_what_moved_is_shown_before_and_after(committed, tmp_path):
-    assert "before" not in render(look(tmp_path), tmp_path / "runs", committed)
+    assert "before" not in render_report(look(tmp_path), tmp_path / "runs", committed)
     change_record(tmp_path / "runs", scores=shifted(1.25))
     report = look(tmp_path)
-    table = render(report, tmp_path / "runs", committed).split("\n\n")[1].splitlines()
+    table = render_report(report, tmp_path / "runs", committed).split("\n\n")[1].splitlines()
     assert table[0].split() == ["state", "cell", "before", "after", "difference"]
     [row] = [line for line in table if line.startswith("scorer moved")]
     old = Store(committed).read(PLAIN).scores["spearman"]["all"]
@@ -960,7 +986,7 @@ def test_what_moved_is_shown_before_and_after(committed, tmp_path):
 
 def test_what_moved_is_folded_to_the_terminal(committed, tmp_path):
     change_record(tmp_path / "runs", scores=shifted(1.25))
-    shown = render(look(tmp_path), tmp_path / "runs", committed, width=50)
+    shown = render_report(look(tmp_path), tmp_path / "runs", committed, width=50)
     lines = [line for line in shown.splitlines() if str(tmp_path) not in line]
     assert max(map(len, lines)) <= 50
     assert "scorer moved" in lines  # a row of its own, with the others below it
@@ -970,6 +996,6 @@ def test_what_moved_is_folded_to_the_terminal(committed, tmp_path):
 def test_an_empty_place_for_a_baseline_is_no_move(committed, tmp_path):
     report = check(tmp_path / "runs", tmp_path / "nowhere", [PLAIN])
     assert (only(report).state, report.exit_status) == (State.NO_BASELINE, 3)
-    said = render(report, tmp_path / "runs", tmp_path / "nowhere")
+    said = render_report(report, tmp_path / "runs", tmp_path / "nowhere")
     assert "harness run --quick --update makes it" in said
     assert "moved" not in said

@@ -10,7 +10,7 @@ from own_tables import TABLE
 
 from harness import read_results
 from harness.core.errors import DataError, UsageError
-from harness.interop.frames import to_frame
+from harness.interop.evaluate import to_frame
 from harness.results.index import Results
 from harness.results.records import Cell, Store, cell_of
 

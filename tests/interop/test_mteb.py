@@ -18,8 +18,7 @@ from harness.core.errors import UsageError
 from harness.core.metrics import TIE_DECIMALS, cosine
 from harness.evaluation.embed import fit_method
 from harness.evaluation.runner import execute
-from harness.interop.mteb import COUNTERPARTS, as_mteb, local_task, local_tasks
-from harness.interop.mteb_tasks import OWN_TASKS
+from harness.interop.mteb import COUNTERPARTS, OWN_TASKS, as_mteb, local_task, local_tasks
 from harness.registry import load_registry
 from harness.results.index import main_path, score_at
 from harness.results.planned import PlannedCell

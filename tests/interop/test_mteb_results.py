@@ -8,12 +8,11 @@ import pytest
 
 from harness.cli import main
 from harness.core.errors import DataError, UsageError
-from harness.interop.mteb import COUNTERPARTS
+from harness.interop.mteb import COUNTERPARTS, OWN_TASKS
 from harness.interop.mteb_results import FILE, export, read_results
-from harness.interop.mteb_tasks import OWN_TASKS
+from harness.results.conformance import read_reference
 from harness.results.index import Results
 from harness.results.records import Store
-from harness.results.references import read_reference
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = Results.read(Store(ROOT / "results"))

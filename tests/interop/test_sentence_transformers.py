@@ -15,12 +15,10 @@ from harness.registry import load_registry
 from harness.results.index import Results
 from harness.results.records import Store
 from harness.training.contrastive import Contrastive, ContrastiveTraining
-from harness.training.datasets import open_labelled_pairs, open_triplets
+from harness.training.datasets import Labelled, open_labelled_pairs, open_triplets
 from harness.training.encoder import Setup, open_encoder
 from harness.training.loop import CheckpointPolicy, train
-from harness.training.nli import Labelled
-from harness.training.scored_pairs import ScoredPairs
-from harness.training.siamese import Siamese, SiameseTraining
+from harness.training.siamese import ScoredPairs, Siamese, SiameseTraining
 from harness.transforms.pooling import MEAN
 
 theirs = pytest.importorskip("harness.interop.sentence_transformers")

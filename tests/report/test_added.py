@@ -8,8 +8,7 @@ import pytest
 from fakes import FakeConfig, task
 from fakes import registry as fake_registry
 
-from harness.core.scores import LeaderboardColumn
-from harness.core.types import Record
+from harness.core.types import LeaderboardColumn, Record
 from harness.report.build import stale_files, write_files
 from harness.report.leaderboard import encoder_page, leaderboard
 from harness.report.paper_tables import CONTENTS, contents

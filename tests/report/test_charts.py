@@ -16,14 +16,13 @@ from hypothesis import strategies as st
 from harness.core import charts
 from harness.core.types import Record
 from harness.report import cost_chart, pictures
-from harness.report.build import stale_files, write_files
+from harness.report.build import printed, stale_files, verified_pages, write_files
 from harness.report.cost_chart import PICTURE, shown_cost
-from harness.report.verify import pages, printed
-from harness.results.costs import best, frontier, milliseconds, post_processing
 from harness.results.index import Results
 from harness.results.protocols import SEVEN, SIMCSE, Protocol
 from harness.results.records import Store
-from harness.training.checkpoint import curve_svg
+from harness.results.reproduction import best_methods, frontier, milliseconds, post_processing
+from harness.training.loop import curve_svg
 
 PAPERS = Path(__file__).resolve().parents[2] / "results" / "papers"
 SVG = "{http://www.w3.org/2000/svg}"
@@ -233,7 +232,7 @@ def test_the_picture_shows_the_best_of_each_encoder_and_family():
         *seven("quick.mean", score=50.0),
         *seven("hole.mean")[1:],
     )
-    assert [method for method, _ in best(found).values()] == [
+    assert [method for method, _ in best_methods(found).values()] == [
         "slow.mean",
         "slow.mean+sn@target",
         "quick.mean",
@@ -293,4 +292,6 @@ def test_a_report_writes_it_beside_the_leaderboard_and_says_when_it_is_stale(tmp
     assert stale_files(*where) == []
     (tmp_path / PICTURE).write_text("edited")
     assert stale_files(*where) == [tmp_path / PICTURE]
-    assert [path for path, fault in pages(*where[:2]).items() if fault] == [tmp_path / PICTURE]
+    assert [path for path, fault in verified_pages(*where[:2]).items() if fault] == [
+        tmp_path / PICTURE
+    ]

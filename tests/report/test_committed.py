@@ -13,7 +13,7 @@ from harness.assets.places import Places
 from harness.core.metrics import aggregations, cosine, spearman
 from harness.core.types import Method
 from harness.evaluation.select import default_tasks, meaningful
-from harness.gate.tolerances import ACROSS_PLATFORMS
+from harness.gate.drift import ACROSS_PLATFORMS
 from harness.registry import load_registry
 from harness.results.index import Results, score_at
 from harness.results.published_files import load_tables

@@ -10,10 +10,9 @@ from typer.testing import CliRunner
 from harness.cli import app
 from harness.core.errors import DataError, UsageError
 from harness.report.build import stale_files, write_files
-from harness.report.conformance import PAGE, conformance_page
-from harness.results.conformance import compare_all
+from harness.report.pages import PAGE, conformance_page
+from harness.results.conformance import compare_all, read_references
 from harness.results.index import Results
-from harness.results.references import read_references
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "results"

@@ -6,18 +6,17 @@ import pytest
 from fakes import FakeConfig, registry
 
 from harness.core.types import Record
-from harness.report.explanation import render
 from harness.report.leaderboard import encoder_page, leaderboard
 from harness.report.paper_tables import latex, markdown
-from harness.report.site.boards import boards
-from harness.report.site.papers import paper_tables
-from harness.results.coverage import LOW, coverage_note, percentage
+from harness.report.sentences import render_explanation
+from harness.report.site.dialogs import boards
+from harness.report.site.page import paper_tables
 from harness.results.explain import explain
 from harness.results.index import Results
 from harness.results.protocols import SEVEN, SIMCSE
 from harness.results.published_files import load_table
 from harness.results.records import SCHEMA
-from harness.results.reproduction import reproductions
+from harness.results.reproduction import LOW, coverage_note, percentage, reproductions
 
 REGISTRY = registry(FakeConfig())
 METHOD, OTHER = "fake.mean", "fake.cls"
@@ -118,7 +117,7 @@ def test_an_explanation_says_it(table):
         (1.0, ""),
     ):
         known = results(sts12=share)
-        text = render(explain("t/r/a", [table], known, REGISTRY, {}))
+        text = render_explanation(explain("t/r/a", [table], known, REGISTRY, {}))
         assert said in text
         assert ("word vectors" in text) == bool(said)
 

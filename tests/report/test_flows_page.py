@@ -14,9 +14,8 @@ from harness.core.types import Record
 from harness.registry import load_registry
 from harness.report.build import stale_files, write_files
 from harness.report.flows import answer, flows_page
-from harness.results.claim_tests import ClaimOutcome, Decision
+from harness.results.claim_tests import NONE, ClaimOutcome, Decision, MapComparison, Maps, Question
 from harness.results.index import Results
-from harness.results.map_comparisons import NONE, MapComparison, Maps, Question
 from harness.results.protocols import LABELS, SEVEN
 from harness.results.records import SCHEMA, Store
 

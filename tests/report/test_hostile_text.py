@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from harness.core.errors import HarnessError
-from harness.report import latex as tex
 from harness.report import markdown as md
-from harness.report.paper_tables import latex, markdown, summary
+from harness.report.paper_tables import latex, latex_escape, markdown, summary
 from harness.results.index import Results
 from harness.results.published import Column, Row, Table
 from harness.results.reproduction import reproductions
@@ -140,6 +139,6 @@ def test_any_text_is_one_line_that_reads_as_itself(text):
 
 @given(st.text(st.characters(codec="utf-8"), max_size=60))
 def test_any_text_in_latex_is_one_line_without_a_bare_special(text):
-    line = tex.escape(text)
+    line = latex_escape(text)
     assert len(line.splitlines()) <= 1
     assert not re.search(r"(?<!\\)[%#&_]", re.sub(r"\\\\", "", line))

@@ -21,13 +21,12 @@ from harness.report import (
     words_chart,
 )
 from harness.report.gallery import write_pdfs
-from harness.report.kinds import known_kinds, looks_of
-from harness.results.costs import post_processing
-from harness.results.encodings import encodings
+from harness.report.pictures import known_kinds, looks_of
 from harness.results.index import Results
+from harness.results.protocols import encodings
 from harness.results.published_files import load_tables
 from harness.results.records import Store
-from harness.results.reproduction import reproductions
+from harness.results.reproduction import post_processing, reproductions
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"
 COMMITTED = Results.read(Store(RESULTS))

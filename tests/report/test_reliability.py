@@ -4,8 +4,8 @@ import pytest
 from tallies import write_tally
 
 from harness.core.errors import DataError, UsageError
-from harness.report.reliability import reliability_page
-from harness.results.reliability import Tallies, Tally, read_tallies
+from harness.report.pages import reliability_page
+from harness.results.benchmarks import Tallies, Tally, read_tallies
 
 ROWS = """
 [[row]]

@@ -17,21 +17,12 @@ from harness.core.errors import DataError
 from harness.core.types import Record
 from harness.registry import load_registry
 from harness.report.bibtex import entries
-from harness.report.build import stale_files, write_files
+from harness.report.build import printed, stale_files, write_files
 from harness.report.replication import PAGE, claims_page
 from harness.report.sentences import signed
 from harness.report.site.page import PAGE as SITE
-from harness.report.verify import printed
-from harness.results.claim_intervals import Contrast, Interval
-from harness.results.claim_tests import (
-    ClaimOutcome,
-    ClaimTests,
-    Side,
-    averaged,
-    decide,
-    order,
-)
-from harness.results.claims import address, read_claims, scored
+from harness.results.claim_tests import ClaimOutcome, ClaimTests, Side, averaged, decide, rank_order
+from harness.results.claims import Contrast, Interval, address, read_claims, scored
 from harness.results.index import NOT_MEASURED, Results
 from harness.results.published_files import load_table, load_tables
 from harness.results.records import SCHEMA, Store
@@ -378,7 +369,7 @@ TENTHS = st.integers(-20, 20).map(lambda x: x / 10)
 @given(st.lists(st.tuples(TENTHS, TENTHS), min_size=2, max_size=8))
 def test_the_order_of_rows_is_kendalls(rows):
     published, ours = map(list, zip(*rows, strict=True))
-    found = order(published, ours)
+    found = rank_order(published, ours)
     pairs = sum(a != b for a, b in combinations(published, 2))
     if len(set(published)) == len(rows) == len(set(ours)):
         tau = stats.kendalltau(published, ours).statistic

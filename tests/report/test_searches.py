@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from harness.cli import app
 from harness.core.errors import DataError
-from harness.report.searches import search_parts
+from harness.report.replication import search_parts
 from harness.results.published_files import load_tables
 from harness.results.searches import Trial, read_search, read_searches
 

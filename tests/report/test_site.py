@@ -12,8 +12,10 @@ from fakes import FakeConfig, registry
 from test_hostile_text import HOSTILE, table_of
 
 from harness.registry import load_registry
-from harness.report import build, seals
+from harness.report import build
+from harness.report.build import printed
 from harness.report.gallery import gallery
+from harness.report.pictures import holds, seal
 from harness.report.site import page as site
 from harness.report.site.page import (
     PAGE,
@@ -25,7 +27,6 @@ from harness.report.site.page import (
     in_script,
     site_page,
 )
-from harness.report.verify import printed
 from harness.results.index import Results
 from harness.results.published_files import load_tables
 from harness.results.records import Store
@@ -173,12 +174,12 @@ def test_its_code_is_all_that_words_come_from():
 def test_a_seal_breaks_with_its_text_its_source_and_what_it_was_made_from(tmp_path):
     source = tmp_path / "code.py"
     source.write_text("one")
-    text = seals.seal("from: A\nbody\n", [source])
-    assert seals.holds(text, "from: A", [source])
-    assert not seals.holds(text, "from: B", [source])
-    assert not seals.holds(text.replace("body", "bode"), "from: A", [source])
+    text = seal("from: A\nbody\n", [source])
+    assert holds(text, "from: A", [source])
+    assert not holds(text, "from: B", [source])
+    assert not holds(text.replace("body", "bode"), "from: A", [source])
     source.write_text("two")
-    assert not seals.holds(text, "from: A", [source])
+    assert not holds(text, "from: A", [source])
 
 
 # Text from data

@@ -9,7 +9,7 @@ from ratios import write_result
 
 from harness.core.errors import DataError, UsageError
 from harness.report.build import stale_files, write_files
-from harness.report.speed import speed_page
+from harness.report.pages import speed_page
 from harness.results.benchmarks import (
     BenchmarkResult,
     read_benchmarks,

@@ -20,19 +20,19 @@ from harness.core.toml import read_rows
 from harness.core.types import Record
 from harness.registry import load_registry as everything
 from harness.report.leaderboard import leaderboard
+from harness.report.pages import traps_page
 from harness.report.paper_tables import latex, markdown, summary
-from harness.report.protocol_traps import traps_page
 from harness.results import index as reading
 from harness.results import reproduction as judging
 from harness.results import verdict as verdicts
+from harness.results.comparisons import Comparisons, Neighbours
+from harness.results.explain import Trap
 from harness.results.index import Results
-from harness.results.protocol_traps import Trap
 from harness.results.protocols import SEVEN, SIMCSE
 from harness.results.published import Table
 from harness.results.published_files import load_table
 from harness.results.records import SCHEMA, Cell, Store
 from harness.results.reproduction import Reproduction, reproductions
-from harness.results.row_comparisons import Comparisons, Neighbours
 from harness.results.verdict import CellState
 
 GOLDEN = Path(__file__).parent / "golden"

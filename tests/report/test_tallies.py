@@ -6,11 +6,10 @@ from pathlib import Path
 from harness.core.types import Record
 from harness.registry import load_registry
 from harness.report.tallies import different_scores, tallies
-from harness.results.conformance import Comparison
+from harness.results.conformance import Comparison, Reference, ReferenceCell
 from harness.results.index import Results
 from harness.results.published_files import load_tables
 from harness.results.records import SCHEMA, Store
-from harness.results.references import Reference, ReferenceCell
 from harness.results.reproduction import reproductions
 
 COMMITTED = Path(__file__).parents[2] / "results"

@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jaxtyping import TypeCheckError
 
-import harness.results.bootstrap
+import harness.results.comparisons
 from harness.core.errors import ScoreError
-from harness.results.bootstrap import Comparison, bootstrap_scores, compare, holm
+from harness.results.comparisons import Comparison, bootstrap_scores, compare_resamples, holm
 
 METRICS = ("spearman", "pearson")
 p_values = st.lists(st.floats(0, 1), max_size=12)
@@ -18,7 +18,7 @@ def generator(seed: int = 5) -> np.random.Generator:
 
 
 def paired_bootstrap(a: np.ndarray, b: np.ndarray, *rest, **options) -> Comparison:
-    return compare(*bootstrap_scores(np.stack([a, b]), *rest, **options))
+    return compare_resamples(*bootstrap_scores(np.stack([a, b]), *rest, **options))
 
 
 def items(pairs: int = 60, methods: int = 2, ties: bool = True):
@@ -73,7 +73,7 @@ def test_the_answer_does_not_depend_on_the_block_size(monkeypatch, metric, block
     cosines, gold, group = items(ties=False)
     how = {"metric": metric, "resamples": 101}
     expected = bootstrap_scores(cosines, gold, group, **how, rng=generator())
-    monkeypatch.setattr(harness.results.bootstrap, "BLOCK", block)
+    monkeypatch.setattr(harness.results.comparisons, "BLOCK", block)
     scores = bootstrap_scores(cosines, gold, group, **how, rng=generator())
     np.testing.assert_array_equal(scores, expected)
 
@@ -115,7 +115,7 @@ def test_equal_methods_have_p_one_and_no_difference():
 
 def test_comparing_the_other_way_round_mirrors_the_answer():
     a, b = bootstrap_scores(*items(), resamples=500, rng=generator())
-    there, back = compare(a, b), compare(b, a)
+    there, back = compare_resamples(a, b), compare_resamples(b, a)
     assert (there.p, there.resamples) == (back.p, back.resamples)
     # 1e-10: percentiles are interpolated from either end
     assert [there.low, there.high] == pytest.approx([-back.high, -back.low], abs=1e-10)
@@ -123,7 +123,7 @@ def test_comparing_the_other_way_round_mirrors_the_answer():
 
 def test_p_and_interval_by_hand():
     a = np.array([3.0] * 36 + [0.0] + [-1.0] * 2)
-    found = compare(a, np.zeros(39))
+    found = compare_resamples(a, np.zeros(39))
     assert found.p == 2 * (1 + 3) / 40
     assert found.low == pytest.approx(-1 + 0 * 0.95, abs=1e-12)  # rank .95 of 38, between two -1
     assert found.high == 3
@@ -161,7 +161,7 @@ def test_a_resample_with_a_constant_column_is_left_out_and_counted(metric):
     constant = gold[drawn].min(axis=1) == gold[drawn].max(axis=1)
     assert 600 < constant.sum() < 900  # (60/61)^61 is about 1/e
     np.testing.assert_array_equal(np.isnan(scores), [constant, constant])
-    assert compare(*scores).resamples == 2000 - constant.sum()
+    assert compare_resamples(*scores).resamples == 2000 - constant.sum()
 
 
 @pytest.mark.parametrize("metric", METRICS)
@@ -171,7 +171,7 @@ def test_a_constant_method_has_no_score_to_compare(metric):
     scores = bootstrap_scores(cosines, gold, group, metric=metric, resamples=20, rng=generator())
     assert np.isnan(scores[1]).all()
     with pytest.raises(ScoreError, match="constant"):
-        compare(*scores)
+        compare_resamples(*scores)
 
 
 def test_a_group_without_a_score_leaves_the_mean_without_one():

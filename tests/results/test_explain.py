@@ -6,7 +6,7 @@ import pytest
 
 from harness.core.types import Record
 from harness.registry import load_registry
-from harness.report.explanation import render
+from harness.report.sentences import render_explanation
 from harness.results.explain import explain
 from harness.results.index import Results
 from harness.results.published_files import load_tables
@@ -47,7 +47,7 @@ def test_differences_are_from_the_nearest_row_where_the_method_was_run_on_no_enc
         "minilm.first-last+whitening@target": 1.5,
         "minilm.first-last+sn@target": 3.5,
     }
-    text = render(found)
+    text = render_explanation(found)
     assert (
         "bert-base was not run, nor this protocol on any other encoder; differences are from the "
         "nearest row that was run: minilm with fit on snli-18k, text raw, 77.50\n" in text
@@ -68,7 +68,7 @@ def test_the_nearest_fit_corpus_of_the_kind_stands_first_among_many(encoder):
     many = [(f"{encoder}.first-last{post}", "sts-b.senteval", 68.0) for post in FLOWS]
     found = measured(*many, (f"{encoder}.mean+whitening:256@snli-18k", "sts-b", 50.0))
     assert found.neighbours[0].protocol.fit_on == "snli-18k"
-    assert "fit on snli-18k" in render(found)
+    assert "fit on snli-18k" in render_explanation(found)
 
 
 def test_the_same_method_on_another_encoder_stays_the_reference():
@@ -78,7 +78,7 @@ def test_the_same_method_on_another_encoder_stays_the_reference():
     )
     assert (found.base, found.reference) == (None, 78.0)
     assert differences(found) == {f"minilm.{SNLI}": -1.0}
-    assert "on minilm, the same protocol gives 78.00" in render(found)
+    assert "on minilm, the same protocol gives 78.00" in render_explanation(found)
 
 
 def test_where_the_encoder_was_run_differences_are_from_the_published_number():

@@ -19,9 +19,9 @@ from harness.results.published import (
     PublishedCell,
     Row,
     Table,
+    reasons,
 )
 from harness.results.published_files import load_table, load_tables
-from harness.results.reasons import reasons
 
 ROOT = Path(__file__).resolve().parents[2]
 PAPERS = ROOT / "results" / "papers"

@@ -12,16 +12,18 @@ from harness.registry import load_registry
 from harness.results.conformance import (
     NO_SCORE,
     NO_TASK,
-    compare,
+    TOLERANCE,
     compare_all,
+    compare_reference,
     confirmed,
     confirmed_by,
+    read_reference,
+    read_references,
     read_trials,
 )
 from harness.results.index import Results
 from harness.results.published_files import load_tables
 from harness.results.records import SCHEMA, Store
-from harness.results.references import TOLERANCE, read_reference, read_references
 from harness.results.searches import Trial
 from harness.results.verdict import CellState
 
@@ -104,7 +106,7 @@ def record(score, method=MEAN, task="sts12.senteval", description=None):
 
 def beside(reference, *records, trials=None):
     results = Results({(one.method, one.task): [one] for one in records})
-    return compare(reference, results, trials or {}, REGISTRY)
+    return compare_reference(reference, results, trials or {}, REGISTRY)
 
 
 def test_a_difference_has_the_verdict_of_a_deterministic_cell(tmp_path):

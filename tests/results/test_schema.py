@@ -9,7 +9,7 @@ import pytest
 
 from harness.core.types import Record
 from harness.results.records import SCHEMA, Store, seal
-from harness.results.schema import _of_type, record_schema
+from harness.results.score_rows import _of_type, record_schema
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMITTED = tuple(Store(ROOT / "results").records())

@@ -16,8 +16,7 @@ import numpy as np
 from harness.assets.places import Places
 from harness.core.errors import DataError, UsageError
 from harness.core.hardware import Hardware, in_precision
-from harness.core.interfaces import Encoding, Identity
-from harness.core.sources import LocalFiles, Source, Trained
+from harness.core.interfaces import Encoding, Identity, LocalFiles, Source, Trained
 from harness.core.types import Corpus, Method, Pairs, Task
 from harness.evaluation.embeddings import PROBE as PROBED
 from harness.registry import Registry

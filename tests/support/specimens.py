@@ -4,7 +4,7 @@ import numpy as np
 
 from harness.core.interfaces import Encoding, PostProcessor
 from harness.core.types import Pairs
-from harness.evaluation.pooled import PooledEmbeddings
+from harness.evaluation.embeddings import PooledEmbeddings
 
 
 def rows(count: int, width: int, seed: int = 0) -> np.ndarray:

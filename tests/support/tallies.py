@@ -5,9 +5,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 from harness.core.errors import UsageError
-from harness.core.files import write_atomically
-from harness.core.locks import exclusive
-from harness.results.reliability import Tally, read_tallies, tallies_folder
+from harness.core.files import exclusive, write_atomically
+from harness.results.benchmarks import Tally, read_tallies, tallies_folder
 
 
 def write_tally(rows: Path, name: str, part: str, tally: Tally) -> None:

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 from fakes import AWAY, TOY, Sentences, corpus, library, numbered, task
 
-from harness.core.digests import pairs_digest, text_digest
 from harness.core.errors import AssetMissing, DataError
+from harness.core.files import pairs_digest, text_digest
 
 REGRESSION = task("learnt", 10, metric="regression")
 

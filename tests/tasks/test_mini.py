@@ -12,8 +12,8 @@ from english.facts import Answer, answers, kinds
 
 from baselines.minilm import MINILM
 from harness.assets.places import EMBEDDED, Places
-from harness.core.digests import rows_digest, text_digest
 from harness.core.errors import DataError
+from harness.core.files import rows_digest, text_digest
 from harness.core.metrics import cosine, edit_distance, roc_auc, spearman
 from harness.core.types import Pairs
 from harness.registry import load_registry

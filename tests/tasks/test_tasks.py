@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.core.digests import rows_digest
 from harness.core.errors import AssetMissing, DataError, UsageError
+from harness.core.files import rows_digest
 from harness.core.metrics import edit_distance
 from harness.core.types import Pairs
 from harness.tasks import corpora, lexical, qnli, sick, sts

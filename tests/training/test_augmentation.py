@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.core.errors import UsageError
-from harness.training.augmentation import Augmentation
+from harness.training.contrastive import Augmentation
 
 WORDS = st.lists(st.text("ab", min_size=1, max_size=2), min_size=1, max_size=30)
 

@@ -20,14 +20,25 @@ from tolerances import ROUNDING, relative_gap
 
 from harness.core.errors import DataError, UsageError
 from harness.encoders.transformer import TransformerConfig
-from harness.training.augmentation import Augmentation
 from harness.training.auxiliary_mlm import MaskedLMHead, open_mlm_head
-from harness.training.checkpoint import TrainingInfo, write_checkpoint
-from harness.training.contrastive import Contrastive, ContrastiveTraining, info_nce, nt_xent
+from harness.training.contrastive import (
+    Augmentation,
+    Contrastive,
+    ContrastiveTraining,
+    info_nce,
+    nt_xent,
+)
+from harness.training.datasets import (
+    LABELS,
+    Batches,
+    Labelled,
+    read_labelled,
+    read_triplets,
+    sample,
+)
 from harness.training.distributed import ProcessGroup, launched_group
 from harness.training.encoder import Setup, open_encoder
-from harness.training.loop import Curve, seeded, train
-from harness.training.nli import LABELS, Batches, Labelled, read_labelled, read_triplets, sample
+from harness.training.loop import Curve, TrainingInfo, seeded, train, write_checkpoint
 from harness.transforms.pooling import CLS, MEAN, POOLER
 
 SENTENCES = [

@@ -3,16 +3,16 @@
 import pytest
 
 from harness.assets.places import Places, asset_named, every_asset
-from harness.core.digests import text_digest
 from harness.core.errors import AssetMissing, DataError, UsageError
+from harness.core.files import text_digest
 from harness.registry import load_registry
 from harness.training.datasets import (
+    LABELS,
     NLI_PAIRS,
     NLI_TRIPLETS,
     open_labelled_pairs,
     open_triplets,
 )
-from harness.training.nli import LABELS
 
 CSV = "sent0,sent1,hard_neg\na man,a person,a dog\none,two,three\n"
 

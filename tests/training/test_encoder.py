@@ -13,8 +13,15 @@ from torch import nn
 
 from harness.core.errors import ScoreError, UsageError
 from harness.encoders.transformer import TransformerConfig
-from harness.training.dropout import Noise, use_dropout
-from harness.training.encoder import PACKED, SentenceEncoder, Setup, open_encoder, token_chunks
+from harness.training.encoder import (
+    PACKED,
+    Noise,
+    SentenceEncoder,
+    Setup,
+    open_encoder,
+    token_chunks,
+    use_dropout,
+)
 from harness.training.gradcache import LOSS_SCALES, backward_in_chunks, with_loss_scaling
 from harness.training.loop import seeded
 from harness.transforms.pooling import CLS, FIRST_LAST, LAST2, MEAN, POOLER, STATIC_LAST

@@ -11,17 +11,21 @@ from tolerances import ROUNDING, relative_gap
 from torch import nn
 
 from harness.assets.places import Places
-from harness.core.digests import pairs_digest
 from harness.core.errors import UsageError
+from harness.core.files import pairs_digest
 from harness.encoders.transformer import TransformerConfig
 from harness.registry import load_registry
-from harness.training.checkpoint import TrainingInfo, write_checkpoint
 from harness.training.contrastive import info_nce
+from harness.training.datasets import LABELS, Labelled
 from harness.training.encoder import Setup, open_encoder
-from harness.training.loop import Curve, seeded, train
-from harness.training.nli import LABELS, Labelled
-from harness.training.scored_pairs import ScoredPairs
-from harness.training.siamese import Siamese, SiameseTraining, cosine_regression, softmax_nli
+from harness.training.loop import Curve, TrainingInfo, seeded, train, write_checkpoint
+from harness.training.siamese import (
+    ScoredPairs,
+    Siamese,
+    SiameseTraining,
+    cosine_regression,
+    softmax_nli,
+)
 from harness.transforms.pooling import CLS, MEAN
 
 PREMISES = ("the cat sat", "the dog sat on the mat", "a cat", "dogs!", "on the mat", "a dog") * 2

@@ -27,11 +27,11 @@ from harness.tasks.loader import TaskLoader
 from harness.transforms.flow_layers import (
     Actnorm,
     InvertibleLinear,
+    LatentModel,
     Norm,
     initialise_from_data,
     norms_of,
 )
-from harness.transforms.flow_models import LatentModel
 from harness.transforms.flows import BLOCK, AdamW, Architecture, FitSettings, Fitted, fit, varying
 
 FLOW = FLOWS["flow"]

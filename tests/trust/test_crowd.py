@@ -29,7 +29,7 @@ for _ in range(100):
 NOTING = """
 import sys
 from pathlib import Path
-from harness.gate.failures import note
+from harness.gate.check import note
 
 for number in range(int(sys.argv[2])):
     note(Path("runs"), {f"{sys.argv[1]}-{number}": "why"})

@@ -13,15 +13,15 @@ import pytest
 from fakes import snapshot
 from markdown_it import MarkdownIt
 
-from harness.assets.asset import Asset, Download
+from harness.assets.catalogue import Asset, Download
 from harness.assets.fetch.archives import unpack
-from harness.assets.fetch.offline import Entry, target_of
-from harness.assets.pins import require_pin
-from harness.assets.places import Places
+from harness.assets.fetch.batch import Entry, target_of
+from harness.assets.places import Places, require_pin
 from harness.core.errors import DataError
 from harness.encoders.transformer import TransformerConfig
 from harness.encoders.word_vectors import StaticConfig
-from harness.report import latex, markdown
+from harness.report import markdown
+from harness.report.paper_tables import SPELT, latex_escape
 
 ATTACK = "hostile"
 COMMIT = "1" * 40
@@ -138,9 +138,7 @@ PARSER = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethroug
 TAGS = ("paragraph", "table", "thead", "tbody", "tr", "th", "td")
 ALLOWED = {"inline", "text", "code_inline", "text_special"}
 ALLOWED |= {f"{tag}_{side}" for tag in TAGS for side in ("open", "close")}
-COMMANDS = {
-    command for shown in latex.SPELT.values() for command in re.findall(r"\\([a-z]+)", shown)
-}
+COMMANDS = {command for shown in SPELT.values() for command in re.findall(r"\\([a-z]+)", shown)}
 
 
 def test_a_text_of_a_table_is_no_markup_and_no_command(attacked):
@@ -151,7 +149,7 @@ def test_a_text_of_a_table_is_no_markup_and_no_command(attacked):
         tokens = [t for token in PARSER.parse(cell) for t in (token, *(token.children or ()))]
         assert {token.type for token in tokens} <= ALLOWED, repr(text)
         assert len([token for token in tokens if token.type == "td_open"]) == 2
-        line = latex.escape(text)
+        line = latex_escape(text)
         assert "\n" not in line
         assert set(re.findall(r"\\([a-zA-Z]+)", line)) <= COMMANDS | {"texttt"}, repr(text)
         assert not re.search(r"(?<!\\)[%#&_]", line.replace("\\\\", ""))

@@ -12,21 +12,20 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from harness.assets.fetch.offline import read_index
-from harness.assets.pins import Pins
+from harness.assets.fetch.batch import read_index
+from harness.assets.places import Pins
 from harness.core.errors import DataError, HarnessError
 from harness.core.toml import read_rows, read_toml
-from harness.gate import failures
-from harness.gate.tolerances import read_rules
-from harness.results import claim_intervals, row_comparisons
-from harness.results.benchmarks import read_benchmarks, read_results
-from harness.results.claims import read_claims
-from harness.results.map_comparisons import Maps
-from harness.results.protocol_traps import Trap
+from harness.gate.check import read_failures
+from harness.gate.drift import read_rules
+from harness.results.benchmarks import read_benchmarks, read_results, read_tallies
+from harness.results.claim_tests import Maps
+from harness.results.claims import read_claims, read_intervals
+from harness.results.comparisons import read_comparisons
+from harness.results.conformance import read_references
+from harness.results.explain import Trap
 from harness.results.published_files import load_table, load_tables
 from harness.results.records import encode_committed, read_committed, read_record, seal
-from harness.results.references import read_references
-from harness.results.reliability import read_tallies
 from harness.results.searches import read_searches
 
 ATTACK = "types"
@@ -101,16 +100,16 @@ FILES = {
         encode_committed([RECORD]),
         lambda f: read_committed(f / "glove-mini.jsonl"),
     ),
-    "notes": ("not-run.json", b'{"a on b, seed 0": "why"}', failures.read),
+    "notes": ("not-run.json", b'{"a on b, seed 0": "why"}', read_failures),
     "comparisons": (
         "records/comparisons/c.json",
         next((RESULTS / "records" / "comparisons").glob("*.json")),
-        row_comparisons.read,
+        read_comparisons,
     ),
     "intervals": (
         "records/claims.json",
         RESULTS / "records" / "claims.json",
-        claim_intervals.read,
+        read_intervals,
     ),
     "search": (
         "questions/searches/s.toml",

@@ -14,13 +14,20 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, TypeVar
 
-from harness.assets.asset import Download, HubTable
-from harness.assets.fetch.download import PAUSE, TRIES, Remote, download, refusal
-from harness.assets.fetch.network import hub_address, reason_of
+from harness.assets.catalogue import Download, HubTable
+from harness.assets.fetch.http import (
+    PAUSE,
+    TRIES,
+    Remote,
+    download,
+    hub_address,
+    reason_of,
+    refusal,
+)
 from harness.assets.places import model_folder
 from harness.core.errors import AssetMissing, DataError
 from harness.core.files import write_atomically
-from harness.core.installed import extra
+from harness.core.provenance import extra
 from harness.core.types import Progress
 
 TIMEOUT = 10.0  # seconds for an answer about a file

@@ -14,8 +14,7 @@ from harness.cli.options import CacheDir, DataDir, Encoders, Seeds, say_folded
 from harness.cli.train import finetune, pretrain
 from harness.cli.train.options import Threads
 from harness.core.errors import HarnessError
-from harness.core.interfaces import EncoderConfig
-from harness.core.sources import Trained
+from harness.core.interfaces import EncoderConfig, Trained
 from harness.evaluation.parallel import Work
 from harness.results.planned import PlannedCell
 

@@ -141,8 +141,7 @@ def sbert_sts(
 ) -> None:
     """SBERT on scored pairs: the cosine of two sentences approaches their gold score."""
     from harness.registry import known, load_registry
-    from harness.training.scored_pairs import ScoredPairs
-    from harness.training.siamese import Siamese, SiameseTraining
+    from harness.training.siamese import ScoredPairs, Siamese, SiameseTraining
 
     pairs = ScoredPairs.of(known("task", task, load_registry().tasks), run.places)
     settings = run.settings(Siamese.regression(), pooling, "none", dropout)
@@ -223,7 +222,7 @@ class FineTuning:
 
     def drawn(self, columns: Any, count: int | None) -> Any:
         """So many examples at random, by the seed; all of them where no count is given."""
-        from harness.training.nli import sample
+        from harness.training.datasets import sample
 
         return columns if count is None else sample(columns, count, self.options.seed)
 

@@ -20,8 +20,7 @@ from harness.core.metrics.auc import roc_auc
 from harness.core.metrics.correlation import aggregations, pearson, spearman
 from harness.core.metrics.edit_distance import edit_distance, token_distances
 from harness.core.metrics.geometry import alignment_uniformity, uniformity
-from harness.core.metrics.metric import Metric, PairRows
-from harness.core.metrics.similarity import TIE_DECIMALS, cosine, pair_cosines
+from harness.core.metrics.metric import TIE_DECIMALS, Metric, PairRows, cosine, pair_cosines
 from harness.core.types import Pairs, Task
 
 __all__ = [

@@ -14,10 +14,11 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import time
 import weakref
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from itertools import repeat
 from pathlib import Path
 from typing import Any
@@ -26,10 +27,17 @@ from uuid import uuid4
 import numpy as np
 
 from harness.core.arrays import Float32, Int, UInt8
-from harness.core.digests import KEY_BYTES, sentence_key
 from harness.core.errors import HarnessError
-from harness.core.interfaces import Encoding
-from harness.core.locks import share
+from harness.core.files import (
+    KEY_BYTES,
+    digest_of_repr,
+    sentence_key,
+    share,
+    state_of,
+    write_atomically,
+)
+from harness.core.interfaces import EncoderConfig, Encoding, Identity
+from harness.core.provenance import code_digest
 from harness.core.tensors import TensorFile, write_tensors
 
 PARTS = ("cls", "pooler", "native")  # of an encoding, besides its layers
@@ -246,3 +254,80 @@ class EncoderCache:
             rows = places[:, 0] == index
             out[rows] = tensor[places[rows, 1]]
         return out
+
+
+FILE = "label.json"
+DAY = 86_400.0  # seconds: a run again on the same day changes no file
+
+
+@dataclass(frozen=True)
+class Label:
+    """Each encoder's name with the fingerprint of its files, and the digest of their weights.
+
+    Several names may mean the same weights, tokenizer and length, and then share a key. `passed`
+    holds the demands (`Identity.demands`) that a loaded encoder has met.
+    """
+
+    encoders: Mapping[str, str] = field(default_factory=dict)
+    weights: str = ""
+    passed: tuple[str, ...] = ()
+
+
+def read_label(folder: Path) -> Label:
+    """The label in a folder; an empty one where there is none, or it was damaged."""
+    try:
+        found: Any = json.loads((folder / FILE).read_text(encoding="utf-8"))
+        names = {str(name): str(mark) for name, mark in found["encoders"].items()}
+        return Label(names, str(found["weights"]), tuple(map(str, found.get("passed", ()))))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return Label()
+
+
+def open_labelled(
+    root: Path,
+    config: EncoderConfig,
+    path: Path,
+    found: Identity,
+    clock: Callable[[], float] = time.time,
+) -> EncoderCache:
+    """The cache of an encoder that is about to run: held, labelled, and marked as used today."""
+    cache = EncoderCache.open(root, found.key)
+    # A cache that may only be read still serves what it holds; filling it fails where it must.
+    with contextlib.suppress(OSError):
+        cache.hold()
+        old, file = read_label(cache.folder), cache.folder / FILE
+        marks = {**old.encoders, config.name: fingerprint(config, path)}
+        new = replace(old, encoders=marks, weights=found.digests.get("weights", ""))
+        if new != old:
+            _write(cache.folder, new)
+        elif clock() - file.stat().st_mtime > DAY:
+            os.utime(file, (clock(), clock()))
+    return cache
+
+
+def note_passed(folder: Path, demands: str) -> None:
+    """Remember that a loaded encoder has met these demands, if the folder can be written."""
+    old = read_label(folder)
+    with contextlib.suppress(OSError):
+        _write(folder, replace(old, passed=(*old.passed, demands)))
+
+
+def _write(folder: Path, label: Label) -> None:
+    write_atomically(folder / FILE, (json.dumps(asdict(label), indent=1) + "\n").encode())
+
+
+def known_key(root: Path, config: EncoderConfig, path: Path) -> str | None:
+    """The key that a run found for this encoder in these very files; None if none did."""
+    expected = None
+    for file in sorted(root.glob(f"encodings/*/{FILE}")):
+        stored = read_label(file.parent).encoders.get(config.name)
+        if stored is not None:
+            expected = expected or fingerprint(config, path)
+            if stored == expected:
+                return file.parent.name
+    return None
+
+
+def fingerprint(config: EncoderConfig, path: Path) -> str:
+    """Digest of what an identity rests on: the configuration, the code, the state of the files."""
+    return digest_of_repr((config, code_digest(), state_of(path)))

@@ -20,11 +20,9 @@ from stat import S_ISREG
 from typing import Literal
 
 from harness.core.errors import UsageError
-from harness.core.files import SECONDS_TO_WRITE, sized
-from harness.core.locks import alone
-from harness.encoders.cache.encodings import Shard
-from harness.encoders.cache.labels import FILE as LABEL
-from harness.encoders.cache.labels import read_label
+from harness.core.files import SECONDS_TO_WRITE, alone, sized
+from harness.encoders.cache.encodings import FILE as LABEL
+from harness.encoders.cache.encodings import Shard, read_label
 from harness.encoders.checkpoint import SEAL_SUFFIX
 
 DIGEST = re.compile(r"[0-9a-f]{32,}")

@@ -13,13 +13,12 @@ from torch import nn
 from torch.nn import functional
 
 from harness.core.arrays import Float32
-from harness.core.digests import sha256_of
 from harness.core.errors import DataError
+from harness.core.files import sha256_of
 from harness.core.interfaces import Encoding
 from harness.encoders.checkpoint import read_json, read_tensors, weights_files
 from harness.encoders.kernels.choose import PLAIN, Kernel
-from harness.encoders.kernels.padded import PaddedKernel, rows_of
-from harness.encoders.kernels.probe import by_length
+from harness.encoders.kernels.padded import PaddedKernel, by_length, rows_of
 from harness.encoders.modules import (
     ACTIVATIONS,
     DENSE,

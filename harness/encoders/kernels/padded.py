@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -19,15 +19,15 @@ import numpy as np
 import torch
 from huggingface_hub.errors import StrictDataclassError
 from tokenizers import normalizers
+from torch import nn
 from transformers import MODEL_MAPPING, AutoConfig, AutoTokenizer
 from transformers.utils import logging as chatter
 
 from harness.core.arrays import Float32
 from harness.core.errors import DataError, UsageError
 from harness.core.interfaces import Encoding
-from harness.encoders.families import BLOCK_SPARSE, FULL, REFUSED
-from harness.encoders.kernels.probe import by_length, is_causal, require_states, sees_padding
-from harness.encoders.tokenizer_check import GOLDEN_SENTENCE, WORDS, require_words
+from harness.encoders.checkpoint import GOLDEN_SENTENCE, WORDS, require_words
+from harness.encoders.families import BLOCK_SPARSE, FULL, REFUSED, WITHOUT_PADDING
 
 # What transformers raises, by experiment, over folders it cannot make sense of.
 UNREADABLE = (
@@ -288,3 +288,97 @@ def _readable(name: str, folder: Path) -> Iterator[None]:
         chatter.set_verbosity(verbosity)
         if bars:
             chatter.enable_progress_bar()  # type: ignore[no-untyped-call]
+
+
+Batch = Sequence[Sequence[int]]
+# Of the largest coordinate: sums in another order differ by 1e-6 in deep models, tokens that are
+# seen where none are by a hundred times as much.
+TRACE = 1e-4
+UNMOVED = 1e-6
+
+
+def require_states(name: str, kind: str, states: Sequence[torch.Tensor], length: int) -> None:
+    """Refuse a model whose states are not one vector of one size for each token in every layer."""
+    shapes = [tuple(state.shape) for state in states]
+    unlike = [shape for shape in shapes if shape != (1, length, *shapes[-1][2:]) or len(shape) != 3]
+    if unlike or len(shapes) < 2:
+        found = f"{unlike[0]}" if unlike else f"{len(shapes)} of them"
+        raise DataError(
+            f"{name}: wanted states of the shape (1, {length}, D) from every layer of a {kind} "
+            f"model for {length} tokens, found {found}; take an encoder that keeps all tokens"
+        )
+
+
+def sees_padding(kind: str, encode: Callable[[Batch], Encoding], ids: Sequence[int]) -> bool:
+    """Whether padding changes a text's encoding: known of its architecture, or found by a trial."""
+    if kind in WITHOUT_PADDING:
+        return True
+    short = piece(ids)
+    alone, beside = encode([short]).mean[0], encode([ids, short]).mean[1]
+    return not np.abs(alone - beside).max() <= TRACE * max(1.0, float(np.abs(alone).max()))
+
+
+def is_causal(states: Callable[[Batch], Any], ids: Sequence[int]) -> bool:
+    """Whether attention is causal: the states of a prefix are those of the prefix alone."""
+    short = piece(ids)  # the last of these has neighbours behind it in the whole, however near
+    whole, part = (states([row])[0][-1][0, len(short) - 1].float() for row in (ids, short))
+    return bool((whole - part).abs().max() <= UNMOVED * max(1.0, float(whole.abs().max())))
+
+
+def piece(ids: Sequence[int]) -> list[int]:
+    """The first tokens of a sentence: fewer than all, one at least."""
+    return list(ids[: max(1, len(ids) // 2)])
+
+
+def by_length(encode: Callable[[Batch], Encoding], batch: Batch) -> Encoding:
+    """The encoding of a batch from those of its sentences of each length."""
+    lengths = np.array([len(ids) for ids in batch])
+    groups = [np.flatnonzero(lengths == length).tolist() for length in np.unique(lengths)]
+    parts = [encode([batch[row] for row in rows]) for rows in groups]
+    back = np.argsort(np.concatenate(groups))
+
+    def joined(name: str) -> Any:
+        found = [getattr(part, name) for part in parts]
+        return None if found[0] is None else np.concatenate(found)[back]
+
+    kept = {name: joined(name) for name in ("mean", "cls", "pooler")}
+    return replace(parts[0], **kept)
+
+
+# Who shares a batch is part of the draw, so this is the same on every machine; small, because the
+# masks of a batch that no core's cache holds take twice the time.
+TOKENS_PER_BATCH = 1024
+
+
+@dataclass(frozen=True, eq=False)
+class DroppingKernel:
+    """The plain forward pass in training mode; each one draws a new seed from `draws`."""
+
+    plain: PaddedKernel
+    draws: np.random.Generator
+
+    def __call__(self, batch: Sequence[Sequence[int]]) -> Encoding:
+        model = self.plain.model
+        # Dropout draws from the global generators alone, and these are put back behind it.
+        with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
+            torch.random.manual_seed(self.draw())
+            model.train()
+            try:
+                return self.plain(batch)
+            finally:
+                model.eval()
+
+    def draw(self) -> int:
+        """The seed of the next pass."""
+        return int(self.draws.integers(2**63))
+
+
+def dropping(name: str, plain: PaddedKernel, seed: int) -> DroppingKernel:
+    """The plain pass with dropout on. Raises UsageError for a checkpoint that has none."""
+    modules = plain.model.modules()
+    if not any(isinstance(module, nn.Dropout) and module.p > 0 for module in modules):
+        raise UsageError(
+            f"{name}: wanted an encoder with dropout, found no probability above 0 in its "
+            "configuration; its encodings with and without are the same"
+        )
+    return DroppingKernel(plain, np.random.default_rng(seed))

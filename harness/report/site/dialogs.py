@@ -1,29 +1,121 @@
-"""What the page shows of one number when it is opened, as JSON for its script.
+"""The tables of the leaderboard: one a protocol of the seven STS tasks, one for each other section.
 
-Texts that many numbers share stand once, in `texts`; everything else names them by their place.
+Each cell names the score that it shows, so that the page can open it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from harness.core.types import Record
+from harness.core.metrics import metric_of
+from harness.core.types import Record, Task
 from harness.registry import Registry
 from harness.report.bibtex import HARNESS, bibtex, keys_of
-from harness.report.explanation import EVIDENCE_WORDS, change
+from harness.report.leaderboard import SECTIONS
+from harness.report.markdown import CODE
 from harness.report.paper_tables import printed
-from harness.report.sentences import aggregation, fitted_on, metric, on, trained_on
-from harness.report.site.boards import Board
-from harness.results.conformance import Protocol, confirmed_by
+from harness.report.sentences import (
+    EVIDENCE_WORDS,
+    aggregation,
+    change,
+    fitted_on,
+    metric,
+    on,
+    trained_on,
+)
+from harness.results.conformance import ReferenceProtocol, confirmed_by
 from harness.results.explain import Conditions, Score, conditions_of, look_around, scores
-from harness.results.index import SHOWN, Results, score_at
+from harness.results.index import SHOWN, Results, Value, score_at
 from harness.results.next_steps import Recorded, missing
+from harness.results.protocols import (
+    LABELS,
+    PROTOCOLS,
+    SEVEN,
+    Protocol,
+    columns_by_label,
+    columns_of,
+    legend_of,
+    ranked,
+    row,
+    rows_of,
+)
 from harness.results.published import PublishedCell
-from harness.results.reproduction import Reproduction, composed
+from harness.results.reproduction import Reproduction, composed, coverage_notes
 from harness.results.verdict import CellState
+
+AVERAGE = "Avg."
+
+
+@dataclass(frozen=True)
+class BoardColumn:
+    """A column: heading, task, and the path of the score in a record; an average has neither."""
+
+    heading: str
+    task: str = ""
+    path: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Board:
+    """A table of methods by tasks, best first."""
+
+    id: str
+    title: str
+    about: str
+    columns: Sequence[BoardColumn]
+    rows: Sequence[tuple[str, Sequence[Value]]]
+
+
+def boards(results: Results, registry: Registry) -> Iterator[Board]:
+    """Every table that has a row."""
+    for protocol in PROTOCOLS:
+        if board := _seven(results, protocol):
+            yield board
+    tasks = tuple(registry.tasks.values())
+    for name, (heading, about) in SECTIONS.items():
+        columns = columns_of(name, tasks)
+        rows = rows_of(columns, results, results.methods, best_first=name != "other")
+        if rows:
+            legends = (legend_of(results, task, column) for task, column in columns)
+            shown = [
+                BoardColumn(column.heading, task.name, column.score or _main(task))
+                for task, column in columns
+            ]
+            named = {column.heading: task.name for task, column in columns}
+            known_tokens = coverage_notes(results, [method for method, _ in rows], named)
+            text = " ".join(filter(None, [about, *legends, known_tokens]))
+            yield Board(name, heading, plain(text), shown, rows)
+
+
+def plain(text: str) -> str:
+    """A text without the marks of code."""
+    return CODE.sub(lambda found: found[0].strip("`"), text)
+
+
+def _seven(results: Results, protocol: Protocol) -> Board | None:
+    known = [
+        method
+        for method in results.methods
+        if any(value.mean is not None for value in row(results, method, protocol))
+    ]
+    if not known:
+        return None
+    path = (protocol.correlation, protocol.aggregation)
+    columns = [BoardColumn(LABELS[task], protocol.task(task), path) for task in SEVEN]
+    rows = {m: row(results, m, protocol) for m in ranked(results, known, protocol)}
+    # The average goes first: on a phone the last columns are out of sight.
+    ordered = [(method, [values[-1], *values[:-1]]) for method, values in rows.items()]
+    title = f"Seven STS tasks: {plain(protocol.title)}"
+    about = plain(coverage_notes(results, known, columns_by_label(protocol)))
+    return Board(protocol.id, title, about, [BoardColumn(AVERAGE), *columns], ordered)
+
+
+def _main(task: Task) -> tuple[str, ...]:
+    return metric_of(task).main_score
+
 
 NEAREST = 8  # neighbouring protocols that a dialog shows
 CORRELATION = ("spearman", "pearson")  # each of which is a neighbour of the other
@@ -49,7 +141,7 @@ class Dialogs:
 
     results: Results
     registry: Registry
-    programs: Mapping[Protocol, str]
+    programs: Mapping[ReferenceProtocol, str]
     papers: Path | None = None
     texts: Texts = field(default_factory=Texts)
     keys: dict[str, None] = field(default_factory=lambda: {HARNESS: None})

@@ -1,40 +1,206 @@
-"""The page: its template filled, its script and style put in, and a seal that says how it was made.
-
-To make it takes longer than all other pages, so `harness report --check` compares its seal: the
-digests of the records, of the files that people wrote, and of the code that words come from.
-"""
+"""The page's first answer: what was reproduced, what is not exact, and what the rest waits for."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from markupsafe import Markup, escape
 
-from harness.core.installed import BASELINES, HARNESS
+from harness.core.files import sized
+from harness.core.provenance import BASELINES, HARNESS
 from harness.registry import Registry
-from harness.report import seals
 from harness.report.bibtex import CITATION, software
-from harness.report.paper_tables import MARKS
-from harness.report.site.answer import answer
-from harness.report.site.boards import boards
-from harness.report.site.dialogs import Dialogs
-from harness.report.site.papers import paper_tables
-from harness.results import claim_intervals
+from harness.report.paper_tables import MARKS, OURS, RAISED, Block, sheet
+from harness.report.pictures import holds, seal
+from harness.report.site.dialogs import Dialogs, boards
+from harness.report.tallies import Tally, tallies
 from harness.results.claim_tests import ClaimResult
-from harness.results.conformance import Comparison, confirmed, read_trials
+from harness.results.claims import intervals_file
+from harness.results.conformance import Comparison, Reference, confirmed, read_trials
 from harness.results.index import Results
 from harness.results.layout import CONFORMANCE, QUESTIONS, RECORDS, REFERENCES
+from harness.results.next_steps import Recorded, next_steps
 from harness.results.published import Table
-from harness.results.references import Reference
-from harness.results.reproduction import Reproduction
-from harness.results.verdict import TOLERANCES
+from harness.results.reproduction import Reproduction, count
+from harness.results.verdict import TOLERANCES, VERDICTS, CellState
+
+STEPS = 8  # of what to get next
+
+
+@dataclass(frozen=True)
+class PaperCount:
+    """How much of a paper is published, runnable, measured, and by verdict."""
+
+    paper: str
+    counts: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """Commands that get what is missing, its size, and how many numbers wait for it."""
+
+    get: Sequence[str]
+    size: str
+    numbers: int
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Everything that the page says first."""
+
+    tallies: Sequence[Tally]
+    verdicts: Sequence[str]
+    papers: Sequence[PaperCount]
+    inexact: Sequence[Reproduction]
+    waiting: Sequence[Waiting]
+    claims: Sequence[ClaimResult]
+
+
+def answer(
+    cells: Sequence[Mapping[str, Reproduction]],
+    claims: Sequence[ClaimResult],
+    compared: Sequence[Comparison],
+    results: Results,
+    registry: Registry,
+) -> Answer:
+    """The answer, from reproduced cells, tested claims, scores of other programs, and records."""
+    every = [cell for table in cells for cell in table.values()]
+    papers: dict[str, list[Reproduction]] = {}
+    for cell in every:
+        papers.setdefault(cell.cell.table.paper, []).append(cell)
+    counted = [PaperCount(paper, count(own)) for paper, own in papers.items()]
+    counted.sort(key=lambda one: (-one.counts["run"], -one.counts["runnable"]))
+    exact = (CellState.EXACT, CellState.CONSISTENT)
+    steps = islice(next_steps(every, registry, Recorded(results, registry)), STEPS)
+    total = count(every)
+    return Answer(
+        tallies=list(tallies(every, claims, compared, results)),
+        verdicts=[str(verdict) for verdict in VERDICTS if total[verdict]],
+        papers=[*counted, PaperCount("all", total)],
+        inexact=[cell for cell in every if cell.scores and cell.state not in exact],
+        waiting=[Waiting(s.get, sized(s.bytes) if s.bytes else "", s.numbers) for s in steps],
+        claims=claims,
+    )
+
+
+DIGITS = "0123456789".translate(RAISED)  # of the marks of footnotes, with which a label ends
+
+
+@dataclass(frozen=True)
+class ShownTable:
+    """A text in a table; of a measured number also its verdict in word and mark."""
+
+    text: str
+    verdict: str = ""
+    mark: str = ""
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line: its heading and texts. `kind` is heading, published, measured or spread.
+
+    `row` is the published row whose numbers it holds; empty where it holds none.
+    """
+
+    kind: str
+    label: str
+    row: str = ""
+    texts: Sequence[ShownTable] = ()
+
+
+@dataclass(frozen=True)
+class Part:
+    """Columns that stand beside each other, those of numbers by their ids, and the lines below."""
+
+    caption: str
+    head: Sequence[str]
+    columns: Sequence[str]
+    lines: Sequence[Line]
+
+
+@dataclass(frozen=True)
+class PaperTable:
+    """A published table with what was measured of it."""
+
+    id: str
+    title: str
+    place: str
+    counts: Mapping[str, int]
+    parts: Sequence[Part]
+    legend: Sequence[str]
+    notes: Sequence[str]
+
+
+def paper_tables(
+    published: Sequence[Table], cells: Sequence[Mapping[str, Reproduction]], registry: Registry
+) -> Iterator[tuple[str, list[PaperTable]]]:
+    """The tables of each paper, papers of which something was measured first."""
+    papers: dict[str, list[PaperTable]] = {}
+    for table, own in zip(published, cells, strict=True):
+        papers.setdefault(table.paper, []).append(_table(table, own, registry))
+    yield from sorted(papers.items(), key=lambda item: -sum(t.counts["run"] for t in item[1]))
+
+
+def _table(table: Table, cells: Mapping[str, Reproduction], registry: Registry) -> PaperTable:
+    made = sheet(table, cells, registry)
+    parts = [
+        Part(block.caption, block.head, block.columns, list(_lines(table.id, block, cells)))
+        for block in made.blocks
+    ]
+    place = f"{table.table}. Source: {table.source}."
+    counts = count(list(cells.values()))
+    # The page says in words which lines are ours, and has the marks of verdicts above all tables.
+    legend = [text for text in made.legend if not text.startswith(OURS)]
+    return PaperTable(table.id, table.title, place, counts, parts, legend, made.notes)
+
+
+def _lines(table: str, block: Block, cells: Mapping[str, Reproduction]) -> Iterator[Line]:
+    previous = ""
+    for row, (label, *texts) in zip(block.rows, block.lines, strict=True):
+        if not row:
+            yield Line("heading", label)
+            continue
+        evidence, *numbers = texts
+        own = [cells.get(f"{table}/{row}/{column}") for column in block.columns]
+        kind = "published" if row != previous else "spread" if "sd" in label else "measured"
+        shown = [_shown(text, one, kind) for one, text in zip(own, numbers, strict=True)]
+        text = label.removeprefix(OURS).strip()
+        if kind == "measured":
+            text = f"{_verdicts(own)}{label[len(label.rstrip(DIGITS)) :]}"
+        of = "" if kind == "spread" else row
+        yield Line(kind, text, of, [ShownTable(evidence), *shown])
+        previous = row
+
+
+def _verdicts(cells: Sequence[Reproduction | None]) -> str:
+    """`measured: exact`, or how many cells have each verdict."""
+    states = Counter(str(cell.state) for cell in cells if cell and cell.scores)
+    if len(states) == 1:
+        return f"measured: {next(iter(states))}"
+    return f"measured: {', '.join(f'{n} {state}' for state, n in states.items())}"
+
+
+def _shown(text: str, one: Reproduction | None, kind: str) -> ShownTable:
+    """A number; a measured one with its verdict."""
+    if one is None or kind != "measured" or not one.scores:
+        return ShownTable(text)
+    return ShownTable(_unmarked(text), str(one.state), MARKS.get(one.state, ""))
+
+
+def _unmarked(text: str) -> str:
+    """A number without the mark of its verdict, which the page sets apart."""
+    words = text.split()
+    return " ".join(words[:-1]) if len(words) > 1 and words[-1] in MARKS.values() else text
+
 
 IN_ADDRESS = ' !"$()*+,-./:;<=>?@[]_{|}~'  # what stands in the address of a picture as it is
 # Of a picture, what shows nothing: metadata, comments, its own seal among them, the names of
@@ -108,7 +274,7 @@ class Content:
 def site_page(made: Content, drawn: str = "") -> str:
     """The page; `drawn`, the page as it was, where it is up to date."""
     made_from = made.line()
-    if seals.holds(drawn, made_from, SOURCES):
+    if holds(drawn, made_from, SOURCES):
         return drawn
     from jinja2 import Environment, StrictUndefined
 
@@ -137,7 +303,7 @@ def site_page(made: Content, drawn: str = "") -> str:
         script=SCRIPT.read_text(encoding="utf-8"),
         tables=VENDORED.read_text(encoding="utf-8"),
     )
-    return seals.seal(f"{text.rstrip()}\n", SOURCES)
+    return seal(f"{text.rstrip()}\n", SOURCES)
 
 
 def anchor(name: str) -> str:
@@ -162,7 +328,7 @@ def _digest_of_files(folder: Path, papers: Path, given: Path, texts: Sequence[st
     folders = [papers, given / REFERENCES]
     folders += [given / name / CONFORMANCE for name in (QUESTIONS, RECORDS)]
     files = [path for own in folders for path in own.rglob("*") if path.is_file()]
-    files += filter(Path.exists, (given / QUESTIONS / "claims.toml", claim_intervals.file(folder)))
+    files += filter(Path.exists, (given / QUESTIONS / "claims.toml", intervals_file(folder)))
     digest = hashlib.sha256("".join(texts).encode())
     for path in sorted(files):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())

@@ -13,12 +13,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from harness.core.digests import Sha256, digest_of, sha256_of
 from harness.core.errors import AssetMissing, UsageError
-from harness.core.interfaces import Identity
-from harness.core.sources import Source, VectorFile
+from harness.core.files import Sha256, digest_of, sha256_of
+from harness.core.interfaces import Identity, Source, VectorFile
 from harness.encoders.checkpoint import read_tensors, require_weights
-from harness.encoders.recurrent import BATCH_WORDS, UNKNOWN, RecurrentConfig, RecurrentEncoder
+from harness.encoders.elmo import BATCH_WORDS, UNKNOWN, RecurrentConfig, RecurrentEncoder
 from harness.encoders.word_vector_files import read_cached
 from harness.encoders.word_vectors import first_rows
 
@@ -38,7 +37,7 @@ class CoveConfig(RecurrentConfig):
         UsageError: The weights have no place in the data folder.
 
     Examples:
-        >>> from harness.encoders.mt_lstm import CoveConfig
+        >>> from harness.encoders.cove import CoveConfig
         >>> str(CoveConfig("cove", "vectors/lstm.pth", vectors="vectors/glove.txt").source)
         'vectors/lstm.pth and vectors/glove.txt'
     """
