@@ -3,6 +3,7 @@
 import ast
 import re
 import subprocess
+from collections import Counter
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -237,6 +238,31 @@ def test_the_engine_knows_no_method_by_name():
 def test_a_name_says_what_it_is():
     empty = {"utils", "helpers", "base", "manager", "misc", "common"}
     assert not [name for name in EVERY if empty & set(name.split("."))]
+
+
+# Names of two things or more. The lists only shrink: one idea has one home, and a name of its own.
+CLASSES_TWICE = """
+    Block Board Comparison Entry Fitted Labelled Model Protocol Qnli Sentences Shard Shown Side
+    Tally Work
+"""
+FUNCTIONS_TWICE = """
+    answer averaged by_encoder cells check choose compare compare_rows count digest encode encodings
+    entries escape explain export fit in_order left_out legend list_ make note order path_of plan
+    pooled predictions printed promote published read read_json read_network read_results released
+    render reproduce require_folder rows_of run_command seal summary table train tuned unpack
+    verified write
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "known"), [(ast.ClassDef, CLASSES_TWICE), (ast.FunctionDef, FUNCTIONS_TWICE)]
+)
+def test_no_further_name_stands_for_two_things(kind, known):
+    every = (n.name for tree in EVERY.values() for n in tree.body if isinstance(n, kind))
+    times = Counter(name for name in every if not name.startswith("_"))
+    twice = {name for name, count in times.items() if count > 1}
+    assert sorted(twice - {*known.split()}) == [], "a name that another class or function has"
+    assert sorted({*known.split()} - twice) == [], "no longer twice: take it off the list"
 
 
 # What never stands in the code

@@ -28,7 +28,7 @@ from harness.gate import failures as reasons
 from harness.gate import golden_vectors as golden
 from harness.gate import pair_drift as pairs
 from harness.gate.check import State, check, wanted
-from harness.gate.drift import compare, judge, other_inputs
+from harness.gate.drift import Move, compare, judge, other_inputs
 from harness.gate.margins import Margins
 from harness.gate.quick import encode_golden, promote, quick_set
 from harness.gate.rendering import render
@@ -454,6 +454,11 @@ def test_a_damaged_list_of_reasons_is_refused_by_name(tmp_path, text):
 
 
 # Tolerances
+
+
+def test_a_cell_at_its_tolerance_has_not_moved():
+    moved = [Move(PLAIN, points, 0.001).moved for points in (0.001, 0.001 + 1e-12, 0.0010001)]
+    assert moved == [False, False, True]
 
 
 def test_the_tolerances_are_the_stated_ones():
