@@ -53,6 +53,10 @@ soak: $(READY)  ## attacks in their long form (hours; ARGS='-k kill --tries 3' f
 	$(BIN)/pytest tests/trust -s -p no:cacheprovider --soak results/questions/reliability.toml $(ARGS); \
 		found=$$?; $(BIN)/harness report && exit $$found
 
+mutants: $(READY)  ## change one rule of the code at a time: a test must fail (minutes; ARGS=results for one room)
+	$(BIN)/python tests/mutants.py --tally results/questions/reliability.toml $(ARGS); \
+		found=$$?; $(BIN)/harness report && exit $$found
+
 bill: $(READY)  ## what is installed: a bill of materials (build/bill.json, CycloneDX), licences, known weaknesses
 	$(PYTHON) -m venv build/bill
 	build/bill/bin/python -m pip install --quiet cyclonedx-bom==7.5.0 pip-licenses==5.5.5 pip-audit==2.10.1
@@ -67,4 +71,4 @@ report: $(READY)  ## write leaderboard and tables from the committed records
 clean:  ## remove the virtual environment, the runs and the built documentation
 	rm -rf $(VENV) runs build
 
-.PHONY: help setup reproduce test test-processors test-all check docs bench soak bill report clean
+.PHONY: help setup reproduce test test-processors test-all check docs bench soak mutants bill report clean
