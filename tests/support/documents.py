@@ -41,7 +41,7 @@ def parsed(arguments):
         name, *arguments = arguments
         assert name in command.commands, f"there is no harness {name}"
         command = command.commands[name]
-    with mock.patch("harness.cli.options.cuda_is_possible", return_value=True):
+    with mock.patch("harness.core.hardware.cuda_is_possible", return_value=True):
         return command.make_context(name, list(arguments)).params
 
 
