@@ -46,7 +46,7 @@ docs: $(READY)  ## build the documentation site into build/docs; a warning is an
 
 bench: $(READY)  ## benchmarks: ratios measured side by side in one run, and the page of them
 	$(BIN)/python -m pip install --quiet --constraint .ci/constraints.txt --editable '.[bench]'
-	$(BIN)/pytest tests/benchmarks --benchmark-enable --benchmark-only --speed results/questions/speed.toml \
+	$(BIN)/pytest benchmarks --benchmark-enable --benchmark-only --speed results/questions/speed.toml \
 		$(ARGS); found=$$?; $(BIN)/harness report && exit $$found
 
 soak: $(READY)  ## attacks in their long form (hours; ARGS='-k kill --tries 3' for a part): the page of what came of them
