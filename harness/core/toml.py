@@ -34,7 +34,8 @@ def read_toml(cls: type[Made], path: Path, /, **given: Any) -> Made:
     dataclass whose first field it holds. A ValueError that a dataclass raises is reported with its
     place.
     """
-    return _dataclass(cls, _load(path, tomllib.loads, "a TOML table"), path.name, given)
+    made: Made = _dataclass(cls, _load(path, tomllib.loads, "a TOML table"), path.name, given)
+    return made
 
 
 def read_rows(cls: type[Made], path: Path, key: str = "row") -> tuple[Made, ...]:
@@ -50,7 +51,8 @@ def read_json(cls: type[Made], path: Path, /, **given: Any) -> Made:
     table = _load(path, json.loads, "JSON")
     if not isinstance(table, dict):
         _refuse(path.name, f"wanted a JSON object, found {type(table).__name__}")
-    return _dataclass(cls, table, path.name, given)
+    made: Made = _dataclass(cls, table, path.name, given)
+    return made
 
 
 def read_json_rows(cls: type[Made], path: Path) -> tuple[Made, ...]:
@@ -79,8 +81,8 @@ def _fields(cls: Any) -> Mapping[str, tuple[Field[Any], Any]]:
 
 
 def _dataclass(
-    cls: type[Made], table: Mapping[str, Any], place: str, given: Mapping[str, Any] | None = None
-) -> Made:
+    cls: Any, table: Mapping[str, Any], place: str, given: Mapping[str, Any] | None = None
+) -> Any:
     values = dict(given or {})
     keys = {
         name if name in table or not _members(kind) else name.removesuffix("s"): (described, kind)
@@ -149,7 +151,7 @@ def _table(value: Any, place: str, key: str) -> dict[str, Any]:
     return value
 
 
-def _rows(members: tuple[type[Made], ...], value: Any, place: str, key: str) -> tuple[Made, ...]:
+def _rows(members: tuple[Any, ...], value: Any, place: str, key: str) -> tuple[Any, ...]:
     """Tables as dataclasses; an error names a row by its id, else its name, else its number."""
     if not isinstance(value, list) or not value:
         _refuse(place, f"{key}: wanted one table or more, found {value!r}")

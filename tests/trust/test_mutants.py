@@ -96,22 +96,22 @@ MUTANTS = {
         "encoders/test_word_vectors.py",
     ),
     "the digest of a download": Mutant(
-        "assets/fetch/download.py",
+        "assets/fetch/http.py",
         "if remote.sha256 in (None, digest):",
         "if True:",
         "assets/test_fetch_download.py assets/test_fetch.py",
     ),
     "the digest seen first": Mutant(
-        "assets/pins.py",
+        "assets/places.py",
         "if what in found and found[what] != first:",
         "if False:",
         "assets/test_fetch.py",
     ),
     "a pin that leads elsewhere": Mutant(
-        "assets/pins.py", "        safe(what)\n", "", "assets/test_fetch_offline.py"
+        "assets/places.py", "        safe(what)\n", "", "assets/test_fetch_offline.py"
     ),
     "a pin that is no digest": Mutant(
-        "assets/pins.py",
+        "assets/places.py",
         "if not (isinstance(digest, str) and DIGEST.fullmatch(digest)):",
         "if False:",
         "assets/test_fetch_offline.py",
@@ -135,19 +135,19 @@ MUTANTS = {
         "assets/test_fetch_archives.py",
     ),
     "a link among imported files": Mutant(
-        "assets/fetch/offline.py",
+        "assets/fetch/batch.py",
         "or not file.resolve().is_relative_to(folder.resolve())",
         "",
         "assets/test_fetch_offline.py",
     ),
     "an imported path with an absolute part": Mutant(
-        "assets/fetch/offline.py",
+        "assets/fetch/batch.py",
         "if str(safe(path)) != path:",
         "if not safe(path):",
         "assets/test_fetch_offline.py",
     ),
     "the digest of an imported file": Mutant(
-        "assets/fetch/offline.py",
+        "assets/fetch/batch.py",
         "    if found != sha256:\n        target.unlink()",
         "    if False:\n        target.unlink()",
         "assets/test_fetch_offline.py",
@@ -177,7 +177,7 @@ MUTANTS = {
         "cli/showing.py", "value.startswith(FORMULAS)", "False", "cli/test_showing.py"
     ),
     "vectors that are not finite": Mutant(
-        "core/metrics/similarity.py",
+        "core/metrics/metric.py",
         "if not np.isfinite(norms).all():",
         "if False:",
         "core/test_metrics.py",
