@@ -315,9 +315,8 @@ def test_no_generator_is_seeded_for_everybody():
     assert not [name for name, called, _ in calls() if called in GLOBAL_SEEDS]
 
 
-# Whatever a stranger's estimate of energy fails with, it is not worth a run; nor is one cell's
-# failure worth the others; and a command ends in one line.
-CATCHES_ALL = {"harness.core.energy", "harness.evaluation.outcomes", "harness.cli"}
+# One cell's failure is not worth the others, and a command ends in one line.
+CATCHES_ALL = {"harness.evaluation.runner", "harness.cli"}
 
 
 def test_only_expected_errors_are_caught():

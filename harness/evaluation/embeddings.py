@@ -15,7 +15,6 @@ import numpy as np
 
 from harness.assets.places import Places, revision_of
 from harness.core.arrays import Float32, Int
-from harness.core.energy import measured_energy
 from harness.core.errors import UsageError
 from harness.core.interfaces import Encoder, EncoderConfig, Encoding, Identity, Pooling
 from harness.core.types import Clock, Progress
@@ -171,13 +170,11 @@ class CachedEncoder:
             for batch in self._portions(missing):
                 encoder = self.loaded()
                 began = self.clock()
-                with measured_energy() as energy:
-                    encoding = encoder.encode(batch)
+                encoding = encoder.encode(batch)
                 seconds = self.clock() - began
                 if written is not None:
                     written.result()  # raises what went wrong in writing
-                cost = seconds, energy.kwh, encoder.facts
-                written = writer.submit(self.cache.add, batch, encoding, *cost)
+                written = writer.submit(self.cache.add, batch, encoding, seconds, encoder.facts)
                 progress.step(len(batch))
             if written is not None:
                 written.result()
