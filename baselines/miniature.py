@@ -17,7 +17,6 @@ from harness.encoders.word_vectors import StaticConfig
 from harness.transforms.pooling import CLS, FIRST_LAST, LAST2, MEAN, STATIC_LAST
 from .flow import CITE as BERT_FLOW
 from .flow import DIFFERENCES, DROPOUT, FLOWS
-from .glow import CITES as FLOW_CITES
 from .natsv import Natsv
 from .sn import SN
 from .whitening import Whitening
@@ -79,7 +78,6 @@ LEARNED = (
     (FLOWS["flow"], BERT_FLOW, MATRIX),
     (FLOWS["flow:paper"], BERT_FLOW, QUESTION),
     (DROPOUT, BERT_FLOW, QUESTION),
-    *((post, cite, QUESTION) for post, cite in FLOW_CITES.items()),
 )
 
 METHODS = (

@@ -3,6 +3,7 @@
 import ast
 import re
 import subprocess
+from collections import Counter
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -237,6 +238,30 @@ def test_a_name_says_what_it_is():
     assert not [name for name in EVERY if empty & set(name.split("."))]
 
 
+# Names of two things or more. The lists only shrink: one idea has one home, and a name of its own.
+CLASSES_TWICE = """
+    Block Board Comparison Entry Fitted Labelled Model Protocol Qnli Score Sentences Shard Shown
+    Side Tally Work
+"""
+FUNCTIONS_TWICE = """
+    answer averaged by_encoder cells check choose compare compare_rows count digest encode
+    encodings entries escape explain export file_name fit in_order left_out legend list_ make
+    note order path_of plan pooled predictions printed promote published read read_json
+    read_network read_results released render reproduce require_folder rows_of run_command seal
+    summary table train tuned unpack verified write
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "known"), [(ast.ClassDef, CLASSES_TWICE), (ast.FunctionDef, FUNCTIONS_TWICE)]
+)
+def test_no_further_name_stands_for_two_things(kind, known):
+    every = (n.name for tree in EVERY.values() for n in tree.body if isinstance(n, kind))
+    times = Counter(name for name in every if not name.startswith("_"))
+    twice = {name for name, count in times.items() if count > 1}
+    assert sorted(twice - {*known.split()}) == [], "a name that another class or function has"
+
+
 # What never stands in the code
 
 UNSAFE = {
@@ -290,7 +315,7 @@ def test_no_generator_is_seeded_for_everybody():
 
 # Whatever a stranger's estimate of energy fails with, it is not worth a run; nor is one cell's
 # failure worth the others; and a command ends in one line.
-CATCHES_ALL = {"harness.core.energy", "harness.evaluation.runner", "harness.cli"}
+CATCHES_ALL = {"harness.core.energy", "harness.evaluation.outcomes", "harness.cli"}
 
 
 def test_only_expected_errors_are_caught():
