@@ -1,8 +1,8 @@
 """The models that the harness carries: BERT and GloVe in miniature, trained on English Wikipedia.
 
 `bert-mini` (4 layers of 256, masked language modelling) and `glove-mini` (100 dimensions) come from
-the same million sentences, by `harness train bert-mini` and `harness train glove-mini`; their
-folders hold the exact commands. They stand where the papers have BERT-base and GloVe 840B, so that
+the same million sentences, by the scripts of `tools/embedded`; their folders hold the exact
+commands. They stand where the papers have BERT-base and GloVe 840B, so that
 every method runs on any machine; what of the papers' claims they show is in
 `results/tables/replication-in-miniature.md`.
 """

@@ -67,9 +67,7 @@ NAMED = {
     "report.flows": {"flow", "whitening"},  # the same
     "evaluation.compare": {"simcse", "whitening"},  # a protocol is called by who set it
     "report.replication": {"miniature"},  # its page's own name
-    "interop.mteb_lint": {"simcse", "sbert", "flow", "whitening"},  # papers, as protocols
-    "cli.train.pretrain": {"glove", "miniature"},  # the names of commands
-    "cli.train.finetune": {"simcse", "sbert"},  # the same
+    "cli.train.finetune": {"simcse", "sbert"},  # the names of commands
     "training.datasets": {"miniature", "simcse"},  # names of data sets
 }
 
