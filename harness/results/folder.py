@@ -29,7 +29,6 @@ from harness.results.comparisons import Comparisons, read_comparisons
 from harness.results.conformance import (
     Comparison,
     Reference,
-    ReferenceProtocol,
     Trials,
     compare_reference,
     confirmed,
@@ -39,6 +38,7 @@ from harness.results.conformance import (
 from harness.results.explain import Explanation, Trap, explain
 from harness.results.index import Results
 from harness.results.layout import QUESTIONS, papers_of
+from harness.results.protocols import Protocol
 from harness.results.published import PublishedCell, Table
 from harness.results.published_files import load_tables, published_cell, published_table
 from harness.results.records import Store
@@ -166,8 +166,8 @@ class ResultsFolder:
         return tuple((one, compare_reference(one, *beside)) for one in self.references)
 
     @cached_property
-    def confirming_programs(self) -> Mapping[ReferenceProtocol, str]:
-        """The protocols under which every score of a reference equals ours, and the program."""
+    def confirming_programs(self) -> Mapping[Protocol, str]:
+        """The procedures by which every score of a reference equals ours, and the program."""
         return confirmed(self.references, self.records.unread(), self.trials, self.registry)
 
     def explain(self, name: str) -> Explanation:
