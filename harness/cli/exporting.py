@@ -82,20 +82,19 @@ def write_folder(
     """Write a method as a sentence-transformers folder."""
     from harness.assets.places import Places
     from harness.core.progress import Bar
-    from harness.evaluation.embed import fit_cell, named_method
-    from harness.evaluation.select import encoders_by_hand
+    from harness.evaluation.embed import fit_cell
     from harness.interop.exported import write_model
     from harness.interop.model_card import scores_of, write_card
     from harness.registry import known
     from harness.report.bibtex import HARNESS, bibtex
+    from harness.resolve import Resolver
     from harness.results.index import Results
     from harness.results.planned import PlannedCell
     from harness.results.records import Store
     from harness.tasks.loader import TARGETS, TaskLoader
 
-    registry, paths = encoders_by_hand(encoder or [])
-    given = Places.from_environment(os.environ, **where, encoders=paths)
-    chosen, places = named_method(method, given, registry)
+    resolver = Resolver.of(Places.from_environment(os.environ, **where, encoders={}), encoder or [])
+    chosen, registry, places = resolver.method(method), resolver.registry, resolver.places
     if (chosen.fit_on in TARGETS) != (task is not None):
         raise UsageError(
             f"{method}: wanted -t TASK where a method is fitted on @target, and only there; "

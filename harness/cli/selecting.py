@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -44,16 +44,16 @@ def select(wanted: Wanted, default: Callable[[Any], tuple[Any, ...]] | None = No
     The default gives the cells of a registry where neither methods nor tasks are chosen.
     """
     from harness.assets.places import Places
-    from harness.evaluation.select import Models, choose, encoders_by_hand, left_out
+    from harness.evaluation.select import choose, left_out
+    from harness.resolve import Resolver
     from harness.results.planned import on_hardware
     from harness.tasks.loader import TaskLoader, limited_corpus
 
-    models = Models(*encoders_by_hand(wanted.encoder or []))
-    places = Places.from_environment(
-        os.environ, cache=wanted.cache, data_dir=wanted.data_dir, encoders=models.paths
-    )
-    methods = models.methods(wanted.method or [], places)
-    registry, tasks = models.registry, wanted.task
+    places = Places.from_environment(os.environ, cache=wanted.cache, data_dir=wanted.data_dir)
+    resolver = Resolver.of(places, wanted.encoder or [])
+    methods = resolver.patterns(wanted.method or [])
+    tasks = resolver.task_patterns(wanted.task or [])
+    registry = resolver.registry
     corpora = registry.corpora
     if default is not None and not methods and not tasks:
         cells = default(registry)
@@ -61,13 +61,13 @@ def select(wanted: Wanted, default: Callable[[Any], tuple[Any, ...]] | None = No
         cells = choose(registry, methods, tasks, wanted.seeds)
     cells = on_hardware(cells, wanted.device, wanted.dtype, wanted.batch_tokens)
     if not wanted.quiet:
-        tell(models.told | aliases(tasks or (), registry))
+        tell(resolver.notes)
         for line in left_out(registry, methods, tasks):
             note(line)
     if wanted.limit is not None:
         cells = _limited(cells, wanted.limit)
         corpora = {name: limited_corpus(c, wanted.limit) for name, c in corpora.items()}
-    return Selected(cells, TaskLoader(replace(places, encoders=models.paths), corpora), registry)
+    return Selected(cells, TaskLoader(resolver.places, corpora), registry)
 
 
 @dataclass(frozen=True)
@@ -105,26 +105,18 @@ def patterns(
     """
     from harness.assets.places import Places
     from harness.core.types import MethodId
-    from harness.evaluation.select import Models, encoders_by_hand
     from harness.registry import is_glob
+    from harness.resolve import Resolver
 
-    models = Models(*encoders_by_hand(encoder or []))
-    places = Places.from_environment(os.environ, encoders=models.paths)
-    methods = models.methods(method or [], places)
+    resolver = Resolver.of(Places.from_environment(os.environ), encoder or [])
+    methods = resolver.patterns(method or [])
     for name in methods:
         parts = None if is_glob(name) else MethodId.parse(name)
-        if parts and parts.encoder.partition(":")[0] in models.registry.encoders:
-            models.registry.parse(name)
-    other = aliases(task or (), models.registry)
-    tell(models.told | other)
-    tasks = [other.get(name, name) for name in task or ()]
-    return Patterns(methods, tasks, models.registry, models.paths)
-
-
-def aliases(tasks: Iterable[str], registry: Any) -> dict[str, str]:
-    """The names here of the tasks that are called by another program's."""
-    known = {name: registry.tasks_by_name.get(name) for name in tasks}
-    return {a: task.name for a, task in known.items() if task is not None and task.name != a}
+        if parts and parts.encoder.partition(":")[0] in resolver.registry.encoders:
+            resolver.registry.parse(name)
+    tasks = resolver.task_patterns(task or [])
+    tell(resolver.notes)
+    return Patterns(methods, tasks, resolver.registry, resolver.places.encoders)
 
 
 def tell(meant: Mapping[str, str]) -> None:

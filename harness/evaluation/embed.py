@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 
@@ -25,8 +25,7 @@ from harness.evaluation.embeddings import (
 )
 from harness.evaluation.evaluate import FitData, fit
 from harness.evaluation.fit_corpus import FitCorpora, from_moments, needs_dropout
-from harness.evaluation.select import Models, encoders_by_hand
-from harness.registry import Registry
+from harness.resolve import Resolver
 from harness.results.planned import PlannedCell
 from harness.tasks.loader import TaskLoader
 
@@ -177,27 +176,18 @@ def as_texts(texts: Iterable[str]) -> list[str]:
     return found
 
 
-def named_method(
-    name: str | Path, places: Places, registry: Registry | None = None
-) -> tuple[Method, Places]:
-    """The method of an id, an encoder, a hub repository, or a folder, and places that know it.
-
-    Raises UsageError for a name that means nothing and for what is no name, AssetMissing for a
-    model whose own pooling is wanted while its files are not here.
-    """
-    if not isinstance(name, str | Path):
+def resolved(model: str | Path | Method, places: Places) -> tuple[Method, Places]:
+    """The method that a name, a folder or a `Method` means, and places that know its files."""
+    if isinstance(model, Method):
+        return model, places
+    if not isinstance(model, str | Path):
         raise UsageError(
-            f"wanted the name, the folder or the Method of a model, found a {type(name).__name__}; "
-            "harness.evaluate takes a function, one at a time"
+            "wanted the name, the folder or the Method of a model, found a "
+            f"{type(model).__name__}; harness.evaluate takes a function, one at a time"
         )
-    models = Models(registry or registry_of(places), dict(places.encoders))
-    [method] = models.methods([str(name)], places)
-    return models.registry.parse(method), replace(places, encoders=models.paths)
-
-
-def registry_of(places: Places) -> Registry:
-    """The registry with the encoders by hand that the places have."""
-    return encoders_by_hand(f"{name}={path}" for name, path in places.encoders.items())[0]
+    resolver = Resolver.of(places)
+    method = resolver.method(model)
+    return method, resolver.places
 
 
 def encoder(
@@ -234,10 +224,7 @@ def encoder(
         'bert-mini.mean'
     """
     places = Places.from_environment(os.environ) if places is None else places
-    if isinstance(model, Method):
-        method = model
-    else:
-        method, places = named_method(model, places)
+    method, places = resolved(model, places)
     config = method.encoder.member(seed)
     loaded = config.load(places.encoder(config), places.cache)
     return fit_method(method, loaded, texts, seed)

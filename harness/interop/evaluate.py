@@ -17,10 +17,10 @@ from harness.core.progress import Silent
 from harness.core.provenance import extra
 from harness.core.types import Method, Record, Task
 from harness.encoders.function import Function, FunctionConfig
-from harness.evaluation.embed import named_method, registry_of
+from harness.evaluation.embed import resolved
 from harness.evaluation.runner import execute
-from harness.evaluation.select import encoders_by_hand, is_encoder_name
 from harness.registry import Registry, known
+from harness.resolve import Resolver, encoders_by_hand, is_encoder_name
 from harness.results.index import Results
 from harness.results.layout import OWN, is_results, own_or_committed, papers_of, require_own
 from harness.results.planned import cells
@@ -163,13 +163,13 @@ def evaluate(
         raise UsageError(f"seeds: wanted 1 or more, found {seeds}")
     to_frame((), library)  # raises before anything is measured where the library is not here
     places = Places.from_environment(os.environ) if places is None else places
-    registry = registry_of(places)
+    registry = Resolver.of(places).registry
     with _scratch() as scratch:
         if callable(function := _encode_of(model)):
             methods, places = _function(function, name, places, registry, scratch)
         else:
             methods, places = _methods(model, places)
-            registry = registry_of(places)
+            registry = Resolver.of(places).registry
         on = _tasks(tasks, registry)
         if not methods or not on:
             raise UsageError(f"wanted models and tasks, found {len(methods)} and {len(on)} of them")
@@ -216,9 +216,8 @@ def _methods(model: Any, places: Places) -> tuple[list[Method], Places]:
     """The methods of one model or several, and the places of their files."""
     methods = []
     for one in model if isinstance(model, Iterable) and not isinstance(model, str) else [model]:
-        if not isinstance(one, Method):
-            one, places = named_method(one, places)
-        methods.append(one)
+        method, places = resolved(one, places)
+        methods.append(method)
     return methods, places
 
 

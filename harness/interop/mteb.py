@@ -38,7 +38,7 @@ from harness.core.metrics import TIE_DECIMALS, cosine
 from harness.core.metrics.edit_distance import token_distances
 from harness.core.metrics.metric import directions
 from harness.core.types import Method
-from harness.evaluation.embed import Embedder, as_texts, fit_method, named_method
+from harness.evaluation.embed import Embedder, as_texts, fit_method, resolved
 from harness.registry import known, load_registry
 
 LOCAL = "local files of the harness"
@@ -186,8 +186,7 @@ def as_mteb(
     """
     places = Places.from_environment(os.environ) if places is None else places
     texts = None if texts is None else as_texts(texts)
-    if not isinstance(method, Method):
-        method, places = named_method(method, places)
+    method, places = resolved(method, places)
     encoder = method.encoder.member(seed)
     path = places.encoder(encoder)
     identity = encoder.identify(path)

@@ -16,11 +16,11 @@ from typer.main import get_command
 
 from baselines.natsv import Natsv
 from baselines.whitening import Whitening
+from harness import resolve
 from harness.assets.places import Places
 from harness.cli import app, main
 from harness.cli.listing import listing
 from harness.core.files import rows_digest
-from harness.evaluation import select as selection
 from harness.evaluation.evaluate import measure
 from harness.registry import load_registry
 from harness.results.records import Store, read_record, seal
@@ -73,7 +73,7 @@ def toys(monkeypatch, tmp_path, call):
     shutil.copy(ROOT / "results" / "papers" / PUBLISHED, tmp_path / "results" / "papers")
     (tmp_path / "README.md").write_text("# Toys\n\n<!-- leaderboard -->\n<!-- /leaderboard -->\n")
     found = registry(FakeConfig(), corpus("stream", numbered(100, 25)))
-    for place in ("registry", "evaluation.select", "cli.listing", "report.build", "cli.reproduce"):
+    for place in ("registry", "resolve", "cli.listing", "report.build", "cli.reproduce"):
         monkeypatch.setattr(f"harness.{place}.load_registry", lambda: found)
     (tmp_path / "weights").mkdir()
     (tmp_path / "weights" / "config.json").write_text("{}")
@@ -260,7 +260,7 @@ def test_json_of_a_second_run_is_the_same(toys):
     [(("toy",), 0), (("toy", "away"), 3), (("toy", "away", "broken"), 1)],
 )
 def test_the_exit_status_is_the_worst_that_happened(toys, tasks, status):
-    found = selection.load_registry()
+    found = resolve.load_registry()
     found.tasks.update(away=NOT_HERE, broken=BROKEN)
     answer = toys("run", "-m", "fake.mean", *(part for task in tasks for part in ("-t", task)))
     assert answer.status == status
@@ -332,7 +332,7 @@ def test_a_pooling_that_the_encoder_lacks_is_wrong_usage(toys, vectors):
 
 @pytest.mark.parametrize("post", ["whitening:9", "natsv:9"])
 def test_more_directions_than_there_are_is_a_failed_cell(toys, vectors, post):
-    selection.load_registry().posts.update(whitening=Whitening, natsv=Natsv)
+    resolve.load_registry().posts.update(whitening=Whitening, natsv=Natsv)
     encoder = ("--encoder", f"x={vectors}")
     answer = toys("run", "-m", f"x.mean+{post}@target", "-t", "toy", *encoder)
     assert (answer.status, answer.out) == (1, "")

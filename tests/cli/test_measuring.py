@@ -13,9 +13,9 @@ from harness.cli.measuring import Printer
 from harness.core.progress import Silent
 from harness.core.types import Record
 from harness.evaluation.runner import Outcome, execute
-from harness.evaluation.select import encoders_by_hand
 from harness.registry import load_registry
 from harness.report.paper_tables import printed as printed_number
+from harness.resolve import encoders_by_hand
 from harness.results.planned import cells
 from harness.results.published_files import load_tables
 from harness.results.records import SCHEMA, Store, cell_of

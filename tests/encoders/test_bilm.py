@@ -21,7 +21,7 @@ from harness.encoders.elmo import ElmoConfig
 from harness.encoders.kernels.bilm import character_ids, read_network
 from harness.encoders.word_tokenizer import Tokeniser, penn_words
 from harness.evaluation.embeddings import CachedEncoder
-from harness.evaluation.select import config_for
+from harness.resolve import config_for
 from harness.transforms.pooling import FIRST_LAST, LAST2, MEAN, STATIC_LAST
 
 WHITESPACE = Tokeniser("whitespace", "keep")

@@ -26,8 +26,8 @@ from harness.encoders.transformer import TransformerConfig
 from harness.evaluation.embeddings import letters_at_once
 from harness.evaluation.plan import plan
 from harness.evaluation.runner import execute
-from harness.evaluation.select import config_for
 from harness.registry import load_registry
+from harness.resolve import config_for
 from harness.results.planned import cells
 from harness.results.records import Store
 from harness.transforms.pooling import CLS, MEAN, NATIVE

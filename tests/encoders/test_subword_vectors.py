@@ -12,7 +12,7 @@ from tolerances import ROUNDING, relative_gap
 from harness.core.errors import AssetMissing, DataError, UsageError
 from harness.core.interfaces import Encoder, EncoderConfig
 from harness.encoders.subword_vectors import SubwordConfig
-from harness.evaluation.select import config_for
+from harness.resolve import config_for
 
 TEXTS = (
     "The cats sat on the mat.",

@@ -58,7 +58,7 @@ def family(place: Path, **change) -> FamilyConfig:
 
 def run_train(monkeypatch, config, *options):
     found = replace(load_registry(), encoders={config.name: config})
-    monkeypatch.setattr("harness.evaluation.select.load_registry", lambda: found)
+    monkeypatch.setattr("harness.resolve.load_registry", lambda: found)
     return CliRunner().invoke(app, ["train", "family", config.name, "--cache", "cache", *options])
 
 

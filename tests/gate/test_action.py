@@ -34,9 +34,9 @@ import os, sys
 sys.path[:0] = {[str(ROOT), str(ROOT / "tests" / "support")]!r}
 from fakes import FakeConfig, registry
 from harness.cli import main
-import harness.evaluation.select as selection
+import harness.resolve as resolve
 found = registry(FakeConfig("mine", os.environ.get("WEIGHTS", "one")))
-selection.load_registry = lambda: found
+resolve.load_registry = lambda: found
 main()
 """
 NOTE = '#!/bin/sh\nfor word in "$0" "$@"; do echo "$word"; done >> "$NOTED"\n'

@@ -760,7 +760,7 @@ def harness_says(monkeypatch, capfd, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HARNESS_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("HARNESS_DATA_DIR", str(tmp_path / "data"))
-    monkeypatch.setattr("harness.evaluation.select.load_registry", lambda: registry(FakeConfig()))
+    monkeypatch.setattr("harness.resolve.load_registry", lambda: registry(FakeConfig()))
     library(tmp_path)
 
     def answer(*arguments):
