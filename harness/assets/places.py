@@ -336,9 +336,9 @@ class Pins:
         if (before := self.of(name)) | dict(found) == before:
             return
         with exclusive(self.path.parent):  # what others record meanwhile stays
-            known = self.read()
-            known[name] = known.get(name, {}) | dict(found)
-            text = json.dumps({"schema": SCHEMA, "pins": known}, indent=1, sort_keys=True)
+            pins = self.read()
+            pins[name] = pins.get(name, {}) | dict(found)
+            text = json.dumps({"schema": SCHEMA, "pins": pins}, indent=1, sort_keys=True)
             write_atomically(self.path, f"{text}\n".encode())
 
 
