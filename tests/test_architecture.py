@@ -51,7 +51,7 @@ LAZY = (
 NAMED = {
     "tasks.corpora": {"simcse"},  # a file's own name
     "tasks.qnli": {"flow"},  # a paper, where the task differs from it
-    "tasks.lexical": {"flow"},  # a paper, whose number stands beside the task's
+    "tasks.geometry": {"flow"},  # a paper, whose number stands beside the task's
     "results.protocols": {
         "simcse",
         "sbert",

@@ -102,8 +102,8 @@ class Asset:
     def to_get(self) -> int | None:
         """The bytes to download, or else on disk; None where neither is known."""
         sizes = [download.size for download in self.downloads]
-        known = [size for size in sizes if size]
-        return sum(known) if known and len(known) == len(sizes) else self.size or self.about
+        stated = [size for size in sizes if size]
+        return sum(stated) if stated and len(stated) == len(sizes) else self.size or self.about
 
     @property
     def described(self) -> str:
@@ -115,10 +115,10 @@ class Asset:
     @property
     def pinned(self) -> str:
         """By what its content is fixed: `sha256`, `revision`, `rows`, several, or `unpinned`."""
-        every = self.downloads
+        downloads = self.downloads
         return fixed_by(
-            sha256=self.sha256 or (every and all(d.sha256 for d in every)),
-            revision=every and all(d.revision for d in every),
+            sha256=self.sha256 or (downloads and all(d.sha256 for d in downloads)),
+            revision=downloads and all(d.revision for d in downloads),
             rows=self.rows,
         )
 

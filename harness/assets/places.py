@@ -1,6 +1,7 @@
-"""Trust on first use: what an unpinned download turned out to be, so that another one is noticed.
+"""Where data and encoders lie on this machine, and the pins of those that nothing else fixes.
 
-Pins of data lie in the data folder and travel with it, pins of encoders in the cache folder.
+A pin is trust on first use: what an unpinned download turned out to be, so that another one is
+noticed. Pins of data lie in the data folder and travel with it, pins of encoders in the cache.
 """
 
 from __future__ import annotations
@@ -29,97 +30,30 @@ from harness.core.interfaces import (
     fixed_by,
 )
 
+CACHE = "~/.cache/sentence-embedding-harness"
+EMBEDDED = Path(__file__).parent / "embedded" / "mini"
+TRAINED = "trained"  # under the cache folder: what `harness train family` makes
+TABLE_INFO = "dataset_info.json"  # the file that `datasets` writes last
+
 SCHEMA = 1
 OF_DATA = ".harness/pins.json"  # under the data folder
 OF_ENCODERS = "pins.json"  # under the cache folder
-
 DIGEST = re.compile(r"[0-9A-Za-z]+")  # or the commit of a repository
 
 Pin = Mapping[str, str]
 
 
-@dataclass(frozen=True)
-class Pins:
-    """A file of pins: of each asset or repository what was seen first, by name."""
-
-    path: Path
-
-    def read(self) -> dict[str, dict[str, str]]:
-        """Every pin; none where there is no file. Raises DataError for a file that is no such."""
-        if not self.path.exists():
-            return {}
-        try:
-            found: Any = json.loads(self.path.read_text(encoding="utf-8"))
-            if found["schema"] != SCHEMA:
-                raise DataError(f"{self.path}: wanted schema {SCHEMA}, found {found['schema']!r}")
-            for pin in found["pins"].values():
-                require_pin(pin)
-            return {name: dict(pin) for name, pin in found["pins"].items()}
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise DataError(
-                f"{self.path}: wanted pins as harness fetch writes them, found {error!r}; "
-                "remove the file to trust the next download"
-            ) from None
-
-    def of(self, name: str) -> dict[str, str]:
-        """The pin of that name; empty if it was never seen."""
-        return self.read().get(name, {})
-
-    def check(self, name: str, found: Pin) -> None:
-        """Raise DataError, naming both digests, if what was found is not what was seen first."""
-        for what, first in self.of(name).items():
-            if what in found and found[what] != first:
-                raise DataError(
-                    f"{name}: {what} is not what was first downloaded: wanted {first}, found "
-                    f"{found[what]}; if that is meant, remove {name!r} from {self.path}"
-                )
-
-    def record(self, name: str, found: Pin) -> None:
-        """Keep what was found, beside what is already known. Raises DataError if they differ."""
-        self.check(name, found)
-        if (before := self.of(name)) | dict(found) == before:
-            return
-        with exclusive(self.path.parent):  # what others record meanwhile stays
-            known = self.read()
-            known[name] = known.get(name, {}) | dict(found)
-            text = json.dumps({"schema": SCHEMA, "pins": known}, indent=1, sort_keys=True)
-            write_atomically(self.path, f"{text}\n".encode())
-
-
-def require_pin(pin: Mapping[str, Any]) -> None:
-    """Raise ValueError for what is no pin: it may name files below the folder, and digests alone.
-
-    A file of pins may come from elsewhere, and what it names is read.
-    """
-    for what, digest in pin.items():
-        safe(what)
-        if not (isinstance(digest, str) and DIGEST.fullmatch(digest)):
-            raise ValueError(f"{what!r} is pinned to {digest!r}, which is no digest")
-
-
-def first_seen(seen: Pin) -> str:
-    """The remark on an unpinned download: the digests that its first copy had."""
-    digests = [digest[:12] for what, digest in seen.items() if what != "revision"]
-    return f"unpinned, first seen {' '.join(digests)}"
-
-
-CACHE = "~/.cache/sentence-embedding-harness"
-EMBEDDED = Path(__file__).parent / "embedded" / "mini"
-TRAINED = "trained"  # of the cache folder: what `harness train family` makes
-TABLE_INFO = "dataset_info.json"  # what `datasets` writes last
-
-
 def every_asset() -> tuple[Asset, ...]:
-    """All that the catalogue holds."""
+    """Every asset of the catalogue."""
     return DATA_ASSETS
 
 
 def asset_named(name: str) -> Asset:
-    """The data asset of that name; a task or corpus that names another is a mistake in its file."""
-    for asset in every_asset():
-        if asset.name == name:
-            return asset
-    raise UsageError(f"no asset {name!r}: add it to harness/assets/catalogue.toml")
+    """The data asset of that name. Raises UsageError if the catalogue holds none."""
+    asset = next((asset for asset in every_asset() if asset.name == name), None)
+    if asset is None:
+        raise UsageError(f"no asset {name!r}: add it to harness/assets/catalogue.toml")
+    return asset
 
 
 @dataclass(frozen=True)
@@ -191,19 +125,12 @@ class Places:
         entry = asset_named(asset)
         if entry.embedded:
             return EMBEDDED
-        if self.data_dir is None:
-            raise AssetMissing(
-                f"{asset} ({entry.described}): no data folder is set; give --data-dir DIR or set "
-                f"HARNESS_DATA_DIR, or get it: {entry.get}",
-                entry.get,
-            )
-        if not self.has_data(asset):
-            raise AssetMissing(
-                f"{asset} ({entry.described}): {self.data_dir} holds no {entry.probe[0]}; "
-                f"get it: {entry.get}",
-                entry.get,
-            )
-        return self.data_dir
+        if self.data_dir is not None and self.has_data(asset):
+            return self.data_dir
+        why = "no data folder is set; give --data-dir DIR or set HARNESS_DATA_DIR, or"
+        if self.data_dir is not None:
+            why = f"{self.data_dir} holds no {entry.probe[0]};"
+        raise AssetMissing(f"{asset} ({entry.described}): {why} get it: {entry.get}", entry.get)
 
     def has_data(self, asset: str) -> bool:
         """Whether the asset is on this machine."""
@@ -227,7 +154,7 @@ class Places:
         """
         source, base = config.source, base_name(config.name)
         if isinstance(source, Trained):
-            return self._trained(source)
+            return self._require_trained(source)
         path = self.encoders.get(base) or packaged(config) or self._downloaded(source)
         if path is None:
             asset, about = (source.asset, source.about) if isinstance(source, Hub) else ("", 0)
@@ -241,7 +168,7 @@ class Places:
         return path
 
     def kind_of(self, config: EncoderConfig) -> str:
-        """In words, the kind of place where an encoder lies that is here."""
+        """The kind of place that holds an encoder on this machine, for people."""
         source = config.source
         if isinstance(source, Trained):
             return "by hand" if source.family in self.encoders else "trained here"
@@ -252,11 +179,11 @@ class Places:
         return "hub cache" if isinstance(source, Hub) else "data folder"
 
     def trained(self, source: Trained) -> Path:
-        """The folder for a member of a family: below one given by hand, or the cache."""
+        """The folder for a member of a family: under one given by hand, or under the cache."""
         given = self.encoders.get(source.family)
         return (given or self.cache / TRAINED / source.folder) / f"seed-{source.seed}"
 
-    def _trained(self, source: Trained) -> Path:
+    def _require_trained(self, source: Trained) -> Path:
         folder = self.trained(source)
         if not (folder / "config.json").exists():
             get = f"harness train family {source.family}"
@@ -276,14 +203,15 @@ class Places:
         return True
 
     def _downloaded(self, source: Source) -> Path | None:
-        """A snapshot of the pinned commit, else of the first download, else of `main`; a file."""
+        """The snapshot of the pinned commit, else the first download, else `main`; or the file."""
         if isinstance(source, Hub):
             seen = {} if source.revision else self.encoder_pins.of(source.repo)
             return cached_snapshot(source.repo, source.revision or seen.get("revision"))
         if isinstance(source, VectorFile) and self.data_dir:
-            path = self.data_dir / source.file
-            there = path.exists() and (self.data_dir / (source.companion or source.file)).exists()
-            return path if there else None
+            path, companion = (
+                self.data_dir / (f or source.file) for f in (source.file, source.companion)
+            )
+            return path if path.exists() and companion.exists() else None
         return None
 
 
@@ -364,3 +292,68 @@ def table_folder(table: HubTable) -> Path:
     cache = Path(os.environ.get("HF_DATASETS_CACHE") or Path(HF_HOME) / "datasets")
     folder = cache / table.repo.replace("/", "___") / (table.config or "default")
     return folder / "0.0.0" / table.revision
+
+
+@dataclass(frozen=True)
+class Pins:
+    """A file of pins: what each asset or repository was when first seen, by name."""
+
+    path: Path
+
+    def read(self) -> dict[str, dict[str, str]]:
+        """Every pin; none where there is no file. Raises DataError for a file of anything else."""
+        if not self.path.exists():
+            return {}
+        try:
+            file: Any = json.loads(self.path.read_text(encoding="utf-8"))
+            if file["schema"] != SCHEMA:
+                raise DataError(f"{self.path}: wanted schema {SCHEMA}, found {file['schema']!r}")
+            for pin in file["pins"].values():
+                require_pin(pin)
+            return {name: dict(pin) for name, pin in file["pins"].items()}
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise DataError(
+                f"{self.path}: wanted pins as harness fetch writes them, found {error!r}; "
+                "remove the file to trust the next download"
+            ) from None
+
+    def of(self, name: str) -> dict[str, str]:
+        """The pin of that name; empty if it was never seen."""
+        return self.read().get(name, {})
+
+    def check(self, name: str, found: Pin) -> None:
+        """Raise DataError, naming both digests, if what was found is not what was seen first."""
+        for what, first in self.of(name).items():
+            if what in found and found[what] != first:
+                raise DataError(
+                    f"{name}: {what} is not what was first downloaded: wanted {first}, found "
+                    f"{found[what]}; if that is meant, remove {name!r} from {self.path}"
+                )
+
+    def record(self, name: str, found: Pin) -> None:
+        """Keep what was found, beside what is already known. Raises DataError if they differ."""
+        self.check(name, found)
+        if (before := self.of(name)) | dict(found) == before:
+            return
+        with exclusive(self.path.parent):  # what others record meanwhile stays
+            pins = self.read()
+            pins[name] = pins.get(name, {}) | dict(found)
+            text = json.dumps({"schema": SCHEMA, "pins": pins}, indent=1, sort_keys=True)
+            write_atomically(self.path, f"{text}\n".encode())
+
+
+def require_pin(pin: Mapping[str, Any]) -> None:
+    """Raise ValueError unless a pin names files below the folder and their digests.
+
+    A file of pins may come from another machine, and the files that it names are read.
+    """
+    for what, digest in pin.items():
+        safe(what)
+        if not (isinstance(digest, str) and DIGEST.fullmatch(digest)):
+            raise ValueError(f"{what!r} is pinned to {digest!r}, which is no digest")
+
+
+def first_seen(seen: Pin) -> str:
+    """The remark on an unpinned download: the digests that its first copy had."""
+    digests = [digest[:12] for what, digest in seen.items() if what != "revision"]
+    return f"unpinned, first seen {' '.join(digests)}"

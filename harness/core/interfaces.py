@@ -1,6 +1,6 @@
-"""Sources of an encoder's files: what the engine must know to find, fetch, list and pin them.
+"""What encoders, poolings and post-processors promise, and where an encoder's files come from.
 
-A source only holds names. `harness.assets.places` finds the files on this machine.
+A source only holds names; `harness.assets.places` finds the files on this machine.
 """
 
 from __future__ import annotations

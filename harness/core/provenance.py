@@ -1,4 +1,4 @@
-"""How the harness is installed: a checkout or a wheel, and which optional packages are present.
+"""What a result was made with: installation, optional packages, code, commit, environment.
 
 A wheel holds the folder `baselines` as the package `harness.baselines`, and the folder `results`
 without its generated pages as `harness/assets/committed`.

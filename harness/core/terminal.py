@@ -92,7 +92,7 @@ def _wrapped(text: str, width: int, indent: str) -> list[str]:
 
 
 def duration(seconds: float) -> str:
-    """Seconds as a person says them."""
+    """Seconds, minutes or hours, whichever is shortest to read."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -1,4 +1,7 @@
-"""The grammar of method ids: `bert-base:64.mean+sn+natsv:6@target` and its parts."""
+"""The nouns of the harness: method ids, pairs, methods, tasks, corpora, records.
+
+A method id reads `bert-base:64.mean+sn+natsv:6@target`.
+"""
 
 from __future__ import annotations
 
@@ -168,12 +171,12 @@ class Pairs:
 
     def concatenate(self, *others: Pairs) -> Pairs:
         """These pairs, then the others', in order."""
-        every = (self, *others)
+        parts = (self, *others)
         return Pairs(
-            a=sum((p.a for p in every), ()),
-            b=sum((p.b for p in every), ()),
-            gold=np.concatenate([p.gold for p in every]),
-            group=sum((p.group for p in every), ()),
+            a=sum((p.a for p in parts), ()),
+            b=sum((p.b for p in parts), ()),
+            gold=np.concatenate([p.gold for p in parts]),
+            group=sum((p.group for p in parts), ()),
         )
 
 

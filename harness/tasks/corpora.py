@@ -1,14 +1,14 @@
-"""Corpora that methods are only fitted on: the papers' own, and the free ones that stand in.
+"""Corpora that methods are only fitted on: those of the papers, and free ones in their place.
 
-`nli`, `all-nli` and `wiki` mean the papers' full corpora and nothing else; a number fitted on any
-other is a number of its own. Sentences stream from the file on every pass and are checked on the
-way: by digest where one is known, at the latest by count when the last has been read.
+`nli`, `all-nli` and `wiki` mean the papers' full corpora and nothing else; a score that was fitted
+on another corpus is another score. Sentences stream from the file on every pass and are checked
+meanwhile: by digest where one is known, and by their count after the last.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -101,20 +101,6 @@ def all_nli_pairs(path: Path, with_mnli_dev: bool = False) -> Iterator[str]:
             raise DataError(f"{place}: wanted SNLI or MultiNLI, found {dataset} {split}; {AGAIN}")
 
 
-def enwiki(name: str, count: int) -> Corpus:
-    """The first sentences of the shuffled million; any prefix is a random sample."""
-    source = CorpusFile(
-        asset="enwiki-1m",
-        files=("wiki/enwiki_1m_sentences.txt.xz",),
-        read=one_a_line,
-        count=count,
-        digests=ENWIKI,
-        prefix=True,
-    )
-    note = "random sentences of English Wikipedia; stands in for the million of SimCSE, is not it"
-    return Corpus(name, source, source.asset, licence="CC BY-SA", note=note, count=count)
-
-
 ENWIKI = (
     (10_000, "e820f62c88cd060f1871ac0325921187b4cdbbb31ac0495e87fce5f6dd1bbd78"),
     (100_000, "3b3b18f6ebb23761d99f239cf6cc08547316e4470a7d6c678817ab1788177ac6"),
@@ -136,9 +122,8 @@ NLI = CorpusFile(
     count=2 * sum(ALL_NLI.values()),
 )
 
-WHOLE_ALL_NLI = CorpusFile(
-    asset=NLI.asset,
-    files=NLI.files,
+WHOLE_ALL_NLI = replace(
+    NLI,
     read=partial(all_nli_pairs, with_mnli_dev=True),
     count=NLI.count + 2 * sum(MNLI_DEV.values()),
 )
@@ -151,43 +136,49 @@ WIKI = CorpusFile(
     digests=((11_914, "423e56115d182ab21d4f413473f6f615888d140fec81f06a750297b5940aa190"),),
 )
 
+
+def corpus(
+    name: str, source: CorpusFile, licence: str, note: str, *, published: bool = False
+) -> Corpus:
+    """A corpus of all sentences of its file, or of a prefix."""
+    return Corpus(name, source, source.asset, published, licence, note, source.count)
+
+
+def enwiki(name: str, count: int) -> Corpus:
+    """The first sentences of the shuffled million; any prefix is a random sample."""
+    file = ("wiki/enwiki_1m_sentences.txt.xz",)
+    source = CorpusFile("enwiki-1m", file, one_a_line, count, ENWIKI, prefix=True)
+    note = "random sentences of English Wikipedia; stands in for the million of SimCSE, is not it"
+    return corpus(name, source, "CC BY-SA", note)
+
+
+NLI_LICENCE = "SNLI CC BY-SA 4.0, MultiNLI per source"
+
 CORPORA = (
-    Corpus(
-        name="nli",
-        sentences=NLI,
-        asset=NLI.asset,
-        count=NLI.count,
-        published=True,
-        licence="SNLI CC BY-SA 4.0, MultiNLI per source",
-        note="SNLI train, dev and test, and MultiNLI train, as in sentence-transformers' AllNLI; "
+    corpus(
+        "nli",
+        NLI,
+        NLI_LICENCE,
+        "SNLI train, dev and test, and MultiNLI train, as in sentence-transformers' AllNLI; "
         "checked by count: no digest is published",
-    ),
-    Corpus(
-        name="all-nli",
-        sentences=WHOLE_ALL_NLI,
-        asset=WHOLE_ALL_NLI.asset,
         published=True,
-        licence="SNLI CC BY-SA 4.0, MultiNLI per source",
-        note="the whole AllNLI.tsv, MultiNLI's dev sets included; "
+    ),
+    corpus(
+        "all-nli",
+        WHOLE_ALL_NLI,
+        NLI_LICENCE,
+        "the whole AllNLI.tsv, MultiNLI's dev sets included; "
         "checked by count: no digest is published",
-    ),
-    Corpus(
-        name="wiki",
-        sentences=WIKI,
-        asset=WIKI.asset,
-        count=WIKI.count,
         published=True,
-        licence="CC BY-SA",
-        note="SimCSE's million sentences; checked by count and by the first 11,914",
     ),
-    Corpus(
-        name="snli-18k",
-        sentences=SNLI_18K,
-        asset=SNLI_18K.asset,
-        count=SNLI_18K.count,
-        licence="CC BY-SA 4.0",
-        note="18,000 pairs of SNLI train",
+    corpus(
+        "wiki",
+        WIKI,
+        "CC BY-SA",
+        "SimCSE's million sentences; checked by count and by the first 11,914",
+        published=True,
     ),
+    corpus("snli-18k", SNLI_18K, "CC BY-SA 4.0", "18,000 pairs of SNLI train"),
     enwiki("enwiki-10k", 10_000),
     enwiki("enwiki-100k", 100_000),
     enwiki("enwiki-1m", 1_000_000),

@@ -1,6 +1,11 @@
-"""Tasks that show how vectors lie: their spectrum, similarity by edit distance, words by frequency.
+"""Lexical similarity, and tasks that show how vectors lie: spectrum, edit distance, frequency.
 
-Pictures of the papers need them, scores do not: a run measures them where they are named.
+Does similarity follow edit distance more than meaning does? BERT-flow, Table 6, correlates the two
+on STS-B dev and leaves the distance undefined. Of the candidates only the number of token edits,
+not normalised, comes near the printed gold row (-24.61): -24.54 over the tokens of the SentEval
+text, which is therefore the text of `lexical`; -22.5 over the raw text's.
+
+The other tasks serve pictures of the papers, not scores: a run measures them where they are named.
 """
 
 from __future__ import annotations
@@ -12,10 +17,9 @@ from pathlib import Path
 import numpy as np
 
 from harness.core.errors import DataError
-from harness.core.types import Pairs, Task
-from harness.tasks.lexical import lexical
-from harness.tasks.readers import AGAIN, checked, known_split, lines, locate, published_rows
-from harness.tasks.sts import benchmark
+from harness.core.types import LeaderboardColumn, Pairs, Task
+from harness.tasks.readers import AGAIN, Text, checked, known_split, lines, locate, published_rows
+from harness.tasks.sts import SCALE, SPLITS, StsBenchmark, benchmark
 
 WORDS = 10_000  # as many as BERT-flow's Table 1 ranks
 
@@ -47,6 +51,40 @@ def parse_words(path: Path, count: int) -> Pairs:
     return Pairs(tuple(words), (), ranks, ("word-frequency",) * len(words))
 
 
+def lexical(name: str, text: Text) -> Task:
+    """STS-B dev against edit distance; the groups stay STS-B's."""
+    return Task(
+        name=name,
+        load=StsBenchmark(text),
+        splits=SPLITS,
+        scored=("dev",),
+        metric="edit-distance",
+        asset=f"sts-{text}",
+        text=text,
+        train="train",
+        graded=SCALE,
+        cite="li2020bertflow",
+        licence="scores CC BY-SA 4.0, texts per source",
+        note="edit distance counts whitespace tokens, not normalised; the paper does not define it",
+    )
+
+
+def legend(where: str, published: str = "") -> str:
+    """The sentence beside the columns: the scores of the gold itself, which need no model."""
+    return (
+        f"Lexical: Spearman of similarity and token edit distance on {where}; gold itself has "
+        "{gold_edit_distance} over all pairs and {gold_edit_distance_near} over those at distance "
+        f"4 or less{published}. Closer to gold is better."
+    )
+
+
+COLUMNS = (
+    LeaderboardColumn(
+        "other", "lexical", legend=legend("STS-B dev", " (BERT-flow publishes -24.61)")
+    ),
+    LeaderboardColumn("other", "lexical, near", ("edit_distance_near",)),
+)
+
 TASKS = (
     replace(
         benchmark("spectrum", "raw", "test"),
@@ -75,4 +113,6 @@ TASKS = (
         note="words encoded alone; rows of BERT's embedding matrix, as in Li et al. 2020, Table 1, "
         "are bert-base.input",
     ),
+    replace(lexical("lexical", "senteval"), columns=COLUMNS),
+    lexical("lexical.raw", "raw"),
 )

@@ -1,7 +1,7 @@
-"""Tasks and corpora cut to a few rows: for a look whether everything runs, never for a number.
+"""The texts of a cell, read once for all cells; tasks and corpora limited to a few rows.
 
-A limited task is another task, whose name no published table can hold: no score of it is ever
-compared with a published one.
+A limited task is for trying whether everything runs. It is another task, whose name no published
+table can hold, so no score of it is ever compared with a published one.
 """
 
 from __future__ import annotations
@@ -170,9 +170,9 @@ class TaskLoader:
         scored = self.inputs(task)
         if fit_on not in TARGETS:
             return replace(scored, fit=self._stream(self.corpora[fit_on]))
-        own = sum((self._split(task, s).sentences for s in splits_read(task, fit_on)), ())
-        text = FitText(fit_on, lambda: own)
-        return replace(scored, fit=text, sentences=scored.sentences.union(own))
+        texts = sum((self._split(task, s).sentences for s in splits_read(task, fit_on)), ())
+        fit = FitText(fit_on, lambda: texts)
+        return replace(scored, fit=fit, sentences=scored.sentences.union(texts))
 
     def _stream(self, corpus: Corpus) -> FitText:
         data_dir = self.places.require_data(corpus.asset)

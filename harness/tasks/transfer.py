@@ -12,7 +12,7 @@ folds follow from the order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,17 +32,17 @@ from harness.tasks.readers import (
     published_rows,
 )
 
-# One file a class: class 0, then class 1. SentEval takes the objective sentences for class 1.
-FILES = {
-    "mr": ("MR/rt-polarity.neg", "MR/rt-polarity.pos"),
-    "cr": ("CR/custrev.neg", "CR/custrev.pos"),
-    "subj": ("SUBJ/subj.subjective", "SUBJ/subj.objective"),
-    "mpqa": ("MPQA/mpqa.neg", "MPQA/mpqa.pos"),
+# The files of each split. Where there are two, the first holds class 1, which SentEval reads first,
+# the second class 0; SentEval takes the objective sentences for class 1.
+FILES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    "mr": {"all": ("MR/rt-polarity.pos", "MR/rt-polarity.neg")},
+    "cr": {"all": ("CR/custrev.pos", "CR/custrev.neg")},
+    "subj": {"all": ("SUBJ/subj.objective", "SUBJ/subj.subjective")},
+    "mpqa": {"all": ("MPQA/mpqa.pos", "MPQA/mpqa.neg")},
+    "sst-2": {s: (f"SST/binary/sentiment-{s}",) for s in ("train", "dev", "test")},
+    "trec": {"train": ("TREC/train_5500.label",), "test": ("TREC/TREC_10.label",)},
+    "mrpc": {s: (f"MRPC/msr_paraphrase_{s}.txt",) for s in ("train", "test")},
 }
-# One file a split.
-SST_2 = {split: f"SST/binary/sentiment-{split}" for split in ("train", "dev", "test")}
-TREC = {"train": "TREC/train_5500.label", "test": "TREC/TREC_10.label"}
-MRPC = {split: f"MRPC/msr_paraphrase_{split}.txt" for split in ("train", "test")}
 
 CLASSES = ("0", "1")
 QUESTIONS = ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM")
@@ -53,56 +53,25 @@ Row = tuple[tuple[list[str], ...], int]
 
 
 @dataclass(frozen=True)
-class OneSplit:
-    """Loads a set whose classes lie in files of their own; its only split is `all`."""
+class SentEvalSet:
+    """Loads a split of a set, in SentEval's order; a set without splits has one, `all`."""
 
     name: str
 
     def __call__(self, data_dir: Path, split: str) -> Pairs:
-        known_split(split, ("all",))
-        negative, positive = (found(data_dir, self.name, f) for f in FILES[self.name])
-        # SentEval reads class 1 first.
-        rows = [*parse_class(positive, 1), *parse_class(negative, 0)]
-        return in_order(rows, self.name, split, positive)
+        names = FILES[self.name][known_split(split, FILES[self.name])]
+        # The project's layout, then SentEval's.
+        folders = ("transfer/", *FOLDERS["senteval"])
+        paths = [locate(data_dir, self.name, *(f + name for f in folders)) for name in names]
+        rows = PARSERS.get(self.name, parse_classes)(*paths)
+        return in_order(rows, self.name, split, paths[0])
 
 
-@dataclass(frozen=True)
-class Sst2:
-    """Loads a split of SST-2; its train split holds phrases too."""
-
-    def __call__(self, data_dir: Path, split: str) -> Pairs:
-        path = found(data_dir, "sst-2", SST_2[known_split(split, SST_2)])
-        return in_order(parse_sst(path), "sst-2", split, path)
-
-
-@dataclass(frozen=True)
-class Trec:
-    """Loads a split of TREC under its six coarse classes."""
-
-    def __call__(self, data_dir: Path, split: str) -> Pairs:
-        path = found(data_dir, "trec", TREC[known_split(split, TREC)])
-        return in_order(parse_trec(path), "trec", split, path)
-
-
-@dataclass(frozen=True)
-class Mrpc:
-    """Loads a split of MRPC."""
-
-    def __call__(self, data_dir: Path, split: str) -> Pairs:
-        path = found(data_dir, "mrpc", MRPC[known_split(split, MRPC)])
-        return in_order(parse_mrpc(path), "mrpc", split, path)
-
-
-def found(data_dir: Path, asset: str, name: str) -> Path:
-    """The file in the project's layout or in SentEval's. Raises AssetMissing."""
-    return locate(
-        data_dir, asset, *(folder + name for folder in ("transfer/", *FOLDERS["senteval"]))
-    )
-
-
-def parse_class(path: Path, label: int) -> Iterator[Row]:
-    """A sentence a line, all of one class."""
-    return (((line.split(),), label) for _, line in lines(path))
+def parse_classes(positive: Path, negative: Path) -> Iterator[Row]:
+    """A sentence a line, in a file for each class."""
+    for label, path in ((1, positive), (0, negative)):
+        for _, line in lines(path):
+            yield (line.split(),), label
 
 
 def parse_sst(path: Path) -> Iterator[Row]:
@@ -146,19 +115,24 @@ def in_order(rows: Iterable[Row], name: str, split: str, path: Path) -> Pairs:
     return checked(pairs, path, published.pairs, published.sha256["senteval"])
 
 
+PARSERS: Mapping[str, Callable[..., Iterator[Row]]] = {
+    "sst-2": parse_sst,
+    "trec": parse_trec,
+    "mrpc": parse_mrpc,
+}
+
+
 def transfer(
     name: str,
-    load: Callable[[Path, str], Pairs],
-    heading: str,
     cite: str,
-    splits: tuple[str, ...] = ("all",),
-    note: str = "",
+    note: str,
     licence: str = "none stated by its authors; for research",
 ) -> Task:
     """A transfer task, scored on its last split."""
+    splits = tuple(FILES[name])
     return Task(
         name=name,
-        load=load,
+        load=SentEvalSet(name),
         splits=splits,
         scored=splits[-1:],
         metric="classification",
@@ -169,7 +143,7 @@ def transfer(
         cite=cite,
         licence=licence,
         note=note,
-        columns=(LeaderboardColumn("transfer", heading),),
+        columns=(LeaderboardColumn("transfer", name.upper()),),
     )
 
 
@@ -177,14 +151,12 @@ CROSS = "accuracy of nested ten-fold cross-validation; one classifier seed, Sent
 HELD = "the penalty is chosen by ten folds of train; one classifier seed, SentEval's 1111"
 DEV = "dev chooses the penalty; train holds phrases too; one classifier seed, SentEval's 1111"
 
-MSR = "Microsoft Research; for research"
-
 TASKS = (
-    transfer("mr", OneSplit("mr"), "MR", "pang2005mr", note=CROSS),
-    transfer("cr", OneSplit("cr"), "CR", "hu2004cr", note=CROSS),
-    transfer("subj", OneSplit("subj"), "SUBJ", "pang2004subj", note=CROSS),
-    transfer("mpqa", OneSplit("mpqa"), "MPQA", "wiebe2005mpqa", note=CROSS),
-    transfer("sst-2", Sst2(), "SST-2", "socher2013sst", tuple(SST_2), DEV),
-    transfer("trec", Trec(), "TREC", "li2002trec", tuple(TREC), HELD),
-    transfer("mrpc", Mrpc(), "MRPC", "dolan2005mrpc", tuple(MRPC), HELD, MSR),
+    transfer("mr", "pang2005mr", CROSS),
+    transfer("cr", "hu2004cr", CROSS),
+    transfer("subj", "pang2004subj", CROSS),
+    transfer("mpqa", "wiebe2005mpqa", CROSS),
+    transfer("sst-2", "socher2013sst", DEV),
+    transfer("trec", "li2002trec", HELD),
+    transfer("mrpc", "dolan2005mrpc", HELD, licence="Microsoft Research; for research"),
 )

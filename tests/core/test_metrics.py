@@ -30,7 +30,7 @@ from harness.core.types import Method, Pairs, Task
 from harness.evaluation.evaluate import measure
 from harness.registry import load_registry
 from harness.report import sentences
-from harness.tasks.lexical import TASKS as LEXICAL
+from harness.tasks.geometry import lexical
 from harness.transforms.pooling import MEAN
 
 # A hundredth of a point on a coarse grid: hypothesis then finds ties and constant columns.
@@ -295,7 +295,7 @@ def test_lexical_scores_are_spearmans_of_similarity_and_distance(rows_of_pairs):
 
 @pytest.mark.data
 def test_the_gold_row_of_the_lexical_table_needs_no_model(data_dir):
-    task = LEXICAL[0]
+    task = lexical("lexical", "senteval")
     pairs = task.pairs(data_dir)
     distance = np.array(plain_distances(pairs))
     found = score(task, pairs.gold, pairs)

@@ -33,8 +33,9 @@ def write(path, content: bytes):
 
 
 def test_tokens_stand_between_single_blanks(tmp_path):
-    path = write(tmp_path / "x.pos", b" a  fine film . \n\n")
-    assert list(transfer.parse_class(path, 1)) == [((["a", "fine", "film", "."],), 1), (([],), 1)]
+    positive = write(tmp_path / "x.pos", b" a  fine film . \n\n")
+    rows = list(transfer.parse_classes(positive, write(tmp_path / "x.neg", b"dull\n")))
+    assert rows == [((["a", "fine", "film", "."],), 1), (([],), 1), ((["dull"],), 0)]
 
 
 def test_trec_is_latin_1_under_its_coarse_classes(tmp_path):

@@ -347,11 +347,11 @@ def place(source: Path, target: Path, sha256: str) -> bool:
     Raises DataError if another file is there, or the source has another digest.
     """
     if target.exists():
-        found = sha256_of(target)
-        if found != sha256:
+        existing = sha256_of(target)
+        if existing != sha256:
             raise DataError(
-                f"{target}: wanted sha256 {sha256}, found {found}; it was not overwritten: remove "
-                "the one that is wrong"
+                f"{target}: wanted sha256 {sha256}, found {existing}; it was not overwritten: "
+                "remove the one that is wrong"
             )
         return False
     with source.open("rb") as content:

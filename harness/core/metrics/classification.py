@@ -20,9 +20,9 @@ from harness.core.metrics.metric import Metric, PairRows
 from harness.core.types import Pairs
 
 BATCH = 64
-EPOCHS = 4  # between two looks at the held-out data
-TENACITY = 5  # looks without a gain after which the next one is the last
-MOST_EPOCHS = 200  # no further look begins after these
+EPOCHS = 4  # between two evaluations on the held-out data
+TENACITY = 5  # evaluations without a gain after which the next one is the last
+MOST_EPOCHS = 200  # after these, no further evaluation begins
 RATE, FIRST, SECOND, EPSILON = 1e-3, 0.9, 0.999, 1e-8  # Adam's defaults
 
 
@@ -95,7 +95,7 @@ def initial_weights(classes: int, width: int, seed: int) -> Float32[np.ndarray, 
 
 
 class _Adam:
-    """Regressions on their way: weights (R, C, D) and the two moments of their gradients."""
+    """Regressions in training: weights (R, C, D) and the two moments of their gradients."""
 
     def __init__(self, start: Float32[np.ndarray, "C D"], penalties: tuple[float, ...]) -> None:
         self.weights = np.repeat(start[None], len(penalties), axis=0)
@@ -129,7 +129,7 @@ class _Adam:
 SEED = 1111
 FOLDS = 10
 PENALTIES = (1e-5, 1e-4, 1e-3, 1e-2)
-HELD_OUT = 0.05  # of the training data, which tells when to stop where no other data do
+HELD_OUT = 0.05  # share of the training data that decides when to stop, without a dev split
 
 # Predicted classes, the accuracy on held-out data in points, and the penalty that was best there.
 Outcome = tuple[Int[np.ndarray, " n"], float, float]
@@ -183,7 +183,7 @@ def labelled_rows(vectors: Float[np.ndarray, "N K"], rows: PairRows) -> Labelled
 def folds(
     y: Int[np.ndarray, " n"], seed: int
 ) -> Iterator[tuple[Int[np.ndarray, " m"], Int[np.ndarray, " k"]]]:
-    """Ten times the rows to learn from and those left out; every class is spread over all folds."""
+    """The rows to learn from and those left out, ten times; classes spread evenly over folds."""
     from sklearn.model_selection import StratifiedKFold  # type: ignore[import-untyped]
 
     if (least := int(np.unique(y, return_counts=True)[1].min(initial=len(y)))) < FOLDS:
@@ -192,29 +192,29 @@ def folds(
 
 
 def by_dev(learned: Labelled, dev: Labelled, test: Labelled, seed: int) -> Outcome:
-    """Dev tells when to stop, and which penalty is best."""
+    """Train on all rows; the dev split decides when to stop and which penalty is best."""
     order = np.random.RandomState(seed)
-    found = train(learned, dev, _classes(learned), PENALTIES, seed, order)
-    scores = [round(100 * float(accuracy), 2) for accuracy in found.accuracy]
+    regressions = train(learned, dev, _classes(learned), PENALTIES, seed, order)
+    scores = [round(100 * float(accuracy), 2) for accuracy in regressions.accuracy]
     best = int(np.argmax(scores))
-    return found.predict(test.x)[best], scores[best], PENALTIES[best]
+    return regressions.predict(test.x)[best], scores[best], PENALTIES[best]
 
 
 def by_folds(learned: Labelled, test: Labelled, seed: int) -> Outcome:
-    """Ten folds choose the penalty; then a twentieth of the data, drawn, tells when to stop."""
-    classes, every = _classes(learned), []
+    """Choose the penalty by ten folds; a random twentieth of the rows then decides when to stop."""
+    classes, accuracies = _classes(learned), []
     for left, fold in folds(learned.y, seed):
         order = np.random.RandomState(seed)
-        found = train(learned.at(left), learned.at(fold), classes, PENALTIES, seed, order)
-        every.append(found.accuracy)
-    scores = [round(100 * float(accuracy), 2) for accuracy in np.mean(every, axis=0)]
+        regressions = train(learned.at(left), learned.at(fold), classes, PENALTIES, seed, order)
+        accuracies.append(regressions.accuracy)
+    scores = [round(100 * float(accuracy), 2) for accuracy in np.mean(accuracies, axis=0)]
     best = int(np.argmax(scores))
     order = np.random.RandomState(seed)
     rows = order.permutation(len(learned.y))
     held_out = int(HELD_OUT * len(rows))
     kept, dev = learned.at(rows[held_out:]), learned.at(rows[:held_out])
-    found = train(kept, dev, classes, PENALTIES[best : best + 1], seed, order)
-    return found.predict(test.x)[0], scores[best], PENALTIES[best]
+    regressions = train(kept, dev, classes, PENALTIES[best : best + 1], seed, order)
+    return regressions.predict(test.x)[0], scores[best], PENALTIES[best]
 
 
 def _classes(data: Labelled) -> int:

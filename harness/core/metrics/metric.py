@@ -1,4 +1,4 @@
-"""The cosine of each pair of vectors, which most metrics score."""
+"""What a metric is, and the cosine of each pair of vectors, which most metrics score."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def pair_cosines(
     with np.errstate(invalid="ignore", over="ignore"):  # refused below, by number
         squares = np.einsum("nk,nk->n", vectors, vectors)
         norms = np.sqrt(squares[a] * squares[b])
-        for some in (slice(start, start + BLOCK) for start in range(0, len(a), BLOCK)):
-            products[some] = np.einsum("pk,pk->p", vectors[a[some]], vectors[b[some]])
+        for block in (slice(start, start + BLOCK) for start in range(0, len(a), BLOCK)):
+            products[block] = np.einsum("pk,pk->p", vectors[a[block]], vectors[b[block]])
     if not np.isfinite(norms).all():
         bad = int(np.flatnonzero(~np.isfinite(norms))[0])
         raise ScoreError(f"pair {bad + 1}: a vector to score is not finite")

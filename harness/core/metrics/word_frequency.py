@@ -47,16 +47,16 @@ def compare(
     if not np.isfinite(words).all():
         raise ScoreError("a word's vector is not finite")
     norms = np.sqrt(np.einsum("nk,nk->n", words, words))
-    known = norms > 0
-    kept, ranks = words[known], scored.gold[known]
+    nonzero = norms > 0
+    kept, ranks = words[nonzero], scored.gold[nonzero]
     ranges = {name: (low <= ranks) & (ranks <= high) for name, (low, high) in RANGES.items()}
     distances, products = _neighbours(kept)
     means = {
-        "norm": _means(norms[known], ranges),
+        "norm": _means(norms[nonzero], ranges),
         "distance": {f"k={k}": _means(of, ranges) for k, of in distances.items()},
         "dot_product": {f"k={k}": _means(of, ranges) for k, of in products.items()},
     }
-    return norms, {"zero_vectors": int((~known).sum()), **means}
+    return norms, {"zero_vectors": int((~nonzero).sum()), **means}
 
 
 def _means(
@@ -64,8 +64,8 @@ def _means(
 ) -> dict[str, float | None]:
     """The mean of each range; None where one is empty or a value is undefined."""
     return {
-        name: float(values[own].mean()) if own.any() and np.isfinite(values[own]).all() else None
-        for name, own in ranges.items()
+        name: float(values[rows].mean()) if rows.any() and np.isfinite(values[rows]).all() else None
+        for name, rows in ranges.items()
     }
 
 
@@ -80,17 +80,17 @@ def _neighbours(
     near = np.full((count, most), np.nan)
     large = np.full((count, most), np.nan)
     squares = np.einsum("nk,nk->n", words, words)
-    some = min(most, count - 1)
-    for start in range(0, count if some > 0 else 0, BLOCK):
+    others = min(most, count - 1)
+    for start in range(0, count if others > 0 else 0, BLOCK):
         rows = slice(start, start + BLOCK)
         products = words[rows] @ words.T
         gaps = squares[rows, None] + squares - 2 * products
-        own = np.arange(len(products))
-        gaps[own, start + own], products[own, start + own] = np.inf, -np.inf
-        nearest = np.sort(np.partition(gaps, some - 1, axis=1)[:, :some], axis=1)
-        near[rows, :some] = np.sqrt(np.maximum(nearest, 0))
-        largest = -np.partition(-products, some - 1, axis=1)[:, :some]
-        large[rows, :some] = -np.sort(-largest, axis=1)
+        itself = np.arange(len(products))
+        gaps[itself, start + itself], products[itself, start + itself] = np.inf, -np.inf
+        nearest = np.sort(np.partition(gaps, others - 1, axis=1)[:, :others], axis=1)
+        near[rows, :others] = np.sqrt(np.maximum(nearest, 0))
+        largest = -np.partition(-products, others - 1, axis=1)[:, :others]
+        large[rows, :others] = -np.sort(-largest, axis=1)
     distances, similarities = (
         {k: values[:, :k].mean(axis=1) for k in NEIGHBOURS} for values in (near, large)
     )
@@ -99,8 +99,8 @@ def _neighbours(
 
 def norm_by_rank(norms: Float64[np.ndarray, " P"], words: Pairs) -> dict[str, float | None]:
     """Spearman of norm and rank, x100, over the words that have a vector."""
-    known = norms > 0
-    return {"norm_rank": spearman(norms[known], words.gold[known])}
+    nonzero = norms > 0
+    return {"norm_rank": spearman(norms[nonzero], words.gold[nonzero])}
 
 
 METRIC = Metric(
