@@ -29,7 +29,7 @@ from harness.core.arrays import Float, Float32, Float64, Int32, Int64
 from harness.core.errors import ScoreError, UsageError
 from harness.core.files import write_atomically
 from harness.core.types import Progress
-from harness.encoders.word_vector_files import write_vectors
+from harness.encoders.word_vectors import write_vectors
 from harness.training.datasets import Text
 from harness.training.glove_counts import Cooccurrences, Counting, count
 from harness.training.loop import CURVE, TRAINING, Curve, TrainingInfo, curve_svg, require_new

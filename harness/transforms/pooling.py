@@ -121,7 +121,7 @@ class Native:
 class Input:
     """The mean of the rows that a text's words have in the encoder's input embedding matrix.
 
-    It goes with an encoder that reads them (`harness/encoders/input_embeddings.py`).
+    It goes with an encoder that reads them (`harness/encoders/subword_vectors.py`).
     """
 
     name: str = "input"
