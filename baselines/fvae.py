@@ -1,7 +1,7 @@
 """f-VAE: BERT-flow's flow inside a variational autoencoder, whose codes it maps to a Gaussian.
 
-Su & Wu 2018, arXiv 1809.05861; `harness.transforms.flow_vae` is the model. Beside `flow` it answers
-whether an autoencoder around the flow matters.
+Su & Wu 2018, arXiv 1809.05861; `harness.transforms.flow_layers.Autoencoder` is the model. Beside
+`flow` it answers whether an autoencoder around the flow matters.
 
 Not as in the paper: it fits images, here rows are sentence embeddings, and flow and schedule are
 BERT-flow's. So coordinates are reversed and not permuted at random between couplings, and what a
