@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from harness.encoders.word_tokenizer import PENN, Tokeniser
 BATCH_WORDS = 1024  # a step's gates of 4 x 4096 numbers for each word take 67 MB
 UNKNOWN = -1  # in the place of a row: a word without a vector
 
+Recurrent = TypeVar("Recurrent", bound="RecurrentConfig")
 # Words of texts, longest first, to the mean states of all layers.
 Network = Callable[[Sequence[Sequence[Any]]], Float32[np.ndarray, "B L D"]]
 
@@ -59,7 +60,7 @@ class RecurrentConfig(BaseConfig):
             return VectorFile(self.file, self.weights_sha256)
         return LocalFiles(self.weights_sha256)
 
-    def on(self, hardware: Hardware) -> RecurrentConfig:
+    def on(self: Recurrent, hardware: Hardware) -> Recurrent:
         """This encoder on a device, in float32."""
         require_float32(self.name, hardware)
         return replace(self, hardware=hardware)
