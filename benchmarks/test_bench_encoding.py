@@ -6,7 +6,7 @@ import torch
 import transformers
 from peers import peer, two_best, unit
 
-from harness.encoders.kernels.linear import has_onednn, linear
+from harness.encoders.kernels.packed import has_onednn, linear
 from harness.encoders.transformer import TransformerConfig
 
 ROWS = 2048  # of the matrices whose products are measured

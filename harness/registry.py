@@ -22,8 +22,8 @@ from harness.core.hardware import FLOAT32, Hardware, precision_of
 from harness.core.interfaces import EncoderConfig, Pooling, PostProcessor
 from harness.core.provenance import FROM_WHEEL
 from harness.core.types import GRAMMAR, LONGEST, Corpus, Method, MethodId, Task
-from harness.encoders.input_embeddings import InputConfig
 from harness.encoders.native import NativeConfig
+from harness.encoders.subword_vectors import InputConfig
 from harness.tasks.loader import TARGETS
 from harness.transforms.pooling import INPUT, NATIVE, POOLINGS, Native
 

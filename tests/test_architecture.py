@@ -35,12 +35,8 @@ HEAVY = {
 }
 LAZY = (
     "encoders.kernels.bilm",
-    "encoders.kernels.padded",
-    "encoders.kernels.linear",
     "encoders.kernels.modules",
-    "encoders.kernels.mt_lstm",
     "encoders.kernels.packed",
-    "encoders.kernels.padded",
     "encoders.kernels.padded",
     "transforms.flow",
     "training",

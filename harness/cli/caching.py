@@ -36,12 +36,12 @@ def list_(cache: CacheDir = None, as_json: Json = False) -> None:
     from harness.encoders.cache.gc import entries, leftovers
 
     root = _root(cache)
-    found, crashed = entries(root), leftovers(root, time.time())
+    cached, unfinished = entries(root)[::-1], leftovers(root, time.time())
     if not as_json:
-        say(_table(root, found[::-1], crashed))
+        say(_table(root, cached, unfinished))
         return
-    rows = [{**asdict(entry), "last_used": _date(entry.last_used)} for entry in found[::-1]]
-    rest = [{"kind": "leftover", "path": str(r.path), "bytes": r.bytes} for r in crashed]
+    rows = [{**asdict(entry), "last_used": _date(entry.last_used)} for entry in cached]
+    rest = [{"kind": e.kind, "path": str(root / e.key), "bytes": e.bytes} for e in unfinished]
     say(json.dumps(rows + rest, indent=1))
 
 
@@ -118,13 +118,14 @@ def _root(cache: Path | None) -> Path:
 def _tell(root: Path, cleared: Iterable[Any], dry_run: bool) -> tuple[list[Any], int]:
     """Say each as it is done, and how many bytes are left, or would be; return both."""
     from harness.core.files import sized
-    from harness.encoders.cache.gc import Entry, size
+    from harness.encoders.cache.gc import size
 
     done = []
     for one in cleared:
-        say(one.told(dry_run))
+        did = "would remove" if dry_run else "removed"
+        say(f"{one.what}: in use, kept" if one.in_use else f"{did} {one.what}")
         done.append(one)
-    would = [d.what for d in done if dry_run and not d.in_use and isinstance(d.what, Entry)]
+    would = [d.what for d in done if dry_run and not d.in_use and d.what.kind != "leftover"]
     left = size(root) - sum(entry.bytes for entry in would)
     said = "" if done else "nothing to remove; "
     say(f"{said}{sized(left)} {'would be' if would else 'are'} cached in {root}")

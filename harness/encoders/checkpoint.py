@@ -1,9 +1,9 @@
-"""The files of a checkpoint folder: its weights, read without trust, and its maximum length.
+"""The files of a checkpoint folder: weights, tokenizer and configuration, read without trust.
 
-Safetensors are read as they are. A folder with nothing but `pytorch_model.bin` (SimCSE's) goes
-through torch's restricted unpickler once, into safetensors in the cache; nothing else is ever
-unpickled. Configuration and tokenizer are always read from the checkpoint's own folder, so what
-is cached depends on the weights' bytes alone.
+Safetensors are read as they are. A folder with only `pytorch_model.bin` (SimCSE's) goes through
+torch's restricted unpickler once, into safetensors in the cache; nothing else is ever unpickled.
+Checks of a tokenizer, and what is known of architectures by transformers' name for them
+(`model_type`), stand at the end. Importing this module costs no torch.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import pickle
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from harness.core.errors import AssetMissing, DataError, UsageError
@@ -55,8 +56,8 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def require_weights(name: str, path: Path, wanted: str | None, found: str) -> None:
-    """Refuse weights that are not the pinned ones."""
-    if wanted is not None and found != wanted:
+    """Refuse weights whose sha256 is not the pinned one, or does not begin so."""
+    if wanted is not None and not found.startswith(wanted):
         raise DataError(
             f"{name}: {path} has sha256 {found}, wanted {wanted}; "
             "fetch the pinned revision, or give these weights a name of their own"
@@ -189,11 +190,21 @@ def _positions(config: dict[str, Any]) -> int | None:
     return positions
 
 
-# Of a config.json: what names and stores a model, and changes nothing of what it computes.
+# Of a config.json: what names and stores a model, and changes nothing that it computes.
 HARMLESS = frozenset(
     {"_name_or_path", "architectures", "dtype", "gradient_checkpointing", "torch_dtype"}
     | {"transformers_version", "use_cache"}
 )
+
+
+def config_digest(config: Mapping[str, Any]) -> str:
+    """The digest of a config.json, whatever its order, without what changes no vector."""
+    return digest_of({name: value for name, value in config.items() if name not in HARMLESS})
+
+
+def vocabulary_digest(vocabulary: Mapping[str, int]) -> str:
+    """The digest of tokens and their ids, whatever their order."""
+    return digest_of(vocabulary)
 
 
 @dataclass(frozen=True)
@@ -210,39 +221,29 @@ class Fingerprint:
     vocabulary: str
     max_length: int
 
-    def require_settings(self, name: str, folder: Path, config: str, max_length: int) -> None:
-        """Refuse another configuration, or another length where none was asked for."""
-        if config != self.config:
+    def require_settings(self, name: str, folder: Path) -> None:
+        """Refuse another configuration, or another maximum length in its files."""
+        file, length = folder / "config.json", maximum_length(name, folder)
+        self._require(name, f"{file} has settings", config_digest(read_json(file)), self.config)
+        if length != self.max_length:
             raise DataError(
-                f"{name}: {folder / 'config.json'} has settings with digest {config[:12]}, wanted "
-                f"{self.config[:12]}; {REMEDY}"
-            )
-        if max_length != self.max_length:
-            raise DataError(
-                f"{name}: {folder} states a maximum length of {max_length} tokens, wanted "
+                f"{name}: {folder} states a maximum length of {length} tokens, wanted "
                 f"{self.max_length}; {REMEDY}"
             )
 
-    def require_vocabulary(self, name: str, folder: Path, vocabulary: str) -> None:
+    def require_vocabulary(self, name: str, folder: Path, vocabulary: Mapping[str, int]) -> None:
         """Refuse a tokenizer with other tokens, or with other ids for them."""
-        if vocabulary != self.vocabulary:
+        what = f"the tokenizer in {folder} has a vocabulary"
+        self._require(name, what, vocabulary_digest(vocabulary), self.vocabulary)
+
+    def _require(self, name: str, what: str, found: str, wanted: str) -> None:
+        if found != wanted:
             raise DataError(
-                f"{name}: the tokenizer in {folder} has a vocabulary with digest "
-                f"{vocabulary[:12]}, wanted {self.vocabulary[:12]}; {REMEDY}"
+                f"{name}: {what} with digest {found[:12]}, wanted {wanted[:12]}; {REMEDY}"
             )
 
 
 REMEDY = "fetch the pinned revision, or give this checkpoint a name of its own"
-
-
-def config_digest(config: Mapping[str, Any]) -> str:
-    """The digest of a config.json, whatever its order, without what changes no vector."""
-    return digest_of({name: value for name, value in config.items() if name not in HARMLESS})
-
-
-def vocabulary_digest(vocabulary: Mapping[str, int]) -> str:
-    """The digest of tokens and their ids, whatever their order."""
-    return digest_of(vocabulary)
 
 
 def in_dtype(key: str, dtype: str) -> str:
@@ -264,7 +265,7 @@ BERT_UNCASED_IDS = (
 )  # fmt: skip
 
 
-# Of several scripts, so that every tokenizer knows two of them apart.
+# Of several scripts, so that every tokenizer distinguishes two of them.
 WORDS = ("man", "guitar", "the", "Haus", "maison", "человек", "東京", "إنسان", "1", "?")
 
 
@@ -301,5 +302,52 @@ def require_beginning(name: str, cut: Sequence[int], whole: Sequence[int]) -> No
     if list(cut[:kept]) != list(whole[:kept]):
         raise DataError(
             f"{name}: wanted the beginning of a long text, found that the tokenizer keeps another "
-            "part of it; fetch the pinned revision, or give this checkpoint a name of its own"
+            f"part of it; {REMEDY}"
         )
+
+
+# Sentences of one length share a batch, so that there is no padding to be seen.
+WITHOUT_PADDING: Mapping[str, str] = MappingProxyType(
+    {
+        "convbert": "its convolutions reach over the end of a sentence",
+        "fnet": "its Fourier transforms mix all places, and it takes no mask",
+        "mobilebert": "the embeddings of a token's neighbours are part of its own",
+        "nystromformer": "its convolutions reach over the end of a sentence",
+        "yoso": "its hashing counts all places",
+    }
+)
+
+# Architectures that cannot be pooled by layers and tokens, and what to do instead.
+REFUSED: Mapping[str, str] = MappingProxyType(
+    {
+        "canine": "it pools characters by fours between its layers, so that its states do not "
+        "stand for tokens; take an encoder of sub-words",
+        "dpr": "its model returns the pooler's output alone; save its `bert_model` with "
+        "transformers and name that folder, a BERT",
+        "funnel": "its layers shorten the sentence, so that their states do not stand for tokens; "
+        "take an encoder that keeps all of them",
+        "mra": "without CUDA kernels that are downloaded its attention is zero; take an encoder "
+        "whose attention PyTorch computes",
+        "perceiver": "its states are of latent places and not of tokens; take another encoder",
+        "reformer": "its attention is drawn at random for each pass; take another encoder",
+    }
+)
+
+BLOCK_SPARSE = "block_sparse"  # BigBird's attention, which its model leaves at its first short text
+FULL = "original_full"
+
+
+def facts_of(config: Mapping[str, Any]) -> dict[str, str]:
+    """`padding: none` and `attention: original_full`, for architectures that are run so.
+
+    They are part of the key of a checkpoint's encodings; empty for all other architectures.
+
+    Args:
+        config: The checkpoint's `config.json`.
+    """
+    facts = {}
+    if config.get("model_type") in WITHOUT_PADDING:
+        facts["padding"] = "none"
+    if config.get("model_type") in ("big_bird", "bigbird_pegasus"):
+        facts["attention"] = FULL
+    return facts

@@ -9,17 +9,21 @@ count in the means.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from harness.core.errors import AssetMissing, UsageError
-from harness.core.files import Sha256, digest_of, sha256_of
+import numpy as np
+
+from harness.core.arrays import Float32
+from harness.core.errors import AssetMissing, DataError, UsageError
+from harness.core.files import Sha256, sha256_of
 from harness.core.interfaces import Identity, Source, VectorFile
 from harness.encoders.checkpoint import read_tensors, require_weights
-from harness.encoders.elmo import BATCH_WORDS, UNKNOWN, RecurrentConfig, RecurrentEncoder
-from harness.encoders.word_vector_files import read_cached
-from harness.encoders.word_vectors import first_rows
+from harness.encoders.elmo import UNKNOWN, RecurrentConfig, RecurrentEncoder
+from harness.encoders.kernels.choose import device_of
+from harness.encoders.word_vectors import first_rows, read_cached
 
 # Part of every key: raise it with any change that moves an encoding.
 ENCODING_VERSION = "1: float32; unknown words are read as zeros; means over all words"
@@ -61,43 +65,23 @@ class CoveConfig(RecurrentConfig):
             raise AssetMissing(f"{self.name}: no weights at {path}; fetch them, or name the file")
         vectors = self._vectors(path)
         digests = {"weights": sha256(path), "vectors": sha256(vectors)}
-        self.require_weights(path, digests["weights"])
-        if self.vectors_sha256 is not None:
-            require_weights(self.name, vectors, self.vectors_sha256, digests["vectors"])
-        facts = {"version": ENCODING_VERSION, "max_length": self.max_length}
-        facts["tokeniser"] = repr(self.tokeniser)
-        return Identity(digest_of({**facts, **digests}), digests, self.max_length)
+        require_weights(self.name, vectors, self.vectors_sha256, digests["vectors"])
+        return self.identity(ENCODING_VERSION, path, digests)
 
     def load(self, path: Path, cache: Path, *, sha256: Sha256 = sha256_of) -> RecurrentEncoder:
         """The encoder, ready. The weights are unpickled, and text is parsed, once."""
-        identity = self.identify(path, sha256)
+        identity, tokeniser = self.identify(path, sha256), self.tokeniser
         words, vectors = read_cached(self._vectors(path), identity.digests["vectors"], cache)
         tensors = read_tensors((path,), identity.digests["weights"], cache)
-
-        from harness.encoders.kernels.mt_lstm import read_network
-
         network = read_network(self.name, path, tensors, vectors, self.hardware.device)
-        return RecurrentEncoder(
-            name=self.name,
-            key=identity.key,
-            read=self._reader(first_rows(words)),
-            network=network,
-            depth=network.depth,
-            dimensions=network.dimensions,
-            max_length=self.max_length,
-            batch_words=self.hardware.batch_tokens or BATCH_WORDS,
-            facts={"device": self.hardware.device, "dtype": self.hardware.dtype},
-        )
-
-    def _reader(self, rows: dict[str, int]) -> Callable[[str], Sequence[int]]:
-        """What splits a text into the rows of its words."""
-        tokeniser = self.tokeniser
+        row_of = first_rows(words)
 
         def read(text: str) -> list[int]:
-            found = (tokeniser.row(word, rows) for word in tokeniser.words(text))
-            return [UNKNOWN if row is None else row for row in found]
+            rows = (tokeniser.row(word, row_of) for word in tokeniser.words(text))
+            return [UNKNOWN if row is None else row for row in rows]
 
-        return read
+        depth, size = len(network.layers), 2 * network.layers[0].hidden_size
+        return self.loaded(identity.key, read, network, depth, size)
 
     def _vectors(self, path: Path) -> Path:
         file = path.parent / Path(self.vectors).name
@@ -107,3 +91,66 @@ class CoveConfig(RecurrentConfig):
                 "weights"
             )
         return file
+
+
+@dataclass(frozen=True, eq=False)
+class TranslationEncoder:
+    """Rows of word vectors to the means of all layers; row UNKNOWN is a zero vector."""
+
+    vectors: Float32[np.ndarray, "V E"]
+    layers: tuple[Any, ...]  # torch.nn.LSTM
+    device: Any
+
+    def __call__(self, batch: Sequence[Sequence[int]]) -> Float32[np.ndarray, "B L D"]:
+        import torch
+        from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+        lengths = torch.tensor([len(rows) for rows in batch])
+        padded = np.full((len(batch), int(lengths.max())), UNKNOWN)
+        for row, rows in enumerate(batch):
+            padded[row, : len(rows)] = rows
+        words = self.vectors[padded] * (padded != UNKNOWN)[..., None]
+        with torch.inference_mode():
+            x = torch.from_numpy(words).to(self.device)
+            states = [torch.cat([x, x], dim=-1)]
+            packed = pack_padded_sequence(x, lengths, batch_first=True)
+            for layer in self.layers:
+                packed, _ = layer(packed)
+                states.append(pad_packed_sequence(packed, batch_first=True)[0])
+            # States behind the end of a text are zero.
+            counts = lengths.to(self.device)[:, None]
+            return torch.stack([s.sum(dim=1) / counts for s in states], dim=1).cpu().numpy()
+
+
+def read_network(
+    name: str,
+    path: Path,
+    tensors: Mapping[str, Any],
+    vectors: Float32[np.ndarray, "V E"],
+    device: str,
+) -> TranslationEncoder:
+    """The network of published weights, on a device.
+
+    Raises DataError for weights that are not those of a two-layer bidirectional LSTM over vectors
+    of this width, and UsageError for a device that torch lacks.
+    """
+    from torch import nn
+
+    place, size = device_of(device), vectors.shape[1]
+    layers = []
+    for number in (0, 1):
+        inputs = 2 * size if number else size
+        lstm = nn.LSTM(inputs, size, bidirectional=True, batch_first=True)
+        state = {}
+        for key, parameter in lstm.state_dict().items():
+            published = key.replace("_l0", f"_l{number}")
+            found = tuple(tensors[published].shape) if published in tensors else "none"
+            if found != tuple(parameter.shape):
+                raise DataError(
+                    f"{name}: wanted {published} of shape {tuple(parameter.shape)} in {path}, "
+                    f"found {found}; wanted the weights of CoVe and the vectors under them"
+                )
+            state[key] = tensors[published].float()
+        lstm.load_state_dict(state)
+        layers.append(lstm.eval().to(place))
+    return TranslationEncoder(vectors, tuple(layers), place)

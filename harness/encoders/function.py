@@ -11,11 +11,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from harness.core.arrays import Float32
-from harness.core.errors import ScoreError, UsageError
+from harness.core.errors import ScoreError
 from harness.core.files import digest_of
-from harness.core.hardware import Hardware, require_float32
 from harness.core.interfaces import Encoding, Identity, LocalFiles, Source
 from harness.encoders.checkpoint import GOLDEN_SENTENCE
+from harness.encoders.config import BaseConfig
 
 Function = Callable[[list[str]], Any]
 
@@ -28,7 +28,7 @@ SAME_ROW = 0.05
 
 
 @dataclass(frozen=True)
-class FunctionConfig:
+class FunctionConfig(BaseConfig):
     """A function from texts to vectors as an encoder; its pooling is `native`.
 
     Nothing but the vectors of a few probes tells one function from another, so what it gives is
@@ -50,26 +50,9 @@ class FunctionConfig:
         [[6.0, 1.0], [8.0, 1.0]]
     """
 
-    name: str
     function: Function = field(repr=False)
-    trained_on: str = field(default="", repr=False)
-    cite: str = field(default="", repr=False)
-    licence: str = field(default="", repr=False)
 
     source: ClassVar[Source] = LocalFiles()
-
-    def member(self, seed: int) -> FunctionConfig:  # noqa: ARG002 - a family's would differ
-        """This encoder, whatever the seed."""
-        return self
-
-    def with_max_length(self, max_length: int) -> FunctionConfig:
-        """Refused: the function cuts texts as it likes."""
-        raise UsageError(f"{self.name}:{max_length}: this encoder has no maximum length to set")
-
-    def on(self, hardware: Hardware) -> FunctionConfig:
-        """This encoder: the function chooses its device itself, and returns float32."""
-        require_float32(self.name, hardware)
-        return self
 
     def identify(self, path: Path | None = None) -> Identity:  # noqa: ARG002 - it has no files
         """The key: of the name and of the vectors of a few probes.

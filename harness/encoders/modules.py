@@ -123,7 +123,7 @@ class Modules:
     prompt_name: str | None
     dimensions: int | None
 
-    def one(self, kind: str) -> Module | None:
+    def only(self, kind: str) -> Module | None:
         """The module of a kind that a chain has once or not at all."""
         return next((module for module in self.chain if module.kind == kind), None)
 
@@ -141,7 +141,7 @@ class Modules:
     @property
     def modes(self) -> tuple[str, ...]:
         """The ways in which tokens are pooled; their vectors stand side by side."""
-        pooling = self.one(POOLING)
+        pooling = self.only(POOLING)
         given: Mapping[str, Any] = pooling.settings if pooling else {}
         modes = given.get("pooling_mode") or [m for m, word in MODES.items() if given.get(word)]
         return (modes,) if isinstance(modes, str) else tuple(modes) or ("mean",)
@@ -149,7 +149,7 @@ class Modules:
     @property
     def skips_prompt(self) -> bool:
         """Whether the prompt's tokens are left out of the pooling."""
-        pooling = self.one(POOLING)
+        pooling = self.only(POOLING)
         return pooling is not None and not pooling.settings.get("include_prompt", True)
 
     @property
@@ -217,7 +217,7 @@ def _entries(file: Path) -> list[tuple[str, str]]:
         entries = [(str(e["type"]), str(e["path"])) for e in json.loads(file.read_bytes())]
     except (ValueError, KeyError, TypeError) as error:
         raise DataError(f"{file}: wanted type and path of each module, found {error!r}") from error
-    found = []
+    folders = []
     for type_, path in entries:
         kind = type_.rpartition(".")[2]
         if not type_.startswith(LIBRARY) or kind not in SETTINGS:
@@ -228,8 +228,8 @@ def _entries(file: Path) -> list[tuple[str, str]]:
             )
         if Path(path).is_absolute() or ".." in Path(path).parts:
             raise DataError(f"{file}: wanted folders inside this one, found {path}")
-        found.append((kind, path))
-    return found
+        folders.append((kind, path))
+    return folders
 
 
 def _module(kind: str, folder: Path) -> Module:
@@ -240,16 +240,15 @@ def _module(kind: str, folder: Path) -> Module:
 
 
 def _settings(file: Path, kind: str) -> dict[str, Any]:
-    """What a file says. Raises DataError for a key or a value that is not understood."""
-    found = read_json(file)
-    for key, value in found.items():
-        known = SETTINGS[kind]
-        if key not in known or (known[key] is not ANY and value not in known[key]):
+    """The settings in a file. Raises DataError for a key or a value that is not understood."""
+    settings, allowed = read_json(file), SETTINGS[kind]
+    for key, value in settings.items():
+        if key not in allowed or (allowed[key] is not ANY and value not in allowed[key]):
             raise DataError(
                 f"{file}: {key} = {json.dumps(value)} is not understood for a {kind}, and nothing "
                 "is left out silently; take another pooling than native"
             )
-    return found
+    return settings
 
 
 def own_pooling(path: Path) -> str:

@@ -1,78 +1,26 @@
-"""The base of encoders that read another one's files in a way of their own."""
+"""Encoders under the modules of their sentence-transformers folder: `minilm.native`.
+
+`modules.py` reads the folder, `kernels/modules.py` is the forward pass.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from harness.core.errors import HarnessError, UsageError
 from harness.core.files import Sha256, digest_of, sha256_of
-from harness.core.hardware import Hardware
-from harness.core.interfaces import (
-    Encoder,
-    EncoderConfig,
-    Encoding,
-    Hub,
-    Identity,
-    LocalFiles,
-    Packaged,
-    Source,
-)
+from harness.core.interfaces import Encoder, EncoderConfig, Encoding, Identity, Trained
 from harness.encoders.batches import multiplications
 from harness.encoders.checkpoint import in_dtype, require_weights, weights_files
+from harness.encoders.config import DerivedConfig
 from harness.encoders.modules import MODULES, STATIC, Modules, read_modules
 from harness.encoders.subword_vectors import open_table
 from harness.encoders.transformer import TransformerConfig
-
-Config = TypeVar("Config", bound="DerivedConfig")
-
-
-@dataclass(frozen=True)
-class DerivedConfig:
-    """An encoder's files under another reading: name, source and licence are the encoder's."""
-
-    of: EncoderConfig
-
-    @property
-    def name(self) -> str:
-        """The encoder's name: `minilm` of `minilm.native`."""
-        return self.of.name
-
-    @property
-    def trained_on(self) -> str:
-        """As the encoder says."""
-        return self.of.trained_on
-
-    @property
-    def cite(self) -> str:
-        """As the encoder says."""
-        return self.of.cite
-
-    @property
-    def licence(self) -> str:
-        """As the encoder says."""
-        return self.of.licence
-
-    @property
-    def source(self) -> Source:
-        """As the encoder says: everything lies in its files, or beside them."""
-        return self.of.source
-
-    def member(self: Config, seed: int) -> Config:
-        """The seed's encoder under this reading."""
-        return replace(self, of=self.of.member(seed))
-
-    def with_max_length(self: Config, max_length: int) -> Config:
-        """This encoder cut at another length, and named so."""
-        return replace(self, of=self.of.with_max_length(max_length))
-
-    def on(self: Config, hardware: Hardware) -> Config:
-        """This encoder on a device and in a precision."""
-        return replace(self, of=self.of.on(hardware))
 
 
 @dataclass(frozen=True)
@@ -129,8 +77,10 @@ class NativeConfig(DerivedConfig):
     def identify(self, path: Path, sha256: Sha256 = sha256_of) -> Identity:
         """The key and digests of a folder, modules and prompt included."""
         modules = self._modules(path)
-        table = modules.first.kind == STATIC
-        base = self._table(modules, sha256) if table else self._transformer(modules, sha256)
+        if modules.first.kind == STATIC:
+            base = self._table(modules, sha256)
+        else:
+            base = self._transformer().identify(modules.first.folder, sha256)
         digest, prompt = modules.digest(sha256), modules.prompt(self.prompt)
         facts = {"version": NATIVE_VERSION, "encoder": base.key, "modules": digest}
         key = digest_of({**facts, "prompt": prompt})
@@ -156,7 +106,7 @@ class NativeConfig(DerivedConfig):
             inner = open_table(self.name, key, modules.first.folder)
             cost = multiplications(0, inner.dimensions)
         else:
-            of, folder = self._transformer_config(), modules.first.folder
+            of, folder = self._transformer(), modules.first.folder
             plain = of.load(folder, cache, sha256=sha256, device=device, dtype=dtype)
             inner = under_modules(plain, modules, prompt, cache)
             cost = multiplications(plain.depth, plain.dimensions)
@@ -171,7 +121,7 @@ class NativeConfig(DerivedConfig):
             return replace(modules, prompts=self.of.among(modules.prompts))
         return modules
 
-    def _transformer_config(self) -> TransformerConfig:
+    def _transformer(self) -> TransformerConfig:
         if not isinstance(self.of, TransformerConfig):
             raise UsageError(
                 f"{self.name}.native: wanted a transformer for the modules of the folder, found a "
@@ -179,22 +129,18 @@ class NativeConfig(DerivedConfig):
             )
         return self.of
 
-    def _transformer(self, modules: Modules, sha256: Sha256) -> Identity:
-        return self._transformer_config().identify(modules.first.folder, sha256)
-
     def _table(self, modules: Modules, sha256: Sha256) -> Identity:
         """The digests of a table of vectors, whose texts are not cut."""
         folder = modules.first.folder
         weights = weights_files(folder)[0]
         digests = {"weights": sha256(weights), "tokenizer": sha256(folder / "tokenizer.json")}
-        match self.of.source:
-            case Hub(sha256=wanted) | Packaged(sha256=wanted) | LocalFiles(sha256=wanted):
-                require_weights(self.name, weights, wanted, digests["weights"])
+        if not isinstance(self.of.source, Trained):
+            require_weights(self.name, weights, self.of.source.sha256, digests["weights"])
         return Identity(digest_of(digests), digests)
 
 
 def left_out(config: EncoderConfig, path: Path, poolings: Iterable[str]) -> str:
-    """A sentence on poolings that pass over the modules in an encoder's folder; empty for none.
+    """A sentence on poolings that ignore the modules in an encoder's folder; empty for none.
 
     Vectors that differ from the modules' in length alone are the modules' own.
     """

@@ -1,10 +1,17 @@
-"""Static vectors of sub-words, averaged over the pieces of a text: the folders of Model2Vec.
+"""Static vectors of a tokenizer's sub-words, averaged over the pieces of a text.
 
-Tulkens & van Dongen 2024, github.com/MinishLab/model2vec. A folder holds `tokenizer.json`, a table
-of vectors in `model.safetensors` and `config.json`, which says whether averages are scaled to
-length 1. Frequency weights are part of the vectors. In a table with shared rows, `mapping` has the
-row of each sub-word and `weights` its factor. As in the package, special tokens are not added,
-unknown sub-words are left out, and long texts are cut by letters before they are cut by pieces.
+Model2Vec (Tulkens & van Dongen 2024, github.com/MinishLab/model2vec): a folder holds
+`tokenizer.json`, a table of vectors in `model.safetensors` and `config.json`, which says whether
+averages are scaled to length 1. Frequency weights are part of the vectors. In a table with shared
+rows, `mapping` has the row of each sub-word and `weights` its factor. As in the package, special
+tokens are not added, unknown sub-words are left out, and long texts are cut by letters before they
+are cut by pieces.
+
+`bert-base.input`: the input embedding matrix of a transformer as a table of word vectors. Row i is
+the vector of token i before position, segment and layer norm are added. A word that the tokenizer
+splits into pieces has no row, as a word that a file of word vectors lacks. So Li et al. (2020,
+arXiv 2011.05864, Table 1) look at BERT's word embeddings; what they do with words that BERT splits,
+they do not say.
 """
 
 from __future__ import annotations
@@ -20,13 +27,16 @@ from harness.core.arrays import Float32
 from harness.core.errors import DataError, UsageError
 from harness.core.files import Sha256, digest_of, sha256_of
 from harness.core.hardware import Hardware, require_float32
-from harness.core.interfaces import Hub, Identity, LocalFiles, Source
+from harness.core.interfaces import Encoding, Hub, Identity, LocalFiles, Source
 from harness.encoders.checkpoint import (
     read_json,
     require_weights,
     tokenizer_files,
     weights_files,
 )
+from harness.encoders.config import BaseConfig, DerivedConfig
+from harness.encoders.kernels.choose import PLAIN
+from harness.encoders.transformer import TransformerConfig
 from harness.encoders.word_vectors import AverageEncoder
 
 # Part of every key: raise it with any change that moves an encoding.
@@ -36,7 +46,7 @@ MODEL_TYPE = "model2vec"  # in config.json
 
 
 @dataclass(frozen=True)
-class SubwordConfig:
+class SubwordConfig(BaseConfig):
     """An average of sub-word vectors: its name and the Model2Vec folder that it reads.
 
     Args:
@@ -46,9 +56,6 @@ class SubwordConfig:
         max_length: Sub-words that texts are cut to.
         weights_sha256: The digest that `model.safetensors` must have, if given.
         about: Roughly the bytes that are fetched.
-        trained_on: The texts that the vectors have seen.
-        cite: The BibTeX key of their source.
-        licence: Their licence.
 
     Raises:
         UsageError: The maximum length is below 1.
@@ -59,19 +66,11 @@ class SubwordConfig:
         'minishlab/potion-base-2M, unpinned'
     """
 
-    name: str
     repo: str = ""
     revision: str | None = None
     max_length: int = 512
     weights_sha256: str | None = None
     about: int | None = field(default=None, repr=False)
-    trained_on: str = field(default="", repr=False)
-    cite: str = field(default="", repr=False)
-    licence: str = field(default="", repr=False)
-
-    def __post_init__(self) -> None:
-        if self.max_length < 1:
-            raise UsageError(f"{self.name}: wanted a length of 1 or more, found {self.max_length}")
 
     @property
     def source(self) -> Source:
@@ -79,20 +78,6 @@ class SubwordConfig:
         if self.repo:
             return Hub(self.repo, self.revision, self.weights_sha256, about=self.about)
         return LocalFiles(self.weights_sha256)
-
-    def member(self, seed: int) -> SubwordConfig:  # noqa: ARG002 - a family's would differ
-        """This encoder, whatever the seed."""
-        return self
-
-    def with_max_length(self, max_length: int) -> SubwordConfig:
-        """This encoder cut at another length, and named so."""
-        name = f"{self.name.partition(':')[0]}:{max_length}"
-        return replace(self, name=name, max_length=max_length)
-
-    def on(self, hardware: Hardware) -> SubwordConfig:
-        """This encoder, on the processor and in float32 whatever the device."""
-        require_float32(self.name, hardware)
-        return self
 
     def identify(self, path: Path, sha256: Sha256 = sha256_of) -> Identity:
         """The key and digests of a folder; `sha256` may be memoised."""
@@ -190,3 +175,86 @@ def _read_table(path: Path, count: int) -> Float32[np.ndarray, "V D"]:
     if not np.isfinite(vectors).all():
         raise DataError(f"{path}: wanted finite numbers, found others; fetch it again")
     return np.asarray(vectors, np.float32)
+
+
+# Part of every key: raise it with any change that moves a vector.
+INPUT_VERSION = "1: mean over the rows of whole words in float64; no whole word is the zero vector"
+
+
+@dataclass(frozen=True)
+class InputConfig(DerivedConfig):
+    """An average of the rows of a transformer's input embedding matrix.
+
+    Args:
+        of: The transformer.
+
+    Examples:
+        >>> from harness import load_registry
+        >>> load_registry().parse("bert-mini.input").encoder.of.name
+        'bert-mini'
+    """
+
+    def on(self, hardware: Hardware) -> InputConfig:
+        """This encoder, on the processor and in float32 whatever the device."""
+        require_float32(f"{self.name}.input", hardware)
+        return self
+
+    def identify(self, path: Path, sha256: Sha256 = sha256_of) -> Identity:
+        """The digests of the transformer's files, and a key of its own.
+
+        Raises UsageError where it is no transformer, not in float32, or cut at a length.
+        """
+        base = self._transformer().identify(path, sha256)
+        key = digest_of({"version": INPUT_VERSION, "encoder": base.key})
+        return replace(base, key=key, max_length=None)
+
+    def load(self, path: Path, cache: Path, *, sha256: Sha256 = sha256_of) -> InputEncoder:
+        """The encoder, ready. Raises UsageError for a tokenizer that does not tell words apart."""
+        of = self._transformer()
+        whole: Any = of.load(path, cache, sha256=sha256, choice=PLAIN, device="cpu")
+        tokenizer, matrix = whole.tokenizer.tokenizer, whole.plain.model.get_input_embeddings()
+        if not tokenizer.is_fast:
+            raise UsageError(
+                f"{self.name}.input: wanted a tokenizer that tells words apart, found a "
+                f"{type(tokenizer).__name__}; take mean"
+            )
+        vectors = matrix.weight.detach().float().numpy()
+        return InputEncoder(self.name, self.identify(path, sha256).key, vectors, tokenizer)
+
+    def _transformer(self) -> TransformerConfig:
+        """The transformer. Raises UsageError for what has no such matrix, or asks for a length."""
+        if not isinstance(self.of, TransformerConfig):
+            raise UsageError(
+                f"{self.name}.input: wanted a transformer, found a {type(self.of).__name__}, whose "
+                "input embeddings are not read; take mean"
+            )
+        if ":" in self.name:
+            name = self.name.partition(":")[0]
+            raise UsageError(f"{self.name}.input: whole texts are averaged; take {name}.input")
+        require_float32(f"{self.name}.input", self.of.hardware)
+        return self.of
+
+
+@dataclass(frozen=True, eq=False)
+class InputEncoder(AverageEncoder):
+    """A loaded input embedding matrix, with the tokenizer that numbers its rows."""
+
+    tokenizer: Any = field(repr=False)
+
+    def look_up(self, texts: Sequence[str]) -> Iterator[tuple[list[int], int]]:
+        """The rows of the words that are one token and known, and how many words there are."""
+        if not texts:
+            return
+        unknown = self.tokenizer.unk_token_id
+        tokens = self.tokenizer(list(texts), add_special_tokens=False, verbose=False)
+        for number, ids in enumerate(tokens["input_ids"]):
+            words: dict[int, list[int]] = {}
+            for word, token in zip(tokens.word_ids(number), ids, strict=True):
+                words.setdefault(word, []).append(token)
+            yield [w[0] for w in words.values() if len(w) == 1 and w[0] != unknown], len(words)
+
+    def encode(self, texts: Sequence[str]) -> Encoding:
+        """One vector a text, in order."""
+        averaged = super().encode(texts)
+        vectors = np.ascontiguousarray(averaged.mean[:, 0])
+        return replace(averaged, layers=(), mean=averaged.mean[:, :0], native=vectors)

@@ -1,9 +1,9 @@
 """Encoders that are trained on this machine: a family, of which every seed is another training.
 
 A family is a recipe: the arguments of `harness train`, and the encoder that they start from. Its
-members are checkpoint folders, `seed-0` and on, in the cache folder or below a folder that is given
-by hand. Other machines and thread counts give other weights, so no digest can pin them: a member's
-`training.json` must show this recipe and its seed. Importing this module costs no torch.
+members are checkpoint folders, `seed-0` and on, in the cache folder or below a folder given by
+hand. No digest can pin their weights, which differ between machines: a member's `training.json`
+must show this recipe and its seed.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from harness.core.files import Sha256, digest_of, sha256_of
 from harness.core.hardware import Hardware, base_name, in_precision
 from harness.core.interfaces import Encoder, Identity, Trained
 from harness.encoders.checkpoint import read_json
+from harness.encoders.config import BaseConfig
 from harness.encoders.transformer import TransformerConfig
 
 TRAINING = "training.json"
@@ -25,7 +26,7 @@ OF_A_MEMBER = ("--seed", "--threads")
 
 
 @dataclass(frozen=True)
-class FamilyConfig:
+class FamilyConfig(BaseConfig):
     """A family of encoders that one recipe trains, a member a seed.
 
     Args:
@@ -36,9 +37,6 @@ class FamilyConfig:
         on_the_spot: Whether a run that needs a member trains it, which takes a minute or two.
         sentences: How many sentences a training encodes forward and backward, each view and epoch
             counted; 0 is not stated. Plans forecast its time by it.
-        trained_on: The texts of the training.
-        cite: The BibTeX key of the method's paper.
-        licence: The licence of the weights.
 
     Examples:
         >>> from harness import TransformerConfig
@@ -49,42 +47,32 @@ class FamilyConfig:
         'mine, seed 3'
     """
 
-    name: str
     recipe: str
     start: TransformerConfig
     max_length: int | None = None
     hardware: Hardware = field(default=Hardware(), repr=False)
     on_the_spot: bool = field(default=False, repr=False)
     sentences: int = field(default=0, repr=False)
-    trained_on: str = field(default="", repr=False)
-    cite: str = field(default="", repr=False)
-    licence: str = field(default="", repr=False)
 
     @property
     def source(self) -> Trained:
         """The training; another recipe or start has another folder, another length has not."""
         family = base_name(self.name)
         digest = digest_of({"recipe": self.recipe, "start": repr(self.start)})
-        folder = f"{family}-{digest[:12]}"
         return Trained(
             self.recipe,
             family,
-            folder,
+            f"{family}-{digest[:12]}",
             on_the_spot=self.on_the_spot,
             sentences=self.sentences,
             start_bytes=self.start.about or 0,
         )
 
-    def with_max_length(self, max_length: int) -> FamilyConfig:
-        """This family cut at another length, and named so."""
-        name = f"{self.name.partition(':')[0]}:{max_length}"
-        return replace(self, name=name, max_length=max_length)
-
     def on(self, hardware: Hardware) -> FamilyConfig:
         """This family in a precision, which its name shows unless it is float32."""
         return replace(self, name=in_precision(self.name, hardware.dtype), hardware=hardware)
 
-    def member(self, seed: int) -> Member:
+    def member(self, seed: int) -> Member:  # type: ignore[override]
         """The encoder that the recipe makes with a seed."""
         return Member(
             f"{self.name}, seed {seed}",
@@ -99,7 +87,7 @@ class FamilyConfig:
         )
 
     def identify(self, path: Path) -> Identity:
-        """Refused: a family has no weights of its own."""
+        """Refused: a family has no weights, only its members have."""
         raise UsageError(f"{self.name}: every seed is an encoder of its own; {path} is of one")
 
     def load(self, path: Path, cache: Path) -> Encoder:  # noqa: ARG002 - as encoders are loaded
@@ -138,10 +126,11 @@ class Member(TransformerConfig):
 
 def without(words: Sequence[str], options: Sequence[str]) -> list[str]:
     """The words of a command without these options and their values."""
+    rest = iter(words)
     kept: list[str] = []
-    skip = False
-    for word in words:
-        if not skip and word not in options:
+    for word in rest:
+        if word in options:
+            next(rest, None)
+        else:
             kept.append(word)
-        skip = not skip and word in options
     return kept

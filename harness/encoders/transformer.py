@@ -1,29 +1,30 @@
 """Any Hugging Face encoder from a local folder: its description, its identity, its batches.
 
 Importing this module costs no torch, nor does `identify`: plans are made without it. `load` opens
-the checkpoint (`kernels/padded.py`) and returns an encoder that sorts texts into batches and leaves
-the forward pass to a kernel, which a rule chooses (`kernels/choose.py`).
+the checkpoint (`kernels/padded.py`) and returns an encoder that sorts texts into batches of a
+bounded number of tokens and leaves the forward pass to a kernel, which a rule chooses
+(`kernels/choose.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
 from harness.core.arrays import Float32
-from harness.core.errors import DataError, ScoreError, UsageError
+from harness.core.errors import DataError, ScoreError
 from harness.core.files import Sha256, digest_of, digest_of_files, digest_of_repr, sha256_of
 from harness.core.hardware import Hardware, in_precision, require_named
 from harness.core.interfaces import Encoding, Hub, Identity, LocalFiles, Packaged, Source
-from harness.encoders.batches import Batch, arrays, batches, blank
+from harness.encoders.batches import batches
 from harness.encoders.checkpoint import (
     GOLDEN_SENTENCE,
     Fingerprint,
-    config_digest,
+    facts_of,
     in_dtype,
     maximum_length,
     read_json,
@@ -32,10 +33,9 @@ from harness.encoders.checkpoint import (
     require_golden_ids,
     require_weights,
     tokenizer_files,
-    vocabulary_digest,
     weights_files,
 )
-from harness.encoders.families import facts_of
+from harness.encoders.config import BaseConfig
 from harness.encoders.kernels.choose import PLAIN, Choice, Kernel, choose, in_order
 
 # Part of every key: raise it with any change that moves an encoding.
@@ -48,7 +48,7 @@ LEAST_TOKENS = 256  # of a batch; smaller matrices are multiplied at a lower rat
 
 
 @dataclass(frozen=True)
-class TransformerConfig:
+class TransformerConfig(BaseConfig):
     """A transformer encoder: its name, the source of its files, and the checks of these.
 
     Args:
@@ -80,7 +80,6 @@ class TransformerConfig:
         ('bert:64', 'google-bert/bert-base-uncased, unpinned')
     """
 
-    name: str
     repo: str
     revision: str | None = None
     max_length: int | None = None
@@ -92,13 +91,9 @@ class TransformerConfig:
     about: int | None = field(default=None, repr=False)
     plain_pass: bool = field(default=False, repr=False)
     hardware: Hardware = field(default=Hardware(), repr=False)
-    trained_on: str = field(default="", repr=False)
-    cite: str = field(default="", repr=False)
-    licence: str = field(default="", repr=False)
 
     def __post_init__(self) -> None:
-        if self.max_length is not None and self.max_length < 1:
-            raise UsageError(f"{self.name}: wanted a length of 1 or more, found {self.max_length}")
+        super().__post_init__()
         require_named(self.name, self.hardware)
 
     @property
@@ -110,15 +105,6 @@ class TransformerConfig:
         if self.package:
             return Packaged(self.package, sha256=self.weights_sha256)
         return LocalFiles(self.weights_sha256)
-
-    def member(self, seed: int) -> TransformerConfig:  # noqa: ARG002 - a family's would differ
-        """This encoder, whatever the seed."""
-        return self
-
-    def with_max_length(self, max_length: int) -> TransformerConfig:
-        """This encoder cut at another length, and named so: `bert-base:64`."""
-        name = f"{self.name.partition(':')[0]}:{max_length}"
-        return replace(self, name=name, max_length=max_length)
 
     def on(self, hardware: Hardware) -> TransformerConfig:
         """This encoder in a precision, which its name shows unless it is float32."""
@@ -135,9 +121,7 @@ class TransformerConfig:
         }
         require_weights(self.name, weights[0], self.weights_sha256, digests["weights"])
         if self.fingerprint is not None:
-            settings = config_digest(read_json(path / "config.json"))
-            own = maximum_length(self.name, path)
-            self.fingerprint.require_settings(self.name, path, settings, own)
+            self.fingerprint.require_settings(self.name, path)
         facts = facts_of(read_json(path / "config.json"))
         key = digest_of({"version": ENCODING_VERSION, "max_length": length, **facts, **digests})
         key = in_dtype(key, self.hardware.dtype)
@@ -173,8 +157,7 @@ class TransformerConfig:
             long = " ".join([GOLDEN_SENTENCE] * length)
             require_beginning(self.name, *tokenizer([long]), *tokenizer([long], whole=True))
         if self.fingerprint is not None:
-            vocabulary = vocabulary_digest(tokenizer.vocabulary)
-            self.fingerprint.require_vocabulary(self.name, path, vocabulary)
+            self.fingerprint.require_vocabulary(self.name, path, tokenizer.vocabulary)
         plain, [ids] = plain.to(device, dtype), tokenizer([GOLDEN_SENTENCE])
         given = choice or (PLAIN if self.plain_pass else None)
         kernel, choice = choose(self.name, plain, ids, dtype, given)
@@ -190,6 +173,13 @@ class TransformerConfig:
             choice=choice,
             facts={**asdict(choice), "device": device, "dtype": dtype},
         )
+
+
+class Batch(NamedTuple):
+    """The rows of some texts, and their token ids."""
+
+    rows: list[int]
+    ids: list[list[int]]
 
 
 @runtime_checkable
@@ -224,21 +214,24 @@ class TransformerEncoder:
     def depth(self) -> int:
         return self.shape.depth
 
-    def encode(
-        self, texts: Sequence[str], *, progress: Callable[[int], None] | None = None
-    ) -> Encoding:
-        """Encode in order; `progress` hears of the number of sentences done, batch by batch."""
-        result = blank(self.shape, len(texts))
+    def encode(self, texts: Sequence[str]) -> Encoding:
+        """The encodings of the texts, in order. Raises ScoreError for a state that is not finite.
+
+        Raises DataError for a text without any token.
+        """
+        blank: dict[str, Any] = {
+            name: np.empty((len(texts), *array.shape[1:]), np.float32)
+            for name, array in _arrays(self.shape).items()
+        }
+        result = replace(self.shape, **blank)
 
         def passed(batch: Batch) -> tuple[list[int], Encoding]:
             return batch.rows, self.kernel(batch.ids)
 
         for rows, part in in_order(passed, self._batches(texts), self.choice):
-            for whole, piece in zip(arrays(result), arrays(part), strict=True):
+            for whole, piece in zip(blank.values(), _arrays(part).values(), strict=True):
                 self._require_finite(piece, rows)
                 whole[rows] = piece
-            if progress is not None:
-                progress(len(rows))
         return result
 
     def with_dropout(self, seed: int) -> TransformerEncoder:
@@ -292,3 +285,8 @@ class TransformerEncoder:
                 f"{self.name}: wanted finite numbers, found others in the encoding of text {row}; "
                 "look for a damaged checkpoint"
             )
+
+
+def _arrays(encoding: Encoding) -> dict[str, Float32[np.ndarray, "B ..."]]:
+    parts = {"mean": encoding.mean, "cls": encoding.cls, "pooler": encoding.pooler}
+    return {name: array for name, array in parts.items() if array is not None}

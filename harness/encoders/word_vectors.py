@@ -1,19 +1,33 @@
-"""The base of static encoders: a table of vectors, averaged over the rows of each text."""
+"""Averages of static vectors: tables of word vectors, their files, and maps of a vocabulary.
+
+`AverageEncoder` is the base of all encoders that average the rows of a table over a text. Vector
+files are text: GloVe's (no header; words may contain spaces, so lines are split from the right),
+fastText's or word2vec's (a header with count and dimensions); or binary: word2vec's `.bin`, `.npz`
+with `words` and `vectors`, safetensors with `vectors` and `words`, the latter as the bytes of the
+words in UTF-8, one a line. `.gz` around text or `.bin` is undone. Nothing is ever unpickled.
+"""
 
 from __future__ import annotations
 
+import codecs
+import gzip
+import zlib
 from abc import ABC, abstractmethod
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from io import BufferedIOBase
 from pathlib import Path
 from typing import ClassVar, Protocol, runtime_checkable
+from zipfile import BadZipFile
 
 import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save
 
-from harness.core.arrays import Float32, Int64
+from harness.core.arrays import Float, Float32, Int64
 from harness.core.errors import AssetMissing, DataError, UsageError
-from harness.core.files import Sha256, digest_of, sha256_of
-from harness.core.hardware import Hardware, require_float32
+from harness.core.files import Sha256, digest_of, sha256_of, write_atomically
 from harness.core.interfaces import (
     Encoding,
     Hub,
@@ -24,10 +38,12 @@ from harness.core.interfaces import (
     Source,
     VectorFile,
 )
-from harness.encoders.checkpoint import require_weights
+from harness.encoders.checkpoint import convert_once, require_weights
+from harness.encoders.config import BaseConfig
 from harness.encoders.word_tokenizer import PLAIN, Tokeniser
-from harness.encoders.word_vector_files import read_cached
 from harness.transforms.affine import Moments
+
+Vectors = tuple[tuple[str, ...], Float32[np.ndarray, "V D"]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,9 +72,7 @@ class AverageEncoder(ABC):
     def look_up(self, texts: Sequence[str]) -> Iterable[tuple[Sequence[int], int]]:
         """The rows of the table for each text, repetitions included, and how many tokens it has."""
 
-    def encode(
-        self, texts: Sequence[str], *, progress: Callable[[int], None] | None = None
-    ) -> Encoding:
+    def encode(self, texts: Sequence[str]) -> Encoding:
         """The mean over the vectors of each text, in float64.
 
         A text without any is the zero vector, as in SentEval: it is a fact about the table, and its
@@ -71,9 +85,153 @@ class AverageEncoder(ABC):
             if rows:
                 vector = self.vectors[rows].mean(axis=0, dtype=np.float64)
                 mean[number, 0] = vector / (np.linalg.norm(vector) + 1e-32) if self.unit else vector
-        if progress is not None:
-            progress(len(texts))
         return Encoding(layers=(0,), depth=0, mean=mean, tokens=tokens)
+
+
+# Part of every key: raise it with any change that moves an encoding.
+ENCODING_VERSION = "1: mean over known words in float64; no known word is the zero vector"
+MAPS_VERSION = "1: maps of float32 vectors, fitted in float64, kept in float32"
+
+
+@dataclass(frozen=True)
+class StaticConfig(BaseConfig):
+    """An average of word vectors: its name, the vector file, and the rule that splits text.
+
+    Args:
+        name: Its id in the grammar of methods.
+        tokeniser: The rule that splits a text and looks up its words.
+        file: The file's name in the data folder, package or repository; None where a path that
+            is given by hand is the file itself.
+        repo: Its repository on the hub, if it has one.
+        revision: The pinned commit; None is unpinned.
+        weights_sha256: The digest that the file must have, if given.
+        package: A folder in an installed package that carries the file; its code is never
+            imported.
+        trained_on: The texts that the vectors were trained on.
+        cite: The BibTeX key of their paper.
+        licence: Their licence.
+
+    Examples:
+        >>> from harness import StaticConfig
+        >>> str(StaticConfig("glove", file="vectors/glove.6B.300d.txt").source)
+        'vectors/glove.6B.300d.txt'
+    """
+
+    tokeniser: Tokeniser = PLAIN
+    file: str | None = None
+    repo: str | None = None
+    revision: str | None = None
+    weights_sha256: str | None = None
+    package: str | None = field(default=None, repr=False)
+
+    @property
+    def source(self) -> Source:
+        """The package, hub repository or data folder that the file comes from."""
+        if self.repo:
+            return Hub(self.repo, self.revision, self.weights_sha256, self.package)
+        if self.package:
+            return Packaged(self.package, self.file, self.weights_sha256)
+        if self.file:
+            return VectorFile(self.file, self.weights_sha256)
+        return LocalFiles(self.weights_sha256)
+
+    def identify(self, path: Path, sha256: Sha256 = sha256_of) -> Identity:
+        """The key and digests; `path` is the vector file, or the folder that it lies in."""
+        file = vectors_file(self, path)
+        weights = sha256(file)
+        require_weights(self.name, file, self.weights_sha256, weights)
+        facts = {"version": ENCODING_VERSION, "tokeniser": repr(self.tokeniser)}
+        return Identity(digest_of({**facts, "weights": weights}), {"weights": weights})
+
+    def load(self, path: Path, cache: Path, *, sha256: Sha256 = sha256_of) -> StaticEncoder:
+        """The encoder, ready. Text and `.bin` are parsed once; `cache` keeps their quick form."""
+        identity = self.identify(path, sha256)
+        file = vectors_file(self, path)
+        words, vectors = read_cached(file, identity.digests["weights"], cache)
+        return StaticEncoder(self.name, identity.key, vectors, self.tokeniser, first_rows(words))
+
+
+@dataclass(frozen=True, eq=False)
+class StaticEncoder(AverageEncoder):
+    """Loaded vectors of words, with the rule that splits a text and the row of each word."""
+
+    tokeniser: Tokeniser
+    vocabulary: Mapping[str, int] = field(repr=False)
+
+    def look_up(self, texts: Sequence[str]) -> Iterator[tuple[list[int], int]]:
+        """The known words of each text, and how many words it has."""
+        return (self.tokeniser.look_up(text, self.vocabulary) for text in texts)
+
+
+def first_rows(words: Sequence[str]) -> dict[str, int]:
+    """The row of each word; the first of a repeated word (files go by frequency)."""
+    return {word: row for row, word in reversed(list(enumerate(words)))}
+
+
+def vectors_file(config: StaticConfig, folder: Path) -> Path:
+    """The vector file: `folder` itself where it is one, else the named file in it."""
+    path = folder if folder.is_file() or config.file is None else folder / config.file
+    if path.is_dir():
+        raise UsageError(f"{config.name}: {path} is a folder; name the vector file in it")
+    if not path.is_file():
+        raise AssetMissing(f"{config.name}: no vectors at {path}; fetch them, or name another file")
+    return path
+
+
+@dataclass(frozen=True)
+class CountedConfig(StaticConfig):
+    """An average of word vectors that are first mapped with the help of word counts.
+
+    The counts lie beside the vector file. A weight of a word scales its vector, so that the token
+    mean, over the number of known words, is the weighted one.
+
+    Args:
+        counts: The file of word counts, in the data folder.
+        maps: What is done to the vectors of the vocabulary, in this order.
+        counts_sha256: The digest that the counts must have, if given.
+
+    Raises:
+        UsageError: The vectors are no file of the data folder.
+    """
+
+    counts: str = field(kw_only=True)
+    maps: tuple[WordMap, ...] = field(kw_only=True)
+    counts_sha256: str | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if self.file is None or self.repo or self.package:
+            raise UsageError(f"{self.name}: word counts go with vectors in a file, beside them")
+
+    @property
+    def source(self) -> Source:
+        """The vectors and the counts in the data folder."""
+        return VectorFile(str(self.file), self.weights_sha256, self.counts)
+
+    def identify(self, path: Path, sha256: Sha256 = sha256_of) -> Identity:
+        """The key and digests, those of the counts and the `repr` of the maps included."""
+        plain = super().identify(path, sha256)
+        counts = self._counts_file(path)
+        digests = {**plain.digests, "counts": sha256(counts)}
+        require_weights(self.name, counts, self.counts_sha256, digests["counts"])
+        facts = {"version": MAPS_VERSION, "plain": plain.key, "maps": repr(self.maps)}
+        return Identity(digest_of({**facts, "counts": digests["counts"]}), digests)
+
+    def load(self, path: Path, cache: Path, *, sha256: Sha256 = sha256_of) -> StaticEncoder:
+        """The encoder, ready: the vectors are read, then mapped."""
+        plain = super().load(path, cache, sha256=sha256)
+        counted = read_counts(self._counts_file(path))
+        vocabulary = Vocabulary.of(plain.vocabulary, plain.vectors, counted)
+        for word_map in self.maps:
+            vocabulary = word_map(vocabulary)
+        return replace(plain, vocabulary=vocabulary.rows, vectors=vocabulary.vectors)
+
+    def _counts_file(self, path: Path) -> Path:
+        file = vectors_file(self, path).parent / Path(self.counts).name
+        if not file.is_file():
+            raise AssetMissing(
+                f"{self.name}: no word counts at {file}; fetch them, or put them beside the vectors"
+            )
+        return file
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,164 +336,138 @@ def read_counts(path: Path) -> dict[str, int]:
     return counts
 
 
-# Part of every key: raise it with any change that moves an encoding.
-ENCODING_VERSION = "1: mean over known words in float64; no known word is the zero vector"
-MAPS_VERSION = "1: maps of float32 vectors, fitted in float64, kept in float32"
+def read_vectors(path: Path) -> Vectors:
+    """Words and their vectors in file order, repetitions included; the suffix tells the kind."""
+    kind = Path(path.stem).suffix if path.suffix == ".gz" else path.suffix
+    try:
+        words, vectors = READERS.get(kind, _read_text)(path)
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise DataError(f"{path}: wanted gzip, found {error}; fetch it again") from error
+    if vectors.ndim != 2 or len(words) != len(vectors) or not vectors.size:
+        raise DataError(
+            f"{path}: wanted a vector a word, found {len(words)} words and vectors of shape "
+            f"{vectors.shape}"
+        )
+    finite = np.isfinite(vectors).all(axis=1)
+    if not finite.all():
+        word = words[int(finite.argmin())]
+        raise DataError(f"{path}: wanted finite numbers, found others in the vector of {word!r}")
+    return words, vectors
 
 
-@dataclass(frozen=True)
-class StaticConfig:
-    """An average of word vectors: its name, the vector file, and the rule that splits text.
-
-    Args:
-        name: Its id in the grammar of methods.
-        tokeniser: The rule that splits a text and looks up its words.
-        file: The file's name in the data folder, package or repository; None where a path that
-            is given by hand is the file itself.
-        repo: Its repository on the hub, if it has one.
-        revision: The pinned commit; None is unpinned.
-        weights_sha256: The digest that the file must have, if given.
-        package: A folder in an installed package that carries the file; its code is never
-            imported.
-        trained_on: The texts that the vectors were trained on.
-        cite: The BibTeX key of their paper.
-        licence: Their licence.
-
-    Examples:
-        >>> from harness import StaticConfig
-        >>> str(StaticConfig("glove", file="vectors/glove.6B.300d.txt").source)
-        'vectors/glove.6B.300d.txt'
-    """
-
-    name: str
-    tokeniser: Tokeniser = PLAIN
-    file: str | None = None
-    repo: str | None = None
-    revision: str | None = None
-    weights_sha256: str | None = None
-    package: str | None = field(default=None, repr=False)
-    trained_on: str = field(default="", repr=False)
-    cite: str = field(default="", repr=False)
-    licence: str = field(default="", repr=False)
-
-    @property
-    def source(self) -> Source:
-        """The package, hub repository or data folder that the file comes from."""
-        if self.repo:
-            return Hub(self.repo, self.revision, self.weights_sha256, self.package)
-        if self.package:
-            return Packaged(self.package, self.file, self.weights_sha256)
-        if self.file:
-            return VectorFile(self.file, self.weights_sha256)
-        return LocalFiles(self.weights_sha256)
-
-    def member(self, seed: int) -> StaticConfig:  # noqa: ARG002 - a family's would differ
-        """This encoder, whatever the seed."""
-        return self
-
-    def with_max_length(self, max_length: int) -> StaticConfig:
-        """Refused: word vectors average over whole texts."""
-        raise UsageError(f"{self.name}:{max_length}: this encoder has no maximum length to set")
-
-    def on(self, hardware: Hardware) -> StaticConfig:
-        """This encoder, on the processor and in float32 whatever the device."""
-        require_float32(self.name, hardware)
-        return self
-
-    def identify(self, path: Path, sha256: Sha256 = sha256_of) -> Identity:
-        """The key and digests; `path` is the vector file, or the folder that it lies in."""
-        file = vectors_file(self, path)
-        weights = sha256(file)
-        require_weights(self.name, file, self.weights_sha256, weights)
-        facts = {"version": ENCODING_VERSION, "tokeniser": repr(self.tokeniser)}
-        return Identity(digest_of({**facts, "weights": weights}), {"weights": weights})
-
-    def load(self, path: Path, cache: Path, *, sha256: Sha256 = sha256_of) -> StaticEncoder:
-        """The encoder, ready. Text and `.bin` are parsed once; `cache` keeps their quick form."""
-        identity = self.identify(path, sha256)
-        file = vectors_file(self, path)
-        words, vectors = read_cached(file, identity.digests["weights"], cache)
-        return StaticEncoder(self.name, identity.key, vectors, self.tokeniser, first_rows(words))
+def read_cached(path: Path, digest: str, cache: Path) -> Vectors:
+    """Words and vectors, from a safetensors copy in the cache where parsing takes minutes."""
+    if path.suffix in QUICK:
+        return read_vectors(path)
+    return read_vectors(
+        convert_once(cache, digest, lambda new: write_vectors(new, *read_vectors(path)))
+    )
 
 
-@dataclass(frozen=True)
-class CountedConfig(StaticConfig):
-    """An average of word vectors that are first mapped with the help of word counts.
-
-    The counts lie beside the vector file. A weight of a word scales its vector, so that the token
-    mean, over the number of known words, is the weighted one.
-
-    Args:
-        counts: The file of word counts, in the data folder.
-        maps: What is done to the vectors of the vocabulary, in this order.
-        counts_sha256: The digest that the counts must have, if given.
-
-    Raises:
-        UsageError: The vectors are no file of the data folder.
-    """
-
-    counts: str = field(kw_only=True)
-    maps: tuple[WordMap, ...] = field(kw_only=True)
-    counts_sha256: str | None = field(default=None, kw_only=True)
-
-    def __post_init__(self) -> None:
-        if self.file is None or self.repo or self.package:
-            raise UsageError(f"{self.name}: word counts go with vectors in a file, beside them")
-
-    @property
-    def source(self) -> Source:
-        """The vectors and the counts in the data folder."""
-        return VectorFile(str(self.file), self.weights_sha256, self.counts)
-
-    def identify(self, path: Path, sha256: Sha256 = sha256_of) -> Identity:
-        """The key and digests, those of the counts and the `repr` of the maps included."""
-        plain = super().identify(path, sha256)
-        counts = self._counts_file(path)
-        digests = {**plain.digests, "counts": sha256(counts)}
-        require_weights(self.name, counts, self.counts_sha256, digests["counts"])
-        facts = {"version": MAPS_VERSION, "plain": plain.key, "maps": repr(self.maps)}
-        return Identity(digest_of({**facts, "counts": digests["counts"]}), digests)
-
-    def load(self, path: Path, cache: Path, *, sha256: Sha256 = sha256_of) -> StaticEncoder:
-        """The encoder, ready: the vectors are read, then mapped."""
-        plain = super().load(path, cache, sha256=sha256)
-        counted = read_counts(self._counts_file(path))
-        vocabulary = Vocabulary.of(plain.vocabulary, plain.vectors, counted)
-        for word_map in self.maps:
-            vocabulary = word_map(vocabulary)
-        return replace(plain, vocabulary=vocabulary.rows, vectors=vocabulary.vectors)
-
-    def _counts_file(self, path: Path) -> Path:
-        file = vectors_file(self, path).parent / Path(self.counts).name
-        if not file.is_file():
-            raise AssetMissing(
-                f"{self.name}: no word counts at {file}; fetch them, or put them beside the vectors"
-            )
-        return file
+def write_vectors(path: Path, words: Sequence[str], vectors: Float[np.ndarray, "V D"]) -> None:
+    """Write the safetensors form, in the precision given; it is read in float32."""
+    broken = next((word for word in words if "\n" in word), None)
+    if broken is not None:
+        raise DataError(f"{path}: wanted words without line ends, found {broken!r}")
+    letters = np.frombuffer("\n".join(words).encode(), np.uint8)
+    write_atomically(path, save({"vectors": np.ascontiguousarray(vectors), "words": letters}))
 
 
-@dataclass(frozen=True, eq=False)
-class StaticEncoder(AverageEncoder):
-    """Loaded vectors of words, with the rule that splits a text and the row of each word."""
-
-    tokeniser: Tokeniser
-    vocabulary: Mapping[str, int] = field(repr=False)
-
-    def look_up(self, texts: Sequence[str]) -> Iterator[tuple[list[int], int]]:
-        """The known words of each text, and how many words it has."""
-        return (self.tokeniser.look_up(text, self.vocabulary) for text in texts)
+def _open(path: Path) -> BufferedIOBase:
+    return gzip.open(path) if path.suffix == ".gz" else path.open("rb")
 
 
-def first_rows(words: Sequence[str]) -> dict[str, int]:
-    """The row of each word; the first of a repeated word (files go by frequency)."""
-    return {word: row for row, word in reversed(list(enumerate(words)))}
+def _read_text(path: Path) -> Vectors:
+    words: list[str] = []
+    numbers = array("f")
+    count, dimensions = None, 0
+    with _open(path) as file:
+        for number, line in enumerate(file, start=1):  # of bytes: nothing but \n ends a line
+            if number == 1:
+                line = line.removeprefix(codecs.BOM_UTF8)
+            fields = line.rstrip(b" \r\n").split(b" ")
+            if number == 1 and len(fields) == 2 and all(field.isdigit() for field in fields):
+                count, dimensions = map(int, fields)
+                continue
+            dimensions = dimensions or len(fields) - 1
+            try:
+                if not 0 < dimensions < len(fields):
+                    raise ValueError
+                if b"_" in line and b"_" in b"".join(fields[-dimensions:]):
+                    raise ValueError  # Python reads 1_0 as a number
+                words.append(b" ".join(fields[:-dimensions]).decode())
+                numbers.extend(map(float, fields[-dimensions:]))
+            except ValueError as error:
+                raise DataError(
+                    f"{path}:{number}: wanted a word and {dimensions or 'some'} numbers, "
+                    f"found {line[:60]!r}"
+                ) from error
+    if count not in (None, len(words)):
+        raise DataError(f"{path}: wanted {count} words, found {len(words)}; fetch it again")
+    return tuple(words), np.asarray(numbers).reshape(-1, dimensions or 1)
 
 
-def vectors_file(config: StaticConfig, folder: Path) -> Path:
-    """The vector file: `folder` itself where it is one, else the named file in it."""
-    path = folder if folder.is_file() or config.file is None else folder / config.file
-    if path.is_dir():
-        raise UsageError(f"{config.name}: {path} is a folder; name the vector file in it")
-    if not path.is_file():
-        raise AssetMissing(f"{config.name}: no vectors at {path}; fetch them, or name another file")
-    return path
+def _read_word2vec(path: Path) -> Vectors:
+    words: list[str] = []
+    numbers = bytearray()
+    with _open(path) as file:
+        header = file.readline(100).split()
+        if len(header) != 2 or not all(field.isdigit() for field in header):
+            raise DataError(f"{path}: wanted word2vec's count and dimensions, found {header!r}")
+        count, dimensions = map(int, header)
+        for number in range(1, count + 1):
+            word = _until_space(file).lstrip(b"\n")
+            row = file.read(4 * dimensions)
+            if len(row) < 4 * dimensions:
+                raise DataError(f"{path}: wanted {count} words, found the end in word {number}")
+            try:
+                words.append(word.decode())
+            except ValueError as error:
+                raise DataError(f"{path}: wanted UTF-8, found word {number} {word!r}") from error
+            numbers += row
+        if file.read(2).strip():
+            raise DataError(f"{path}: wanted {count} words, found more behind the last")
+    return tuple(words), np.frombuffer(numbers, "<f4").reshape(count, dimensions)
+
+
+def _until_space(file: BufferedIOBase) -> bytes:
+    letters = bytearray()
+    while (letter := file.read(1)) not in (b" ", b""):
+        letters += letter
+    return bytes(letters)
+
+
+def _read_npz(path: Path) -> Vectors:
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            words, vectors = file["words"], file["vectors"]
+    except (OSError, ValueError, KeyError, BadZipFile) as error:
+        raise DataError(
+            f"{path}: wanted arrays `words` (text) and `vectors` (numbers) and nothing pickled, "
+            f"found {type(error).__name__}; save it again with numpy.savez"
+        ) from error
+    return tuple(map(str, words)), _real(path, vectors)
+
+
+def _read_safetensors(path: Path) -> Vectors:
+    try:
+        tensors = load_file(path)
+        words, vectors = tensors["words"].tobytes().decode(), tensors["vectors"]
+    except (OSError, ValueError, KeyError, SafetensorError) as error:
+        raise DataError(f"{path}: wanted tensors `words` and `vectors`, found {error}") from error
+    return tuple(words.split("\n")), _real(path, vectors)
+
+
+def _real(path: Path, vectors: np.ndarray) -> Float32[np.ndarray, "..."]:
+    """The numbers in float32. Raises DataError for complex ones, whose imaginary part would go."""
+    if vectors.dtype.kind not in "fiu":
+        raise DataError(f"{path}: wanted vectors of real numbers, found {vectors.dtype}")
+    return vectors.astype(np.float32, copy=False)
+
+
+READERS: dict[str, Callable[[Path], Vectors]] = {
+    ".npz": _read_npz,
+    ".safetensors": _read_safetensors,
+    ".bin": _read_word2vec,
+}
+QUICK = (".npz", ".safetensors")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from harness.core.arrays import Float64
+from harness.core.provenance import extra
 from harness.transforms.affine import LEAST_SPREAD
 
 Rows = Float64[Tensor, "n D"]
@@ -281,6 +282,91 @@ class AffineCoupling(Bijection):
         stays, moved = torch.split(y, self.halves, dim=1)
         shift, log_scale = self.shift_and_log_scale(stays)
         return torch.cat([stays, moved * (-log_scale).exp() - shift], dim=1)
+
+
+ZUKO_TRANSFORMS = 3  # of a flow, each in the reverse order of coordinates of the one before
+
+
+class ZukoBijection(Bijection):
+    """An unconditional flow of the library zuko (Rozet et al., extra `zuko`), in float64."""
+
+    def __init__(self, lazy: Any) -> None:
+        super().__init__()
+        self.lazy = lazy.transform.double()
+
+    def forward(self, x: Rows) -> tuple[Rows, LogDet]:
+        if len(x) == 0:  # which torch cannot sum over
+            return x, x.new_zeros(0)
+        return self.lazy().call_and_ladj(x)
+
+    def inverse(self, y: Rows) -> Rows:
+        return self.lazy().inv(y)
+
+
+def masked_autoregressive(size: int, rng: np.random.Generator) -> ZukoBijection:
+    """Affine transforms of each coordinate given those before it (Papamakarios et al. 2017).
+
+    One hidden layer, as wide as the rows: units of a narrower one see the first coordinates alone.
+    """
+    return _zuko("MAF", rng, size, hidden_features=(size,))
+
+
+def neural_spline(size: int, width: int, rng: np.random.Generator) -> ZukoBijection:
+    """Monotonic rational-quadratic splines of one half given the other (Durkan et al. 2019)."""
+    return _zuko("NSF", rng, size, passes=2, hidden_features=(width, width))
+
+
+def _zuko(kind: str, rng: np.random.Generator, size: int, **settings: Any) -> ZukoBijection:
+    """A flow whose first weights are drawn from the generator. Raises UsageError without zuko."""
+    with extra("zuko"):
+        from zuko import flows
+    # zuko draws from torch's global generator alone, which is put back behind it.
+    with torch.random.fork_rng(devices=()):
+        torch.random.manual_seed(int(rng.integers(2**63)))
+        return ZukoBijection(getattr(flows, kind)(size, transforms=ZUKO_TRANSFORMS, **settings))
+
+
+class Autoencoder(LatentModel):
+    """A flow inside a variational autoencoder; each loss draws noise from the seed.
+
+    Su & Wu 2018, "f-VAEs: Improve VAEs with Conditional Flows", arXiv 1809.05861. An encoder E
+    gives a row x the code y = E(x) + s u with Gaussian noise u, a decoder G reads x back from y,
+    and a flow F maps codes to a standard Gaussian. The loss bounds the negative log-likelihood:
+
+        -log N(x; G(y), t^2) + log q(y | x) - log N(F(y); 0, I) - log |det dF/dy|.
+
+    The latent vector of a row is F(E(x)), without noise. s and t are learned for each coordinate.
+    As in the authors' program (bojone/flow, f-VAEs.py) E and G are residual networks that start as
+    the identity, and a code has as many coordinates as a row. Unlike there they have one block of
+    linear maps instead of 36 of convolutions, G ends without a tanh, and rows pass an actnorm
+    first.
+    """
+
+    def __init__(self, prior: Bijection, size: int, width: int, rng: np.random.Generator) -> None:
+        super().__init__()
+        self.standard = Actnorm(size)
+        self.encoder, self.decoder = (Conditioner(size, size, width, rng) for _ in range(2))
+        self.log_noise, self.log_precision = zeros(size), zeros(size)
+        self.prior = prior
+        (self.noise,) = rng.spawn(1)
+
+    def latent(self, x: Rows) -> Rows:
+        """F(E(x))."""
+        x, _ = self.standard(x)
+        return self.prior.latent(x + self.encoder(x))
+
+    def bits_per_dimension(self, x: Rows) -> Float64[Tensor, ""]:
+        """The bound, its expectation over the noise estimated from one draw for each row."""
+        x, log_det = self.standard(x)
+        noise = torch.from_numpy(self.noise.normal(size=tuple(x.shape)))
+        log_noise, log_precision = (SCALE_FACTOR * s for s in (self.log_noise, self.log_precision))
+        code = x + self.encoder(x) + log_noise.exp() * noise
+        z, prior_log_det = self.prior(code)
+        error = (code + self.decoder(code) - x) * log_precision.exp()
+        reconstruction = gaussian_nats(error) - log_precision.sum()
+        divergence = gaussian_nats(z) - prior_log_det - gaussian_nats(noise) - log_noise.sum()
+        nats = reconstruction + divergence - log_det
+        return nats.mean() / (x.shape[1] * math.log(2))
 
 
 @torch.no_grad()

@@ -31,6 +31,7 @@ from harness.transforms.flow_layers import (
     Actnorm,
     AdditiveCoupling,
     AffineCoupling,
+    Autoencoder,
     Bijection,
     Chain,
     InvertibleLinear,
@@ -39,10 +40,10 @@ from harness.transforms.flow_layers import (
     Reversal,
     initialise_at_random,
     initialise_from_data,
+    masked_autoregressive,
+    neural_spline,
 )
 from harness.transforms.flow_residual import ResidualBlock
-from harness.transforms.flow_vae import Autoencoder
-from harness.transforms.flow_zuko import masked_autoregressive, neural_spline
 
 BLOCK = 4096  # rows that are checked at a time
 MAPPED = 256  # rows that are mapped at a time: what a layer makes of more leaves the caches

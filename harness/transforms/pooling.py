@@ -54,15 +54,18 @@ class Mean:
         return chosen[0] if len(chosen) == 1 else np.mean(chosen, axis=0)
 
 
+class _WithoutLayers:
+    """A pooling that reads another part of an encoding than the means of its layers."""
+
+    def hidden_states(self, depth: int) -> tuple[int, ...]:  # noqa: ARG002 - whatever the depth
+        return ()
+
+
 @dataclass(frozen=True)
-class Cls:
+class Cls(_WithoutLayers):
     """The last layer's summary token before any pooler: [CLS], or the last token of XLNet."""
 
     name: str = "cls"
-
-    def hidden_states(self, depth: int) -> tuple[int, ...]:  # noqa: ARG002 - reads none
-        """None: it reads the summary token."""
-        return ()
 
     def __call__(self, encoding: Encoding) -> Float[np.ndarray, "N D"]:
         if encoding.cls is None:
@@ -71,14 +74,10 @@ class Cls:
 
 
 @dataclass(frozen=True)
-class Pooler:
+class Pooler(_WithoutLayers):
     """The checkpoint's own head over [CLS] (BERT: dense and tanh), if it has its weights."""
 
     name: str = "pooler"
-
-    def hidden_states(self, depth: int) -> tuple[int, ...]:  # noqa: ARG002 - reads none
-        """None: it reads the pooler's output."""
-        return ()
 
     def __call__(self, encoding: Encoding) -> Float[np.ndarray, "N D"]:
         if encoding.pooler is None:
@@ -90,7 +89,7 @@ class Pooler:
 
 
 @dataclass(frozen=True)
-class Native:
+class Native(_WithoutLayers):
     """The vector that a model's own modules give; `prompt` names what stands before a sentence.
 
     It goes with an encoder that applies them (`harness/encoders/native.py`): prompt, pooling and
@@ -104,10 +103,6 @@ class Native:
         """`native`, or `native:query` with a prompt that is not the default."""
         return f"native:{self.prompt}" if self.prompt else "native"
 
-    def hidden_states(self, depth: int) -> tuple[int, ...]:  # noqa: ARG002 - reads none
-        """None: it reads what the modules gave."""
-        return ()
-
     def __call__(self, encoding: Encoding) -> Float[np.ndarray, "N D"]:
         if encoding.native is None:
             raise UsageError(
@@ -118,17 +113,13 @@ class Native:
 
 
 @dataclass(frozen=True)
-class Input:
+class Input(_WithoutLayers):
     """The mean of the rows that a text's words have in the encoder's input embedding matrix.
 
-    It goes with an encoder that reads them (`harness/encoders/input_embeddings.py`).
+    It goes with an encoder that reads them (`harness/encoders/subword_vectors.py`).
     """
 
     name: str = "input"
-
-    def hidden_states(self, depth: int) -> tuple[int, ...]:  # noqa: ARG002 - reads none
-        """None: no layer is run."""
-        return ()
 
     def __call__(self, encoding: Encoding) -> Float[np.ndarray, "N D"]:
         if encoding.native is None:

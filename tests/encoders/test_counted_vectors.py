@@ -17,7 +17,6 @@ from harness.assets.places import Places
 from harness.cli.fetch_names import resolve
 from harness.core.errors import AssetMissing, DataError, UsageError
 from harness.encoders.word_tokenizer import Tokeniser, nltk_words
-from harness.encoders.word_vector_files import write_vectors
 from harness.encoders.word_vectors import (
     Counted,
     CountedConfig,
@@ -25,6 +24,7 @@ from harness.encoders.word_vectors import (
     StaticConfig,
     Vocabulary,
     read_counts,
+    write_vectors,
 )
 from harness.evaluation.embeddings import PooledEmbeddings
 from harness.evaluation.evaluate import FitData, measure

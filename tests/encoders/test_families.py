@@ -19,7 +19,7 @@ from torch import nn
 
 from harness.core.errors import DataError, UsageError
 from harness.core.interfaces import Encoding
-from harness.encoders.families import REFUSED, WITHOUT_PADDING, facts_of
+from harness.encoders.checkpoint import REFUSED, WITHOUT_PADDING, facts_of
 from harness.encoders.kernels.choose import PLAIN
 from harness.encoders.kernels.padded import sees_padding
 from harness.encoders.native import NativeConfig

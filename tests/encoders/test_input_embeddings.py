@@ -16,7 +16,7 @@ from harness.core.interfaces import Encoder, EncoderConfig
 from harness.core.metrics.metric import PairRows
 from harness.core.metrics.word_frequency import RANGES, compare
 from harness.core.types import Method
-from harness.encoders.input_embeddings import InputConfig
+from harness.encoders.subword_vectors import InputConfig
 from harness.encoders.transformer import TransformerConfig
 from harness.evaluation.embeddings import CachedEncoder
 from harness.gate.golden_vectors import subject

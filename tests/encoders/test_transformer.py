@@ -138,14 +138,6 @@ def test_no_text_is_no_row(checkpoint, tmp_path):
     assert encoder.encode([]).mean.shape == (0, encoder.depth + 1, encoder.dimensions)
 
 
-def test_progress_counts_every_text_once(checkpoint, tmp_path):
-    done = []
-    encoder = tiny_models.in_batches(TINY.load(checkpoint("bert"), tmp_path), 50)
-    encoder.encode(TEXTS, progress=done.append)
-    assert sum(done) == len(TEXTS)
-    assert len(done) > 1
-
-
 @given(st.lists(st.integers(1, 60), max_size=30), st.integers(1, 100))
 def test_batches_hold_every_row_once_within_the_budget(lengths, budget):
     found = list(batches(lengths, budget))

@@ -15,8 +15,7 @@ from harness.core.errors import AssetMissing, DataError, UsageError
 from harness.core.interfaces import EncoderConfig
 from harness.encoders.cache.encodings import EncoderCache
 from harness.encoders.word_tokenizer import ENGLISH, PLAIN, SENTENCE_TRANSFORMERS, Tokeniser
-from harness.encoders.word_vector_files import read_vectors, write_vectors
-from harness.encoders.word_vectors import StaticConfig, first_rows
+from harness.encoders.word_vectors import StaticConfig, first_rows, read_vectors, write_vectors
 from harness.transforms.pooling import POOLINGS
 
 WORDS = ("the", "The", "cat", "n't", "do", ". . .", "café", "the")
@@ -303,12 +302,6 @@ def _reads(pooling, encoding):
 def test_of_a_repeated_word_the_first_counts(tmp_path):
     assert WORDS[0] == WORDS[-1]
     np.testing.assert_array_equal(encoder(tmp_path).encode(["the"]).mean[0, 0], VECTORS[0])
-
-
-def test_progress_counts_every_text_once(tmp_path):
-    done = []
-    encoder(tmp_path).encode(["the", "cat"], progress=done.append)
-    assert sum(done) == 2
 
 
 # Identity

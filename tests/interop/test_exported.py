@@ -27,8 +27,7 @@ from harness.encoders.native import NativeConfig
 from harness.encoders.subword_vectors import SubwordConfig
 from harness.encoders.transformer import TransformerConfig
 from harness.encoders.word_tokenizer import SENTENCE_TRANSFORMERS, Tokeniser
-from harness.encoders.word_vector_files import write_vectors
-from harness.encoders.word_vectors import StaticConfig
+from harness.encoders.word_vectors import StaticConfig, write_vectors
 from harness.evaluation.embed import Embedder, FittedCell, fit_cell
 from harness.evaluation.evaluate import FitData, fit
 from harness.evaluation.runner import execute

@@ -14,7 +14,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 from transformers.models.auto import modeling_auto
 from transformers.utils import logging
 
-from harness.encoders.families import REFUSED, WITHOUT_PADDING
+from harness.encoders.checkpoint import REFUSED, WITHOUT_PADDING
 
 POSITIONS = 64
 # Whatever of these a configuration has, by any of the names that architectures have for it.

@@ -9,7 +9,7 @@ import torch
 
 from baselines.flow import FLOW
 from baselines.other_flows import FVAE
-from harness.transforms.flow_vae import Autoencoder
+from harness.transforms.flow_layers import Autoencoder
 from harness.transforms.flows import Architecture
 
 SIZE = 5

@@ -8,7 +8,7 @@ import torch
 
 from baselines.other_flows import MAF, NSF
 from harness.core.errors import UsageError
-from harness.transforms.flow_zuko import masked_autoregressive, neural_spline
+from harness.transforms.flow_layers import masked_autoregressive, neural_spline
 
 zuko = pytest.importorskip("zuko", reason="zuko is not installed: pip install zuko")
 

@@ -35,7 +35,7 @@ from harness.core.errors import ScoreError, UsageError
 from harness.core.files import write_atomically
 from harness.core.progress import Bar
 from harness.core.types import Progress
-from harness.encoders.word_vector_files import write_vectors
+from harness.encoders.word_vectors import write_vectors
 from harness.training.datasets import Text
 from harness.training.loop import CURVE, TRAINING, Curve, TrainingInfo, curve_svg, require_new
 from harness.transforms.flows import one_thread

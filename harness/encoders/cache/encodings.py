@@ -161,12 +161,6 @@ class EncoderCache:
         """The number of the last layer; the cache must hold something."""
         return int(self.shards[0].metadata["depth"])
 
-    @property
-    def dimensions(self) -> int:
-        """The width of its layers; the cache must hold something."""
-        tensors = self.shards[0].tensors
-        return int(next(tensors[name]["shape"][1] for name in tensors if name.startswith("mean.")))
-
     def paid(self, texts: Iterable[str]) -> EncodingCost:
         """The cost of encoding these distinct texts."""
         known = self.known

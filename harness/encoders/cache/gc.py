@@ -1,9 +1,8 @@
-"""The entries of a cache folder, their sizes and times of last use, and how parts are cleared.
+"""The cache folder: what lies in it, when it was last used, and clearing it.
 
 Only what has the name and the form of something cached is ever touched: folders and files named by
-hex digests, below the cache folder's own four. Links are passed over, as they may lead elsewhere.
-The pins of encoders and the encoders trained here lie in the same folder; they are no cache, and
-stay.
+hex digests in the cache folder's own four parts. Links are ignored, as they may lead elsewhere.
+Pins and trained encoders lie in the same folder; they are no cache, and stay.
 """
 
 from __future__ import annotations
@@ -11,8 +10,8 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from math import fsum
 from pathlib import Path
@@ -27,13 +26,10 @@ from harness.encoders.checkpoint import SEAL_SUFFIX
 
 DIGEST = re.compile(r"[0-9a-f]{32,}")
 BY_KEY = ("encodings", "moments", "rows")  # a folder an encoder key in each
-UNFINISHED = (".*.tmp", ".*.partial", ".*.block", ".unfinished-*")  # what a crash leaves of a write
+CONVERTED = "converted"
+UNFINISHED = (".*.tmp", ".*.partial", ".*.block", ".unfinished-*")  # what a killed process leaves
 DAMAGED = ".damaged"
-OURS = ("*.safetensors", f"*{DAMAGED}", *UNFINISHED, LABEL)
 SHORTEST = 6  # digits by which a key may be called
-
-Kind = Literal["encoder", "converted"]
-CONVERTED: Kind = "converted"
 
 
 @dataclass(frozen=True)
@@ -41,10 +37,11 @@ class Entry:
     """One thing that can be cleared. `last_used` is in seconds since 1970.
 
     An encoder's encodings, moments and rows go together; `seconds` were paid for the encodings,
-    `weights` is the digest of its weights where a run labelled it.
+    `weights` is the digest of its weights where a run labelled it. A leftover is an unfinished or
+    damaged file, its `key` the path below the cache folder.
     """
 
-    kind: Kind
+    kind: Literal["encoder", "converted", "leftover"]
     key: str
     names: tuple[str, ...]
     bytes: int
@@ -59,61 +56,47 @@ class Entry:
     def called(self) -> str:
         """The entry in words."""
         name = ", ".join(self.names) or "unknown encoder"
-        return f"converted weights of {name}" if self.kind == CONVERTED else name
+        return f"converted weights of {name}" if self.kind == "converted" else name
 
     def __str__(self) -> str:
+        if self.kind == "leftover":
+            return f"leftover {self.key}, {sized(self.bytes)}"
         return f"{self.called} ({self.key[:12]}), {sized(self.bytes)}"
 
 
 @dataclass(frozen=True)
-class Leftover:
-    """A file that a crash left unfinished, or a damaged one that was set aside."""
-
-    path: Path
-    bytes: int
-
-    def __str__(self) -> str:
-        return f"leftover {self.path.parent.name[:12]}/{self.path.name}, {sized(self.bytes)}"
-
-
-@dataclass(frozen=True)
 class Cleared:
-    """The outcome for one thing: cleared, or in use by another process and left alone."""
+    """An entry that was cleared, or is in use by another process and was kept."""
 
-    what: Entry | Leftover
+    what: Entry
     in_use: bool = False
-
-    def told(self, dry_run: bool) -> str:
-        """In words."""
-        did = "would remove" if dry_run else "removed"
-        return f"{self.what}: in use, kept" if self.in_use else f"{did} {self.what}"
 
 
 def entries(root: Path) -> list[Entry]:
     """Everything cached, the longest unused first."""
     keys = {folder.name for part in BY_KEY for folder in _folders(root / part)}
     encoders = [_encoder(root, key) for key in keys]
-    weights = _converted(root, encoders)
-    return sorted([*encoders, *weights], key=lambda entry: (entry.last_used, entry.key))
-
-
-def size(root: Path) -> int:
-    """Bytes of everything cached."""
-    folders = [folder for part in BY_KEY for folder in _folders(root / part)]
-    return sum(_bytes(_files(folder)) for folder in (*folders, root / CONVERTED))
+    converted = []
+    for file, state in _files(root / CONVERTED).items():
+        if file.suffix == ".safetensors" and DIGEST.fullmatch(file.stem):
+            # Weights are used whenever an encoder that was made from them is.
+            users = [encoder for encoder in encoders if encoder.weights == file.stem]
+            names = tuple(sorted({name for user in users for name in user.names}))
+            used = max([state.st_mtime, *(user.last_used for user in users)])
+            converted.append(Entry("converted", file.stem, names, state.st_size, used))
+    return sorted([*encoders, *converted], key=lambda entry: (entry.last_used, entry.key))
 
 
 def _encoder(root: Path, key: str) -> Entry:
-    folders = [root / part / key for part in BY_KEY]
-    encodings, moments, rows = map(_files, folders)
+    encodings, moments, rows = (_files(root / part / key) for part in BY_KEY)
     shards = [shard for f in encodings if f.suffix == ".safetensors" and (shard := Shard.parse(f))]
-    every, label = {**encodings, **moments, **rows}, read_label(folders[0])
+    files, label = {**encodings, **moments, **rows}, read_label(root / BY_KEY[0] / key)
     return Entry(
         "encoder",
         key,
         tuple(sorted(label.encoders)),
-        _bytes(every),
-        max((found.st_mtime for found in every.values()), default=0.0),
+        _bytes(files),
+        max((state.st_mtime for state in files.values()), default=0.0),
         sentences=sum(shard.rows for shard in shards),
         seconds=fsum(float(shard.metadata["seconds"]) for shard in shards),
         moments=_bytes(moments),
@@ -122,39 +105,28 @@ def _encoder(root: Path, key: str) -> Entry:
     )
 
 
-def _converted(root: Path, encoders: Sequence[Entry]) -> Iterator[Entry]:
-    """Converted weights; they were used whenever an encoder of theirs was."""
-    for file, found in _files(root / CONVERTED).items():
-        if file.suffix == ".safetensors" and DIGEST.fullmatch(file.stem):
-            users = [e for e in encoders if e.weights == file.stem]
-            names = sorted({name for e in users for name in e.names})
-            used = max([found.st_mtime, *(e.last_used for e in users)])
-            yield Entry(CONVERTED, file.stem, tuple(names), found.st_size, used)
+def size(root: Path) -> int:
+    """Bytes of everything cached."""
+    return sum(_bytes(_files(folder)) for folder in _all_folders(root))
 
 
-def leftovers(root: Path, now: float) -> list[Leftover]:
-    """Unfinished files of crashes, and shards that were set aside as damaged."""
-    folders = [folder for part in BY_KEY for folder in _folders(root / part)]
+def leftovers(root: Path, now: float) -> list[Entry]:
+    """Unfinished files of killed processes, and shards that were set aside as damaged."""
     unfinished = []
-    for folder in (*folders, root / CONVERTED):
-        for path in _inside(folder):
-            inside = [path, *path.rglob("*")] if _is_leftover(path) else []
-            states = list(filter(None, map(_state, inside)))
-            latest = max((state.st_mtime for state in states), default=now)
-            if states and (path.suffix == DAMAGED or now - latest > SECONDS_TO_WRITE):
-                unfinished.append(
-                    Leftover(path, sum(s.st_size for s in states if S_ISREG(s.st_mode)))
-                )
-    return sorted(unfinished, key=lambda leftover: leftover.path)
+    for path in (path for folder in _all_folders(root) for path in _inside(folder)):
+        if not _is_leftover(path):
+            continue
+        files = _states([path, *path.rglob("*")])
+        latest = max((state.st_mtime for state in files.values()), default=0.0)
+        if path.suffix == DAMAGED or now - latest > SECONDS_TO_WRITE:
+            key = str(path.relative_to(root))
+            unfinished.append(Entry("leftover", key, (), _bytes(files), latest))
+    return unfinished
 
 
 def tidy(root: Path, now: float, dry_run: bool) -> Iterator[Cleared]:
     """Remove leftovers, but for those whose encoder is in use."""
-    for leftover in leftovers(root, now):
-        with alone(root / BY_KEY[0] / leftover.path.parent.name) as free:
-            if free and not dry_run:
-                _remove(leftover.path)
-        yield Cleared(leftover, in_use=not free)
+    return (clear(root, leftover, dry_run) for leftover in leftovers(root, now))
 
 
 def shrink(root: Path, most: int, dry_run: bool) -> Iterator[Cleared]:
@@ -168,25 +140,31 @@ def shrink(root: Path, most: int, dry_run: bool) -> Iterator[Cleared]:
 
 
 def clear(root: Path, entry: Entry, dry_run: bool) -> Cleared:
-    """Clear one file, or all of an encoder's folders unless they are in use."""
-    folders = [root / part / entry.key for part in BY_KEY]
-    if entry.kind != "encoder":
-        return _clear_converted(root, entry, dry_run)
-    with alone(folders[0]) as free:
-        if free and not dry_run:
-            for folder in reversed(folders):  # the one with its label, which is held, goes last
-                _clear_folder(folder)
-    return Cleared(entry, in_use=not free)
-
-
-def _clear_converted(root: Path, entry: Entry, dry_run: bool) -> Cleared:
-    """Clear converted weights, unless an encoder of theirs is in use."""
-    file = root / CONVERTED / f"{entry.key}.safetensors"
-    users = [f for f in _folders(root / BY_KEY[0]) if read_label(f).weights == entry.key]
+    """Clear an entry, unless an encoder that needs it is in use."""
+    folders: list[Path] = []
+    if entry.kind == "encoder":
+        folders = [root / part / entry.key for part in reversed(BY_KEY)]
+        paths = [path for folder in folders for path in _inside(folder) if _is_ours(path)]
+        paths.sort(key=lambda path: path.name == LABEL)
+        users = folders[-1:]
+    elif entry.kind == "leftover":
+        paths = [root / entry.key]
+        users = [root / BY_KEY[0] / paths[0].parent.name]
+    else:
+        file = root / CONVERTED / f"{entry.key}.safetensors"
+        paths = [file, file.with_suffix(SEAL_SUFFIX)]
+        users = [f for f in _folders(root / BY_KEY[0]) if read_label(f).weights == entry.key]
     with ExitStack() as held:
         free = all(held.enter_context(alone(folder)) for folder in users)
-        for part in (file, file.with_suffix(SEAL_SUFFIX)) if free and not dry_run else ():
-            part.unlink(missing_ok=True)
+        if free and not dry_run:
+            for path in paths:
+                if path.is_dir():
+                    shutil.rmtree(path)
+                else:
+                    path.unlink(missing_ok=True)
+            for folder in folders:
+                if folder.is_dir() and not folder.is_symlink() and not any(folder.iterdir()):
+                    folder.rmdir()
     return Cleared(entry, in_use=not free)
 
 
@@ -210,9 +188,9 @@ def choose(every: Sequence[Entry], wanted: Sequence[str]) -> list[Entry]:
             )
         chosen |= {entry.key: entry for entry in hits}
     needed = {e.weights for e in every if e.key not in chosen}
-    gone = {e.weights for e in chosen.values()} - needed
-    useless = {e.key: e for e in every if e.kind == CONVERTED and e.key in gone}
-    return list((chosen | useless).values())
+    unneeded = {e.weights for e in chosen.values()} - needed
+    chosen |= {e.key: e for e in every if e.kind == "converted" and e.key in unneeded}
+    return list(chosen.values())
 
 
 def _inside(folder: Path) -> list[Path]:
@@ -227,38 +205,33 @@ def _folders(parent: Path) -> list[Path]:
     return [path for path in _inside(parent) if DIGEST.fullmatch(path.name) and path.is_dir()]
 
 
+def _all_folders(root: Path) -> list[Path]:
+    return [*(folder for part in BY_KEY for folder in _folders(root / part)), root / CONVERTED]
+
+
 def _files(folder: Path) -> dict[Path, os.stat_result]:
-    """Files that are cached, with their states; a writer may take one away meanwhile."""
-    states = {path: _state(path) for path in _inside(folder) if not _is_leftover(path)}
-    return {path: s for path, s in states.items() if s is not None and S_ISREG(s.st_mode)}
+    """The files that are cached in a folder, with their states."""
+    return _states(path for path in _inside(folder) if not _is_leftover(path))
+
+
+def _states(paths: Iterable[Path]) -> dict[Path, os.stat_result]:
+    """The states of those that are files; a writer may take one away meanwhile."""
+    states = {}
+    for path in paths:
+        with suppress(FileNotFoundError):
+            states[path] = path.lstat()
+    return {path: state for path, state in states.items() if S_ISREG(state.st_mode)}
 
 
 def _is_leftover(path: Path) -> bool:
     return path.suffix == DAMAGED or any(path.match(pattern) for pattern in UNFINISHED)
 
 
-def _state(path: Path) -> os.stat_result | None:
-    try:
-        return path.lstat()
-    except FileNotFoundError:
-        return None
+def _is_ours(path: Path) -> bool:
+    """Whether a run put this file into the folder of an encoder's key."""
+    known = path.suffix == ".safetensors" or path.name == LABEL or _is_leftover(path)
+    return known and path.is_file()
 
 
 def _bytes(files: Mapping[Path, os.stat_result]) -> int:
-    return sum(found.st_size for found in files.values())
-
-
-def _clear_folder(folder: Path) -> None:
-    """Remove what a run put there; the folder too, unless something else lies in it."""
-    ours = [f for f in _inside(folder) if f.is_file() and any(map(f.match, OURS))]
-    for file in sorted(ours, key=lambda file: file.name == LABEL):
-        file.unlink(missing_ok=True)
-    if folder.is_dir() and not folder.is_symlink() and not any(folder.iterdir()):
-        folder.rmdir()
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
+    return sum(state.st_size for state in files.values())

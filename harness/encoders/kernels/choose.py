@@ -70,7 +70,7 @@ def rule(
 
     Args:
         known: Whether the packed pass knows the architecture.
-        onednn: Whether oneDNN can multiply the model's matrices (`linear.has_onednn`).
+        onednn: Whether oneDNN can multiply the model's matrices (`packed.has_onednn`).
         device: A torch device type, such as `cpu` or `cuda`.
         threads: The processor cores that torch may use.
         machine: The processor's architecture; by default this machine's.
@@ -103,8 +103,7 @@ def choose(
     """
     import torch
 
-    from harness.encoders.kernels.linear import has_onednn
-    from harness.encoders.kernels.packed import is_known
+    from harness.encoders.kernels.packed import has_onednn, is_known
 
     known, onednn = is_known(plain.model), has_onednn(plain.model)
     device, threads = plain.model.device.type, torch.get_num_threads()
@@ -127,8 +126,7 @@ def choose(
 
 def make(plain: Any, choice: Choice) -> Kernel:
     """The forward pass of a choice, from the plain one of a model that it can run."""
-    from harness.encoders.kernels.linear import swapped
-    from harness.encoders.kernels.packed import PackedKernel, read_stack
+    from harness.encoders.kernels.packed import PackedKernel, read_stack, swapped
 
     if choice.route == "packed":
         return PackedKernel(plain, read_stack(plain.model, choice.library))
@@ -140,8 +138,9 @@ def make(plain: Any, choice: Choice) -> Kernel:
 def _agree(plain: Kernel, other: Kernel, ids: Sequence[int], tolerance: float) -> bool:
     """Whether two passes agree on sentences of several lengths in no order."""
     batch = [list(ids[:length]) for length in (10, 15, 15, 20, len(ids), 3)]
-    one, two = plain(batch), other(batch)
-    for x, y in ((one.mean, two.mean), (one.cls, two.cls), (one.pooler, two.pooler)):
+    wanted, found = plain(batch), other(batch)
+    parts = ((wanted.mean, found.mean), (wanted.cls, found.cls), (wanted.pooler, found.pooler))
+    for x, y in parts:
         if x is None:
             continue
         if y is None or x.shape != y.shape:
@@ -149,6 +148,19 @@ def _agree(plain: Kernel, other: Kernel, ids: Sequence[int], tolerance: float) -
         if not np.abs(x - y).max() <= tolerance * max(1.0, np.abs(x).max()):
             return False
     return True
+
+
+def device_of(name: str) -> Any:
+    """A torch device that multiplies whole float32 numbers. Raises UsageError for an unknown."""
+    import torch
+
+    # TF32 keeps 19 bits of each factor: another precision than the one that records name.
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    try:
+        return torch.empty(0, device=name).device
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise UsageError(f"wanted a device that torch has, found {name!r}: {reason}") from error
 
 
 def in_order(

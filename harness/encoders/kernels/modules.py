@@ -19,14 +19,7 @@ from harness.core.interfaces import Encoding
 from harness.encoders.checkpoint import read_json, read_tensors, weights_files
 from harness.encoders.kernels.choose import PLAIN, Kernel
 from harness.encoders.kernels.padded import PaddedKernel, by_length, rows_of
-from harness.encoders.modules import (
-    ACTIVATIONS,
-    DENSE,
-    LAYER_NORM,
-    LAYERS,
-    Module,
-    Modules,
-)
+from harness.encoders.modules import ACTIVATIONS, DENSE, LAYER_NORM, LAYERS, Module, Modules
 from harness.encoders.transformer import TransformerEncoder
 
 Map = Callable[[torch.Tensor], torch.Tensor]
@@ -38,7 +31,6 @@ MAKE: Mapping[str, Callable[[], nn.Module]] = dict(
         strict=True,
     )
 )
-
 TANH = "torch.nn.modules.activation.Tanh"
 
 
@@ -60,10 +52,10 @@ def under_modules(
         tokenizer = tokenizer.lower_cased()
     weights = _layer_weights(modules, cache)
     skipped = tokenizer.prompt_length(prompt) if prompt and modules.skips_prompt else 0
-    one = modules.modes[0] if len(modules.modes) == 1 else ""
-    first = one == "cls" and weights is None and encoder.plain.summary == 0
+    mode = modules.modes[0] if len(modules.modes) == 1 else ""
+    first = mode == "cls" and weights is None and encoder.plain.summary == 0
     kernel: Kernel
-    if not skipped and (one == "mean" or first):
+    if not skipped and (mode == "mean" or first):
         kernel, choice = StateKernel(encoder.kernel, weights, first), encoder.choice
     else:
         kernel, choice = TokenKernel(encoder.plain, modules.modes, skipped, weights), PLAIN
@@ -76,7 +68,7 @@ def under_modules(
 
 def _layer_weights(modules: Modules, cache: Path) -> torch.Tensor | None:
     """The share of each hidden state in the tokens; None takes the last."""
-    module = modules.one(LAYERS)
+    module = modules.only(LAYERS)
     if module is None:
         return None
     config = modules.first.folder / "config.json"
@@ -186,9 +178,7 @@ def _dense(module: Module, tensors: Mapping[str, Any]) -> Map:
     """A linear layer, its activation (Tanh where none is named), and what is added to it."""
     weight, bias = tensors["linear.weight"].float(), tensors.get("linear.bias")
     bias = None if bias is None else bias.float()
-    activation = MAKE[
-        module.settings.get("activation_function", "torch.nn.modules.activation.Tanh")
-    ]()
+    activation = MAKE[module.settings.get("activation_function", TANH)]()
     other = tensors.get("residual.weight")
 
     def dense(x: torch.Tensor) -> torch.Tensor:

@@ -26,8 +26,16 @@ from transformers.utils import logging as chatter
 from harness.core.arrays import Float32
 from harness.core.errors import DataError, UsageError
 from harness.core.interfaces import Encoding
-from harness.encoders.checkpoint import GOLDEN_SENTENCE, WORDS, require_words
-from harness.encoders.families import BLOCK_SPARSE, FULL, REFUSED, WITHOUT_PADDING
+from harness.encoders.checkpoint import (
+    BLOCK_SPARSE,
+    FULL,
+    GOLDEN_SENTENCE,
+    REFUSED,
+    WITHOUT_PADDING,
+    WORDS,
+    require_words,
+)
+from harness.encoders.kernels.choose import device_of
 
 # What transformers raises, by experiment, over folders it cannot make sense of.
 UNREADABLE = (
@@ -69,8 +77,7 @@ class CuttingTokenizer:
     @property
     def vocabulary(self) -> Mapping[str, int]:
         """Tokens and their ids."""
-        found: Mapping[str, int] = self.tokenizer.get_vocab()
-        return found
+        return dict(self.tokenizer.get_vocab())
 
     def lower_cased(self) -> CuttingTokenizer:
         """This tokenizer on texts in lower case."""
@@ -116,15 +123,7 @@ class PaddedKernel:
         """The pass on a device and in a precision. Raises UsageError for one that torch lacks."""
         if dtype not in PRECISIONS:
             raise UsageError(f"wanted float32, float16 or bfloat16, found the precision {dtype!r}")
-        # 19 bits of each factor would be another precision than the one that records name.
-        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
-        try:
-            return replace(self, model=self.model.to(torch.device(device), PRECISIONS[dtype]))
-        except (RuntimeError, AssertionError) as error:
-            reason = str(error).splitlines()[0]
-            raise UsageError(
-                f"wanted a device that torch has, found {device!r}: {reason}"
-            ) from error
+        return replace(self, model=self.model.to(device_of(device), PRECISIONS[dtype]))
 
     def states(
         self, batch: Sequence[Sequence[int]]
@@ -163,9 +162,9 @@ class PaddedKernel:
         )
 
 
-def rows_of(found: torch.Tensor) -> Float32[np.ndarray, "..."]:
+def rows_of(output: torch.Tensor) -> Float32[np.ndarray, "..."]:
     """The output of a pass, in float32 and in main memory."""
-    return found.float().cpu().numpy()
+    return output.float().cpu().numpy()
 
 
 def open_checkpoint(
@@ -338,8 +337,8 @@ def by_length(encode: Callable[[Batch], Encoding], batch: Batch) -> Encoding:
     back = np.argsort(np.concatenate(groups))
 
     def joined(name: str) -> Any:
-        found = [getattr(part, name) for part in parts]
-        return None if found[0] is None else np.concatenate(found)[back]
+        pieces = [getattr(part, name) for part in parts]
+        return None if pieces[0] is None else np.concatenate(pieces)[back]
 
     kept = {name: joined(name) for name in ("mean", "cls", "pooler")}
     return replace(parts[0], **kept)

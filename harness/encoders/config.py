@@ -1,0 +1,104 @@
+"""What the descriptions of all encoders have in common.
+
+A description is a frozen dataclass, cheap to make; `identify` digests its files without torch, and
+`load` reads them. `BaseConfig` is for encoders with files, `DerivedConfig` for those that read the
+files of another encoder in a different way.
+"""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass, field, replace
+from typing import Any, TypeVar
+
+from harness.core.errors import UsageError
+from harness.core.hardware import Hardware, require_float32
+from harness.core.interfaces import EncoderConfig, Source
+
+Base = TypeVar("Base", bound="BaseConfig")
+Derived = TypeVar("Derived", bound="DerivedConfig")
+
+
+@dataclass(frozen=True)
+class BaseConfig:
+    """The name of an encoder, and what is published about it.
+
+    Args:
+        name: Its id in the grammar of methods.
+        trained_on: The texts that its weights have seen.
+        cite: The BibTeX key of its paper.
+        licence: The licence of its weights.
+
+    Raises:
+        UsageError: A subclass has a maximum length, and it is below 1.
+    """
+
+    name: str
+    _: KW_ONLY
+    trained_on: str = field(default="", repr=False)
+    cite: str = field(default="", repr=False)
+    licence: str = field(default="", repr=False)
+
+    def __post_init__(self) -> None:
+        length = getattr(self, "max_length", None)
+        if length is not None and length < 1:
+            raise UsageError(f"{self.name}: wanted a length of 1 or more, found {length}")
+
+    def member(self: Base, seed: int) -> Base:  # noqa: ARG002 - a family's differ
+        """This encoder, whatever the seed."""
+        return self
+
+    def with_max_length(self: Base, max_length: int) -> Base:
+        """This encoder cut at another length, and named so: `bert-base:64`.
+
+        Raises UsageError for an encoder that has no maximum length.
+        """
+        if not hasattr(self, "max_length"):
+            raise UsageError(f"{self.name}:{max_length}: this encoder has no maximum length to set")
+        name = f"{self.name.partition(':')[0]}:{max_length}"
+        changes: dict[str, Any] = {"name": name, "max_length": max_length}
+        return replace(self, **changes)
+
+    def on(self: Base, hardware: Hardware) -> Base:
+        """This encoder, on the processor and in float32 whatever the device."""
+        require_float32(self.name, hardware)
+        return self
+
+
+@dataclass(frozen=True)
+class DerivedConfig:
+    """An encoder's files under another reading: name, source and licence are the encoder's."""
+
+    of: EncoderConfig
+
+    @property
+    def name(self) -> str:
+        """The encoder's name: `minilm` of `minilm.native`."""
+        return self.of.name
+
+    @property
+    def trained_on(self) -> str:
+        return self.of.trained_on
+
+    @property
+    def cite(self) -> str:
+        return self.of.cite
+
+    @property
+    def licence(self) -> str:
+        return self.of.licence
+
+    @property
+    def source(self) -> Source:
+        return self.of.source
+
+    def member(self: Derived, seed: int) -> Derived:
+        """The seed's encoder under this reading."""
+        return replace(self, of=self.of.member(seed))
+
+    def with_max_length(self: Derived, max_length: int) -> Derived:
+        """This encoder cut at another length, and named so."""
+        return replace(self, of=self.of.with_max_length(max_length))
+
+    def on(self: Derived, hardware: Hardware) -> Derived:
+        """This encoder on a device and in a precision."""
+        return replace(self, of=self.of.on(hardware))
