@@ -346,8 +346,8 @@ class Imported:
 def read_mteb_results(folder: Path, methods: Mapping[str, str], command: str) -> Imported:
     """Read result files of mteb as a reference.
 
-    `methods` maps names of mteb's models to ids of methods; without any, the files that
-    `write_mteb_results` wrote are read. Raises UsageError for a model without results, DataError for a
+    `methods` maps names of mteb's models to ids of methods; without any, the files of
+    `write_mteb_results` are read. Raises UsageError for a model without results, DataError for a
     file that mteb refuses and for a task that stands in two revisions of a model.
     """
     cells: dict[tuple[str, str], ReferenceCell] = {}
