@@ -24,7 +24,7 @@ def export_results(
     from harness.results.records import Store
 
     with extra("mteb"):
-        from harness.interop.mteb_results import export as write
+        from harness.interop.mteb import write_mteb_results
 
     require_folder("--results", results)
     of = patterns(method, task, None)
@@ -35,7 +35,7 @@ def export_results(
         if not of.methods or any(fnmatchcase(record.method, glob) for glob in of.methods)
         if tasks is None or record.task in tasks
     ]
-    written = list(write(records, mteb))
+    written = list(write_mteb_results(records, mteb))
     if records and not written:
         names = ", ".join(sorted({record.task for record in records})[:SHOWN])
         raise UsageError(f"{names}: mteb has no such task; name one of its own, as -t STS12")
@@ -70,7 +70,7 @@ def import_(
     from harness.results.layout import REFERENCES
 
     with extra("mteb"):
-        from harness.interop.mteb_results import read_results
+        from harness.interop.mteb import read_mteb_results
 
     methods = {}
     for text in models or ():
@@ -79,7 +79,7 @@ def import_(
             raise UsageError(f"{text!r}: wanted MODEL=METHOD")
         methods[model] = name
     command = shlex.join(["harness", "import", *(models or ()), "--mteb", "DIR"])
-    found = read_results(mteb, methods, command)
+    found = read_mteb_results(mteb, methods, command)
     for line in found.left_out:
         say(f"left out: {line}")
     say(comparison_table(compare_all([found.reference], results)[0][1]))

@@ -1,4 +1,4 @@
-"""The modules of a sentence-transformers folder, as its files describe them.
+"""The modules of a sentence-transformers folder, as its files describe them, read and written.
 
 `modules.json` names modules and their folders, each with a `config.json`; prompts and similarity
 stand in `config_sentence_transformers.json`. Everything that sentence-transformers would obey is
@@ -13,6 +13,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+from safetensors.numpy import save_file
 
 from harness.core.errors import DataError, UsageError
 from harness.core.files import Sha256, digest_of, digest_of_files
@@ -267,3 +270,47 @@ def own_pooling(path: Path) -> str:
     if is_table or not (path / MODULES).is_file():
         return MEAN.name
     return read_modules(path.name, path).alike or NATIVE.name
+
+
+def append_module(
+    folder: Path,
+    kind: str,
+    settings: Mapping[str, Any],
+    tensors: Mapping[str, Any] | None = None,
+) -> None:
+    """Write a module behind those of a folder, the first into the folder itself, and list it."""
+    file = folder / MODULES
+    listed = json.loads(file.read_bytes()) if file.is_file() else []
+    path = f"{len(listed)}_{kind}" if listed else ""
+    (folder / path).mkdir(exist_ok=True)
+    if settings:
+        config = "sentence_bert_config.json" if kind == TRANSFORMER else "config.json"
+        write_json(folder / path / config, settings)
+    if tensors:
+        floats = {name: np.ascontiguousarray(x, np.float32) for name, x in tensors.items()}
+        save_file(floats, folder / path / "model.safetensors", {"format": "pt"})
+    entry = {"idx": len(listed), "name": str(len(listed)), "path": path}
+    # Every version of the library finds its modules under this name.
+    write_json(file, [*listed, {**entry, "type": f"{LIBRARY}models.{kind}"}])
+
+
+def append_transformer(folder: Path, max_length: int | None) -> None:
+    """List the checkpoint in a folder as its first module."""
+    append_module(folder, TRANSFORMER, {"max_seq_length": max_length, "do_lower_case": False})
+
+
+def append_pooling(folder: Path, size: int, mode: str) -> None:
+    """Write a pooling of token vectors, by its key in MODES."""
+    modes = {word: name == mode for name, word in MODES.items()}
+    append_module(folder, POOLING, {"word_embedding_dimension": size, **modes})
+
+
+def write_json(file: Path, content: Any) -> None:
+    """Write a file of settings."""
+    file.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def edit_json(file: Path, **settings: Any) -> None:
+    """Change settings in a file; `torch_dtype`, the old name of `dtype`, is removed."""
+    kept = {key: value for key, value in read_json(file).items() if key != "torch_dtype"}
+    write_json(file, kept | settings)

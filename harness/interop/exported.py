@@ -1,8 +1,9 @@
-"""Tokenisers of word vectors in the form of Hugging Face's `tokenizers`.
+"""A method as a folder of sentence-transformers: its encoder, pooling and fitted maps as modules.
 
-A word that has no vector is left out of an average. There, a word-level model would put a token for
-unknown words in its place; so words are stored with a mark before them, which no single letter has,
-in a byte-pair model without merges: it knows whole words and drops whatever is none.
+Word vectors become a StaticEmbedding with a tokenizer of Hugging Face's `tokenizers`. A word that
+has no vector is left out of an average; a word-level model would put a token for unknown words in
+its place. So words are stored with a mark before them, which no single letter has, in a byte-pair
+model without merges: it knows whole words and drops everything else.
 """
 
 from __future__ import annotations
@@ -10,14 +11,13 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors.numpy import save_file
+from safetensors.torch import save_file
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
 from torch import nn
 
@@ -25,22 +25,18 @@ from harness.core.arrays import Float32, Float64
 from harness.core.errors import UsageError
 from harness.core.interfaces import EncoderConfig, Pooling, Transform
 from harness.core.types import Method
-from harness.encoders.checkpoint import (
-    PICKLED,
-    read_json,
-    read_tensors,
-    tokenizer_files,
-    weights_files,
-)
+from harness.encoders.checkpoint import PICKLED, read_tensors, tokenizer_files, weights_files
 from harness.encoders.modules import (
     DENSE,
     LAYERS,
     MODEL,
-    MODES,
     MODULES,
-    POOLING,
     STATIC,
-    TRANSFORMER,
+    append_module,
+    append_pooling,
+    append_transformer,
+    edit_json,
+    write_json,
 )
 from harness.encoders.native import NativeConfig
 from harness.encoders.transformer import TransformerConfig, TransformerEncoder
@@ -61,36 +57,8 @@ SPLITS = {
     "words": f"{WORD}+|{OTHER}",
     "treebank": (rf"(?i){WORD}+(?=n't{END})|n't{END}|'(?:s|m|d|re|ve|ll){END}|{WORD}+|{OTHER}"),
 }
-
-
-def as_tokenizer(name: str, encoder: StaticEncoder) -> tuple[Tokenizer, Float32[np.ndarray, "V D"]]:
-    """A tokenizer that finds the words of an encoder, and the vector of each of its ids.
-
-    Raises UsageError for a rule that looks a word up in several forms.
-    """
-    rule, words = encoder.tokeniser, encoder.vocabulary
-    cased = rule.case == "fallback" and any(word != word.lower() for word in words)
-    if rule.strip or rule.split not in SPLITS or cased:
-        raise UsageError(
-            f"{name}: wanted words that are looked up in one form, found {rule}; its words are "
-            "looked up in several, which no tokenizer of a StaticEmbedding does"
-        )
-    kept = [word for word in words if word not in STOP_WORDS[rule.stop_words]]
-    vocabulary = {MARK + word: number for number, word in enumerate(kept)}
-    tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[], ignore_merges=True))
-    if rule.case != "keep":
-        tokenizer.normalizer = normalizers.Lowercase()
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [
-            pre_tokenizers.Split(Regex(SPLITS[rule.split]), "removed", invert=True),
-            pre_tokenizers.Metaspace(MARK, prepend_scheme="always", split=False),
-        ]
-    )
-    return tokenizer, encoder.vectors[[words[word] for word in kept]]
-
-
-LIBRARY = "sentence_transformers.models"  # where every version of it finds its modules
 TANH, LINEAR = "torch.nn.modules.activation.Tanh", "torch.nn.modules.linear.Identity"
+COSINE = {"similarity_fn_name": "cosine"}
 ENCODER, FLOW, LOADER = "encoder", "flow.safetensors", "load.py"
 
 LOAD = '''"""Opens this model, whose last step, a normalising flow, is no module of the library.
@@ -118,15 +86,6 @@ def encode(texts):
 '''
 
 
-@dataclass(frozen=True, eq=False)
-class Written:
-    """A module to write: its kind, what its file says, and its weights."""
-
-    kind: str
-    settings: Mapping[str, Any]
-    tensors: Mapping[str, np.ndarray] = field(default_factory=dict)
-
-
 def write_model(
     method: Method, cell: FittedCell, config: EncoderConfig, path: Path, cache: Path, folder: Path
 ) -> None:
@@ -142,8 +101,7 @@ def write_model(
         _write_encoder(method.pooling, cell, config, path, cache, place)
         if affine is not None:
             weight, bias = affine
-            tensors = {"linear.weight": weight.T, "linear.bias": bias}
-            _append(place, Written(DENSE, _dense(len(weight), len(bias), LINEAR), tensors))
+            _append_dense(place, weight.T, bias, LINEAR)
         if flow is not None:
             flow.save(whole / FLOW)
             (whole / LOADER).write_text(LOAD, encoding="utf-8")
@@ -152,7 +110,7 @@ def write_model(
 def _split(
     method: Method, transforms: Sequence[Transform]
 ) -> tuple[tuple[Float64[np.ndarray, "D K"], Float64[np.ndarray, " K"]] | None, Fitted | None]:
-    """The weight and bias of the affine maps together, and the flow behind them, if one is."""
+    """The weight and bias of the affine maps together, and the flow behind them, if any."""
     affine: Any = None
     flow: Fitted | None = None
     for transform in transforms:
@@ -191,16 +149,13 @@ def _write_encoder(
         case NativeConfig():
             _copy_native(config, path, folder, cell.identity.max_length)
         case StaticConfig():
-            loaded = config.load(path, cache)
-            tokenizer, vectors = as_tokenizer(config.name, loaded)
-            _write_json(folder / MODEL, {"similarity_fn_name": "cosine"})
-            _append(folder, Written(STATIC, {}, {"embedding.weight": vectors}))
+            tokenizer, vectors = as_tokenizer(config.name, config.load(path, cache))
+            write_json(folder / MODEL, COSINE)
+            append_module(folder, STATIC, {}, {"embedding.weight": vectors})
             tokenizer.save(str(folder / "tokenizer.json"))
         case TransformerConfig():
-            encoder = config.load(path, cache)
             _copy_transformer(config, path, cache, folder, cell.identity.max_length)
-            for module in _pooled(encoder, pooling):
-                _append(folder, module)
+            _append_pooling(folder, config.load(path, cache), pooling)
         case _:
             raise UsageError(
                 f"{config.name}: wanted a transformer, word vectors, or a folder under its own "
@@ -208,30 +163,34 @@ def _write_encoder(
             )
 
 
-def _copy_transformer(
-    config: TransformerConfig, path: Path, cache: Path, folder: Path, max_length: int | None
-) -> None:
-    """The checkpoint as the library's first module, its weights as safetensors."""
-    for file in (path / "config.json", *tokenizer_files(path)):
-        shutil.copy(file, folder / file.name)
-    files = weights_files(path)
-    if files[0].name == PICKLED:
-        from safetensors.torch import save_file as save_tensors
+def as_tokenizer(name: str, encoder: StaticEncoder) -> tuple[Tokenizer, Float32[np.ndarray, "V D"]]:
+    """A tokenizer that finds the words of an encoder, and the vector of each of its ids.
 
-        tensors = read_tensors(files, config.identify(path).digests["weights"], cache)
-        save_tensors(tensors, folder / "model.safetensors", {"format": "pt"})
-    else:
-        for file in files:
-            shutil.copy(file, folder / file.name)
-    _edit(folder / "config.json", dtype="float32")  # in use, whatever is on disk
-    stated = {"max_seq_length": max_length, "do_lower_case": False}
-    _write_json(folder / "sentence_bert_config.json", stated)
-    _write_json(folder / MODEL, {"similarity_fn_name": "cosine"})
-    _append(folder, Written(TRANSFORMER, {}))
+    Raises UsageError for a rule that looks a word up in several forms.
+    """
+    rule, words = encoder.tokeniser, encoder.vocabulary
+    cased = rule.case == "fallback" and any(word != word.lower() for word in words)
+    if rule.strip or rule.split not in SPLITS or cased:
+        raise UsageError(
+            f"{name}: wanted words that are looked up in one form, found {rule}; its words are "
+            "looked up in several, which no tokenizer of a StaticEmbedding does"
+        )
+    kept = [word for word in words if word not in STOP_WORDS[rule.stop_words]]
+    vocabulary = {MARK + word: number for number, word in enumerate(kept)}
+    tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[], ignore_merges=True))
+    if rule.case != "keep":
+        tokenizer.normalizer = normalizers.Lowercase()
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(Regex(SPLITS[rule.split]), "removed", invert=True),
+            pre_tokenizers.Metaspace(MARK, prepend_scheme="always", split=False),
+        ]
+    )
+    return tokenizer, encoder.vectors[[words[word] for word in kept]]
 
 
 def _copy_native(config: NativeConfig, path: Path, folder: Path, max_length: int | None) -> None:
-    """The folder as it is, its prompt by default, in float32."""
+    """Copy the folder, with its prompt by default and in float32."""
     listed = json.loads((path / MODULES).read_bytes())
     for file in path.iterdir():
         if file.is_file() and file.suffix in (".json", ".txt", ".model", ".safetensors", ".bin"):
@@ -241,14 +200,30 @@ def _copy_native(config: NativeConfig, path: Path, folder: Path, max_length: int
             shutil.copytree(path / place, folder / place)
     first = folder / listed[0]["path"]
     if (first / "config.json").is_file() and max_length is not None:
-        _edit(first / "config.json", dtype="float32")
-        _edit(first / "sentence_bert_config.json", max_seq_length=max_length)
+        edit_json(first / "config.json", dtype="float32")
+        edit_json(first / "sentence_bert_config.json", max_seq_length=max_length)
     if config.prompt:
-        _edit(folder / MODEL, default_prompt_name=config.prompt)
+        edit_json(folder / MODEL, default_prompt_name=config.prompt)
 
 
-def _pooled(encoder: TransformerEncoder, pooling: Pooling) -> Iterator[Written]:
-    """The modules of a pooling of hidden states. Raises UsageError for one that has none."""
+def _copy_transformer(
+    config: TransformerConfig, path: Path, cache: Path, folder: Path, max_length: int | None
+) -> None:
+    """Copy the checkpoint as the first module, its weights as safetensors."""
+    files = weights_files(path)
+    pickled = files[0].name == PICKLED
+    for file in (path / "config.json", *tokenizer_files(path), *(() if pickled else files)):
+        shutil.copy(file, folder / file.name)
+    if pickled:
+        tensors = read_tensors(files, config.identify(path).digests["weights"], cache)
+        save_file(tensors, folder / "model.safetensors", {"format": "pt"})
+    edit_json(folder / "config.json", dtype="float32")  # in use, whatever is on disk
+    write_json(folder / MODEL, COSINE)
+    append_transformer(folder, max_length)
+
+
+def _append_pooling(folder: Path, encoder: TransformerEncoder, pooling: Pooling) -> None:
+    """Append the modules of a pooling of hidden states. Raises UsageError for one without any."""
     model, size = encoder.plain.model, encoder.dimensions
     if model.config.is_encoder_decoder and not model.config.model_type.endswith("t5"):
         raise UsageError(
@@ -264,59 +239,31 @@ def _pooled(encoder: TransformerEncoder, pooling: Pooling) -> Iterator[Written]:
             layers[list(pooling.hidden_states(encoder.depth))] = 1
             stated = {"layer_start": 0, "num_hidden_layers": encoder.depth}
             stated |= {"word_embedding_dimension": size}
-            yield Written(LAYERS, stated, {"layer_weights": layers})
+            append_module(folder, LAYERS, stated, {"layer_weights": layers})
+            edit_json(folder / "config.json", output_hidden_states=True)
         case Cls() | Pooler():
             mode = "cls" if encoder.plain.summary == 0 else "lasttoken"
             pooling(encoder.shape)  # raises where the encoder lacks it
         case _:
             raise UsageError(f"{pooling.name}: wanted a pooling of hidden states, found another")
-    modes = {word: name == mode for name, word in MODES.items()}
-    yield Written(POOLING, {"word_embedding_dimension": size, **modes})
+    append_pooling(folder, size, mode)
     if isinstance(pooling, Pooler):
-        yield _pooler(encoder.name, model.pooler)
+        linear = [part for part in model.pooler.modules() if isinstance(part, nn.Linear)]
+        if len(linear) != 1:
+            raise UsageError(
+                f"{encoder.name}: wanted a pooler of one linear layer, found {len(linear)}"
+            )
+        weight, bias = linear[0].weight.detach().numpy(), linear[0].bias.detach().numpy()
+        _append_dense(folder, weight, bias, TANH)
 
 
-def _pooler(name: str, pooler: nn.Module) -> Written:
-    """A trained head over [CLS], one linear layer and tanh."""
-    linear = [part for part in pooler.modules() if isinstance(part, nn.Linear)]
-    if len(linear) != 1:
-        raise UsageError(f"{name}: wanted a pooler of one linear layer, found {len(linear)}")
-    weights = {f"linear.{key}": value.numpy() for key, value in linear[0].state_dict().items()}
-    return Written(DENSE, _dense(linear[0].in_features, linear[0].out_features, TANH), weights)
-
-
-def _dense(inputs: int, outputs: int, activation: str) -> dict[str, Any]:
-    return {
+def _append_dense(folder: Path, weight: Any, bias: Any, activation: str) -> None:
+    """Append a linear layer of a (K, D) weight and a bias of K."""
+    outputs, inputs = weight.shape
+    settings = {
         "in_features": inputs,
         "out_features": outputs,
         "bias": True,
         "activation_function": activation,
     }
-
-
-def _append(folder: Path, module: Written) -> None:
-    """Write a module, the first in the folder itself, and list it in modules.json."""
-    file = folder / MODULES
-    listed = json.loads(file.read_bytes()) if file.is_file() else []
-    number = len(listed)
-    place = f"{number}_{module.kind}" if number else ""
-    (folder / place).mkdir(exist_ok=True)
-    if module.settings:
-        _write_json(folder / place / "config.json", module.settings)
-    if module.kind == LAYERS:
-        _edit(folder / "config.json", output_hidden_states=True)
-    if module.tensors:
-        tensors = {n: np.ascontiguousarray(t, np.float32) for n, t in module.tensors.items()}
-        save_file(tensors, folder / place / "model.safetensors", {"format": "pt"})
-    entry = {"idx": number, "name": str(number), "path": place}
-    _write_json(file, [*listed, {**entry, "type": f"{LIBRARY}.{module.kind}"}])
-
-
-def _edit(file: Path, **settings: Any) -> None:
-    """Change settings of a JSON file."""
-    kept = {key: value for key, value in read_json(file).items() if key != "torch_dtype"}
-    _write_json(file, kept | settings)
-
-
-def _write_json(file: Path, content: Any) -> None:
-    file.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    append_module(folder, DENSE, settings, {"linear.weight": weight, "linear.bias": bias})

@@ -54,7 +54,7 @@ vectors = encode(["A man is eating.", "Someone eats."])
 
 @dataclass(frozen=True)
 class Score:
-    """A task's main score of an exported model, in points, its metric, and the seeds measured."""
+    """A task's main score of an exported model, in points, its metric, and the mean over seeds."""
 
     task: Task
     metric: str
@@ -67,22 +67,17 @@ def scores_of(
     planned: PlannedCell, cell: FittedCell, tasks: Mapping[str, Task], results: Results
 ) -> list[Score]:
     """The scores that records hold of these weights and maps, by task."""
-    found = []
-    method, seed = planned.method.id, planned.seed
+    scores = []
+    method, exported = planned.method.id, (cell.identity.key, cell.fitted_on, planned.seed)
     for name, task in sorted(tasks.items()):
         path = metrics()[task.metric].main_score
         for record in results.records(method, name):
-            digests = record.digests
-            same = (digests.get("encoding"), digests.get("fit"), record.seed) == (
-                cell.identity.key,
-                cell.fitted_on,
-                seed,
-            )
+            measured = (record.digests.get("encoding"), record.digests.get("fit"), record.seed)
             points = score_at(record.scores, path)
-            if same and points is not None:
-                spread = str(results.value(method, name, *path))
-                found.append(Score(task, ".".join(path), points, spread, record))
-    return found
+            if measured == exported and points is not None:
+                over_seeds = str(results.value(method, name, *path))
+                scores.append(Score(task, ".".join(path), points, over_seeds, record))
+    return scores
 
 
 def write_card(
@@ -92,9 +87,9 @@ def write_card(
     (folder / "README.md").write_text(card(folder, planned, cell, scores, citation), "utf-8")
     for score in scores:
         if score.task.name in BENCHMARKS:
-            benchmark, task_id = BENCHMARKS[score.task.name]
             notes = f"{_protocol(score)}, {_environment(score)}"
-            entry = EvalResultEntry(benchmark, task_id, round(score.points, 4), notes=notes)
+            points = round(score.points, 4)
+            entry = EvalResultEntry(*BENCHMARKS[score.task.name], points, notes=notes)
             file = folder / RESULTS / f"{score.task.name}.yaml"
             file.parent.mkdir(exist_ok=True)
             file.write_text(yaml_dump(eval_result_entries_to_yaml([entry])), "utf-8")
@@ -105,23 +100,30 @@ def card(
 ) -> str:
     """The card: use, measured numbers with their protocol, origin, citation."""
     method, encoder = planned.method, planned.encoder
-    use = USE_FLOW if (folder / FLOW).exists() else USE.format(folder=folder.name)
-    fitted = (
-        f"Fitted on `@{method.fit_on}`, seed {planned.seed}; sha256 of its sentences "
-        f"`{cell.fitted_on}`."
-        if method.post
-        else "Nothing is fitted behind the encoder."
+    source, licence = encoder.source, encoder.licence.lower()
+    header = ModelCardData(
+        library_name="sentence-transformers",
+        pipeline_tag="sentence-similarity",
+        tags=TAGS,
+        base_model=source.repo if isinstance(source, Hub) and source.repo else None,
+        license=licence if licence in LICENCES else None,
     )
+    fitted = "Nothing is fitted behind the encoder."
+    if method.post:
+        fitted = (
+            f"Fitted on `@{method.fit_on}`, seed {planned.seed}; sha256 of its sentences "
+            f"`{cell.fitted_on}`."
+        )
     digests = ", ".join(f"{name} `{digest[:12]}`" for name, digest in cell.identity.digests.items())
     parts = [
-        f"---\n{_metadata(planned)}\n---",
+        f"---\n{header.to_yaml()}\n---",
         f"# {method.id}",
         f"Sentence embeddings of `{encoder.name}`, written by sentence-embedding-harness.",
-        use,
+        USE_FLOW if (folder / FLOW).exists() else USE.format(folder=folder.name),
         "## Measured",
         _table(scores),
         "## Origin",
-        f"{fitted} Encoder: {encoder.source}; sha256 of {digests}. Trained on: "
+        f"{fitted} Encoder: {source}; sha256 of {digests}. Trained on: "
         f"{encoder.trained_on or 'not stated'}. Licence: {encoder.licence or 'not stated'}.",
         "## Citation",
         f"```bibtex\n{citation}\n```",
@@ -137,9 +139,9 @@ def _table(scores: Sequence[Score]) -> str:
         for s in scores
     ]
     head = "| task | metric x100 | this model | all seeds | protocol |\n|:--|:--|--:|--:|:--|"
-    made = Counter(map(_environment, scores))
-    counted = (f"* {count} of the scores: {words}." for words, count in made.most_common())
-    return "\n".join([head, *rows, "", *counted])
+    by_environment = Counter(map(_environment, scores)).most_common()
+    environments = (f"* {count} of the scores: {words}." for words, count in by_environment)
+    return "\n".join([head, *rows, "", *environments])
 
 
 def _protocol(score: Score) -> str:
@@ -147,27 +149,14 @@ def _protocol(score: Score) -> str:
     task, metric = score.task, metric_of(score.task)
     text = "SentEval's text" if task.text == "senteval" else "raw text"
     name = score.metric.split(".")[0]
-    of = metric.words.get(name, name).format(metric.compared)
-    return f"{score.record.pairs:,} scored ({'+'.join(task.scored)}, {text}), {of}"
+    compared = metric.words.get(name, name).format(metric.compared)
+    return f"{score.record.pairs:,} scored ({'+'.join(task.scored)}, {text}), {compared}"
 
 
 def _environment(score: Score) -> str:
     """The seed, the code and the libraries that a score was made with."""
     environment = score.record.environment
     packages = sorted((environment.get("packages") or {}).items())
-    made = ", ".join(f"{name} {version}" for name, version in packages)
+    versions = ", ".join(f"{name} {version}" for name, version in packages)
     commit = str(environment.get("commit"))[:12]
-    return f"seed {score.record.seed}; harness at commit {commit}, {made}"
-
-
-def _metadata(planned: PlannedCell) -> str:
-    """The card's YAML header."""
-    source, licence = planned.encoder.source, planned.encoder.licence.lower()
-    header = ModelCardData(
-        library_name="sentence-transformers",
-        pipeline_tag="sentence-similarity",
-        tags=TAGS,
-        base_model=source.repo if isinstance(source, Hub) and source.repo else None,
-        license=licence if licence in LICENCES else None,
-    )
-    return header.to_yaml()
+    return f"seed {score.record.seed}; harness at commit {commit}, {versions}"

@@ -1,24 +1,28 @@
-"""The papers' tasks that mteb lacks, as its own kind of task: SICK-R's test split, QNLI, lexical.
+"""mteb: a method as its model, its tasks on local files, and result files in its format.
 
-Their metadata say all that mteb asks of a task. Their pairs are those of local files
-(`harness.interop.mteb.local_task`), named by the task of the harness in place of a revision.
+SICK-R's test split, QNLI and the edit distance of BERT-flow's Table 6 are tasks that mteb lacks;
+their metadata say all that it asks of a task. Result files lie in folders as in mteb's results
+repository, `<model>/<revision>/<task>.json`, and are written and read by mteb itself.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import numpy as np
 from datasets import Dataset, DatasetDict
+from mteb import ResultCache
 from mteb.abstasks import AbsTask, AbsTaskSTS
 from mteb.abstasks.pair_classification import AbsTaskPairClassification
 from mteb.abstasks.task_metadata import TaskMetadata
 from mteb.models import ModelMeta
 from mteb.models.model_meta import ScoringFunction
+from mteb.results.task_result import TaskResult
 from mteb.tasks import (
     STS12STS,
     STS13STS,
@@ -32,16 +36,34 @@ from sklearn.metrics import roc_auc_score  # type: ignore[import-untyped]  # it 
 
 from harness.assets.places import Places
 from harness.core.arrays import Float32, Float64
+from harness.core.errors import DataError, UsageError
 from harness.core.files import file_name, text_digest
-from harness.core.interfaces import Identity
 from harness.core.metrics import TIE_DECIMALS, cosine
 from harness.core.metrics.edit_distance import token_distances
 from harness.core.metrics.metric import directions
-from harness.core.types import Method
+from harness.core.types import Method, MethodId, Record
 from harness.evaluation.embed import Embedder, as_texts, fit_method, resolved
 from harness.registry import known, load_registry
+from harness.results.conformance import Reference, ReferenceCell
+from harness.results.index import main_path, score_at
 
 LOCAL = "local files of the harness"
+OURS = "harness/"  # what the names of our methods begin with as mteb's models
+FILE = "mteb_results.json"
+EXPERIMENTS = "experiments"  # the folder of results of one model under several settings
+
+# In points: results of mteb were computed on other hardware, with other versions.
+OTHER_HARDWARE = 0.05
+REASON = (
+    "computed on other hardware with other versions, which sum in another order: the gate allows "
+    "as much between platforms"
+)
+# mteb's names of the scores that a record has; those of versions before 1.11 come second.
+NAMES: Mapping[str, tuple[str, ...]] = {
+    "spearman.all": ("cosine_spearman", "cos_sim_spearman"),
+    "pearson.all": ("cosine_pearson", "cos_sim_pearson"),
+    "auc": ("cosine_roc_auc",),
+}
 GLUE = r"""
 @inproceedings{wang2018glue,
   author = {Wang, Alex and Singh, Amanpreet and Michael, Julian and Hill, Felix and Levy, Omer and
@@ -122,6 +144,19 @@ class Qnli(AbsTaskPairClassification):
 OWN_TASKS: dict[str, type[AbsTask]] = {"qnli": Qnli, "sick-r": SickRTest, "lexical": Lexical}
 
 
+# Ours, in the text form of mteb's copy, and mteb's. Its SICK-R holds the pairs of all splits.
+COUNTERPARTS: dict[str, type[AbsTask]] = {
+    "sts-b": STSBenchmarkSTS,
+    "sick-r.all": SickrSTS,
+    "sts12.senteval": STS12STS,
+    "sts13.senteval": STS13STS,
+    "sts14.senteval": STS14STS,
+    "sts15.senteval": STS15STS,
+    "sts16.senteval": STS16STS,
+    **OWN_TASKS,
+}
+
+
 @dataclass(frozen=True, eq=False)
 class MtebEncoder:
     """A fitted method as mteb's EncoderProtocol."""
@@ -191,46 +226,27 @@ def as_mteb(
     path = places.encoder(encoder)
     identity = encoder.identify(path)
     embedder = fit_method(method, encoder.load(path, places.cache), texts, seed)
-    return MtebEncoder(embedder, model_meta(method, identity, texts, seed))
-
-
-def model_meta(
-    method: Method, identity: Identity, texts: Sequence[str] | None, seed: int
-) -> ModelMeta:
-    """The metadata that mteb stores; other texts or another seed are another experiment."""
     post = "+".join(post.name for post in method.post)
     fitted = {"post": post, "texts": text_digest(texts or ())[:16], "seed": seed} if post else None
-    return meta_of(method.id, identity.key, identity.max_length, fitted)
+    return MtebEncoder(embedder, meta_of(method.id, identity.key, identity.max_length, fitted))
 
 
 def meta_of(
     method: str, key: str, max_length: int | None, fitted: Mapping[str, Any] | None
 ) -> ModelMeta:
-    """The metadata of a method by its id, its encoder's key, and what was fitted on what."""
-    about = {
-        "name": f"harness/{file_name(method)}",
-        "revision": key,
-        "languages": ["eng-Latn"],
-        "max_tokens": max_length,
-        "open_weights": True,
-        "similarity_fn_name": ScoringFunction.COSINE,
-        "use_instructions": False,
-        "experiment_kwargs": fitted,
-    }
-    return ModelMeta.create_empty(overwrites=about)
-
-
-# Ours, in the text form of mteb's copy, and mteb's. Its SICK-R holds the pairs of all splits.
-COUNTERPARTS: dict[str, type[AbsTask]] = {
-    "sts-b": STSBenchmarkSTS,
-    "sick-r.all": SickrSTS,
-    "sts12.senteval": STS12STS,
-    "sts13.senteval": STS13STS,
-    "sts14.senteval": STS14STS,
-    "sts15.senteval": STS15STS,
-    "sts16.senteval": STS16STS,
-    **OWN_TASKS,
-}
+    """The metadata that mteb stores; what was `fitted` on what makes another experiment."""
+    return ModelMeta.create_empty(
+        overwrites={
+            "name": f"{OURS}{file_name(method)}",
+            "revision": key,
+            "languages": ["eng-Latn"],
+            "max_tokens": max_length,
+            "open_weights": True,
+            "similarity_fn_name": ScoringFunction.COSINE,
+            "use_instructions": False,
+            "experiment_kwargs": fitted,
+        }
+    )
 
 
 def local_tasks(data_dir: Path | str) -> list[AbsTask]:
@@ -268,8 +284,140 @@ def local_task(name: str, data_dir: Path) -> AbsTask:
     theirs.dataset = {"default": DatasetDict(dict.fromkeys(theirs.eval_splits, rows))}
     theirs.data_loaded = True
     own = {
-        "dataset": {"path": "local files of the harness", "revision": name},
+        "dataset": {"path": LOCAL, "revision": name},
         "main_score": "spearman" if task.graded else theirs.metadata.main_score,
     }
     theirs.metadata = theirs.metadata.model_copy(update=own)
     return theirs
+
+
+def write_mteb_results(records: Iterable[Record], folder: Path) -> Iterator[Path]:
+    """Write the records that mteb has a task for as its result files; the path of each.
+
+    Scores are fractions there. They are those of this harness, whose rule for ties may move a
+    correlation by 1e-5; `harness` in each file names its version.
+    """
+    cache = ResultCache(folder)
+    for record in records:
+        theirs = COUNTERPARTS.get(record.task)
+        main_score = score_at(record.scores, main_path(record.scores))
+        if theirs is None or main_score is None:
+            continue
+        made_by = (record.environment.get("harness"), record.environment.get("commit"))
+        scores = {
+            **_mteb_scores(record),
+            "main_score": main_score / 100,
+            "harness": " ".join(filter(None, made_by)),
+        }
+        by_split = {split: {"default": scores} for split in theirs.metadata.eval_splits}
+        result = TaskResult.from_task_results(theirs, by_split, sum(record.timings.values()))
+        model = _model_of(record)
+        cache.save_to_cache(result, model)
+        yield cache.get_task_result_path(theirs.metadata.name, model)
+
+
+def _mteb_scores(record: Record) -> dict[str, float]:
+    """A record's scores under mteb's names."""
+    if record.task == "lexical":
+        return {"cosine_spearman": record.scores["edit_distance"] / 100}
+    scores = {names[0]: score_at(record.scores, path.split(".")) for path, names in NAMES.items()}
+    return {name: score / 100 for name, score in scores.items() if score is not None}
+
+
+def _model_of(record: Record) -> ModelMeta:
+    """The model of a record: another seed or fit corpus is another experiment."""
+    parts = MethodId.parse(record.method)
+    post = "+".join(parts.post) if parts else ""
+    fit = record.digests.get("fit", "")[:16]
+    fitted = {"post": post, "fit": fit, "seed": record.seed} if post else None
+    length = record.facts.get("max_length")
+    return meta_of(record.method, record.digests["encoding"], length, fitted)
+
+
+@dataclass(frozen=True)
+class Imported:
+    """Scores that another harness measured, and a line for each file that holds none of them."""
+
+    reference: Reference
+    left_out: tuple[str, ...]
+
+
+def read_mteb_results(folder: Path, methods: Mapping[str, str], command: str) -> Imported:
+    """Read result files of mteb as a reference.
+
+    `methods` maps names of mteb's models to ids of methods; without any, the files of
+    `write_mteb_results` are read. Raises UsageError for a model without results, DataError for a
+    file that mteb refuses and for a task that stands in two revisions of a model.
+    """
+    cells: dict[tuple[str, str], ReferenceCell] = {}
+    left_out: list[str] = []
+    versions: set[str] = set()
+    for path, method in _result_files(folder, methods):
+        if EXPERIMENTS in path.relative_to(folder).parts:
+            left_out.append(f"{path}: of one fit or seed, which a reference does not tell apart")
+            continue
+        try:
+            result = TaskResult.from_disk(path)
+        except (ValueError, KeyError, TypeError) as error:
+            raise DataError(f"{path} is no result file of mteb ({error}); get it again") from None
+        cell = _cell(method, result)
+        if isinstance(cell, str):
+            left_out.append(f"{path}: {cell}")
+        elif cells.setdefault(cell.what, cell) is not cell:
+            raise DataError(f"{path}: {method} has another result on {cell.task}; name one folder")
+        else:
+            versions.add(f"mteb {result.mteb_version}")
+    if not cells:
+        raise UsageError(
+            "; ".join([f"{folder} holds no scores on tasks of the harness", *left_out])
+        )
+    reference = Reference(
+        file=FILE,
+        program="mteb, results of its repository or folders",
+        what="Scores x100 of mteb's own evaluation on its copies of the data; ties are broken by "
+        "rounding noise",
+        command=command,
+        cells=tuple(cells.values()),
+        version=", ".join(sorted(versions)),
+        tolerance=OTHER_HARDWARE,
+        reason=REASON,
+    )
+    return Imported(reference, tuple(left_out))
+
+
+def _result_files(folder: Path, methods: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
+    """The result files of the models, and the method of each."""
+    by_folder = {model.replace("/", "__"): method for model, method in methods.items()}
+    if not by_folder:
+        exported = (place.name for place in folder.rglob(f"{OURS.replace('/', '__')}*"))
+        by_folder = {name: unquote(name.partition("__")[2]) for name in exported}
+    for name, method in by_folder.items():
+        paths = [path for place in folder.rglob(name) for path in place.rglob("*.json")]
+        if not paths and methods:
+            raise UsageError(f"{folder} holds no results of {name.replace('__', '/')}")
+        yield from ((path, method) for path in sorted(paths) if path.name != "model_meta.json")
+
+
+def _cell(method: str, result: TaskResult) -> ReferenceCell | str:
+    """The scores of a file as a cell, or why it holds none."""
+    by_name = {theirs.metadata.name: name for name, theirs in COUNTERPARTS.items()}
+    if result.task_name not in by_name:
+        return f"no task of the harness scores the pairs of {result.task_name}"
+    task = by_name[result.task_name]
+    meta = COUNTERPARTS[task].metadata
+    if result.dataset_revision != meta.dataset["revision"]:
+        return (
+            f"wanted data of revision {meta.dataset['revision']}, found {result.dataset_revision}"
+        )
+    subsets = result.scores.get(meta.eval_splits[0], [])
+    if len(subsets) != 1:
+        return f"wanted scores of the split {meta.eval_splits[0]}, found {', '.join(result.scores)}"
+    points = {
+        path: 100 * float(subsets[0][name])
+        for path, names in NAMES.items()
+        for name in names[::-1]  # the current name, where both stand there
+        if name in subsets[0]
+    }
+    if task == "lexical":
+        points = {"edit_distance": points["spearman.all"]}
+    return ReferenceCell(points, method, task) if points else "it holds no score of cosines"

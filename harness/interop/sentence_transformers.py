@@ -84,12 +84,11 @@ def train(task: ContrastiveTraining | SiameseTraining, folder: Path, dev: Pairs)
     whole = task.encoder.reader.max_length  # development pairs are read uncut, as here
     model = open_model(folder, setup.pooling.name, whole)
     before = evaluated(model, dev)["spearman"]
-    schedule = task.settings.schedule(task.batches.count)
     model.max_seq_length = setup.max_length
-    losses = _Trainer.run(model, _loss(task, model), task, schedule)
+    losses = _losses(model, _loss(task, model), task)
     model.max_seq_length = whole
     after = evaluated(model, dev)["spearman"]
-    return Curve(losses, ((schedule.steps, after),), before=before)
+    return Curve(losses, ((len(losses), after),), before=before)
 
 
 def _loss(task: ContrastiveTraining | SiameseTraining, model: SentenceTransformer) -> nn.Module:
@@ -112,53 +111,20 @@ class _Trainer(SentenceTransformerTrainer):
     schedule: Schedule
     losses: list[float]
 
-    @classmethod
-    def run(cls, model: Any, loss: Any, task: Any, schedule: Schedule) -> tuple[float, ...]:
-        """Train the model in place; returns the losses."""
-        columns = {f"sentence_{n}": list(column) for n, column in enumerate(task.columns)}
-        if isinstance(loss, SoftmaxLoss):
-            columns["label"] = task.labels.tolist()
-        if isinstance(loss, CosineSimilarityLoss):
-            columns["label"] = task.scores.tolist()
-        batches: Any = [task.batches(step).tolist() for step in range(schedule.steps)]
-        with tempfile.TemporaryDirectory(prefix="harness-reference-") as folder:
-            arguments = SentenceTransformerTrainingArguments(
-                folder,
-                num_train_epochs=1,
-                learning_rate=schedule.learning_rate,
-                weight_decay=schedule.weight_decay,
-                adam_beta1=schedule.betas[0],
-                adam_beta2=schedule.betas[1],
-                adam_epsilon=schedule.epsilon,
-                max_grad_norm=schedule.clip,
-                batch_sampler=lambda *_, **__: batches,
-                save_strategy="no",
-                logging_strategy="no",
-                report_to="none",
-                disable_tqdm=True,
-                use_cpu=True,
-            )
-            data = Dataset.from_dict(columns)
-            trainer = cls(model=model, args=arguments, train_dataset=data, loss=loss)
-            trainer.schedule, trainer.losses = schedule, []
-            trainer.train()
-        return tuple(trainer.losses)
-
     def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> Any:
         """The learning rates of the harness, step by step."""
-        highest = self.schedule.learning_rate
+        highest, last = self.schedule.learning_rate, num_training_steps - 1
         stepped: Any = optimizer or self.optimizer
-        rate = torch.optim.lr_scheduler.LambdaLR(
+        self.lr_scheduler = torch.optim.lr_scheduler.LambdaLR(
             stepped,
-            lambda step: self.schedule.rate(min(step, num_training_steps - 1)) / highest,
+            lambda step: self.schedule.rate(min(step, last)) / highest,
         )
-        self.lr_scheduler = rate
-        return rate
+        return self.lr_scheduler
 
     def _clip_grad_norm(self, model: Any) -> Any:  # noqa: ARG002 - the trainer's signature
         """Bounds the gradient of the classifier too, as the library's first training loop did."""
-        trained: Any = self.loss  # the model's parameters are among those of its loss
-        return self.accelerator.clip_grad_norm_(trained.parameters(), self.args.max_grad_norm)
+        loss: Any = self.loss  # the model's parameters are among those of its loss
+        return self.accelerator.clip_grad_norm_(loss.parameters(), self.args.max_grad_norm)
 
     def compute_loss(self, *arguments: Any, **named: Any) -> Any:
         """The library's loss, noted."""
@@ -167,19 +133,38 @@ class _Trainer(SentenceTransformerTrainer):
         return loss
 
 
-Evaluate = Callable[[SentenceTransformer, Task, Places], Mapping[str, float]]
-
-
-@dataclass(frozen=True)
-class Program:
-    """A package that scores pairs: its words in a reference, and how it is called.
-
-    `evaluate` gives Spearman's and Pearson's correlation over all pairs of a task, in points.
-    """
-
-    program: str
-    what: str
-    evaluate: Evaluate
+def _losses(model: SentenceTransformer, loss: nn.Module, task: Any) -> tuple[float, ...]:
+    """Train the model in place on the task's batches; the loss of every step."""
+    schedule: Schedule = task.settings.schedule(task.batches.count)
+    columns = {f"sentence_{n}": list(column) for n, column in enumerate(task.columns)}
+    if isinstance(loss, SoftmaxLoss):
+        columns["label"] = task.labels.tolist()
+    if isinstance(loss, CosineSimilarityLoss):
+        columns["label"] = task.scores.tolist()
+    batches: Any = [task.batches(step).tolist() for step in range(schedule.steps)]
+    with tempfile.TemporaryDirectory(prefix="harness-reference-") as folder:
+        arguments = SentenceTransformerTrainingArguments(
+            folder,
+            num_train_epochs=1,
+            learning_rate=schedule.learning_rate,
+            weight_decay=schedule.weight_decay,
+            adam_beta1=schedule.betas[0],
+            adam_beta2=schedule.betas[1],
+            adam_epsilon=schedule.epsilon,
+            max_grad_norm=schedule.clip,
+            batch_sampler=lambda *_, **__: batches,
+            save_strategy="no",
+            logging_strategy="no",
+            report_to="none",
+            disable_tqdm=True,
+            use_cpu=True,
+        )
+        trainer = _Trainer(
+            model=model, args=arguments, train_dataset=Dataset.from_dict(columns), loss=loss
+        )
+        trainer.schedule, trainer.losses = schedule, []
+        trainer.train()
+    return tuple(trainer.losses)
 
 
 def _by_sentence_transformers(
@@ -194,9 +179,21 @@ def _by_mteb(model: SentenceTransformer, task: Task, places: Places) -> Mapping[
     from harness.interop.mteb import local_task
 
     theirs = local_task(task.name, places.require_data(task.asset))
-    found = mteb.evaluate(model, theirs, cache=None, co2_tracker=False, show_progress_bar=False)
-    [[scores]] = found.task_results[0].scores.values()
+    results = mteb.evaluate(model, theirs, cache=None, co2_tracker=False, show_progress_bar=False)
+    [[scores]] = results.task_results[0].scores.values()
     return {name: 100 * scores[f"cosine_{name}"] for name in ("spearman", "pearson")}
+
+
+@dataclass(frozen=True)
+class Program:
+    """A package that scores pairs: its words in a reference, and how it is called.
+
+    `evaluate` gives Spearman's and Pearson's correlation over all pairs of a task, in points.
+    """
+
+    program: str
+    what: str
+    evaluate: Callable[[SentenceTransformer, Task, Places], Mapping[str, float]]
 
 
 PROGRAMS: Mapping[str, Program] = {

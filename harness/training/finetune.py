@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
+from typing import Literal
 
 from harness.core.files import digest_of_files, sha256_of
 from harness.core.metrics import cosine, spearman
@@ -18,7 +19,6 @@ from harness.training.encoder import SentenceEncoder, Setup, open_encoder
 from harness.training.loop import (
     CheckpointPolicy,
     Curve,
-    Pooling,
     TrainingInfo,
     require_new,
     train,
@@ -89,7 +89,7 @@ def finetune(
         return curve
     described = identity | {"schedule": asdict(schedule)}
     info = TrainingInfo(command, described, seed, data, curve, start.digests())
-    pooling: Pooling = "cls" if isinstance(encoder.setup.pooling, Cls) else "mean"
+    pooling: Literal["mean", "cls"] = "cls" if isinstance(encoder.setup.pooling, Cls) else "mean"
     length = encoder.reader.max_length
     write_checkpoint(out, encoder.transformer, start.folder, pooling, length, info, half)
     shutil.rmtree(unfinished, ignore_errors=True)

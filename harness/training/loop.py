@@ -30,10 +30,13 @@ from harness.core.files import write_atomically
 from harness.core.provenance import environment
 from harness.core.types import Progress
 from harness.encoders.checkpoint import tokenizer_files
+from harness.encoders.modules import append_pooling, append_transformer, write_json
 
 STATE = "unfinished.safetensors"
-SAVE_SECONDS, SAVE_SHARE = 5.0, 0.05  # an interruption loses no more, where a state is small
-SHOWN = 50  # the progress bar shows the mean loss of so many steps
+TRAINING = "training.json"
+CURVE = "curve.svg"
+SAVE_SECONDS, SAVE_SHARE = 5.0, 0.05  # between two states, and of the time that saving may take
+SHOWN = 50  # steps whose mean loss the progress bar shows
 
 
 @runtime_checkable
@@ -167,11 +170,18 @@ class _Run:
         self.best_weights: dict[str, Tensor] = {}
         self.started_at = self.saved_at = time.perf_counter()
         self.saving = 0.0  # seconds that the last state took to save
+        # Matrices decay; biases and norms, all of them vectors, do not.
+        trained = [p for p in self.model.parameters() if p.requires_grad]
+        groups: list[dict[str, Any]] = [
+            {"params": [p for p in trained if p.ndim > 1]},
+            {"params": [p for p in trained if p.ndim < 2], "weight_decay": 0.0},
+        ]
         self.optimiser = torch.optim.AdamW(
-            _groups(self.model, schedule.weight_decay),
+            groups,
             lr=schedule.learning_rate,
             betas=schedule.betas,
             eps=schedule.epsilon,
+            weight_decay=schedule.weight_decay,
             fused=True,
         )
 
@@ -190,21 +200,24 @@ class _Run:
         self.optimiser.step()
         self.optimiser.zero_grad(set_to_none=False)
         scores = self.curve.scores
-        due = (step + 1) % self.policy.score_every == 0 or step + 1 == self.schedule.steps
-        if self.policy.score is not None and due:
-            value = self._scored(self.policy.score)
-            scores = (*scores, (step + 1, value))
-            if self.curve.best is None or value > self.curve.best[1]:
-                weights = self.model.state_dict()
-                self.best_weights = {name: tensor.clone() for name, tensor in weights.items()}
+        if (step + 1) % self.policy.score_every == 0 or step + 1 == self.schedule.steps:
+            score = self.score()
+            if score is not None:
+                if self.curve.best is None or score > self.curve.best[1]:
+                    weights = self.model.state_dict()
+                    self.best_weights = {name: tensor.clone() for name, tensor in weights.items()}
+                scores = (*scores, (step + 1, score))
         self.curve = replace(self.curve, losses=(*self.curve.losses, loss), scores=scores)
 
-    def _scored(self, score: Callable[[], float]) -> float:
+    def score(self) -> float | None:
+        """The development score of the current weights, if there is one; it draws no dropout."""
+        if self.policy.score is None:
+            return None
         self.model.eval()
         with torch.random.fork_rng(devices=()):
-            value = score()
+            score = self.policy.score()
         self.model.train()
-        return value
+        return score
 
     def summary(self) -> str:
         """The mean of the last losses, and the last score."""
@@ -219,10 +232,12 @@ class _Run:
         self.model.eval()
         if self.state and self.policy.leads:
             self.state.unlink(missing_ok=True)
-        return replace(self.curve, seconds=self._seconds())
+        return self.timed_curve()
 
-    def _seconds(self) -> float:
-        return self.curve.seconds + time.perf_counter() - self.started_at
+    def timed_curve(self) -> Curve:
+        """The curve with the seconds up to now."""
+        seconds = self.curve.seconds + time.perf_counter() - self.started_at
+        return replace(self.curve, seconds=seconds)
 
     def unsaved_for_long(self) -> bool:
         """Whether the last state is old enough for another."""
@@ -233,29 +248,28 @@ class _Run:
         """Write everything that the next step depends on into one file, atomically."""
         if self.state is None or not self.policy.leads:
             return
-        began = time.perf_counter()
+        start = time.perf_counter()
         tensors = {f"model.{name}": value for name, value in self.model.state_dict().items()}
         tensors |= {f"kept.{name}": value for name, value in self.best_weights.items()}
         for name, parameter in self.model.named_parameters():
-            state = self.optimiser.state.get(parameter, {})
-            tensors |= {f"adam.{name}.{moment}": value for moment, value in state.items()}
+            moments = self.optimiser.state.get(parameter, {})
+            tensors |= {f"adam.{name}.{moment}": value for moment, value in moments.items()}
         tensors["generator"] = torch.get_rng_state()
         if torch.cuda.is_available():
             tensors["generator.cuda"] = torch.cuda.get_rng_state()
         metadata = {
             "settings": json.dumps(self.settings),
-            "curve": json.dumps(asdict(replace(self.curve, seconds=self._seconds()))),
+            "curve": json.dumps(asdict(self.timed_curve())),
         }
         copies = {name: value.clone().contiguous() for name, value in tensors.items()}
         write_atomically(self.state, safetensors.torch.save(copies, metadata))
         self.saved_at = time.perf_counter()
-        self.saving = self.saved_at - began
+        self.saving = self.saved_at - start
 
     def resume(self) -> int:
         """Load the saved state, or score the starting weights; returns the number of steps done."""
         if self.state is None or not self.state.exists():
-            if score := self.policy.score:
-                self.curve = replace(self.curve, before=self._scored(score))
+            self.curve = replace(self.curve, before=self.score())
             return 0
         with safe_open(self.state, framework="pt") as file:
             metadata = {name: json.loads(text) for name, text in file.metadata().items()}
@@ -284,21 +298,6 @@ def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The tensors whose names begin with the prefix, without it."""
     named = {name: value for name, value in tensors.items() if name.startswith(prefix)}
     return {name.removeprefix(prefix): value for name, value in named.items()}
-
-
-def _groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
-    """Parameter groups: matrices decay, biases and norms (all of them vectors) do not."""
-    trained = [p for p in model.parameters() if p.requires_grad]
-    return [
-        {"params": [p for p in trained if p.ndim > 1], "weight_decay": weight_decay},
-        {"params": [p for p in trained if p.ndim < 2], "weight_decay": 0.0},
-    ]
-
-
-Pooling = Literal["mean", "cls"]
-TRAINING = "training.json"
-CURVE = "curve.svg"
-ST_MODULES = "sentence_transformers.models"  # where modules.json finds the classes
 
 
 @dataclass(frozen=True)
@@ -362,7 +361,7 @@ def write_checkpoint(
     folder: Path,
     model: Any,
     tokenizer: Path,
-    pooling: Pooling,
+    pooling: Literal["mean", "cls"],
     max_length: int,
     info: TrainingInfo,
     half: bool = False,
@@ -376,11 +375,12 @@ def write_checkpoint(
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as place:
         new = Path(place)
-        _write_model(new, model, half)
+        _write_model(new, model, torch.float16 if half else torch.float32)
         for file in tokenizer_files(tokenizer):
             shutil.copy(file, new / file.name)
-        _write_modules(new, model.config.hidden_size, pooling, max_length)
-        _write_json(new / TRAINING, info.as_json())
+        append_transformer(new, max_length)
+        append_pooling(new, model.config.hidden_size, pooling)
+        write_json(new / TRAINING, info.as_json())
         if info.curve.losses:
             picture = curve_svg(info.curve.thinned(), info.curve.scores)
             (new / CURVE).write_text(picture, encoding="utf-8")
@@ -390,52 +390,18 @@ def write_checkpoint(
     (folder / STATE).unlink(missing_ok=True)
 
 
-def _write_model(folder: Path, model: Any, half: bool) -> None:
-    dtype = torch.float16 if half else torch.float32
+def _write_model(folder: Path, model: Any, dtype: torch.dtype) -> None:
+    """Write the configuration, and the weights with tied tensors once; loading ties them again."""
     model.config.architectures = [type(model).__name__]
     model.config.dtype = torch.float32  # in use, whatever is on disk
-    _write_json(folder / "config.json", model.config.to_dict())
-    data = safetensors.torch.save(_weights(model, dtype), {"format": "pt"})
-    write_atomically(folder / "model.safetensors", data)
-
-
-def _weights(model: nn.Module, dtype: torch.dtype) -> dict[str, torch.Tensor]:
-    """The state dict with tied tensors once; loading ties them again."""
-    once: dict[int, str] = {}
+    write_json(folder / "config.json", model.config.to_dict())
+    first_names: dict[int, str] = {}
     for name, tensor in model.state_dict(keep_vars=True).items():
-        once.setdefault(id(tensor), name)
+        first_names.setdefault(id(tensor), name)
     state = model.state_dict()
-    return {
+    weights = {
         name: state[name].to(dtype if state[name].is_floating_point() else None).contiguous()
-        for name in once.values()
+        for name in first_names.values()
     }
-
-
-def _write_modules(folder: Path, size: int, pooling: Pooling, max_length: int) -> None:
-    modules = (("", "Transformer"), ("1_Pooling", "Pooling"))
-    _write_json(
-        folder / "modules.json",
-        [
-            {"idx": n, "name": str(n), "path": path, "type": f"{ST_MODULES}.{kind}"}
-            for n, (path, kind) in enumerate(modules)
-        ],
-    )
-    _write_json(
-        folder / "sentence_bert_config.json",
-        {"max_seq_length": max_length, "do_lower_case": False},
-    )
-    (folder / "1_Pooling").mkdir()
-    _write_json(
-        folder / "1_Pooling" / "config.json",
-        {
-            "word_embedding_dimension": size,
-            "pooling_mode_cls_token": pooling == "cls",
-            "pooling_mode_mean_tokens": pooling == "mean",
-            "pooling_mode_max_tokens": False,
-            "pooling_mode_mean_sqrt_len_tokens": False,
-        },
-    )
-
-
-def _write_json(path: Path, content: Any) -> None:
-    path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    data = safetensors.torch.save(weights, {"format": "pt"})
+    write_atomically(folder / "model.safetensors", data)

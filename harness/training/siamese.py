@@ -19,9 +19,8 @@ from harness.core.files import pairs_digest
 from harness.core.types import Task
 from harness.training.contrastive import info_nce
 from harness.training.datasets import LABELS, Batches, Columns, Labelled
-from harness.training.distributed import ProcessGroup
+from harness.training.distributed import ProcessGroup, backward_over_processes
 from harness.training.encoder import SentenceEncoder, Setup
-from harness.training.gradcache import backward_over_processes
 from harness.training.loop import Schedule
 from harness.transforms.pooling import MEAN
 

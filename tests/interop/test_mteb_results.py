@@ -8,8 +8,13 @@ import pytest
 
 from harness.cli import main
 from harness.core.errors import DataError, UsageError
-from harness.interop.mteb import COUNTERPARTS, OWN_TASKS
-from harness.interop.mteb_results import FILE, export, read_results
+from harness.interop.mteb import (
+    COUNTERPARTS,
+    FILE,
+    OWN_TASKS,
+    read_mteb_results,
+    write_mteb_results,
+)
 from harness.results.conformance import read_reference
 from harness.results.index import Results
 from harness.results.records import Store
@@ -26,7 +31,7 @@ def exported(tmp_path_factory):
     folder = tmp_path_factory.mktemp("mteb")
     tasks = [name for name in COUNTERPARTS if (METHOD, name) in RESULTS.by_cell]
     records = [r for name in tasks for r in RESULTS.by_cell[METHOD, name]]
-    return folder, list(export([*records, *RESULTS.by_cell[SEEDED, "sts-b"]], folder))
+    return folder, list(write_mteb_results([*records, *RESULTS.by_cell[SEEDED, "sts-b"]], folder))
 
 
 def edited(path, **change):
@@ -77,7 +82,7 @@ def test_the_papers_own_tasks_say_all_that_mteb_asks():
 
 def test_what_was_exported_comes_back(exported):
     folder, _ = exported
-    found = read_results(folder, {}, "harness import")
+    found = read_mteb_results(folder, {}, "harness import")
     scores = {(c.method, c.task, n): s for c in found.reference.cells for n, s in c.scores.items()}
     assert scores[METHOD, "sts-b", "spearman.all"] == pytest.approx(82.03246731235654, abs=1e-4)
     assert scores[METHOD, "lexical", "edit_distance"] < 0
@@ -98,7 +103,7 @@ def published(exported, tmp_path):
 
 
 def test_a_model_of_mteb_is_read_as_the_method_that_it_is_named(published, tmp_path):
-    found = read_results(tmp_path, {MODEL: METHOD}, "harness import").reference
+    found = read_mteb_results(tmp_path, {MODEL: METHOD}, "harness import").reference
     assert [(cell.method, cell.task) for cell in found.cells] == [
         (METHOD, "sts12.senteval"),
         (METHOD, "sts13.senteval"),
@@ -112,7 +117,7 @@ def test_other_data_and_unknown_tasks_are_left_out_by_name(published, tmp_path):
     edited(published / "STS13.json", task_name="BIOSSES")
     (published / "STS14.json").write_text((published / "STS12.json").read_text())
     with pytest.raises(UsageError, match=r"found another.*no task of the harness.*BIOSSES"):
-        read_results(tmp_path, {MODEL: METHOD}, "")
+        read_mteb_results(tmp_path, {MODEL: METHOD}, "")
 
 
 def test_two_revisions_and_damaged_files_are_refused(published, tmp_path):
@@ -120,12 +125,12 @@ def test_two_revisions_and_damaged_files_are_refused(published, tmp_path):
     other.mkdir()
     (other / "STS12.json").write_bytes((published / "STS12.json").read_bytes())
     with pytest.raises(DataError, match=r"has another result on sts12\.senteval"):
-        read_results(tmp_path, {MODEL: METHOD}, "")
+        read_mteb_results(tmp_path, {MODEL: METHOD}, "")
     (other / "STS12.json").write_text("{}")
     with pytest.raises(DataError, match=r"STS12\.json is no result file of mteb"):
-        read_results(tmp_path, {MODEL: METHOD}, "")
+        read_mteb_results(tmp_path, {MODEL: METHOD}, "")
     with pytest.raises(UsageError, match="holds no results of nobody/model"):
-        read_results(tmp_path, {"nobody/model": METHOD}, "")
+        read_mteb_results(tmp_path, {"nobody/model": METHOD}, "")
 
 
 def test_the_commands_write_a_folder_and_a_reference(tmp_path, monkeypatch, capfd):

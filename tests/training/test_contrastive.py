@@ -20,13 +20,14 @@ from tolerances import ROUNDING, relative_gap
 
 from harness.core.errors import DataError, UsageError
 from harness.encoders.transformer import TransformerConfig
-from harness.training.auxiliary_mlm import MaskedLMHead, open_mlm_head
 from harness.training.contrastive import (
     Augmentation,
     Contrastive,
     ContrastiveTraining,
+    MaskedLMHead,
     info_nce,
     nt_xent,
+    open_mlm_head,
 )
 from harness.training.datasets import (
     LABELS,
@@ -451,7 +452,7 @@ def test_masked_words_add_their_weight_times_the_loss_of_the_checkpoints_own_hea
         hidden["changed"], hidden["places"] = changed, places
         return changed, places
 
-    import harness.training.auxiliary_mlm as auxiliary
+    import harness.training.contrastive as auxiliary
 
     real = auxiliary.mask
     monkeypatch.setattr(auxiliary, "mask", remember)

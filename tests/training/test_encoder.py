@@ -13,6 +13,7 @@ from torch import nn
 
 from harness.core.errors import ScoreError, UsageError
 from harness.encoders.transformer import TransformerConfig
+from harness.training.distributed import LOSS_SCALES, backward_in_chunks, with_loss_scaling
 from harness.training.encoder import (
     PACKED,
     Noise,
@@ -22,7 +23,6 @@ from harness.training.encoder import (
     token_chunks,
     use_dropout,
 )
-from harness.training.gradcache import LOSS_SCALES, backward_in_chunks, with_loss_scaling
 from harness.training.loop import seeded
 from harness.transforms.pooling import CLS, FIRST_LAST, LAST2, MEAN, POOLER, STATIC_LAST
 

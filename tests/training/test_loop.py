@@ -12,7 +12,7 @@ from torch import nn
 from harness.assets.places import Places
 from harness.core.errors import DataError, ScoreError, UsageError
 from harness.core.files import write_atomically
-from harness.training.auxiliary_mlm import mask
+from harness.training.contrastive import mask
 from harness.training.datasets import OneALine, Text, open_text
 from harness.training.loop import STATE, CheckpointPolicy, Curve, Schedule, train
 

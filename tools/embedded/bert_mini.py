@@ -38,7 +38,7 @@ from harness.core.errors import DataError
 from harness.core.files import digest_of
 from harness.core.progress import Bar
 from harness.core.types import Progress
-from harness.training.auxiliary_mlm import mask
+from harness.training.contrastive import mask
 from harness.training.datasets import Text
 from harness.training.loop import (
     CheckpointPolicy,

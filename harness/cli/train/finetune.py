@@ -233,8 +233,7 @@ class FineTuning:
 
     def contrastive(self, settings: Any, columns: Any, data: Mapping[str, str]) -> None:
         """Train SimCSE on columns of sentences, with the masked-LM head if that has a weight."""
-        from harness.training.auxiliary_mlm import open_mlm_head
-        from harness.training.contrastive import ContrastiveTraining
+        from harness.training.contrastive import ContrastiveTraining, open_mlm_head
 
         encoder, masked = self.open(settings), None
         if settings.masked_words:
