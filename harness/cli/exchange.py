@@ -106,7 +106,7 @@ def _import_rows(checkout: Path, results: Path) -> None:
     from harness.interop.mteb_rows import compared, make_tables
     from harness.registry import load_registry
     from harness.results.layout import PAPERS
-    from harness.results.published_files import load_tables
+    from harness.results.published import load_tables
 
     for made in list(make_tables(results, checkout, load_registry())):
         changed = made.place.read_text(encoding="utf-8") != made.text

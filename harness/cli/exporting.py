@@ -89,8 +89,7 @@ def write_folder(
     from harness.registry import known
     from harness.report.bibtex import HARNESS, bibtex
     from harness.results.index import Results
-    from harness.results.planned import PlannedCell
-    from harness.results.records import Store
+    from harness.results.records import PlannedCell, Store
     from harness.tasks.loader import TARGETS, TaskLoader
 
     registry, paths = encoders_by_hand(encoder or [])

@@ -45,7 +45,7 @@ def select(wanted: Wanted, default: Callable[[Any], tuple[Any, ...]] | None = No
     """
     from harness.assets.places import Places
     from harness.evaluation.select import Models, choose, encoders_by_hand, left_out
-    from harness.results.planned import on_hardware
+    from harness.results.records import on_hardware
     from harness.tasks.loader import TaskLoader, limited_corpus
 
     models = Models(*encoders_by_hand(wanted.encoder or []))

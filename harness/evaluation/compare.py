@@ -21,8 +21,7 @@ from harness.core.errors import DataError, HarnessError, UsageError
 from harness.core.types import Progress, Record, Task
 from harness.evaluation.engines import Engine, InProcess
 from harness.registry import Registry
-from harness.results.claim_tests import SIGN, ClaimTests
-from harness.results.claims import Claims, Interval, Intervals
+from harness.results.claims import SIGN, Claims, ClaimTests, Interval, Intervals
 from harness.results.comparisons import (
     LEVEL,
     Comparisons,
@@ -34,9 +33,8 @@ from harness.results.comparisons import (
     rounded,
 )
 from harness.results.index import Results, by_encoder, main_path, score_at
-from harness.results.planned import PlannedCell
 from harness.results.protocols import SEVEN, SIMCSE, WHITENING, Scoring, averages
-from harness.results.records import Cell, Store
+from harness.results.records import Cell, PlannedCell, Store
 from harness.tasks.loader import TaskLoader
 
 RESAMPLES = 10_000

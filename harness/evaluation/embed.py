@@ -27,7 +27,7 @@ from harness.evaluation.evaluate import FitData, fit
 from harness.evaluation.fit_corpus import FitCorpora, from_moments, needs_dropout
 from harness.evaluation.select import Models, encoders_by_hand
 from harness.registry import Registry
-from harness.results.planned import PlannedCell
+from harness.results.records import PlannedCell
 from harness.tasks.loader import TaskLoader
 
 

@@ -20,7 +20,7 @@ from harness.encoders.subword_vectors import MODEL_TYPE, SubwordConfig
 from harness.encoders.transformer import TransformerConfig
 from harness.encoders.word_vectors import StaticConfig
 from harness.registry import Registry, is_glob, load_registry, nearest
-from harness.results.planned import PlannedCell, by_encoder, cells
+from harness.results.records import PlannedCell, by_encoder, cells
 from harness.transforms.pooling import Native
 
 PROFILES = ("all", "embedded", "standard", "papers")
@@ -118,7 +118,7 @@ def is_embedded(encoder: EncoderConfig) -> bool:
 
 
 def _published(registry: Registry, papers: Path, seeds: int) -> Iterator[PlannedCell]:
-    from harness.results.published_files import load_tables
+    from harness.results.published import load_tables
 
     for cell in (cell for table in load_tables(papers, registry) for cell in table.cells()):
         if cell.method is None or cell.row.model_free:

@@ -20,7 +20,7 @@ from harness.results.claims import (
     write_intervals,
 )
 from harness.results.comparisons import bootstrap_scores, compare_resamples
-from harness.results.published_files import load_table
+from harness.results.published import load_table
 from harness.results.records import SCHEMA, Store
 
 REGISTRY = fake_registry(FakeConfig())
