@@ -48,16 +48,14 @@ METRICS: Mapping[str, Metric] = {name: name for name in get_args(Metric)}
 RESAMPLED = {("accuracy",), *product(("spearman", "pearson"), ("all", "wmean"))}
 
 Key = tuple[str, str]  # method and task
-Table = tuple[str, Scoring]  # of the leaderboard: encoder and scoring
 
 
 @dataclass(frozen=True)
 class Scored:
-    """Methods on a task, and the path of the score that they are compared by."""
+    """Methods and the scores by whose mean they are compared: each a task and a path."""
 
     methods: tuple[str, ...]
-    task: Task
-    path: tuple[str, ...]
+    scores: tuple[tuple[Task, tuple[str, ...]], ...]
 
 
 def compare_claims(
@@ -88,11 +86,14 @@ def compare_claims(
             due.append(finding)
             for score in contrast.scores:
                 methods_of.setdefault(score, {}).update(dict.fromkeys(methods))
-    scored = [Scored((*of,), registry.tasks[task], path) for (task, path), of in methods_of.items()]
+    scored = {
+        Scored((*of,), ((registry.tasks[score[0]], score[1]),)): score
+        for score, of in methods_of.items()
+    }
     what = "comparing the methods of claims"
     resampled = {
-        (method, item.task.name, item.path): scores
-        for item, matrix in _on_resamples(what, scored, runs, _unread(loader), progress, engine)
+        (method, *scored[item]): scores
+        for item, matrix in _on_resamples(what, [*scored], runs, _unread(loader), progress, engine)
         for method, scores in zip(item.methods, matrix, strict=True)
     }
     for finding in due:
@@ -122,7 +123,7 @@ def compare_tables(
     A known comparison that holds for a table's averages is yielded as it is.
     """
     results = Results.read(runs)
-    averages_of: dict[Table, dict[str, float]] = {}
+    due: dict[Scored, tuple[str, Scoring, dict[str, float]]] = {}
     for encoder, methods in by_encoder(results.methods).items():
         for scoring in SCORINGS:
             tasks = list(map(scoring.task, SEVEN))
@@ -133,26 +134,14 @@ def compare_tables(
             if stored and stored.hold_for(order):
                 yield stored
             elif len(order) > 1:
-                averages_of[encoder, scoring] = order
-    table_of = {
-        Scored((*order,), registry.tasks[name], (scoring.correlation, scoring.aggregation)): table
-        for table, order in averages_of.items()
-        for scoring in table[1:]
-        for name in map(scoring.task, SEVEN)
-    }
-    matrices: dict[Table, dict[str, Float64[np.ndarray, "M R"]]] = {}
+                path = (scoring.correlation, scoring.aggregation)
+                item = Scored((*order,), tuple((registry.tasks[task], path) for task in tasks))
+                due[item] = (encoder, scoring, order)
     what, unread = "comparing rows", _unread(loader)
-    for item, matrix in _on_resamples(what, [*table_of], runs, unread, progress, engine):
-        encoder, scoring = table = table_of[item]
-        by_task = matrices.setdefault(table, {})
-        by_task[item.task.name] = matrix
-        if len(by_task) == len(SEVEN):
-            # Summed in the tasks' order, whichever was done first.
-            mean = np.mean([by_task[name] for name in map(scoring.task, SEVEN)], axis=0)
-            rows = _neighbours(item.methods, mean)
-            shown = rounded(averages_of[table])
-            del matrices[table]
-            yield Comparisons(encoder, scoring.id, RESAMPLES, SEED, shown, rows)
+    for item, matrix in _on_resamples(what, [*due], runs, unread, progress, engine):
+        encoder, scoring, order = due[item]
+        rows = _neighbours(item.methods, matrix)
+        yield Comparisons(encoder, scoring.id, RESAMPLES, SEED, rounded(order), rows)
 
 
 def _neighbours(
@@ -257,15 +246,18 @@ def compare_methods(
         for task in chosen
     }
     path_of = {task: main_path(one.scores) for task, (one, _) in pairs.items()}
-    due = [Scored((first, second), t, path_of[t]) for t in chosen if "packaged" not in sources[t]]
-    testable = {item.task for item in due}
+    due = {
+        Scored((first, second), ((task, path_of[task]),)): task
+        for task in chosen
+        if "packaged" not in sources[task]
+    }
     for task, records in pairs.items():
-        found = loader.inputs(task).digests if task in testable else records[0].digests
+        found = loader.inputs(task).digests if task in due.values() else records[0].digests
         _require_pairs(records, found["data"])
     what = f"comparing {first} with {second}"
     tests = {
-        item.task: compare_resamples(*matrix)
-        for item, matrix in _on_resamples(what, due, runs, loader, progress, HERE)
+        due[item]: compare_resamples(*matrix)
+        for item, matrix in _on_resamples(what, [*due], runs, loader, progress, HERE)
     }
     p_holm = dict(zip(tests, holm([test.p for test in tests.values()]), strict=True))
     rows = []
@@ -331,7 +323,7 @@ def _on_resamples(
     progress: Progress,
     engine: Engine,
 ) -> Iterator[tuple[Scored, Float64[np.ndarray, "M R"]]]:
-    """Each item with the scores of its methods, in points, on every resample, as it is done."""
+    """Each item with the mean score of its methods, in points, on every resample, as it is done."""
     if due:
         progress.phase(what, len(due))
     for item, scores in engine.map(partial(_resampled, runs, loader), due):
@@ -342,16 +334,20 @@ def _on_resamples(
 
 
 def _resampled(runs: Store, loader: TaskLoader, item: Scored) -> Float64[np.ndarray, "M R"]:
-    """The score of each method's seed 0 on every resample of a task's items."""
-    metric, *way = item.path
-    pairs = loader.inputs(item.task).pairs
-    cosines = [runs.cosines(Cell(method, item.task.name)) for method in item.methods]
-    return bootstrap_scores(
-        np.stack([column for column in cosines if column is not None]),
-        pairs.gold,
-        pairs.group,
-        metric=METRICS[metric],
-        aggregate="wmean" if way == ["wmean"] else "all",
-        resamples=RESAMPLES,
-        rng=np.random.default_rng(SEED),
-    )
+    """The mean of each method's scores of seed 0 on every resample of the tasks' items."""
+    matrices = []
+    for task, (metric, *aggregation) in item.scores:
+        pairs = loader.inputs(task).pairs
+        cosines = [runs.cosines(Cell(method, task.name)) for method in item.methods]
+        matrix = bootstrap_scores(
+            np.stack([column for column in cosines if column is not None]),
+            pairs.gold,
+            pairs.group,
+            metric=METRICS[metric],
+            aggregate="wmean" if aggregation == ["wmean"] else "all",
+            resamples=RESAMPLES,
+            rng=np.random.default_rng(SEED),
+        )
+        matrices.append(matrix)
+    mean: Float64[np.ndarray, "M R"] = np.mean(matrices, axis=0)
+    return mean
