@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import typing
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -246,48 +247,29 @@ def next_steps(
     A published number counts that a method and task here reproduce and that is not measured yet.
     What is trained, or of unknown size, comes last.
     """
-    left: list[tuple[Needs, PublishedCell]] = []
-    for one in cells:
-        if one.state is CellState.NOT_RUN and (needs := missing(one.cell, registry, files)):
-            left.append((needs, one.cell))
+    waiting = [
+        (needs, cell.cell)
+        for cell in cells
+        if cell.state is CellState.NOT_RUN and (needs := missing(cell.cell, registry, files))
+    ]
+    sizes: dict[str, float] = {}
+    for needs, _ in waiting:
+        for command, size in needs.items():
+            sizes[command] = max(sizes.get(command, 0), math.inf if size is None else size)
     here: set[str] = set()
-    sizes_of = _sizes(needs for needs, _ in left)
-    while left:
-        groups = Counter(frozenset(needs) - here for needs, _ in left)
-        best = max(groups, key=lambda step: _worth(step, here, left, sizes_of))
-        gained = [(needs, cell) for needs, cell in left if set(needs) <= best | here]
-        left = [(needs, cell) for needs, cell in left if not set(needs) <= best | here]
+
+    def worth(step: frozenset[str]) -> tuple[float, int, list[str]]:
+        """Numbers for their bytes, then numbers alone, then names."""
+        numbers = sum(needs.keys() <= step | here for needs, _ in waiting)
+        return numbers / (sum(sizes[command] for command in step) + SMALL), numbers, sorted(step)
+
+    while waiting:
+        best = max({frozenset(needs) - here for needs, _ in waiting}, key=worth)
         here |= best
-        yield NextStep(
-            tuple(sorted(best)),
-            _bytes(best, sizes_of),
-            tuple(cell for _, cell in gained),
-        )
-
-
-def _worth(
-    step: frozenset[str], here: set[str], left: Iterable[tuple[Needs, PublishedCell]], sizes: Needs
-) -> tuple[float, int, list[str]]:
-    """By what steps are ordered: numbers for their bytes, then numbers alone, then names."""
-    numbers = sum(set(needs) <= step | here for needs, _ in left)
-    size = _bytes(step, sizes)
-    return 0.0 if size is None else numbers / (size + SMALL), numbers, sorted(step)
-
-
-def _sizes(every: Iterable[Needs]) -> Needs:
-    """The bytes that each command gets, of all the files that some number needs of it."""
-    sizes: dict[str, int | None] = {}
-    for needs in every:
-        for get, size in needs.items():
-            known = sizes.get(get, 0)
-            sizes[get] = None if size is None or known is None else max(size, known)
-    return sizes
-
-
-def _bytes(step: Iterable[str], sizes: Needs) -> int | None:
-    """The bytes that all the commands get; None where one of them is not known."""
-    known = [sizes[get] for get in step]
-    return None if None in known else sum(size or 0 for size in known)
+        gained = tuple(cell for needs, cell in waiting if needs.keys() <= here)
+        waiting = [(needs, cell) for needs, cell in waiting if not needs.keys() <= here]
+        total = sum(sizes[command] for command in best)
+        yield NextStep(tuple(sorted(best)), None if total == math.inf else int(total), gained)
 
 
 def missing(cell: PublishedCell, registry: Registry, files: Files) -> Needs:
