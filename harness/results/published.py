@@ -55,6 +55,9 @@ EVIDENCE: Mapping[str, str] = {
     "inferred": "stated nowhere: concluded from the numbers, or from what others found",
 }
 
+TASK_ID = re.compile(r"[a-z0-9-]+(\.[a-z]+)*")
+ID = re.compile(r"[a-z0-9]+([.-][a-z0-9]+)*")
+
 Words = Mapping[str, str]
 
 
@@ -284,56 +287,6 @@ def score_path(metric: str, aggregation: str | None) -> tuple[str, ...]:
     return metric, AGGREGATION_OF[aggregation]
 
 
-def name_faults(table: Table, registry: Registry) -> Iterator[tuple[str, str]]:
-    """Place and fault of every name that the registry does not know, with the nearest ones."""
-    tasks = [(f", column {column.id}", "task", column.task) for column in table.columns]
-    methods: list[tuple[str, str, str | None]] = []
-    for row in table.rows:
-        place = f", row {row.id}"
-        tasks += [(place, f"tasks.{name}", task) for name, task in row.tasks.items()]
-        if not row.model_free:
-            methods.append((place, "method", row.method))
-            methods += [(place, f"methods.{name}", m) for name, m in row.methods.items()]
-    for place, key, task in tasks:
-        try:
-            _ = task and known("task", task, registry.tasks)
-        except UsageError as error:
-            yield place, f"{key}: {error}"
-    for place, key, method in methods:
-        try:
-            _ = method and registry.parse(method)
-        except UsageError as error:
-            yield place, f"{key}: {method!r} is no method here: {error}"
-
-
-def published_cell(name: str, tables: Sequence[Table]) -> PublishedCell:
-    """The cell of that name. Raises UsageError, which looks inside the named table first."""
-    of, _, rest = name.partition("/")
-    table = published_table(of, tables)
-    cells = {cell.id: cell for cell in table.cells()}
-    if name in cells:
-        return cells[name]
-    row, _, column = rest.partition("/")
-    own = {cell.column.id: cell.id for cell in cells.values() if cell.row.id == row}
-    rows = {cell.row.id for cell in cells.values()}
-    near = nearest(column, own) if own else nearest(row, rows) or nearest(name, cells)
-    missing = f"it has no row {row!r}" if row else "wanted TABLE/ROW/COLUMN"
-    missing = f"row {row!r} has no column {column!r}" if own else missing
-    raise UsageError(
-        f"unknown published cell {name!r}: {missing}; {near + ' ' if near else ''}"
-        f"harness list cells {table.id} shows all"
-    )
-
-
-def published_table(name: str, tables: Sequence[Table]) -> Table:
-    """The table of that name. Raises UsageError, which offers the nearest ones."""
-    return known("published table", name, {table.id: table for table in tables})
-
-
-TASK_ID = re.compile(r"[a-z0-9-]+(\.[a-z]+)*")
-ID = re.compile(r"[a-z0-9]+([.-][a-z0-9]+)*")
-
-
 def load_tables(folder: Path, registry: Registry | None = None) -> tuple[Table, ...]:
     """Every table of a folder, by id, with the methods and tasks that it names looked up.
 
@@ -367,6 +320,52 @@ def load_table(path: Path) -> Table:
     for place, fault in _faults(table):
         raise DataError(f"{path.name}{place}: {fault}")
     return table
+
+
+def published_cell(name: str, tables: Sequence[Table]) -> PublishedCell:
+    """The cell of that name. Raises UsageError, which looks inside the named table first."""
+    of, _, rest = name.partition("/")
+    table = published_table(of, tables)
+    cells = {cell.id: cell for cell in table.cells()}
+    if name in cells:
+        return cells[name]
+    row, _, column = rest.partition("/")
+    own = {cell.column.id: cell.id for cell in cells.values() if cell.row.id == row}
+    rows = {cell.row.id for cell in cells.values()}
+    near = nearest(column, own) if own else nearest(row, rows) or nearest(name, cells)
+    missing = f"it has no row {row!r}" if row else "wanted TABLE/ROW/COLUMN"
+    missing = f"row {row!r} has no column {column!r}" if own else missing
+    raise UsageError(
+        f"unknown published cell {name!r}: {missing}; {near + ' ' if near else ''}"
+        f"harness list cells {table.id} shows all"
+    )
+
+
+def published_table(name: str, tables: Sequence[Table]) -> Table:
+    """The table of that name. Raises UsageError, which offers the nearest ones."""
+    return known("published table", name, {table.id: table for table in tables})
+
+
+def name_faults(table: Table, registry: Registry) -> Iterator[tuple[str, str]]:
+    """Place and fault of every name that the registry does not know, with the nearest ones."""
+    tasks = [(f", column {column.id}", "task", column.task) for column in table.columns]
+    methods: list[tuple[str, str, str | None]] = []
+    for row in table.rows:
+        place = f", row {row.id}"
+        tasks += [(place, f"tasks.{name}", task) for name, task in row.tasks.items()]
+        if not row.model_free:
+            methods.append((place, "method", row.method))
+            methods += [(place, f"methods.{name}", m) for name, m in row.methods.items()]
+    for place, key, task in tasks:
+        try:
+            _ = task and known("task", task, registry.tasks)
+        except UsageError as error:
+            yield place, f"{key}: {error}"
+    for place, key, method in methods:
+        try:
+            _ = method and registry.parse(method)
+        except UsageError as error:
+            yield place, f"{key}: {method!r} is no method here: {error}"
 
 
 def _faults(table: Table) -> Iterator[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""The JSON Schema of a record, made from its dataclass: for programs that read a run's files.
+"""Scores as rows of a data frame, and the JSON Schema of the record that they come from.
 
 A run's file is the record and the digest of it. A committed file holds the same fields, some of
 them by reference (`harness.results.records`).
