@@ -281,22 +281,22 @@ def pack(rows: Sequence[Mapping[str, Any]], shared: Sequence[str]) -> bytes:
 def unpack(path: Path, shared: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Each row of a file, and its place (`file:line`). Raises DataError naming file and line."""
     values: dict[tuple[str, str], Any] = {}
-    wanted: Any = "a count of"
-    found = unsealed = 0
+    count: Any = "a count of"
+    rows = unsealed = 0
     for number, line in enumerate(path.read_bytes().splitlines(), start=1):
         place = f"{path}:{number}"
         try:
             text = line.decode()
             fields = JSON.decode(text)
             if number == 1:
-                wanted = fields[ROWS]
+                count = fields[ROWS]
             elif ID in fields:
                 key = fields.pop(ID)
                 [(name, value)] = fields.items()
                 _require(key, text.partition(f'"{name}": ')[2][:-1])
                 values[name, key] = value
             else:
-                found += 1
+                rows += 1
                 if "sha256" in fields:
                     _require(fields.pop("sha256"), text.rpartition(LINE_SEAL)[0])
                 else:
@@ -304,10 +304,10 @@ def unpack(path: Path, shared: Sequence[str]) -> Iterator[tuple[str, dict[str, A
                 yield place, fields | {name: values[name, fields[name]] for name in shared}
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise DataError(f"{place} is damaged ({error!r}); restore the file") from None
-    if 0 < unsealed < found:
-        raise DataError(f"{path}: {unsealed} of {found} rows lack their digest; restore the file")
-    if found != wanted:
-        raise DataError(f"{path}: wanted {wanted} rows, found {found}; restore the file")
+    if 0 < unsealed < rows:
+        raise DataError(f"{path}: {unsealed} of {rows} rows lack their digest; restore the file")
+    if rows != count:
+        raise DataError(f"{path}: wanted {count} rows, found {rows}; restore the file")
 
 
 def _digest(text: str) -> str:

@@ -48,13 +48,13 @@ MUTANTS = {
         "results/test_records.py",
     ),
     "the digest of a committed line": Mutant(
-        "results/json_lines.py",
+        "results/records.py",
         "if _digest(text) != wanted:",
         "if False:",
         "results/test_records.py",
     ),
     "the number of committed lines": Mutant(
-        "results/json_lines.py", "if found != wanted:", "if False:", "results/test_records.py"
+        "results/records.py", "if rows != count:", "if False:", "results/test_records.py"
     ),
     "damaged similarities": Mutant(
         "results/records.py",
