@@ -14,7 +14,7 @@ from ratios import write_result
 
 from harness.core.provenance import environment
 from harness.registry import load_registry
-from harness.results.benchmarks import LEAST_ROUNDS, BenchmarkResult
+from harness.results.questions import LEAST_ROUNDS, BenchmarkResult
 
 STS = ("sts12", "sts13", "sts14", "sts15", "sts16", "sts-b")
 

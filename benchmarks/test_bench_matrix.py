@@ -14,8 +14,7 @@ from fakes import Told
 from harness.assets.places import Places
 from harness.evaluation.runner import execute
 from harness.registry import load_registry
-from harness.results.planned import cells
-from harness.results.records import Store
+from harness.results.records import Store, cells
 from harness.tasks.loader import TaskLoader
 
 TASKS = ("sts-b", "sick-r", "sts12", "sts13", "sts14", "sts15", "sts16")

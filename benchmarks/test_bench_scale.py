@@ -18,8 +18,7 @@ from harness.encoders.function import FunctionConfig
 from harness.evaluation.plan import plan
 from harness.evaluation.runner import execute
 from harness.registry import load_registry
-from harness.results.planned import cells
-from harness.results.records import Store
+from harness.results.records import Store, cells
 from harness.tasks.loader import TaskLoader
 from harness.transforms.pooling import NATIVE
 

@@ -59,7 +59,7 @@ NAMED = {
     "interop.model_card": {"flow"},  # the same
     "report.leaderboard": {"simcse", "sbert", "flow", "whitening"},  # the same
     "report.cost_chart": {"simcse"},  # the same
-    "results.claim_tests": {"flow"},  # what its question is about
+    "results.questions": {"flow"},  # what its question is about
     "report.flows": {"flow", "whitening"},  # the same
     "evaluation.compare": {"simcse", "whitening"},  # a protocol is called by who set it
     "report.replication": {"miniature"},  # its page's own name

@@ -13,13 +13,12 @@ from harness.core.types import Corpus
 from harness.evaluation.plan import FIRST_GUESS, FIRST_GUESS_BYTES
 from harness.registry import Registry
 from harness.report.replication import PAGE
-from harness.results.claim_tests import ClaimOutcome, ClaimTests
-from harness.results.claims import Claim, read_claims, read_intervals
+from harness.results.claims import Claim, ClaimOutcome, ClaimTests, read_claims, read_intervals
+from harness.results.explain import Files, NextStep, next_steps
 from harness.results.index import Results
 from harness.results.layout import QUESTIONS, papers_of
-from harness.results.next_steps import Files, NextStep, next_steps
 from harness.results.protocols import columns_of, rows_of
-from harness.results.published_files import load_tables
+from harness.results.published import load_tables
 from harness.results.records import Store
 from harness.results.reproduction import method_of, reproductions
 

@@ -27,7 +27,7 @@ def tasks(incomplete: str) -> list[str]:
 def cells(incomplete: str) -> list[str]:
     """Published tables, and once a slash is typed, their cells."""
     from harness.results.layout import OWN, own_or_committed
-    from harness.results.published_files import load_table
+    from harness.results.published import load_table
 
     folder = own_or_committed(OWN / "papers")
     table = folder / f"{incomplete.partition('/')[0]}.toml"

@@ -89,8 +89,7 @@ def write_folder(
     from harness.report.bibtex import HARNESS, bibtex
     from harness.resolve import Resolver
     from harness.results.index import Results
-    from harness.results.planned import PlannedCell
-    from harness.results.records import Store
+    from harness.results.records import PlannedCell, Store
     from harness.tasks.loader import TARGETS, TaskLoader
 
     resolver = Resolver.of(Places.from_environment(os.environ, **where, encoders={}), encoder or [])

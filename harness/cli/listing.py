@@ -13,8 +13,7 @@ from harness.core.files import rows_digest
 from harness.core.interfaces import EncoderConfig, Hub, Packaged, Pooling, Trained, VectorFile
 from harness.registry import Registry, known, load_registry
 from harness.results.layout import OWN
-from harness.results.published import Table
-from harness.results.published_files import load_tables, published_table
+from harness.results.published import Table, load_tables, published_table
 from harness.tasks.loader import TARGETS
 
 Row = dict[str, Any]

@@ -16,8 +16,7 @@ from harness.evaluation.runner import Outcome
 from harness.registry import Registry
 from harness.report.paper_tables import printed
 from harness.results.index import Results, main_score, value
-from harness.results.published import PublishedCell, Table
-from harness.results.published_files import load_tables
+from harness.results.published import PublishedCell, Table, load_tables
 from harness.results.records import Store, cell_of
 from harness.results.reproduction import Reproduction, low_coverage, percentage, reproduce
 from harness.results.verdict import CellState

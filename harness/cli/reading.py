@@ -220,7 +220,7 @@ def explain(
     from harness.results.conformance import confirmed, read_references, read_trials
     from harness.results.explain import explain as look_around
     from harness.results.index import Results as Records
-    from harness.results.published_files import load_tables
+    from harness.results.published import load_tables
     from harness.results.records import Store
 
     registry, _ = encoders_by_hand(encoder or [])

@@ -90,7 +90,7 @@ def train(
     """
     from importlib.metadata import version
 
-    from harness.results.searches import read_search
+    from harness.results.questions import read_search
 
     cells = []
     for search in map(read_search, specs):

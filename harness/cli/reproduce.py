@@ -19,7 +19,7 @@ from harness.results.claims import read_claims, read_intervals, write_intervals
 from harness.results.comparisons import read_comparisons, write_comparisons
 from harness.results.index import NOT_MEASURED, Results
 from harness.results.layout import QUESTIONS, papers_of
-from harness.results.published_files import load_tables
+from harness.results.published import load_tables
 from harness.results.records import Store
 from harness.results.reproduction import Reproduction, reproductions
 from harness.results.verdict import CellState

@@ -46,7 +46,7 @@ def select(wanted: Wanted, default: Callable[[Any], tuple[Any, ...]] | None = No
     from harness.assets.places import Places
     from harness.evaluation.select import choose, left_out
     from harness.resolve import Resolver
-    from harness.results.planned import on_hardware
+    from harness.results.records import on_hardware
     from harness.tasks.loader import TaskLoader, limited_corpus
 
     places = Places.from_environment(os.environ, cache=wanted.cache, data_dir=wanted.data_dir)

@@ -1,7 +1,8 @@
-"""Claims between methods without seeds: is the difference more than the choice of test pairs?
+"""Method against method: is the difference more than the choice of test items?
 
-The paired bootstrap over the pairs of each task: both methods are scored on the same resamples. An
-average over tasks is that of each resample's scores.
+The paired bootstrap answers for claims between methods without seeds, for neighbouring rows of the
+leaderboard, and for `harness compare`: all methods are scored on the same resamples of a task's
+items. A mean over tasks is that of each resample's scores.
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
-from typing import Literal, get_args
+from itertools import pairwise, product
+from typing import get_args
 
 import numpy as np
 
@@ -20,12 +21,11 @@ from harness.core.errors import DataError, HarnessError, UsageError
 from harness.core.types import Progress, Record, Task
 from harness.evaluation.engines import Engine, InProcess
 from harness.registry import Registry
-from harness.results.claim_tests import SIGN, ClaimTests
-from harness.results.claims import Claims, Contrast, Interval, Intervals
+from harness.results.claims import SIGN, Claims, ClaimTests, Interval, Intervals
 from harness.results.comparisons import (
     LEVEL,
-    Comparison,
     Comparisons,
+    Metric,
     Neighbours,
     bootstrap_scores,
     compare_resamples,
@@ -33,28 +33,29 @@ from harness.results.comparisons import (
     rounded,
 )
 from harness.results.index import Results, by_encoder, main_path, score_at
-from harness.results.planned import PlannedCell
 from harness.results.protocols import SEVEN, SIMCSE, WHITENING, Scoring, averages
-from harness.results.records import Cell, Store
+from harness.results.records import Cell, PlannedCell, Store
 from harness.tasks.loader import TaskLoader
 
-CLAIM_RESAMPLES = 10_000
-CLAIM_SEED = 0
-CLAIMS_HERE = InProcess()
+RESAMPLES = 10_000
+SEED = 0
+SCORINGS = (SIMCSE, WHITENING)  # of the leaderboard tables whose rows are compared
+PAIR_SECONDS = 2e-4  # on a core, for a pair of a row on all resamples
+HERE = InProcess()
 
-# What a resample can compute again: correlations with gold, and the share of right classes.
-Metric = Literal["spearman", "pearson", "accuracy"]
+# The scores that a resample can compute again: correlations with gold, the share of right classes.
 METRICS: Mapping[str, Metric] = {name: name for name in get_args(Metric)}
-CORRELATIONS = {(name, way) for name in ("spearman", "pearson") for way in ("all", "wmean")}
+RESAMPLED = {("accuracy",), *product(("spearman", "pearson"), ("all", "wmean"))}
+
+Key = tuple[str, str]  # method and task
 
 
 @dataclass(frozen=True)
 class Scored:
-    """A method on a task, and the path of one of its scores."""
+    """Methods and the scores by whose mean they are compared: each a task and a path."""
 
-    method: str
-    task: Task
-    path: tuple[str, ...]
+    methods: tuple[str, ...]
+    scores: tuple[tuple[Task, tuple[str, ...]], ...]
 
 
 def compare_claims(
@@ -64,7 +65,7 @@ def compare_claims(
     registry: Registry,
     progress: Progress,
     known: Intervals,
-    engine: Engine = CLAIMS_HERE,
+    engine: Engine = HERE,
 ) -> Intervals:
     """The claims' known intervals, and one for each finding that the sign alone decides in `runs`.
 
@@ -72,90 +73,41 @@ def compare_claims(
     similarities of a method do not lie beside its record.
     """
     tests = ClaimTests(Results.read(runs), registry, known)
-    every = [one for claim in claims.resolved for one in tests.test(claim).every]
-    signs = [one for one in every if one.decision.by == SIGN]
-    ready = [one for one in signs if _can_be_resampled(one.contrast, runs)]
-    intervals = {one.contrast: known[one.contrast] for one in every if one.contrast in known}
-    due = dict.fromkeys(
-        Scored(method, registry.tasks[task], tuple(path))
-        for one in ready
-        for method in (one.contrast.better, one.contrast.worse)
-        for task, path in one.contrast.scores
-    )
-    if due:
-        progress.phase("comparing the methods of claims", len(due))
-    fresh = TaskLoader(loader.places, loader.corpora)
-    resampled = {}
-    for scored, made in engine.map(partial(scores_on_resamples, runs, fresh), list(due)):
-        if isinstance(made, HarnessError):
-            raise made
-        resampled[scored.method, scored.task.name, scored.path] = made
-        progress.step(1)
-    for one in ready:
-        sides = (
-            np.mean([resampled[method, task, path] for task, path in one.contrast.scores], axis=0)
-            for method in (one.contrast.better, one.contrast.worse)
+    findings = [finding for claim in claims.resolved for finding in tests.test(claim).every]
+    intervals = {f.contrast: known[f.contrast] for f in findings if f.contrast in known}
+    due, methods_of = [], dict[tuple[str, tuple[str, ...]], dict[str, None]]()
+    for finding in findings:
+        contrast = finding.contrast
+        methods = (contrast.better, contrast.worse)
+        if finding.decision.by == SIGN and all(
+            path in RESAMPLED and _similarities_lie_in(runs, methods, task)
+            for task, path in contrast.scores
+        ):
+            due.append(finding)
+            for score in contrast.scores:
+                methods_of.setdefault(score, {}).update(dict.fromkeys(methods))
+    scored = {
+        Scored((*of,), ((registry.tasks[score[0]], score[1]),)): score
+        for score, of in methods_of.items()
+    }
+    what = "comparing the methods of claims"
+    resampled = {
+        (method, *scored[item]): scores
+        for item, matrix in _on_resamples(what, [*scored], runs, _unread(loader), progress, engine)
+        for method, scores in zip(item.methods, matrix, strict=True)
+    }
+    for finding in due:
+        contrast = finding.contrast
+        found = compare_resamples(
+            *(
+                np.mean([resampled[method, *score] for score in contrast.scores], axis=0)
+                for method in (contrast.better, contrast.worse)
+            )
         )
-        found, (above, below) = (
-            compare_resamples(*sides),
-            (side.value.mean or 0.0 for side in one.sides),
-        )
+        above, below = (side.value.mean or 0.0 for side in finding.sides)
         low, high = round(found.low, 4), round(found.high, 4)
-        intervals[one.contrast] = Interval(
-            round(above - below, 4), low, high, CLAIM_RESAMPLES, CLAIM_SEED
-        )
+        intervals[contrast] = Interval(round(above - below, 4), low, high, RESAMPLES, SEED)
     return intervals
-
-
-def _can_be_resampled(contrast: Contrast, runs: Store) -> bool:
-    tasks = tuple(task for task, _ in contrast.scores)
-    computable = all(resamples_make(path) for _, path in contrast.scores)
-    return computable and similarities_of((contrast.better, contrast.worse), tasks, runs)
-
-
-def resamples_make(path: tuple[str, ...]) -> bool:
-    """Whether the score at a path can be computed on a resample: a correlation or an accuracy."""
-    return path == ("accuracy",) or path in CORRELATIONS
-
-
-def similarities_of(methods: Sequence[str], tasks: Sequence[str], runs: Store) -> bool:
-    """Whether the similarities of every method on every task lie in `runs`."""
-    return all(runs.cosines(Cell(m, task)) is not None for m in methods for task in tasks)
-
-
-def scores_on_resamples(
-    runs: Store, loader: TaskLoader, scored: Scored
-) -> Float64[np.ndarray, " R"]:
-    """The score of a method's seed 0, in points, on every resample of a task's pairs."""
-    metric, *aggregation = scored.path
-    cosines = runs.cosines(Cell(scored.method, scored.task.name))
-    pairs = loader.inputs(scored.task).pairs
-    return bootstrap_scores(
-        np.stack([column for column in [cosines] if column is not None]),
-        pairs.gold,
-        pairs.group,
-        metric=METRICS[metric],
-        aggregate="wmean" if aggregation == ["wmean"] else "all",
-        resamples=CLAIM_RESAMPLES,
-        rng=np.random.default_rng(CLAIM_SEED),
-    )[0]
-
-
-RESAMPLES = 10_000
-SEED = 0
-BOARDS = (SIMCSE, WHITENING)
-PAIR_SECONDS = 2e-4  # on a core, for a pair of a row on all resamples
-HERE = InProcess()
-
-
-@dataclass(frozen=True)
-class Board:
-    """The rows of one encoder under one protocol, best first, and the protocol's seven tasks."""
-
-    encoder: str
-    protocol: Scoring
-    methods: tuple[str, ...]
-    tasks: tuple[Task, ...]
 
 
 def compare_tables(
@@ -171,39 +123,36 @@ def compare_tables(
     A known comparison that holds for a table's averages is yielded as it is.
     """
     results = Results.read(runs)
-    due = []
+    due: dict[Scored, tuple[str, Scoring, dict[str, float]]] = {}
     for encoder, methods in by_encoder(results.methods).items():
-        for protocol in BOARDS:
+        for scoring in SCORINGS:
+            tasks = list(map(scoring.task, SEVEN))
             # A committed record without its per-pair similarities cannot be resampled.
-            here = [m for m in methods if _measured_here(runs, m, protocol)]
-            order = averages(results, here, protocol)
-            old = known.get(f"{encoder}.{protocol.id}")
-            if old and old.hold_for(order):
-                yield old
+            here = [m for m in methods if all(_similarities_lie_in(runs, [m], t) for t in tasks)]
+            order = averages(results, here, scoring)
+            stored = known.get(f"{encoder}.{scoring.id}")
+            if stored and stored.hold_for(order):
+                yield stored
             elif len(order) > 1:
-                tasks = tuple(registry.tasks[protocol.task(base)] for base in SEVEN)
-                due.append((Board(encoder, protocol, tuple(order), tasks), rounded(order)))
-    if due:
-        progress.phase("comparing rows", len(due))
-    shown, fresh = dict(due), TaskLoader(loader.places, loader.corpora)
-    for board, rows in engine.map(partial(compare_rows, runs, fresh), list(shown)):
-        if isinstance(rows, HarnessError):
-            raise rows
-        progress.step(1)
-        name, protocol = board.encoder, board.protocol
-        yield Comparisons(name, protocol.id, RESAMPLES, SEED, shown[board], rows)
+                path = (scoring.correlation, scoring.aggregation)
+                item = Scored((*order,), tuple((registry.tasks[task], path) for task in tasks))
+                due[item] = (encoder, scoring, order)
+    what, unread = "comparing rows", _unread(loader)
+    for item, matrix in _on_resamples(what, [*due], runs, unread, progress, engine):
+        encoder, scoring, order = due[item]
+        rows = _neighbours(item.methods, matrix)
+        yield Comparisons(encoder, scoring.id, RESAMPLES, SEED, rounded(order), rows)
 
 
-def compare_rows(runs: Store, loader: TaskLoader, board: Board) -> tuple[Neighbours, ...]:
+def _neighbours(
+    methods: Sequence[str], scores: Float64[np.ndarray, "M R"]
+) -> tuple[Neighbours, ...]:
     """Each row against the next."""
-    found = [
-        compare_resamples(above, below)
-        for above, below in pairwise(_resampled(runs, loader, board))
-    ]
-    adjusted = holm([c.p for c in found])
+    tests = [compare_resamples(above, below) for above, below in pairwise(scores)]
+    adjusted = holm([test.p for test in tests])
     return tuple(
-        Neighbours(above, below, round(c.low, 4), round(c.high, 4), c.p, p)
-        for (above, below), c, p in zip(pairwise(board.methods), found, adjusted, strict=True)
+        Neighbours(above, below, round(test.low, 4), round(test.high, 4), test.p, p_holm)
+        for (above, below), test, p_holm in zip(pairwise(methods), tests, adjusted, strict=True)
     )
 
 
@@ -214,48 +163,21 @@ def row_seconds(
 
     A known comparison of a table's rows counts as one that will hold.
     """
-    compared = {(found.name, frozenset(found.averages)) for found in known}
+    compared = {(table.name, frozenset(table.averages)) for table in known}
     tasks = {cell.task.name: cell.task for cell in cells}
-    on: dict[str, set[str]] = {}
+    tasks_of: dict[str, set[str]] = {}
     for cell in cells:
-        on.setdefault(cell.method.id, set()).add(cell.task.name)
+        tasks_of.setdefault(cell.method.id, set()).add(cell.task.name)
     seconds = 0.0
-    for encoder, methods in by_encoder(list(on)).items():
-        for protocol in BOARDS:
-            seven = {protocol.task(base) for base in SEVEN}
-            rows = frozenset(method for method in methods if seven <= on[method])
-            if len(rows) > 1 and (f"{encoder}.{protocol.id}", rows) not in compared:
+    for encoder, methods in by_encoder(list(tasks_of)).items():
+        for scoring in SCORINGS:
+            seven = {scoring.task(base) for base in SEVEN}
+            rows = frozenset(method for method in methods if seven <= tasks_of[method])
+            if len(rows) > 1 and (f"{encoder}.{scoring.id}", rows) not in compared:
                 with suppress(HarnessError):  # without data nothing is compared
                     pairs = sum(len(loader.inputs(tasks[name]).pairs) for name in seven)
                     seconds += PAIR_SECONDS * pairs * len(rows)
     return seconds
-
-
-def _measured_here(runs: Store, method: str, protocol: Scoring) -> bool:
-    """Whether the similarities of all seven tasks lie beside their records."""
-    cells = (Cell(method, protocol.task(task)) for task in SEVEN)
-    return all(runs.cosines(cell) is not None for cell in cells)
-
-
-def _resampled(runs: Store, loader: TaskLoader, board: Board) -> Float64[np.ndarray, "M R"]:
-    """The mean over the seven tasks of every method's score on every resample."""
-    total = np.zeros((len(board.methods), RESAMPLES))
-    for task in board.tasks:
-        pairs = loader.inputs(task).pairs
-        columns = [runs.cosines(Cell(method, task.name)) for method in board.methods]
-        total += bootstrap_scores(
-            np.stack([column for column in columns if column is not None]),
-            pairs.gold,
-            pairs.group,
-            metric="spearman",
-            aggregate="all" if board.protocol.aggregation == "all" else "wmean",
-            resamples=RESAMPLES,
-            rng=np.random.default_rng(SEED),
-        )
-    return total / len(SEVEN)
-
-
-Key = tuple[str, str]  # method and task
 
 
 @dataclass(frozen=True)
@@ -318,52 +240,55 @@ def compare_methods(
             f"{runs.folder} holds no task that {first} and {second} can be compared on; "
             f"harness run -m {first} {second} -t TASK -o {runs.folder}"
         )
-    progress.phase(f"comparing {first} with {second}", len(chosen))
-    found: list[tuple[Record, Record, Comparison | None]] = []
-    for task in chosen:
-        one, other = (results.records(method, task.name)[0] for method in (first, second))
-        found.append((one, other, _compare_resampled(one, other, task, runs, loader, own)))
-        progress.step(1)
-    adjusted = iter(holm([tested.p for _, _, tested in found if tested]))
-    return [
-        _test(one, other, own, tested, next(adjusted) if tested else None)
-        for one, other, tested in found
-    ]
-
-
-def _compare_resampled(
-    one: Record, other: Record, task: Task, runs: Store, loader: TaskLoader, own: Collection[Key]
-) -> Comparison | None:
-    """The paired bootstrap of two records; None where one of them is not in `runs`."""
-    if (one.method, task.name) not in own or (other.method, task.name) not in own:
-        _require_pairs([other], one.digests["data"])
-        return None
-    _require_pairs([one, other], loader.inputs(task).digests["data"])
-    path = main_path(one.scores)
-    return compare_resamples(
-        *(scores_on_resamples(runs, loader, Scored(r.method, task, path)) for r in (one, other))
-    )
+    pairs = {task: [results.records(m, task.name)[0] for m in (first, second)] for task in chosen}
+    sources = {
+        task: ["own" if (m, task.name) in own else "packaged" for m in (first, second)]
+        for task in chosen
+    }
+    path_of = {task: main_path(one.scores) for task, (one, _) in pairs.items()}
+    due = {
+        Scored((first, second), ((task, path_of[task]),)): task
+        for task in chosen
+        if "packaged" not in sources[task]
+    }
+    for task, records in pairs.items():
+        found = loader.inputs(task).digests if task in due.values() else records[0].digests
+        _require_pairs(records, found["data"])
+    what = f"comparing {first} with {second}"
+    tests = {
+        due[item]: compare_resamples(*matrix)
+        for item, matrix in _on_resamples(what, [*due], runs, loader, progress, HERE)
+    }
+    p_holm = dict(zip(tests, holm([test.p for test in tests.values()]), strict=True))
+    rows = []
+    for task, records in pairs.items():
+        scores = [score_at(record.scores, path_of[task]) for record in records]
+        one, other = (score for score in scores if score is not None)
+        test = tests.get(task)
+        interval = (test.low, test.high, test.p, p_holm[task]) if test else (None,) * 4
+        numbers = (one, other, one - other, *interval)
+        rows.append(PairedTest(task.name, path_of[task][0], *numbers, *sources[task]))
+    return rows
 
 
 def _fault(
     first: str, second: str, task: Task, results: Results, runs: Store, own: Collection[Key]
 ) -> str:
     """Why the methods cannot be compared on a task; empty where they can."""
-    records = [results.records(method, task.name)[:1] for method in (first, second)]
-    both = zip((first, second), records, strict=True)
-    lacking = [method for method, found in both if not found or found[0].seed]
+    records = {method: results.records(method, task.name)[:1] for method in (first, second)}
+    lacking = [method for method, of in records.items() if not of or of[0].seed]
     if lacking:
         return (
             f"{runs.folder} lacks a record of {' and of '.join(lacking)} on {task.name}, seed 0; "
             f"harness run -m {' '.join(lacking)} -t {task.name} -o {runs.folder}"
         )
-    path = main_path(records[0][0].scores)
-    if any(score_at(record.scores, path) is None for [record] in records):
+    path = main_path(records[first][0].scores)
+    if any(score_at(record.scores, path) is None for [record] in records.values()):
         return f"{task.name}: a score is undefined"
-    if not resamples_make(path):
+    if path not in RESAMPLED:
         return f"{task.name}: wanted a correlation or an accuracy, found {path[0]}"
     both_own = (first, task.name) in own and (second, task.name) in own
-    if both_own and not similarities_of((first, second), (task.name,), runs):
+    if both_own and not _similarities_lie_in(runs, (first, second), task.name):
         return (
             f"{task.name}: the similarities of {first} or {second} do not lie beside its record; "
             f"harness run --fresh -m {first} {second} -t {task.name} -o {runs.folder}"
@@ -380,26 +305,49 @@ def _require_pairs(records: Sequence[Record], digest: str) -> None:
             )
 
 
-def _test(
-    first: Record,
-    second: Record,
-    own: Collection[Key],
-    found: Comparison | None,
-    p_holm: float | None,
-) -> PairedTest:
-    path = main_path(first.scores)
-    scores = [score_at(record.scores, path) for record in (first, second)]
-    one, other = (score for score in scores if score is not None)
-    return PairedTest(
-        task=first.task,
-        metric=path[0],
-        first=one,
-        second=other,
-        difference=one - other,
-        low=found.low if found else None,
-        high=found.high if found else None,
-        p=found.p if found else None,
-        p_holm=p_holm,
-        first_source="own" if (first.method, first.task) in own else "packaged",
-        second_source="own" if (second.method, second.task) in own else "packaged",
-    )
+def _similarities_lie_in(runs: Store, methods: Sequence[str], task: str) -> bool:
+    """Whether the similarities of every method on a task lie beside its record."""
+    return all(runs.cosines(Cell(method, task)) is not None for method in methods)
+
+
+def _unread(loader: TaskLoader) -> TaskLoader:
+    """A loader without the texts that were read: it is sent to other processes."""
+    return TaskLoader(loader.places, loader.corpora)
+
+
+def _on_resamples(
+    what: str,
+    due: Sequence[Scored],
+    runs: Store,
+    loader: TaskLoader,
+    progress: Progress,
+    engine: Engine,
+) -> Iterator[tuple[Scored, Float64[np.ndarray, "M R"]]]:
+    """Each item with the mean score of its methods, in points, on every resample, as it is done."""
+    if due:
+        progress.phase(what, len(due))
+    for item, scores in engine.map(partial(_resampled, runs, loader), due):
+        if isinstance(scores, HarnessError):
+            raise scores
+        progress.step(1)
+        yield item, scores
+
+
+def _resampled(runs: Store, loader: TaskLoader, item: Scored) -> Float64[np.ndarray, "M R"]:
+    """The mean of each method's scores of seed 0 on every resample of the tasks' items."""
+    matrices = []
+    for task, (metric, *aggregation) in item.scores:
+        pairs = loader.inputs(task).pairs
+        cosines = [runs.cosines(Cell(method, task.name)) for method in item.methods]
+        matrix = bootstrap_scores(
+            np.stack([column for column in cosines if column is not None]),
+            pairs.gold,
+            pairs.group,
+            metric=METRICS[metric],
+            aggregate="wmean" if aggregation == ["wmean"] else "all",
+            resamples=RESAMPLES,
+            rng=np.random.default_rng(SEED),
+        )
+        matrices.append(matrix)
+    mean: Float64[np.ndarray, "M R"] = np.mean(matrices, axis=0)
+    return mean

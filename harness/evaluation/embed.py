@@ -26,7 +26,7 @@ from harness.evaluation.embeddings import (
 from harness.evaluation.evaluate import FitData, fit
 from harness.evaluation.fit_corpus import FitCorpora, from_moments, needs_dropout
 from harness.resolve import Resolver
-from harness.results.planned import PlannedCell
+from harness.results.records import PlannedCell
 from harness.tasks.loader import TaskLoader
 
 

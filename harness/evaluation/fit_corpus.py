@@ -21,7 +21,7 @@ from harness.core.types import Method, Progress
 from harness.evaluation.corpus_files import MomentsWriter, RowsWriter, StoredCorpus, read_corpus
 from harness.evaluation.embeddings import SHARD, CachedEncoder, PooledEmbeddings
 from harness.evaluation.evaluate import FitData
-from harness.results.planned import PlannedCell
+from harness.results.records import PlannedCell
 from harness.tasks.loader import FitText
 
 SHARDS_A_BLOCK = 4  # at least: some seconds of a core's work

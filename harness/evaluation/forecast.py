@@ -17,8 +17,7 @@ from harness.assets.places import Places
 from harness.core.errors import DataError
 from harness.core.interfaces import Trained
 from harness.core.types import Corpus, MethodId, Record
-from harness.results.planned import PlannedCell
-from harness.results.records import Store, read_record
+from harness.results.records import PlannedCell, Store, read_record
 from harness.tasks.loader import TARGETS
 
 GUESSED = 0.2  # seconds of a cell of whose kind there is no record

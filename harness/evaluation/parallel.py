@@ -23,8 +23,7 @@ from harness.core.types import Corpus, Progress
 from harness.evaluation.embeddings import SHARD, CachedEncoder
 from harness.evaluation.engines import Engine, InProcess, Processes, WorkersLost
 from harness.evaluation.runner import EncoderRun, Outcome, execute, failed, failures, open_runs
-from harness.results.planned import PlannedCell
-from harness.results.records import Store
+from harness.results.records import PlannedCell, Store
 from harness.tasks.loader import TARGETS, TaskLoader
 
 DIGITS = 9  # of the number of shards

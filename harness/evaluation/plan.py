@@ -27,8 +27,7 @@ from harness.evaluation.fit_corpus import (
     sentences_read,
 )
 from harness.evaluation.forecast import GUESSED, Forecast
-from harness.results.planned import PlannedCell
-from harness.results.records import Store, sidecar_metadata
+from harness.results.records import PlannedCell, Store, sidecar_metadata
 from harness.tasks.loader import CellInputs, TaskLoader, distinct_sentences
 
 

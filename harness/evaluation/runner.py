@@ -24,8 +24,7 @@ from harness.evaluation.embeddings import CachedEncoder, PooledEmbeddings
 from harness.evaluation.evaluate import Measurement, measure
 from harness.evaluation.fit_corpus import FitCorpora
 from harness.evaluation.plan import identity_of
-from harness.results.planned import PlannedCell
-from harness.results.records import SCHEMA, Cell, Store
+from harness.results.records import SCHEMA, Cell, PlannedCell, Store
 from harness.tasks.loader import CellInputs, TaskLoader, distinct_sentences
 
 LOG = logging.getLogger(__name__)

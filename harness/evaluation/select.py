@@ -12,7 +12,7 @@ from harness.core.types import Method, Task
 from harness.registry import Registry, is_glob
 from harness.resolve import config_for as config_for  # until their last caller here is gone
 from harness.resolve import encoders_by_hand as encoders_by_hand
-from harness.results.planned import PlannedCell, by_encoder, cells
+from harness.results.records import PlannedCell, by_encoder, cells
 
 PROFILES = ("all", "embedded", "standard", "papers")
 SHOWN = 8  # of a list of methods in a sentence
@@ -108,7 +108,7 @@ def is_embedded(encoder: EncoderConfig) -> bool:
 
 
 def _published(registry: Registry, papers: Path, seeds: int) -> Iterator[PlannedCell]:
-    from harness.results.published_files import load_tables
+    from harness.results.published import load_tables
 
     for cell in (cell for table in load_tables(papers, registry) for cell in table.cells()):
         if cell.method is None or cell.row.model_free:

@@ -42,8 +42,7 @@ from harness.gate.golden_vectors import (
 )
 from harness.registry import Registry, is_glob, known, load_registry
 from harness.results.index import Results
-from harness.results.planned import PlannedCell, by_encoder
-from harness.results.records import Cell, Store, cell_of, sidecar_metadata
+from harness.results.records import Cell, PlannedCell, Store, by_encoder, cell_of, sidecar_metadata
 from harness.tasks.loader import TaskLoader
 
 if TYPE_CHECKING:  # reading reasons needs nothing of what runs

@@ -108,8 +108,7 @@ class Gate:
         from harness.evaluation.select import encoders_by_hand
         from harness.gate.check import check, encode_golden, note_outcomes, quick_set
         from harness.gate.drift import Margins
-        from harness.results.planned import on_hardware
-        from harness.results.records import Store
+        from harness.results.records import Store, on_hardware
         from harness.tasks.loader import TaskLoader
 
         registry, paths = encoders_by_hand(self.encoders)

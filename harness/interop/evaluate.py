@@ -23,9 +23,8 @@ from harness.registry import Registry, known
 from harness.resolve import Resolver, encoders_by_hand, is_encoder_name
 from harness.results.index import Results
 from harness.results.layout import OWN, is_results, own_or_committed, papers_of, require_own
-from harness.results.planned import cells
-from harness.results.published_files import load_tables
-from harness.results.records import Store
+from harness.results.published import load_tables
+from harness.results.records import Store, cells
 from harness.results.score_rows import ScoreRow, folder_rows, score_rows
 from harness.tasks.loader import TaskLoader
 from harness.transforms.pooling import NATIVE

@@ -20,7 +20,7 @@ from harness.core.types import Record, Task
 from harness.evaluation.embed import FittedCell
 from harness.interop.exported import FLOW
 from harness.results.index import Results, score_at
-from harness.results.planned import PlannedCell
+from harness.results.records import PlannedCell
 
 RESULTS = ".eval_results"
 TAGS = ["sentence-transformers", "sentence-similarity", "feature-extraction"]

@@ -24,9 +24,7 @@ from harness.report.replication import PAGE as CLAIMS_PAGE
 from harness.report.replication import claims_page
 from harness.report.site import page as site
 from harness.report.tallies import bullets, tallies
-from harness.results.benchmarks import read_attacks, read_benchmarks
-from harness.results.claim_tests import ClaimResult, ClaimTests, Maps
-from harness.results.claims import read_claims, read_intervals
+from harness.results.claims import ClaimResult, ClaimTests, read_claims, read_intervals
 from harness.results.comparisons import read_comparisons
 from harness.results.conformance import (
     Comparison,
@@ -35,14 +33,12 @@ from harness.results.conformance import (
     read_references,
     read_trials,
 )
-from harness.results.explain import Trap
 from harness.results.index import SHOWN, Results, by_encoder
 from harness.results.layout import QUESTIONS
-from harness.results.published import Table
-from harness.results.published_files import load_tables
+from harness.results.published import Table, load_tables
+from harness.results.questions import Maps, Trap, read_attacks, read_benchmarks, read_searches
 from harness.results.records import Store
 from harness.results.reproduction import Reproduction, count, reproductions
-from harness.results.searches import read_searches
 
 
 def generated(

@@ -29,8 +29,7 @@ from harness.report.sentences import (
     tasks_of,
 )
 from harness.results.index import SHOWN, Results
-from harness.results.published import Table
-from harness.results.published_files import load_tables, published_cell, published_table
+from harness.results.published import Table, load_tables, published_cell, published_table
 from harness.results.records import Store
 from harness.results.reproduction import is_stale, method_of, reproduce, reproductions
 from harness.results.verdict import CellState

@@ -6,11 +6,12 @@ from statistics import fmean
 
 from harness.report.markdown import page, table
 from harness.report.sentences import tasks_counted
-from harness.results.claim_tests import (
+from harness.results.claims import ClaimOutcome, Decision
+from harness.results.index import NOT_MEASURED, Results
+from harness.results.protocols import LABELS, Scoring, row
+from harness.results.questions import (
     NONE,
     TIMED,
-    ClaimOutcome,
-    Decision,
     Encodings,
     MapComparison,
     Maps,
@@ -18,8 +19,6 @@ from harness.results.claim_tests import (
     fit_seconds,
     map_encodings,
 )
-from harness.results.index import NOT_MEASURED, Results
-from harness.results.protocols import LABELS, Scoring, row
 from harness.results.verdict import TOLERANCES, CellState
 
 Compared = dict[tuple[Encodings, Scoring], list[MapComparison]]

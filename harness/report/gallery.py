@@ -22,7 +22,7 @@ from harness.report import (
 from harness.report.pictures import Picture
 from harness.results.index import Results
 from harness.results.layout import QUESTIONS
-from harness.results.published_files import load_tables
+from harness.results.published import load_tables
 from harness.results.records import Store
 from harness.results.reproduction import Reproduction, reproductions
 

@@ -6,17 +6,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from harness.report.markdown import page, table
-from harness.results.benchmarks import (
+from harness.results.conformance import TOLERANCE, Comparison, Reference
+from harness.results.index import NOT_MEASURED, Results
+from harness.results.questions import (
     COUNTS,
     Attack,
     AttackResult,
     BenchmarkResult,
     BenchmarkRow,
     MeasuredRows,
+    Trap,
 )
-from harness.results.conformance import TOLERANCE, Comparison, Reference
-from harness.results.explain import Trap
-from harness.results.index import NOT_MEASURED, Results
 from harness.results.verdict import TOLERANCES
 
 PAGE = "conformance.md"

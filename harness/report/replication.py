@@ -9,19 +9,21 @@ from statistics import fmean
 
 from harness.report.markdown import escape, page, table
 from harness.report.sentences import aggregation, metric, signed, tasks_counted
-from harness.results.claim_tests import (
+from harness.results.claims import (
     AVERAGE,
+    Claim,
     ClaimOutcome,
     ClaimResult,
+    Claims,
     ClaimTests,
     Decision,
     Finding,
+    scored,
 )
-from harness.results.claims import Claim, Claims, scored
 from harness.results.index import NOT_MEASURED, value
 from harness.results.protocols import LABELS
 from harness.results.published import Table
-from harness.results.searches import Search, SearchRow
+from harness.results.questions import Search, SearchRow
 from harness.results.verdict import TOLERANCES
 
 SEARCH_HEAD = ("", "options", "before", "best", "at step", "last loss", "seeds")

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from harness.report.pictures import Picture
 from harness.report.sentences import signed
-from harness.results.explain import TrapRow
 from harness.results.index import Results
 from harness.results.published import PublishedCell
+from harness.results.questions import TrapRow
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

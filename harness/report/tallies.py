@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from harness.report.replication import caveats
-from harness.results.claim_tests import ClaimOutcome, ClaimResult
+from harness.results.claims import ClaimOutcome, ClaimResult
 from harness.results.conformance import Comparison
 from harness.results.index import Results
 from harness.results.reproduction import Reproduction, count

@@ -31,6 +31,8 @@ from harness.results.layout import RECORDS
 # A column in resamples that are given as counts: its centred values or ranks.
 InResamples = Callable[[Int64[np.ndarray, "P B"]], Num[np.ndarray, "P B"]]
 
+Metric = Literal["spearman", "pearson", "accuracy"]
+
 BLOCK = 2**17  # counts at a time: one block (1 MB) and its ranks stay in a core's cache
 
 # A column whose spread in a resample is below this share of its own is constant there, and what
@@ -39,7 +41,7 @@ LEAST_SPREAD = 1e-9
 
 
 @dataclass(frozen=True)
-class Comparison:
+class PairedComparison:
     """One method minus another, in points: 95 % interval and two-sided p over `resamples`.
 
     `resamples` counts those in which both scores are defined; a constant column has no rank
@@ -57,7 +59,7 @@ def bootstrap_scores(
     gold: Float[np.ndarray, " P"],
     group: Sequence[str],
     *,
-    metric: Literal["spearman", "pearson", "accuracy"] = "spearman",
+    metric: Metric = "spearman",
     aggregate: Literal["all", "wmean"] = "all",
     resamples: int = 10_000,
     rng: np.random.Generator,
@@ -81,7 +83,9 @@ def bootstrap_scores(
     return total / len(gold)
 
 
-def compare_resamples(a: Float64[np.ndarray, " R"], b: Float64[np.ndarray, " R"]) -> Comparison:
+def compare_resamples(
+    a: Float64[np.ndarray, " R"], b: Float64[np.ndarray, " R"]
+) -> PairedComparison:
     """Is a other than b? Both hold scores on the same resamples.
 
     p is twice the smaller share of resamples on either side of 0 (a tie is on both), counting the
@@ -95,7 +99,7 @@ def compare_resamples(a: Float64[np.ndarray, " R"], b: Float64[np.ndarray, " R"]
     below, above = (difference <= 0).sum(), (difference >= 0).sum()
     low, high = np.quantile(difference, [0.025, 0.975])
     p = min(1.0, 2 * (1 + min(below, above)) / (1 + n))
-    return Comparison(float(low), float(high), float(p), n)
+    return PairedComparison(float(low), float(high), float(p), n)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -131,7 +135,7 @@ def _values(x: Float64[np.ndarray, " P"]) -> InResamples:
 def _one_group(
     columns: Float64[np.ndarray, "M P"],
     gold: Float[np.ndarray, " P"],
-    metric: str,
+    metric: Metric,
     resamples: int,
     rng: np.random.Generator,
 ) -> Float64[np.ndarray, "M R"]:
@@ -203,6 +207,7 @@ def _check(
 
 
 LEVEL = 0.05
+FOLDER = Path(RECORDS) / "comparisons"  # of a results folder
 
 
 @dataclass(frozen=True)
@@ -243,35 +248,21 @@ class Comparisons:
             return set()
         return {neighbours.below for neighbours in self.rows if neighbours.p_holm > LEVEL}
 
-    def interval(self, better: str, worse: str) -> tuple[float, float] | None:
-        """The 95 % interval of the difference of two rows, if they were neighbours."""
-        for rows in self.rows:
-            if (rows.above, rows.below) == (better, worse):
-                return rows.low, rows.high
-            if (rows.below, rows.above) == (better, worse):
-                return -rows.high, -rows.low
-        return None
-
 
 def rounded(averages: Mapping[str, float]) -> dict[str, float]:
     """Averages as they are printed."""
     return {method: round(average, 2) for method, average in averages.items()}
 
 
-def folder(results: Path) -> Path:
-    """The folder of comparisons in a results folder."""
-    return results / RECORDS / "comparisons"
-
-
 def read_comparisons(results: Path) -> Mapping[str, Comparisons]:
     """Every stored comparison by name. Raises DataError for a damaged file."""
-    tables = (read_json(Comparisons, path) for path in sorted(folder(results).glob("*.json")))
+    tables = (read_json(Comparisons, path) for path in sorted((results / FOLDER).glob("*.json")))
     return {table.name: table for table in tables}
 
 
 def write_comparisons(results: Path, comparisons: Comparisons) -> None:
     """Store comparisons, whole or not at all; what is there already is left alone."""
-    path = folder(results) / f"{file_name(comparisons.name)}.json"
+    path = results / FOLDER / f"{file_name(comparisons.name)}.json"
     data = (json.dumps(asdict(comparisons), indent=1) + "\n").encode()
     if not path.exists() or path.read_bytes() != data:
         write_atomically(path, data)

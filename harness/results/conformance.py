@@ -21,11 +21,10 @@ from harness.registry import Registry, load_registry
 from harness.results.index import Results, score_at
 from harness.results.layout import CONFORMANCE, QUESTIONS, REFERENCES
 from harness.results.protocols import Protocol, protocols_of
-from harness.results.published import PublishedCell
-from harness.results.published_files import TASK_ID
+from harness.results.published import TASK_ID, PublishedCell
+from harness.results.questions import Trial, read_searches
 from harness.results.records import Store
 from harness.results.reproduction import composed, is_stale
-from harness.results.searches import Trial, read_searches
 from harness.results.verdict import CellState, Measured, Published, verdict
 
 TOLERANCE = 1e-3  # points, between programs that compute one number in floats of 32 bits

@@ -1,21 +1,27 @@
-"""Commands that pages and answers print, for a person to copy."""
+"""Why a published number is not reproduced, and what would let more of them be measured."""
 
 from __future__ import annotations
 
+import math
+import typing
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from typing import runtime_checkable
 
+from harness.assets.catalogue import Asset
+from harness.assets.places import asset_named, companion_of, vectors_of
 from harness.core.hardware import base_name
+from harness.core.interfaces import EncoderConfig, Hub, Trained
 from harness.core.types import AGGREGATIONS
 from harness.registry import Registry
 from harness.results.conformance import confirmed_by
-from harness.results.index import Results, Value
+from harness.results.index import Results
 from harness.results.protocols import Protocol, protocols_of
-from harness.results.published import PublishedCell, Table
-from harness.results.published_files import published_cell
-from harness.results.reproduction import Reproduction, reproduce
+from harness.results.published import PublishedCell, Table, published_cell
+from harness.results.reproduction import Reproduction, method_of, reproduce
+from harness.results.verdict import CellState
 
 
 def run_command(method: str, tasks: Iterable[str], registry: Registry) -> str:
@@ -24,36 +30,6 @@ def run_command(method: str, tasks: Iterable[str], registry: Registry) -> str:
     files = f" --encoder {encoder}=PATH" if encoder in registry.by_hand else ""
     on = "".join(f" -t {task}" for task in tasks)
     return f"harness run{files} -m '{method}'{on}"
-
-
-@dataclass(frozen=True)
-class TrapRow:
-    """A cell of a trap: what is special about it, and which score of a method on a task it is."""
-
-    what: str
-    method: str
-    task: str
-    score: tuple[str, ...] = ("spearman", "all")
-
-
-@dataclass(frozen=True)
-class Trap:
-    """One trap: what papers have confused, and the rows that show it."""
-
-    title: str
-    text: str
-    rows: tuple[TrapRow, ...]
-
-    def values(self, results: Results) -> Iterator[tuple[TrapRow, Value, float | None]]:
-        """Every row with its score and how far that lies from the first of its task."""
-        first: dict[str, Value] = {}
-        for row in self.rows:
-            value = results.value(row.method, row.task, *row.score)
-            base = first.setdefault(row.task.partition(".")[0], value)
-            if value is base or value.mean is None or base.mean is None:
-                yield row, value, None
-            else:
-                yield row, value, value.mean - base.mean
 
 
 @dataclass(frozen=True)
@@ -208,3 +184,124 @@ def scores(results: Results, registry: Registry, wanted: Protocol) -> Iterator[S
             if value is not None and protocol is not None:
                 command = run_command(method, [name], registry)
                 yield Score(protocol, value, command)
+
+
+SMALL = 10_000_000  # bytes: a smaller download is no worse than this
+
+
+@runtime_checkable
+class Files(typing.Protocol):
+    """Knows which files are there; `harness.assets.places.Places` does for this machine."""
+
+    def has_encoder(self, config: EncoderConfig) -> bool:
+        """Whether the files of an encoder are there."""
+
+    def has_data(self, asset: str) -> bool:
+        """Whether an asset is there."""
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """The files that records were made from."""
+
+    results: Results
+    registry: Registry
+
+    def has_encoder(self, config: EncoderConfig) -> bool:
+        """Whether a method of the encoder has a record."""
+        base = config.name.partition(":")[0]
+        return any(m.partition(".")[0].partition(":")[0] == base for m in self.results.methods)
+
+    def has_data(self, asset: str) -> bool:
+        """Whether a task that reads the asset has a record."""
+        tasks = self.registry.tasks
+        read = {tasks[name].asset for name in self.results.by_task if name in tasks}
+        return asset in read or asset_named(asset).embedded
+
+
+@dataclass(frozen=True)
+class NextStep:
+    """Commands that get what is missing together, their bytes where known, and what that gives.
+
+    `cells` are the published numbers that can then be measured.
+    """
+
+    get: tuple[str, ...]
+    bytes: int | None
+    cells: tuple[PublishedCell, ...]
+
+    @property
+    def numbers(self) -> int:
+        """How many published numbers it gains."""
+        return len(self.cells)
+
+
+Needs = Mapping[str, int | None]  # the bytes that each command gets
+
+
+def next_steps(
+    cells: Iterable[Reproduction], registry: Registry, files: Files
+) -> Iterator[NextStep]:
+    """What to get, the most numbers for its bytes first; a later step counts on those before it.
+
+    A published number counts that a method and task here reproduce and that is not measured yet.
+    What is trained, or of unknown size, comes last.
+    """
+    waiting = [
+        (needs, cell.cell)
+        for cell in cells
+        if cell.state is CellState.NOT_RUN and (needs := missing(cell.cell, registry, files))
+    ]
+    sizes: dict[str, float] = {}
+    for needs, _ in waiting:
+        for command, size in needs.items():
+            sizes[command] = max(sizes.get(command, 0), math.inf if size is None else size)
+    here: set[str] = set()
+
+    def worth(step: frozenset[str]) -> tuple[float, int, list[str]]:
+        """Numbers for their bytes, then numbers alone, then names."""
+        numbers = sum(needs.keys() <= step | here for needs, _ in waiting)
+        return numbers / (sum(sizes[command] for command in step) + SMALL), numbers, sorted(step)
+
+    while waiting:
+        best = max({frozenset(needs) - here for needs, _ in waiting}, key=worth)
+        here |= best
+        gained = tuple(cell for needs, cell in waiting if needs.keys() <= here)
+        waiting = [(needs, cell) for needs, cell in waiting if not needs.keys() <= here]
+        total = sum(sizes[command] for command in best)
+        yield NextStep(tuple(sorted(best)), None if total == math.inf else int(total), gained)
+
+
+def missing(cell: PublishedCell, registry: Registry, files: Files) -> Needs:
+    """The commands that get what a published number needs and what is not there."""
+    method, needs = method_of(cell, registry), dict[str, int | None]()
+    assets = [registry.tasks[task].asset for task in cell.tasks if task in registry.tasks]
+    if method is not None:
+        if (corpus := registry.corpora.get(method.fit_on or "")) is not None:
+            assets.append(corpus.asset)
+        if not files.has_encoder(method.encoder):
+            needs |= _encoder(method.encoder)
+    for name in dict.fromkeys(assets):
+        if not files.has_data(name):
+            needs |= _asset(asset_named(name), needs)
+    return needs
+
+
+def _encoder(config: EncoderConfig) -> Needs:
+    """The commands that get an encoder's files."""
+    source = config.source
+    if isinstance(source, Trained):
+        return {f"harness train family {source.family}": None}
+    found: Needs = {}
+    for asset in filter(None, (vectors_of(config), companion_of(config))):
+        found = {**found, **_asset(asset, found)}
+    if isinstance(source, Hub):
+        return {f"harness fetch {source.asset or config.name.partition(':')[0]}": source.about}
+    return found
+
+
+def _asset(asset: Asset, known: Needs) -> Needs:
+    """The command that gets an asset, with the bytes of those that it gets as well."""
+    before = known.get(asset.get, 0)
+    size = asset.to_get
+    return {asset.get: None if before is None or size is None else before + size}

@@ -14,17 +14,14 @@ from typing import TypeVar
 
 from harness.core.toml import read_rows, read_toml
 from harness.registry import Registry, load_registry
-from harness.results.benchmarks import (
-    Attack,
-    AttackResult,
-    BenchmarkResult,
-    BenchmarkRow,
-    MeasuredRows,
-    read_attacks,
-    read_benchmarks,
+from harness.results.claims import (
+    ClaimResult,
+    Claims,
+    ClaimTests,
+    Intervals,
+    read_claims,
+    read_intervals,
 )
-from harness.results.claim_tests import ClaimResult, ClaimTests, Maps
-from harness.results.claims import Claims, Intervals, read_claims, read_intervals
 from harness.results.comparisons import Comparisons, read_comparisons
 from harness.results.conformance import (
     Comparison,
@@ -35,15 +32,32 @@ from harness.results.conformance import (
     read_references,
     read_trials,
 )
-from harness.results.explain import Explanation, Trap, explain
+from harness.results.explain import Explanation, explain
 from harness.results.index import Results
 from harness.results.layout import QUESTIONS, papers_of
 from harness.results.protocols import Protocol
-from harness.results.published import PublishedCell, Table
-from harness.results.published_files import load_tables, published_cell, published_table
+from harness.results.published import (
+    PublishedCell,
+    Table,
+    load_tables,
+    published_cell,
+    published_table,
+)
+from harness.results.questions import (
+    Attack,
+    AttackResult,
+    BenchmarkResult,
+    BenchmarkRow,
+    Maps,
+    MeasuredRows,
+    Search,
+    Trap,
+    read_attacks,
+    read_benchmarks,
+    read_searches,
+)
 from harness.results.records import Store
 from harness.results.reproduction import Reproduction, reproductions
-from harness.results.searches import Search, read_searches
 
 Asked = TypeVar("Asked")
 

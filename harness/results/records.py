@@ -1,9 +1,10 @@
-"""JSON lines in which a value that many rows share stands once.
+"""Records on disk, one a cell: a method on a task with a seed; and the cells that a run plans.
 
-The first line counts the rows. Then each shared value has a line, `{"id": "5f0c...", "environment":
-{...}}`, and each row has one that names shared values by their ids. An id is the beginning of the
-value's sha256, so that a new row moves no other line; a row ends with that of what stands before.
-In files of version 0.2.0 no row has one.
+A run's record is a file of its own. The committed records of an encoder are JSON lines in which a
+value that many rows share stands once: the first line counts the rows, then each shared value has
+a line, `{"id": "5f0c...", "environment": {...}}`, and each row one that names shared values by
+their ids. An id is the beginning of the value's sha256, so that a new row moves no other line; a
+row ends with that of what stands before. In files of version 0.2.0 no row has one.
 """
 
 from __future__ import annotations
@@ -11,18 +12,31 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from harness.core.arrays import Float
-from harness.core.errors import DataError
+from harness.core.errors import DataError, UsageError
 from harness.core.files import file_name, write_atomically
+from harness.core.hardware import Hardware, precision_of
+from harness.core.interfaces import EncoderConfig
 from harness.core.tensors import TensorFile, write_tensors
-from harness.core.types import Record
+from harness.core.types import Method, Record, Task
 from harness.results.layout import RECORDS
+
+SCHEMA = 1
+
+# In points. Two runs of the same code, weights and data agree this far on one platform.
+SAME_PLATFORM = 1e-3
+
+SEAL = "sha256"  # of a run's file: the digest of all other fields
+UNSEALED = ("0.1.0", "0.2.0")  # versions whose records have none
+
+# Fields that the cells of an encoder have in common: more than half of what its records hold.
+SHARED = ("repr", "digests", "environment")
 
 ROWS, ID = "rows", "id"
 ID_DIGITS = 12  # of an id, hexadecimal
@@ -35,82 +49,6 @@ def _no_number(word: str) -> float:
 
 # Made once: to make one takes as long as to read a record.
 JSON = json.JSONDecoder(parse_constant=_no_number)
-
-
-def pack(rows: Sequence[Mapping[str, Any]], shared: Sequence[str]) -> bytes:
-    """The rows as lines, in their order; the values of the shared fields stand once.
-
-    Raises ValueError for a number that is not finite.
-    """
-    values: dict[tuple[str, str], str] = {}
-    lines = []
-    for row in rows:
-        ids = {}
-        for name in shared:
-            text = _json(row[name])
-            ids[name] = _digest(text)
-            values[name, ids[name]] = text
-        line = _json({**row, **ids})[:-1]
-        lines.append(f'{line}{LINE_SEAL}{_digest(line)}"}}')
-    table = [f'{{"{ID}": "{key}", "{name}": {values[name, key]}}}' for name, key in sorted(values)]
-    return "".join(f"{line}\n" for line in [_json({ROWS: len(rows)}), *table, *lines]).encode()
-
-
-def unpack(path: Path, shared: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each row of a file, and its place (`file:line`). Raises DataError naming file and line."""
-    values: dict[tuple[str, str], Any] = {}
-    wanted: Any = "a count of"
-    found = unsealed = 0
-    for number, line in enumerate(path.read_bytes().splitlines(), start=1):
-        place = f"{path}:{number}"
-        try:
-            text = line.decode()
-            fields = JSON.decode(text)
-            if number == 1:
-                wanted = fields[ROWS]
-            elif ID in fields:
-                key = fields.pop(ID)
-                [(name, value)] = fields.items()
-                _require(key, text.partition(f'"{name}": ')[2][:-1])
-                values[name, key] = value
-            else:
-                found += 1
-                if "sha256" in fields:
-                    _require(fields.pop("sha256"), text.rpartition(LINE_SEAL)[0])
-                else:
-                    unsealed += 1
-                yield place, fields | {name: values[name, fields[name]] for name in shared}
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-            raise DataError(f"{place} is damaged ({error!r}); restore the file") from None
-    if 0 < unsealed < found:
-        raise DataError(f"{path}: {unsealed} of {found} rows lack their digest; restore the file")
-    if found != wanted:
-        raise DataError(f"{path}: wanted {wanted} rows, found {found}; restore the file")
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:ID_DIGITS]
-
-
-def _require(wanted: str, text: str) -> None:
-    if _digest(text) != wanted:
-        raise ValueError(f"its content has another digest than {wanted}")
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, allow_nan=False)
-
-
-SCHEMA = 1
-
-# In points. Two runs of the same code, weights and data agree this far on one platform.
-SAME_PLATFORM = 1e-3
-
-SEAL = "sha256"  # of a run's file: the digest of all other fields
-UNSEALED = ("0.1.0", "0.2.0")  # versions whose records have none
-
-# Fields that the cells of an encoder have in common: more than half of what its records hold.
-SHARED = ("repr", "digests", "environment")
 
 
 @dataclass(frozen=True)
@@ -319,3 +257,124 @@ def largest_move(old: Any, new: Any) -> float:
     if isinstance(old, int | float) and isinstance(new, int | float):
         return float(abs(old - new))
     return 0.0 if old is None and new is None else float("inf")
+
+
+def pack(rows: Sequence[Mapping[str, Any]], shared: Sequence[str]) -> bytes:
+    """The rows as lines, in their order; the values of the shared fields stand once.
+
+    Raises ValueError for a number that is not finite.
+    """
+    values: dict[tuple[str, str], str] = {}
+    lines = []
+    for row in rows:
+        ids = {}
+        for name in shared:
+            text = _json(row[name])
+            ids[name] = _digest(text)
+            values[name, ids[name]] = text
+        line = _json({**row, **ids})[:-1]
+        lines.append(f'{line}{LINE_SEAL}{_digest(line)}"}}')
+    table = [f'{{"{ID}": "{key}", "{name}": {values[name, key]}}}' for name, key in sorted(values)]
+    return "".join(f"{line}\n" for line in [_json({ROWS: len(rows)}), *table, *lines]).encode()
+
+
+def unpack(path: Path, shared: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each row of a file, and its place (`file:line`). Raises DataError naming file and line."""
+    values: dict[tuple[str, str], Any] = {}
+    count: Any = "a count of"
+    rows = unsealed = 0
+    for number, line in enumerate(path.read_bytes().splitlines(), start=1):
+        place = f"{path}:{number}"
+        try:
+            text = line.decode()
+            fields = JSON.decode(text)
+            if number == 1:
+                count = fields[ROWS]
+            elif ID in fields:
+                key = fields.pop(ID)
+                [(name, value)] = fields.items()
+                _require(key, text.partition(f'"{name}": ')[2][:-1])
+                values[name, key] = value
+            else:
+                rows += 1
+                if "sha256" in fields:
+                    _require(fields.pop("sha256"), text.rpartition(LINE_SEAL)[0])
+                else:
+                    unsealed += 1
+                yield place, fields | {name: values[name, fields[name]] for name in shared}
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            raise DataError(f"{place} is damaged ({error!r}); restore the file") from None
+    if 0 < unsealed < rows:
+        raise DataError(f"{path}: {unsealed} of {rows} rows lack their digest; restore the file")
+    if rows != count:
+        raise DataError(f"{path}: wanted {count} rows, found {rows}; restore the file")
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:ID_DIGITS]
+
+
+def _require(wanted: str, text: str) -> None:
+    if _digest(text) != wanted:
+        raise ValueError(f"its content has another digest than {wanted}")
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, allow_nan=False)
+
+
+@dataclass(frozen=True)
+class PlannedCell:
+    """A cell to run: a method on a task with a seed."""
+
+    method: Method
+    task: Task
+    seed: int
+
+    @property
+    def address(self) -> Cell:
+        """Method id, task name, seed."""
+        return Cell(self.method.id, self.task.name, self.seed)
+
+    @property
+    def encoder(self) -> EncoderConfig:
+        """The encoder of its sentences: of a family, the seed's own."""
+        return self.method.encoder.member(self.seed)
+
+
+def on_hardware(
+    cells: Iterable[PlannedCell], device: str, dtype: str | None, batch_tokens: int | None
+) -> tuple[PlannedCell, ...]:
+    """The cells with their encoders so; without a precision each keeps the one that its id names.
+
+    Raises UsageError for an encoder that has no precision to choose.
+    """
+    placed = []
+    for cell in cells:
+        encoder = cell.method.encoder
+        hardware = Hardware(device, dtype or precision_of(encoder.name)[1], batch_tokens)
+        method = replace(cell.method, encoder=encoder.on(hardware))
+        placed.append(replace(cell, method=method))
+    return tuple(placed)
+
+
+def cells(methods: Iterable[Method], tasks: Sequence[Task], seeds: int) -> tuple[PlannedCell, ...]:
+    """Every method on every task; a method without randomness has one seed, 0.
+
+    Grouped by encoder and pooling. Raises UsageError for `@target-train` on a task without a
+    training split.
+    """
+    planned = []
+    for method in methods:
+        for task in tasks:
+            if method.fit_on == "target-train" and task.train is None:
+                raise UsageError(
+                    f"{method.id} on {task.name}: the task has no training split; use @target"
+                )
+            planned += [PlannedCell(method, task, s) for s in range(seeds if method.seeded else 1)]
+    return tuple(sorted(planned, key=by_encoder))
+
+
+def by_encoder(cell: PlannedCell) -> tuple[str, str, str]:
+    """The order in which cells share work: encoder, with its own modules or not, then pooling."""
+    return cell.encoder.name, type(cell.encoder).__name__, cell.method.pooling.name

@@ -1,4 +1,4 @@
-"""The JSON Schema of a record, made from its dataclass: for programs that read a run's files.
+"""Scores as rows of a data frame, and the JSON Schema of the record that they come from.
 
 A run's file is the record and the digest of it. A committed file holds the same fields, some of
 them by reference (`harness.results.records`).
@@ -17,8 +17,7 @@ from harness.core.types import MethodId, Record, is_transductive
 from harness.registry import Registry
 from harness.results.index import Results, main_path, score_at
 from harness.results.layout import COMMITTED, OWN, is_packaged, own_or_committed, papers_of
-from harness.results.published import EVIDENCE, Table, score_path
-from harness.results.published_files import load_tables
+from harness.results.published import EVIDENCE, Table, load_tables, score_path
 from harness.results.records import SCHEMA, SEAL, Store
 from harness.results.reproduction import Reproduction, reproduce
 from harness.results.verdict import CellState

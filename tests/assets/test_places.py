@@ -37,7 +37,7 @@ from harness.report.leaderboard import leaderboard
 from harness.report.paper_tables import latex, markdown
 from harness.results.index import Results
 from harness.results.protocols import SEVEN, SIMCSE
-from harness.results.published_files import load_table
+from harness.results.published import load_table
 from harness.results.records import SCHEMA
 from harness.results.reproduction import notes_on, reproductions, source_seen, unregistered
 

@@ -19,9 +19,9 @@ from harness.cli.advice import (
 )
 from harness.evaluation.plan import FIRST_GUESS, FIRST_GUESS_BYTES
 from harness.registry import load_registry
+from harness.results.explain import NextStep
 from harness.results.index import Results
-from harness.results.next_steps import NextStep
-from harness.results.published_files import load_tables
+from harness.results.published import load_tables
 from harness.results.records import Store
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"

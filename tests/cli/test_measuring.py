@@ -16,9 +16,8 @@ from harness.evaluation.runner import Outcome, execute
 from harness.registry import load_registry
 from harness.report.paper_tables import printed as printed_number
 from harness.resolve import encoders_by_hand
-from harness.results.planned import cells
-from harness.results.published_files import load_tables
-from harness.results.records import SCHEMA, Store, cell_of
+from harness.results.published import load_tables
+from harness.results.records import SCHEMA, Store, cell_of, cells
 from harness.results.reproduction import LOW
 from harness.tasks.loader import TaskLoader
 

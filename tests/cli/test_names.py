@@ -16,7 +16,7 @@ from harness.cli.options import SeveralValues, apart, spread
 from harness.core import hardware
 from harness.registry import load_registry
 from harness.results.index import Results
-from harness.results.published_files import load_tables
+from harness.results.published import load_tables
 from harness.results.records import Store
 from harness.results.reproduction import reproductions
 

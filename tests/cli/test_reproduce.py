@@ -23,8 +23,7 @@ from harness.cli import main
 from harness.cli.reproduce import SHOWN, against_committed, against_papers, not_run
 from harness.evaluation.runner import Outcome, execute
 from harness.gate.drift import Move
-from harness.results.planned import cells
-from harness.results.records import Cell, Store
+from harness.results.records import Cell, Store, cells
 
 ROOT = Path(__file__).resolve().parents[2]
 ABSENT = method(encoder=FakeConfig("absent"))
@@ -67,7 +66,7 @@ def ran(tmp_path, monkeypatch):
     found = registry(FakeConfig())
     found.encoders["absent"] = FakeConfig("absent")
     found.methods[ABSENT.id] = ABSENT
-    for place in ("cli.reproduce", "results.published_files"):
+    for place in ("cli.reproduce", "results.published"):
         monkeypatch.setattr(f"harness.{place}.load_registry", lambda: found)
     planned = [
         *cells([ABSENT], [TOY], 1),

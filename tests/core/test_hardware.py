@@ -12,7 +12,7 @@ from harness.cli import main
 from harness.core.errors import UsageError
 from harness.core.hardware import Hardware, base_name, in_precision, precision_of
 from harness.registry import load_registry
-from harness.results.planned import PlannedCell, on_hardware
+from harness.results.records import PlannedCell, on_hardware
 
 REGISTRY = load_registry()
 MINI = REGISTRY.encoders["bert-mini"]
@@ -54,7 +54,7 @@ def test_an_id_names_its_precision_and_is_another_method():
 
 
 def test_no_published_number_is_of_a_method_in_half_precision():
-    from harness.results.published_files import load_tables
+    from harness.results.published import load_tables
 
     folder = Path(__file__).resolve().parents[2] / "results" / "papers"
     named = {cell.method for table in load_tables(folder) for cell in table.cells()}

@@ -22,7 +22,7 @@ from harness.evaluation.embeddings import CachedEncoder
 from harness.gate.golden_vectors import subject
 from harness.registry import load_registry
 from harness.results.index import score_at
-from harness.results.published_files import load_table
+from harness.results.published import load_table
 from harness.transforms.pooling import INPUT, MEAN
 
 ROWS = pieces(*BERT)

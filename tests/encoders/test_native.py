@@ -28,8 +28,7 @@ from harness.evaluation.plan import plan
 from harness.evaluation.runner import execute
 from harness.registry import load_registry
 from harness.resolve import config_for
-from harness.results.planned import cells
-from harness.results.records import Store
+from harness.results.records import Store, cells
 from harness.transforms.pooling import CLS, MEAN, NATIVE
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of another's library

@@ -30,8 +30,7 @@ from harness.evaluation.runner import execute
 from harness.evaluation.select import is_embedded
 from harness.gate.check import encode_golden
 from harness.registry import load_registry
-from harness.results.planned import cells
-from harness.results.records import Store
+from harness.results.records import Store, cells
 from harness.transforms.pooling import MEAN
 
 RECIPE = "simcse-sup --from tiny --file triplets.csv --batch 2 --epochs 1 --dev none"

@@ -9,7 +9,7 @@ from fakes import registry as fake_registry
 
 from harness.core.errors import DataError
 from harness.core.types import Record
-from harness.evaluation.compare import CLAIM_RESAMPLES, CLAIM_SEED, compare_claims
+from harness.evaluation.compare import RESAMPLES, SEED, compare_claims
 from harness.results.claims import (
     Contrast,
     Interval,
@@ -20,7 +20,7 @@ from harness.results.claims import (
     write_intervals,
 )
 from harness.results.comparisons import bootstrap_scores, compare_resamples
-from harness.results.published_files import load_table
+from harness.results.published import load_table
 from harness.results.records import SCHEMA, Store
 
 REGISTRY = fake_registry(FakeConfig())
@@ -106,9 +106,9 @@ def test_an_interval_is_the_paired_bootstraps_and_an_averages_that_of_the_mean(t
     for task in (TOY, OTHER):
         pairs = loader.inputs(task).pairs
         both = np.stack([columns[method, task.name] for method in ("fake.mean", "fake.cls")])
-        rng = np.random.default_rng(CLAIM_SEED)
+        rng = np.random.default_rng(SEED)
         resampled[task.name] = bootstrap_scores(
-            both, pairs.gold, pairs.group, resamples=CLAIM_RESAMPLES, rng=rng
+            both, pairs.gold, pairs.group, resamples=RESAMPLES, rng=rng
         )
     for contrast, scores in (
         (ON_TOY, resampled["toy"]),
@@ -116,7 +116,7 @@ def test_an_interval_is_the_paired_bootstraps_and_an_averages_that_of_the_mean(t
     ):
         wanted, interval = compare_resamples(*scores), found[contrast]
         assert (interval.low, interval.high) == pytest.approx((wanted.low, wanted.high), abs=1e-4)
-        assert (interval.difference, interval.resamples) == (2.5, CLAIM_RESAMPLES)
+        assert (interval.difference, interval.resamples) == (2.5, RESAMPLES)
     assert len(found) == 3
 
 

@@ -9,7 +9,7 @@ from fakes import registry as fake_registry
 
 from harness.core.errors import DataError, UsageError
 from harness.core.types import Record
-from harness.evaluation.compare import CLAIM_RESAMPLES, CLAIM_SEED, compare_methods
+from harness.evaluation.compare import RESAMPLES, SEED, compare_methods
 from harness.results.comparisons import bootstrap_scores, compare_resamples, holm
 from harness.results.records import SCHEMA, Cell, Store
 
@@ -51,9 +51,9 @@ def test_it_is_the_paired_bootstrap_on_each_task(runs, loader):
     for one, of in zip(found, (TOY, OTHER), strict=True):
         pairs = loader.inputs(of).pairs
         both = np.stack([runs.cosines(Cell(method, of.name)) for method in METHODS])
-        rng = np.random.default_rng(CLAIM_SEED)
+        rng = np.random.default_rng(SEED)
         wanted = compare_resamples(
-            *bootstrap_scores(both, pairs.gold, pairs.group, resamples=CLAIM_RESAMPLES, rng=rng)
+            *bootstrap_scores(both, pairs.gold, pairs.group, resamples=RESAMPLES, rng=rng)
         )
         assert (one.low, one.high, one.p) == pytest.approx((wanted.low, wanted.high, wanted.p))
         assert (one.first, one.second, one.difference) == (59.0, 58.0, 1.0)

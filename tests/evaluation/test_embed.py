@@ -12,8 +12,7 @@ from harness.core.types import Method
 from harness.evaluation import embed
 from harness.evaluation.embed import Embedder, fit_method
 from harness.evaluation.runner import execute
-from harness.results.planned import PlannedCell
-from harness.results.records import Store
+from harness.results.records import PlannedCell, Store
 
 PLAIN = method("first-last")
 CENTRED = method("mean", "centre", on="target")

@@ -40,8 +40,7 @@ from harness.evaluation.evaluate import FitData, fit
 from harness.evaluation.fit_corpus import CorpusSample
 from harness.evaluation.parallel import execute_on
 from harness.evaluation.runner import execute
-from harness.results.planned import cells
-from harness.results.records import Store
+from harness.results.records import Store, cells
 from harness.transforms.pooling import CLS, FIRST_LAST, MEAN, POOLER
 
 TARGET = tuple(t for split in TOY.splits for t in TOY.load(None, split).sentences)

@@ -17,9 +17,8 @@ from harness.evaluation.plan import estimates, plan, render_plan
 from harness.evaluation.runner import execute
 from harness.registry import load_registry
 from harness.results.comparisons import Comparisons
-from harness.results.planned import PlannedCell, cells
 from harness.results.protocols import SEVEN
-from harness.results.records import Store
+from harness.results.records import PlannedCell, Store, cells
 from harness.tasks.loader import limited_corpus
 from harness.transforms.pooling import CLS, MEAN
 

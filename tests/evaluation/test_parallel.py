@@ -36,8 +36,7 @@ from harness.evaluation.parallel import (
     units,
 )
 from harness.evaluation.runner import execute
-from harness.results.planned import cells
-from harness.results.records import Store
+from harness.results.records import Store, cells
 
 METHODS = (
     method("mean"),

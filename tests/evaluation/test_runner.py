@@ -35,8 +35,7 @@ from harness.core.types import Method
 from harness.evaluation.evaluate import measure
 from harness.evaluation.runner import execute
 from harness.registry import load_registry
-from harness.results.planned import PlannedCell, cells
-from harness.results.records import Cell, Store, largest_move
+from harness.results.records import Cell, PlannedCell, Store, cells, largest_move
 from harness.tasks.loader import TaskLoader
 from harness.transforms.pooling import MEAN
 

@@ -64,11 +64,11 @@ from harness.gate.golden_vectors import (
 )
 from harness.registry import load_registry
 from harness.results.index import Results
-from harness.results.planned import PlannedCell
 from harness.results.records import (
     SAME_PLATFORM,
     SCHEMA,
     Cell,
+    PlannedCell,
     Store,
     cell_of,
     encode_committed,

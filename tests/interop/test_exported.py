@@ -35,8 +35,7 @@ from harness.interop.exported import write_model
 from harness.interop.model_card import BENCHMARKS, scores_of, write_card
 from harness.registry import load_registry
 from harness.results.index import Results
-from harness.results.planned import PlannedCell
-from harness.results.records import Store
+from harness.results.records import PlannedCell, Store
 from harness.transforms.pooling import CLS, MEAN, NATIVE, POOLER, POOLINGS
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of another's library

@@ -21,8 +21,7 @@ from harness.evaluation.runner import execute
 from harness.interop.mteb import COUNTERPARTS, OWN_TASKS, as_mteb, local_task, local_tasks
 from harness.registry import load_registry
 from harness.results.index import main_path, score_at
-from harness.results.planned import PlannedCell
-from harness.results.records import Store
+from harness.results.records import PlannedCell, Store
 from harness.tasks.loader import TaskLoader
 
 SENTENCES = numbered(0, 12)

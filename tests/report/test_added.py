@@ -13,7 +13,7 @@ from harness.report.build import stale_files, write_files
 from harness.report.leaderboard import encoder_page, leaderboard
 from harness.report.paper_tables import CONTENTS, contents
 from harness.results.index import Results
-from harness.results.published_files import load_tables
+from harness.results.published import load_tables
 from harness.results.records import SCHEMA
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -37,8 +37,7 @@ from harness.report.build import printed, verified, write_files
 from harness.report.cite import answer, cite_cell, cite_harness, cite_method, cite_table
 from harness.report.sentences import NOTHING, on_task, protocol, published
 from harness.results.index import Results
-from harness.results.published import Column, Row, Table, reasons
-from harness.results.published_files import load_tables
+from harness.results.published import Column, Row, Table, load_tables, reasons
 from harness.results.records import SEAL, Cell, Store, encode, read_record, seal
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -16,7 +16,7 @@ from harness.evaluation.select import default_tasks, meaningful
 from harness.gate.drift import ACROSS_PLATFORMS
 from harness.registry import load_registry
 from harness.results.index import Results, score_at
-from harness.results.published_files import load_tables
+from harness.results.published import load_tables
 from harness.results.records import Store, encode_committed, read_committed
 from harness.results.reproduction import reproductions
 from harness.results.verdict import CellState

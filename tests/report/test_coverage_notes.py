@@ -14,7 +14,7 @@ from harness.report.site.page import paper_tables
 from harness.results.explain import explain
 from harness.results.index import Results
 from harness.results.protocols import SEVEN, SIMCSE
-from harness.results.published_files import load_table
+from harness.results.published import load_table
 from harness.results.records import SCHEMA
 from harness.results.reproduction import LOW, coverage_note, percentage, reproductions
 

@@ -14,9 +14,10 @@ from harness.core.types import Record
 from harness.registry import load_registry
 from harness.report.build import stale_files, write_files
 from harness.report.flows import answer, flows_page
-from harness.results.claim_tests import NONE, ClaimOutcome, Decision, MapComparison, Maps, Question
+from harness.results.claims import ClaimOutcome, Decision
 from harness.results.index import Results
 from harness.results.protocols import LABELS, SEVEN
+from harness.results.questions import NONE, MapComparison, Maps, Question
 from harness.results.records import SCHEMA, Store
 
 COMMITTED = Path(__file__).parents[2] / "results"

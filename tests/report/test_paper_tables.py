@@ -19,8 +19,7 @@ from harness.report.paper_tables import (
 )
 from harness.report.sentences import fitted_on, trained_on
 from harness.results.index import Results
-from harness.results.published import EVIDENCE
-from harness.results.published_files import load_table, load_tables
+from harness.results.published import EVIDENCE, load_table, load_tables
 from harness.results.records import Store
 from harness.results.reproduction import composed, reproductions
 from harness.results.verdict import VERDICTS

@@ -24,7 +24,7 @@ from harness.report.gallery import write_pdfs
 from harness.report.pictures import known_kinds, looks_of
 from harness.results.index import Results
 from harness.results.protocols import encodings
-from harness.results.published_files import load_tables
+from harness.results.published import load_tables
 from harness.results.records import Store
 from harness.results.reproduction import post_processing, reproductions
 

@@ -5,7 +5,7 @@ from tallies import write_tally
 
 from harness.core.errors import DataError, UsageError
 from harness.report.pages import reliability_page
-from harness.results.benchmarks import AttackResult, Attempts, read_attacks
+from harness.results.questions import AttackResult, Attempts, read_attacks
 
 ROWS = """
 [[row]]

@@ -21,10 +21,21 @@ from harness.report.build import printed, stale_files, write_files
 from harness.report.replication import PAGE, claims_page
 from harness.report.sentences import signed
 from harness.report.site.page import PAGE as SITE
-from harness.results.claim_tests import ClaimOutcome, ClaimTests, Side, averaged, decide, rank_order
-from harness.results.claims import Contrast, Interval, address, read_claims, scored
+from harness.results.claims import (
+    ClaimOutcome,
+    ClaimTests,
+    Contrast,
+    Interval,
+    Side,
+    address,
+    averaged,
+    decide,
+    rank_order,
+    read_claims,
+    scored,
+)
 from harness.results.index import NOT_MEASURED, Results
-from harness.results.published_files import load_table, load_tables
+from harness.results.published import load_table, load_tables
 from harness.results.records import SCHEMA, Store
 from harness.results.verdict import welch_half_width
 

@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 from harness.cli import app
 from harness.core.errors import DataError
 from harness.report.replication import search_parts
-from harness.results.published_files import load_tables
-from harness.results.searches import Trial, read_search, read_searches
+from harness.results.published import load_tables
+from harness.results.questions import Trial, read_search, read_searches
 
 PAPERS = Path(__file__).resolve().parents[2] / "results" / "papers"
 SEARCH = """

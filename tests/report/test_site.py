@@ -28,7 +28,7 @@ from harness.report.site.page import (
     site_page,
 )
 from harness.results.index import Results
-from harness.results.published_files import load_tables
+from harness.results.published import load_tables
 from harness.results.records import Store
 from harness.results.reproduction import reproductions
 

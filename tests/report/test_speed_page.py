@@ -10,11 +10,8 @@ from ratios import write_result
 from harness.core.errors import DataError, UsageError
 from harness.report.build import stale_files, write_files
 from harness.report.pages import speed_page
-from harness.results.benchmarks import (
-    BenchmarkResult,
-    read_benchmarks,
-)
 from harness.results.index import NOT_MEASURED
+from harness.results.questions import BenchmarkResult, read_benchmarks
 
 COMMITTED = Path(__file__).parents[2] / "results"
 ROWS = """

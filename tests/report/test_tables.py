@@ -25,11 +25,10 @@ from harness.results import index as reading
 from harness.results import reproduction as judging
 from harness.results import verdict as verdicts
 from harness.results.comparisons import Comparisons, Neighbours
-from harness.results.explain import Trap
 from harness.results.index import Results
 from harness.results.protocols import SEVEN, SIMCSE
-from harness.results.published import Table
-from harness.results.published_files import load_table
+from harness.results.published import Table, load_table
+from harness.results.questions import Trap
 from harness.results.records import SCHEMA, Cell, Store
 from harness.results.reproduction import Reproduction, reproductions
 from harness.results.verdict import CellState

@@ -8,7 +8,7 @@ from harness.registry import load_registry
 from harness.report.tallies import different_scores, tallies
 from harness.results.conformance import Comparison, Reference, ReferenceCell
 from harness.results.index import Results
-from harness.results.published_files import load_tables
+from harness.results.published import load_tables
 from harness.results.records import SCHEMA, Store
 from harness.results.reproduction import reproductions
 

@@ -7,7 +7,7 @@ from jaxtyping import TypeCheckError
 
 import harness.results.comparisons
 from harness.core.errors import ScoreError
-from harness.results.comparisons import Comparison, bootstrap_scores, compare_resamples, holm
+from harness.results.comparisons import PairedComparison, bootstrap_scores, compare_resamples, holm
 
 METRICS = ("spearman", "pearson")
 p_values = st.lists(st.floats(0, 1), max_size=12)
@@ -17,7 +17,7 @@ def generator(seed: int = 5) -> np.random.Generator:
     return np.random.default_rng(seed)
 
 
-def paired_bootstrap(a: np.ndarray, b: np.ndarray, *rest, **options) -> Comparison:
+def paired_bootstrap(a: np.ndarray, b: np.ndarray, *rest, **options) -> PairedComparison:
     return compare_resamples(*bootstrap_scores(np.stack([a, b]), *rest, **options))
 
 

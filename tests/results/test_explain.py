@@ -9,7 +9,7 @@ from harness.registry import load_registry
 from harness.report.sentences import render_explanation
 from harness.results.explain import explain
 from harness.results.index import Results
-from harness.results.published_files import load_tables
+from harness.results.published import load_tables
 from harness.results.records import SCHEMA
 
 REGISTRY = load_registry()

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from harness.registry import load_registry
+from harness.results.explain import SMALL, Recorded, missing, next_steps
 from harness.results.index import Results
-from harness.results.next_steps import SMALL, Recorded, missing, next_steps
-from harness.results.published_files import load_tables
+from harness.results.published import load_tables
 from harness.results.records import Store
 from harness.results.reproduction import reproductions
 from harness.results.verdict import CellState

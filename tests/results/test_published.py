@@ -19,9 +19,10 @@ from harness.results.published import (
     PublishedCell,
     Row,
     Table,
+    load_table,
+    load_tables,
     reasons,
 )
-from harness.results.published_files import load_table, load_tables
 
 ROOT = Path(__file__).resolve().parents[2]
 PAPERS = ROOT / "results" / "papers"

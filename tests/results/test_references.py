@@ -22,9 +22,9 @@ from harness.results.conformance import (
     read_trials,
 )
 from harness.results.index import Results
-from harness.results.published_files import load_tables
+from harness.results.published import load_tables
+from harness.results.questions import Trial
 from harness.results.records import SCHEMA, Store
-from harness.results.searches import Trial
 from harness.results.verdict import CellState
 
 COMMITTED = Path(__file__).resolve().parents[2] / "results"

@@ -9,7 +9,7 @@ import pytest
 from harness.core.types import Record
 from harness.registry import load_registry
 from harness.results.index import Results
-from harness.results.published_files import load_tables
+from harness.results.published import load_tables
 from harness.results.records import SCHEMA, Store
 from harness.results.reproduction import reproductions
 from harness.results.score_rows import ScoreRow, paths, score_rows

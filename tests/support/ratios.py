@@ -7,7 +7,7 @@ from pathlib import Path
 
 from harness.core.errors import UsageError
 from harness.core.files import write_atomically
-from harness.results.benchmarks import BenchmarkResult, measured_folder, read_benchmarks
+from harness.results.questions import BenchmarkResult, measured_folder, read_benchmarks
 
 
 def write_result(rows: Path, name: str, result: BenchmarkResult) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from harness.core.errors import UsageError
 from harness.core.files import exclusive, write_atomically
-from harness.results.benchmarks import Attempts, measured_folder, read_attacks
+from harness.results.questions import Attempts, measured_folder, read_attacks
 
 
 def write_tally(rows: Path, name: str, part: str, tally: Attempts) -> None:

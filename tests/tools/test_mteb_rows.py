@@ -10,7 +10,7 @@ from mteb_rows import DECLARATION, Declaration, compared, main, make_tables
 from harness.core.errors import DataError, UsageError
 from harness.core.toml import read_toml
 from harness.registry import load_registry
-from harness.results.published_files import load_table, load_tables
+from harness.results.published import load_table, load_tables
 
 ROOT = Path(__file__).resolve().parents[2]
 REGISTRY = load_registry()

@@ -24,8 +24,7 @@ from harness.encoders.cache.encodings import EncoderCache
 from harness.evaluation.evaluate import FitData, fit
 from harness.evaluation.runner import execute
 from harness.registry import load_registry
-from harness.results.planned import cells
-from harness.results.records import Store
+from harness.results.records import Store, cells
 from harness.tasks.loader import TaskLoader
 from harness.transforms.pooling import MEAN
 

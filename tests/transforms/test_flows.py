@@ -18,8 +18,7 @@ from harness.assets.places import Places
 from harness.core.errors import ScoreError, UsageError
 from harness.evaluation.runner import execute
 from harness.registry import load_registry
-from harness.results.planned import cells
-from harness.results.records import Store
+from harness.results.records import Store, cells
 from harness.tasks.loader import TaskLoader
 from harness.transforms.flow_layers import (
     Actnorm,

@@ -10,7 +10,7 @@ import pytest
 from tallies import write_tally
 
 from harness.core.provenance import commit
-from harness.results.benchmarks import Attempts
+from harness.results.questions import Attempts
 
 SECONDS_TO_SAY = 10.0  # between two lines of progress, after each of which the counts are stored
 

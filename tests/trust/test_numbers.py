@@ -13,8 +13,7 @@ from harness.cli.measuring import shown_score
 from harness.core.metrics.auc import roc_auc
 from harness.core.metrics.correlation import pearson, spearman
 from harness.evaluation.runner import execute
-from harness.results.planned import cells
-from harness.results.records import Store, largest_move
+from harness.results.records import Store, cells, largest_move
 
 ATTACK = "number"
 DIGITS = 1e-12  # of a correlation between -1 and 1

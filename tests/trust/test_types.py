@@ -18,15 +18,12 @@ from harness.core.errors import DataError, HarnessError
 from harness.core.toml import read_rows, read_toml
 from harness.gate.check import read_failures
 from harness.gate.drift import read_rules
-from harness.results.benchmarks import read_attacks, read_benchmarks
-from harness.results.claim_tests import Maps
 from harness.results.claims import read_claims, read_intervals
 from harness.results.comparisons import read_comparisons
 from harness.results.conformance import read_references
-from harness.results.explain import Trap
-from harness.results.published_files import load_table, load_tables
+from harness.results.published import load_table, load_tables
+from harness.results.questions import Maps, Trap, read_attacks, read_benchmarks, read_searches
 from harness.results.records import encode_committed, read_committed, read_record, seal
-from harness.results.searches import read_searches
 
 ATTACK = "types"
 RESULTS = Path(__file__).parents[2] / "results"

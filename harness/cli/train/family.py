@@ -16,7 +16,7 @@ from harness.cli.train.options import Threads
 from harness.core.errors import HarnessError
 from harness.core.interfaces import EncoderConfig, Trained
 from harness.evaluation.parallel import Work
-from harness.results.planned import PlannedCell
+from harness.results.records import PlannedCell
 
 # The commands that make one checkpoint: a family's recipe is one of them and its options.
 RECIPES = finetune.COMMANDS

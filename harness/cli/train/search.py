@@ -27,7 +27,7 @@ def search(
 
     What a search in the same folder has trained already is taken over.
     """
-    from harness.results.searches import Trial, read_search, read_searches
+    from harness.results.questions import Trial, read_search, read_searches
 
     current = read_search(spec)
     others = [search.trials for search in read_searches(spec.parent)]

@@ -27,9 +27,8 @@ from harness.report.sentences import (
     trained_on,
 )
 from harness.results.conformance import confirmed_by
-from harness.results.explain import Score, look_around, scores, wanted_protocol
+from harness.results.explain import Recorded, Score, look_around, missing, scores, wanted_protocol
 from harness.results.index import SHOWN, Results, Value, score_at
-from harness.results.next_steps import Recorded, missing
 from harness.results.protocols import (
     LABELS,
     SCORINGS,

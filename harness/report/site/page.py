@@ -23,12 +23,11 @@ from harness.report.paper_tables import MARKS, OURS, RAISED, Block, sheet
 from harness.report.pictures import holds, seal
 from harness.report.site.dialogs import Dialogs, boards
 from harness.report.tallies import Tally, tallies
-from harness.results.claim_tests import ClaimResult
-from harness.results.claims import intervals_file
+from harness.results.claims import ClaimResult, intervals_file
 from harness.results.conformance import Comparison, Reference, confirmed, read_trials
+from harness.results.explain import Recorded, next_steps
 from harness.results.index import Results
 from harness.results.layout import CONFORMANCE, QUESTIONS, RECORDS, REFERENCES
-from harness.results.next_steps import Recorded, next_steps
 from harness.results.published import Table
 from harness.results.reproduction import Reproduction, count
 from harness.results.verdict import TOLERANCES, VERDICTS, CellState

@@ -1,0 +1,415 @@
+"""What pages ask beside published numbers, and what was measured for them.
+
+A file of `results/questions` asks: benchmarks of speed and attacks on the harness, searches for
+hyper-parameters, traps of protocols, comparisons of maps. What was measured lies in
+`results/records`, under the same name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from statistics import fmean, median
+from typing import Any, Generic, TypeVar
+
+from harness.core.errors import DataError
+from harness.core.files import write_atomically
+from harness.core.toml import read_json, read_json_table, read_rows, read_toml
+from harness.results.claims import (
+    ClaimOutcome,
+    Decision,
+    Side,
+    decide,
+)
+from harness.results.index import Results, Value, score_at
+from harness.results.layout import measured_for
+from harness.results.protocols import SEVEN, Scoring
+from harness.results.published import Table
+
+LEAST_ROUNDS = 5
+COUNTS = ("tried", "right", "rebuilt", "refused", "silent")
+
+
+@dataclass(frozen=True)
+class BenchmarkRow:
+    """A ratio to measure: what is compared with what, on which device, and what is wanted.
+
+    `wanted` is in words, since it may depend on the machine; a result has the number. `rounds` are
+    the least; one is enough where bytes are counted, which do not vary.
+    """
+
+    id: str
+    what: str
+    against: str
+    device: str
+    wanted: str
+    rounds: int = LEAST_ROUNDS
+
+
+@dataclass(frozen=True)
+class BenchmarkResult:
+    """Ratios over the rounds, the least that is wanted on that machine, and how it was measured."""
+
+    ratios: tuple[float, ...]
+    wanted: float
+    facts: Mapping[str, Any]
+    environment: Mapping[str, Any]
+
+    @property
+    def ratio(self) -> float:
+        """The median over the rounds."""
+        return median(self.ratios)
+
+    @property
+    def missed(self) -> bool:
+        """Whether the median is below what is wanted."""
+        return self.ratio < self.wanted
+
+
+@dataclass(frozen=True)
+class Attack:
+    """A kind of attack on the harness, and the behaviour that counts as right."""
+
+    id: str
+    what: str
+    right: str
+
+
+@dataclass(frozen=True)
+class Attempts:
+    """How often a part of an attack was tried, and what came of it.
+
+    Args:
+        right: Nothing was wrong, and nobody had to do anything.
+        rebuilt: What was damaged was noticed and made again, and the outcome was right.
+        refused: It was refused in one line, with a status that says so.
+        silent: A wrong number, a lost or a stray file, or a traceback.
+        commit: The commit that was attacked.
+    """
+
+    right: int = 0
+    rebuilt: int = 0
+    refused: int = 0
+    silent: int = 0
+    commit: str = ""
+
+    @property
+    def tried(self) -> int:
+        """All of them."""
+        return self.right + self.rebuilt + self.refused + self.silent
+
+
+@dataclass(frozen=True)
+class AttackResult:
+    """The attempts of an attack, by the names of its parts; COUNTS are their sums."""
+
+    parts: Mapping[str, Attempts]
+
+    def total(self, count: str) -> int:
+        """The sum of one of COUNTS over the parts."""
+        return sum(getattr(part, count) for part in self.parts.values())
+
+
+Row = TypeVar("Row", BenchmarkRow, Attack)
+Result = TypeVar("Result", BenchmarkResult, AttackResult)
+
+
+@dataclass(frozen=True)
+class MeasuredRows(Generic[Row, Result]):
+    """The rows of a file of questions and their results, both by id; None where not measured.
+
+    `digest` is the sha256 over the rows and every result.
+    """
+
+    rows: Mapping[str, Row]
+    results: Mapping[str, Result | None]
+    digest: str
+
+
+def read_benchmarks(path: Path) -> MeasuredRows[BenchmarkRow, BenchmarkResult]:
+    """Benchmarks with their results. Raises DataError for a damaged file, or one without a row."""
+    measured = _measured(path, read_rows(BenchmarkRow, path), BenchmarkResult)
+    for name, result in measured.results.items():
+        least = measured.rows[name].rounds
+        if result and len(result.ratios) < least:
+            raise DataError(f"{name}.json: wanted {least} ratios, found {len(result.ratios)}")
+    return measured
+
+
+def read_attacks(path: Path) -> MeasuredRows[Attack, AttackResult]:
+    """Attacks with their results. Raises DataError for a damaged file, or one without a row."""
+    return _measured(path, read_rows(Attack, path), AttackResult)
+
+
+def _measured(path: Path, rows: tuple[Row, ...], cls: type[Result]) -> MeasuredRows[Row, Result]:
+    by_id = {row.id: row for row in rows}
+    if len(by_id) < len(rows):
+        raise DataError(f"{path.name}: wanted an id for each row, found one twice")
+    files: list[Path] = sorted(measured_folder(path).glob("*.json"))
+    if stray := sorted({file.stem for file in files} - set(by_id)):
+        raise DataError(f"{path.name}: measured, but no row there: {', '.join(stray)}")
+    results: dict[str, Result | None] = dict.fromkeys(by_id)
+    results |= {file.stem: read_json(cls, file) for file in files}
+    digest = hashlib.sha256(b"".join(file.read_bytes() for file in (path, *files)))
+    return MeasuredRows(by_id, results, digest.hexdigest())
+
+
+def measured_folder(rows: Path) -> Path:
+    """The folder of the results of a file of rows."""
+    return measured_for(rows).with_suffix("")
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One training of a search: dev scores in points before it and at their best, at which step.
+
+    `loss` is the mean over its last stretch, `start` and `data` are digests by name.
+    """
+
+    seed: int
+    before: float
+    best: float
+    step: int
+    steps: int
+    loss: float
+    seconds: float
+    start: Mapping[str, str]
+    data: Mapping[str, str]
+    environment: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, training: Mapping[str, Any]) -> Trial:
+        """From a checkpoint's training.json. Raises DataError where nothing was scored."""
+        if not training["scores"]:
+            raise DataError("wanted scores on a development set, found none: give --dev a task")
+        step, best = max(training["scores"], key=lambda score: score[1])
+        taken = ("seed", "before", "steps", "seconds", "start", "data", "environment")
+        fields = {name: training[name] for name in taken}
+        return cls(**fields, best=best, step=step, loss=training["curve"][-1][1])
+
+
+@dataclass(frozen=True)
+class SearchRow:
+    """One variant: a label for people, options of the recipe, and the published row's id."""
+
+    label: str
+    options: str
+    published: str = ""
+
+
+@dataclass(frozen=True)
+class Search:
+    """One search and its outcome: the trials of each command, one a seed.
+
+    `table` is the id of the published table whose rows it repeats, or empty.
+    """
+
+    path: Path
+    title: str
+    caption: str
+    recipe: str
+    rows: tuple[SearchRow, ...]
+    table: str = ""
+    trials: Mapping[str, tuple[Trial, ...]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in ("title", "caption", "recipe"):
+            if not getattr(self, name).strip():
+                raise ValueError(f"{name}: wanted a text, found {getattr(self, name)!r}")
+        if len({row.options for row in self.rows}) < len(self.rows):
+            raise ValueError("two rows have the same options")
+
+    def command(self, row: SearchRow) -> str:
+        """The arguments of `harness train`, without seed and folders."""
+        return f"{self.recipe} {row.options}".strip()
+
+    def trials_of(self, row: SearchRow) -> tuple[Trial, ...]:
+        """The trials of a row's command, one a seed."""
+        return self.trials.get(self.command(row), ())
+
+    def published(self, tables: Mapping[str, Table]) -> list[float | None]:
+        """The printed score of every row, in points, from the first task of its table."""
+        if self.table not in tables:
+            raise DataError(f"{self.path.name}: there is no published table {self.table!r}")
+        table = tables[self.table]
+        column = next(column for column in table.columns if column.task)
+        rows = {row.id: row for row in table.rows}
+        if lost := [r.published for r in self.rows if r.published and r.published not in rows]:
+            raise DataError(f"{self.path.name}: {self.table} has no row {lost[0]!r}")
+        return [
+            table.score(rows[row.published], column) if row.published else None for row in self.rows
+        ]
+
+    def with_trial(self, row: SearchRow, trial: Trial) -> Search:
+        """The search with one trial more, in the place of an earlier one of its seed."""
+        others = (other for other in self.trials_of(row) if other.seed != trial.seed)
+        trials = tuple(sorted((*others, trial), key=lambda each: each.seed))
+        return replace(self, trials={**self.trials, self.command(row): trials})
+
+    def write(self) -> None:
+        """The trials of its rows, beside it; those of commands that it has no more are left out."""
+        commands = [self.command(row) for row in self.rows]
+        kept = {c: [asdict(t) for t in self.trials[c]] for c in commands if c in self.trials}
+        text = json.dumps(kept, indent=1, sort_keys=True, ensure_ascii=False)
+        write_atomically(_trials_of(self.path), f"{text}\n".encode())
+
+
+def read_searches(folder: Path) -> tuple[Search, ...]:
+    """Every search of a folder, by file name; none where there is no folder. Raises DataError."""
+    return tuple(read_search(path) for path in sorted(folder.glob("*.toml")))
+
+
+def read_search(path: Path) -> Search:
+    """One search with its trials. Raises DataError that names file and key."""
+    stored = _trials_of(path)
+    trials = read_json_table(Trial, stored) if stored.exists() else {}
+    return read_toml(Search, path, path=path, trials=trials)
+
+
+def _trials_of(search: Path) -> Path:
+    return measured_for(search).with_suffix(".json")
+
+
+@dataclass(frozen=True)
+class TrapRow:
+    """A cell of a trap: what is special about it, and which score of a method on a task it is."""
+
+    what: str
+    method: str
+    task: str
+    score: tuple[str, ...] = ("spearman", "all")
+
+
+@dataclass(frozen=True)
+class Trap:
+    """One trap: what papers have confused, and the rows that show it."""
+
+    title: str
+    text: str
+    rows: tuple[TrapRow, ...]
+
+    def values(self, results: Results) -> Iterator[tuple[TrapRow, Value, float | None]]:
+        """Every row with its score and how far that lies from the first of its task."""
+        first: dict[str, Value] = {}
+        for row in self.rows:
+            value = results.value(row.method, row.task, *row.score)
+            base = first.setdefault(row.task.partition(".")[0], value)
+            if value is base or value.mean is None or base.mean is None:
+                yield row, value, None
+            else:
+                yield row, value, value.mean - base.mean
+
+
+NONE = "none"  # the encodings as they are
+TIMED = (
+    "sts-b"  # the task whose fits are timed: corpora differ in size, and this one has most flows
+)
+
+
+@dataclass(frozen=True)
+class Question:
+    """What the comparison of two maps answers; each is a chain of post-processors, or `none`."""
+
+    text: str
+    first: str
+    second: str
+
+
+@dataclass(frozen=True)
+class Maps:
+    """The chains of post-processors that have a row, and the pairs of them that are compared.
+
+    A chain has a row where it was run; the `planned` flows have one on `planned_on` in any case,
+    each written as in an id (`minilm.mean@target`).
+    """
+
+    linear: tuple[str, ...]
+    flows: tuple[str, ...]
+    questions: tuple[Question, ...]
+    planned: tuple[str, ...] = ()
+    planned_on: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if unknown := [chain for chain in self.planned if chain not in self.flows]:
+            raise ValueError(f"planned: wanted some of the flows, found {', '.join(unknown)}")
+
+
+@dataclass(frozen=True)
+class Encodings:
+    """One encoder and pooling (`plain`, a method id) and the corpus that maps are fitted on."""
+
+    plain: str
+    corpus: str
+
+    def method(self, chain: str) -> str:
+        """The id of a map on these encodings."""
+        return self.plain if chain == NONE else f"{self.plain}+{chain}@{self.corpus}"
+
+    def planned(self, maps: Maps) -> tuple[str, ...]:
+        """The flows that have a row on these encodings before they are run."""
+        return maps.planned if f"{self.plain}@{self.corpus}" in maps.planned_on else ()
+
+
+@dataclass(frozen=True)
+class MapComparison:
+    """The first map of a question minus the second on each task that has both, and their average.
+
+    What is seeded is compared by Welch's 95 % interval over seeds: it tells whether other seeds
+    could turn the difference, not whether other sentences could.
+    """
+
+    question: Question
+    tasks: dict[str, Decision]
+
+    def where(self, outcome: ClaimOutcome) -> list[str]:
+        """The tasks with this outcome; on those where it holds, the first map is ahead."""
+        return [task for task, decision in self.tasks.items() if decision.outcome == outcome]
+
+
+def map_encodings(results: Results, maps: Maps) -> list[Encodings]:
+    """Wherever a flow was measured, in the order of the records."""
+    measured: dict[Encodings, None] = {}
+    for method in results.methods:
+        base, _, corpus = method.partition("@")
+        plain, _, chain = base.partition("+")
+        if chain in maps.flows:
+            measured[Encodings(plain, corpus)] = None
+    return list(measured)
+
+
+def compare_maps(
+    results: Results, on: Encodings, maps: Maps, protocol: Scoring
+) -> list[MapComparison]:
+    """Every question of which both maps were measured on some task."""
+    comparisons = []
+    for question in maps.questions:
+        tasks = {}
+        for task in SEVEN:
+            first, second = (
+                _side(results, on.method(chain), chain in maps.flows, protocol, task)
+                for chain in (question.first, question.second)
+            )
+            decision = decide(first, second)
+            if decision.difference is not None:
+                tasks[task] = decision
+        if tasks:
+            comparisons.append(MapComparison(question, tasks))
+    return comparisons
+
+
+def fit_seconds(results: Results, method: str) -> float | None:
+    """The mean seconds of a method's fit for the timed task; None without a clock."""
+    clocks = [record.timings.get("fit") for record in results.records(method, TIMED)]
+    seconds = [clock for clock in clocks if clock is not None]
+    return fmean(seconds) if seconds and len(seconds) == len(clocks) else None
+
+
+def _side(results: Results, method: str, flow: bool, protocol: Scoring, task: str) -> Side:
+    """The scores of a map by seed; a flow is seeded, another map where its encoder is."""
+    path = (protocol.correlation, protocol.aggregation)
+    records = results.records(method, protocol.task(task))
+    scores = {record.seed: score_at(record.scores, path) for record in records}
+    return Side(scores, seeded=flow or len(scores) > 1)

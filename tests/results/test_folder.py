@@ -1,0 +1,52 @@
+"""A results folder as one object: what it reads, from where, and how often."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from harness.core.errors import UsageError
+from harness.results.folder import ResultsFolder
+from harness.results.layout import COMMITTED
+from harness.results.records import Store
+from harness.results.reproduction import reproductions
+
+
+def test_a_table_is_reproduced_once_and_names_the_records_behind_it():
+    folder = ResultsFolder(COMMITTED)
+    table = next(
+        t for t in folder.tables if any(c.scores for c in folder.reproductions(t).values())
+    )
+    results = folder.records.unread()
+    assert folder.reproductions(table) == reproductions(table, results, folder.registry)
+    assert folder.reproductions(table) is folder.reproductions(table)
+    assert folder.records_behind(table).digest() == results.digest() != folder.records.digest()
+
+
+def test_a_run_has_its_own_records_and_the_tables_claims_and_questions_of_the_papers(tmp_path):
+    run = ResultsFolder(tmp_path, papers=COMMITTED / "papers")
+    assert run.table("sif.t1").id == "sif.t1"
+    assert run.claims is not None
+    assert run.traps
+    assert (run.records.by_cell, run.intervals, run.comparisons) == ({}, {}, {})
+    with pytest.raises(UsageError, match="did you mean"):
+        run.cell("sif.t1/no-such-row/sts12")
+
+
+def test_a_folder_without_questions_asks_nothing(tmp_path):
+    (tmp_path / "papers").mkdir()
+    shutil.copy(COMMITTED / "papers" / "sif.t1.toml", tmp_path / "papers")
+    folder = ResultsFolder(tmp_path)
+    assert folder.papers == tmp_path / "papers"
+    assert [table.id for table in folder.tables] == ["sif.t1"]
+    assert (folder.claims, folder.flows, folder.benchmarks, folder.attacks) == (None,) * 4
+    assert (*folder.traps, *folder.searches, *folder.references, *folder.compared) == ()
+
+
+def test_what_was_written_since_is_seen_by_another_view_alone(tmp_path):
+    folder = ResultsFolder(tmp_path, papers=COMMITTED / "papers")
+    assert not folder.records.methods
+    record = next(Store(Path(COMMITTED)).records())
+    folder.store.promote([record])
+    assert not folder.records.methods
+    assert folder.forget().records.methods == (record.method,)
