@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from harness.encoders.native import NativeConfig
     from harness.encoders.transformer import TransformerConfig
     from harness.encoders.word_vectors import StaticConfig
-    from harness.evaluation.embed import Embedder, encoder, fit_method
+    from harness.evaluation.evaluate import Embedder, encoder, fit_method
     from harness.interop.estimator import Calibration
     from harness.interop.evaluate import evaluate, read_results
     from harness.interop.mteb import as_mteb, local_tasks

@@ -16,7 +16,6 @@ from functools import partial
 from itertools import groupby
 from typing import Literal
 
-from harness.core.energy import measured_energy
 from harness.core.errors import AssetMissing, HarnessError, said
 from harness.core.provenance import environment, one_blas_thread
 from harness.core.types import Clock, Progress, Record, Task
@@ -259,24 +258,22 @@ class EncoderRun:
 
     def _measure(self, pooled: PooledEmbeddings, cell: PlannedCell) -> Outcome:
         inputs, identity = self.inputs[cell], self.identity[cell]
-        with measured_energy() as energy:  # what cells share is paid by the first of them
-            fit_data = self.corpora.data(cell, pooled)
-            measurement = measure(
-                cell.method,
-                cell.task,
-                inputs.pairs,
-                pooled,
-                fit_data,
-                cell.seed,
-                self.clock,
-                inputs.labelled,
-            )
+        measurement = measure(
+            cell.method,
+            cell.task,
+            inputs.pairs,
+            pooled,
+            self.corpora.data(cell, pooled),
+            cell.seed,
+            self.clock,
+            inputs.labelled,
+        )
         if cell.task not in self.costs:
             distinct = dict.fromkeys(inputs.pairs.sentences)
             self.costs[cell.task] = self.encoder.cache.paid(distinct)
             self.coverage[cell.task] = self.encoder.cache.coverage(distinct)
         cost = self.costs[cell.task]
-        record = _record(cell, measurement, identity, self.encoder, cost, energy.kwh, self.workers)
+        record = _record(cell, measurement, identity, self.encoder, cost, self.workers)
         if (share := self.coverage[cell.task]) is not None:
             record = replace(record, facts={**record.facts, "coverage": round(share, 4)})
         moved = self.store.write(record, measurement.cosines, identity)
@@ -289,17 +286,11 @@ def _record(
     identity: Mapping[str, str],
     encoder: CachedEncoder,
     cost: EncodingCost,
-    kwh_of_rest: float | None,
     workers: int,
 ) -> Record:
-    """Everything that is stored of a measured cell; what nothing measured or told is left out.
-
-    `kwh_of_rest` is the energy of fitting, applying and scoring.
-    """
+    """Everything that is stored of a measured cell; what nothing measured is left out."""
     digests = {name: value for name, value in identity.items() if name != "method"}
     timings = {"encode": cost.seconds, **measurement.timings}
-    energy = {"encode": cost.kwh, "rest": kwh_of_rest}
-    kwh = {name: float(f"{value:.3g}") for name, value in energy.items() if value is not None}
     return Record(
         schema=SCHEMA,
         method=cell.method.id,
@@ -319,7 +310,6 @@ def _record(
             "sentences_per_second": cost.rate,
             "peak_memory_mb": _peak_memory_mb(),
             **({"encoding": list(cost.how)} if cost.how else {}),
-            **({"kwh": kwh} if kwh else {}),
             **({"workers": workers} if workers > 1 else {}),
         },
     )

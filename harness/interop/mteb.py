@@ -38,7 +38,7 @@ from harness.core.metrics import TIE_DECIMALS, cosine
 from harness.core.metrics.edit_distance import token_distances
 from harness.core.metrics.metric import directions
 from harness.core.types import Method
-from harness.evaluation.embed import Embedder, as_texts, fit_method, resolved
+from harness.evaluation.evaluate import Embedder, as_texts, fit_method, resolved
 from harness.registry import known, load_registry
 
 LOCAL = "local files of the harness"
