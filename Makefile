@@ -46,11 +46,15 @@ docs: $(READY)  ## build the documentation site into build/docs; a warning is an
 
 bench: $(READY)  ## benchmarks: ratios measured side by side in one run, and the page of them
 	$(BIN)/python -m pip install --quiet --constraint .ci/constraints.txt --editable '.[bench]'
-	$(BIN)/pytest tests/benchmarks --benchmark-enable --benchmark-only --speed results/questions/speed.toml \
+	$(BIN)/pytest benchmarks --benchmark-enable --benchmark-only --speed results/questions/speed.toml \
 		$(ARGS); found=$$?; $(BIN)/harness report && exit $$found
 
 soak: $(READY)  ## attacks in their long form (hours; ARGS='-k kill --tries 3' for a part): the page of what came of them
 	$(BIN)/pytest tests/trust -s -p no:cacheprovider --soak results/questions/reliability.toml $(ARGS); \
+		found=$$?; $(BIN)/harness report && exit $$found
+
+mutants: $(READY)  ## change one rule of the code at a time: a test must fail (minutes; ARGS=results for one room)
+	$(BIN)/python tests/mutants.py --tally results/questions/reliability.toml $(ARGS); \
 		found=$$?; $(BIN)/harness report && exit $$found
 
 bill: $(READY)  ## what is installed: a bill of materials (build/bill.json, CycloneDX), licences, known weaknesses
@@ -67,4 +71,4 @@ report: $(READY)  ## write leaderboard and tables from the committed records
 clean:  ## remove the virtual environment, the runs and the built documentation
 	rm -rf $(VENV) runs build
 
-.PHONY: help setup reproduce test test-processors test-all check docs bench soak bill report clean
+.PHONY: help setup reproduce test test-processors test-all check docs bench soak mutants bill report clean

@@ -1,8 +1,8 @@
 """The models that the harness carries: BERT and GloVe in miniature, trained on English Wikipedia.
 
 `bert-mini` (4 layers of 256, masked language modelling) and `glove-mini` (100 dimensions) come from
-the same million sentences, by `harness train bert-mini` and `harness train glove-mini`; their
-folders hold the exact commands. They stand where the papers have BERT-base and GloVe 840B, so that
+the same million sentences, by the scripts of `tools/embedded`; their folders hold the exact
+commands. They stand where the papers have BERT-base and GloVe 840B, so that
 every method runs on any machine; what of the papers' claims they show is in
 `results/tables/replication-in-miniature.md`.
 """
@@ -17,7 +17,6 @@ from harness.encoders.word_vectors import StaticConfig
 from harness.transforms.pooling import CLS, FIRST_LAST, LAST2, MEAN, STATIC_LAST
 from .flow import CITE as BERT_FLOW
 from .flow import DIFFERENCES, DROPOUT, FLOWS
-from .glow import CITES as FLOW_CITES
 from .natsv import Natsv
 from .sn import SN
 from .whitening import Whitening
@@ -79,7 +78,6 @@ LEARNED = (
     (FLOWS["flow"], BERT_FLOW, MATRIX),
     (FLOWS["flow:paper"], BERT_FLOW, QUESTION),
     (DROPOUT, BERT_FLOW, QUESTION),
-    *((post, cite, QUESTION) for post, cite in FLOW_CITES.items()),
 )
 
 METHODS = (

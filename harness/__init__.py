@@ -98,7 +98,7 @@ _HOMES = {
     "encoders.native": "NativeConfig",
     "encoders.transformer": "TransformerConfig",
     "encoders.word_vectors": "StaticConfig",
-    "evaluation.embed": "Embedder encoder fit_method",
+    "evaluation.evaluate": "Embedder encoder fit_method",
     "interop.estimator": "Calibration",
     "interop.evaluate": "evaluate read_results",
     "interop.mteb": "as_mteb local_tasks",

@@ -3,11 +3,14 @@
 import ast
 import doctest
 import inspect
+import re
 import subprocess
 import sys
+from enum import Enum
 from pathlib import Path
 
 import pytest
+from golden import require_golden
 
 import harness
 
@@ -29,6 +32,31 @@ def members(name):
 DOCUMENTED = {name: getattr(harness, name) for name in (*FUNCTIONS, *CLASSES)} | {
     name: member for owner in CLASSES for name, member in members(owner).items()
 }
+
+
+def signature(exported):
+    """The arguments of a function or class, without the addresses of functions among them."""
+    return re.sub(r" at 0x\w+", "", str(inspect.signature(exported)))
+
+
+def signatures():
+    """Every exported name with its arguments, and below a class its public members."""
+    for name in sorted(harness.__all__):
+        exported = getattr(harness, name)
+        if name not in CLASSES:
+            yield f"{name}{signature(exported) if name in FUNCTIONS else ''}"
+            continue
+        if issubclass(exported, Enum):
+            yield f"{name}: {', '.join(map(repr, map(str, exported)))}"
+        elif "__init__" not in vars(exported) or getattr(exported, "_is_protocol", False):
+            yield f"{name}({exported.__base__.__name__})"
+        else:
+            yield f"{name}{signature(exported)}"
+        own = {f"{name}.{k}": "" for k, v in vars(exported).items() if isinstance(v, property)}
+        own |= {key: signature(member) for key, member in members(name).items()}
+        yield from (f"    {key}{own[key]}" for key in sorted(own))
+
+
 EXAMPLES = {
     name: test
     for name, documented in DOCUMENTED.items()
@@ -65,6 +93,10 @@ def test_a_name_that_is_not_exported_is_refused_and_a_submodule_is_none():
     with pytest.raises(AttributeError, match="module 'harness' has no attribute 'nothing'"):
         _ = harness.nothing
     assert not {path.stem for path in (ROOT / "harness").iterdir()} & set(harness.__all__)
+
+
+def test_the_exported_names_and_signatures_are_the_committed_ones():
+    require_golden(Path(__file__).with_name("public_api.txt"), "\n".join([*signatures(), ""]))
 
 
 def test_the_version_is_that_of_the_project():

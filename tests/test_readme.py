@@ -1,4 +1,4 @@
-"""The README does what it says: every command parses, what is cheap is run, and its links hold."""
+"""README and its guides do what they say: commands parse, cheap ones are run, links hold."""
 
 import re
 from fnmatch import fnmatchcase
@@ -29,13 +29,20 @@ from harness.results.verdict import CellState
 from harness.tasks.mini import SPLITS
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-LINES = lines(README)
+INCLUDED = (ROOT / "docs/included.md").read_text(encoding="utf-8")
+GUIDES = [
+    README,
+    INCLUDED,
+    *((ROOT / f"docs/how-to/{n}.md").read_text("utf-8") for n in ("train", "offline")),
+]
+DOCUMENTS = "".join(path.read_text("utf-8") for path in sorted((ROOT / "docs").rglob("*.md")))
+LINES = [words for guide in GUIDES for words in lines(guide)]
 SETTING = re.compile(r"[A-Z_]+=.*")
 
 
-def mentions():
+def mentions(text=README):
     """Commands in running text: they may leave out what they need."""
-    spans = re.findall(r"`([^`]+)`", FENCE.sub("", README))
+    spans = re.findall(r"`([^`]+)`", FENCE.sub("", text))
     every = (span.split() for span in spans)
     return [words for words in every if len(words) > 1 and words[0] in ("harness", "make")]
 
@@ -75,7 +82,8 @@ def test_a_renamed_option_would_be_noticed():
 
 
 def test_every_command_is_shown():
-    shown = {words[1] for words in starting("harness", among=[*LINES, *mentions(), *of_make()])}
+    documented = [*LINES, *mentions(README + DOCUMENTS), *lines(DOCUMENTS), *of_make()]
+    shown = {words[1] for words in starting("harness", among=documented)}
     assert shown == set(get_command(app).commands)
 
 
@@ -206,11 +214,10 @@ def test_links_lead_somewhere():
 
 
 def test_every_verdict_and_state_is_explained():
-    table = README.split("## Reading a verdict")[1].split("\n## ")[0]
+    table = README.split("## How to read a verdict")[1].split("\n## ")[0]
     assert {state for state in CellState if f"`{state}`" not in table} == set()
 
 
 def test_everything_that_is_carried_is_told():
-    table = README.split("## Included models and tasks")[1].split("\n## ")[0]
     names = [e.name for e in ENCODERS] + [*SPLITS, "mini-lexical", "@mini-text"]
-    assert [name for name in names if f"`{name}`" not in table] == []
+    assert [name for name in names if f"`{name}`" not in INCLUDED] == []

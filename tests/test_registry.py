@@ -102,6 +102,7 @@ def test_a_registered_id_keeps_what_its_file_says_of_it():
         ("minilm.mean+whitening:0@target", "whitening keeps k >= 1 directions, not 0"),
         ("minilm:0.mean", "minilm:0: wanted a length of 1 or more"),
         ("glove-840b:64.mean", "glove-840b:64: this encoder has no maximum length"),
+        ("minilm.mean:query", r"\.mean:query: mean takes no argument"),
     ],
 )
 def test_a_wrong_id_is_refused_in_one_line(wrong, complaint):

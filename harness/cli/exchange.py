@@ -48,14 +48,9 @@ def export_results(
 
 def import_(
     mteb: Annotated[
-        Path | None, typer.Option("--mteb", help="Read result files of mteb under DIR.")
-    ] = None,
-    mteb_rows: Annotated[
-        Path | None,
-        typer.Option(
-            help="Write the declared rows of results/papers from a checkout of MTEB's results."
-        ),
-    ] = None,
+        Path,
+        typer.Option("--mteb", help="Read result files of mteb under DIR.", show_default=False),
+    ],
     models: Annotated[
         list[str] | None,
         typer.Argument(
@@ -66,14 +61,7 @@ def import_(
     ] = None,
     results: Results = Path("results"),
 ) -> None:
-    """Take scores that mteb measured: into results/references, or as published rows."""
-    if (mteb is None) == (mteb_rows is None):
-        raise UsageError("wanted one of --mteb DIR and --mteb-rows DIR")
-    if mteb is None:
-        if models:
-            raise UsageError("--mteb-rows: the models stand in results/questions/mteb_rows.toml")
-        _import_rows(mteb_rows or Path(), results)
-        return
+    """Take scores that mteb measured into results/references, beside ours."""
     require_folder("--mteb", mteb)
     from harness.core.files import write_atomically
     from harness.core.provenance import extra
@@ -98,21 +86,3 @@ def import_(
     place = results / REFERENCES / found.reference.file
     write_atomically(place, found.reference.encoded())
     say(f"{place}: {len(found.reference.cells)} cells; harness report shows it")
-
-
-def _import_rows(checkout: Path, results: Path) -> None:
-    """Write the tables that are made of MTEB's result files, and compare all others with these."""
-    from harness.core.files import write_atomically
-    from harness.interop.mteb_rows import compared, make_tables
-    from harness.registry import load_registry
-    from harness.results.layout import PAPERS
-    from harness.results.published_files import load_tables
-
-    for made in list(make_tables(results, checkout, load_registry())):
-        changed = made.place.read_text(encoding="utf-8") != made.text
-        if changed:
-            write_atomically(made.place, made.text.encode())
-        word = "written" if changed else "as it was"
-        say(f"{made.place}: {made.rows} rows, {made.numbers} numbers, {word}")
-    count = compared(load_tables(results / PAPERS), checkout)
-    say(f"{count} published numbers stand in {checkout}, and equal it")

@@ -46,12 +46,9 @@ def listing(
         "cells": lambda: cells(load_tables(folder, found), of),
         "records": lambda: records(results),
         "digests": lambda: digests(found, places, of),
-        "mteb": lambda: mteb(found, results, of),
     }
-    if of and what not in ("cells", "digests", "mteb"):
-        raise UsageError(
-            f"{of}: wanted harness list cells TABLE, digests TASK or mteb FOLDER, found {what}"
-        )
+    if of and what not in ("cells", "digests"):
+        raise UsageError(f"{of}: wanted harness list cells TABLE or digests TASK, found {what}")
     return known("kind of thing", what, kinds)()
 
 
@@ -205,18 +202,6 @@ def digests(found: Registry, places: Places, of: str) -> list[Row]:
             row |= {"rows": len(pairs), "sha256": rows_digest(pairs)}
         rows.append(row)
     return rows
-
-
-def mteb(found: Registry, results: Path, model: str) -> list[Row]:
-    """Tasks that mteb scores otherwise than papers; for a model folder, its prompts in mteb."""
-    from harness.core.provenance import extra
-    from harness.results.index import Results
-    from harness.results.records import Store
-
-    with extra("mteb"):
-        from harness.interop.mteb_lint import differences, prompts
-
-    return prompts(Path(model)) if model else differences(found, Results.read(Store(results)))
 
 
 def records(results: Path) -> list[Row]:

@@ -42,7 +42,6 @@ KINDS = (
     "cells",
     "records",
     "digests",
-    "mteb",
 )
 
 
@@ -57,9 +56,8 @@ def list_(
     of: Annotated[
         str,
         typer.Argument(
-            metavar="TABLE|TASK|FOLDER",
-            help="Of cells, those of a table (harness list papers); of digests, a task's; of mteb, "
-            "a model's prompts.",
+            metavar="TABLE|TASK",
+            help="Of cells, those of a table (harness list papers); of digests, a task's.",
             autocompletion=published_tables,
             show_default=False,
         ),

@@ -1,6 +1,6 @@
-"""Digests (sha256) of files, sentences, pairs and settings: what a number was made from.
+"""Files: sha256 digests, locks, writes that are whole or absent, names that are safe.
 
-Records, caches and the catalogue hold them, so each of these functions gives one value for ever.
+Records, caches and the catalogue hold the digests, so their values never change.
 """
 
 from __future__ import annotations
@@ -51,19 +51,13 @@ def digest_of_repr(value: object) -> str:
 
 
 class TextDigest:
-    """The digest of sentences that pass one by one, each ended by LF, in UTF-8; `count` of them."""
+    """The digest of sentences in order, each in UTF-8 and ended by LF; `count` of them so far."""
 
-    def __init__(self) -> None:
+    def __init__(self, texts: Iterable[str] = ()) -> None:
         self.count = 0
         self._sha = hashlib.sha256()
-
-    @classmethod
-    def of(cls, texts: Iterable[str]) -> TextDigest:
-        """The digest of all these sentences."""
-        digest = cls()
         for text in texts:
-            digest.add(text)
-        return digest
+            self.add(text)
 
     def add(self, text: str) -> None:
         """Append a sentence."""
@@ -76,23 +70,22 @@ class TextDigest:
 
 
 def text_digest(texts: Iterable[str]) -> str:
-    """The digest of sentences: in a record, of those that a method was fitted on."""
-    return TextDigest.of(texts).hexdigest()
+    """The digest of sentences, as `TextDigest` has it."""
+    return TextDigest(texts).hexdigest()
 
 
 def pairs_digest(pairs: Pairs) -> str:
     """The digest of scored pairs: both sentences, gold and group of each."""
-    rows = zip(*pairs.columns, map(repr, pairs.gold.tolist()), pairs.group, strict=True)
-    return text_digest(map("\t".join, rows))
+    return _joined_digest(*pairs.columns, map(repr, pairs.gold.tolist()), pairs.group)
 
 
 def rows_digest(pairs: Pairs) -> str:
-    """The digest of published rows "a TAB b TAB gold", gold as Python prints a float.
+    """The digest of rows "a TAB b TAB gold", gold as Python prints it; a label has no b."""
+    return _joined_digest(*pairs.columns, map(repr, pairs.gold.tolist()))
 
-    Labelled sentences have no b.
-    """
-    rows = zip(*pairs.columns, map(repr, pairs.gold.tolist()), strict=True)
-    return text_digest(map("\t".join, rows))
+
+def _joined_digest(*columns: Iterable[str]) -> str:
+    return text_digest(map("\t".join, zip(*columns, strict=True)))
 
 
 @lru_cache(maxsize=2**17)  # every cell of a run asks for the same sentences again
@@ -101,94 +94,64 @@ def sentence_key(text: str) -> bytes:
     return hashlib.sha256(text.encode()).digest()[:KEY_BYTES]
 
 
-SECONDS_TO_WAIT = 0.01  # before a lock file is looked at again
-SECONDS_TO_HOLD = 30.0  # a lock file, at most: to write one small file takes a moment
+SECONDS_TO_HOLD = 30.0  # a lock whose holder showed no sign of life for so long is taken over
+SECONDS_TO_WAIT = 0.01  # between two attempts to lock
+
+
+@contextmanager
+def exclusive(folder: Path) -> Iterator[None]:
+    """Hold the exclusive lock of a folder, on any file system; waits until it is free.
+
+    The lock is a file, so that it also holds where a network file system has no `flock`.
+    """
+    from filelock import SoftFileLease
+
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = folder / ".lock"
+    with SoftFileLease(lock, lease_duration=SECONDS_TO_HOLD, poll_interval=SECONDS_TO_WAIT):
+        yield
 
 
 def share(folder: Path) -> int | None:
-    """An open handle that keeps others from clearing the folder, until it is closed.
+    """An open handle that keeps other processes from clearing a folder until it is closed.
 
     Waits for a clearing under way. None if there is no such folder, or it cannot be locked.
     """
-    while True:
-        try:
+    try:
+        while True:
             handle = os.open(folder, os.O_RDONLY)
-        except OSError:
-            return None
-        try:
-            fcntl.flock(handle, fcntl.LOCK_SH)
-            if os.path.samestat(os.fstat(handle), folder.stat()):
-                return handle
-        except FileNotFoundError:
-            pass  # cleared while this waited: the next round finds what is there now
-        except OSError:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_SH)
+                if os.path.samestat(os.fstat(handle), folder.stat()):
+                    return handle
+            except FileNotFoundError:
+                pass  # cleared meanwhile: the next attempt takes the folder that is there then
+            except OSError:
+                os.close(handle)
+                raise
             os.close(handle)
-            return None
-        os.close(handle)
+    except OSError:
+        return None
 
 
 @contextmanager
 def alone(folder: Path) -> Iterator[bool]:
-    """Whether nobody else uses the folder; then nobody begins to while this lasts."""
+    """Whether no other process shares the folder; while this lasts, none begins to."""
     try:
         handle = os.open(folder, os.O_RDONLY)
     except FileNotFoundError:
         yield True
         return
     try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            yield False
-        else:
-            yield True
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        free = True
+    except OSError:
+        free = False
+    try:
+        yield free
     finally:
         os.close(handle)
 
-
-@contextmanager
-def exclusive(folder: Path) -> Iterator[None]:
-    """Hold the exclusive lock of a folder; waits for its turn.
-
-    Where a file system has no locks, a file in the folder is the lock, for as long as it takes to
-    write another file.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        except OSError:
-            with _lock_file(folder / ".lock"):
-                yield
-        else:
-            yield
-    finally:
-        os.close(handle)
-
-
-@contextmanager
-def _lock_file(path: Path) -> Iterator[None]:
-    """A file that one process can make and the others wait for; a crashed one's grows old."""
-    while True:
-        try:
-            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
-            break
-        except FileExistsError:
-            with suppress(FileNotFoundError):
-                if time.time() - path.stat().st_mtime > SECONDS_TO_HOLD:
-                    path.unlink()
-            time.sleep(SECONDS_TO_WAIT)
-    try:
-        yield
-    finally:
-        path.unlink(missing_ok=True)
-
-
-# Names that Windows keeps for devices, whatever the suffix.
-DEVICES = frozenset(
-    ["con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(1, 10))]
-)
 
 HOST = digest_of_repr(platform.node())[:8]
 SCRATCH = re.compile(r"\.([0-9a-f]{8})-(\d+)-\w{8}\.tmp")  # host and process that write it
@@ -197,55 +160,46 @@ SECONDS_TO_WRITE = 3600.0  # what has not grown for so long is not being written
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A scratch file that takes a file's place when the block ends, safely on disk.
+    """A scratch file that takes a file's place when the block ends, synchronised with the disk.
 
-    A reader, or a crash, sees all of the new file or none. A block that fails leaves nothing, and
-    what killed processes left in the folder goes. Errors of the system name the file itself.
+    A reader, or a crash, sees all of the new file or none. A block that fails leaves nothing;
+    scratch files of killed processes in the folder are removed. An OSError names the file itself.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     remove_unfinished(path.parent)
-    mine = f".{HOST}-{os.getpid()}-"
-    with naming(path, mine):
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=mine, suffix=".tmp")
-    os.close(handle)
-    scratch = Path(name)
-    try:
-        with naming(path, mine):
+    prefix = f".{HOST}-{os.getpid()}-"
+    with naming(path, prefix):
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=prefix, suffix=".tmp")
+        os.close(handle)
+        scratch = Path(name)
+        try:
             yield scratch
             with scratch.open("r+b") as file:
                 os.fsync(file.fileno())
             scratch.chmod(0o644)
             scratch.replace(path)
-    except BaseException:
-        scratch.unlink(missing_ok=True)
-        raise
+        except BaseException:
+            scratch.unlink(missing_ok=True)
+            raise
 
 
 @contextmanager
 def naming(path: Path, scratch: str = "") -> Iterator[None]:
-    """Make an OSError within name this file where it names none, or a scratch file of it.
-
-    Args:
-        path: The wanted file.
-        scratch: How the name of its scratch file begins; empty without one.
-    """
+    """Make an OSError name this file where it names none, or a scratch file with this prefix."""
     try:
         yield
     except OSError as error:
-        own = bool(scratch) and Path(str(error.filename)).name.startswith(scratch)
-        if error.errno and (own or not error.filename):  # without a number it has words of its own
+        scratched = bool(scratch) and Path(str(error.filename)).name.startswith(scratch)
+        if error.errno and (scratched or not error.filename):  # else it has a message of its own
             error.filename = str(path)
         raise
 
 
 def remove_unfinished(folder: Path) -> None:
-    """Remove the scratch files of processes that were killed, from a folder.
-
-    Of a process on another host only its file's age is known.
-    """
+    """Remove the scratch files of killed processes; of another host's, only the age is known."""
     for path in folder.iterdir():
-        found = SCRATCH.fullmatch(path.name)
-        if found and not (_runs(int(found[2])) if found[1] == HOST else _grows(path)):
+        match = SCRATCH.fullmatch(path.name)
+        if match and not (_runs(int(match[2])) if match[1] == HOST else _grows(path)):
             path.unlink(missing_ok=True)
 
 
@@ -277,25 +231,22 @@ def state_of(path: Path, most: int = 10_000) -> str | None:
     It shows a change without reading the files: no copy or archive carries the time of change
     (ctime) over. None for a folder of more than `most` files.
     """
-    files = [str(path.absolute())] if path.is_file() else list(islice(_below(path), most + 1))
+    files = [path.absolute()] if path.is_file() else list(islice(_files_below(path), most + 1))
     if len(files) > most:
         return None
-    states = ((name, os.stat(name)) for name in sorted(files))  # noqa: PTH116 - thousands
+    states = ((str(file), file.stat()) for file in sorted(files, key=str))
     seen = [(name, s.st_size, s.st_mtime_ns, s.st_ctime_ns, s.st_ino) for name, s in states]
     return digest_of_repr(seen)
 
 
-def _below(folder: Path) -> Iterator[str]:
+def _files_below(folder: Path) -> Iterator[Path]:
     """Every file below a folder; dead links are left out."""
     for place, _, names in os.walk(folder.absolute()):
-        for name in names:
-            path = f"{place}{os.sep}{name}"
-            if os.path.isfile(path):  # noqa: PTH113 - thousands
-                yield path
+        yield from filter(Path.is_file, (Path(place, name) for name in names))
 
 
 def sized(count: int) -> str:
-    """A number of bytes in words, by powers of 1000: `3.1 GB`."""
+    """A number of bytes with its unit, by powers of 1000: `3.1 GB`."""
     units = ("bytes", "kB", "MB", "GB", "TB")
     power = min(len(units) - 1, (len(str(int(count))) - 1) // 3)
     return f"{count / 1000**power:.{1 if power > 2 else 0}f} {units[power]}"
@@ -305,10 +256,7 @@ def sized(count: int) -> str:
 def file_name(identifier: str) -> str:
     """An id as one path component: `bert-base:64` -> `bert-base%3A64`. Never leaves its folder."""
     name = quote(identifier, safe="+@")
-    if name.split(".")[0].lower() in DEVICES:
-        name = f"%{ord(name[0]):02X}{name[1:]}"
-    # Windows drops a dot at the end, and `.` and `..` leave the folder.
-    return f"{name[:-1]}%2E" if name.endswith(".") else name
+    return f"{name[:-1]}%2E" if name.endswith(".") else name  # `.` and `..` leave the folder
 
 
 def safe(name: str) -> PurePosixPath:

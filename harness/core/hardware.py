@@ -7,7 +7,6 @@ A precision below float32 moves scores, so an encoder in it is another one, and 
 from __future__ import annotations
 
 import ctypes
-import sys
 from dataclasses import dataclass
 from importlib import metadata
 
@@ -56,7 +55,7 @@ def cuda_is_possible() -> bool:
     try:
         if metadata.version("torch").endswith("+cpu"):
             return False
-        ctypes.CDLL("nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1")
+        ctypes.CDLL("libcuda.so.1")
     except (metadata.PackageNotFoundError, OSError):
         return False
     return True

@@ -1,14 +1,17 @@
-"""TOML or JSON files as frozen dataclasses: each key is a field, each value has its type."""
+"""TOML or JSON files as frozen dataclasses: each key is a field, each value has its type.
+
+Whatever is refused is a DataError of one line: file, row, key, what was wanted, what was found.
+"""
 
 from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
 from functools import cache
 from pathlib import Path
-from types import GenericAlias, UnionType
+from types import UnionType
 from typing import Any, NoReturn, TypeVar, get_args, get_origin, get_type_hints
 
 from harness.core.errors import DataError
@@ -16,8 +19,8 @@ from harness.core.terminal import CONTROL
 
 Made = TypeVar("Made")
 
-# What reading raises: TOMLDecodeError is a ValueError, and so is a number of 5,000 digits; brackets
-# in brackets end at the depth of the interpreter.
+# What reading raises: TOMLDecodeError is a ValueError, and so is a number of 5,000 digits; nested
+# brackets end at the depth of the interpreter.
 UNREADABLE = (OSError, ValueError, RecursionError)
 
 SCALARS = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
@@ -28,59 +31,46 @@ def read_toml(cls: type[Made], path: Path, /, **given: Any) -> Made:
 
     A field of several dataclasses is a list of tables, under the field's name (`columns = [...]`)
     or its singular (`[[column]]`); of either of two (`tuple[A | B, ...]`), a table is the first
-    dataclass whose first field it holds. What a dataclass itself refuses with a ValueError is
-    refused with its place.
-
-    Raises DataError in one line: file, row, key, what was wanted, what was found.
+    dataclass whose first field it holds. A ValueError that a dataclass raises is reported with its
+    place.
     """
-    made: Made = _dataclass(cls, _load(path), path.name, given)
+    made: Made = _dataclass(cls, _load(path, tomllib.loads, "a TOML table"), path.name, given)
     return made
-
-
-def read_json(cls: type[Made], path: Path, /, **given: Any) -> Made:
-    """A file of one JSON object as a dataclass, by the rules of `read_toml`. Raises DataError."""
-    found = _load_json(path)
-    if not isinstance(found, dict):
-        _refuse(path.name, f"wanted a JSON object, found {type(found).__name__}")
-    made: Made = _dataclass(cls, found, path.name, given)
-    return made
-
-
-def read_json_table(cls: type[Made], path: Path) -> dict[str, tuple[Made, ...]]:
-    """A file of one JSON object whose values are lists of objects. Raises DataError."""
-    kind = GenericAlias(Mapping, (str, GenericAlias(tuple, (cls, ...))))
-    table: dict[str, tuple[Made, ...]] = _value(kind, _load_json(path), path.name, "object")
-    return table
-
-
-def read_json_rows(cls: type[Made], path: Path) -> tuple[Made, ...]:
-    """A file of one JSON list of objects, each as a dataclass. Raises DataError."""
-    kind = GenericAlias(tuple, (cls, ...))
-    rows: tuple[Made, ...] = _value(kind, _load_json(path), path.name, "rows")
-    return rows
 
 
 def read_rows(cls: type[Made], path: Path, key: str = "row") -> tuple[Made, ...]:
-    """A file of nothing but one list of tables, each as a dataclass. Raises DataError."""
-    table = _load(path)
+    """A TOML file of nothing but one list of tables, each as a dataclass."""
+    table = _load(path, tomllib.loads, "a TOML table")
     if set(table) != {key}:
         _refuse(path.name, f"wanted [[{key}]] tables alone, found {', '.join(table) or 'nothing'}")
-    rows: tuple[Made, ...] = _value(GenericAlias(tuple, (cls, ...)), table[key], path.name, key)
-    return rows
+    return _rows((cls,), table[key], path.name, key)
 
 
-def _load_json(path: Path) -> Any:
+def read_json(cls: type[Made], path: Path, /, **given: Any) -> Made:
+    """A file of one JSON object as a dataclass, by the rules of `read_toml`."""
+    table = _load(path, json.loads, "JSON")
+    if not isinstance(table, dict):
+        _refuse(path.name, f"wanted a JSON object, found {type(table).__name__}")
+    made: Made = _dataclass(cls, table, path.name, given)
+    return made
+
+
+def read_json_rows(cls: type[Made], path: Path) -> tuple[Made, ...]:
+    """A file of one JSON list of objects, each as a dataclass."""
+    return _rows((cls,), _load(path, json.loads, "JSON"), path.name, "rows")
+
+
+def read_json_table(cls: type[Made], path: Path) -> dict[str, tuple[Made, ...]]:
+    """A file of one JSON object whose values are lists of objects, each as a dataclass."""
+    table = _table(_load(path, json.loads, "JSON"), path.name, "object")
+    return {name: _rows((cls,), rows, path.name, f"object.{name}") for name, rows in table.items()}
+
+
+def _load(path: Path, parse: Callable[[str], Any], wanted: str) -> Any:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return parse(path.read_text(encoding="utf-8"))
     except UNREADABLE as error:
-        _refuse(path.name, f"wanted JSON, found: {error}")
-
-
-def _load(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except UNREADABLE as error:
-        _refuse(path.name, f"wanted a TOML table, found: {error}")
+        _refuse(path.name, f"wanted {wanted}, found: {error}")
 
 
 @cache
@@ -91,7 +81,7 @@ def _fields(cls: Any) -> Mapping[str, tuple[Field[Any], Any]]:
 
 
 def _dataclass(
-    cls: Any, table: dict[str, Any], place: str, given: Mapping[str, Any] | None = None
+    cls: Any, table: Mapping[str, Any], place: str, given: Mapping[str, Any] | None = None
 ) -> Any:
     values = dict(given or {})
     keys = {
@@ -121,46 +111,57 @@ def _members(kind: Any) -> tuple[Any, ...]:
 
 def _value(kind: Any, value: Any, place: str, key: str) -> Any:
     """A value of TOML or JSON as the type of its field."""
-    if kind is Any:
-        return value
     if get_origin(kind) is UnionType:  # `X | None`: TOML has no None
         kind = get_args(kind)[0]
+    if kind is Any:
+        return value
     if kind in SCALARS:
-        if type(value) is not kind and not (kind is float and type(value) is int):
-            quoted = f'; write "{value}"' if kind is str and type(value) in (int, float) else ""
-            _refuse(place, f"{key}: wanted {SCALARS[kind]}, found {value!r}{quoted}")
-        if kind is str and CONTROL.search(value):
-            _refuse(place, f"{key}: wanted text without control characters, found {value!r}")
-        try:
-            return kind(value)
-        except OverflowError:
-            _refuse(place, f"{key}: wanted a number of less than 309 digits, found a longer one")
-    if get_origin(kind) is Mapping:
-        if not isinstance(value, dict):
-            _refuse(place, f"{key}: wanted a table, found {value!r}")
-        inner = get_args(kind)[1]
-        return {name: _value(inner, one, place, f"{key}.{name}") for name, one in value.items()}
+        return _scalar(kind, value, place, key)
     if is_dataclass(kind):
-        if not isinstance(value, dict):
-            _refuse(place, f"{key}: wanted a table, found {value!r}")
-        return _dataclass(kind, value, f"{place}, {key}")
-    members, kinds = _members(kind), get_args(kind)
-    if Ellipsis not in kinds:  # so many values, each of its own type
-        if not isinstance(value, list) or len(value) != len(kinds):
-            _refuse(place, f"{key}: wanted a list of {len(kinds)}, found {value!r}")
-        return tuple(_value(one, v, place, key) for one, v in zip(kinds, value, strict=True))
-    if not isinstance(value, list) or (members and not value):
-        wanted = "one table or more" if members else "a list"
+        return _dataclass(kind, _table(value, place, key), f"{place}, {key}")
+    if members := _members(kind):
+        return _rows(members, value, place, key)
+    kinds = get_args(kind)
+    if get_origin(kind) is Mapping:
+        table = _table(value, place, key).items()
+        return {name: _value(kinds[1], inner, place, f"{key}.{name}") for name, inner in table}
+    repeated = Ellipsis in kinds  # else so many values, each of its own type
+    if not isinstance(value, list) or not (repeated or len(value) == len(kinds)):
+        wanted = "a list" if repeated else f"a list of {len(kinds)}"
         _refuse(place, f"{key}: wanted {wanted}, found {value!r}")
-    if not members:
-        return tuple(_value(get_args(kind)[0], one, place, key) for one in value)
+    kinds = kinds[:1] * len(value) if repeated else kinds
+    return tuple(_value(*typed, place, key) for typed in zip(kinds, value, strict=True))
+
+
+def _scalar(kind: Any, value: Any, place: str, key: str) -> Any:
+    if type(value) is not kind and not (kind is float and type(value) is int):
+        quoted = f'; write "{value}"' if kind is str and type(value) in (int, float) else ""
+        _refuse(place, f"{key}: wanted {SCALARS[kind]}, found {value!r}{quoted}")
+    if kind is str and CONTROL.search(value):
+        _refuse(place, f"{key}: wanted text without control characters, found {value!r}")
+    try:
+        return kind(value)
+    except OverflowError:
+        _refuse(place, f"{key}: wanted a number of less than 309 digits, found a longer one")
+
+
+def _table(value: Any, place: str, key: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        _refuse(place, f"{key}: wanted a table, found {value!r}")
+    return value
+
+
+def _rows(members: tuple[Any, ...], value: Any, place: str, key: str) -> tuple[Any, ...]:
+    """Tables as dataclasses; an error names a row by its id, else its name, else its number."""
+    if not isinstance(value, list) or not value:
+        _refuse(place, f"{key}: wanted one table or more, found {value!r}")
     rows = []
     for number, row in enumerate(value, start=1):
         where = f"{place}, {key.removesuffix('s')}"
         if not isinstance(row, dict):
             _refuse(f"{where} {number}", f"wanted a table, found {row!r}")
-        name = row.get("id", row.get("name", number))
         fitting = (member for member in members if next(iter(_fields(member))) in row)
+        name = row.get("id", row.get("name", number))
         rows.append(_dataclass(next(fitting, members[0]), row, f"{where} {name}"))
     return tuple(rows)
 

@@ -34,7 +34,7 @@ from harness.results.comparisons import (
 )
 from harness.results.index import Results, by_encoder, main_path, score_at
 from harness.results.planned import PlannedCell
-from harness.results.protocols import SEVEN, SIMCSE, WHITENING, Protocol, averages
+from harness.results.protocols import SEVEN, SIMCSE, WHITENING, Scoring, averages
 from harness.results.records import Cell, Store
 from harness.tasks.loader import TaskLoader
 
@@ -153,7 +153,7 @@ class Board:
     """The rows of one encoder under one protocol, best first, and the protocol's seven tasks."""
 
     encoder: str
-    protocol: Protocol
+    protocol: Scoring
     methods: tuple[str, ...]
     tasks: tuple[Task, ...]
 
@@ -231,7 +231,7 @@ def row_seconds(
     return seconds
 
 
-def _measured_here(runs: Store, method: str, protocol: Protocol) -> bool:
+def _measured_here(runs: Store, method: str, protocol: Scoring) -> bool:
     """Whether the similarities of all seven tasks lie beside their records."""
     cells = (Cell(method, protocol.task(task)) for task in SEVEN)
     return all(runs.cosines(cell) is not None for cell in cells)

@@ -171,8 +171,7 @@ class CachedEncoder:
                 seconds = self.clock() - began
                 if written is not None:
                     written.result()  # raises what went wrong in writing
-                how = encoder.facts
-                written = writer.submit(self.cache.add, batch, encoding, seconds, how=how)
+                written = writer.submit(self.cache.add, batch, encoding, seconds, encoder.facts)
                 progress.step(len(batch))
             if written is not None:
                 written.result()

@@ -24,6 +24,7 @@ from harness.report.replication import PAGE as CLAIMS_PAGE
 from harness.report.replication import claims_page
 from harness.report.site import page as site
 from harness.report.tallies import bullets, tallies
+from harness.results.benchmarks import read_attacks, read_benchmarks
 from harness.results.claim_tests import ClaimResult, ClaimTests, Maps
 from harness.results.claims import read_claims, read_intervals
 from harness.results.comparisons import read_comparisons
@@ -127,9 +128,9 @@ def _asked_pages(questions: Path, records: Results) -> Iterator[tuple[str, str]]
     if (traps := questions / "traps.toml").exists():
         yield "protocols.md", traps_page(records.unread(), read_rows(Trap, traps, "trap"))
     if (rows := questions / "speed.toml").exists():
-        yield "speed.md", speed_page(rows)
+        yield "speed.md", speed_page(read_benchmarks(rows))
     if (attacks := questions / "reliability.toml").exists():
-        yield "reliability.md", reliability_page(attacks)
+        yield "reliability.md", reliability_page(read_attacks(attacks))
     flows = questions / "flows.toml"
     if flows.exists() and (page := flows_page(records.unread(), read_toml(Maps, flows))):
         yield "flows.md", page

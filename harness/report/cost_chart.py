@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from harness.core import charts
 from harness.report.pictures import Picture, looks_of
 from harness.results.index import Results
-from harness.results.protocols import SEVEN, SIMCSE, Protocol
+from harness.results.protocols import SEVEN, SIMCSE, Scoring
 from harness.results.reproduction import beside_others, best_methods, frontier, milliseconds
 from harness.results.verdict import CellState
 
@@ -29,7 +29,7 @@ CAPTION = (
 )
 
 
-def shown_cost(results: Results, method: str, protocol: Protocol) -> str:
+def shown_cost(results: Results, method: str, protocol: Scoring) -> str:
     """Milliseconds a sentence with two digits, or why there are none."""
     cost = milliseconds(results, method, protocol)
     if cost is None:

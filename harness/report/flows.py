@@ -19,11 +19,11 @@ from harness.results.claim_tests import (
     map_encodings,
 )
 from harness.results.index import NOT_MEASURED, Results
-from harness.results.protocols import LABELS, Protocol, row
+from harness.results.protocols import LABELS, Scoring, row
 from harness.results.verdict import TOLERANCES, CellState
 
-Compared = dict[tuple[Encodings, Protocol], list[MapComparison]]
-PROTOCOLS = tuple(Protocol("raw", "spearman", way) for way in ("wmean", "all"))
+Compared = dict[tuple[Encodings, Scoring], list[MapComparison]]
+PROTOCOLS = tuple(Scoring("raw", "spearman", way) for way in ("wmean", "all"))
 INTRODUCTION = (
     "A normalising flow maps sentence embeddings to a Gaussian, whitening does so as far as a "
     "linear map can. Does the flow matter, or is a linear map enough? And which of its settings "
@@ -126,7 +126,7 @@ def _signed(decision: Decision) -> str:
     return f"{difference} ± {(high - low) / 2:.2f}"
 
 
-def _table(results: Results, on: Encodings, maps: Maps, protocol: Protocol) -> str:
+def _table(results: Results, on: Encodings, maps: Maps, protocol: Scoring) -> str:
     """Every map that was run or is planned on these encodings, the linear ones first; then others.
 
     What is seeded and lacks seeds says how many it has.

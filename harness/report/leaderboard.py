@@ -13,10 +13,10 @@ from harness.results.comparisons import Comparisons
 from harness.results.index import Results
 from harness.results.protocols import (
     LABELS,
-    PROTOCOLS,
+    SCORINGS,
     SIMCSE,
     WHITENING,
-    Protocol,
+    Scoring,
     averages,
     columns_by_label,
     columns_of,
@@ -71,7 +71,7 @@ def label(method: str) -> str:
 def seven(
     results: Results,
     methods: Sequence[str],
-    protocol: Protocol,
+    protocol: Scoring,
     comparisons: Comparisons | None = None,
     costs: bool = False,
 ) -> str:
@@ -152,7 +152,7 @@ def leaderboard(
 def encoder_page(results: Results, registry: Registry, encoder: str, methods: Sequence[str]) -> str:
     """Every protocol of one encoder, then the other sections."""
     parts = [HOW_TO_READ]
-    for protocol in PROTOCOLS:
+    for protocol in SCORINGS:
         if rows := seven(results, methods, protocol):
             parts += [f"## {protocol.title}", rows]
     for name in SECTIONS:

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from harness.report.markdown import page, table
 from harness.results.benchmarks import (
     COUNTS,
+    Attack,
+    AttackResult,
     BenchmarkResult,
     BenchmarkRow,
-    benchmarks_digest,
-    read_benchmarks,
-    read_results,
-    read_tallies,
-    reliability_digest,
+    MeasuredRows,
 )
 from harness.results.conformance import TOLERANCE, Comparison, Reference
 from harness.results.explain import Trap
@@ -109,25 +106,25 @@ RELIABILITY_INTRODUCTION = (
 )
 
 
-def reliability_page(path: Path) -> str:
-    """All rows of a file of attacks with their tallies; one without says so. Raises DataError."""
-    tallies = read_tallies(path)
+def reliability_page(attacks: MeasuredRows[Attack, AttackResult]) -> str:
+    """Every attack with its counts; one that was not tried says so."""
+    results = attacks.results
     lines = [
         [
             row.what,
             row.right,
-            *([NOT_MEASURED, *[""] * 4] if of is None else (of.total(n) for n in COUNTS)),
+            *([NOT_MEASURED, *[""] * 4] if result is None else map(result.total, COUNTS)),
         ]
-        for row, of in tallies.items()
+        for row, result in zip(attacks.rows.values(), results.values(), strict=True)
     ]
     parts = [
         RELIABILITY_INTRODUCTION,
         table(["what is tried", "what is right", *COUNTS], lines, words=2),
     ]
-    parts_tried = [part for of in tallies.values() if of for part in of.parts.values()]
+    parts_tried = [part for of in results.values() if of for part in of.parts.values()]
     if commits := sorted({part.commit for part in parts_tried if part.commit}):
         parts.append(f"Commit {', '.join(commit[:12] for commit in commits)}.")
-    return page("Reliability", parts, reliability_digest(path))
+    return page("Reliability", parts, attacks.digest)
 
 
 SPEED_INTRODUCTION = (
@@ -138,15 +135,15 @@ SPEED_INTRODUCTION = (
 )
 
 
-def speed_page(path: Path) -> str:
-    """All rows of a file with their results; a row without one says so. Raises DataError."""
-    rows, results = read_benchmarks(path), read_results(path)
+def speed_page(benchmarks: MeasuredRows[BenchmarkRow, BenchmarkResult]) -> str:
+    """Every benchmark with its result; one without a result says so."""
+    rows, results = benchmarks.rows, benchmarks.results
     head = ["what", "against", "device", "wanted", "measured", "lowest–highest", "rounds"]
     lines = [_speed_line(row, results[name]) for name, row in rows.items()]
     parts = [SPEED_INTRODUCTION, table(head, lines, words=4)]
     if notes := _notes(rows, results):
         parts.append("\n".join(notes))
-    return page("Speed", parts, benchmarks_digest(path))
+    return page("Speed", parts, benchmarks.digest)
 
 
 def _speed_line(row: BenchmarkRow, result: BenchmarkResult | None) -> Sequence[object]:

@@ -1,7 +1,8 @@
-"""Benchmarks of speed: ratios of two things that were run in turn, in one process.
+"""Measurements of the harness itself: benchmarks of speed, and attacks on it.
 
-`results/questions/speed.toml` says which ratios there are and what is wanted of each; what was
-measured is one file a row (`results/records/speed/<id>.json`), written by the benchmarks.
+A file of questions (`results/questions/speed.toml`, `reliability.toml`) has a row for each thing to
+measure; what was measured is one file a row (`results/records/speed/<id>.json`), written by the
+benchmarks and by the attacks.
 """
 
 from __future__ import annotations
@@ -11,18 +12,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from harness.core.errors import DataError
 from harness.core.toml import read_json, read_rows
 from harness.results.layout import measured_for
 
 LEAST_ROUNDS = 5
+COUNTS = ("tried", "right", "rebuilt", "refused", "silent")
 
 
 @dataclass(frozen=True)
 class BenchmarkRow:
-    """A ratio that is to be measured: of what, against what, on which device, and what is wanted.
+    """A ratio to measure: what is compared with what, on which device, and what is wanted.
 
     `wanted` is in words, since it may depend on the machine; a result has the number. `rounds` are
     the least; one is enough where bytes are counted, which do not vary.
@@ -56,48 +58,6 @@ class BenchmarkResult:
         return self.ratio < self.wanted
 
 
-def read_benchmarks(path: Path) -> dict[str, BenchmarkRow]:
-    """The rows by id, in their order. Raises DataError for a file that holds something else."""
-    rows = read_rows(BenchmarkRow, path)
-    if len({row.id for row in rows}) < len(rows):
-        raise DataError(f"{path.name}: wanted an id for each row, found one twice")
-    return {row.id: row for row in rows}
-
-
-def read_results(path: Path) -> dict[str, BenchmarkResult | None]:
-    """The result of every row by id; None if it was not measured.
-
-    Raises DataError for a damaged result, and where one was measured that has no row.
-    """
-    rows, folder = read_benchmarks(path), results_folder(path)
-    if stray := {file.stem for file in folder.glob("*.json")} - set(rows):
-        raise DataError(f"{path.name}: measured, but no row there: {', '.join(sorted(stray))}")
-    return {name: _read_result(folder / f"{name}.json", row.rounds) for name, row in rows.items()}
-
-
-def _read_result(path: Path, least: int) -> BenchmarkResult | None:
-    result = read_json(BenchmarkResult, path) if path.exists() else None
-    if result and len(result.ratios) < least:
-        raise DataError(f"{path.name}: wanted {least} ratios, found {len(result.ratios)}")
-    return result
-
-
-def benchmarks_digest(path: Path) -> str:
-    """sha256 over the rows and every result."""
-    sha256 = hashlib.sha256(path.read_bytes())
-    for file in sorted(results_folder(path).glob("*.json")):
-        sha256.update(file.read_bytes())
-    return sha256.hexdigest()
-
-
-def results_folder(rows: Path) -> Path:
-    """The folder of the results of a file of rows."""
-    return measured_for(rows).with_suffix("")
-
-
-COUNTS = ("tried", "right", "rebuilt", "refused", "silent")
-
-
 @dataclass(frozen=True)
 class Attack:
     """A kind of attack on the harness, and the behaviour that counts as right."""
@@ -108,7 +68,7 @@ class Attack:
 
 
 @dataclass(frozen=True)
-class Tally:
+class Attempts:
     """How often a part of an attack was tried, and what came of it.
 
     Args:
@@ -132,36 +92,60 @@ class Tally:
 
 
 @dataclass(frozen=True)
-class Tallies:
-    """The tallies of an attack, by the names of its parts; COUNTS are their sums."""
+class AttackResult:
+    """The attempts of an attack, by the names of its parts; COUNTS are their sums."""
 
-    parts: Mapping[str, Tally]
+    parts: Mapping[str, Attempts]
 
     def total(self, count: str) -> int:
         """The sum of one of COUNTS over the parts."""
         return sum(getattr(part, count) for part in self.parts.values())
 
 
-def read_tallies(path: Path) -> dict[Attack, Tallies | None]:
-    """Every row of a file of attacks with its tallies; None where it was not tried.
+Row = TypeVar("Row", BenchmarkRow, Attack)
+Result = TypeVar("Result", BenchmarkResult, AttackResult)
 
-    Raises DataError for what is none, and where one was tried that has no row.
+
+@dataclass(frozen=True)
+class MeasuredRows(Generic[Row, Result]):
+    """The rows of a file of questions and their results, both by id; None where not measured.
+
+    `digest` is the sha256 over the rows and every result.
     """
-    rows, folder = read_rows(Attack, path), tallies_folder(path)
-    if len({row.id for row in rows}) < len(rows):
+
+    rows: Mapping[str, Row]
+    results: Mapping[str, Result | None]
+    digest: str
+
+
+def read_benchmarks(path: Path) -> MeasuredRows[BenchmarkRow, BenchmarkResult]:
+    """Benchmarks with their results. Raises DataError for a damaged file, or one without a row."""
+    measured = _measured(path, read_rows(BenchmarkRow, path), BenchmarkResult)
+    for name, result in measured.results.items():
+        least = measured.rows[name].rounds
+        if result and len(result.ratios) < least:
+            raise DataError(f"{name}.json: wanted {least} ratios, found {len(result.ratios)}")
+    return measured
+
+
+def read_attacks(path: Path) -> MeasuredRows[Attack, AttackResult]:
+    """Attacks with their results. Raises DataError for a damaged file, or one without a row."""
+    return _measured(path, read_rows(Attack, path), AttackResult)
+
+
+def _measured(path: Path, rows: tuple[Row, ...], cls: type[Result]) -> MeasuredRows[Row, Result]:
+    by_id = {row.id: row for row in rows}
+    if len(by_id) < len(rows):
         raise DataError(f"{path.name}: wanted an id for each row, found one twice")
-    if stray := {file.stem for file in folder.glob("*.json")} - {row.id for row in rows}:
-        raise DataError(f"{path.name}: tried, but no row there: {', '.join(sorted(stray))}")
-    files = {row: folder / f"{row.id}.json" for row in rows}
-    return {row: read_json(Tallies, file) if file.exists() else None for row, file in files.items()}
+    files: list[Path] = sorted(measured_folder(path).glob("*.json"))
+    if stray := sorted({file.stem for file in files} - set(by_id)):
+        raise DataError(f"{path.name}: measured, but no row there: {', '.join(stray)}")
+    results: dict[str, Result | None] = dict.fromkeys(by_id)
+    results |= {file.stem: read_json(cls, file) for file in files}
+    digest = hashlib.sha256(b"".join(file.read_bytes() for file in (path, *files)))
+    return MeasuredRows(by_id, results, digest.hexdigest())
 
 
-def tallies_folder(rows: Path) -> Path:
-    """The folder of the tallies of a file of attacks."""
+def measured_folder(rows: Path) -> Path:
+    """The folder of the results of a file of rows."""
     return measured_for(rows).with_suffix("")
-
-
-def reliability_digest(path: Path) -> str:
-    """sha256 over the rows and every tally."""
-    files = (path, *sorted(tallies_folder(path).glob("*.json")))
-    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()

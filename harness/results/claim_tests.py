@@ -14,7 +14,7 @@ from statistics import fmean
 from harness.registry import Registry
 from harness.results.claims import Claim, Claims, Contrast, Intervals, Score, address
 from harness.results.index import NOT_MEASURED, Results, Value, score_at, value
-from harness.results.protocols import SEVEN, Protocol
+from harness.results.protocols import SEVEN, Scoring
 from harness.results.published import Column, Table
 from harness.results.reproduction import composed, is_stale
 from harness.results.verdict import TOLERANCES, CellState, welch_half_width
@@ -333,7 +333,7 @@ def map_encodings(results: Results, maps: Maps) -> list[Encodings]:
 
 
 def compare_maps(
-    results: Results, on: Encodings, maps: Maps, protocol: Protocol
+    results: Results, on: Encodings, maps: Maps, protocol: Scoring
 ) -> list[MapComparison]:
     """Every question of which both maps were measured on some task."""
     comparisons = []
@@ -359,7 +359,7 @@ def fit_seconds(results: Results, method: str) -> float | None:
     return fmean(seconds) if seconds and len(seconds) == len(clocks) else None
 
 
-def _side(results: Results, method: str, flow: bool, protocol: Protocol, task: str) -> Side:
+def _side(results: Results, method: str, flow: bool, protocol: Scoring, task: str) -> Side:
     """The scores of a map by seed; a flow is seeded, another map where its encoder is."""
     path = (protocol.correlation, protocol.aggregation)
     records = results.records(method, protocol.task(task))

@@ -14,13 +14,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 from harness.core.toml import read_json
-from harness.core.types import AGGREGATIONS, MethodId, is_method_id
+from harness.core.types import AGGREGATIONS, is_method_id
 from harness.registry import Registry, load_registry
 from harness.results.index import Results, score_at
 from harness.results.layout import CONFORMANCE, QUESTIONS, REFERENCES
+from harness.results.protocols import Protocol, protocols_of
 from harness.results.published import PublishedCell
 from harness.results.published_files import TASK_ID
 from harness.results.records import Store
@@ -230,69 +230,33 @@ def _ours(
     return Measured(scores, method.seeded) if known else NO_SCORE
 
 
-@dataclass(frozen=True)
-class ReferenceProtocol:
-    """What a program and the harness have to do alike to give one number.
-
-    `post` are the kinds of post-processors (whitening to any dimension is one kind); a task without
-    subsets has no aggregation.
-    """
-
-    pooling: str
-    post: tuple[str, ...]
-    text: str
-    metric: str
-    aggregation: str
-
-
-def protocol_of(
-    method: str, task: str, metric: str, aggregation: str, results: Results, registry: Registry
-) -> ReferenceProtocol | None:
-    """The protocol of a score; None for a method or task that is not known."""
-    parts, known = MethodId.parse(method), registry.tasks.get(task)
-    if parts is None or known is None:
-        return None
-    post = tuple(name.partition(":")[0] for name in parts.post)
-    subsets = {group for record in results.any_of(task)[:1] for group in _groups(record.scores)}
-    return ReferenceProtocol(
-        parts.pooling, post, known.text, metric, aggregation if len(subsets) > 1 else ""
-    )
-
-
-def _groups(scores: Mapping[str, Any]) -> Iterable[str]:
-    correlation = scores.get("spearman")
-    return correlation["groups"] if isinstance(correlation, Mapping) else ()
-
-
 def confirmed(
     references: Iterable[Reference], results: Results, trials: Trials, registry: Registry
-) -> Mapping[ReferenceProtocol, str]:
-    """The protocols under which every score of a reference equals ours, and the first program."""
-    agreed: dict[ReferenceProtocol, list[tuple[str, bool | None]]] = {}
+) -> Mapping[Protocol, str]:
+    """The procedures by which every score of a reference equals ours, and the first program."""
+    agreements: dict[Protocol, list[bool | None]] = {}
+    programs: dict[Protocol, str] = {}
     for reference in references:
-        for one in compare_reference(reference, results, trials, registry):
-            metric, *way = score_path_of(one.score)
-            found = protocol_of(*one.cell.what, metric, "".join(way), results, registry)
-            if found is not None and one.ours is not None:
-                agreed.setdefault(found, []).append((reference.program, one.agrees))
+        for score in compare_reference(reference, results, trials, registry):
+            method, task = score.cell.what
+            protocol = task in registry.tasks and Protocol.of(
+                method, registry.tasks[task], *score_path_of(score.score)
+            )
+            if protocol and score.ours is not None:
+                procedure = protocol.procedure(len(results.subsets(task)))
+                agreements.setdefault(procedure, []).append(score.agrees)
+                programs.setdefault(procedure, reference.program)
     return {
-        protocol: ones[0][0]
-        for protocol, ones in agreed.items()
-        if all(agrees for _, agrees in ones)
+        procedure: programs[procedure] for procedure in agreements if all(agreements[procedure])
     }
 
 
 def confirmed_by(
-    cell: PublishedCell,
-    known: Mapping[ReferenceProtocol, str],
-    results: Results,
-    registry: Registry,
+    cell: PublishedCell, programs: Mapping[Protocol, str], results: Results, registry: Registry
 ) -> str | None:
     """The program that confirms the protocol of a published cell; None if there is none."""
-    programs = []
-    for task in cell.tasks:
-        protocol = protocol_of(
-            str(cell.method), task, cell.metric, cell.aggregation or "", results, registry
-        )
-        programs.append(known.get(protocol) if protocol else None)
-    return programs[0] if programs and all(programs) else None
+    protocols = zip(cell.tasks, protocols_of(cell, registry), strict=False)
+    confirming = [
+        programs.get(protocol.procedure(len(results.subsets(task)))) for task, protocol in protocols
+    ]
+    return confirming[0] if confirming and all(confirming) else None

@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any
 
 from harness.core.hardware import base_name
-from harness.core.types import AGGREGATIONS, MethodId, Task
+from harness.core.types import AGGREGATIONS
 from harness.registry import Registry
-from harness.results.conformance import ReferenceProtocol, confirmed_by
+from harness.results.conformance import confirmed_by
 from harness.results.index import Results, Value
+from harness.results.protocols import Protocol, protocols_of
 from harness.results.published import PublishedCell, Table
 from harness.results.published_files import published_cell
 from harness.results.reproduction import Reproduction, reproduce
@@ -57,32 +57,10 @@ class Trap:
 
 
 @dataclass(frozen=True)
-class Conditions:
-    """Everything that one score depends on: the encoder and every choice of its protocol."""
-
-    encoder: str
-    max_length: str
-    pooling: str
-    post: str
-    fit_on: str
-    task: str
-    text: str
-    split: str
-    scored_by: str
-    metric: str
-    aggregation: str
-
-    def differences(self, other: Conditions) -> tuple[str, ...]:
-        """The names of the fields in which two of them differ."""
-        theirs = vars(other)
-        return tuple(name for name, choice in vars(self).items() if choice != theirs[name])
-
-
-@dataclass(frozen=True)
 class Score:
     """A score measured under a protocol, and the command that measures it."""
 
-    protocol: Conditions
+    protocol: Protocol
     value: float
     command: str
 
@@ -112,7 +90,7 @@ class Explanation:
     cell: PublishedCell
     reproduction: Reproduction
     confirmed_by: str | None
-    wanted: Conditions | None
+    wanted: Protocol | None
     shown_on: str
     reference: float | None
     neighbours: tuple[Neighbour, ...]
@@ -125,11 +103,11 @@ def explain(
     tables: Sequence[Table],
     results: Results,
     registry: Registry,
-    programs: Mapping[ReferenceProtocol, str],
+    programs: Mapping[Protocol, str],
 ) -> Explanation:
     """Look around one published cell; `programs` confirm protocols. UsageError: an unknown cell."""
     cell = published_cell(name, tables)
-    wanted = conditions_of(cell, registry)
+    wanted = wanted_protocol(cell, registry)
     measured = [] if wanted is None else list(scores(results, registry, wanted))
     reproduction = reproduce(cell, results, registry)
     program = confirmed_by(cell, programs, results, registry)
@@ -140,7 +118,7 @@ def explain(
 
 def look_around(
     reproduction: Reproduction,
-    wanted: Conditions | None,
+    wanted: Protocol | None,
     measured: Sequence[Score],
     program: str | None,
 ) -> Explanation:
@@ -173,7 +151,7 @@ def look_around(
     )
 
 
-def _elsewhere(wanted: Conditions, measured: Sequence[Score]) -> tuple[Conditions, Score]:
+def _elsewhere(wanted: Protocol, measured: Sequence[Score]) -> tuple[Protocol, Score]:
     """The wanted protocol on another encoder, and the score of it or of the nearest one there."""
     tried = Counter(score.protocol.encoder for score in measured)
     there = {name: replace(wanted, encoder=name, max_length="") for name in tried}
@@ -186,7 +164,7 @@ def _elsewhere(wanted: Conditions, measured: Sequence[Score]) -> tuple[Condition
     return there[nearest.protocol.encoder], nearest
 
 
-def _distance(protocol: Conditions, wanted: Conditions) -> tuple[object, ...]:
+def _distance(protocol: Protocol, wanted: Protocol) -> tuple[object, ...]:
     """How far a protocol is from the wanted one: another metric first, then its choices.
 
     A fit corpus of the wanted kind is no choice of its own, and nearer than any other change.
@@ -209,35 +187,12 @@ def _is_of_kind(corpus: str, wanted: str) -> bool:
     return wanted != "" and wanted != corpus and wanted in corpus
 
 
-def conditions_of(cell: PublishedCell, registry: Registry) -> Conditions | None:
-    """The conditions that a published cell names; None where it names none."""
-    task = registry.tasks.get(cell.task or "")
-    if cell.method is None or cell.row.model_free or task is None:
-        return None
-    return _conditions(cell.method, task, cell.metric, cell.aggregation or "")
+def wanted_protocol(cell: PublishedCell, registry: Registry) -> Protocol | None:
+    """The protocol of a published cell of one task; None of others."""
+    return next(iter(protocols_of(cell, registry)), None) if cell.task else None
 
 
-def _conditions(method: str, task: Task, metric: str, aggregation: str) -> Conditions | None:
-    parts = MethodId.parse(method)
-    if parts is None:
-        return None
-    encoder, _, length = parts.encoder.partition(":")
-    return Conditions(
-        encoder=encoder,
-        max_length=length,
-        pooling=parts.pooling,
-        post="".join(f"+{name}" for name in parts.post),
-        fit_on=parts.fit_on or "",
-        task=task.name.partition(".")[0],
-        text=task.text,
-        split="+".join(task.scored),
-        scored_by="regression" if task.metric == "regression" else "cosine",
-        metric=metric,
-        aggregation=aggregation,
-    )
-
-
-def scores(results: Results, registry: Registry, wanted: Conditions) -> Iterator[Score]:
+def scores(results: Results, registry: Registry, wanted: Protocol) -> Iterator[Score]:
     """Every measured score of the wanted task, under every metric of the wanted kind."""
     correlations = ("spearman", "pearson")
     metrics = correlations if wanted.metric in correlations else (wanted.metric,)
@@ -245,17 +200,11 @@ def scores(results: Results, registry: Registry, wanted: Conditions) -> Iterator
         task = registry.tasks.get(name)
         if task is None or name.partition(".")[0] != wanted.task:
             continue
-        single = len(task_groups(results, method, name)) <= 1
+        single = len(results.subsets(name)) <= 1
         ways = ("",) if not wanted.aggregation else ("all",) if single else AGGREGATIONS
         for metric, way in product(metrics, ways):
             value = results.value(method, name, *filter(None, (metric, way))).mean
-            conditions = _conditions(method, task, metric, way)
-            if value is not None and conditions is not None:
+            protocol = Protocol.of(method, task, metric, way)
+            if value is not None and protocol is not None:
                 command = run_command(method, [name], registry)
-                yield Score(conditions, value, command)
-
-
-def task_groups(results: Results, method: str, task: str) -> Sequence[str]:
-    """The subsets that a record scores apart."""
-    scored: Any = results.records(method, task)[0].scores.get("spearman", {})
-    return tuple(scored.get("groups", ()))
+                yield Score(protocol, value, command)

@@ -93,6 +93,13 @@ class Results:
         methods = self.by_task.get(task, ())
         return self.records(methods[0], task) if methods else ()
 
+    def subsets(self, task: str) -> Sequence[str]:
+        """The subsets of a task that records score apart; none without a record."""
+        for record in self.any_of(task)[:1]:
+            correlation = record.scores.get("spearman")
+            return tuple(correlation["groups"]) if isinstance(correlation, Mapping) else ()
+        return ()
+
     def digest(self) -> str:
         """sha256 over the records that were looked at: what a table was made from."""
         digest = hashlib.sha256()

@@ -1,24 +1,175 @@
-"""The sections of the leaderboard beside the seven STS tasks: columns that tasks ask for."""
+"""The protocol of a score, ways to score the seven STS tasks, sections of the leaderboard."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 
 from harness.core.metrics import metric_of
-from harness.core.types import LeaderboardColumn, Section, Task, is_transductive
+from harness.core.types import LeaderboardColumn, MethodId, Section, Task, is_transductive
+from harness.registry import Registry
 from harness.results.index import Results, Value, average, by_encoder
+from harness.results.published import PublishedCell
 from harness.transforms.pooling import INPUT
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """Everything that one score depends on: the encoder and every choice of method and task.
+
+    A choice that a method or task does not have is empty.
+    """
+
+    encoder: str
+    max_length: str
+    pooling: str
+    post: str
+    fit_on: str
+    task: str
+    text: str
+    split: str
+    scored_by: str
+    metric: str
+    aggregation: str
+
+    @classmethod
+    def of(cls, method: str, task: Task, metric: str, aggregation: str = "") -> Protocol | None:
+        """The protocol of a method's score on a task; None for a text that is no method id."""
+        parts = MethodId.parse(method)
+        if parts is None:
+            return None
+        encoder, _, max_length = parts.encoder.partition(":")
+        return cls(
+            encoder=encoder,
+            max_length=max_length,
+            pooling=parts.pooling,
+            post="".join(f"+{name}" for name in parts.post),
+            fit_on=parts.fit_on or "",
+            task=task.name.partition(".")[0],
+            text=task.text,
+            split="+".join(task.scored),
+            scored_by="regression" if task.metric == "regression" else "cosine",
+            metric=metric,
+            aggregation=aggregation,
+        )
+
+    def differences(self, other: Protocol) -> tuple[str, ...]:
+        """The names of the choices in which two protocols differ."""
+        theirs = vars(other)
+        return tuple(name for name, choice in vars(self).items() if choice != theirs[name])
+
+    def procedure(self, subsets: int) -> Protocol:
+        """What two programs have to do alike to give one number, whatever the encoder and data.
+
+        Whitening to any dimension is one kind of post-processing, and a task of fewer than two
+        `subsets` has no aggregation.
+        """
+        kinds = (post.partition(":")[0] for post in self.post.split("+"))
+        same = {"encoder": "", "max_length": "", "fit_on": "", "task": "", "split": ""}
+        aggregation = self.aggregation if subsets > 1 else ""
+        return replace(self, **same, scored_by="", post="+".join(kinds), aggregation=aggregation)
+
+
+def protocols_of(cell: PublishedCell, registry: Registry) -> tuple[Protocol, ...]:
+    """The protocol of a published cell on its task, or on each of those that it averages.
+
+    None where the cell needs no model, or names a method or task that is not here.
+    """
+    tasks = [registry.tasks[name] for name in cell.tasks if name in registry.tasks]
+    if cell.method is None or cell.row.model_free or len(tasks) < len(cell.tasks):
+        return ()
+    protocols = (Protocol.of(cell.method, t, cell.metric, cell.aggregation or "") for t in tasks)
+    return tuple(filter(None, protocols))
+
+
+# The papers' own column order (SBERT, SimCSE).
+SEVEN = ("sts12", "sts13", "sts14", "sts15", "sts16", "sts-b", "sick-r")
+LABELS = {task: task.upper() for task in SEVEN}
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """A way to score the seven tasks: text form, correlation, aggregation."""
+
+    text: str
+    correlation: str
+    aggregation: str
+
+    @property
+    def id(self) -> str:
+        """As a file name: `senteval-spearman-all`."""
+        return f"{self.text}-{self.correlation}-{self.aggregation}"
+
+    @property
+    def title(self) -> str:
+        """In words."""
+        form = "SentEval text" if self.text == "senteval" else "raw text"
+        return f"{self.correlation.capitalize()}, `{self.aggregation}`, {form}"
+
+    def task(self, base: str) -> str:
+        """The task's name in this text form."""
+        return f"{base}.senteval" if self.text == "senteval" else base
+
+
+# SBERT's and SimCSE's: SentEval's files, a year's subsets concatenated.
+SIMCSE = Scoring("senteval", "spearman", "all")
+# BERT-whitening's, whose released code reads SentEval's files too. BERT-flow's but for one column:
+# its released code scores STS12-16 by SentEval and reads SICK from SentEval's file, and STS-B from
+# GLUE's, which are raw text.
+WHITENING = Scoring("senteval", "spearman", "wmean")
+SCORINGS = (
+    SIMCSE,
+    WHITENING,
+    Scoring("raw", "spearman", "all"),
+    Scoring("raw", "spearman", "wmean"),
+    Scoring("raw", "spearman", "mean"),
+    Scoring("raw", "pearson", "all"),
+)
+
+
+def columns_by_label(scoring: Scoring) -> Mapping[str, str]:
+    """The seven tasks of a scoring, by the headings of their columns."""
+    return {label: scoring.task(task) for task, label in LABELS.items()}
+
+
+def row(results: Results, method: str, scoring: Scoring) -> list[Value]:
+    """The seven values of a method, and their average, which exists only if all of them do."""
+    path = (scoring.correlation, scoring.aggregation)
+    values = [results.value(method, scoring.task(task), *path) for task in SEVEN]
+    return [*values, average(values)]
+
+
+def ranked(results: Results, methods: Sequence[str], scoring: Scoring) -> list[str]:
+    """Methods by their average, best first; those without one after them, as they come."""
+    means = averages(results, methods, scoring)
+    return [*means, *(method for method in methods if method not in means)]
+
+
+def complete_encoders(results: Results) -> Mapping[str, Sequence[str]]:
+    """The encoders of which a method has an average under SimCSE's or BERT-whitening's scoring."""
+    return {
+        encoder: methods
+        for encoder, methods in by_encoder(results.methods).items()
+        if any(averages(results, methods, scoring) for scoring in (SIMCSE, WHITENING))
+    }
+
+
+def averages(results: Results, methods: Sequence[str], scoring: Scoring) -> dict[str, float]:
+    """The averages of the methods that have one, best first."""
+    means = ((method, row(results, method, scoring)[-1].mean) for method in methods)
+    complete = [(method, mean) for method, mean in means if mean is not None]
+    return dict(sorted(complete, key=lambda item: -item[1]))
+
 
 Columns = Sequence[tuple[Task, LeaderboardColumn]]
 
 
 def columns_of(section: Section, tasks: Iterable[Task]) -> Columns:
     """The columns that tasks ask for in a section: main scores first, then others."""
-    every = ((task, column) for task in tasks for column in task.columns)
-    own = [(task, column) for task, column in every if column.section == section]
-    return sorted(own, key=lambda pair: bool(pair[1].score))
+    columns = ((task, column) for task in tasks for column in task.columns)
+    of_section = [(task, column) for task, column in columns if column.section == section]
+    return sorted(of_section, key=lambda pair: bool(pair[1].score))
 
 
 def rows_of(
@@ -69,85 +220,6 @@ def encodings(results: Results, task: str) -> Mapping[str, Sequence[str]]:
             most = len(variants[of_encoder[encoder]]) if encoder in of_encoder else 0
             of_encoder[encoder] = plain if len(methods) > most else of_encoder[encoder]
     return {
-        plain: [plain, *(one for one in variants[plain] if one != plain)]
+        plain: [plain, *(method for method in variants[plain] if method != plain)]
         for plain in of_encoder.values()
     }
-
-
-# The papers' own column order (SBERT, SimCSE).
-SEVEN = ("sts12", "sts13", "sts14", "sts15", "sts16", "sts-b", "sick-r")
-LABELS = {task: task.upper() for task in SEVEN}
-
-
-@dataclass(frozen=True)
-class Protocol:
-    """One way to score the seven tasks: text form, correlation, aggregation."""
-
-    text: str
-    correlation: str
-    aggregation: str
-
-    @property
-    def id(self) -> str:
-        """As a file name: `senteval-spearman-all`."""
-        return f"{self.text}-{self.correlation}-{self.aggregation}"
-
-    @property
-    def title(self) -> str:
-        """In words."""
-        form = "SentEval text" if self.text == "senteval" else "raw text"
-        return f"{self.correlation.capitalize()}, `{self.aggregation}`, {form}"
-
-    def task(self, base: str) -> str:
-        """The task's name in this text form."""
-        return f"{base}.senteval" if self.text == "senteval" else base
-
-
-# SBERT's and SimCSE's: SentEval's files, a year's subsets concatenated.
-SIMCSE = Protocol("senteval", "spearman", "all")
-# BERT-whitening's, whose released code reads SentEval's files too. BERT-flow's but for one column:
-# its released code scores STS12-16 by SentEval and reads SICK from SentEval's file, and STS-B from
-# GLUE's, which are raw text.
-WHITENING = Protocol("senteval", "spearman", "wmean")
-PROTOCOLS = (
-    SIMCSE,
-    WHITENING,
-    Protocol("raw", "spearman", "all"),
-    Protocol("raw", "spearman", "wmean"),
-    Protocol("raw", "spearman", "mean"),
-    Protocol("raw", "pearson", "all"),
-)
-
-
-def columns_by_label(protocol: Protocol) -> Mapping[str, str]:
-    """The seven tasks of a protocol, by the headings of their columns."""
-    return {label: protocol.task(task) for task, label in LABELS.items()}
-
-
-def row(results: Results, method: str, protocol: Protocol) -> list[Value]:
-    """The seven values of a method, and their average, which exists only if all of them do."""
-    path = (protocol.correlation, protocol.aggregation)
-    values = [results.value(method, protocol.task(task), *path) for task in SEVEN]
-    return [*values, average(values)]
-
-
-def ranked(results: Results, methods: Sequence[str], protocol: Protocol) -> list[str]:
-    """Methods by their average, best first; those without one after them, as they come."""
-    known = averages(results, methods, protocol)
-    return [*known, *(method for method in methods if method not in known)]
-
-
-def complete_encoders(results: Results) -> Mapping[str, Sequence[str]]:
-    """The encoders of which a method has an average under SimCSE's or BERT-whitening's protocol."""
-    return {
-        encoder: methods
-        for encoder, methods in by_encoder(results.methods).items()
-        if any(averages(results, methods, protocol) for protocol in (SIMCSE, WHITENING))
-    }
-
-
-def averages(results: Results, methods: Sequence[str], protocol: Protocol) -> dict[str, float]:
-    """The averages of the methods that have one, best first."""
-    means = ((method, row(results, method, protocol)[-1].mean) for method in methods)
-    known = [(method, mean) for method, mean in means if mean is not None]
-    return dict(sorted(known, key=lambda item: -item[1]))

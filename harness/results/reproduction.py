@@ -14,7 +14,7 @@ from harness.core.interfaces import EncoderConfig, Hub
 from harness.core.types import Method, Record
 from harness.registry import Registry
 from harness.results.index import Results, by_encoder, score_at
-from harness.results.protocols import SEVEN, SIMCSE, Protocol, averages
+from harness.results.protocols import SEVEN, SIMCSE, Scoring, averages
 from harness.results.published import PublishedCell, Table, score_path
 from harness.results.verdict import CellState, Measured, Verdict, verdict
 from harness.tasks.loader import TARGETS
@@ -107,7 +107,7 @@ def _first_seen(what: str, records: Iterable[Record]) -> str:
     return f", first seen {' '.join(digests)}" if digests else ""
 
 
-def milliseconds(results: Results, method: str, protocol: Protocol) -> float | None:
+def milliseconds(results: Results, method: str, protocol: Scoring) -> float | None:
     """Milliseconds a distinct sentence over the records of the protocol's tasks.
 
     None without records, or where one of them has no clock.
@@ -122,12 +122,12 @@ def milliseconds(results: Results, method: str, protocol: Protocol) -> float | N
     return 1000 * seconds / math.fsum(sentences) or None
 
 
-def beside_others(results: Results, method: str, protocol: Protocol) -> bool:
+def beside_others(results: Results, method: str, protocol: Scoring) -> bool:
     """Whether other processes of the run worked beside one that measured a record."""
     return any(r.facts.get("workers", 1) > 1 for r in _records(results, method, protocol))
 
 
-def _records(results: Results, method: str, protocol: Protocol) -> list[Record]:
+def _records(results: Results, method: str, protocol: Scoring) -> list[Record]:
     tasks = [protocol.task(task) for task in SEVEN]
     return [record for task in tasks for record in results.by_cell.get((method, task), ())]
 

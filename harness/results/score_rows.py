@@ -124,7 +124,6 @@ class ScoreRow:
         score_seconds: Seconds of scoring.
         sentences_per_second: Of encoding.
         peak_memory_mb: The most memory that the process took, in MiB.
-        kwh: Energy of encoding, fitting and scoring, where codecarbon is installed.
         device: Where the sentences were encoded.
         dtype: In which numbers they were encoded, as `float32`.
         threads: Threads of the machine that the run used.
@@ -160,7 +159,6 @@ class ScoreRow:
     score_seconds: float | None
     sentences_per_second: float | None
     peak_memory_mb: int | None
-    kwh: float | None
     device: str | None
     dtype: str | None
     threads: int | None
@@ -239,7 +237,6 @@ def _row(record: Record, path: Path, published: Reproduction | None, source: str
     parts = MethodId.parse(record.method) or MethodId(record.method, "")
     timings, facts, made = record.timings, record.facts, record.environment
     passes = facts.get("encoding", [])
-    kwh = facts.get("kwh")
     found = score_at(record.scores, path)
     return ScoreRow(
         method=record.method,
@@ -267,7 +264,6 @@ def _row(record: Record, path: Path, published: Reproduction | None, source: str
         score_seconds=timings.get("score"),
         sentences_per_second=facts.get("sentences_per_second"),
         peak_memory_mb=facts.get("peak_memory_mb"),
-        kwh=None if kwh is None else sum(kwh.values()),
         device=made.get("device"),
         dtype=", ".join(dict.fromkeys(how["dtype"] for how in passes)) or None,
         threads=made.get("threads"),

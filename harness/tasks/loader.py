@@ -99,7 +99,7 @@ class FitText:
 
     @cached_property
     def _digested(self) -> TextDigest:
-        return TextDigest.of(self.sentences())
+        return TextDigest(self.sentences())
 
 
 @dataclass(frozen=True, eq=False)

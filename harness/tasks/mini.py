@@ -1,7 +1,7 @@
 """Embedded tasks and corpora: English of the project's own, whose files come with the package.
 
-A generator (tests/tasks/english in the repository) drew scenes from an authored lexicon (who does
-what to what, where, how many), edited them, and put each into words through a template of its own.
+A generator (`tools/embedded/english`) drew scenes from an authored lexicon (who does what to what,
+where, how many), edited them, and put each into words through a template of its own.
 What two sentences of a pair have in common is therefore known, and the gold follows from it alone:
 
     gold = low + (high - low) * core * kept

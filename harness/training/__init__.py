@@ -1,4 +1,4 @@
-"""Loops that make a checkpoint: masked language model, SimCSE, SBERT, GloVe.
+"""Loops that make a checkpoint: SimCSE and SBERT.
 
 It imports the rooms up to `encoders`; training data come from `tasks`. It never scores a task of
 the matrix for a record, and draws only from the generators that it is given.

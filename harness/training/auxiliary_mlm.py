@@ -22,7 +22,6 @@ from harness.core.files import digest_of_files, sha256_of
 from harness.encoders.checkpoint import read_tensors, weights_files
 from harness.encoders.kernels.padded import filled
 from harness.training.encoder import SentenceEncoder, TokenIds, token_chunks
-from harness.training.mlm import mask
 
 MASKED = 0.15  # the share of word pieces that is masked
 
@@ -77,6 +76,31 @@ class MaskedLMHead(nn.Module):
             logits = self.head(states[torch.from_numpy(places).to(states.device)])
         labels = torch.from_numpy(targets).to(states.device)
         return F.cross_entropy(logits.float(), labels, reduction="sum")
+
+
+def mask(
+    ids: Int64[np.ndarray, "B T"],
+    share: float,
+    vocabulary: int,
+    special: Sequence[int],
+    mask_id: int,
+    rng: np.random.Generator,
+) -> tuple[Int64[np.ndarray, "B T"], Int64[np.ndarray, " M"]]:
+    """Mask a share of the word pieces, at least one (BERT, section 3.1).
+
+    Returns the ids with masks and the flat places of the masked pieces. Raises UsageError where
+    every token is a special one.
+    """
+    free = np.flatnonzero(~np.isin(ids, special))
+    if len(free) == 0:
+        raise UsageError("no word piece to hide: every token is a special one")
+    places = np.sort(rng.permutation(free)[: max(1, round(share * len(free)))])
+    fate = rng.random(len(places))
+    masked = ids.reshape(-1).copy()
+    masked[places[fate < 0.8]] = mask_id
+    random = (fate >= 0.8) & (fate < 0.9)
+    masked[places[random]] = rng.integers(len(special), vocabulary, random.sum())
+    return masked.reshape(ids.shape), places
 
 
 def open_mlm_head(name: str, folder: Path, cache: Path, encoder: SentenceEncoder) -> MaskedLMHead:

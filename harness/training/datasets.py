@@ -210,7 +210,7 @@ class Text:
 
         Raises DataError where there are fewer than `first`.
         """
-        digest = TextDigest.of(self)
+        digest = TextDigest(self)
         if self.first is not None and digest.count < self.first:
             raise DataError(f"{self.name}: wanted {self.first} sentences, found {digest.count}")
         return digest.hexdigest()

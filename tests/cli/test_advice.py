@@ -45,7 +45,8 @@ def test_the_encoding_of_a_step_includes_its_passes_over_corpora():
         cell
         for table in load_tables(RESULTS / "papers", FOUND)
         for cell in table.cells()
-        if (cell.method or "").startswith("bert-base.") and (cell.method or "").endswith("@nli")
+        if (cell.method or "").startswith(("bert-base.", "bert-base:"))
+        and (cell.method or "").endswith("@nli")
     )
     step, nli = NextStep(("harness fetch all-nli",), 1, (cell,)), FOUND.corpora["nli"]
     size = FOUND.encoders["bert-base"].source.about

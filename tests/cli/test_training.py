@@ -47,8 +47,6 @@ def at_once(folder, *words):
         ("sbert-nli --from bert-mini --file no.csv", "--file no.csv: wanted a file or one of all"),
         ("simcse-unsup --from bert-mini --corpus no", "--corpus no: wanted a file or a corpus"),
         ("simcse-unsup --from bert-mimi --corpus mini-text", "unknown encoder 'bert-mimi'"),
-        ("bert-mini --corpus no", "--corpus no: wanted a file or a corpus"),
-        ("glove-mini --corpus no", "--corpus no: wanted a file or a corpus"),
     ],
 )
 def test_what_is_not_here_is_refused_before_anything_is_imported(tmp_path, words, line):

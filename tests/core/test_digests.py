@@ -3,6 +3,7 @@
 import hashlib
 
 import numpy as np
+import pytest
 
 from harness.core.files import (
     TextDigest,
@@ -30,7 +31,7 @@ def test_sentences_are_digested_as_lines():
 
 
 def test_a_running_digest_counts_and_may_be_asked_on_the_way():
-    digest = TextDigest.of(["a"])
+    digest = TextDigest(["a"])
     assert (digest.count, digest.hexdigest()) == (1, text_digest(["a"]))
     digest.add("b")
     assert (digest.count, digest.hexdigest()) == (2, text_digest("ab"))
@@ -54,5 +55,6 @@ def test_one_file_has_its_own_digest_several_one_over_their_names(tmp_path):
     assert digest_of_files((a, b)) == digest_of({"a": sha256("a"), "b": sha256("b")})
 
 
-def test_a_sentence_is_keyed_by_sixteen_bytes():
-    assert sentence_key("é").hex() == sha256("é")[:32]
+@pytest.mark.parametrize("text", ["é", " é ", "É", "e\u0301", ""])
+def test_a_sentence_is_keyed_by_sixteen_bytes_of_all_its_text(text):
+    assert sentence_key(text).hex() == sha256(text)[:32]

@@ -17,7 +17,14 @@ from baselines.minilm import MINILM
 from baselines.whitening import Whitening
 from harness.core import metrics
 from harness.core.errors import HarnessError, ScoreError, UsageError
-from harness.core.metrics import alignment_uniformity, cosine, score, spearman, token_distances
+from harness.core.metrics import (
+    PairRows,
+    alignment_uniformity,
+    cosine,
+    score,
+    spearman,
+    token_distances,
+)
 from harness.core.metrics.metric import BLOCK
 from harness.core.types import Method, Pairs, Task
 from harness.evaluation.evaluate import measure
@@ -408,6 +415,19 @@ def test_a_metric_that_learns_from_labels_is_refused_without_them(with_metric):
     view, pairs = view_of(rows(20, 4))
     with pytest.raises(ScoreError, match="labelled splits"):
         measure(Method(MINILM, MEAN), task_of("above"), pairs, view, None, 0, lambda: 0.0)
+
+
+def test_a_regression_does_not_see_a_coordinate_that_varies_by_rounding_alone():
+    rng = np.random.default_rng(0)
+    vectors = np.column_stack([rng.normal(size=(120, 4)), np.ones(120)])
+    noisy = vectors + np.outer(1e-9 * rng.normal(size=120), [0, 0, 0, 0, 1])
+    train, dev, test = (
+        PairRows(np.arange(i, i + 20), np.arange(i + 20, i + 40), rng.normal(size=20))
+        for i in (0, 40, 80)
+    )
+    compare = metrics.metrics()["regression"].compare
+    plain, found = (compare(of, test, [train, dev])[0] for of in (vectors, noisy))
+    np.testing.assert_allclose(found, plain, atol=1e-6)
 
 
 def test_two_metrics_of_one_name_and_a_metric_of_none_are_refused(with_metric):

@@ -388,15 +388,6 @@ def test_a_cache_that_may_only_be_read_is_opened(tmp_path, monkeypatch):
     assert cache.missing(numbered(0, 4)) == []
 
 
-def test_energy_is_shared_out_like_seconds_and_a_hole_stays_one(tmp_path):
-    cache, encoder = EncoderCache.open(tmp_path, key_of(ONE)), FakeEncoder(key_of(ONE))
-    cache.add(["a", "b"], encoder.encode(["a", "b"]), 1.0, kwh=0.5)
-    cache.add(["c"], encoder.encode(["c"]), 1.0)
-    again = EncoderCache.open(tmp_path, key_of(ONE))
-    assert (again.paid(["a"]).kwh, again.paid(["a", "b"]).kwh) == (0.25, 0.5)
-    assert again.paid(["a", "c"]).kwh is None
-
-
 # The commands
 
 

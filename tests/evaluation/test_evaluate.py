@@ -62,6 +62,15 @@ def test_zero_vectors_are_counted_and_score_zero():
     assert found.scores["uniformity"] is None
 
 
+def test_the_positive_pairs_of_alignment_have_gold_above_four():
+    x = rows(20, 4)
+    view, pairs = view_of(x)
+    found = measured(view, replace(pairs, gold=np.repeat([4.0, 4.5], 5)))
+    unit = x[10:] / np.linalg.norm(x[10:], axis=1, keepdims=True)
+    distances = ((unit[0::2] - unit[1::2]) ** 2).sum(axis=1)
+    assert found.scores["alignment"] == pytest.approx(distances.mean())
+
+
 def test_the_facts_say_how_much_is_left():
     view, pairs = view_of(with_constants(rows(40, 6)))
     assert measured(view, pairs).facts["dimensions"] == 9

@@ -3,7 +3,6 @@
 import random
 import shutil
 from itertools import islice
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -196,36 +195,6 @@ def test_how_it_was_encoded_moves_no_record(tmp_path):
     assert ("encoding" in first.record.facts, "encoding" in again.record.facts) == (True, False)
     assert not again.moved
     assert Store(tmp_path / "runs").path(planned[0].address).read_bytes() == before
-
-
-class Meter:
-    """A tracker that finds a kWh more in each task than in the one before."""
-
-    def __init__(self):
-        self.done = 0
-
-    def start_task(self):
-        pass
-
-    def stop_task(self):
-        self.done += 1
-        return SimpleNamespace(energy_consumed=float(self.done))
-
-
-def test_a_record_holds_the_energy_of_encoding_and_of_the_rest(tmp_path, monkeypatch):
-    meter = Meter()
-    monkeypatch.setattr("harness.core.energy._tracker", lambda: meter)
-    planned = cells(METHODS[:2], [TOY], seeds=1)
-    first = [o.record.facts["kwh"] for o in run(tmp_path, planned).values()]
-    assert first == [{"encode": 1.0, "rest": 2.0}, {"encode": 1.0, "rest": 3.0}]
-    again = [o.record.facts["kwh"] for o in run(tmp_path, planned, fresh=True).values()]
-    assert again == [{"encode": 1.0, "rest": 4.0}, {"encode": 1.0, "rest": 5.0}]  # paid once
-    monkeypatch.setattr("harness.core.energy._tracker", lambda: None)
-    [cached] = run(tmp_path, planned[:1], fresh=True).values()
-    assert cached.record.facts["kwh"] == {"encode": 1.0}
-    shutil.rmtree(tmp_path / "cache")
-    [none] = run(tmp_path, planned[:1], fresh=True).values()
-    assert "kwh" not in none.record.facts
 
 
 def test_nothing_personal_stands_in_a_record(tmp_path):

@@ -482,6 +482,11 @@ def test_a_damaged_list_of_reasons_is_refused_by_name(tmp_path, text):
 # Tolerances
 
 
+def test_a_cell_at_its_tolerance_has_not_moved():
+    moved = [Move(PLAIN, points, 0.001).moved for points in (0.001, 0.001 + 1e-12, 0.0010001)]
+    assert moved == [False, False, True]
+
+
 def test_the_tolerances_are_the_stated_ones():
     assert (SAME_PLATFORM, ACROSS_PLATFORMS) == (0.001, 0.05)
 

@@ -19,7 +19,7 @@ from harness.report import cost_chart, pictures
 from harness.report.build import printed, stale_files, verified_pages, write_files
 from harness.report.cost_chart import PICTURE, shown_cost
 from harness.results.index import Results
-from harness.results.protocols import SEVEN, SIMCSE, Protocol
+from harness.results.protocols import SEVEN, SIMCSE, Scoring
 from harness.results.records import Store
 from harness.results.reproduction import best_methods, frontier, milliseconds, post_processing
 from harness.training.loop import curve_svg
@@ -172,7 +172,7 @@ def test_the_cost_is_all_the_time_over_all_the_sentences():
     )
     assert milliseconds(found, "e.mean", SIMCSE) == pytest.approx(1000 * 4 / 1000)
     assert shown_cost(found, "e.mean", SIMCSE) == "4.0"
-    assert shown_cost(found, "e.mean", Protocol("raw", "spearman", "all")) == "not run"
+    assert shown_cost(found, "e.mean", Scoring("raw", "spearman", "all")) == "not run"
 
 
 def test_a_cost_that_other_processes_shared_the_machine_with_is_marked():

@@ -87,7 +87,7 @@ MUTANTS = {
         r"[-+]\d\.\d{3}(\d) \|",
     ),
     "a count of the README": ("README", README, r"\n(\d)\S+ published numbers from \d+ tables of"),
-    "an inferred protocol": ("README", README, r"here and (\d+) rest on an inferred protocol"),
+    "an inferred protocol": ("README", README, r"here and ([\d,]+) rest on an inferred protocol"),
     "claims on a failed training": ("claims", CLAIMS, r"(\d) claims \(.*?\) rest on a training"),
     "scores of libraries": ("conformance", f"{TABLES}/conformance.md", r"released, (\d+) of libr"),
     "scores counted once": ("site", SITE, r"by (\d+) different scores"),

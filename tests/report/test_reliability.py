@@ -5,7 +5,7 @@ from tallies import write_tally
 
 from harness.core.errors import DataError, UsageError
 from harness.report.pages import reliability_page
-from harness.results.benchmarks import Tallies, Tally, read_tallies
+from harness.results.benchmarks import AttackResult, Attempts, read_attacks
 
 ROWS = """
 [[row]]
@@ -34,8 +34,8 @@ def line_of(page, what):
 
 
 def test_a_tally_has_its_counts_and_another_row_says_that_it_has_none(rows):
-    write_tally(rows, "kill", "one", Tally(right=7, rebuilt=2, refused=1, commit="c" * 40))
-    page = reliability_page(rows)
+    write_tally(rows, "kill", "one", Attempts(right=7, rebuilt=2, refused=1, commit="c" * 40))
+    page = reliability_page(read_attacks(rows))
     assert line_of(page, "A kill")[2:] == ["10", "7", "2", "1", "0"]
     assert line_of(page, "A bit")[2] == "not measured"
     assert "Commit cccccccccccc." in page
@@ -43,18 +43,18 @@ def test_a_tally_has_its_counts_and_another_row_says_that_it_has_none(rows):
 
 def test_parts_are_added_up_and_a_part_that_is_tried_again_replaces_its_own_counts(rows):
     for part, right in (("one", 1), ("two", 20), ("one", 3)):
-        write_tally(rows, "kill", part, Tally(right=right, silent=1, commit=part * 20))
-    page = reliability_page(rows)
+        write_tally(rows, "kill", part, Attempts(right=right, silent=1, commit=part * 20))
+    page = reliability_page(read_attacks(rows))
     assert line_of(page, "A kill")[2:] == ["25", "23", "0", "0", "2"]
     assert "Commit oneoneoneone, twotwotwotwo." in page
 
 
 def test_what_was_written_is_read_and_a_stray_tally_is_refused(rows):
-    tally = Tally(right=1)
+    tally = Attempts(right=1)
     write_tally(rows, "flip", "bits", tally)
-    assert list(read_tallies(rows).values()) == [None, Tallies({"bits": tally})]
+    assert list(read_attacks(rows).results.values()) == [None, AttackResult({"bits": tally})]
     with pytest.raises(UsageError, match="no row 'flood'"):
         write_tally(rows, "flood", "all", tally)
     rows.write_text(ROWS.replace('"flip"', '"flop"'))
-    with pytest.raises(DataError, match="tried, but no row there: flip"):
-        read_tallies(rows)
+    with pytest.raises(DataError, match="measured, but no row there: flip"):
+        read_attacks(rows)

@@ -13,7 +13,6 @@ from harness.report.pages import speed_page
 from harness.results.benchmarks import (
     BenchmarkResult,
     read_benchmarks,
-    read_results,
 )
 from harness.results.index import NOT_MEASURED
 
@@ -58,7 +57,7 @@ def line_of(page, what):
 
 def test_a_measured_row_has_its_median_and_range_and_another_says_that_it_has_none(rows):
     write_result(rows, "fast", FOUND)
-    page = speed_page(rows)
+    page = speed_page(read_benchmarks(rows))
     cells = ["cpu", "1.3 (here 1.3)", "1.50", "1.40–1.90", "5"]
     assert line_of(page, "The fast way")[2:] == cells
     assert line_of(page, "The fast way on a GPU")[2:] == ["cuda", "1.3", NOT_MEASURED, "", ""]
@@ -67,21 +66,21 @@ def test_a_measured_row_has_its_median_and_range_and_another_says_that_it_has_no
 
 def test_what_misses_its_limit_says_so(rows):
     write_result(rows, "fast", replace(FOUND, wanted=1.6))
-    assert line_of(speed_page(rows), "The fast way")[4] == "1.50 (missed)"
+    assert line_of(speed_page(read_benchmarks(rows)), "The fast way")[4] == "1.50 (missed)"
 
 
 def test_what_was_written_is_read(rows):
-    assert read_results(rows)["fast"] is None
+    assert read_benchmarks(rows).results["fast"] is None
     write_result(rows, "fast", FOUND)
-    assert read_results(rows)["fast"] == FOUND
+    assert read_benchmarks(rows).results["fast"] == FOUND
 
 
 def test_every_change_changes_the_digest(rows):
-    seen = {speed_page(rows)[-70:]}
+    seen = {speed_page(read_benchmarks(rows))[-70:]}
     write_result(rows, "fast", FOUND)
-    seen.add(speed_page(rows)[-70:])
+    seen.add(speed_page(read_benchmarks(rows))[-70:])
     write_result(rows, "fast", replace(FOUND, facts={}))
-    seen.add(speed_page(rows)[-70:])
+    seen.add(speed_page(read_benchmarks(rows))[-70:])
     assert len(seen) == 3
 
 
@@ -91,7 +90,7 @@ def test_a_row_that_is_not_in_the_file_is_refused(rows):
     measured(rows).mkdir(parents=True)
     (measured(rows) / "other.json").write_text("{}")
     with pytest.raises(DataError, match="measured, but no row there: other"):
-        speed_page(rows)
+        speed_page(read_benchmarks(rows))
 
 
 def test_fewer_rounds_than_five_are_refused(rows):
@@ -102,7 +101,7 @@ def test_fewer_rounds_than_five_are_refused(rows):
 def test_where_bytes_are_counted_one_round_is_enough_and_none_is_not(rows):
     rows.write_text(ROWS.replace('"1.3"\n', '"1.3"\nrounds = 1\n', 1))
     write_result(rows, "fast", replace(FOUND, ratios=(1.5,)))
-    assert line_of(speed_page(rows), "The fast way")[-1] == "1"
+    assert line_of(speed_page(read_benchmarks(rows)), "The fast way")[-1] == "1"
     with pytest.raises(UsageError, match="wanted 1 rounds or more, found 0"):
         write_result(rows, "fast", replace(FOUND, ratios=()))
     with pytest.raises(UsageError, match="fast-cuda: wanted 5 rounds or more, found 1"):
@@ -114,7 +113,7 @@ def test_a_damaged_measurement_is_an_error(content, rows):
     measured(rows).mkdir(parents=True)
     (measured(rows) / "fast.json").write_text(content)
     with pytest.raises(DataError, match=r"^fast\.json: "):
-        speed_page(rows)
+        speed_page(read_benchmarks(rows))
 
 
 @pytest.mark.parametrize("content", ["", "[[row]]\nid = 'x'", ROWS + ROWS])

@@ -4,8 +4,6 @@ The golden files are written anew by `GOLDEN=write pytest tests/report/test_tabl
 difference before it is committed. Each mutation below must change a golden page.
 """
 
-import difflib
-import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from fakes import FakeConfig, registry
+from golden import require_golden
 
 from harness.core.toml import read_rows
 from harness.core.types import Record
@@ -367,15 +366,8 @@ def golden(name: str) -> str:
 
 
 def hold(name: str, made: str) -> None:
-    """The page is the golden one to the byte; says where it is not."""
-    if os.environ.get("GOLDEN") == "write":
-        GOLDEN.mkdir(exist_ok=True)
-        (GOLDEN / name).write_bytes(made.encode())
-    wanted = golden(name)
-    lines = difflib.unified_diff(
-        wanted.splitlines(), made.splitlines(), f"golden/{name}", "made", lineterm="", n=0
-    )
-    assert made == wanted, "\n".join(lines)
+    """The page is the golden one to the byte."""
+    require_golden(GOLDEN / name, made)
 
 
 def line(page: str, start: str, offset: int = 0) -> Sequence[str]:

@@ -3,6 +3,7 @@
 import re
 import shlex
 from pathlib import Path
+from unittest import mock
 
 from typer.main import get_command
 
@@ -40,7 +41,8 @@ def parsed(arguments):
         name, *arguments = arguments
         assert name in command.commands, f"there is no harness {name}"
         command = command.commands[name]
-    return command.make_context(name, list(arguments)).params
+    with mock.patch("harness.core.hardware.cuda_is_possible", return_value=True):
+        return command.make_context(name, list(arguments)).params
 
 
 def recipe(target):

@@ -6,17 +6,17 @@ from pathlib import Path
 
 from harness.core.errors import UsageError
 from harness.core.files import exclusive, write_atomically
-from harness.results.benchmarks import Tally, read_tallies, tallies_folder
+from harness.results.benchmarks import Attempts, measured_folder, read_attacks
 
 
-def write_tally(rows: Path, name: str, part: str, tally: Tally) -> None:
+def write_tally(rows: Path, name: str, part: str, tally: Attempts) -> None:
     """Store what came of a part of an attack, beside its other parts.
 
     Raises UsageError for an attack that is not in the file.
     """
-    folder = tallies_folder(rows)
+    folder = measured_folder(rows)
     with exclusive(folder):
-        known = {row.id: found for row, found in read_tallies(rows).items()}
+        known = read_attacks(rows).results
         if name not in known:
             raise UsageError(f"{rows.name}: no row {name!r}; add what is tried, and what is right")
         before = known[name]

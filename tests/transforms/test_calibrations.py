@@ -140,6 +140,12 @@ def test_sn_gives_every_coordinate_mean_0_and_spread_1_and_constant_ones_0(seed)
     assert not found[:, 6:].any()
 
 
+def test_sn_gives_0_where_a_coordinate_varies_by_rounding_alone():
+    x = rows(30, 3).astype(np.float64)
+    x[:, 2] = 1 + 1e-8 * x[:, 2]
+    assert not calibrated(x, SN())[:, 2].any()
+
+
 @given(SEEDS, st.integers(1, 5), st.booleans())
 def test_natsv_leaves_nothing_along_the_top_directions_and_the_rest_alone(seed, k, centred):
     x = rows(30, 6, seed).astype(np.float64)

@@ -8,7 +8,7 @@ import scipy.stats
 import torch
 
 from baselines.flow import FLOW
-from baselines.fvae import FVAE
+from baselines.other_flows import FVAE
 from harness.transforms.flow_vae import Autoencoder
 from harness.transforms.flows import Architecture
 

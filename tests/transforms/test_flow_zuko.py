@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from baselines.zuko_flows import MAF, NSF
+from baselines.other_flows import MAF, NSF
 from harness.core.errors import UsageError
 from harness.transforms.flow_zuko import masked_autoregressive, neural_spline
 

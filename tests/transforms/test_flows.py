@@ -12,11 +12,8 @@ from hypothesis import strategies as st
 from torch import nn
 
 from baselines.flow import DROPOUT, FLOWS, WIDTH, flow
-from baselines.fvae import FVAE
-from baselines.glow import GLOW, NICE, REALNVP
-from baselines.iresnet import IRESNET
 from baselines.minilm import MINILM
-from baselines.zuko_flows import MAF, NSF
+from baselines.other_flows import FVAE, GLOW, IRESNET, MAF, NICE, NSF, REALNVP
 from harness.assets.places import Places
 from harness.core.errors import ScoreError, UsageError
 from harness.evaluation.runner import execute

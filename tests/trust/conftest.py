@@ -10,7 +10,7 @@ import pytest
 from tallies import write_tally
 
 from harness.core.provenance import commit
-from harness.results.benchmarks import Tally
+from harness.results.benchmarks import Attempts
 
 SECONDS_TO_SAY = 10.0  # between two lines of progress, after each of which the counts are stored
 
@@ -55,7 +55,7 @@ class Attacked:
             self.attack, self.part, done, of, dict(self.outcomes), *clocks
         )
         sys.stderr.write(f"\n{words}\n")
-        tally = Tally(**self.outcomes, commit=commit()["commit"] or "")
+        tally = Attempts(**self.outcomes, commit=commit()["commit"] or "")
         write_tally(self.rows, self.attack, self.part, tally)
 
 

@@ -29,10 +29,10 @@ for _ in range(100):
 NOTING = """
 import sys
 from pathlib import Path
-from harness.gate.check import note
+from harness.gate.check import note_failures
 
 for number in range(int(sys.argv[2])):
-    note(Path("runs"), {f"{sys.argv[1]}-{number}": "why"})
+    note_failures(Path("runs"), {f"{sys.argv[1]}-{number}": "why"})
 """
 LOCKS = {"with locks": "", "without locks": WITHOUT_LOCKS}
 

@@ -18,7 +18,7 @@ from harness.core.errors import DataError, HarnessError
 from harness.core.toml import read_rows, read_toml
 from harness.gate.check import read_failures
 from harness.gate.drift import read_rules
-from harness.results.benchmarks import read_benchmarks, read_results, read_tallies
+from harness.results.benchmarks import read_attacks, read_benchmarks
 from harness.results.claim_tests import Maps
 from harness.results.claims import read_claims, read_intervals
 from harness.results.comparisons import read_comparisons
@@ -57,7 +57,7 @@ def speeds_beside(folder):
     beside = folder / "questions" / "speed.toml"
     beside.parent.mkdir(exist_ok=True)
     shutil.copy(RESULTS / "questions" / "speed.toml", beside)
-    return read_results(beside)
+    return read_benchmarks(beside)
 
 
 # Of each parser: where its file lies in a folder, a good file, and the parser of the folder.
@@ -87,7 +87,7 @@ FILES = {
     "attacks": (
         "questions/reliability.toml",
         RESULTS / "questions" / "reliability.toml",
-        lambda f: read_tallies(f / "questions" / "reliability.toml"),
+        lambda f: read_attacks(f / "questions" / "reliability.toml"),
     ),
     "reference": (
         "references/r.json",

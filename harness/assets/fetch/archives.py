@@ -1,4 +1,7 @@
-"""Archives of others: nothing leaves the folder that it is unpacked in, or fills the disk."""
+"""Archives that others packed, and the check of an asset's files against what reads them.
+
+No member leaves the folder that it is unpacked in, and no archive fills the disk.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,10 @@ import shutil
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Any
 
 from harness.assets.catalogue import Asset, Download
 from harness.assets.fetch.http import reason_of
@@ -27,13 +31,6 @@ DAMAGE = (
     *(tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, zlib.error),
     *(EOFError, RuntimeError, ValueError, LookupError),  # the last for a member without a name
 )
-
-
-@runtime_checkable
-class Readable(Protocol):
-    """A stream of bytes."""
-
-    def read(self, size: int = -1, /) -> bytes: ...
 
 
 def unpack(archive: Path, wanted: Download, folder: Path) -> dict[str, str]:
@@ -68,7 +65,7 @@ def unpack(archive: Path, wanted: Download, folder: Path) -> dict[str, str]:
     return placed
 
 
-def _members(archive: Path, pattern: re.Pattern[str]) -> Iterator[tuple[str, Readable]]:
+def _members(archive: Path, pattern: re.Pattern[str]) -> Iterator[tuple[str, Iterator[bytes]]]:
     """Name and content of the files whose whole name fits."""
     if zipfile.is_zipfile(archive):
         with zipfile.ZipFile(archive) as zipped:
@@ -76,7 +73,7 @@ def _members(archive: Path, pattern: re.Pattern[str]) -> Iterator[tuple[str, Rea
                 if pattern.fullmatch(info.filename) and not info.is_dir():
                     safe(info.filename)
                     with zipped.open(info) as content:
-                        yield info.filename, content
+                        yield info.filename, chunks(content)
         return
     with tarfile.open(archive) as tar:
         for member in tar:
@@ -86,17 +83,24 @@ def _members(archive: Path, pattern: re.Pattern[str]) -> Iterator[tuple[str, Rea
             file = tar.extractfile(member) if member.isreg() else None
             if file is None:
                 raise ValueError(f"{member.name!r}, which is a link or a device")
-            yield member.name, file
+            yield member.name, chunks(file)
 
 
-def write_stream(content: Readable, target: Path, limit: int | None = None) -> tuple[str, int]:
-    """Write a file, all of it or none, from a stream: its sha256 and bytes.
+def chunks(file: Any) -> Iterator[bytes]:
+    """The content of an open binary file, some at a time."""
+    return iter(partial(file.read, CHUNK), b"")
 
-    Raises ValueError if the stream is longer than the limit.
+
+def write_stream(
+    content: Iterable[bytes], target: Path, limit: int | None = None
+) -> tuple[str, int]:
+    """Write a file, all of it or none, from parts of its content: its sha256 and size.
+
+    Raises ValueError if it is longer than the limit.
     """
     sha, size = hashlib.sha256(), 0
     with replacing(target) as scratch, scratch.open("wb") as file:
-        while chunk := content.read(CHUNK):
+        for chunk in content:
             size += len(chunk)
             if limit is not None and size > limit:
                 raise ValueError(f"more than the {limit:,} bytes that it may hold")
@@ -108,7 +112,7 @@ def write_stream(content: Readable, target: Path, limit: int | None = None) -> t
 def verified(
     asset: Asset, places: Places, tasks: Collection[Task], corpora: Collection[Corpus]
 ) -> str:
-    """Read all that tasks and corpora take from an asset, which checks it; says what was checked.
+    """Read all that tasks and corpora take from an asset, which checks it; what was checked.
 
     Raises DataError, or AssetMissing for a part that is not here.
     """
@@ -121,26 +125,20 @@ def verified(
     files = {name: data_dir / name for name in places.data_pins.of(asset.name)}
     digests = {name: sha256_of(file) for name, file in files.items() if file.is_file()}
     places.data_pins.check(asset.name, digests)
-    counts = {"pairs": _pairs(asset, data_dir, tasks)}
-    counts["sentences"] = sum(
-        sum(1 for _ in corpus.sentences(data_dir))
-        for corpus in corpora
-        if corpus.asset == asset.name
-    )
-    counts["records"] = _records(asset, path) if asset.records else 0
-    checked = [f"{count:,} {what} checked" for what, count in counts.items() if count]
-    return ", ".join(checked) or "stored"
-
-
-def _pairs(asset: Asset, data_dir: Path, tasks: Collection[Task]) -> int:
-    """Every split of every task that reads the asset, each once."""
-    read = {
-        (repr(task.load), split): task
+    splits = {
+        (repr(task.load), split): task.load
         for task in tasks
         if task.asset == asset.name
         for split in task.splits
     }
-    return sum(len(task.load(data_dir, split)) for (_, split), task in read.items())
+    streams = [corpus.sentences(data_dir) for corpus in corpora if corpus.asset == asset.name]
+    counts = {
+        "pairs": sum(len(load(data_dir, split)) for (_, split), load in splits.items()),
+        "sentences": sum(1 for stream in streams for _ in stream),
+        "records": _records(asset, path) if asset.records else 0,
+    }
+    checked = [f"{count:,} {what} checked" for what, count in counts.items() if count]
+    return ", ".join(checked) or "stored"
 
 
 def _records(asset: Asset, path: Path) -> int:

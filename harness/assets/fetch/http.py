@@ -1,4 +1,4 @@
-"""Permission to use the network, and whether its hosts answer, asked once for all downloads."""
+"""The network: whether it may be used and hosts answer, and downloads that resume after a cut."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ON = {"1", "true", "yes", "on"}
 
 
 def switched_off(environment: Mapping[str, str]) -> str | None:
-    """The name of the switch by which the environment forbids downloads; None if it does not."""
+    """The name of the switch by which the environment forbids downloads, or None."""
     return next((name for name in SWITCHES if environment.get(name, "").lower() in ON), None)
 
 
@@ -39,12 +39,12 @@ def hub_address() -> str:
 
 
 def silent(addresses: Iterable[str], deadline: float = DEADLINE) -> dict[str, str]:
-    """Of these addresses those whose host does not answer, and why; all are asked at once.
+    """The addresses whose host does not answer, and why; all are asked at once.
 
     In threads, since looking up a name has no timeout of its own. huggingface_hub would try six
     times over 24 seconds.
     """
-    hosts = {address: _host(address) for address in addresses}
+    hosts = {a: urlsplit(a)._replace(path="/", query="", fragment="") for a in addresses}
     answers: dict[SplitResult, str] = {}
 
     def ask(host: SplitResult) -> None:
@@ -63,11 +63,6 @@ def silent(addresses: Iterable[str], deadline: float = DEADLINE) -> dict[str, st
     return {address: reason for address, reason in reasons.items() if reason}
 
 
-def _host(address: str) -> SplitResult:
-    parts = urlsplit(address)
-    return parts._replace(path="/", query="", fragment="")
-
-
 def _reach(host: SplitResult, deadline: float) -> str:
     """Why the host cannot be reached; empty if it can. Behind a proxy only a request can tell."""
     name = host.hostname or ""
@@ -80,7 +75,7 @@ def _reach(host: SplitResult, deadline: float) -> str:
         socket.create_connection((name, port), timeout=deadline).close()
     except urllib.error.HTTPError as error:
         error.close()
-        # Any answer of the host will do; these are a proxy's, when it does not find the host.
+        # Any answer of the host will do; these are a proxy's that does not find the host.
         return reason_of(error) if error.code in (502, 503, 504) else ""
     except OSError as error:
         return reason_of(error)
@@ -88,7 +83,7 @@ def _reach(host: SplitResult, deadline: float) -> str:
 
 
 def reason_of(error: BaseException) -> str:
-    """The first line of what an error says, or its kind."""
+    """The first line of an error's message, or its type."""
     reason = getattr(error, "reason", None)
     text = str(reason if isinstance(reason, OSError) else error).strip()
     return (text or type(error).__name__).splitlines()[0]
@@ -132,7 +127,8 @@ def download(remote: Remote, target: Path, progress: Progress, sleep: Sleep = ti
         try:
             start, digest = part.go_on(progress)
             if remote.sha256 in (None, digest):
-                part.become(target)
+                part.path.replace(target)
+                part.discard()
                 return digest
             part.discard()
             if not start:
@@ -145,15 +141,20 @@ def download(remote: Remote, target: Path, progress: Progress, sleep: Sleep = ti
         except (OSError, http.client.HTTPException) as error:
             failures = 0 if part.size > before else failures + 1
             before, status = part.size, getattr(error, "code", None)
-            if isinstance(status, int) and status < 500 and status not in (408, 416, 429):
+            if isinstance(status, int) and refuses(status):
                 raise refusal(remote.name, status, remote.page or remote.url) from None
             if failures >= TRIES:
-                got = f", {part.size:,} bytes are here; {AGAIN}" if part.size else ""
+                here = f", {part.size:,} bytes are here; {AGAIN}" if part.size else ""
                 raise AssetMissing(
                     f"{remote.name} could not be downloaded after {TRIES} attempts "
-                    f"({reason_of(error)}){got}"
+                    f"({reason_of(error)}){here}"
                 ) from None
             sleep(PAUSE * 2 ** max(0, failures - 1))
+
+
+def refuses(status: int) -> bool:
+    """Whether an http status is final; the others may pass, or come of a beginning to discard."""
+    return status < 500 and status not in (408, 416, 429)
 
 
 def refusal(name: str, status: int, where: str) -> AssetMissing:
@@ -172,7 +173,7 @@ def refusal(name: str, status: int, where: str) -> AssetMissing:
 
 @dataclass
 class _Part:
-    """The beginning of a file."""
+    """The beginning of a file, and beside it the address and the validator that it came with."""
 
     path: Path
     remote: Remote
@@ -182,8 +183,12 @@ class _Part:
         return self.path.stat().st_size if self.path.exists() else 0
 
     @property
-    def _about(self) -> Path:
+    def _note(self) -> Path:
         return self.path.with_name(f"{self.path.name}.json")
+
+    def discard(self) -> None:
+        self.path.unlink(missing_ok=True)
+        self._note.unlink(missing_ok=True)
 
     def go_on(self, progress: Progress) -> tuple[int, str]:
         """Ask for what is lacking: where it went on, and the digest of the whole.
@@ -196,17 +201,32 @@ class _Part:
             headers["Range"] = f"bytes={start}-"
             if validator:
                 headers["If-Range"] = validator
+        request = urllib.request.Request(self.remote.url, headers=headers)  # noqa: S310 - catalogue
         try:
-            answer = _open(self.remote.url, headers)
+            answer = urllib.request.build_opener(_Redirects).open(request, timeout=STALLED)
         except urllib.error.HTTPError as error:
             error.close()
             if error.code == 416:  # the file there ends before our beginning does
                 self.discard()
             raise
         with answer:
-            if start and not _continues(answer, start):
+            if answer.status != http.client.PARTIAL_CONTENT:  # the whole file
                 start = 0
+            sent = answer.headers.get("Content-Range", "")
+            if start and not sent.startswith(f"bytes {start}-"):
+                raise OSError(f"asked for bytes from {start} on, was sent {sent or 'others'}")
             return start, self._receive(answer, start, progress)
+
+    def _start(self) -> tuple[int, str | None]:
+        """The bytes here of the server's file, and the validator that it sent with them."""
+        try:
+            note = json.loads(self._note.read_text(encoding="utf-8"))
+            same_url, validator = note["url"] == self.remote.url, note["validator"]
+        except (OSError, ValueError, KeyError, TypeError):
+            return 0, None
+        return (
+            (self.size, validator) if same_url and (validator or self.remote.sha256) else (0, None)
+        )
 
     def _receive(self, answer: Any, start: int, progress: Progress) -> str:
         length, wanted = answer.headers.get("Content-Length"), self.remote.size
@@ -221,7 +241,10 @@ class _Part:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # BlockingIOError: another has it
             if os.fstat(file.fileno()).st_size < start:
                 raise OSError("another process took the beginning away")
-            self._note(answer)
+            tag = answer.headers.get("ETag") or ""  # a weak one does not prove an unchanged file
+            validator = tag if tag.startswith('"') else answer.headers.get("Last-Modified")
+            note = {"url": self.remote.url, "validator": validator}
+            self._note.write_text(json.dumps(note), encoding="utf-8")
             file.truncate(start)
             sha = hashlib.file_digest(file, "sha256")  # which leaves the file at its end
             progress.skip(start)
@@ -235,43 +258,6 @@ class _Part:
             raise OSError(f"the body ended after {self.size:,} of {total:,} bytes")
         return sha.hexdigest()
 
-    def _start(self) -> tuple[int, str | None]:
-        """The bytes here of the server's file, and the validator that it sent with them."""
-        try:
-            about = json.loads(self._about.read_text(encoding="utf-8"))
-            known = about["url"] == self.remote.url
-            validator = about["validator"]
-        except (OSError, ValueError, KeyError, TypeError):
-            known, validator = False, None
-        if known and (validator or self.remote.sha256):
-            return self.size, validator
-        return 0, None
-
-    def _note(self, answer: Any) -> None:
-        """Keep the validator that proves an unchanged file later, which no weak tag does."""
-        tag = answer.headers.get("ETag") or ""
-        validator = tag if tag.startswith('"') else answer.headers.get("Last-Modified")
-        note = {"url": self.remote.url, "validator": validator}
-        self._about.write_text(json.dumps(note), encoding="utf-8")
-
-    def discard(self) -> None:
-        self.path.unlink(missing_ok=True)
-        self._about.unlink(missing_ok=True)
-
-    def become(self, target: Path) -> None:
-        self.path.replace(target)
-        self._about.unlink(missing_ok=True)
-
-
-def _continues(answer: Any, start: int) -> bool:
-    """Whether the answer goes on where the part ends; any other is the file from its beginning."""
-    if answer.status != http.client.PARTIAL_CONTENT:
-        return False
-    sent = answer.headers.get("Content-Range", "")
-    if not sent.startswith(f"bytes {start}-"):
-        raise OSError(f"asked for bytes from {start} on, was sent {sent or 'others'}")
-    return True
-
 
 class _Redirects(urllib.request.HTTPRedirectHandler):
     """Follows redirects, and tells no other host who we are."""
@@ -283,8 +269,3 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
         if new is not None and urlsplit(newurl).netloc != urlsplit(req.full_url).netloc:
             new.remove_header("Authorization")
         return new
-
-
-def _open(url: str, headers: dict[str, str]) -> Any:
-    request = urllib.request.Request(url, headers=headers)  # noqa: S310 - catalogue, hub
-    return urllib.request.build_opener(_Redirects).open(request, timeout=STALLED)

@@ -23,6 +23,7 @@ from harness.assets.fetch.http import (
     hub_address,
     reason_of,
     refusal,
+    refuses,
 )
 from harness.assets.places import model_folder
 from harness.core.errors import AssetMissing, DataError
@@ -63,15 +64,24 @@ def snapshot(name: str, repo: str, revision: str | None, progress: Progress) -> 
 
     Raises AssetMissing if the hub refuses or is silent, DataError if a file is not what it names.
     """
-    from huggingface_hub import HfApi
+    from huggingface_hub import HfApi, hf_hub_url
+    from huggingface_hub.utils import build_hf_headers  # type: ignore[attr-defined]
 
     hub, page = HfApi(), f"{hub_address()}/{repo}"
     info = asked(name, page, lambda: hub.model_info(repo, revision=revision, files_metadata=True))
     files = model_files(file.rfilename for file in info.siblings or ())
     if not files:
         raise AssetMissing(f"{name}: {repo} on the hub holds no model")
-    for file in (file for file in info.siblings or () if file.rfilename in files):
-        _bring(name, repo, str(info.sha), file, progress)
+    for file in info.siblings or ():
+        lfs = file.lfs
+        if file.rfilename not in files or lfs is None or lfs.size < LARGE:
+            continue
+        blob = model_folder(repo) / "blobs" / lfs.sha256  # where snapshot_download looks for it
+        if not blob.exists():
+            url = hf_hub_url(repo, file.rfilename, revision=info.sha)
+            what = f"{name}, {file.rfilename}"
+            remote = Remote(what, url, lfs.sha256, lfs.size, page, build_hf_headers())
+            download(remote, blob, progress)
     place = asked(
         name,
         page,
@@ -97,23 +107,8 @@ def model_files(names: Iterable[str]) -> list[str]:
     return [n for n in matching if not (n.endswith(".bin") and n.rpartition("/")[0] in better)]
 
 
-def _bring(name: str, repo: str, commit: str, file: Any, progress: Progress) -> None:
-    """One large file into the blobs of the hub cache, where snapshot_download finds it."""
-    from huggingface_hub import hf_hub_url
-    from huggingface_hub.utils import build_hf_headers  # type: ignore[attr-defined]
-
-    if file.lfs is None or file.lfs.size < LARGE:
-        return
-    blob = model_folder(repo) / "blobs" / file.lfs.sha256
-    if blob.exists():
-        return
-    what, url = f"{name}, {file.rfilename}", hf_hub_url(repo, file.rfilename, revision=commit)
-    sha256, size, page = file.lfs.sha256, file.lfs.size, f"{hub_address()}/{repo}"
-    download(Remote(what, url, sha256, size, page, build_hf_headers()), blob, progress)
-
-
-def bring_rows(name: str, table: HubTable, data_dir: Path | None) -> int:
-    """Have `datasets` prepare the rows at their commit; write those that a task reads. Their count.
+def bring_rows(name: str, table: HubTable, data_dir: Path | None) -> None:
+    """Have `datasets` prepare the rows at their commit, and write those that a task reads.
 
     Raises AssetMissing if the hub refuses, is silent, or holds no such data set.
     """
@@ -134,8 +129,6 @@ def bring_rows(name: str, table: HubTable, data_dir: Path | None) -> int:
         raise AssetMissing(f"{name} could not be read from {page}: {reason_of(error)}") from None
     if table.into is not None and data_dir is not None:
         write_atomically(data_dir / table.into, as_tsv(rows).encode())
-        return len(rows)
-    return sum(len(rows[split]) for split in rows)
 
 
 def as_tsv(rows: Any) -> str:
@@ -158,9 +151,10 @@ def asked(name: str, page: str, ask: Callable[[], Answer]) -> Answer:
         except HFValidationError as error:
             raise AssetMissing(f"{name}: {reason_of(error)}") from None
         except (transport, OSError) as error:
-            refused = _refused(name, page, error) or _refused(name, page, error.__cause__)
-            if refused is not None:
-                raise refused from None
+            for cause in (error, error.__cause__):
+                status = getattr(getattr(cause, "response", None), "status_code", None)
+                if status is not None and refuses(status):
+                    raise refusal(name, status, page) from None
             failures += 1
             if failures == TRIES:
                 raise AssetMissing(
@@ -168,12 +162,3 @@ def asked(name: str, page: str, ask: Callable[[], Answer]) -> Answer:
                     "try again later"
                 ) from None
             time.sleep(PAUSE * 2 ** (failures - 1))
-
-
-def _refused(name: str, page: str, error: BaseException | None) -> AssetMissing | None:
-    """The error for a request that the hub refuses; None for a failure that may pass."""
-    response: Any = getattr(error, "response", None)
-    status = getattr(response, "status_code", None)
-    if status is None or status >= 500 or status in (408, 429):
-        return None
-    return refusal(name, status, page)

@@ -11,7 +11,7 @@ import typer
 
 from harness.assets.places import Places
 from harness.cli.options import CacheDir, DataDir, Encoders, Seeds, say_folded
-from harness.cli.train import finetune, pretrain
+from harness.cli.train import finetune
 from harness.cli.train.options import Threads
 from harness.core.errors import HarnessError
 from harness.core.interfaces import EncoderConfig, Trained
@@ -19,7 +19,7 @@ from harness.evaluation.parallel import Work
 from harness.results.planned import PlannedCell
 
 # The commands that make one checkpoint: a family's recipe is one of them and its options.
-RECIPES = (*pretrain.COMMANDS, *finetune.COMMANDS)
+RECIPES = finetune.COMMANDS
 
 
 def family(

@@ -1,7 +1,7 @@
-"""Metrics, from vectors of pairs to scores in points (x100): one module each, ended by METRIC.
+"""Metrics, from vectors of pairs to scores in points (x100).
 
-A module in this folder is registered by that constant alone. Every score of a metric is computed
-at once, since that is free; a published number then picks its own.
+A module in this folder registers a metric by a constant, METRIC. Every score of a metric is
+computed at once, since that is free; a published number then picks its own.
 """
 
 from __future__ import annotations
@@ -49,10 +49,14 @@ __all__ = [
 def metrics() -> Mapping[str, Metric]:
     """Every registered metric by its name."""
     registered: dict[str, Metric] = {}
-    for module in iter_modules(__path__):
-        metric = getattr(import_module(f"{__name__}.{module.name}"), "METRIC", None)
-        if metric is not None and registered.setdefault(metric.name, metric) is not metric:
-            raise HarnessError(f"two files register the metric {metric.name!r}: rename one of them")
+    for name in (module.name for module in iter_modules(__path__)):
+        for metric in vars(import_module(f"{__name__}.{name}")).values():
+            if not isinstance(metric, Metric):
+                continue
+            if registered.setdefault(metric.name, metric) is not metric:
+                raise HarnessError(
+                    f"two files register the metric {metric.name!r}: rename one of them"
+                )
     return registered
 
 

@@ -1,14 +1,25 @@
-"""Alignment and uniformity of vectors on the unit sphere (Wang & Isola 2020)."""
+"""How vectors lie: alignment and uniformity on the unit sphere, and the spectrum of a covariance.
+
+Alignment and uniformity (Wang & Isola 2020) are measured beside the correlations of a task. The
+metric `spectrum` asks how evenly a task's sentences spread over directions, which SN, NATSV,
+whitening and flows are made to change: whitened vectors of the sentences that were fitted on have
+equal eigenvalues and a participation ratio of 100.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from harness.core.arrays import Float, Float32, Float64, Int
+from harness.core.metrics.metric import Metric, PairRows, cosines
+from harness.core.types import Pairs
 
 BLOCK = 512  # rows at a time, so that they stay in the processor's cache
+SHOWN = 32  # eigenvalues that are stored, by their place evenly spaced on a logarithmic axis
+ROUNDING = 1e-9  # an eigenvalue below this share of the largest is rounding of float32 encodings
 
 
 def alignment_uniformity(
@@ -17,7 +28,7 @@ def alignment_uniformity(
     b: Int[np.ndarray, " P"],
     positive: Sequence[bool] | np.ndarray,
 ) -> dict[str, float | None]:
-    """Alignment and uniformity on the unit sphere (Wang & Isola 2020), as SimCSE uses them.
+    """Alignment and uniformity on the unit sphere, as SimCSE uses them.
 
     `vectors` are the distinct sentences', `a` and `b` each pair's rows in them. Alignment is the
     mean squared distance of the positive pairs, uniformity the log of the mean of exp(-2 d^2) over
@@ -46,9 +57,56 @@ def uniformity(
         # is symmetric.
         kernel = (4 * rows) @ unit[start:].T
         np.exp(kernel, out=kernel)
-        own = weights[start : start + block]
-        later = float(own @ (kernel @ weights[start:]))
-        total += 2 * later - float(own @ (kernel[:, : len(rows)] @ own))
+        here = weights[start : start + block]
+        later = float(here @ (kernel @ weights[start:]))
+        total += 2 * later - float(here @ (kernel[:, : len(rows)] @ here))
     ordered = total - float(repeats @ np.exp(4.0 * np.einsum("nk,nk->n", unit, unit)))
     pairs = count * (count - 1)
     return float(np.log(ordered / pairs)) - 4.0 if pairs > 0 and ordered > 0 else None
+
+
+def compare(
+    vectors: Float[np.ndarray, "N K"], scored: PairRows, labelled: Sequence[PairRows]
+) -> tuple[Float64[np.ndarray, " P"], dict[str, Any]]:
+    """The cosine of each pair, and the spectrum of all their sentences, repetitions included."""
+    values, facts = cosines(vectors, scored, labelled)
+    rows = vectors[np.concatenate([scored.a, scored.b])].astype(np.float64)
+    return values, {**facts, **spectrum(rows)}
+
+
+def spectrum(vectors: Float64[np.ndarray, "N K"]) -> dict[str, Any]:
+    """Eigenvalues of the covariance, x100 of the largest, and their participation ratio.
+
+    `spectrum` holds those at the places 1 (the largest) to K. `participation_ratio` is
+    (sum l)^2 / (K sum l^2) x100: 100 where all K are equal, 100 / K where there is one direction.
+    Vectors that do not vary have no spectrum, and the ratio None.
+    """
+    centred = vectors - vectors.mean(axis=0)
+    eigenvalues = np.linalg.eigvalsh(centred.T @ centred)[::-1]
+    if not len(eigenvalues) or eigenvalues[0] <= 0:
+        return {"participation_ratio": None, "spectrum": {}}
+    largest = eigenvalues[0]
+    shares = np.where(eigenvalues < ROUNDING * largest, 0.0, eigenvalues / largest)
+    places = np.unique(np.geomspace(1, len(shares), SHOWN).round().astype(int))
+    return {
+        "participation_ratio": float(100 * shares.sum() ** 2 / (len(shares) * shares @ shares)),
+        "spectrum": {str(place): float(100 * shares[place - 1]) for place in places},
+    }
+
+
+def mean_cosine(values: Float64[np.ndarray, " P"], pairs: Pairs) -> dict[str, float | None]:  # noqa: ARG001 - as metrics score
+    """The mean cosine of the pairs, x100."""
+    return {"mean_cosine": float(100 * values.mean()) if len(values) else None}
+
+
+METRIC = Metric(
+    name="spectrum",
+    score=mean_cosine,
+    main_score=("participation_ratio",),
+    words={
+        "mean_cosine": "mean {} x100",
+        "participation_ratio": "participation ratio of the eigenvalues x100",
+    },
+    compare=compare,
+    further_scores=("participation_ratio", "spectrum"),
+)

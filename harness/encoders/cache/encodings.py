@@ -65,24 +65,17 @@ class Shard(TensorFile):
         """The cost of encoding one of its sentences, as it was measured."""
         return float(self.metadata["seconds"]) / max(1, self.rows)
 
-    @property
-    def kwh_each(self) -> float | None:
-        """The energy that it took; None if nothing measured it."""
-        kwh = self.metadata.get("kwh")
-        return None if kwh is None else float(kwh) / max(1, self.rows)
-
 
 @dataclass(frozen=True)
 class EncodingCost:
     """The cost of encoding distinct sentences, in this run or an earlier one.
 
-    `kwh` is None unless it was measured for all of them; `how` holds the distinct ways in which
-    they were encoded (kernel, device, precision), none where the encoder has but one.
+    `how` holds the distinct ways in which they were encoded (kernel, device, precision), none where
+    the encoder has but one.
     """
 
     sentences: int
     seconds: float
-    kwh: float | None
     how: tuple[Mapping[str, Any], ...]
 
     @property
@@ -144,10 +137,9 @@ class EncoderCache:
         texts: Sequence[str],
         encoding: Encoding,
         seconds: float,
-        kwh: float | None = None,
         how: Mapping[str, Any] | None = None,
     ) -> None:
-        """Store one shard, complete or not at all, and what it cost; energy, if it was measured.
+        """Store one shard, complete or not at all, and the seconds that it took.
 
         `how` is what the encoder says of its passes (kernel, device, precision), if it does.
         """
@@ -159,7 +151,6 @@ class EncoderCache:
             if (part := getattr(encoding, name)) is not None:
                 tensors[name] = part
         about = {"depth": str(encoding.depth), "seconds": repr(seconds)}
-        about |= {} if kwh is None else {"kwh": repr(kwh)}
         about |= {"how": json.dumps(dict(how), sort_keys=True)} if how else {}
         path = self.folder / f"{uuid4().hex}.safetensors"  # another process may write such a shard
         write_tensors(path, tensors, about)
@@ -182,13 +173,10 @@ class EncoderCache:
         counts = Counter([known[sentence_key(t)][0] for t in texts])
         shares = [(self.shards[index], count) for index, count in sorted(counts.items())]
         seconds = sum(count * shard.seconds_each for shard, count in shares)
-        energy = [(shard.kwh_each, count) for shard, count in shares]
-        kwh = [each * count for each, count in energy if each is not None]
         ways = {way for shard, _ in shares if (way := shard.metadata.get("how"))}
         return EncodingCost(
             sum(counts.values()),
             seconds,
-            sum(kwh) if len(kwh) == len(shares) else None,
             tuple(json.loads(way) for way in sorted(ways)),
         )
 

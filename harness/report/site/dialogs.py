@@ -26,15 +26,16 @@ from harness.report.sentences import (
     on,
     trained_on,
 )
-from harness.results.conformance import ReferenceProtocol, confirmed_by
-from harness.results.explain import Conditions, Score, conditions_of, look_around, scores
+from harness.results.conformance import confirmed_by
+from harness.results.explain import Score, look_around, scores, wanted_protocol
 from harness.results.index import SHOWN, Results, Value, score_at
 from harness.results.next_steps import Recorded, missing
 from harness.results.protocols import (
     LABELS,
-    PROTOCOLS,
+    SCORINGS,
     SEVEN,
     Protocol,
+    Scoring,
     columns_by_label,
     columns_of,
     legend_of,
@@ -71,7 +72,7 @@ class Board:
 
 def boards(results: Results, registry: Registry) -> Iterator[Board]:
     """Every table that has a row."""
-    for protocol in PROTOCOLS:
+    for protocol in SCORINGS:
         if board := _seven(results, protocol):
             yield board
     tasks = tuple(registry.tasks.values())
@@ -95,7 +96,7 @@ def plain(text: str) -> str:
     return CODE.sub(lambda found: found[0].strip("`"), text)
 
 
-def _seven(results: Results, protocol: Protocol) -> Board | None:
+def _seven(results: Results, protocol: Scoring) -> Board | None:
     known = [
         method
         for method in results.methods
@@ -141,7 +142,7 @@ class Dialogs:
 
     results: Results
     registry: Registry
-    programs: Mapping[ReferenceProtocol, str]
+    programs: Mapping[Protocol, str]
     papers: Path | None = None
     texts: Texts = field(default_factory=Texts)
     keys: dict[str, None] = field(default_factory=lambda: {HARNESS: None})
@@ -225,7 +226,7 @@ class Dialogs:
 
     def _neighbours(self, one: Reproduction) -> int:
         """The place of the neighbouring protocols that were run; -1 without any."""
-        wanted = conditions_of(one.cell, self.registry)
+        wanted = wanted_protocol(one.cell, self.registry)
         if wanted is None or one.cell.points is None:
             return -1
         known = self._known(wanted)
@@ -248,7 +249,7 @@ class Dialogs:
             self.neighbours[name] = len(self.lists) - 1 if lines else -1
         return self.neighbours[name]
 
-    def _known(self, wanted: Conditions) -> Sequence[Score]:
+    def _known(self, wanted: Protocol) -> Sequence[Score]:
         """Every measured score of the wanted task, looked up once for all cells of its kind."""
         metric = CORRELATION if wanted.metric in CORRELATION else wanted.metric
         kind = wanted.task, metric, bool(wanted.aggregation)

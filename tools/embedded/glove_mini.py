@@ -9,29 +9,34 @@ divided into strata, sets of block pairs of which no two share a row or a column
 2011, KDD). The block pairs of a stratum are independent; inside a pair, the steps of all entries
 are computed from the values before it and added. That is dense arithmetic, so that one core does 25
 epochs over 31 million entries in minutes.
+
+    python tools/embedded/glove_mini.py --out my-glove
 """
 
 from __future__ import annotations
 
 import json
 import math
+import sys
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import torch
+from command import command_line, open_corpus, run, training_parser
+from cooccurrences import Cooccurrences, Counting, count
 from torch import Tensor
 
 from harness.core.arrays import Float, Float32, Float64, Int32, Int64
 from harness.core.errors import ScoreError, UsageError
 from harness.core.files import write_atomically
+from harness.core.progress import Bar
 from harness.core.types import Progress
 from harness.encoders.word_vector_files import write_vectors
 from harness.training.datasets import Text
-from harness.training.glove_counts import Cooccurrences, Counting, count
 from harness.training.loop import CURVE, TRAINING, Curve, TrainingInfo, curve_svg, require_new
 from harness.transforms.flows import one_thread
 
@@ -272,3 +277,34 @@ def descend(
     rows.move(*row_steps)
     columns.move(*column_steps)
     return cost
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """The command."""
+    parser = training_parser(__file__, __doc__)
+    settings = WordVectorSettings()
+    for name, kind, default, meaning in (
+        ("words", int, settings.counting.words, "size of the vocabulary"),
+        ("dimensions", int, settings.dimensions, "of a vector"),
+        ("epochs", int, settings.epochs, "passes over the co-occurrences"),
+        ("learning_rate", float, settings.learning_rate, "of AdaGrad"),
+        ("x_max", float, settings.x_max, "counts above it weigh the same"),
+    ):
+        parser.add_argument(f"--{name.replace('_', '-')}", type=kind, default=default, help=meaning)
+    options = parser.parse_args(arguments)
+    settings = replace(
+        settings,
+        counting=Counting(words=options.words),
+        dimensions=options.dimensions,
+        epochs=options.epochs,
+        learning_rate=options.learning_rate,
+        x_max=options.x_max,
+    )
+    text, command = open_corpus(options), command_line(parser, options)
+    with Bar(sys.stderr) as bar:
+        curve = train_vectors(text, settings, options.seed, options.out, bar, command)
+    print(f"{options.out}: {settings.epochs} epochs, loss {curve.losses[-1]:.4f}")
+
+
+if __name__ == "__main__":
+    run(main)

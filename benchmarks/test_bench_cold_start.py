@@ -10,7 +10,7 @@ from statistics import median
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 HEAVY = {"torch", "transformers", "scipy", "sklearn", "datasets", "mteb", "sentence_transformers"}
 HEAVY |= {"jaxtyping", "matplotlib"}
 LIMITS = {"list": 1.0, "plan": 2.0, "report --check": 1.0, "check": 1.0, "cite": 1.0}  # seconds

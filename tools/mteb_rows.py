@@ -3,12 +3,16 @@
 `results/questions/mteb_rows.toml` names the tables and, for each row, the method that reproduces it
 or the reason why none does. Head and columns of a table stand in its own file; all rows of that
 file are written here, each number with the digits of its result file. mteb is not needed.
+
+    python tools/mteb_rows.py path/to/embeddings-benchmark-results
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
+import sys
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -16,13 +20,15 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from harness.core.errors import DataError, UsageError
+from harness.core.errors import DataError, HarnessError, UsageError
+from harness.core.files import write_atomically
 from harness.core.interfaces import Hub
 from harness.core.toml import UNREADABLE, read_toml
 from harness.encoders.native import NativeConfig, PromptedConfig
-from harness.registry import Registry
+from harness.registry import Registry, load_registry
 from harness.results.layout import PAPERS, QUESTIONS
 from harness.results.published import Table
+from harness.results.published_files import load_tables
 
 DECLARATION = "mteb_rows.toml"
 FOLDER = "results"  # of the repository, where the folders of models lie
@@ -253,3 +259,26 @@ def _written(row: Mapping[str, Any]) -> str:
     ]
     values = ", ".join(f'{name} = "{value}"' for name, value in row["values"].items())
     return "\n".join(["[[row]]", *lines, f"values = {{ {values} }}", ""])
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Write the declared tables, and compare every other published number that stands there."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("checkout", type=Path, help="a clone of embeddings-benchmark/results")
+    parser.add_argument("--results", type=Path, default=Path("results"), help="the folder to write")
+    options = parser.parse_args(arguments)
+    for table in list(make_tables(options.results, options.checkout, load_registry())):
+        changed = table.place.read_text(encoding="utf-8") != table.text
+        if changed:
+            write_atomically(table.place, table.text.encode())
+        outcome = "written" if changed else "unchanged"
+        print(f"{table.place}: {table.rows} rows, {table.numbers} numbers, {outcome}")
+    count = compared(load_tables(options.results / PAPERS), options.checkout)
+    print(f"{count} published numbers stand in {options.checkout} and are equal")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except HarnessError as error:
+        sys.exit(str(error))

@@ -5,14 +5,17 @@ here: single sentences instead of packed 512-token passages, hence no next-sente
 no trained pooler; batches of equally long sentences, so that nothing is padded; no dropout in
 pre-training, since no sentence is seen often enough to be memorised (the configuration has 0.1,
 which fine-tuning then uses).
+
+    python tools/embedded/bert_mini.py --out my-bert
 """
 
 from __future__ import annotations
 
 import shutil
+import sys
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
@@ -20,6 +23,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from command import command_line, open_corpus, run, training_parser
 from tokenizers import BertWordPieceTokenizer, Tokenizer
 from tokenizers.models import BPE
 from tokenizers.normalizers import BertNormalizer
@@ -30,9 +34,11 @@ from torch.nn import functional as F  # noqa: N812
 from transformers import BertConfig, BertForMaskedLM, BertTokenizerFast  # type: ignore[attr-defined]
 
 from harness.core.arrays import Int, Int64
-from harness.core.errors import DataError, UsageError
+from harness.core.errors import DataError
 from harness.core.files import digest_of
+from harness.core.progress import Bar
 from harness.core.types import Progress
+from harness.training.auxiliary_mlm import mask
 from harness.training.datasets import Text
 from harness.training.loop import (
     CheckpointPolicy,
@@ -197,31 +203,6 @@ class Sentences:
         return self.ids[self.starts[rows, None] + np.arange(length)].astype(np.int64)
 
 
-def mask(
-    ids: Int64[np.ndarray, "B T"],
-    share: float,
-    vocabulary: int,
-    special: Sequence[int],
-    mask_id: int,
-    rng: np.random.Generator,
-) -> tuple[Int64[np.ndarray, "B T"], Int64[np.ndarray, " M"]]:
-    """Mask a share of the word pieces, at least one (BERT, section 3.1).
-
-    Returns the ids with masks and the flat places of the masked pieces. Raises UsageError where
-    every token is a special one.
-    """
-    free = np.flatnonzero(~np.isin(ids, special))
-    if len(free) == 0:
-        raise UsageError("no word piece to hide: every token is a special one")
-    places = np.sort(rng.permutation(free)[: max(1, round(share * len(free)))])
-    fate = rng.random(len(places))
-    masked = ids.reshape(-1).copy()
-    masked[places[fate < 0.8]] = mask_id
-    random = (fate >= 0.8) & (fate < 0.9)
-    masked[places[random]] = rng.integers(len(special), vocabulary, random.sum())
-    return masked.reshape(ids.shape), places
-
-
 class MaskedLanguageModel:
     """The training task of pre-training: every step predicts the masked word pieces of a batch."""
 
@@ -295,3 +276,38 @@ def _tokenizer(corpus: Text, settings: MlmSettings, folder: Path, progress: Prog
         )
         tokenizer.save_pretrained(folder)
     return Tokenizer.from_file(str(folder / "tokenizer.json"))
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """The command."""
+    parser = training_parser(__file__, __doc__)
+    settings = MlmSettings()
+    for name, kind, meaning in (
+        ("tokens", int, "word pieces to see in all"),
+        ("layers", int, "of the transformer"),
+        ("size", int, "dimensions of a vector"),
+        ("vocabulary", int, "number of word pieces"),
+        ("learning_rate", float, "the highest of the schedule"),
+        ("tokens_per_batch", int, "word pieces of a step"),
+    ):
+        option, default = f"--{name.replace('_', '-')}", getattr(settings, name)
+        parser.add_argument(option, type=kind, default=default, help=meaning)
+    parser.add_argument("--threads", type=int, help="of the processor; other counts, other bits")
+    options = parser.parse_args(arguments)
+    if options.threads is not None:
+        torch.set_num_threads(options.threads)
+    chosen = {key: value for key, value in vars(options).items() if key in asdict(settings)}
+    with Bar(sys.stderr) as bar:
+        curve = pretrain(
+            open_corpus(options),
+            replace(settings, **chosen),
+            options.seed,
+            options.out,
+            bar,
+            command_line(parser, options),
+        )
+    print(f"{options.out}: {len(curve.losses):,} steps, loss {curve.thinned()[-1][1]:.3f}")
+
+
+if __name__ == "__main__":
+    run(main)

@@ -9,6 +9,7 @@ from time import perf_counter
 import jaxtyping
 import numpy as np
 import pytest
+from fixtures import *  # noqa: F403 - shared with the tests
 from ratios import write_result
 
 from harness.core.provenance import environment

@@ -8,10 +8,14 @@ from itertools import combinations
 from math import log, sqrt
 from pathlib import Path
 
+import cooccurrences
+import glove_mini
 import numpy as np
 import pytest
 import torch
+from cooccurrences import Cooccurrences, Counting, count
 from fakes import Told
+from glove_mini import Model, Side, WordVectorSettings, descend, fit_vectors, stratify
 from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.numpy import load_file
@@ -19,11 +23,7 @@ from safetensors.numpy import load_file
 from harness.core.errors import DataError, ScoreError, UsageError
 from harness.encoders.word_tokenizer import Tokeniser
 from harness.encoders.word_vectors import StaticConfig
-from harness.training import glove as vectors
-from harness.training import glove_counts as cooccurrence
 from harness.training.datasets import Text
-from harness.training.glove import Model, Side, WordVectorSettings, descend, fit_vectors, stratify
-from harness.training.glove_counts import Cooccurrences, Counting, count
 
 SPACED = Tokeniser("whitespace", "keep")
 EVERY = Counting(SPACED, least=1, window=3)
@@ -67,7 +67,7 @@ def test_counts_are_those_of_counting_word_by_word(sentences, least, words, wind
     wanted = met(sentences, {word for _, word in enough}, window)
     counting = Counting(SPACED, words, least, window)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cooccurrence, "PIECE", 5)  # words: pairs reach over the end of a piece
+        patch.setattr(cooccurrences, "PIECE", 5)  # words: pairs reach over the end of a piece
         if not wanted:
             with pytest.raises(DataError, match="wanted words that stand together"):
                 count(sentences, counting, Told())
@@ -273,7 +273,7 @@ def test_the_squares_of_a_block_are_those_of_its_entries_one_by_one():
 def test_how_many_blocks_are_taken_at_once_moves_nothing(monkeypatch):
     found, settings = matrix(30), WordVectorSettings(dimensions=8, epochs=2, block=4)
     first = fit_vectors(found, settings, rng(), Told())
-    monkeypatch.setattr(vectors, "GROUP", 3)
+    monkeypatch.setattr(glove_mini, "GROUP", 3)
     again = fit_vectors(found, settings, rng(), Told())
     np.testing.assert_allclose(first[0], again[0], atol=1e-6)  # float32, in another order
     assert first[1] == pytest.approx(again[1], rel=1e-6)
@@ -329,7 +329,7 @@ def trained(
     folder: Path, seed: int = 0, settings: WordVectorSettings = SMALL, **text
 ) -> tuple[Path, dict]:
     corpus = Text("themes", list(sentences()), **text)
-    curve = vectors.train_vectors(corpus, settings, seed, folder, Told(), "harness train")
+    curve = glove_mini.train_vectors(corpus, settings, seed, folder, Told(), "harness train")
     assert len(curve.losses) == settings.epochs
     return folder / "vectors.safetensors", json.loads((folder / "training.json").read_text())
 
@@ -411,10 +411,21 @@ def test_what_fails_leaves_nothing(settings, first, kind, message, tmp_path):
 
 def test_a_training_tells_how_far_it_is(tmp_path):
     told, text = Told(), list(sentences())
-    vectors.train_vectors(Text("", text), SMALL, 0, tmp_path / "v", told, "")
+    glove_mini.train_vectors(Text("", text), SMALL, 0, tmp_path / "v", told, "")
     names = [name for name, _ in told.phases]
     assert names == ["reading", "counting", "training"]
     _, (_, tokens), (_, strata) = told.phases
     assert strata == SMALL.epochs * 2  # of three blocks: the diagonal, and both others as one
     assert told.steps == len(text) + tokens + strata
     assert told.noted.startswith("loss 0.")
+
+
+def test_the_command_line_trains_vectors(tmp_path, capfd):
+    file = tmp_path / "themes.txt"
+    file.write_text("".join(f"{line}\n" for line in sentences()))
+    line = ["--out", str(tmp_path / "v"), "--corpus", str(file)]
+    glove_mini.main([*line, "--dimensions", "8", "--epochs", "2"])
+    assert "2 epochs, loss " in capfd.readouterr().out
+    about = json.loads((tmp_path / "v" / "training.json").read_text())
+    command = "python tools/embedded/glove_mini.py --corpus themes.txt --dimensions 8 --epochs 2"
+    assert about["command"] == command

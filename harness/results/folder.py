@@ -1,0 +1,209 @@
+"""A results folder as one object: each of its files is read once, when it is first asked for.
+
+Records, intervals and comparisons are those of the folder. What people wrote (published tables,
+questions, references) is that of the folder that holds the published tables: another one where a
+run is compared with the tables that come with the harness.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TypeVar
+
+from harness.core.toml import read_rows, read_toml
+from harness.registry import Registry, load_registry
+from harness.results.benchmarks import (
+    Attack,
+    AttackResult,
+    BenchmarkResult,
+    BenchmarkRow,
+    MeasuredRows,
+    read_attacks,
+    read_benchmarks,
+)
+from harness.results.claim_tests import ClaimResult, ClaimTests, Maps
+from harness.results.claims import Claims, Intervals, read_claims, read_intervals
+from harness.results.comparisons import Comparisons, read_comparisons
+from harness.results.conformance import (
+    Comparison,
+    Reference,
+    Trials,
+    compare_reference,
+    confirmed,
+    read_references,
+    read_trials,
+)
+from harness.results.explain import Explanation, Trap, explain
+from harness.results.index import Results
+from harness.results.layout import QUESTIONS, papers_of
+from harness.results.protocols import Protocol
+from harness.results.published import PublishedCell, Table
+from harness.results.published_files import load_tables, published_cell, published_table
+from harness.results.records import Store
+from harness.results.reproduction import Reproduction, reproductions
+from harness.results.searches import Search, read_searches
+
+Asked = TypeVar("Asked")
+
+
+class ResultsFolder:
+    """The contents of a results folder; each file is read at most once, when first asked for.
+
+    Args:
+        path: The folder.
+        registry: Methods and tasks; by default what comes with the harness.
+        papers: The folder of the published tables; by default that of the results folder, or
+            that which comes with the harness where it has none.
+    """
+
+    def __init__(
+        self, path: Path, registry: Registry | None = None, papers: Path | None = None
+    ) -> None:
+        self.path = path
+        self.registry = registry or load_registry()
+        self.papers = papers or papers_of(path)
+        self.store = Store(path)
+        self._reproduced: dict[str, tuple[Mapping[str, Reproduction], Results]] = {}
+
+    def forget(self) -> ResultsFolder:
+        """The same folder, to be read again: something was written to it."""
+        return ResultsFolder(self.path, self.registry, self.papers)
+
+    @property
+    def written(self) -> Path:
+        """The results folder of what people wrote: it holds the published tables."""
+        return self.papers.parent
+
+    @property
+    def questions(self) -> Path:
+        """The folder of what pages ask."""
+        return self.written / QUESTIONS
+
+    @cached_property
+    def records(self) -> Results:
+        """Every record of the folder."""
+        return Results.read(self.store)
+
+    @cached_property
+    def tables(self) -> tuple[Table, ...]:
+        """The published tables, by id."""
+        return load_tables(self.papers, self.registry)
+
+    def table(self, name: str) -> Table:
+        """The published table of that id. Raises UsageError, which offers the nearest ones."""
+        return published_table(name, self.tables)
+
+    def cell(self, name: str) -> PublishedCell:
+        """The published cell TABLE/ROW/COLUMN. Raises UsageError, which offers the nearest ones."""
+        return published_cell(name, self.tables)
+
+    def reproductions(self, table: Table) -> Mapping[str, Reproduction]:
+        """Every cell of a published table against the records, by the cell's id."""
+        return self._reproduction_of(table)[0]
+
+    def records_behind(self, table: Table) -> Results:
+        """The records, of which those behind the table's cells were looked at."""
+        return self._reproduction_of(table)[1]
+
+    def _reproduction_of(self, table: Table) -> tuple[Mapping[str, Reproduction], Results]:
+        if table.id not in self._reproduced:
+            results = self.records.unread()
+            self._reproduced[table.id] = reproductions(table, results, self.registry), results
+        return self._reproduced[table.id]
+
+    @cached_property
+    def reproduced(self) -> tuple[Reproduction, ...]:
+        """Every cell of every published table against the records."""
+        return tuple(cell for t in self.tables for cell in self.reproductions(t).values())
+
+    @cached_property
+    def claims(self) -> Claims | None:
+        """The claims of the papers; None where none are written."""
+        path = self.questions / "claims.toml"
+        return read_claims(path, self.tables) if path.exists() else None
+
+    @cached_property
+    def intervals(self) -> Intervals:
+        """The stored intervals of the differences that claims rest on."""
+        return read_intervals(self.path)
+
+    @cached_property
+    def claim_tests(self) -> ClaimTests:
+        """The tests of claims on the records; its records are those that they looked at."""
+        return ClaimTests(self.records.unread(), self.registry, self.intervals)
+
+    @cached_property
+    def claim_results(self) -> tuple[ClaimResult, ...]:
+        """Every claim, tested; none where none are written."""
+        return tuple(map(self.claim_tests.test, self.claims.resolved)) if self.claims else ()
+
+    @cached_property
+    def comparisons(self) -> Mapping[str, Comparisons]:
+        """The stored comparisons of neighbouring rows, by the name of their table."""
+        return read_comparisons(self.path)
+
+    @cached_property
+    def references(self) -> tuple[Reference, ...]:
+        """The scores that other programs gave, by file name."""
+        return read_references(self.written)
+
+    @cached_property
+    def trials(self) -> Trials:
+        """The trainings that were measured here for references, by command."""
+        return read_trials(self.written)
+
+    @cached_property
+    def conformance_records(self) -> Results:
+        """The records, of which `compared` looked at those that a reference has as well."""
+        return self.records.unread()
+
+    @cached_property
+    def compared(self) -> tuple[tuple[Reference, tuple[Comparison, ...]], ...]:
+        """Each reference with its scores beside ours."""
+        beside = self.conformance_records, self.trials, self.registry
+        return tuple((one, compare_reference(one, *beside)) for one in self.references)
+
+    @cached_property
+    def confirming_programs(self) -> Mapping[Protocol, str]:
+        """The procedures by which every score of a reference equals ours, and the program."""
+        return confirmed(self.references, self.records.unread(), self.trials, self.registry)
+
+    def explain(self, name: str) -> Explanation:
+        """A published cell, and the scores under neighbouring protocols. UsageError: unknown."""
+        programs = self.confirming_programs
+        return explain(name, self.tables, self.records, self.registry, programs)
+
+    @cached_property
+    def searches(self) -> tuple[Search, ...]:
+        """The searches for hyper-parameters, by file name."""
+        return read_searches(self.questions / "searches")
+
+    @cached_property
+    def traps(self) -> Sequence[Trap]:
+        """What papers have confused; empty where no file asks."""
+        path = self.questions / "traps.toml"
+        return read_rows(Trap, path, "trap") if path.exists() else ()
+
+    @cached_property
+    def flows(self) -> Maps | None:
+        """The maps that the page of flows compares; None where no file asks."""
+        return self._asked(Maps, "flows.toml")
+
+    @cached_property
+    def benchmarks(self) -> MeasuredRows[BenchmarkRow, BenchmarkResult] | None:
+        """The ratios of speed; None where no file asks."""
+        path = self.questions / "speed.toml"
+        return read_benchmarks(path) if path.exists() else None
+
+    @cached_property
+    def attacks(self) -> MeasuredRows[Attack, AttackResult] | None:
+        """The attacks on the harness, and what came of them; None where no file asks."""
+        path = self.questions / "reliability.toml"
+        return read_attacks(path) if path.exists() else None
+
+    def _asked(self, cls: type[Asked], name: str) -> Asked | None:
+        """A file of questions as a dataclass; None without the file."""
+        path = self.questions / name
+        return read_toml(cls, path) if path.exists() else None

@@ -1,0 +1,26 @@
+"""The whole command line as `--help` prints it: no command or option changes unnoticed."""
+
+from pathlib import Path
+
+import pytest
+from golden import require_golden
+from typer.main import get_command
+
+from harness.cli import app
+
+
+def names(command, path=()):
+    """The words of every command and subcommand, a group before what is in it."""
+    yield path
+    for name, part in getattr(command, "commands", {}).items():
+        yield from names(part, (*path, name))
+
+
+def test_every_command_has_the_committed_help(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "80")
+    pages = []
+    for words in names(get_command(app)):
+        with pytest.raises(SystemExit, match="0"):
+            app([*words, "--help"], prog_name="harness")
+        pages.append(f"$ {' '.join(['harness', *words, '--help'])}\n{capsys.readouterr().out}")
+    require_golden(Path(__file__).with_name("help.txt"), "\n".join(pages))

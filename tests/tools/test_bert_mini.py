@@ -1,0 +1,147 @@
+"""A BERT in miniature made from nothing: vocabulary, batches, a resumed training, the command."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+from bert_mini import (
+    SPECIAL,
+    MaskedLanguageModel,
+    MlmSettings,
+    Sentences,
+    main,
+    pretrain,
+    wordpieces,
+)
+from fakes import Told
+
+from harness.core.errors import DataError, UsageError
+from harness.training.datasets import Text
+
+TEXTS = tuple(
+    f"{who} {does} {what} {where}"
+    for who in ("A man", "The woman", "Some children", "Nobody")
+    for does in ("sees", "is carrying", "will buy")
+    for what in ("a red ball.", "two old boats,", "the guitar")
+    for where in ("near the lake", "in town", "today")
+)
+TINY = MlmSettings(
+    vocabulary=90,
+    layers=1,
+    size=16,
+    heads=2,
+    positions=12,
+    tokens=20_000,
+    tokens_per_batch=128,
+    warmup=5,
+    learning_rate=1e-2,
+)
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return wordpieces(TEXTS, 90)
+
+
+@pytest.fixture
+def corpus(tokenizer):
+    return Sentences.of(TEXTS, tokenizer, TINY.positions)
+
+
+def test_a_vocabulary_has_the_wanted_size_and_order(tokenizer):
+    pieces = sorted(tokenizer.get_vocab(), key=tokenizer.get_vocab().__getitem__)
+    assert tuple(pieces[:5]) == SPECIAL
+    assert pieces[5:] == sorted(pieces[5:])
+    assert len(pieces) == 90
+    with pytest.raises(DataError, match="take more sentences"):
+        wordpieces(TEXTS[:3], 500)
+
+
+def test_sentences_are_cut_framed_and_never_empty(tokenizer):
+    found = Sentences.of(["", "a man " * 30, "nobody"], tokenizer, 12)
+    assert np.diff(found.starts)[0] == 12
+    assert len(found.starts) == 3
+    assert found.ids[0] == SPECIAL.index("[CLS]")
+    assert found.ids[-1] == SPECIAL.index("[SEP]")
+    with pytest.raises(DataError, match="none with a word"):
+        Sentences.of([""], tokenizer, 12)
+
+
+def test_an_epoch_holds_every_sentence_once_in_batches_of_equal_length(corpus):
+    order = corpus.order(np.random.default_rng(0), 128)
+    assert sorted(np.concatenate(order)) == list(range(len(TEXTS)))
+    for rows in order:
+        batch = corpus.batch(rows)
+        assert batch.size <= 128
+        assert (batch[:, -1] == SPECIAL.index("[SEP]")).all()
+        assert (batch[:, 0] == SPECIAL.index("[CLS]")).all()
+
+
+def test_the_loss_at_the_start_is_that_of_guessing(corpus):
+    task = MaskedLanguageModel(TINY.build(0), corpus, TINY, 0)
+    assert task.backward(0) == pytest.approx(math.log(90), rel=0.05)
+
+
+def test_dropout_is_off_while_it_trains_and_on_in_what_is_saved():
+    model = TINY.build(0).train()
+    ids = torch.arange(5, 15)[None]
+    assert torch.equal(model(ids).logits, model(ids).logits)
+    assert model.config.hidden_dropout_prob == 0.1
+
+
+def test_a_miniature_is_made_resumed_and_loaded(tmp_path, monkeypatch):
+    """The whole way: a text file, an interruption, a folder that two libraries open alike."""
+    from sentence_transformers import SentenceTransformer
+
+    from harness.encoders.transformer import TransformerConfig
+    from harness.transforms.pooling import MEAN
+
+    monkeypatch.setattr("harness.training.loop.SAVE_SECONDS", 0.0)
+    monkeypatch.setattr("harness.training.loop.SAVE_SHARE", math.inf)
+
+    class Stops(Told):
+        def step(self, steps: int) -> None:
+            super().step(steps)
+            if self.steps == 60:
+                raise KeyboardInterrupt
+
+    text = Text("texts", TEXTS)
+    whole = pretrain(text, TINY, 0, tmp_path / "whole", Told(), "harness train")
+    with pytest.raises(KeyboardInterrupt):
+        pretrain(text, TINY, 0, tmp_path / "cut", Stops(), "harness train")
+    again = pretrain(text, TINY, 0, tmp_path / "cut", Told(), "harness train")
+    assert again.losses == whole.losses
+    assert np.mean(whole.losses[-20:]) < np.mean(whole.losses[:20]) - 1
+
+    files = {path.name for path in (tmp_path / "cut").iterdir()}
+    assert "unfinished" not in files
+    one, two = (tmp_path / name / "model.safetensors" for name in ("whole", "cut"))
+    assert one.read_bytes() == two.read_bytes()
+    about = json.loads((tmp_path / "cut" / "training.json").read_text())
+    assert about["steps"] == len(whole.losses)
+    assert about["data"]["texts"] == text.digest()
+
+    encoder = TransformerConfig("mine", "").load(tmp_path / "cut", tmp_path)
+    ours = MEAN(encoder.encode(TEXTS[:9]))
+    theirs = SentenceTransformer(str(tmp_path / "cut"), device="cpu").encode(list(TEXTS[:9]))
+    assert ours == pytest.approx(theirs, abs=1e-5)
+    assert encoder.dimensions == 16
+
+    with pytest.raises(UsageError, match="take another folder"):
+        pretrain(text, TINY, 0, tmp_path / "cut", Told(), "")
+
+
+def test_the_command_line_trains_a_miniature(tmp_path, capfd):
+    file = tmp_path / "some.txt"
+    rng = np.random.default_rng(0)
+    words = ["".join(rng.choice(list("abcdefgh"), 4)) for _ in range(60)]
+    file.write_text("".join(" ".join(rng.choice(words, 6)) + "\n" for _ in range(200)))
+    line = ["--out", str(tmp_path / "out"), "--corpus", str(file)]
+    main([*line, *["--tokens", "2000", "--layers", "1", "--size", "16", "--vocabulary", "120"]])
+    assert "steps, loss" in capfd.readouterr().out
+    about = json.loads((tmp_path / "out" / "training.json").read_text())
+    assert str(tmp_path) not in json.dumps(about)
+    command = "python tools/embedded/bert_mini.py --corpus some.txt --tokens 2000 --layers 1"
+    assert about["command"].startswith(command)
