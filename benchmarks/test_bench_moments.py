@@ -9,8 +9,8 @@ import pytest
 
 from baselines.whitening import Whitening
 from harness.core.metrics import cosine, spearman
-from harness.evaluation.corpus_files import MomentsWriter
 from harness.evaluation.embeddings import SHARD
+from harness.evaluation.fit_corpus import MomentsWriter
 from harness.transforms.affine import Moments
 
 ROWS, SIZE = 1_000_000, 768

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from harness.encoders.native import NativeConfig
     from harness.encoders.transformer import TransformerConfig
     from harness.encoders.word_vectors import StaticConfig
-    from harness.evaluation.embed import Embedder, encoder, fit_method
+    from harness.evaluation.evaluate import Embedder, encoder, fit_method
     from harness.interop.estimator import Calibration
     from harness.interop.evaluate import evaluate, read_results
     from harness.interop.mteb import as_mteb, local_tasks
@@ -98,7 +98,7 @@ _HOMES = {
     "encoders.native": "NativeConfig",
     "encoders.transformer": "TransformerConfig",
     "encoders.word_vectors": "StaticConfig",
-    "evaluation.embed": "Embedder encoder fit_method",
+    "evaluation.evaluate": "Embedder encoder fit_method",
     "interop.estimator": "Calibration",
     "interop.evaluate": "evaluate read_results",
     "interop.mteb": "as_mteb local_tasks",

@@ -82,7 +82,7 @@ def write_folder(
     """Write a method as a sentence-transformers folder."""
     from harness.assets.places import Places
     from harness.core.progress import Bar
-    from harness.evaluation.embed import fit_cell
+    from harness.evaluation.evaluate import fit_cell
     from harness.interop.exported import write_model
     from harness.interop.model_card import scores_of, write_card
     from harness.registry import known

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import islice
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -26,7 +25,6 @@ from harness.encoders.cache.encodings import (
     open_labelled,
     read_label,
 )
-from harness.evaluation.corpus_files import MomentsWriter, RowsWriter
 from harness.transforms.affine import Moments
 
 
@@ -61,7 +59,6 @@ GPU_WORK = 1e13  # on a GPU, which small batches would leave idle; an estimate, 
 PROBE = "one sentence"
 LETTERS = 5  # of a token and the space behind it, about
 SENTENCE = 60  # letters of a sentence, about
-KEPT_EVERY = 5.0  # seconds of a pass over a corpus, until its state is kept at the latest
 
 
 class DroppingEncoder(Encoder, Protocol):
@@ -167,7 +164,7 @@ class CachedEncoder:
         missing = sorted(self.cache.missing(texts), key=len)
         written: Future[None] | None = None
         with ThreadPoolExecutor(1, "cache") as writer:  # leaving it waits for what is being written
-            for batch in self._portions(missing):
+            for batch in self.portions(missing):
                 encoder = self.loaded()
                 began = self.clock()
                 encoding = encoder.encode(batch)
@@ -179,7 +176,7 @@ class CachedEncoder:
             if written is not None:
                 written.result()
 
-    def _portions(self, texts: Iterable[str]) -> Iterator[list[str]]:
+    def portions(self, texts: Iterable[str]) -> Iterator[list[str]]:
         """Texts in their order, so many at a time as take about two seconds, SHARD at most.
 
         A rule of layers and lengths, never of a measured time: a run that goes on after a kill
@@ -208,59 +205,6 @@ class CachedEncoder:
         row = {text: number for number, text in enumerate(texts)}
         return PooledEmbeddings(row, pooling(encoding), self.clock)
 
-    def stream(
-        self,
-        texts: Iterable[str],
-        writers: Sequence[tuple[Pooling, MomentsWriter | RowsWriter]],
-        progress: Progress,
-        dropout: int | None = None,
-        start: int = 0,
-    ) -> None:
-        """Encode texts in one pass, and give the rows of each pooling to its writers.
-
-        The state of the files is kept every few seconds. A pooling that the encoder lacks is passed
-        over, and its file is not made. `dropout` is the seed of the encoder's dropout, if it is to
-        be on. The first `start` texts are those of blocks before.
-        """
-        usable = [(pooling, writer) for pooling, writer in writers if _has(pooling, self.probe)]
-        if not usable:
-            return
-        done = _go_on([writer for _, writer in usable])
-        progress.skip(done)
-        encoder, batches = self._pass(iter(texts), start + done, dropout)
-        began = kept = last = self.clock()
-        try:
-            for batch in batches:
-                encoding = encoder.encode(batch)
-                for pooling, writer in usable:
-                    writer.add(pooling(encoding))
-                progress.step(len(batch))
-                now = self.clock()
-                if now - kept + (now - last) > KEPT_EVERY:  # another batch would be too much
-                    kept = now
-                    for _, writer in usable:
-                        writer.keep(kept - began)
-                last = now
-            seconds = self.clock() - began
-            for _, writer in usable:
-                writer.finish(seconds)
-        finally:
-            for _, writer in usable:
-                writer.close()
-
-    def _pass(
-        self, texts: Iterator[str], done: int, dropout: int | None
-    ) -> tuple[Encoder, Iterator[list[str]]]:
-        """The encoder of a pass and its batches behind the texts that are done."""
-        if dropout is None:
-            return self.loaded(), self._portions(islice(texts, done, None))
-        # The order and sizes of the batches are part of the draws.
-        size = dropout_batch(self.loaded(), self.probe)
-        encoder = with_dropout(self.loaded(), dropout)
-        for batch in _batches(islice(texts, done), size):
-            encoder.pass_over(batch)
-        return encoder, _batches(texts, size)
-
 
 def letters_at_once(encoder: Encoder, probe: Encoding) -> float:
     """Letters whose encoding takes about two seconds; `probe` is the encoding of one sentence."""
@@ -283,28 +227,3 @@ def _token_cost(encoder: Encoder, probe: Encoding) -> int:
     if isinstance(encoder, KnownCost):
         return encoder.multiplications
     return multiplications(probe.depth, probe.mean.shape[2])
-
-
-def _go_on(writers: Sequence[MomentsWriter | RowsWriter]) -> int:
-    """Resume all writers at the last state that all of them kept; the sentences it covers."""
-    counts = [set(writer.kept()) for writer in writers]
-    if not (common := set.intersection(*counts) if counts else set()):
-        return 0
-    for writer in writers:
-        writer.go_on(max(common))
-    return max(common)
-
-
-def _has(pooling: Pooling, encoding: Encoding) -> bool:
-    """Whether the encoder has what the pooling reads; a cell that wants it anyway is told why."""
-    try:
-        pooling(encoding)
-    except UsageError:
-        return False
-    return True
-
-
-def _batches(texts: Iterable[str], size: int) -> Iterator[list[str]]:
-    iterator = iter(texts)
-    while batch := list(islice(iterator, size)):
-        yield batch

@@ -1,17 +1,23 @@
-"""One cell, the straight line: sentences -> vectors -> fitted maps -> cosines -> scores."""
+"""One cell, the straight line: sentences -> vectors -> fitted maps -> cosines -> scores.
+
+A method is fitted the same way for a cell, for its export, and as a function of a program.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from time import perf_counter
 from typing import Any, cast
 
 import numpy as np
 
-from harness.core.arrays import Float, Float64
+from harness.assets.places import Places
+from harness.core.arrays import Float, Float32, Float64
 from harness.core.errors import ScoreError, UsageError
-from harness.core.interfaces import Transform
+from harness.core.interfaces import Encoder, Identity, Transform
 from harness.core.metrics import (
     PairRows,
     alignment_uniformity,
@@ -20,28 +26,30 @@ from harness.core.metrics import (
     score,
     why_undefined,
 )
-from harness.core.types import Clock, Method, Pairs, Task
-from harness.evaluation.corpus_files import apply_in_chunks, moments_of
-from harness.evaluation.embeddings import PooledEmbeddings
+from harness.core.types import Clock, Method, Pairs, Progress, Task
+from harness.evaluation.embeddings import (
+    PROBE,
+    SHARD,
+    CachedEncoder,
+    PooledEmbeddings,
+    dropout_batch,
+    with_dropout,
+)
+from harness.evaluation.fit_corpus import (
+    FitCorpora,
+    FitData,
+    apply_in_chunks,
+    from_moments,
+    moments_of,
+    needs_dropout,
+)
+from harness.resolve import Resolver
+from harness.results.records import PlannedCell
+from harness.tasks.loader import TaskLoader
 from harness.transforms.affine import Affine, Moments
 
 # SimCSE takes the pairs with a gold score above 4 of 5 as positives for alignment.
 POSITIVE_ABOVE = 4.0
-
-
-@dataclass(frozen=True, eq=False)
-class FitData:
-    """Data for fitting post-processors: vectors, with repetitions, or their moments.
-
-    Vectors may be mapped from a file and larger than memory: then `scratch` is a folder for what a
-    chain makes of them on its way, and `share` says how much of a corpus they are. `seconds` were
-    paid for them, once for all cells that share them.
-    """
-
-    vectors: Moments | Float[np.ndarray, "n D"]
-    scratch: Path | None = None
-    share: float = 1.0
-    seconds: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,3 +149,203 @@ def _mapped(transform: Transform, vectors: Any, scratch: Path | None) -> Any:
 def _in_memory(vectors: Any, scratch: Path | None) -> Any:
     """Vectors that may not fit in memory as their moments; anything else as it is."""
     return vectors if scratch is None or isinstance(vectors, Moments) else moments_of(vectors)
+
+
+@dataclass(frozen=True, eq=False)
+class FittedCell:
+    """A cell's encoder and fitted maps, and the digest of what they are fitted on, if any."""
+
+    identity: Identity
+    transforms: tuple[Transform, ...] = ()
+    fitted_on: str | None = None
+
+
+def fit_cell(cell: PlannedCell, loader: TaskLoader, progress: Progress, clock: Clock) -> FittedCell:
+    """Fit the maps of a cell exactly as a run does, through its cache.
+
+    Raises AssetMissing for an encoder, data or a corpus that is not here, ScoreError for vectors
+    that cannot be fitted.
+    """
+    encoder = CachedEncoder.open(cell.encoder, loader.places, clock)
+    text = loader.inputs(cell.task, cell.method.fit_on).fit if cell.method.post else None
+    if text is None:
+        return FittedCell(encoder.identity)
+    corpora = FitCorpora(encoder, progress, {cell: text})
+    own = ["one sentence"] if text.streams else sorted(set(text.sentences()))
+    if missing := encoder.cache.missing(own):
+        progress.phase(f"{cell.encoder.name}: encoding", len(missing))
+        encoder.ensure(missing, progress)
+    data = corpora.data(cell, encoder.pooled(cell.method.pooling, own))
+    transforms = fit(cell.method, data, np.random.default_rng(cell.seed)) if data else ()
+    return FittedCell(encoder.identity, tuple(transforms), corpora.digest(cell))
+
+
+@dataclass(frozen=True, eq=False)
+class Embedder:
+    """A fitted method, which maps texts to vectors when it is called.
+
+    Attributes:
+        method: The method.
+        encoder: Its encoder, loaded.
+        transforms: Its post-processors as they were fitted, in order.
+    """
+
+    method: Method
+    encoder: Encoder
+    transforms: tuple[Transform, ...] = ()
+
+    def __call__(self, texts: Iterable[str]) -> Float[np.ndarray, "N K"]:
+        """Embed texts.
+
+        Args:
+            texts: N texts; each distinct one is encoded once.
+
+        Returns:
+            A matrix of N rows in the order of the texts: float64 behind a post-processor, else as
+            the encoder gives them.
+
+        Raises:
+            ScoreError: The vector of a text is not finite.
+            UsageError: One text is given instead of a list, or something in it is no text.
+        """
+        texts = as_texts(texts)
+        embeddings = _pooled(self.method, self.encoder, texts)
+        vectors = embeddings.matrix
+        for transform in self.transforms:
+            vectors = transform(vectors)
+        finite = np.isfinite(vectors).all(axis=1)
+        if not finite.all():
+            text = list(embeddings.row)[int(finite.argmin())]
+            raise ScoreError(f"{self.method.id}: the vector of {text!r} is not finite")
+        return vectors[embeddings.rows(texts)]
+
+
+def fit_method(
+    method: Method, encoder: Encoder, texts: Iterable[str] | None = None, seed: int = 0
+) -> Embedder:
+    """Fit a method's post-processors on texts, repetitions included.
+
+    A cell of a run that is fitted on these texts with this seed has these very maps.
+
+    Args:
+        method: The method.
+        encoder: Its encoder, loaded.
+        texts: What to fit on; a method without post-processors needs none.
+        seed: Seeds the generator of every fit.
+
+    Returns:
+        The method as a function from texts to vectors.
+
+    Raises:
+        UsageError: The method has post-processors and there are no texts to fit them on, or
+            something among these is no text.
+        ScoreError: The vectors of the texts span too few directions, or are not finite.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from harness import Places, fit_method, load_registry
+        >>> method = load_registry().parse("glove-mini.mean+natsv:1@target")
+        >>> places = Places(cache=Path("cache"))
+        >>> encoder = method.encoder.load(places.encoder(method.encoder), places.cache)
+        >>> embed = fit_method(method, encoder, texts=["A man eats.", "A dog runs.", "It rains."])
+        >>> embed(["A man runs.", "A man runs."]).shape
+        (2, 100)
+    """
+    if not method.post:
+        return Embedder(method, encoder)
+    texts = as_texts(() if texts is None else texts)
+    if not texts:
+        raise UsageError(f"{method.id}: wanted texts to fit it on, found none; give some")
+    if needs_dropout(method):
+        at_once = dropout_batch(encoder, encoder.encode([PROBE]))
+        data = FitData(_encoded(method, with_dropout(encoder, seed), texts, at_once))
+    else:
+        embeddings = _pooled(method, encoder, texts)
+        if from_moments(method):
+            data = FitData(embeddings.moments("texts", texts)[0])
+        else:
+            data = FitData(embeddings.matrix[embeddings.rows(texts)])
+    return Embedder(method, encoder, fit(method, data, np.random.default_rng(seed)))
+
+
+def _pooled(method: Method, encoder: Encoder, texts: Sequence[str]) -> PooledEmbeddings:
+    """The distinct texts under the method's pooling."""
+    rows = {text: row for row, text in enumerate(dict.fromkeys(texts))}
+    return PooledEmbeddings(rows, _encoded(method, encoder, list(rows)), perf_counter)
+
+
+def _encoded(
+    method: Method, encoder: Encoder, texts: Sequence[str], at_once: int = SHARD
+) -> Float32[np.ndarray, "N D"]:
+    """One row a text, encoded so many at a time."""
+    starts = range(0, len(texts), at_once) or (0,)  # no texts have a width, too
+    parts = [method.pooling(encoder.encode(texts[s : s + at_once])) for s in starts]
+    return np.concatenate(parts)
+
+
+def as_texts(texts: Iterable[str]) -> list[str]:
+    """The texts as a list. Raises UsageError for one text, and for what is no text."""
+    if isinstance(texts, str) or not isinstance(texts, Iterable):
+        kind = "one text" if isinstance(texts, str) else f"a {type(texts).__name__}"
+        raise UsageError(f"wanted a list of texts, found {kind}; put it into a list")
+    found = list(texts)
+    for row, text in enumerate(found):
+        if not isinstance(text, str):
+            raise UsageError(
+                f"wanted texts, found {text!r:.40} in row {row}; leave it out, or make a str of it"
+            )
+    return found
+
+
+def resolved(model: str | Path | Method, places: Places) -> tuple[Method, Places]:
+    """The method that a name, a folder or a `Method` means, and places that know its files."""
+    if isinstance(model, Method):
+        return model, places
+    if not isinstance(model, str | Path):
+        raise UsageError(
+            "wanted the name, the folder or the Method of a model, found a "
+            f"{type(model).__name__}; harness.evaluate takes a function, one at a time"
+        )
+    resolver = Resolver.of(places)
+    method = resolver.method(model)
+    return method, resolver.places
+
+
+def encoder(
+    model: str | Path | Method,
+    *,
+    texts: Iterable[str] | None = None,
+    seed: int = 0,
+    places: Places | None = None,
+) -> Embedder:
+    """Open a model as a function from texts to vectors.
+
+    Args:
+        model: What `harness run -m` takes: the id of a method, an encoder's name, a hub repository
+            or a folder, which then mean the model's own modules; or a `Method`.
+        texts: What post-processors are fitted on; a method without any needs none.
+        seed: Seeds the fits; of a family, it names the training.
+        places: Where files are looked for; by default where the command line looks, as
+            HARNESS_CACHE_DIR and HARNESS_DATA_DIR say. Nothing is downloaded.
+
+    Returns:
+        The method, fitted: called with N texts, it gives a matrix of N rows.
+
+    Raises:
+        UsageError: The name means nothing, or there are no texts to fit on.
+        AssetMissing: The model is not on this machine; the message says how to get it.
+        DataError: Its files are not what they should be.
+
+    Examples:
+        >>> import harness
+        >>> embed = harness.encoder("bert-mini")
+        >>> embed(["A man is eating.", "Someone eats."]).shape
+        (2, 256)
+        >>> embed.method.id
+        'bert-mini.mean'
+    """
+    places = Places.from_environment(os.environ) if places is None else places
+    method, places = resolved(model, places)
+    config = method.encoder.member(seed)
+    loaded = config.load(places.encoder(config), places.cache)
+    return fit_method(method, loaded, texts, seed)

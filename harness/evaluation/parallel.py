@@ -131,14 +131,6 @@ class Site:
                 raise HarnessError(f"{worker} nothing at {folder}: share it under this path")
 
 
-@dataclass(frozen=True)
-class Block:
-    """Sentences that one call encodes and stores."""
-
-    encoder: EncoderConfig
-    texts: tuple[str, ...]
-
-
 @dataclass(frozen=True, eq=False)
 class Work:
     """A call that comes before scores: how many sentences it encodes, or what it trains."""
@@ -191,12 +183,13 @@ def execute_on(
 
     runs = yield from opened([cell for cell in cells if cell.encoder not in due])
     checked = (replace(one, call=partial(_in_worker, site, one.call)) for one in trainings)
-    work = [*_passes(site, runs), *checked, *_blocks(site, runs, shard)]
+    # Passes take longest, and so come first.
+    work = [*_passes(site, runs), *checked, *_sentences(site, runs, shard)]
     untrained = _done(engine, work, progress)
     yield from _untrained(cells, untrained)
     trained = yield from opened([c for c in cells if c.encoder in due - untrained.keys()])
-    _done(engine, [*_passes(site, trained), *_blocks(site, trained, shard)], progress)
-    _done(engine, list(_merges(site, [*runs, *trained])), progress, "merging")
+    _done(engine, [*_passes(site, trained), *_sentences(site, trained, shard)], progress)
+    _done(engine, list(_passes(site, [*runs, *trained], merge=True)), progress, "merging")
     left = tuple(cell for run in (*runs, *trained) for cell in run.left)
     if left:
         progress.phase("scoring", len(left))
@@ -235,30 +228,25 @@ def _untrained(
             yield from failed([cell], untrained[cell.encoder])
 
 
-def _passes(site: Site, runs: Iterable[EncoderRun]) -> Iterator[Work]:
-    """The blocks of passes over corpora that are to be made: long ones, and so before all else."""
+def _passes(site: Site, runs: Iterable[EncoderRun], merge: bool = False) -> Iterator[Work]:
+    """The blocks of passes over corpora that are to be made, or the merging of those made."""
     for run in runs:
         for cells, sample in run.corpora.passes(run.left):
-            for block in sample.blocks:
-                yield Work(partial(prepare_fits, site, cells, block), len(block))
-
-
-def _merges(site: Site, runs: Iterable[EncoderRun]) -> Iterator[Work]:
-    """The files of passes whose blocks are made, each by one worker."""
-    for run in runs:
-        for cells, sample in run.corpora.passes(run.left):
-            if len(sample.blocks) > 1:
+            if not merge:
+                for block in sample.blocks:
+                    yield Work(partial(prepare_fits, site, cells, block), len(block))
+            elif len(sample.blocks) > 1:
                 yield Work(partial(prepare_fits, site, cells))
 
 
-def _blocks(site: Site, runs: Iterable[EncoderRun], shard: Shard) -> Iterator[Work]:
+def _sentences(site: Site, runs: Iterable[EncoderRun], shard: Shard) -> Iterator[Work]:
     """The sentences that are missing, similar lengths together."""
     for run in runs:
         missing = shard.texts(run.missing) if shard.count > 1 else run.missing
         missing.sort(key=len)
         for start in range(0, len(missing), SHARD):
-            block = Block(run.left[0].encoder, tuple(missing[start : start + SHARD]))
-            yield Work(partial(encode_block, site, block), len(block.texts))
+            texts = missing[start : start + SHARD]
+            yield Work(partial(encode_texts, site, run.left[0].encoder, texts), len(texts))
 
 
 def _in_worker(site: Site, call: Callable[[], HarnessError | None]) -> HarnessError | None:
@@ -267,11 +255,16 @@ def _in_worker(site: Site, call: Callable[[], HarnessError | None]) -> HarnessEr
     return call()
 
 
-def encode_block(site: Site, block: Block) -> None:
-    """Encode and store a block. The cells that need its sentences report an error."""
+def encode_texts(site: Site, config: EncoderConfig, texts: Sequence[str]) -> None:
+    """Encode and store sentences. The cells that need them report an error."""
     site.require_worker()
     with failures(()):
-        _encoder(site, block.encoder).ensure(block.texts, Silent())
+        encoder = _kept(
+            _ENCODERS,
+            (site.run, config),
+            lambda: CachedEncoder.open(config, site.places, time.perf_counter),
+        )
+        encoder.ensure(texts, Silent())
 
 
 def prepare_fits(site: Site, cells: Sequence[PlannedCell], block: range | None = None) -> None:
@@ -295,13 +288,6 @@ def measure_unit(site: Site, unit: Sequence[PlannedCell]) -> list[Outcome]:
 # What a worker keeps open between items: they mostly follow one another on one encoder.
 _ENCODERS: dict[str, CachedEncoder] = {}
 _LOADERS: dict[str, TaskLoader] = {}
-
-
-def _encoder(site: Site, config: EncoderConfig) -> CachedEncoder:
-    def opened() -> CachedEncoder:
-        return CachedEncoder.open(config, site.places, time.perf_counter)
-
-    return _kept(_ENCODERS, (site.run, config), opened)
 
 
 def _loader(site: Site) -> TaskLoader:

@@ -1,4 +1,7 @@
-"""The identity of a measurement: what a stored result must agree in to count as done."""
+"""The plan of a run: its cells, the files that they need, what is cached, and the time it takes.
+
+It begins with the identity of a measurement: what a stored result must agree in to count as done.
+"""
 
 from __future__ import annotations
 
@@ -189,7 +192,7 @@ def plan(
     for _, group in groupby(cells, key=lambda cell: cell.encoder):
         of_encoder = tuple(group)
         texts = [inputs[cell.task, cell.method.fit_on] for cell in of_encoder]
-        present = [found for found in texts if found is not None]
+        present = [cell_inputs for cell_inputs in texts if cell_inputs is not None]
         encoder = _encoder(of_encoder, present, loader, forecast)
         if encoder.missing:
             base = base_name(of_encoder[0].method.encoder.name)
@@ -242,40 +245,33 @@ def _encoder(
     loader: TaskLoader,
     forecast: Forecast,
 ) -> EncoderPlan:
-    config, cells = planned[0].encoder, len(planned)
-    places, source = loader.places, config.source
+    config, places = planned[0].encoder, loader.places
+    source, distinct = config.source, distinct_sentences(inputs)
+    recorded = forecast.rate(planned[0].method.encoder.name)
+    entry = EncoderPlan(config.name, str(source), len(planned), missing=None)
     try:
         path = places.encoder(config)
         key = known_key(places.cache, config, path) or config.identify(path).key
     except HarnessError as error:
         spot = source if isinstance(source, Trained) and source.on_the_spot else None
         if spot is not None and isinstance(error, AssetMissing):
-            count = len(distinct_sentences(inputs))
-            rate = forecast.rate(planned[0].method.encoder.name) or FIRST_GUESS
-            seconds = forecast.of_training(spot, places)
-            return EncoderPlan(
-                name=config.name,
-                source=str(source),
-                cells=cells,
-                missing=None,
-                sentences=count,
-                seconds=round(count / rate, 1),
+            rate = recorded or FIRST_GUESS
+            return replace(
+                entry,
+                sentences=len(distinct),
+                seconds=round(len(distinct) / rate, 1),
                 expected_rate=rate,
-                training_seconds=round(seconds, 1),
+                training_seconds=round(forecast.of_training(spot, places), 1),
                 to_train=True,
             )
         cost = _training_cost(source) if isinstance(source, Trained) else ""
-        return EncoderPlan(config.name, str(source), cells, f"{error}{cost}")
-    cache, distinct = EncoderCache.open(places.cache, key), distinct_sentences(inputs)
+        return replace(entry, missing=f"{error}{cost}")
+    cache = EncoderCache.open(places.cache, key)
     left = len(cache.missing(tuple(distinct)))
-    recorded = forecast.rate(planned[0].method.encoder.name)
     guess = FIRST_GUESS * FIRST_GUESS_BYTES / max(1, _weights_size(path))
     rate = cache.rate or recorded or guess
-    return EncoderPlan(
-        name=config.name,
-        source=str(source),
-        cells=cells,
-        missing=None,
+    return replace(
+        entry,
         sentences=len(distinct),
         cached=len(distinct) - left,
         seconds=round(left / rate, 1),
@@ -379,7 +375,7 @@ def _weights_size(path: Path) -> int:
     return sum(file.stat().st_size for file in files or path.glob("*.bin"))
 
 
-TOLD = 5  # of what is missing, in a terminal
+SHOWN = 5  # of what is missing, in a terminal
 
 
 def render_plan(plan: Plan, width: int | None = None) -> str:
@@ -401,23 +397,20 @@ def render_plan(plan: Plan, width: int | None = None) -> str:
         table(data, ["data", "lie in", "size"], width),
         "",
     ]
-    told = [
-        f"{plan.runnable} of {plan.cells} cells can run here{_plan_text_measured(plan)}; "
+    measured = sum(encoder.measured for encoder in plan.encoders)
+    already = f", {measured} of them are measured already" if measured else ""
+    notes = [
+        f"{plan.runnable} of {plan.cells} cells can run here{already}; "
         f"{_times(plan)} "
         f"The cache takes {sized(plan.cache_bytes)} (harness cache ls).",
         *(f"Note: {encoder.note}." for encoder in plan.encoders if encoder.note),
     ]
     if plan.missing:
         missing = [f"  {line}" for line in plan.missing.values()]
-        if width is not None and len(missing) > TOLD:
-            missing[TOLD:] = [f"  and {len(missing) - TOLD} more: harness list assets"]
-        told += ["", "asset missing:", *missing]
-    return "\n".join([*lines, *(wrapped(line, width) for line in told)])
-
-
-def _plan_text_measured(plan: Plan) -> str:
-    count = sum(encoder.measured for encoder in plan.encoders)
-    return f", {count} of them are measured already" if count else ""
+        if width is not None and len(missing) > SHOWN:
+            missing[SHOWN:] = [f"  and {len(missing) - SHOWN} more: harness list assets"]
+        notes += ["", "asset missing:", *missing]
+    return "\n".join([*lines, *(wrapped(line, width) for line in notes)])
 
 
 def _times(plan: Plan) -> str:

@@ -55,27 +55,24 @@ def failures(cells: Iterable[PlannedCell]) -> Iterator[list[Outcome]]:
     try:
         yield found
     except HarnessError as error:
-        found += [_refused(cell, error) for cell in cells]
+        found += failed(cells, error)
     except Exception as error:
         LOG.debug("", exc_info=error)
-        found += [_unexpected(cell, error) for cell in cells]
+        status, why = HarnessError.exit_status, said(error)
+        found += [Outcome(c.address, "failed", message=why, exit_status=status) for c in cells]
 
 
 def failed(cells: Iterable[PlannedCell], error: HarnessError) -> list[Outcome]:
     """An outcome of each of these cells, which an error kept from being measured."""
-    return [_refused(cell, error) for cell in cells]
-
-
-def _unexpected(cell: PlannedCell, error: Exception) -> Outcome:
-    status = HarnessError.exit_status
-    return Outcome(cell.address, "failed", message=said(error), exit_status=status)
-
-
-def _refused(cell: PlannedCell, error: HarnessError) -> Outcome:
     get = error.get if isinstance(error, AssetMissing) else None
-    status: Status = "failed" if get is None else "asset missing"
-    message, ended = str(error), error.exit_status
-    return Outcome(cell.address, status, message=message, exit_status=ended, get=get or "")
+    outcome = partial(
+        Outcome,
+        status="failed" if get is None else "asset missing",
+        message=str(error),
+        exit_status=error.exit_status,
+        get=get or "",
+    )
+    return [outcome(cell.address) for cell in cells]
 
 
 def execute(
@@ -287,7 +284,7 @@ def _record(
     cost: EncodingCost,
     workers: int,
 ) -> Record:
-    """Everything that is stored of a measured cell; what nothing measured or told is left out."""
+    """Everything that is stored of a measured cell; what nothing measured is left out."""
     digests = {name: value for name, value in identity.items() if name != "method"}
     timings = {"encode": cost.seconds, **measurement.timings}
     return Record(

@@ -105,9 +105,9 @@ class Gate:
         from harness.assets.places import Places
         from harness.core.progress import Silent
         from harness.evaluation.runner import execute
-        from harness.evaluation.select import encoders_by_hand
         from harness.gate.check import check, encode_golden, note_outcomes, quick_set
         from harness.gate.drift import Margins
+        from harness.resolve import encoders_by_hand
         from harness.results.records import Store, on_hardware
         from harness.tasks.loader import TaskLoader
 

@@ -17,7 +17,7 @@ from harness.core.progress import Silent
 from harness.core.provenance import extra
 from harness.core.types import Method, Record, Task
 from harness.encoders.function import Function, FunctionConfig
-from harness.evaluation.embed import resolved
+from harness.evaluation.evaluate import resolved
 from harness.evaluation.runner import execute
 from harness.registry import Registry, known
 from harness.resolve import Resolver, encoders_by_hand, is_encoder_name

@@ -42,7 +42,7 @@ from harness.encoders.native import NativeConfig
 from harness.encoders.transformer import TransformerConfig, TransformerEncoder
 from harness.encoders.word_tokenizer import STOP_WORDS
 from harness.encoders.word_vectors import StaticConfig, StaticEncoder
-from harness.evaluation.embed import FittedCell
+from harness.evaluation.evaluate import FittedCell
 from harness.transforms.affine import Affine
 from harness.transforms.flows import Fitted
 from harness.transforms.pooling import Cls, Mean, Pooler

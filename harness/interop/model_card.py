@@ -17,7 +17,7 @@ from huggingface_hub.utils import yaml_dump  # type: ignore[attr-defined]
 from harness.core.interfaces import Hub
 from harness.core.metrics import metric_of, metrics
 from harness.core.types import Record, Task
-from harness.evaluation.embed import FittedCell
+from harness.evaluation.evaluate import FittedCell
 from harness.interop.exported import FLOW
 from harness.results.index import Results, score_at
 from harness.results.records import PlannedCell

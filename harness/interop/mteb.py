@@ -42,7 +42,7 @@ from harness.core.metrics import TIE_DECIMALS, cosine
 from harness.core.metrics.edit_distance import token_distances
 from harness.core.metrics.metric import directions
 from harness.core.types import Method, MethodId, Record
-from harness.evaluation.embed import Embedder, as_texts, fit_method, resolved
+from harness.evaluation.evaluate import Embedder, as_texts, fit_method, resolved
 from harness.registry import known, load_registry
 from harness.results.conformance import Reference, ReferenceCell
 from harness.results.index import main_path, score_at

@@ -30,7 +30,7 @@ from harness.encoders.cache.gc import (
     tidy,
 )
 from harness.encoders.checkpoint import SEAL_SUFFIX
-from harness.evaluation.corpus_files import MomentsWriter, RowsWriter
+from harness.evaluation.fit_corpus import MomentsWriter, RowsWriter
 
 NOW = 2e9
 ONE, TWO = FakeConfig("one", "one"), FakeConfig("two", "two")

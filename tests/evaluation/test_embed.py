@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from harness.core.errors import ScoreError, UsageError
 from harness.core.metrics import cosine, score
 from harness.core.types import Method
-from harness.evaluation import embed
-from harness.evaluation.embed import Embedder, fit_method
+from harness.evaluation import evaluate as embed
+from harness.evaluation.evaluate import Embedder, fit_method
 from harness.evaluation.runner import execute
 from harness.results.records import PlannedCell, Store
 

@@ -2,7 +2,6 @@
 
 import shutil
 import tracemalloc
-from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
@@ -33,11 +32,9 @@ from harness.core.errors import DataError, UsageError
 from harness.core.interfaces import Encoding
 from harness.core.tensors import TensorFile
 from harness.core.types import Method
-from harness.evaluation.corpus_files import PART, MomentsWriter, RowsWriter, read_corpus
-from harness.evaluation.embed import fit_method
 from harness.evaluation.embeddings import SHARD, dropout_batch, letters_at_once
-from harness.evaluation.evaluate import FitData, fit
-from harness.evaluation.fit_corpus import CorpusSample
+from harness.evaluation.evaluate import FitData, fit, fit_method
+from harness.evaluation.fit_corpus import PART, CorpusSample, MomentsWriter, RowsWriter, read_corpus
 from harness.evaluation.parallel import execute_on
 from harness.evaluation.runner import execute
 from harness.results.records import Store, cells
@@ -141,7 +138,7 @@ def test_a_fit_on_a_streamed_corpus_is_the_fit_on_the_same_rows_in_memory(
     tmp_path, monkeypatch, name
 ):
     monkeypatch.setattr("harness.evaluation.embeddings.SHARD", 7)
-    monkeypatch.setattr("harness.evaluation.corpus_files.PART", 11)
+    monkeypatch.setattr("harness.evaluation.fit_corpus.PART", 11)
     chains = [Method(FakeConfig(), MEAN, CHAINS[name], on) for on in ("same", "target")]
     one, other = run(tmp_path, cells(chains, [TOY], seeds=1), SAME).values()
     assert points(one)["all"] == pytest.approx(points(other)["all"], abs=1e-6)
@@ -346,7 +343,7 @@ def test_dropout_goes_with_every_corpus(tmp_path, on):
     [(4, 256, 2048), (6, 384, 1024), (12, 768, 128), (24, 1024, 32), (80, 32768, 1)],
 )
 def test_a_large_encoder_takes_fewer_sentences_at_a_time_with_dropout(depth, width, sentences):
-    """So that a state of the pass is kept every few seconds; blocks of it hold whole batches."""
+    """Blocks of a pass hold whole batches."""
     probe = Encoding((), depth, np.zeros((1, 0, width), np.float32))
     for device in ("cpu", "cuda:1"):  # part of the draws, so no device may change it
         batch = dropout_batch(FakeEncoder("a", facts={"device": device}), probe)
@@ -375,7 +372,7 @@ def test_an_encoder_without_dropout_is_refused(tmp_path):
 @pytest.mark.parametrize("seed", [0, 1])
 def test_a_method_as_a_function_sees_the_dropout_of_a_run(tmp_path, monkeypatch, seed):
     monkeypatch.setattr("harness.evaluation.embeddings.SHARD", 7)
-    monkeypatch.setattr("harness.evaluation.embed.SHARD", 7)
+    monkeypatch.setattr("harness.evaluation.evaluate.SHARD", 7)
     dropped = Dropped()
     method = Method(NoisyConfig(), MEAN, (dropped,), "target")
     run(tmp_path, cells([method], [TOY], seeds=2))
@@ -403,20 +400,20 @@ POSTS = {
 
 @pytest.mark.parametrize("after", [30, 45, 59])
 @pytest.mark.parametrize("kept", POSTS)
-def test_an_interrupted_pass_goes_on_and_ends_with_the_same_bits(
+def test_an_interrupted_pass_goes_on_with_the_block_it_was_in_and_ends_with_the_same_bits(
     tmp_path, monkeypatch, after, kept
 ):
-    """The passes of these portions take a second of the test's clock, and are kept every five."""
-    monkeypatch.setattr("harness.evaluation.embeddings.SHARD", 4)
+    for module in ("embeddings", "fit_corpus"):
+        monkeypatch.setattr(f"harness.evaluation.{module}.SHARD", 4)
     config = NoisyConfig()
     methods = [Method(config, p, post, "far") for p in (MEAN, CLS) for post in POSTS[kept]]
     planned = cells(methods, [TOY], seeds=1)
     run(tmp_path / "whole", planned, FAR)
-    encode, begun = FakeEncoder.encode, []
+    config.log.clear()
+    encode, sentences = FakeEncoder.encode, set(numbered(200, 60))
 
     def interrupted(encoder, texts):
-        begun.extend(text for text in texts if text in numbered(200, 60))
-        if len(begun) > after:
+        if len([text for text in (*encoder.log, *texts) if text in sentences]) > after:
             raise KeyboardInterrupt
         return encode(encoder, texts)
 
@@ -424,26 +421,16 @@ def test_an_interrupted_pass_goes_on_and_ends_with_the_same_bits(
     with pytest.raises(KeyboardInterrupt):
         run(tmp_path / "cut", planned, FAR)
     monkeypatch.setattr(FakeEncoder, "encode", encode)
-    assert len(list((tmp_path / "cut" / "cache").rglob(".*.partial"))) >= 2
+    assert list((tmp_path / "cut" / "cache").rglob(".*.block"))
     config.log.clear()
     run(tmp_path / "cut", planned, FAR)
-    assert 0 < len(config.log) <= 60 - after + 28
+    assert 0 < len(config.log) < 60 - after + 16
     whole, cut = (
         {path.name: TensorFile.parse(path).digests for path in (tmp_path / run).rglob("far.*")}
         for run in ("whole", "cut")
     )
     assert whole == cut
-    assert not list(tmp_path.rglob("*.partial"))
-
-
-def test_a_pass_keeps_a_state_before_five_seconds_are_over(tmp_path, monkeypatch):
-    """A portion takes a second of the test's clock."""
-    monkeypatch.setattr("harness.evaluation.embeddings.SHARD", 4)
-    kept = [0.0]
-    monkeypatch.setattr(MomentsWriter, "keep", lambda _, seconds: kept.append(seconds))
-    run(tmp_path, cells([Method(FakeConfig(), MEAN, (SN(),), "far")], [TOY], seeds=1), FAR)
-    assert len(kept) > 2
-    assert np.diff(kept).max() <= 5
+    assert not list(tmp_path.rglob(".*.block"))
 
 
 @dataclass(frozen=True)
@@ -538,42 +525,6 @@ def test_a_pass_has_blocks_of_a_size_that_its_sentences_alone_tell():
     assert all(block.start % SHARD == 0 for block in blocks(10_000_000))
 
 
-@pytest.mark.parametrize("writer", [MomentsWriter, RowsWriter])
-def test_a_kill_between_two_files_of_a_pass_leaves_a_state_that_they_share(tmp_path, writer):
-    x = np.random.default_rng(0).normal(size=(30, 3)).astype(np.float32)
-    one, other = (writer(tmp_path / f"{name}.safetensors") for name in ("one", "other"))
-    for number, part in enumerate(np.array_split(x, 3)):
-        for made in (one, other):
-            made.add(part)
-        one.keep(float(number))
-        if number < 2:  # the last state of the other was never written
-            other.keep(float(number))
-    with closing(one), closing(other):
-        assert {*writer(one.path).kept()} & {*writer(other.path).kept()} == {20}
-    again = writer(other.path)
-    again.go_on(20)
-    again.add(x[20:])
-    again.finish(0.5)
-    assert read_corpus(other.path).seconds == 1.5
-    assert [path.name for path in tmp_path.glob("*other*")] == [other.path.name]
-
-
-@pytest.mark.parametrize("harm", ["cut", "flip", "gone"])
-def test_kept_rows_that_were_damaged_are_not_taken_up(tmp_path, harm):
-    with closing(RowsWriter(tmp_path / "x.safetensors")) as writer:
-        writer.add(np.ones((99, 40), np.float32))
-        writer.keep(1.0)
-    assert {*RowsWriter(writer.path).kept()} == {99}
-    [rows] = [path for path in tmp_path.iterdir() if path.stat().st_size == 99 * 40 * 4]
-    content = bytearray(rows.read_bytes())
-    content[-1] ^= 1
-    if harm == "gone":
-        rows.unlink()
-    else:
-        rows.write_bytes(content[:-1] if harm == "cut" else content)
-    assert RowsWriter(writer.path).kept() == {}
-
-
 # Files
 
 
@@ -637,7 +588,7 @@ def test_a_pass_that_ends_early_leaves_no_file(tmp_path, monkeypatch):
 
 def test_a_fit_on_many_rows_keeps_few_of_them_in_memory(tmp_path, monkeypatch):
     """A chain whose maps are fitted from moments and from rows, on 20 MB of them."""
-    monkeypatch.setattr("harness.evaluation.corpus_files.PART", 1024)
+    monkeypatch.setattr("harness.evaluation.fit_corpus.PART", 1024)
     monkeypatch.setattr("harness.transforms.flows.BLOCK", 1024)
     rng = np.random.default_rng(0)
     writer = RowsWriter(tmp_path / "x.safetensors")

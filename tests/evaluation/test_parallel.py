@@ -27,11 +27,10 @@ from harness.evaluation import parallel
 from harness.evaluation.engines import Cluster, InProcess, Processes, default_jobs, engine
 from harness.evaluation.parallel import (
     WHOLE,
-    Block,
     Shard,
     Site,
     Work,
-    encode_block,
+    encode_texts,
     execute_on,
     units,
 )
@@ -143,10 +142,10 @@ def test_a_worker_with_other_code_is_refused(tmp_path):
     site = Site.of(library(tmp_path), Store(tmp_path), False, 2)
     old = replace(site, code="0" * 64)
     with pytest.raises(HarnessError, match=r"the worker on \S+ has other code"):
-        encode_block(old, Block(FakeConfig(), ("a",)))
+        encode_texts(old, FakeConfig(), ["a"])
     old = replace(site, packages=(("numpy", "0.1"),))
     with pytest.raises(HarnessError, match=r"the worker on \S+ has numpy \S+, this process 0.1"):
-        encode_block(old, Block(FakeConfig(), ("a",)))
+        encode_texts(old, FakeConfig(), ["a"])
 
 
 def test_a_worker_with_other_code_trains_nothing(tmp_path, monkeypatch):

@@ -28,8 +28,7 @@ from harness.encoders.subword_vectors import SubwordConfig
 from harness.encoders.transformer import TransformerConfig
 from harness.encoders.word_tokenizer import SENTENCE_TRANSFORMERS, Tokeniser
 from harness.encoders.word_vectors import StaticConfig, write_vectors
-from harness.evaluation.embed import Embedder, FittedCell, fit_cell
-from harness.evaluation.evaluate import FitData, fit
+from harness.evaluation.evaluate import Embedder, FitData, FittedCell, fit, fit_cell
 from harness.evaluation.runner import execute
 from harness.interop.exported import write_model
 from harness.interop.model_card import BENCHMARKS, scores_of, write_card

@@ -16,7 +16,7 @@ from mteb.results.task_result import TaskError, TaskResult
 from harness.assets.places import Places
 from harness.core.errors import UsageError
 from harness.core.metrics import TIE_DECIMALS, cosine
-from harness.evaluation.embed import fit_method
+from harness.evaluation.evaluate import fit_method
 from harness.evaluation.runner import execute
 from harness.interop.mteb import COUNTERPARTS, OWN_TASKS, as_mteb, local_task, local_tasks
 from harness.registry import load_registry
