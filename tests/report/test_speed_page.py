@@ -14,6 +14,7 @@ from harness.results.benchmarks import (
     BenchmarkResult,
     read_benchmarks,
 )
+from harness.results.folder import ResultsFolder
 from harness.results.index import NOT_MEASURED
 
 COMMITTED = Path(__file__).parents[2] / "results"
@@ -127,9 +128,9 @@ def test_the_page_is_written_and_checked_with_the_others(rows, tmp_path):
     papers = tmp_path / "papers"
     papers.mkdir()
     (papers / "sif.t1.toml").write_bytes((COMMITTED / "papers" / "sif.t1.toml").read_bytes())
-    assert tmp_path / "tables" / "speed.md" in write_files(tmp_path, papers, None)
+    assert tmp_path / "tables" / "speed.md" in write_files(ResultsFolder(tmp_path), None)
     write_result(rows, "fast", FOUND)
-    assert stale_files(tmp_path, papers, None) == [tmp_path / "tables" / "speed.md"]
+    assert stale_files(ResultsFolder(tmp_path), None) == [tmp_path / "tables" / "speed.md"]
 
 
 def test_committed_measurements_are_of_no_time_and_no_place():
