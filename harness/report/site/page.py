@@ -21,8 +21,7 @@ from harness.report.bibtex import software
 from harness.report.figures import Picture
 from harness.report.paper_tables import MARKS, OURS, RAISED, Block, sheet
 from harness.report.site.dialogs import Dialogs, boards
-from harness.report.tallies import Tally, tallies
-from harness.results.claim_tests import ClaimResult
+from harness.report.tallies import tallies
 from harness.results.claims import intervals_file
 from harness.results.folder import ResultsFolder
 from harness.results.index import Results
@@ -35,56 +34,26 @@ from harness.results.verdict import TOLERANCES, VERDICTS, CellState
 STEPS = 8  # of what to get next
 
 
-@dataclass(frozen=True)
-class PaperCount:
-    """How much of a paper is published, runnable, measured, and by verdict."""
-
-    paper: str
-    counts: Mapping[str, int]
-
-
-@dataclass(frozen=True)
-class Waiting:
-    """Commands that get what is missing, its size, and how many numbers wait for it."""
-
-    get: Sequence[str]
-    size: str
-    numbers: int
-
-
-@dataclass(frozen=True)
-class Answer:
-    """Everything that the page says first."""
-
-    tallies: Sequence[Tally]
-    verdicts: Sequence[str]
-    papers: Sequence[PaperCount]
-    inexact: Sequence[Reproduction]
-    waiting: Sequence[Waiting]
-    claims: Sequence[ClaimResult]
-
-
-def answer(folder: ResultsFolder) -> Answer:
-    """The answer, from reproduced cells, tested claims, scores of other programs, and records."""
+def answer(folder: ResultsFolder) -> dict[str, Any]:
+    """What the page says first: counts, papers, what is not exact, what to get, tested claims."""
     cells, claims = folder.reproduced, folder.claim_results
-    papers: dict[str, list[Reproduction]] = {}
+    by_paper: dict[str, list[Reproduction]] = {}
     for cell in cells:
-        papers.setdefault(cell.cell.table.paper, []).append(cell)
-    counted = [PaperCount(paper, count(own)) for paper, own in papers.items()]
-    counted.sort(key=lambda one: (-one.counts["run"], -one.counts["runnable"]))
+        by_paper.setdefault(cell.cell.table.paper, []).append(cell)
+    papers = [(paper, count(cells_of_paper)) for paper, cells_of_paper in by_paper.items()]
+    papers.sort(key=lambda item: (-item[1]["run"], -item[1]["runnable"]))
+    total = count(cells)
     exact = (CellState.EXACT, CellState.CONSISTENT)
     recorded = Recorded(folder.records, folder.registry)
-    steps = islice(next_steps(cells, folder.registry, recorded), STEPS)
-    total = count(cells)
     compared = [one for _, scores in folder.compared for one in scores]
-    return Answer(
-        tallies=list(tallies(cells, claims, compared, folder.records)),
-        verdicts=[str(verdict) for verdict in VERDICTS if total[verdict]],
-        papers=[*counted, PaperCount("all", total)],
-        inexact=[cell for cell in cells if cell.scores and cell.state not in exact],
-        waiting=[Waiting(s.get, sized(s.bytes) if s.bytes else "", s.numbers) for s in steps],
-        claims=claims,
-    )
+    return {
+        "tallies": list(tallies(cells, claims, compared, folder.records)),
+        "verdicts": [str(verdict) for verdict in VERDICTS if total[verdict]],
+        "papers": [*papers, ("all", total)],
+        "inexact": [cell for cell in cells if cell.scores and cell.state not in exact],
+        "waiting": list(islice(next_steps(cells, folder.registry, recorded), STEPS)),
+        "claims": claims,
+    }
 
 
 DIGITS = "0123456789".translate(RAISED)  # of the marks of footnotes, with which a label ends
@@ -241,7 +210,7 @@ def site_page(folder: ResultsFolder, drawn: Mapping[str, Picture]) -> str:
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters |= {"anchor": anchor, "code": in_code}
+    environment.filters |= {"anchor": anchor, "code": in_code, "sized": sized}
     text = environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(
         made_from=made_from(folder, drawn),
         software=software(),
