@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from harness.core import charts
 from harness.core.files import digest_of_repr, write_atomically
 from harness.core.metrics.word_frequency import RANGES
-from harness.core.toml import read_toml
+from harness.core.toml import read_rows, read_toml
 from harness.report import drawing
 from harness.report.drawing import AS_ENCODED, GOLD, Series
 from harness.results.explain import TrapRow
@@ -62,13 +62,6 @@ class Figure:
     inches: tuple[float, float] = (0.0, 0.0)
     heights: tuple[int, ...] = (1,)
     columns: int = 1
-
-
-@dataclass(frozen=True)
-class Figures:
-    """All of `figures.toml`."""
-
-    figures: tuple[Figure, ...]
 
 
 @dataclass(frozen=True)
@@ -167,7 +160,7 @@ def picture(name: str, choose: Choose, records: Results) -> Picture | None:
 @cache
 def figures() -> Mapping[str, Figure]:
     """The figures of `figures.toml`, by name."""
-    rows = read_toml(Figures, Path(__file__).with_suffix(".toml")).figures
+    rows = read_rows(Figure, Path(__file__).with_suffix(".toml"), "figure")
     return {figure.name: figure for figure in rows}
 
 

@@ -178,16 +178,6 @@ VENDORED = HERE / "vendor" / "dataTables.min.js"
 TEMPLATE, STYLE, SCRIPT = (HERE / f"page.{suffix}" for suffix in ("html", "css", "js"))
 
 
-@dataclass(frozen=True)
-class Shown:
-    """A picture on the page: where its file lies from there, title, description, and itself."""
-
-    file: str
-    title: str
-    about: str
-    address: str
-
-
 def made_from(folder: ResultsFolder, drawn: Mapping[str, Picture]) -> str:
     """The digests of the records, and of all else that the page holds."""
     records = Results(folder.records.by_cell, set(folder.records.by_cell))
@@ -210,15 +200,12 @@ def site_page(folder: ResultsFolder, drawn: Mapping[str, Picture]) -> str:
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters |= {"anchor": anchor, "code": in_code, "sized": sized}
+    environment.filters |= {"anchor": anchor, "code": in_code, "sized": sized, "address": address}
     text = environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(
         made_from=made_from(folder, drawn),
         software=software(),
         answer=answer(folder),
-        pictures=[
-            Shown(f"../{name}", one.title, one.about, address(one.svg()))
-            for name, one in drawn.items()
-        ],
+        pictures=drawn,
         boards=shown,
         papers=list(paper_tables(folder)),
         marks={str(state): mark for state, mark in MARKS.items()},
