@@ -162,7 +162,7 @@ def main() -> None:
         from tallies import write_tally
 
         from harness.core.provenance import commit
-        from harness.results.benchmarks import Tally
+        from harness.results.questions import Tally
 
         made = Tally(refused=counts["killed"], silent=counts["survived"], commit=commit()["commit"])
         write_tally(given.tally, "mutant", "rules of the code", made)

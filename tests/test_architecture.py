@@ -58,7 +58,7 @@ NAMED = {
     "interop.exported": {"flow"},  # the one map that is no module of sentence-transformers
     "interop.model_card": {"flow"},  # the same
     "report.leaderboard": {"simcse", "sbert", "flow", "whitening"},  # the same
-    "report.cost_chart": {"simcse"},  # the same
+    "report.figures": {"simcse"},  # the same
     "results.questions": {"flow"},  # what its question is about
     "report.flows": {"flow", "whitening"},  # the same
     "evaluation.compare": {"simcse", "whitening"},  # a protocol is called by who set it

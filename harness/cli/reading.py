@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 import sys
@@ -103,31 +102,29 @@ def report(
     """Write LEADERBOARD.md, tables/ and site/ from records; of `results` also the README's part."""
     from harness.evaluation.select import encoders_by_hand
     from harness.report.build import stale_files, write_files
+    from harness.results.folder import ResultsFolder
 
     require_folder("--results", results)
     readme = readme or readme_of(results)
     registry, _ = encoders_by_hand(encoder or [])
+    folder = ResultsFolder(results, registry, papers)
     if pdf is not None:
-        from harness.report.gallery import write_pdfs
+        from harness.report.figures import write_pdfs
 
         if check:
             raise UsageError("--check writes nothing, and --pdf writes pictures: give one of them")
-        for picture in write_pdfs(results, papers, pdf, registry):
+        for picture in write_pdfs(folder, pdf):
             say(str(picture))
         return
     if check:
-        gc.disable()  # records are many small objects in no cycle: 6 % of the time that this takes
-        try:
-            stale = stale_files(results, papers, readme, registry)
-        finally:
-            gc.enable()
+        stale = stale_files(folder, readme)
         for path in stale:
             say(f"would change: {path}")
         if stale:
             raise HarnessError(f"{len(stale)} generated files are stale: run harness report")
         say("all generated files are up to date")
         return
-    written = write_files(results, papers, readme, registry)
+    written = write_files(folder, readme)
     say(f"{len(written)} generated files changed under {results}" if written else "nothing changed")
     if results == OWN and not is_packaged(results):
         note("these pages are of your own results alone: harness show prints the packaged ones too")
@@ -272,8 +269,9 @@ def cite(
     """Print BibTeX and the sentence to put beside a number, or verify digests."""
     from harness.evaluation.select import encoders_by_hand
     from harness.report.cite import answer
+    from harness.results.folder import ResultsFolder
 
     subject = {"table": table, "cell": cell, "method": method}
     registry, _ = encoders_by_hand(encoder or [])
-    for text in answer(subject, verify, digest, results, papers, registry):
+    for text in answer(subject, verify, digest, ResultsFolder(results, registry, papers)):
         (say if text.startswith("@") else say_folded)(text)  # BibTeX keeps its lines

@@ -17,6 +17,7 @@ from harness.registry import Registry, load_registry
 from harness.report.build import write_files
 from harness.results.claims import read_claims, read_intervals, write_intervals
 from harness.results.comparisons import read_comparisons, write_comparisons
+from harness.results.folder import ResultsFolder
 from harness.results.index import NOT_MEASURED, Results
 from harness.results.layout import QUESTIONS, papers_of
 from harness.results.published import load_tables
@@ -93,10 +94,11 @@ def summary(
     lines += against_committed(moves, committed)
     lines += not_run(outcomes)
     if counts["measured"] or counts["done"]:
-        write_files(results, papers, None, registry)
+        write_files(ResultsFolder(results, registry, papers), None)
         lines.append(f"tables: {results}/LEADERBOARD.md, {results}/tables, {results}/site")
     if promoted is not None:
-        written = write_files(committed, papers, readme_of(committed), registry)
+        folder = ResultsFolder(committed, registry, papers)
+        written = write_files(folder, readme_of(committed))
         lines.append(f"promoted: {promoted} records, {len(written)} generated files rewritten")
     return lines
 

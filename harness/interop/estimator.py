@@ -19,7 +19,8 @@ from harness.core.arrays import Float64
 from harness.core.errors import ScoreError, UsageError
 from harness.core.types import Method
 from harness.encoders.function import FunctionConfig
-from harness.evaluation.evaluate import FitData, fit
+from harness.evaluation.evaluate import fit
+from harness.evaluation.fit_corpus import FitData
 from harness.registry import load_registry
 from harness.transforms.pooling import NATIVE
 

@@ -1,216 +1,133 @@
-"""All generated files: what they should hold, writing them, and saying which are stale."""
+"""All generated files of a results folder: writing them, and saying which are stale."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from harness.core.errors import HarnessError
 from harness.core.files import file_name, write_atomically
-from harness.core.toml import read_rows, read_toml
-from harness.registry import Registry, load_registry
+from harness.report import pages, replication
 from harness.report.bibtex import require_entries
+from harness.report.figures import pictures
 from harness.report.flows import flows_page
-from harness.report.gallery import gallery
 from harness.report.leaderboard import encoder_page, leaderboard
 from harness.report.markdown import between_markers
-from harness.report.pages import PAGE as CONFORMANCE_PAGE
 from harness.report.pages import conformance_page, reliability_page, speed_page, traps_page
 from harness.report.paper_tables import CONTENTS, contents, latex, markdown
-from harness.report.paper_tables import summary as published_summary
-from harness.report.replication import PAGE as CLAIMS_PAGE
 from harness.report.replication import claims_page
 from harness.report.site import page as site
-from harness.report.tallies import bullets, tallies
-from harness.results.claims import ClaimResult, ClaimTests, read_claims, read_intervals
-from harness.results.comparisons import read_comparisons
-from harness.results.conformance import (
-    Comparison,
-    Reference,
-    compare_reference,
-    read_references,
-    read_trials,
-)
-from harness.results.index import SHOWN, Results, by_encoder
-from harness.results.layout import QUESTIONS
-from harness.results.published import Table, load_tables
-from harness.results.questions import Maps, Trap, read_attacks, read_benchmarks, read_searches
-from harness.results.records import Store
-from harness.results.reproduction import Reproduction, count, reproductions
-
-
-def generated(
-    folder: Path, papers: Path, readme: Path | None, registry: Registry | None = None
-) -> dict[Path, str]:
-    """Every generated file under a results folder, and the README, with the text due to it.
-
-    Methods are those of the registry, or of what comes with the harness.
-    """
-    found, records = registry or load_registry(), Results.read(Store(folder))
-    given = papers.parent
-    published = load_tables(papers, found)
-    require_entries(published, papers)
-    pages, cells = _paper_pages(folder / "tables" / "papers", published, records, found)
-    counts = published_summary(list(zip(published, cells, strict=True)))
-    pages[folder / "LEADERBOARD.md"] = leaderboard(
-        records.unread(), found, counts, read_comparisons(folder)
-    )
-    asked = _asked_pages(given / QUESTIONS, records)
-    pages |= {folder / "tables" / name: page for name, page in asked}
-    claims, page = _claims(given / QUESTIONS, folder, published, records, found)
-    pages |= {folder / "tables" / CLAIMS_PAGE: page} if page else {}
-    compared, page = _conformance(given, records, found)
-    pages |= {folder / "tables" / CONFORMANCE_PAGE: page} if page else {}
-    made = site.Content(
-        folder, papers, published, cells, records, found, claims=claims, compared=compared
-    )
-    pages |= _site(made)
-    for encoder, methods in by_encoder(records.unread().methods).items():
-        page = encoder_page(records.unread(), found, encoder, methods)
-        pages[folder / "tables" / f"{file_name(encoder)}.md"] = page
-    if readme is not None and readme.exists():
-        text = readme.read_text(encoding="utf-8")
-        pages[readme] = between_markers(text, "leaderboard", _first_screen(made))
-    return pages
-
-
-def _site(made: site.Content) -> dict[Path, str]:
-    """The pictures, and the page of results that shows them."""
-    pictures = gallery(made.given, made.cells, made.results)
-    drawn = {name: one.svg(_text(made.folder / name)) for name, one in pictures.items()}
-    shown = [
-        site.Shown(f"../{name}", one.title, one.about, drawn[name])
-        for name, one in pictures.items()
-    ]
-    page = site.site_page(replace(made, pictures=shown), _text(made.folder / site.PAGE))
-    return {made.folder / name: text for name, text in {**drawn, site.PAGE: page}.items()}
-
-
-def _first_screen(made: site.Content) -> str:
-    """What README says first: the counts, and the papers of which something was measured."""
-    every = [cell for table in made.cells for cell in table.values()]
-    compared = [one for _, scores in made.compared for one in scores]
-    counted = tallies(every, made.claims, compared, made.results)
-    tables = list(zip(made.published, made.cells, strict=True))
-    parts = [_published_sentence(made.published, every), bullets(list(counted))]
-    return "\n\n".join([*parts, published_summary(tables, measured=True)])
-
-
-def _text(path: Path) -> str:
-    """The text of a generated file as it is; empty without one."""
-    return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
-
-
-def _paper_pages(
-    folder: Path, published: Sequence[Table], records: Results, found: Registry
-) -> tuple[dict[Path, str], list[Mapping[str, Reproduction]]]:
-    """The pages of the papers' tables and what they hold; of each table its reproduced cells."""
-    pages = {folder / CONTENTS: contents(published)}
-    every: list[Mapping[str, Reproduction]] = []
-    for table in published:
-        results = records.unread()
-        cells = reproductions(table, results, found)
-        every.append(cells)
-        for suffix, render in (("md", markdown), ("tex", latex)):
-            text = render(table, cells, found, results.digest())
-            pages[folder / f"{table.id}.{suffix}"] = text
-    return pages, every
-
-
-def _asked_pages(questions: Path, records: Results) -> Iterator[tuple[str, str]]:
-    """The pages that answer a file of questions; without its file there is no page."""
-    if (traps := questions / "traps.toml").exists():
-        yield "protocols.md", traps_page(records.unread(), read_rows(Trap, traps, "trap"))
-    if (rows := questions / "speed.toml").exists():
-        yield "speed.md", speed_page(read_benchmarks(rows))
-    if (attacks := questions / "reliability.toml").exists():
-        yield "reliability.md", reliability_page(read_attacks(attacks))
-    flows = questions / "flows.toml"
-    if flows.exists() and (page := flows_page(records.unread(), read_toml(Maps, flows))):
-        yield "flows.md", page
-
-
-def _claims(
-    questions: Path, folder: Path, published: Sequence[Table], records: Results, found: Registry
-) -> tuple[Sequence[ClaimResult], str]:
-    """The tested claims, and their page; neither without the file of claims."""
-    path = questions / "claims.toml"
-    if not path.exists():
-        return (), ""
-    tests = ClaimTests(records.unread(), found, read_intervals(folder))
-    claims, searches = read_claims(path, published), read_searches(questions / "searches")
-    page = claims_page(claims, tests, searches)
-    return [tests.test(claim) for claim in claims.resolved], page
-
-
-def _conformance(
-    given: Path, records: Results, found: Registry
-) -> tuple[Sequence[tuple[Reference, Sequence[Comparison]]], str]:
-    """The scores of other programs beside ours, and their page; neither without references."""
-    references, results, trials = read_references(given), records.unread(), read_trials(given)
-    compared = [(one, compare_reference(one, results, trials, found)) for one in references]
-    return compared, conformance_page(compared, results) if compared else ""
-
-
-def _published_sentence(published: Sequence[Table], cells: Sequence[Reproduction]) -> str:
-    """How much the papers' tables hold, and of how much the protocol is known."""
-    counts, works = count(cells), len({table.cite for table in published})
-    runnable = counts["runnable"]
-    inferred = sum(one.cell.evidence == "inferred" for one in cells)
-    return (
-        f"{len(cells):,} published numbers from {len(published)} tables of {works} works (papers "
-        f"and repositories). {runnable:,} name the method and the protocol that should reproduce "
-        f"them, of which {runnable - counts['run']:,} have not been run here and {inferred:,} rest "
-        f"on an inferred protocol; {len(cells) - runnable:,} name the reason why none can."
-    )
-
-
-def stale_files(
-    folder: Path, papers: Path, readme: Path | None, registry: Registry | None = None
-) -> list[Path]:
-    """Files that writing would change, and table files that no record calls for any more."""
-    return _stale(folder, generated(folder, papers, readme, registry))
-
-
-def write_files(
-    folder: Path, papers: Path, readme: Path | None, registry: Registry | None = None
-) -> list[Path]:
-    """Bring every generated file up to date; returns those that changed."""
-    pages = generated(folder, papers, readme, registry)
-    stale = _stale(folder, pages)
-    for path in stale:
-        if path in pages:
-            write_atomically(path, pages[path].encode())
-        else:
-            path.unlink()
-    return stale
-
-
-def _stale(folder: Path, pages: Mapping[Path, str]) -> list[Path]:
-    changed = [
-        path
-        for path, text in pages.items()
-        if not path.exists() or path.read_bytes() != text.encode()
-    ]
-    left_over = [p for p in sorted((folder / "tables").rglob("*.*")) if p not in pages]
-    return changed + left_over
-
+from harness.report.tallies import first_screen, published_counts
+from harness.results.folder import ResultsFolder
+from harness.results.index import SHOWN, by_encoder
 
 DIGEST = re.compile(r"Records: sha256 `?([0-9a-f]{64})\b")
 
 
-def verified_pages(
-    folder: Path, papers: Path, registry: Registry | None = None
-) -> dict[Path, str | None]:
+@dataclass(frozen=True)
+class Slow:
+    """A file that takes long to make: the line that it carries of what it is made from."""
+
+    made_from: str
+    make: Callable[[], str]
+
+
+Pages = Mapping[Path, "str | Slow"]
+
+
+def generated(folder: ResultsFolder, readme: Path | None) -> Pages:
+    """Every generated file under a results folder, and the README, with what is due to it."""
+    require_entries(folder.tables, folder.papers)
+    records, registry = folder.records, folder.registry
+    tables = folder.path / "tables"
+    due: dict[Path, str | Slow] = {tables / "papers" / CONTENTS: contents(folder.tables)}
+    for table in folder.tables:
+        cells, digest = folder.reproductions(table), folder.records_behind(table).digest()
+        for suffix, render in (("md", markdown), ("tex", latex)):
+            text = render(table, cells, registry, digest)
+            due[tables / "papers" / f"{table.id}.{suffix}"] = text
+    due[folder.path / "LEADERBOARD.md"] = leaderboard(
+        records.unread(), registry, published_counts(folder), folder.comparisons
+    )
+    due |= {tables / name: text for name, text in _asked_pages(folder)}
+    drawn = pictures(folder)
+    due |= {folder.path / name: Slow(one.made_from, one.svg) for name, one in drawn.items()}
+    due[folder.path / site.PAGE] = Slow(
+        site.made_from(folder, drawn), partial(site.site_page, folder, drawn)
+    )
+    for encoder, methods in by_encoder(records.methods).items():
+        page = encoder_page(records.unread(), registry, encoder, methods)
+        due[tables / f"{file_name(encoder)}.md"] = page
+    if readme is not None and readme.exists():
+        text = readme.read_text(encoding="utf-8")
+        due[readme] = between_markers(text, "leaderboard", first_screen(folder))
+    return due
+
+
+def _asked_pages(folder: ResultsFolder) -> Iterator[tuple[str, str]]:
+    """The pages that answer a file of questions; without its file there is no page."""
+    if folder.traps:
+        yield "protocols.md", traps_page(folder.records.unread(), folder.traps)
+    if folder.benchmarks:
+        yield "speed.md", speed_page(folder.benchmarks)
+    if folder.attacks:
+        yield "reliability.md", reliability_page(folder.attacks)
+    if folder.flows and (page := flows_page(folder.records.unread(), folder.flows)):
+        yield "flows.md", page
+    if folder.claims:
+        page = claims_page(folder.claims, folder.claim_tests, folder.searches)
+        yield replication.PAGE, page
+    if folder.compared:
+        yield pages.PAGE, conformance_page(folder.compared, folder.conformance_records)
+
+
+def stale_files(folder: ResultsFolder, readme: Path | None) -> list[Path]:
+    """Files that writing would change, and table files that no record calls for any more.
+
+    Of a slow file only the line of what it is made from is compared.
+    """
+    due = generated(folder, readme)
+    return [path for path, made in due.items() if not _is_up_to_date(path, made)] + _strays(
+        folder, due
+    )
+
+
+def _is_up_to_date(path: Path, due: str | Slow) -> bool:
+    if not path.exists():
+        return False
+    held = path.read_bytes()
+    return held == due.encode() if isinstance(due, str) else due.made_from.encode() in held
+
+
+def _strays(folder: ResultsFolder, due: Pages) -> list[Path]:
+    """The files among the tables that nothing calls for."""
+    return [path for path in sorted((folder.path / "tables").rglob("*.*")) if path not in due]
+
+
+def write_files(folder: ResultsFolder, readme: Path | None) -> list[Path]:
+    """Bring every generated file up to date, slow ones too; returns those that changed."""
+    due = generated(folder, readme)
+    texts = {path: made if isinstance(made, str) else made.make() for path, made in due.items()}
+    changed = [path for path, text in texts.items() if not _is_up_to_date(path, text)]
+    for path in changed:
+        write_atomically(path, texts[path].encode())
+    strays = _strays(folder, due)
+    for path in strays:
+        path.unlink()
+    return changed + strays
+
+
+def verified_pages(folder: ResultsFolder) -> dict[Path, str | None]:
     """Every page that records make, and every other among the tables, with its fault or None."""
-    due = {path: printed(text) for path, text in generated(folder, papers, None, registry).items()}
-    others = (p for p in sorted((folder / "tables").rglob("*.*")) if p not in due)
+    made = generated(folder, None)
+    due = {p: printed(m if isinstance(m, str) else m.made_from) for p, m in made.items()}
     # A plot is no text and carries no digest; what is missing carries none either.
     texts = {
         path: path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
-        for path in (*due, *others)
+        for path in (*due, *_strays(folder, made))
     }
     return {path: _fault(printed(text), due.get(path)) for path, text in texts.items()}
 
@@ -221,11 +138,11 @@ def printed(text: str) -> str | None:
     return digests[0] if len(digests) == 1 else None
 
 
-def verified(folder: Path, papers: Path, registry: Registry | None = None) -> Iterator[str]:
+def verified(folder: ResultsFolder) -> Iterator[str]:
     """Each page that is wrong, in words, then an error; or how many are right."""
-    if not (folder / "tables").is_dir():
-        raise HarnessError(f"{folder} holds no generated pages; harness report writes them")
-    every = verified_pages(folder, papers, registry)
+    if not (folder.path / "tables").is_dir():
+        raise HarnessError(f"{folder.path} holds no generated pages; harness report writes them")
+    every = verified_pages(folder)
     wrong = {path: fault for path, fault in every.items() if fault}
     yield from (f"{path}: {fault}" for path, fault in wrong.items())
     if wrong:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from harness.core.errors import HarnessError, UsageError
 from harness.core.types import Method
-from harness.registry import Registry, load_registry
+from harness.registry import Registry
 from harness.report.bibtex import HARNESS, bibtex, keys_of, software
 from harness.report.sentences import (
     NOTHING,
@@ -28,9 +28,9 @@ from harness.report.sentences import (
     published,
     tasks_of,
 )
+from harness.results.folder import ResultsFolder
 from harness.results.index import SHOWN, Results
-from harness.results.published import Table, load_tables, published_cell, published_table
-from harness.results.records import Store
+from harness.results.published import Table, published_cell, published_table
 from harness.results.reproduction import is_stale, method_of, reproduce, reproductions
 from harness.results.verdict import CellState
 
@@ -69,12 +69,7 @@ class Citation:
 
 
 def answer(
-    options: Mapping[str, str | None],
-    verify: bool,
-    digest: str | None,
-    results: Path,
-    papers: Path,
-    registry: Registry | None = None,
+    options: Mapping[str, str | None], verify: bool, digest: str | None, folder: ResultsFolder
 ) -> Iterator[str]:
     """The output of `harness cite`: BibTeX as one text, then sentences and lines.
 
@@ -85,22 +80,21 @@ def answer(
     named = [f"--{kind}" for kind in subject]
     if len(named) > 1:
         raise UsageError(f"one thing is cited at a time, found {' and '.join(named)}")
-    if not results.is_dir():
-        raise UsageError(f"--results {results}: there is no such folder")
+    if not folder.path.is_dir():
+        raise UsageError(f"--results {folder.path}: there is no such folder")
     if verify and digest is None:
         if named:
             raise UsageError(f"--verify looks at every page; {named[0]} needs a --digest")
         from harness.report.build import verified  # which makes every page
 
-        yield from verified(results, papers, registry)
+        yield from verified(folder)
         return
     if digest is not None and not named:
         raise UsageError("--digest needs the --cell, --table or --method whose records it is of")
-    found, records = registry or load_registry(), Results.read(Store(results))
-    tables = load_tables(papers, found)
-    cited = [CITE[kind](name, tables, records, found) for kind, name in subject.items()]
-    [citation] = cited or [cite_harness(tables, records)]
-    citation = replace(citation, papers=papers)
+    beside = folder.tables, folder.records
+    cited = [CITE[kind](name, *beside, folder.registry) for kind, name in subject.items()]
+    [citation] = cited or [cite_harness(*beside)]
+    citation = replace(citation, papers=folder.papers)
     yield from citation.texts() if digest is None else [citation.compare(digest)]
 
 

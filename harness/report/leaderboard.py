@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 from harness.core.files import file_name
 from harness.core.types import Section, is_transductive
 from harness.registry import Registry
-from harness.report import cost_chart
 from harness.report.markdown import escape, page, table
 from harness.results.comparisons import Comparisons
 from harness.results.index import Results
 from harness.results.protocols import (
     LABELS,
     SCORINGS,
+    SEVEN,
     SIMCSE,
     WHITENING,
     Scoring,
@@ -26,7 +27,15 @@ from harness.results.protocols import (
     row,
     rows_of,
 )
-from harness.results.reproduction import best_methods, coverage_notes, source_seen, unregistered
+from harness.results.reproduction import (
+    beside_others,
+    best_methods,
+    coverage_notes,
+    milliseconds,
+    source_seen,
+    unregistered,
+)
+from harness.results.verdict import CellState
 
 HOW_TO_READ = (
     "Spearman's rank correlation of cosine and gold, ×100, best average first. `all` correlates a "
@@ -61,6 +70,16 @@ SECTIONS: Mapping[Section, tuple[str, str]] = {
     "transfer": ("Transfer (accuracy)", TRANSFER),
     "embedded": ("Embedded tasks", CARRIED),
 }
+COST = "ms / sentence"
+NOT_TIMED = "not timed"
+BESIDE = " ‡"
+COST_CAPTION = (
+    f"`{COST}`: encoding and applying, for each distinct sentence of the row's tasks, by clocks "
+    "around the work itself; a cached encoding counts what it took when it was made. The rows were "
+    "measured on different machines under different load, so it is for orientation; ratios that "
+    "were measured side by side are in [speed.md](tables/speed.md). "
+    f"{BESIDE.strip()}: other processes of the same run worked beside this one."
+)
 
 
 def label(method: str) -> str:
@@ -87,11 +106,21 @@ def seven(
         values = row(results, method, protocol)
         if any(v.mean is not None for v in values):
             mark = " ≈" if method in ties else ""
-            paid = [cost_chart.shown_cost(results, method, protocol)] if costs else []
+            paid = [shown_cost(results, method, protocol)] if costs else []
             rows.append([label(method) + mark, *values, *paid])
-    head = ["method", *LABELS.values(), "Avg.", *([cost_chart.COLUMN] if costs else [])]
+    head = ["method", *LABELS.values(), "Avg.", *([COST] if costs else [])]
     shown = [table(head, rows), coverage_notes(results, methods, columns_by_label(protocol))]
     return "\n\n".join(filter(None, shown)) if rows else ""
+
+
+def shown_cost(results: Results, method: str, protocol: Scoring) -> str:
+    """Milliseconds a sentence with two digits, or why there are none."""
+    cost = milliseconds(results, method, protocol)
+    if cost is None:
+        ran = any((method, protocol.task(task)) in results.by_cell for task in SEVEN)
+        return NOT_TIMED if ran else CellState.NOT_RUN
+    shared = BESIDE if beside_others(results, method, protocol) else ""
+    return f"{cost:.{max(0, 1 - math.floor(math.log10(cost)))}f}{shared}"
 
 
 def section(
@@ -121,8 +150,8 @@ def leaderboard(
     """The whole page: how much of the papers was reproduced, then every encoder."""
     parts = ["## Published beside measured", counts, PAPERS, "## Measured"]
     if best_methods(results):
-        parts.append(f"![Average of seven STS tasks against cost]({cost_chart.PICTURE})")
-    parts += [HOW_TO_READ, cost_chart.CAPTION]
+        parts.append("![Average of seven STS tasks against cost](tables/quality-against-cost.svg)")
+    parts += [HOW_TO_READ, COST_CAPTION]
     complete = complete_encoders(results)
     for encoder, methods in complete.items():
         parts.append(f"### {escape(encoder)}")

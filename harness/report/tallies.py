@@ -1,4 +1,4 @@
-"""What was reproduced, in a few counts: what the page of results and README say first."""
+"""What was reproduced, in counts: what README, leaderboard and the page of results say first."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
+from harness.report.paper_tables import summary
 from harness.report.replication import caveats
 from harness.results.claims import ClaimOutcome, ClaimResult
 from harness.results.conformance import Comparison
+from harness.results.folder import ResultsFolder
 from harness.results.index import Results
 from harness.results.reproduction import Reproduction, count
 from harness.results.verdict import VERDICTS, CellState
@@ -60,6 +62,30 @@ def different_scores(cells: Collection[Reproduction]) -> int:
     return len({(c.method, tuple(c.tasks), c.metric, c.aggregation) for c in run})
 
 
-def bullets(every: Sequence[Tally]) -> str:
-    """The counts as a list in Markdown."""
-    return "\n".join(f"* **{' '.join(filter(None, (t.number, t.of)))}** {t.what}" for t in every)
+def first_screen(folder: ResultsFolder) -> str:
+    """What README says first: the counts, and the papers of which something was measured."""
+    compared = [one for _, scores in folder.compared for one in scores]
+    counted = tallies(folder.reproduced, folder.claim_results, compared, folder.records)
+    bullets = [f"* **{' '.join(filter(None, (t.number, t.of)))}** {t.what}" for t in counted]
+    counts = published_counts(folder, measured=True)
+    return "\n\n".join([_published_sentence(folder), "\n".join(bullets), counts])
+
+
+def published_counts(folder: ResultsFolder, measured: bool = False) -> str:
+    """The counts of each paper; with `measured` of those alone of which something was measured."""
+    return summary([(table, folder.reproductions(table)) for table in folder.tables], measured)
+
+
+def _published_sentence(folder: ResultsFolder) -> str:
+    """How much the papers' tables hold, and of how much the protocol is known."""
+    cells, works = folder.reproduced, len({table.cite for table in folder.tables})
+    counts = count(cells)
+    runnable = counts["runnable"]
+    inferred = sum(one.cell.evidence == "inferred" for one in cells)
+    return (
+        f"{len(cells):,} published numbers from {len(folder.tables)} tables of {works} works "
+        f"(papers and repositories). {runnable:,} name the method and the protocol that should "
+        f"reproduce them, of which {runnable - counts['run']:,} have not been run here and "
+        f"{inferred:,} rest on an inferred protocol; {len(cells) - runnable:,} name the reason why "
+        "none can."
+    )

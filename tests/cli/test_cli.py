@@ -73,7 +73,7 @@ def toys(monkeypatch, tmp_path, call):
     shutil.copy(ROOT / "results" / "papers" / PUBLISHED, tmp_path / "results" / "papers")
     (tmp_path / "README.md").write_text("# Toys\n\n<!-- leaderboard -->\n<!-- /leaderboard -->\n")
     found = registry(FakeConfig(), corpus("stream", numbered(100, 25)))
-    for place in ("registry", "resolve", "cli.listing", "report.build", "cli.reproduce"):
+    for place in ("registry", "resolve", "cli.listing", "results.folder", "cli.reproduce"):
         monkeypatch.setattr(f"harness.{place}.load_registry", lambda: found)
     (tmp_path / "weights").mkdir()
     (tmp_path / "weights" / "config.json").write_text("{}")

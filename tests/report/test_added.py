@@ -12,6 +12,7 @@ from harness.core.types import LeaderboardColumn, Record
 from harness.report.build import stale_files, write_files
 from harness.report.leaderboard import encoder_page, leaderboard
 from harness.report.paper_tables import CONTENTS, contents
+from harness.results.folder import ResultsFolder
 from harness.results.index import Results
 from harness.results.published import load_tables
 from harness.results.records import SCHEMA
@@ -50,15 +51,15 @@ def test_a_published_table_needs_its_file_and_nothing_else(tmp_path):
     for name in ("sif.t1.toml", "mteb.1-12-75.toml"):
         shutil.copy(PAPERS / name, papers)
     shutil.copy(ROOT / "README.md", readme)
-    write_files(tmp_path, papers, readme)
+    write_files(ResultsFolder(tmp_path), readme)
     assert "72 published numbers from 2 tables of 2 works" in readme.read_text()
     (papers / "specimen.t1.toml").write_text(SPECIMEN)
     pages = [tmp_path / "tables" / "papers" / f"specimen.t1.{kind}" for kind in ("md", "tex")]
     listed = tmp_path / "tables" / "papers" / CONTENTS
     due = {listed, *pages, tmp_path / "LEADERBOARD.md", tmp_path / "site" / "index.html", readme}
-    assert set(stale_files(tmp_path, papers, readme)) == due
-    write_files(tmp_path, papers, readme)
-    assert stale_files(tmp_path, papers, readme) == []
+    assert set(stale_files(ResultsFolder(tmp_path), readme)) == due
+    write_files(ResultsFolder(tmp_path), readme)
+    assert stale_files(ResultsFolder(tmp_path), readme) == []
     assert "73 published numbers from 3 tables of 3 works" in readme.read_text()
     assert "A paper that nobody knows" in (tmp_path / "LEADERBOARD.md").read_text()
     assert "58.40" in pages[0].read_text()

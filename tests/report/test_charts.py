@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 
 from harness.core import charts
 from harness.core.types import Record
-from harness.report import cost_chart, pictures
 from harness.report.build import printed, stale_files, verified_pages, write_files
-from harness.report.cost_chart import PICTURE, shown_cost
+from harness.report.figures import FROM_RECORDS, picture
+from harness.report.leaderboard import shown_cost
+from harness.results.folder import ResultsFolder
 from harness.results.index import Results
 from harness.results.protocols import SEVEN, SIMCSE, Scoring
 from harness.results.records import Store
@@ -25,13 +26,14 @@ from harness.results.reproduction import best_methods, frontier, milliseconds, p
 from harness.training.loop import curve_svg
 
 PAPERS = Path(__file__).resolve().parents[2] / "results" / "papers"
+PICTURE = "tables/quality-against-cost.svg"
 SVG = "{http://www.w3.org/2000/svg}"
 POINTS = st.lists(st.tuples(st.floats(0.01, 100), st.floats(20, 90)), min_size=1, max_size=12)
 
 
-def quality_against_cost(found, was=""):
-    picture = cost_chart.quality_against_cost(found)
-    return picture.svg(was) if picture else ""
+def quality_against_cost(found):
+    made = picture("quality-against-cost", FROM_RECORDS["quality-against-cost"], found)
+    return made.svg() if made else ""
 
 
 def drawn(text, tag):
@@ -260,38 +262,22 @@ def test_another_record_gives_the_picture_another_digest():
     assert printed(quality_against_cost(one)) != printed(quality_against_cost(other))
 
 
-def test_a_picture_is_drawn_anew_unless_this_code_drew_it_from_these_records(monkeypatch):
-    found = results(*seven("e.mean"))
-    text = quality_against_cost(found)
-    monkeypatch.setattr(charts, "panels", lambda *_: pytest.fail("drawn anew"))
-    assert quality_against_cost(found, text) == text
-    others = [text.replace("59636e", "59636f"), text[:-5], f"{text} ", ""]
-    for was in others:
-        with pytest.raises(pytest.fail.Exception):
-            quality_against_cost(found, was)
-    with pytest.raises(pytest.fail.Exception):
-        quality_against_cost(results(*seven("e.mean", encode=0.30001)), text)
-    monkeypatch.setattr(pictures, "SOURCES", pictures.SOURCES[1:])
-    with pytest.raises(pytest.fail.Exception):
-        quality_against_cost(found, text)
-
-
 def test_without_an_average_there_is_no_picture():
     assert quality_against_cost(results(*seven("e.mean")[1:])) == ""
     assert quality_against_cost(results()) == ""
 
 
-def test_a_report_writes_it_beside_the_leaderboard_and_says_when_it_is_stale(tmp_path, monkeypatch):
-    monkeypatch.setattr("harness.report.build.load_registry", lambda: registry(FakeConfig()))
+def test_a_report_writes_it_beside_the_leaderboard_and_says_when_it_is_stale(tmp_path):
     for one in seven("fake.mean"):
         Store(tmp_path).write(one, np.zeros(30), {})
     shutil.copytree(PAPERS, tmp_path / "papers", ignore=lambda _, names: sorted(names)[1:])
-    where = (tmp_path, tmp_path / "papers", None)
-    assert tmp_path / PICTURE in write_files(*where)
+    folder = ResultsFolder(tmp_path, registry(FakeConfig()))
+    assert tmp_path / PICTURE in write_files(folder, None)
     assert f"]({PICTURE})" in (tmp_path / "LEADERBOARD.md").read_text()
-    assert stale_files(*where) == []
-    (tmp_path / PICTURE).write_text("edited")
-    assert stale_files(*where) == [tmp_path / PICTURE]
-    assert [path for path, fault in verified_pages(*where[:2]).items() if fault] == [
-        tmp_path / PICTURE
-    ]
+    assert stale_files(folder, None) == []
+    for text in ("edited", ""):
+        (tmp_path / PICTURE).write_text(text)
+        assert stale_files(folder, None) == [tmp_path / PICTURE]
+        assert [path for path, fault in verified_pages(folder).items() if fault] == [
+            tmp_path / PICTURE
+        ]

@@ -36,6 +36,7 @@ from harness.report.bibtex import (
 from harness.report.build import printed, verified, write_files
 from harness.report.cite import answer, cite_cell, cite_harness, cite_method, cite_table
 from harness.report.sentences import NOTHING, on_task, protocol, published
+from harness.results.folder import ResultsFolder
 from harness.results.index import Results
 from harness.results.published import Column, Row, Table, load_tables, reasons
 from harness.results.records import SEAL, Cell, Store, encode, read_record, seal
@@ -458,7 +459,7 @@ def test_a_digest_is_compared_from_twelve_digits_on(tmp_path):
 
 def test_one_thing_is_cited_at_a_time():
     with pytest.raises(UsageError, match="found --table and --method"):
-        list(answer({"table": "t", "method": "m"}, False, None, ROOT, ROOT))
+        list(answer({"table": "t", "method": "m"}, False, None, ResultsFolder(ROOT)))
 
 
 # Pages
@@ -478,7 +479,7 @@ def site(tmp_path_factory):
     for name in (NAME, "minilm.cls"):
         for task in ("sts-b", "sts12.senteval"):
             stored(folder, record(found.parse(name), task, score=72.5))
-    write_files(folder, folder / "papers", None)
+    write_files(ResultsFolder(folder), None)
     return folder
 
 
@@ -491,7 +492,7 @@ def test_every_table_carries_one_digest_and_all_are_verified(site):
     tables = [path for path in pages_of(site) if path.suffix in (".md", ".tex")]
     assert len(tables) > 2 * len(PUBLISHED)
     assert all(printed(path.read_text()) for path in tables)
-    assert list(verified(site, site / "papers")) == [
+    assert list(verified(ResultsFolder(site))) == [
         f"{len(pages_of(site))} pages carry the digest of their records"
     ]
 
@@ -558,7 +559,7 @@ def complaints(folder):
     said = []
 
     def listen():
-        for line in verified(folder, folder / "papers"):
+        for line in verified(ResultsFolder(folder)):
             said.append(line)
 
     with pytest.raises(HarnessError, match="pages do not carry the digest of their records"):

@@ -12,6 +12,7 @@ from harness.core.errors import DataError, UsageError
 from harness.report.build import stale_files, write_files
 from harness.report.pages import PAGE, conformance_page
 from harness.results.conformance import compare_all, read_references
+from harness.results.folder import ResultsFolder
 from harness.results.index import Results
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -60,8 +61,8 @@ def test_a_reference_that_was_sent_is_checked_shown_and_taken_in(results, sent):
     assert "4 scores; harness report shows it" in answer.output
     assert (results / "references" / "sent.json").read_bytes() == sent.read_bytes()
     page = results / "tables" / PAGE
-    assert page in stale_files(results, results / "papers", None)
-    write_files(results, results / "papers", None)
+    assert page in stale_files(ResultsFolder(results), None)
+    write_files(ResultsFolder(results), None)
     lines = [
         line.split("|")[1:-1] for line in page.read_text().splitlines() if "`bert-mini" in line
     ]
@@ -97,9 +98,7 @@ def test_a_wrong_reference_is_not_taken_in(results, sent):
 
 
 def test_without_references_there_is_no_page(results):
-    assert not [
-        path for path in stale_files(results, results / "papers", None) if path.name == PAGE
-    ]
+    assert not [path for path in stale_files(ResultsFolder(results), None) if path.name == PAGE]
 
 
 def test_every_committed_score_stands_on_the_page():

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from fakes import FakeConfig, registry
+from fakes import FakeConfig, registry, results_folder
 
 from harness.core.types import Record
 from harness.report.leaderboard import encoder_page, leaderboard
@@ -140,12 +140,11 @@ def test_the_leaderboard_and_the_encoders_page_say_it_below_their_tables():
     assert "tokens have" not in leaderboard(results(), REGISTRY, "", {})
 
 
-def test_the_page_of_results_says_it_too(table):
+def test_the_page_of_results_says_it_too(table, tmp_path):
     low = results(sts12=0.46, sts_b=0.98)
     shown = [board.about for board in boards(low, REGISTRY)]
     assert shown == [f"fake: 46 % (STS12) to 98 % of the tokens have a vector{LEFT}."] * 2
-    cells = reproductions(table, low, REGISTRY)
-    [(_, [made])] = paper_tables([table], [cells], REGISTRY)
+    [(_, [made])] = paper_tables(results_folder(tmp_path, REGISTRY, low, table))
     [line] = [line for line in made.parts[0].lines if line.kind == "measured"]
     assert line.label == "measured: exact¹"
     assert made.notes[0].startswith("¹ 46 % (STS12)")

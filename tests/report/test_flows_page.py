@@ -15,6 +15,7 @@ from harness.registry import load_registry
 from harness.report.build import stale_files, write_files
 from harness.report.flows import answer, flows_page
 from harness.results.claims import ClaimOutcome, Decision
+from harness.results.folder import ResultsFolder
 from harness.results.index import Results
 from harness.results.protocols import LABELS, SEVEN
 from harness.results.questions import NONE, MapComparison, Maps, Question
@@ -290,10 +291,10 @@ def test_the_page_is_written_and_checked_with_the_others(tmp_path):
     store = Store(tmp_path)
     for record in chain(*FOUR):
         store.write(record, np.zeros(1), {})
-    assert tmp_path / "tables" / "flows.md" in write_files(tmp_path, papers, None)
-    assert stale_files(tmp_path, papers, None) == []
+    assert tmp_path / "tables" / "flows.md" in write_files(ResultsFolder(tmp_path), None)
+    assert stale_files(ResultsFolder(tmp_path), None) == []
     maps.unlink()
-    assert stale_files(tmp_path, papers, None) == [tmp_path / "tables" / "flows.md"]
+    assert stale_files(ResultsFolder(tmp_path), None) == [tmp_path / "tables" / "flows.md"]
 
 
 def test_the_answer_has_a_number_for_every_task():

@@ -18,6 +18,7 @@ from harness.report.paper_tables import (
     sheet,
 )
 from harness.report.sentences import fitted_on, trained_on
+from harness.results.folder import ResultsFolder
 from harness.results.index import Results
 from harness.results.published import EVIDENCE, load_table, load_tables
 from harness.results.records import Store
@@ -222,7 +223,7 @@ def test_a_page_names_every_cell(table):
 
 @pytest.mark.slow
 def test_links_between_the_pages_lead_somewhere():
-    made_pages = generated(RESULTS, RESULTS / "papers", None)
+    made_pages = generated(ResultsFolder(RESULTS), None)
     names = {path.resolve() for path in made_pages}
     for path, text in made_pages.items():
         for target in (

@@ -1,27 +1,21 @@
 """The pictures of the page of results: every point is measured, and a kind has one look in all."""
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from xml.etree import ElementTree
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.core.metrics.word_frequency import RANGES
 from harness.core.toml import read_toml
 from harness.core.types import Record
 from harness.registry import load_registry
-from harness.report import (
-    alignment_chart,
-    directions_chart,
-    distance_chart,
-    reproduction_chart,
-    seeds_chart,
-    spectrum_chart,
-    steps_chart,
-    words_chart,
-)
-from harness.report.gallery import write_pdfs
-from harness.report.pictures import known_kinds, looks_of
+from harness.report import figures
+from harness.report.drawing import known_kinds, looks_of
+from harness.report.figures import FROM_RECORDS, picture, write_pdfs
+from harness.results.folder import ResultsFolder
 from harness.results.index import Results
 from harness.results.protocols import encodings
 from harness.results.published import load_tables
@@ -34,8 +28,8 @@ TABLES = load_tables(RESULTS / "papers")
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def texts(picture, tag):
-    root = ElementTree.fromstring(picture.svg())  # noqa: S314 - our own
+def texts(made, tag):
+    root = ElementTree.fromstring(made.svg())  # noqa: S314 - our own
     return [one.text for one in root.iter(f"{SVG}{tag}")]
 
 
@@ -45,6 +39,15 @@ def records(method, *scores):
         Record(1, method, "", "sts-b", seed, {"spearman": {"all": score}}, 9, {}, {}, {})
         for seed, score in enumerate(scores)
     ]
+
+
+def drawn(name, found):
+    return picture(name, FROM_RECORDS[name], found)
+
+
+def published(cells):
+    choose = partial(figures.published_against_measured, cells)
+    return picture("published-against-measured", choose, COMMITTED)
 
 
 def results(*groups):
@@ -79,28 +82,27 @@ def test_a_kind_keeps_its_look_beside_others(names):
 def test_every_measured_number_is_a_point_against_its_published_one():
     registry = load_registry()
     cells = [c for t in TABLES for c in reproductions(t, COMMITTED, registry).values()]
-    picture = reproduction_chart.published_against_measured(cells, COMMITTED.unread())
-    points = [hint.split(":")[0] for hint in texts(picture, "title") if ": published " in hint]
+    made = published(cells)
+    points = [hint.split(":")[0] for hint in texts(made, "title") if ": published " in hint]
     run = [cell for cell in cells if cell.scores]
     assert sorted(points) == sorted([cell.cell.id for cell in run] * 2)  # in both panels
-    assert picture.notes[0].startswith(f"{len(run)} of {len(cells):,} published numbers")
-    assert reproduction_chart.published_against_measured([], COMMITTED.unread()) is None
+    assert made.notes[0].startswith(f"{len(run)} of {len(cells):,} published numbers")
+    assert published([]) is None
 
 
-def test_a_picture_is_drawn_anew_where_a_published_number_changed_and_no_record():
+def test_a_picture_is_out_of_date_where_a_published_number_changed_and_no_record():
     registry = load_registry()
     cells = [c for t in TABLES for c in reproductions(t, COMMITTED, registry).values()]
-    draw = reproduction_chart.published_against_measured
-    picture = draw(cells, COMMITTED.unread())
-    drawn = picture.svg()
-    assert picture.svg(drawn) is drawn
+    made_from = published(cells).made_from
+    assert published(cells).made_from == made_from
     fewer = [c for c in cells if c.scores] + [c for c in cells if not c.scores][1:]
-    assert f"of {len(fewer):,} published" in draw(fewer, COMMITTED.unread()).svg(drawn)
+    assert published(fewer).made_from != made_from
     run = next(c for c in cells if c.scores)
     values = {**run.cell.row.values, run.cell.column.id: "12.34"}
     row = replace(run.cell.row, values=values)
     other = [replace(c, cell=replace(c.cell, row=row)) if c is run else c for c in cells]
-    assert "published 12.34" in draw(other, COMMITTED.unread()).svg(drawn)
+    assert published(other).digest == published(cells).digest
+    assert published(other).made_from != made_from
 
 
 def test_every_seed_of_every_learned_method_is_shown():
@@ -108,13 +110,13 @@ def test_every_seed_of_every_learned_method_is_shown():
     found = results(
         records("e.mean+flow@target", 60.0, 61.0, 62.5), records("f.mean", 70.0, 71.0), plain
     )
-    picture = seeds_chart.seeds_of_methods(found)
-    hints = [hint for hint in texts(picture, "title") if ": " in hint]
+    made = drawn("seeds", found)
+    hints = [hint for hint in texts(made, "title") if ": " in hint]
     assert hints == ["e.mean+flow@target: 60.00, 61.00, 62.50", "f.mean: 70.00, 71.00"]
-    written = texts(picture, "text")
+    written = texts(made, "text")
     assert {"3: 1.26", "2: 0.71", "f.mean"} <= set(written)
     assert "plain.mean" not in written
-    assert seeds_chart.seeds_of_methods(results(plain)) is None
+    assert drawn("seeds", results(plain)) is None
 
 
 def test_a_line_is_drawn_where_enough_directions_were_tried():
@@ -122,22 +124,29 @@ def test_a_line_is_drawn_where_enough_directions_were_tried():
     base = records("e.mean", 60.0)
     swept = [records(f"e.mean+natsv:{k}@target", 60.0 + gain) for k, gain in gains.items()]
     few = [records(f"e.mean+whitening:{k}@target", 60.0) for k in (8, 16, 32)]
-    picture = directions_chart.score_against_directions(results(base, *swept, *few))
-    assert picture.heights == (1,)
-    assert {"+natsv: difference", "e.mean, STS-B"} <= set(texts(picture, "text"))
-    assert directions_chart.score_against_directions(results(base, *few)) is None
-    assert directions_chart.score_against_directions(results(*swept)) is None  # against nothing
+    made = drawn("score-against-directions", results(base, *swept, *few))
+    assert made.heights == (1,)
+    assert {"+natsv: difference", "e.mean, STS-B"} <= set(texts(made, "text"))
+    assert drawn("score-against-directions", results(base, *few)) is None
+    assert drawn("score-against-directions", results(*swept)) is None  # against nothing
 
 
-def test_steps_go_from_the_published_number_choice_by_choice():
-    steps = read_toml(steps_chart.Steps, RESULTS / "questions" / "steps.toml")
-    cells = {cell.id: cell for table in TABLES for cell in table.cells()}
-    picture = steps_chart.protocol_steps(steps, cells, COMMITTED.unread())
-    hints = [hint for hint in texts(picture, "title") if ": " in hint]
+def test_steps_go_from_the_published_number_choice_by_choice(tmp_path):
+    path = RESULTS / "questions" / "steps.toml"
+    registry = load_registry()
+    cells = [c for t in TABLES for c in reproductions(t, COMMITTED, registry).values()]
+
+    def steps(file):
+        choose = partial(figures.protocol_steps, file, cells)
+        return picture("protocol-steps", choose, COMMITTED)
+
+    hints = [hint for hint in texts(steps(path), "title") if ": " in hint]
     assert hints[0] == "published: 72.37"
-    assert [hint.rpartition(":")[0] for hint in hints[1:]] == [row.what for row in steps.rows]
-    lost = replace(steps, rows=(*steps.rows, replace(steps.rows[0], method="no.mean")))
-    assert steps_chart.protocol_steps(lost, cells, COMMITTED.unread()) is None
+    rows = read_toml(figures.Steps, path).rows
+    assert [hint.rpartition(":")[0] for hint in hints[1:]] == [row.what for row in rows]
+    lost = tmp_path / "steps.toml"
+    lost.write_text(path.read_text().replace(f'"{rows[-1].method}"', '"no.mean"'))
+    assert steps(lost) is None
 
 
 def on(task, *measured, facts=None):
@@ -174,13 +183,13 @@ def test_alignment_and_uniformity_are_of_the_best_method_of_each_kind():
         ("e.mean+sn@nli", scores(-2.0, 80.0)),  # fitted on other text
         ("f.mean", scores(-1.5, 10.0, alignment=None)),  # undefined
     )
-    picture = alignment_chart.alignment_against_uniformity(found)
-    assert [hint for hint in texts(picture, "title") if ": " in hint] == [
+    made = drawn("alignment-against-uniformity", found)
+    assert [hint for hint in texts(made, "title") if ": " in hint] == [
         "e.mean: uniformity -1.00, alignment 0.25, Spearman 60.00",
         "e.mean+sn@target: uniformity -3.00, alignment 0.25, Spearman 70.00",
     ]
-    assert "e" in texts(picture, "text")
-    assert alignment_chart.alignment_against_uniformity(results(records("e.mean", 60.0))) is None
+    assert "e" in texts(made, "text")
+    assert drawn("alignment-against-uniformity", results(records("e.mean", 60.0))) is None
 
 
 def test_a_spectrum_is_the_mean_over_seeds_and_no_zero_on_a_logarithmic_axis():
@@ -191,12 +200,13 @@ def test_a_spectrum_is_the_mean_over_seeds_and_no_zero_on_a_logarithmic_axis():
         ("e.mean+flow@target", {"spectrum": {"1": 100.0, "2": 60.0}}),
         ("f.mean", {"spectrum": {}}),  # vectors that do not vary
     )
-    assert spectrum_chart._spectrum(found, "e.mean") == {1: 100.0, 2: 10.0}
-    assert spectrum_chart._spectrum(found, "e.mean+flow@target") == {1: 100.0, 2: 50.0}
-    picture = spectrum_chart.spectrum_of_embeddings(found)
-    assert {"e.mean", "e.mean+flow@target"} <= set(texts(picture, "title"))
-    assert picture.heights == (1,)
-    assert spectrum_chart.spectrum_of_embeddings(on("spectrum")) is None
+    made = drawn("spectrum", found)
+    assert {"e.mean", "e.mean+flow@target"} <= set(texts(made, "title"))
+    plain, flow = made.data["e.mean"]
+    assert (plain.x, plain.y) == ([1, 2], [100.0, 10.0])
+    assert (flow.x, flow.y) == ([1, 2], [100.0, 50.0])
+    assert made.heights == (1,)
+    assert drawn("spectrum", on("spectrum")) is None
 
 
 def test_edit_distance_has_a_panel_for_gold_and_one_an_encoder():
@@ -207,31 +217,31 @@ def test_edit_distance_has_a_panel_for_gold_and_one_an_encoder():
         return {"quartiles": kept, "gold_quartiles": kept}
 
     measured = [("e.mean", scores(0)), ("e.mean+sn@target", scores(-10)), ("f.cls", scores(5))]
-    picture = distance_chart.similarity_against_distance(on("distance-quartiles", *measured))
-    hints = [hint for hint in texts(picture, "title") if hint in {"gold", *dict(measured)}]
+    made = drawn("similarity-against-edit-distance", on("distance-quartiles", *measured))
+    hints = [hint for hint in texts(made, "title") if hint in {"gold", *dict(measured)}]
     assert hints == ["gold", "e.mean", "e.mean+sn@target", "f.cls"]
-    assert len(picture.heights) == 3
-    assert distance_chart.similarity_against_distance(on("distance-quartiles")) is None
+    assert len(made.heights) == 3
+    assert drawn("similarity-against-edit-distance", on("distance-quartiles")) is None
 
 
 def test_words_are_shown_with_the_share_of_them_that_a_method_knows():
     def scores(rare):
-        means = dict.fromkeys(["all", *words_chart.RANGES], 2.0) | {"5001-10000": rare}
+        means = dict.fromkeys(RANGES, 2.0) | {"5001-10000": rare}
         return {"norm": means, "distance": {"k=3": means}}
 
     measured = [("e.mean", scores(3.0)), ("e.mean+sn@target", scores(None))]
     for zeros, label in ((0, "e.mean"), (57, "e.mean (43%)")):
         found = on("word-frequency", *measured, facts={"zero_vectors": zeros})
-        picture = words_chart.frequency_of_words(found)
-        hints = [hint for hint in texts(picture, "title") if ": " in hint]
+        made = drawn("word-frequency", found)
+        hints = [hint for hint in texts(made, "title") if ": " in hint]
         assert hints == ["e.mean: 1-100: 1.00, 101-500: 1.00, 501-5000: 1.00, 5001-10000: 1.50"] * 2
-        assert label in texts(picture, "text")
+        assert label in texts(made, "text")
     unknown = on("word-frequency", ("e.mean", scores(None)), facts={"zero_vectors": 0})
-    assert words_chart.frequency_of_words(unknown) is None
+    assert drawn("word-frequency", unknown) is None
 
 
 def test_every_picture_is_written_as_a_pdf_and_twice_the_same(tmp_path):
-    one, other = (write_pdfs(RESULTS, RESULTS / "papers", tmp_path / name) for name in "ab")
+    one, other = (write_pdfs(ResultsFolder(RESULTS), tmp_path / name) for name in "ab")
     assert {path.stem for path in one} >= {"published-against-measured", "seeds"}
     assert all(path.read_bytes().startswith(b"%PDF") for path in one)
     assert [path.read_bytes() for path in one] == [path.read_bytes() for path in other]

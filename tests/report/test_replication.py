@@ -34,6 +34,7 @@ from harness.results.claims import (
     read_claims,
     scored,
 )
+from harness.results.folder import ResultsFolder
 from harness.results.index import NOT_MEASURED, Results
 from harness.results.published import load_table, load_tables
 from harness.results.records import SCHEMA, Store
@@ -587,14 +588,14 @@ def test_the_page_is_written_and_checked_with_the_others(tmp_path):
         made = Record(SCHEMA, method, "", "sts12.senteval", 0, scores, 9, {}, {}, {})
         Store(tmp_path).write(made, np.zeros(1), {})
     page = tmp_path / "tables" / PAGE
-    assert page in write_files(tmp_path, papers, None)
+    assert page in write_files(ResultsFolder(tmp_path), None)
     assert "+3.70, +9.00" in page.read_text()
-    assert stale_files(tmp_path, papers, None) == []
+    assert stale_files(ResultsFolder(tmp_path), None) == []
     (questions / "searches" / "one.toml").write_text(SEARCH)
     assert "### Temperature" not in page.read_text()
-    assert stale_files(tmp_path, papers, None) == [page]
+    assert stale_files(ResultsFolder(tmp_path), None) == [page]
     (questions / "claims.toml").unlink()
-    assert stale_files(tmp_path, papers, None) == [tmp_path / SITE, page]
+    assert stale_files(ResultsFolder(tmp_path), None) == [tmp_path / SITE, page]
 
 
 @pytest.mark.parametrize(("number", "text"), [(-0.001, "+0.00"), (1.005, "+1.00"), (-2.0, "-2.00")])

@@ -8,29 +8,24 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from fakes import FakeConfig, registry
+from fakes import FakeConfig, registry, results_folder
 from test_hostile_text import HOSTILE, table_of
 
-from harness.registry import load_registry
-from harness.report import build
-from harness.report.build import printed
-from harness.report.gallery import gallery
-from harness.report.pictures import holds, seal
-from harness.report.site import page as site
+from harness.core.types import Record
+from harness.report.build import Slow, generated, printed
+from harness.report.figures import pictures
 from harness.report.site.page import (
     PAGE,
-    SOURCES,
     VENDORED,
-    Content,
-    Shown,
     in_code,
     in_script,
+    made_from,
     site_page,
 )
+from harness.results.folder import ResultsFolder
 from harness.results.index import Results
 from harness.results.published import load_tables
 from harness.results.records import Store
-from harness.results.reproduction import reproductions
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"
 LARGEST = 1_500_000  # bytes
@@ -78,31 +73,18 @@ def committed():
     return (RESULTS / PAGE).read_text(encoding="utf-8")
 
 
-@pytest.fixture(scope="module")
-def content(records):
-    """All that the page is made of, but for the page as it was."""
-    published, found = load_tables(RESULTS / "papers"), load_registry()
-    cells = [reproductions(table, records.unread(), found) for table in published]
-    claims, _ = build._claims(RESULTS / "questions", RESULTS, published, records, found)
-    compared, _ = build._conformance(RESULTS, records, found)
-    pictures = [
-        Shown(f"../{name}", one.title, one.about, (RESULTS / name).read_text(encoding="utf-8"))
-        for name, one in gallery(RESULTS, cells, records).items()
-    ]
-    return Content(
-        RESULTS, RESULTS / "papers", published, cells, records, found, pictures, claims, compared
-    )
-
-
 def same(one, other):
     """Whether two pages are equal, without a difference of a megabyte in the report."""
     return hashlib.sha256(one.encode()).digest() == hashlib.sha256(other.encode()).digest()
 
 
 @pytest.mark.slow
-def test_the_committed_page_is_what_the_records_make(content, committed):
-    """A seal knows the digests of what it was told of; this knows the page."""
-    assert same(site_page(content), committed)
+def test_committed_pictures_and_page_are_what_the_records_make():
+    """`report --check` compares the line of what they are made from; this draws them."""
+    due = generated(ResultsFolder(RESULTS), None).items()
+    slow = {path: made.make() for path, made in due if isinstance(made, Slow)}
+    assert len(slow) == 10
+    assert [p.name for p, text in slow.items() if not same(text, p.read_text("utf-8"))] == []
 
 
 def test_it_is_one_file_of_a_size_that_travels(committed):
@@ -148,38 +130,19 @@ def test_the_tables_script_is_npm_s(committed):
 # When it is made
 
 
-def test_it_is_made_anew_only_where_records_files_or_code_changed(content, committed, monkeypatch):
-    monkeypatch.setattr(site, "boards", lambda *_: pytest.fail("made anew"))
-    assert same(site_page(content, committed), committed)
-    for drawn in (committed.replace("82.03", "82.04"), committed[:-9], "", committed + " "):
-        with pytest.raises(pytest.fail.Exception):
-            site_page(content, drawn)
-    by_cell = content.results.by_cell
-    cell, stored = next(iter(by_cell.items()))
-    moved = Results({**by_cell, cell: [replace(stored[0], seed=7)]})
-    for changed in (replace(content, results=moved), replace(content, pictures=())):
-        with pytest.raises(pytest.fail.Exception):
-            site_page(changed, committed)
-    monkeypatch.setattr(site, "SOURCES", SOURCES[1:])
-    with pytest.raises(pytest.fail.Exception):
-        site_page(content, committed)
-
-
-def test_its_code_is_all_that_words_come_from():
-    names = {path.name for path in SOURCES}
-    assert {"page.html", "page.css", "page.js", "cite.py", "explain.py", "references.bib",
-            "reasons.toml", "whitening.py", "sts.py", "dataTables.min.js"} <= names  # fmt: skip
-
-
-def test_a_seal_breaks_with_its_text_its_source_and_what_it_was_made_from(tmp_path):
-    source = tmp_path / "code.py"
-    source.write_text("one")
-    text = seal("from: A\nbody\n", [source])
-    assert holds(text, "from: A", [source])
-    assert not holds(text, "from: B", [source])
-    assert not holds(text.replace("body", "bode"), "from: A", [source])
-    source.write_text("two")
-    assert not holds(text, "from: A", [source])
+def test_what_it_is_made_from_changes_with_records_pictures_and_tables(tmp_path):
+    empty = results_folder(tmp_path, registry(FakeConfig()), Results({}))
+    made = [
+        Record(1, "fake.mean", "", "sts-b", seed, {"spearman": {"all": 60.0}}, 9, {}, {}, {})
+        for seed in range(2)
+    ]
+    full = results_folder(tmp_path, empty.registry, Results({("fake.mean", "sts-b"): made}))
+    lines = [made_from(empty, {}), made_from(full, {}), made_from(full, pictures(full))]
+    (tmp_path / "papers").mkdir()
+    (tmp_path / "papers" / "one.toml").write_text("a table")
+    lines.append(made_from(empty, {}))
+    assert len(set(lines)) == len(lines)
+    assert made_from(empty, {}) == lines[-1]
 
 
 # Text from data
@@ -192,10 +155,7 @@ def test_text_from_data_is_text(text, tmp_path):
     for shown in (text, "plain"):
         table, found = table_of(shown), registry(FakeConfig())
         table = replace(table, cite="gao2021simcse")
-        cells = [reproductions(table, Results({}), found)]
-        pages.append(
-            site_page(Content(tmp_path, tmp_path / "papers", [table], cells, Results({}), found))
-        )
+        pages.append(site_page(results_folder(tmp_path, found, Results({}), table), {}))
     hostile, plain = map(Elements, pages)
     every = [[(tag, *attributes) for tag, attributes in p.found] for p in (hostile, plain)]
     tags = [[one for one in found if one != ("code",)] for found in every]

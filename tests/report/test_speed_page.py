@@ -10,6 +10,7 @@ from ratios import write_result
 from harness.core.errors import DataError, UsageError
 from harness.report.build import stale_files, write_files
 from harness.report.pages import speed_page
+from harness.results.folder import ResultsFolder
 from harness.results.index import NOT_MEASURED
 from harness.results.questions import BenchmarkResult, read_benchmarks
 
@@ -124,9 +125,9 @@ def test_the_page_is_written_and_checked_with_the_others(rows, tmp_path):
     papers = tmp_path / "papers"
     papers.mkdir()
     (papers / "sif.t1.toml").write_bytes((COMMITTED / "papers" / "sif.t1.toml").read_bytes())
-    assert tmp_path / "tables" / "speed.md" in write_files(tmp_path, papers, None)
+    assert tmp_path / "tables" / "speed.md" in write_files(ResultsFolder(tmp_path), None)
     write_result(rows, "fast", FOUND)
-    assert stale_files(tmp_path, papers, None) == [tmp_path / "tables" / "speed.md"]
+    assert stale_files(ResultsFolder(tmp_path), None) == [tmp_path / "tables" / "speed.md"]
 
 
 def test_committed_measurements_are_of_no_time_and_no_place():

@@ -20,6 +20,9 @@ from harness.core.interfaces import Encoding, Identity, LocalFiles, Source, Trai
 from harness.core.types import Corpus, Method, Pairs, Task
 from harness.evaluation.embeddings import PROBE as PROBED
 from harness.registry import Registry
+from harness.results.folder import ResultsFolder
+from harness.results.index import Results
+from harness.results.published import Table
 from harness.tasks.loader import TaskLoader
 from harness.transforms.affine import Affine, Moments
 from harness.transforms.pooling import POOLINGS
@@ -238,6 +241,13 @@ def registry(encoder: FakeConfig, *corpora: Corpus) -> Registry:
         tasks={t.name: t for t in (TOY, OTHER, NO_TRAIN)},
         corpora={c.name: c for c in corpora},
     )
+
+
+def results_folder(path: Path, found: Registry, records: Results, *tables: Table) -> ResultsFolder:
+    """A results folder with these records and published tables."""
+    folder = ResultsFolder(path, found, path / "papers")
+    folder.records, folder.tables = records, tables
+    return folder
 
 
 def library(

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 from harness.core.metrics import metric_of
@@ -28,6 +27,7 @@ from harness.report.sentences import (
 )
 from harness.results.conformance import confirmed_by
 from harness.results.explain import Recorded, Score, look_around, missing, scores, wanted_protocol
+from harness.results.folder import ResultsFolder
 from harness.results.index import SHOWN, Results, Value, score_at
 from harness.results.protocols import (
     LABELS,
@@ -139,10 +139,7 @@ class Texts:
 class Dialogs:
     """Makes the dialogs of a results folder's numbers."""
 
-    results: Results
-    registry: Registry
-    programs: Mapping[Protocol, str]
-    papers: Path | None = None
+    folder: ResultsFolder
     texts: Texts = field(default_factory=Texts)
     keys: dict[str, None] = field(default_factory=lambda: {HARNESS: None})
     measured: dict[object, Sequence[Score]] = field(default_factory=dict)
@@ -150,11 +147,21 @@ class Dialogs:
     lists: list[Any] = field(default_factory=list)
     digests: dict[Sequence[int], int] = field(default_factory=dict)
 
-    def data(self, cells: Iterable[Reproduction], boards: Sequence[Board]) -> JSON:
+    @property
+    def results(self) -> Results:
+        """The records of the folder."""
+        return self.folder.records
+
+    @property
+    def registry(self) -> Registry:
+        """The methods and tasks."""
+        return self.folder.registry
+
+    def data(self, boards: Sequence[Board]) -> JSON:
         """Everything that the script reads."""
         published: JSON = {}
         rows: JSON = {}
-        for cell in cells:
+        for cell in self.folder.reproduced:
             row, _, name = cell.cell.id.rpartition("/")
             published.setdefault(row, {})[name] = self._cell(cell)
             rows.setdefault(row, self._row(cell.cell))
@@ -169,7 +176,7 @@ class Dialogs:
             "scores": self._scores(paths),
             "methods": {method: self._method(method) for method in self.results.methods},
             "neighbours": self.lists,
-            "bibtex": {key: bibtex([key], self.papers) for key in self.keys},
+            "bibtex": {key: bibtex([key], self.folder.papers) for key in self.keys},
             "harness": HARNESS,
             "digests": list(self.digests),
             "texts": list(self.texts.places),
@@ -180,7 +187,9 @@ class Dialogs:
         row, method = cell.row, composed(cell.row.method or "", self.registry)
         evidence = EVIDENCE_WORDS[cell.evidence] if cell.evidence else ""
         if cell.evidence == "confirmed":
-            program = confirmed_by(cell, self.programs, self.results, self.registry)
+            program = confirmed_by(
+                cell, self.folder.confirming_programs, self.results, self.registry
+            )
             evidence += f", {program}" if program else ""
         return [
             self.texts(row.name),

@@ -16,16 +16,15 @@ from urllib.parse import quote
 from markupsafe import Markup, escape
 
 from harness.core.files import sized
-from harness.core.provenance import BASELINES, HARNESS
 from harness.registry import Registry
-from harness.report.bibtex import CITATION, software
+from harness.report.bibtex import software
+from harness.report.figures import Picture
 from harness.report.paper_tables import MARKS, OURS, RAISED, Block, sheet
-from harness.report.pictures import holds, seal
 from harness.report.site.dialogs import Dialogs, boards
-from harness.report.tallies import Tally, tallies
-from harness.results.claims import ClaimResult, intervals_file
-from harness.results.conformance import Comparison, Reference, confirmed, read_trials
+from harness.report.tallies import tallies
+from harness.results.claims import intervals_file
 from harness.results.explain import Recorded, next_steps
+from harness.results.folder import ResultsFolder
 from harness.results.index import Results
 from harness.results.layout import CONFORMANCE, QUESTIONS, RECORDS, REFERENCES
 from harness.results.published import Table
@@ -35,60 +34,26 @@ from harness.results.verdict import TOLERANCES, VERDICTS, CellState
 STEPS = 8  # of what to get next
 
 
-@dataclass(frozen=True)
-class PaperCount:
-    """How much of a paper is published, runnable, measured, and by verdict."""
-
-    paper: str
-    counts: Mapping[str, int]
-
-
-@dataclass(frozen=True)
-class Waiting:
-    """Commands that get what is missing, its size, and how many numbers wait for it."""
-
-    get: Sequence[str]
-    size: str
-    numbers: int
-
-
-@dataclass(frozen=True)
-class Answer:
-    """Everything that the page says first."""
-
-    tallies: Sequence[Tally]
-    verdicts: Sequence[str]
-    papers: Sequence[PaperCount]
-    inexact: Sequence[Reproduction]
-    waiting: Sequence[Waiting]
-    claims: Sequence[ClaimResult]
-
-
-def answer(
-    cells: Sequence[Mapping[str, Reproduction]],
-    claims: Sequence[ClaimResult],
-    compared: Sequence[Comparison],
-    results: Results,
-    registry: Registry,
-) -> Answer:
-    """The answer, from reproduced cells, tested claims, scores of other programs, and records."""
-    every = [cell for table in cells for cell in table.values()]
-    papers: dict[str, list[Reproduction]] = {}
-    for cell in every:
-        papers.setdefault(cell.cell.table.paper, []).append(cell)
-    counted = [PaperCount(paper, count(own)) for paper, own in papers.items()]
-    counted.sort(key=lambda one: (-one.counts["run"], -one.counts["runnable"]))
+def answer(folder: ResultsFolder) -> dict[str, Any]:
+    """What the page says first: counts, papers, what is not exact, what to get, tested claims."""
+    cells, claims = folder.reproduced, folder.claim_results
+    by_paper: dict[str, list[Reproduction]] = {}
+    for cell in cells:
+        by_paper.setdefault(cell.cell.table.paper, []).append(cell)
+    papers = [(paper, count(cells_of_paper)) for paper, cells_of_paper in by_paper.items()]
+    papers.sort(key=lambda item: (-item[1]["run"], -item[1]["runnable"]))
+    total = count(cells)
     exact = (CellState.EXACT, CellState.CONSISTENT)
-    steps = islice(next_steps(every, registry, Recorded(results, registry)), STEPS)
-    total = count(every)
-    return Answer(
-        tallies=list(tallies(every, claims, compared, results)),
-        verdicts=[str(verdict) for verdict in VERDICTS if total[verdict]],
-        papers=[*counted, PaperCount("all", total)],
-        inexact=[cell for cell in every if cell.scores and cell.state not in exact],
-        waiting=[Waiting(s.get, sized(s.bytes) if s.bytes else "", s.numbers) for s in steps],
-        claims=claims,
-    )
+    recorded = Recorded(folder.records, folder.registry)
+    compared = [one for _, scores in folder.compared for one in scores]
+    return {
+        "tallies": list(tallies(cells, claims, compared, folder.records)),
+        "verdicts": [str(verdict) for verdict in VERDICTS if total[verdict]],
+        "papers": [*papers, ("all", total)],
+        "inexact": [cell for cell in cells if cell.scores and cell.state not in exact],
+        "waiting": list(islice(next_steps(cells, folder.registry, recorded), STEPS)),
+        "claims": claims,
+    }
 
 
 DIGITS = "0123456789".translate(RAISED)  # of the marks of footnotes, with which a label ends
@@ -139,13 +104,12 @@ class PaperTable:
     notes: Sequence[str]
 
 
-def paper_tables(
-    published: Sequence[Table], cells: Sequence[Mapping[str, Reproduction]], registry: Registry
-) -> Iterator[tuple[str, list[PaperTable]]]:
+def paper_tables(folder: ResultsFolder) -> Iterator[tuple[str, list[PaperTable]]]:
     """The tables of each paper, papers of which something was measured first."""
     papers: dict[str, list[PaperTable]] = {}
-    for table, own in zip(published, cells, strict=True):
-        papers.setdefault(table.paper, []).append(_table(table, own, registry))
+    for table in folder.tables:
+        shown = _table(table, folder.reproductions(table), folder.registry)
+        papers.setdefault(table.paper, []).append(shown)
     yield from sorted(papers.items(), key=lambda item: -sum(t.counts["run"] for t in item[1]))
 
 
@@ -202,8 +166,7 @@ def _unmarked(text: str) -> str:
 
 
 IN_ADDRESS = ' !"$()*+,-./:;<=>?@[]_{|}~'  # what stands in the address of a picture as it is
-# Of a picture, what shows nothing: metadata, comments, its own seal among them, the names of
-# groups, line breaks.
+# Of a picture, what shows nothing: metadata, comments, the names of groups, line breaks.
 UNSEEN = re.compile(
     r"""\s*<metadata>.*?</metadata>|/\*.*?\*/|<!--.*?-->|(?<=<g) id="[^"]*"|(?<=>)\s*\n\s*(?=<)""",
     re.DOTALL,
@@ -213,96 +176,52 @@ PAGE = "site/index.html"
 HERE = Path(__file__).parent
 VENDORED = HERE / "vendor" / "dataTables.min.js"
 TEMPLATE, STYLE, SCRIPT = (HERE / f"page.{suffix}" for suffix in ("html", "css", "js"))
-# What decides the words and numbers of the page.
-CODE = (HARNESS / "report", HARNESS / "results", HARNESS / "tasks", BASELINES)
-SUFFIXES = {".py", ".html", ".css", ".js", ".bib", ".toml"}
-SOURCES = (
-    *(p for folder in CODE for p in sorted(folder.rglob("*")) if p.suffix in SUFFIXES),
-    CITATION,
-)
 
 
-@dataclass(frozen=True)
-class Shown:
-    """A picture on the page: where its file lies from there, title, description, SVG."""
-
-    file: str
-    title: str
-    about: str
-    svg: str
-
-    @property
-    def address(self) -> str:
-        """It as an address that holds the picture, for an attribute in single quotes."""
-        svg = re.sub(r"\s*\n\s*", " ", UNSEEN.sub("", self.svg))
-        return f"data:image/svg+xml,{quote(svg, safe=IN_ADDRESS)}"
+def made_from(folder: ResultsFolder, drawn: Mapping[str, Picture]) -> str:
+    """The digests of the records, and of all else that the page holds."""
+    records = Results(folder.records.by_cell, set(folder.records.by_cell))
+    texts = [*map(repr, folder.registry.by_hand.values()), repr(software())]
+    digest = hashlib.sha256("".join([*texts, *(one.made_from for one in drawn.values())]).encode())
+    written = [folder.papers, folder.written / REFERENCES]
+    written += [folder.written / name / CONFORMANCE for name in (QUESTIONS, RECORDS)]
+    files = [path for own in written for path in own.rglob("*") if path.is_file()]
+    claims = folder.questions / "claims.toml", intervals_file(folder.path)
+    for path in sorted([*files, *filter(Path.exists, claims)]):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    return f"Records: sha256 {records.digest()}. Other files: sha256 {digest.hexdigest()}"
 
 
-@dataclass(frozen=True)
-class Content:
-    """What the page is made from: a folder's records, beside what people wrote in another.
-
-    `papers` is the folder of the published tables, in a folder of results. `cells` are the
-    reproduced cells of each published table, `claims` those that were tested, `compared` the
-    scores of each reference.
-    """
-
-    folder: Path
-    papers: Path
-    published: Sequence[Table]
-    cells: Sequence[Mapping[str, Reproduction]]
-    results: Results
-    registry: Registry
-    pictures: Sequence[Shown] = ()
-    claims: Sequence[ClaimResult] = ()
-    compared: Sequence[tuple[Reference, Sequence[Comparison]]] = ()
-
-    @property
-    def given(self) -> Path:
-        """The results folder of what people wrote."""
-        return self.papers.parent
-
-    def line(self) -> str:
-        """The digests of the records, and of all else that decides the page."""
-        own = Results(self.results.by_cell, set(self.results.by_cell), self.results.values)
-        extra = [*map(repr, self.registry.by_hand.values())] + [one.svg for one in self.pictures]
-        others = _digest_of_files(self.folder, self.papers, self.given, extra)
-        return f"Records: sha256 {own.digest()}. Other files: sha256 {others}"
-
-
-def site_page(made: Content, drawn: str = "") -> str:
-    """The page; `drawn`, the page as it was, where it is up to date."""
-    made_from = made.line()
-    if holds(drawn, made_from, SOURCES):
-        return drawn
+def site_page(folder: ResultsFolder, drawn: Mapping[str, Picture]) -> str:
+    """The page, with these pictures by their files."""
     from jinja2 import Environment, StrictUndefined
 
-    results, registry, cells = made.results.unread(), made.registry, made.cells
-    references = [reference for reference, _ in made.compared]
-    programs = confirmed(references, results, read_trials(made.given), registry)
-    shown = list(boards(results, registry))
-    every = [cell for table in cells for cell in table.values()]
-    data = Dialogs(results, registry, programs, made.papers).data(every, shown)
-    compared = [one for _, scores in made.compared for one in scores]
+    shown = list(boards(folder.records.unread(), folder.registry))
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters |= {"anchor": anchor, "code": in_code}
+    environment.filters |= {"anchor": anchor, "code": in_code, "sized": sized, "address": address}
     text = environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(
-        made_from=made_from,
+        made_from=made_from(folder, drawn),
         software=software(),
-        answer=answer(cells, made.claims, compared, results, registry),
-        pictures=made.pictures,
+        answer=answer(folder),
+        pictures=drawn,
         boards=shown,
-        papers=list(paper_tables(made.published, cells, registry)),
+        papers=list(paper_tables(folder)),
         marks={str(state): mark for state, mark in MARKS.items()},
         tolerances=TOLERANCES.sentence(),
         style=STYLE.read_text(encoding="utf-8"),
-        data=in_script(data),
+        data=in_script(Dialogs(folder).data(shown)),
         script=SCRIPT.read_text(encoding="utf-8"),
         tables=VENDORED.read_text(encoding="utf-8"),
     )
-    return seal(f"{text.rstrip()}\n", SOURCES)
+    return f"{text.rstrip()}\n"
+
+
+def address(svg: str) -> str:
+    """A picture as an address that holds it, for an attribute in single quotes."""
+    text = re.sub(r"\s*\n\s*", " ", UNSEEN.sub("", svg))
+    return f"data:image/svg+xml,{quote(text, safe=IN_ADDRESS)}"
 
 
 def anchor(name: str) -> str:
@@ -320,15 +239,3 @@ def in_script(data: Any) -> str:
     """JSON that ends no script element and begins no comment, whatever text it holds."""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
-
-
-def _digest_of_files(folder: Path, papers: Path, given: Path, texts: Sequence[str]) -> str:
-    """The digest of all else that the page holds: what people wrote, comparisons, pictures."""
-    folders = [papers, given / REFERENCES]
-    folders += [given / name / CONFORMANCE for name in (QUESTIONS, RECORDS)]
-    files = [path for own in folders for path in own.rglob("*") if path.is_file()]
-    files += filter(Path.exists, (given / QUESTIONS / "claims.toml", intervals_file(folder)))
-    digest = hashlib.sha256("".join(texts).encode())
-    for path in sorted(files):
-        digest.update(path.name.encode() + b"\0" + path.read_bytes())
-    return digest.hexdigest()
