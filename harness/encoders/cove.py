@@ -22,7 +22,7 @@ from harness.core.files import Sha256, sha256_of
 from harness.core.interfaces import Identity, Source, VectorFile
 from harness.encoders.checkpoint import read_tensors, require_weights
 from harness.encoders.elmo import UNKNOWN, RecurrentConfig, RecurrentEncoder
-from harness.encoders.kernels.choose import device_of
+from harness.encoders.kernels.padded import device_of
 from harness.encoders.word_vectors import first_rows, read_cached
 
 # Part of every key: raise it with any change that moves an encoding.

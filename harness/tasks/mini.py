@@ -161,7 +161,7 @@ def classes(name: str, load: MiniKinds | MiniParaphrases) -> Task:
     return replace(task, load=load, graded=None)
 
 
-def corpus(name: str, text: EmbeddedText, count: int, note: str) -> Corpus:
+def embedded_corpus(name: str, text: EmbeddedText, count: int, note: str) -> Corpus:
     """One embedded corpus of so many sentences."""
     return Corpus(name, text, ASSET, licence=LICENCE, note=note, count=count)
 
@@ -180,19 +180,19 @@ TASKS = (
 )
 
 CORPORA = (
-    corpus(
+    embedded_corpus(
         "mini-text",
         EmbeddedText("text.txt", columns=1, sentences=1),
         20_000,
         "20,000 different sentences that the project makes: captions, headlines, questions",
     ),
-    corpus(
+    embedded_corpus(
         "mini-nli",
         EmbeddedText("nli.tsv", columns=3, sentences=2),
         10_000,
         "5,000 labelled pairs that the project makes; both sentences of each",
     ),
-    corpus(
+    embedded_corpus(
         "mini-triplets",
         EmbeddedText("triplets.tsv", columns=3, sentences=3),
         15_000,

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn import functional as F  # noqa: N812
 
 from harness.core.arrays import Float, Float32, Int64
-from harness.encoders.kernels.choose import device_of
+from harness.encoders.kernels.padded import device_of
 
 # Ids 0 to 255 are bytes of UTF-8.
 SENTENCE_BEGINS, SENTENCE_ENDS, WORD_BEGINS, WORD_ENDS, PADDING = range(256, 261)

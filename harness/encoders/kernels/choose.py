@@ -150,19 +150,6 @@ def _agree(plain: Kernel, other: Kernel, ids: Sequence[int], tolerance: float) -
     return True
 
 
-def device_of(name: str) -> Any:
-    """A torch device that multiplies whole float32 numbers. Raises UsageError for an unknown."""
-    import torch
-
-    # TF32 keeps 19 bits of each factor: another precision than the one that records name.
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
-    try:
-        return torch.empty(0, device=name).device
-    except (RuntimeError, AssertionError) as error:
-        reason = str(error).splitlines()[0]
-        raise UsageError(f"wanted a device that torch has, found {name!r}: {reason}") from error
-
-
 def in_order(
     work: Callable[[Item], Result], items: Iterable[Item], choice: Choice
 ) -> Iterator[Result]:

@@ -35,7 +35,6 @@ from harness.encoders.checkpoint import (
     WORDS,
     require_words,
 )
-from harness.encoders.kernels.choose import device_of
 
 # What transformers raises, by experiment, over folders it cannot make sense of.
 UNREADABLE = (
@@ -160,6 +159,17 @@ class PaddedKernel:
             cls=None if self.summary is None else rows_of(cls),
             pooler=rows_of(out.pooler_output) if self.has_pooler else None,
         )
+
+
+def device_of(name: str) -> torch.device:
+    """A torch device that multiplies whole float32 numbers. Raises UsageError for an unknown."""
+    # TF32 keeps 19 bits of each factor: another precision than the one that records name.
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    try:
+        return torch.empty(0, device=name).device
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise UsageError(f"wanted a device that torch has, found {name!r}: {reason}") from error
 
 
 def rows_of(output: torch.Tensor) -> Float32[np.ndarray, "..."]:

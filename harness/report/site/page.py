@@ -200,7 +200,12 @@ def site_page(folder: ResultsFolder, drawn: Mapping[str, Picture]) -> str:
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters |= {"anchor": anchor, "code": in_code, "sized": sized, "address": address}
+    environment.filters |= {
+        "anchor": anchor,
+        "code": in_code,
+        "sized": sized,
+        "address": picture_address,
+    }
     text = environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(
         made_from=made_from(folder, drawn),
         software=software(),
@@ -218,7 +223,7 @@ def site_page(folder: ResultsFolder, drawn: Mapping[str, Picture]) -> str:
     return f"{text.rstrip()}\n"
 
 
-def address(svg: str) -> str:
+def picture_address(svg: str) -> str:
     """A picture as an address that holds it, for an attribute in single quotes."""
     text = re.sub(r"\s*\n\s*", " ", UNSEEN.sub("", svg))
     return f"data:image/svg+xml,{quote(text, safe=IN_ADDRESS)}"
