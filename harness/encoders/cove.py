@@ -22,7 +22,6 @@ from harness.core.files import Sha256, sha256_of
 from harness.core.interfaces import Identity, Source, VectorFile
 from harness.encoders.checkpoint import read_tensors, require_weights
 from harness.encoders.elmo import UNKNOWN, RecurrentConfig, RecurrentEncoder
-from harness.encoders.kernels.padded import device_of
 from harness.encoders.word_vectors import first_rows, read_cached
 
 # Part of every key: raise it with any change that moves an encoding.
@@ -135,6 +134,8 @@ def read_network(
     of this width, and UsageError for a device that torch lacks.
     """
     from torch import nn
+
+    from harness.encoders.kernels.padded import device_of
 
     place, size = device_of(device), vectors.shape[1]
     layers = []
