@@ -166,7 +166,6 @@ CORPORA = (
         name="all-nli",
         sentences=WHOLE_ALL_NLI,
         asset=WHOLE_ALL_NLI.asset,
-        count=WHOLE_ALL_NLI.count,
         published=True,
         licence="SNLI CC BY-SA 4.0, MultiNLI per source",
         note="the whole AllNLI.tsv, MultiNLI's dev sets included; "
