@@ -1,113 +1,74 @@
 """Sentence embeddings, reproducibly: published numbers beside measured ones.
 
 This module is the public API. A program imports its names from here, as in `from harness import
-Places, fit_method, load_registry`, and never from a room, whose modules may move. Each name is
-imported when it is first used (PEP 562), so that `import harness` alone costs nothing.
+Places, fit_method, load_registry`, and never from a room, whose modules may move. The imports below
+are the list of its names. Type checkers read it; at run time each name is imported when it is first
+used (PEP 562), so that `import harness` alone costs nothing.
 """
 
 from __future__ import annotations
 
-from importlib import import_module
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from harness.assets.places import Places
-    from harness.core.errors import AssetMissing, DataError, HarnessError, ScoreError, UsageError
-    from harness.core.hardware import Hardware
-    from harness.core.interfaces import (
-        Encoder,
-        EncoderConfig,
-        Encoding,
-        Identity,
-        Pooling,
-        PostProcessor,
-        Transform,
-    )
-    from harness.core.metrics import Metric
-    from harness.core.types import Corpus, Method, Pairs, Record, Task
-    from harness.encoders.function import FunctionConfig
-    from harness.encoders.native import NativeConfig
-    from harness.encoders.transformer import TransformerConfig
-    from harness.encoders.word_vectors import StaticConfig
-    from harness.evaluation.evaluate import Embedder, encoder, fit_method
-    from harness.interop.estimator import Calibration
-    from harness.interop.evaluate import evaluate, read_results
-    from harness.interop.mteb import as_mteb, local_tasks
-    from harness.registry import Registry, load_registry
-    from harness.results.score_rows import ScoreRow
-    from harness.results.verdict import CellState, Measured, Published, Verdict, verdict
-    from harness.transforms.affine import Affine, Moments
+    from harness.assets.places import Places as Places
+    from harness.core.errors import AssetMissing as AssetMissing
+    from harness.core.errors import DataError as DataError
+    from harness.core.errors import HarnessError as HarnessError
+    from harness.core.errors import ScoreError as ScoreError
+    from harness.core.errors import UsageError as UsageError
+    from harness.core.hardware import Hardware as Hardware
+    from harness.core.interfaces import Encoder as Encoder
+    from harness.core.interfaces import EncoderConfig as EncoderConfig
+    from harness.core.interfaces import Encoding as Encoding
+    from harness.core.interfaces import Identity as Identity
+    from harness.core.interfaces import Pooling as Pooling
+    from harness.core.interfaces import PostProcessor as PostProcessor
+    from harness.core.interfaces import Transform as Transform
+    from harness.core.metrics import Metric as Metric
+    from harness.core.types import Corpus as Corpus
+    from harness.core.types import Method as Method
+    from harness.core.types import Pairs as Pairs
+    from harness.core.types import Record as Record
+    from harness.core.types import Task as Task
+    from harness.encoders.function import FunctionConfig as FunctionConfig
+    from harness.encoders.native import NativeConfig as NativeConfig
+    from harness.encoders.transformer import TransformerConfig as TransformerConfig
+    from harness.encoders.word_vectors import StaticConfig as StaticConfig
+    from harness.evaluation.evaluate import Embedder as Embedder
+    from harness.evaluation.evaluate import encoder as encoder
+    from harness.evaluation.evaluate import fit_method as fit_method
+    from harness.interop.estimator import Calibration as Calibration
+    from harness.interop.evaluate import evaluate as evaluate
+    from harness.interop.evaluate import read_results as read_results
+    from harness.interop.mteb import as_mteb as as_mteb
+    from harness.interop.mteb import local_tasks as local_tasks
+    from harness.registry import Registry as Registry
+    from harness.registry import load_registry as load_registry
+    from harness.results.score_rows import ScoreRow as ScoreRow
+    from harness.results.verdict import CellState as CellState
+    from harness.results.verdict import Measured as Measured
+    from harness.results.verdict import Published as Published
+    from harness.results.verdict import Verdict as Verdict
+    from harness.results.verdict import verdict as verdict
+    from harness.transforms.affine import Affine as Affine
+    from harness.transforms.affine import Moments as Moments
 
+    __all__: list[str]
     __version__: str
 
-__all__ = [
-    "Affine",
-    "AssetMissing",
-    "Calibration",
-    "CellState",
-    "Corpus",
-    "DataError",
-    "Embedder",
-    "Encoder",
-    "EncoderConfig",
-    "Encoding",
-    "FunctionConfig",
-    "Hardware",
-    "HarnessError",
-    "Identity",
-    "Measured",
-    "Method",
-    "Metric",
-    "Moments",
-    "NativeConfig",
-    "Pairs",
-    "Places",
-    "Pooling",
-    "PostProcessor",
-    "Published",
-    "Record",
-    "Registry",
-    "ScoreError",
-    "ScoreRow",
-    "StaticConfig",
-    "Task",
-    "Transform",
-    "TransformerConfig",
-    "UsageError",
-    "Verdict",
-    "__version__",
-    "as_mteb",
-    "encoder",
-    "evaluate",
-    "fit_method",
-    "load_registry",
-    "local_tasks",
-    "read_results",
-    "verdict",
-]
 
-# Where each name is defined, for what runs; the imports above say it to type checkers.
-_HOMES = {
-    "assets.places": "Places",
-    "core.errors": "AssetMissing DataError HarnessError ScoreError UsageError",
-    "core.hardware": "Hardware",
-    "core.metrics": "Metric",
-    "core.interfaces": "Encoder EncoderConfig Encoding Identity Pooling PostProcessor Transform",
-    "core.types": "Corpus Method Pairs Record Task",
-    "encoders.function": "FunctionConfig",
-    "encoders.native": "NativeConfig",
-    "encoders.transformer": "TransformerConfig",
-    "encoders.word_vectors": "StaticConfig",
-    "evaluation.evaluate": "Embedder encoder fit_method",
-    "interop.estimator": "Calibration",
-    "interop.evaluate": "evaluate read_results",
-    "interop.mteb": "as_mteb local_tasks",
-    "registry": "Registry load_registry",
-    "results.score_rows": "ScoreRow",
-    "results.verdict": "CellState Measured Published Verdict verdict",
-    "transforms.affine": "Affine Moments",
-}
-_HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
+@cache
+def _modules() -> dict[str, str]:
+    """The module of each public name, by the imports above."""
+    import ast
+    from pathlib import Path
+
+    tree = ast.parse(Path(__file__).read_text(encoding="utf-8"))
+    [names] = (node.body for node in tree.body if isinstance(node, ast.If))
+    lines = (node for node in names if isinstance(node, ast.ImportFrom))
+    return {alias.name: str(node.module) for node in lines for alias in node.names}
 
 
 def __getattr__(name: str) -> Any:
@@ -115,10 +76,14 @@ def __getattr__(name: str) -> Any:
         from importlib.metadata import version
 
         return version("sentence-embedding-harness")
-    if name not in _HOME:
+    if name == "__all__":
+        return sorted([*_modules(), "__version__"])
+    if name not in _modules():
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    from importlib import import_module
+
+    return getattr(import_module(_modules()[name]), name)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *_modules(), "__all__", "__version__"})

@@ -63,7 +63,7 @@ NAMED = {
     "report.flows": {"flow", "whitening"},  # the same
     "evaluation.compare": {"simcse", "whitening"},  # a protocol is called by who set it
     "report.replication": {"miniature"},  # its page's own name
-    "cli.train.finetune": {"simcse", "sbert"},  # the names of commands
+    "cli.train": {"simcse", "sbert"},  # the names of commands
     "training.datasets": {"miniature", "simcse"},  # names of data sets
 }
 

@@ -10,20 +10,9 @@ from typing import Annotated
 
 import typer
 
-from harness.cli import (
-    caching,
-    exchange,
-    exporting,
-    fetching,
-    planning,
-    reading,
-    reference,
-    running,
-    showing,
-)
+from harness.cli import exchange, listing, maintain, measure, read, train
 from harness.cli.options import SeveralValues, note
 from harness.cli.stopping import Stopped, end, stoppable
-from harness.cli.train import train
 from harness.core.errors import HarnessError, said
 
 app = typer.Typer(
@@ -35,32 +24,32 @@ app = typer.Typer(
     epilog="Exit status: 0 fine, 1 a cell failed or moved, 2 wrong usage, 3 an asset or a baseline "
     "is missing.",
 )
-app.command("list")(reading.list_)
-app.command(cls=SeveralValues)(planning.plan)
-app.command(cls=SeveralValues)(running.run)
-app.command(cls=SeveralValues)(running.reproduce)
-app.command(cls=SeveralValues)(showing.show)
-app.command(cls=SeveralValues)(showing.compare)
-app.command()(reading.report)
-app.command()(reading.view)
-app.command(cls=SeveralValues)(reading.check)
-app.command()(reading.explain)
-app.command()(reading.cite)
-app.command()(fetching.fetch)
-app.command(cls=SeveralValues)(exporting.export)
+app.command("list")(listing.list_)
+app.command(cls=SeveralValues)(measure.plan)
+app.command(cls=SeveralValues)(measure.run)
+app.command(cls=SeveralValues)(measure.reproduce)
+app.command(cls=SeveralValues)(read.show)
+app.command(cls=SeveralValues)(read.compare)
+app.command()(read.report)
+app.command()(read.view)
+app.command(cls=SeveralValues)(read.check)
+app.command()(read.explain)
+app.command()(read.cite)
+app.command()(exchange.fetch)
+app.command(cls=SeveralValues)(exchange.export)
 app.command("import")(exchange.import_)
-app.add_typer(train, name="train")
-app.add_typer(caching.caching, name="cache")
-app.add_typer(reference.reference, name="reference")
+app.add_typer(train.trainings, name="train")
+app.add_typer(maintain.caching, name="cache")
+app.add_typer(maintain.reference, name="reference")
 
 
 def _version(wanted: bool) -> bool:
-    if not wanted:
-        return wanted
-    from importlib.metadata import version
+    if wanted:
+        from importlib.metadata import version
 
-    typer.echo(f"harness {version('sentence-embedding-harness')}")
-    raise typer.Exit
+        typer.echo(f"harness {version('sentence-embedding-harness')}")
+        raise typer.Exit
+    return wanted
 
 
 @app.callback()

@@ -1,56 +1,155 @@
-"""Results of other programs: ours as mteb's files, theirs as a reference beside ours."""
+"""Commands that bring files in or hand them on: fetch, import, export."""
 
 from __future__ import annotations
 
+import json
+import os
 import shlex
-from fnmatch import fnmatchcase
+import sys
+import time
+from collections.abc import Iterable
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from harness.cli.options import Results, require_folder, say
+from harness.assets.catalogue import TOGETHER
+from harness.assets.fetch.batch import (
+    Jobs,
+    Thing,
+    export_all,
+    fetch_all,
+    import_all,
+    portable,
+)
+from harness.assets.places import Places, asset_named, companion_of, every_asset, vectors_of
+from harness.cli.listing import assets_rows, say_rows
+from harness.cli.maintain import say_compared
+from harness.cli.options import (
+    CacheDir,
+    DataDir,
+    Encoders,
+    Json,
+    Methods,
+    Records,
+    Results,
+    completed_tasks,
+    flattened,
+    note,
+    option,
+    require_folder,
+    say,
+    say_folded,
+    split_commas,
+)
+from harness.cli.selection import Folders, record_patterns
 from harness.core.errors import UsageError
+from harness.core.files import write_atomically
+from harness.registry import Registry, known, load_registry
+from harness.resolve import Resolver, config_for
+from harness.results.layout import REFERENCES
+from harness.results.records import Store
 
 SHOWN = 3  # tasks that an error names
+SMALL = "mini-sts"  # a task that is always here, for what is fitted on no task
 
 
-def export_results(
-    mteb: Path, method: list[str] | None, task: list[str] | None, results: Path
+def fetch(
+    assets: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="Assets, encoders or OWNER/NAME[@REVISION] on the hub; by default the data sets "
+            "that tasks score.",
+            show_default=False,
+        ),
+    ] = None,
+    data_dir: DataDir = None,
+    cache: CacheDir = None,
+    offline: Annotated[
+        bool, typer.Option("--offline", help="Download nothing, only check what is here.")
+    ] = False,
+    listed: Annotated[
+        bool, typer.Option("--list", help="Show every asset, as harness list assets does.")
+    ] = False,
+    export: Annotated[
+        Path | None,
+        typer.Option(help="Write assets that are here to a folder; by default all that are."),
+    ] = None,
+    bring_in: Annotated[
+        Path | None, typer.Option("--import", help="Take assets from such a folder.")
+    ] = None,
+    as_json: Json = False,
 ) -> None:
-    """Write measured scores as another program's result files: those of mteb."""
-    from harness.cli.selecting import patterns
-    from harness.core.provenance import extra
-    from harness.results.records import Store
+    """Download assets and check them; or carry them to a machine without a network."""
+    from rich.progress import DownloadColumn
 
-    with extra("mteb"):
-        from harness.interop.mteb import write_mteb_results
+    from harness.assets.fetch.http import switched_off
+    from harness.core.progress import Bar
 
-    require_folder("--results", results)
-    of = patterns(method, task, None)
-    tasks = {one.name for one in of.registry.select_tasks(of.tasks)} if task else None
-    records = [
-        record
-        for record in Store(results).records()
-        if not of.methods or any(fnmatchcase(record.method, glob) for glob in of.methods)
-        if tasks is None or record.task in tasks
-    ]
-    written = list(write_mteb_results(records, mteb))
-    if records and not written:
-        names = ", ".join(sorted({record.task for record in records})[:SHOWN])
-        raise UsageError(f"{names}: mteb has no such task; name one of its own, as -t STS12")
-    if not written:
-        raise UsageError(
-            f"{results} holds no such record: harness list records --results {results} shows all"
-        )
-    say(f"{len(written)} result files under {mteb}")
+    if sum(map(bool, (offline, listed, export, bring_in))) > 1:
+        raise UsageError("one of --offline, --list, --export and --import at a time")
+    # A data folder that does not exist yet is made when something is put into it.
+    here = data_dir if data_dir is not None and data_dir.is_dir() else None
+    places = Places.from_environment({}, cache=cache, data_dir=here)
+    registry, worst = load_registry(), 0
+    if listed:
+        say_rows(assets_rows(registry, places), as_json)
+        return
+    things_by_name = partial(fetched_things, registry=registry)
+    with Bar(sys.stderr, DownloadColumn()) as bar:
+        jobs = Jobs(places, bar, tuple(registry.tasks.values()), tuple(registry.corpora.values()))
+        if export is not None:
+            names = assets or [*(asset.name for asset in every_asset()), *registry.encoders]
+            things = chain.from_iterable(things_by_name(names).values())
+            chosen = (thing for thing in things if assets or portable(thing, places))
+            outcomes = export_all(chosen, jobs, export)
+        elif bring_in is not None:
+            outcomes = import_all(things_by_name, jobs, bring_in, data_dir)
+        else:
+            switch = "--offline" if offline else switched_off(os.environ)
+            wanted = things_by_name(assets or scored_assets(registry))
+            outcomes = fetch_all(wanted, jobs, data_dir, switch)
+        for fetched in outcomes:
+            error = str(fetched.error or "")
+            if as_json:
+                say(json.dumps({"asset": fetched.name, "is": fetched.line, "error": error}))
+            elif not error:
+                say_folded(f"{fetched.name}: {fetched.line}")
+            if fetched.error is not None:
+                note(f"harness: {error}")
+                worst = min(filter(None, (worst, fetched.error.exit_status)))
+    sys.exit(worst)
+
+
+def scored_assets(registry: Registry) -> tuple[str, ...]:
+    """The data sets that tasks score and that do not come along."""
+    names = dict.fromkeys(task.asset for task in registry.tasks.values())
+    return tuple(name for name in names if not asset_named(name).embedded)
+
+
+def fetched_things(names: Iterable[str], registry: Registry) -> dict[str, tuple[Thing, ...]]:
+    """What each name fetches: an asset, several in one download, an encoder, a repository.
+
+    Raises UsageError for a name that is none of them.
+    """
+    assets = {asset.name: asset for asset in every_asset()}
+    things: dict[str, tuple[Thing, ...]] = {name: (asset,) for name, asset in assets.items()}
+    for name, parts in TOGETHER.items():
+        things[name] = tuple(asset for asset in assets.values() if asset.name in parts)
+    for name, config in registry.encoders.items():
+        second = companion_of(config)
+        things[name] = (vectors_of(config) or config, *([second] if second else []))
+    wanted: dict[str, tuple[Thing, ...]] = {}
+    for name in dict.fromkeys(names):
+        by_hand = "/" in name and name not in things
+        wanted[name] = (config_for(name, name, None),) if by_hand else known("asset", name, things)
+    return wanted
 
 
 def import_(
-    mteb: Annotated[
-        Path,
-        typer.Option("--mteb", help="Read result files of mteb under DIR.", show_default=False),
-    ],
+    mteb: Annotated[Path, option("--mteb", help="Read result files of mteb under DIR.")],
     models: Annotated[
         list[str] | None,
         typer.Argument(
@@ -63,11 +162,7 @@ def import_(
 ) -> None:
     """Take scores that mteb measured into results/references, beside ours."""
     require_folder("--mteb", mteb)
-    from harness.core.files import write_atomically
     from harness.core.provenance import extra
-    from harness.report.pages import comparison_table
-    from harness.results.conformance import compare_all
-    from harness.results.layout import REFERENCES
 
     with extra("mteb"):
         from harness.interop.mteb import read_mteb_results
@@ -79,10 +174,112 @@ def import_(
             raise UsageError(f"{text!r}: wanted MODEL=METHOD")
         methods[model] = name
     command = shlex.join(["harness", "import", *(models or ()), "--mteb", "DIR"])
-    found = read_mteb_results(mteb, methods, command)
-    for line in found.left_out:
+    taken = read_mteb_results(mteb, methods, command)
+    for line in taken.left_out:
         say(f"left out: {line}")
-    say(comparison_table(compare_all([found.reference], results)[0][1]))
-    place = results / REFERENCES / found.reference.file
-    write_atomically(place, found.reference.encoded())
-    say(f"{place}: {len(found.reference.cells)} cells; harness report shows it")
+    say_compared(taken.reference, results)
+    place = results / REFERENCES / taken.reference.file
+    write_atomically(place, taken.reference.encoded())
+    say(f"{place}: {len(taken.reference.cells)} cells; harness report shows it")
+
+
+@flattened
+def export(
+    folders: Folders,
+    method: Annotated[
+        str | None,
+        typer.Argument(help="Method id, encoder, repository or model folder.", show_default=False),
+    ] = None,
+    folder: Annotated[Path | None, typer.Argument(help="A new folder.", show_default=False)] = None,
+    mteb: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Write measured scores as mteb's result files instead."),
+    ] = None,
+    methods: Methods = None,
+    task: Annotated[
+        list[str] | None,
+        option(
+            "--task",
+            "-t",
+            callback=split_commas,
+            autocompletion=completed_tasks,
+            help="The task that @target means; with --mteb several.",
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="The seed of fit and training.")] = 0,
+    encoder: Encoders = None,
+    results: Records = Path("results"),
+) -> None:
+    """Write a method as a sentence-transformers folder, with a card of its measured scores.
+
+    With --mteb, write the measured scores of methods (-m) on tasks (-t) as files of mteb's results.
+    """
+    if mteb is not None:
+        if method is not None:
+            raise UsageError(f"export --mteb DIR takes methods by -m, found the argument {method}")
+        _export_scores(mteb, methods, task, results)
+        return
+    if method is None or folder is None or methods or len(task or ()) > 1:
+        raise UsageError(
+            "wanted export METHOD DIR, with one -t TASK for a fit on @target, or export --mteb DIR"
+        )
+    resolver = Resolver.of(folders.places(), encoder or [])
+    _export_model(method, folder, task[0] if task else None, seed, results, resolver)
+
+
+def _export_model(
+    word: str, folder: Path, task: str | None, seed: int, results: Path, resolver: Resolver
+) -> None:
+    """Write a method as a sentence-transformers folder."""
+    from harness.core.progress import Bar
+    from harness.evaluation.evaluate import fit_cell
+    from harness.interop.exported import write_model
+    from harness.interop.model_card import scores_of, write_card
+    from harness.report.bibtex import HARNESS, bibtex
+    from harness.results.index import Results as Index
+    from harness.results.records import PlannedCell
+    from harness.tasks.loader import TARGETS, TaskLoader
+
+    method, registry, places = resolver.method(word), resolver.registry, resolver.places
+    if (method.fit_on in TARGETS) != (task is not None):
+        raise UsageError(
+            f"{word}: wanted -t TASK where a method is fitted on @target, and only there; "
+            f"found {'-t ' + task if task else 'none'}"
+        )
+    planned = PlannedCell(method, known("task", task or SMALL, registry.tasks_by_name), seed)
+    with Bar(sys.stderr) as bar:
+        cell = fit_cell(planned, TaskLoader(places, registry.corpora), bar, time.perf_counter)
+    config = planned.encoder
+    write_model(method, cell, config, places.encoder(config), places.cache, folder)
+    scores = scores_of(planned, cell, registry.tasks, Index.read(Store(results)))
+    keys = (key for key in (config.cite, method.cite, HARNESS) if key)
+    write_card(folder, planned, cell, scores, bibtex(keys))
+    say(f"{folder}: {method.id}, seed {seed}, with {len(scores)} measured scores")
+
+
+def _export_scores(
+    mteb: Path, method: list[str] | None, task: list[str] | None, results: Path
+) -> None:
+    """Write measured scores as mteb's result files."""
+    from harness.core.provenance import extra
+
+    with extra("mteb"):
+        from harness.interop.mteb import write_mteb_results
+
+    require_folder("--results", results)
+    chosen = record_patterns(method, task)
+    tasks = {t.name for t in chosen.registry.select_tasks(chosen.tasks)} if task else None
+    records = [
+        record
+        for record in Store(results).records()
+        if chosen.selects_method(record.method) and (tasks is None or record.task in tasks)
+    ]
+    written = list(write_mteb_results(records, mteb))
+    if records and not written:
+        names = ", ".join(sorted({record.task for record in records})[:SHOWN])
+        raise UsageError(f"{names}: mteb has no such task; name one of its own, as -t STS12")
+    if not written:
+        raise UsageError(
+            f"{results} holds no such record: harness list records --results {results} shows all"
+        )
+    say(f"{len(written)} result files under {mteb}")

@@ -9,6 +9,7 @@ leaves goes when the same command goes on.
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
@@ -16,6 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
@@ -39,6 +41,21 @@ def keeping(what: Callable[[], str]) -> Iterator[None]:
     finally:
         if not isinstance(sys.exception(), Stopped):  # it is said when the command has ended
             _told.pop()
+
+
+def what_is_kept(out: Path) -> str:
+    """What an interruption leaves of a training into a folder, in words."""
+    from safetensors import safe_open
+
+    state = out / "unfinished" / "unfinished.safetensors"
+    if not state.exists():
+        return "stopped; nothing of the training is saved yet: the same command begins it again"
+    with safe_open(state, framework="numpy") as file:
+        steps = len(json.loads(file.metadata()["curve"])["losses"])
+    return (
+        f"stopped; the first {steps:,} steps are kept in {state.parent}: the same command goes on "
+        "from there"
+    )
 
 
 class Stopped(BaseException):

@@ -18,7 +18,7 @@ from harness.assets.fetch.http import silent
 from harness.assets.fetch.hub import model_files
 from harness.assets.places import Pins, Places
 from harness.cli import main
-from harness.cli.fetch_names import default_names
+from harness.cli.exchange import scored_assets
 from harness.encoders.transformer import TransformerConfig
 from harness.registry import load_registry
 
@@ -59,7 +59,7 @@ def hub(monkeypatch, tmp_path):
         running.files = {"far.csv": CSV}
         found = replace(load_registry(), encoders={"pinned": PINNED, "loose": LOOSE})
         monkeypatch.setattr("harness.registry.load_registry", lambda: found)
-        monkeypatch.setattr("harness.cli.listing.load_registry", lambda: found)
+        monkeypatch.setattr("harness.cli.exchange.load_registry", lambda: found)
         known = (
             asset("plain", "plain/plain.csv", PLAIN),
             asset("texts", "texts", TARRED),
@@ -443,7 +443,7 @@ def test_a_host_that_is_silent_does_not_keep_the_others(fetch, hub, monkeypatch)
 
 
 def test_by_default_the_data_sets_of_the_tasks_are_fetched():
-    names = default_names(load_registry())
+    names = scored_assets(load_registry())
     assert {"sts-raw", "sick-raw", "sts-senteval", "sick-senteval", "qnli"} <= set(names)
     assert not {"embedded", "all-nli", "wiki1m", "glove-840b-vectors"} & set(names)
 

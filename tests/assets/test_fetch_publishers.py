@@ -19,7 +19,7 @@ from standin import Fault, at_standin, standin
 from harness.assets.catalogue import DATA_ASSETS, Download
 from harness.assets.fetch.batch import Jobs, fetch_all
 from harness.assets.places import Places, asset_named
-from harness.cli.fetch_names import default_names, resolve
+from harness.cli.exchange import fetched_things, scored_assets
 from harness.registry import load_registry
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -71,7 +71,7 @@ def fetched(names, tmp_path, switch=None):
     places = Places(tmp_path / "cache", tmp_path / "data" if (tmp_path / "data").exists() else None)
     known = load_registry()
     jobs = Jobs(places, Told(), tuple(known.tasks.values()), tuple(known.corpora.values()))
-    wanted = resolve(names or default_names(known), known)
+    wanted = fetched_things(names or scored_assets(known), known)
     found = list(fetch_all(wanted, jobs, tmp_path / "data", switch))
     assert [(one.name, one.error) for one in found if one.error] == []
     return {one.name: one.line for one in found}

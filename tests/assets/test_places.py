@@ -25,7 +25,7 @@ from harness.assets.places import (
     revision_of,
     vectors_of,
 )
-from harness.cli.listing import listing
+from harness.cli.listing import assets_rows
 from harness.core.errors import AssetMissing, DataError, UsageError
 from harness.core.files import sha256_of
 from harness.core.toml import read_toml
@@ -137,7 +137,7 @@ def test_sizes_and_digests_are_those_of_the_real_files(asset, data_dir):
 
 
 def test_the_whole_registry_can_be_read_by_a_program():
-    rows = {row["asset"]: row for row in listing("assets", Places(Path("nowhere")))}
+    rows = {row["asset"]: row for row in assets_rows(FOUND, Places(Path("nowhere")))}
     glove, nli, bert = rows["glove-6b-vectors"], rows["nli-for-simcse"], rows["bert-base"]
     assert glove["downloads"] == [
         {
@@ -277,7 +277,7 @@ def test_an_encoder_to_be_fetched_is_told_with_its_size(tmp_path):
     bert = FOUND.encoders["bert-base"]
     with pytest.raises(AssetMissing, match=r"@86b5e0934494, about 440 MB\) is not on this machine"):
         Places(tmp_path).encoder(bert.with_max_length(64))
-    rows = {row["asset"]: row for row in listing("assets", Places(tmp_path))}
+    rows = {row["asset"]: row for row in assets_rows(FOUND, Places(tmp_path))}
     of_hub = [row for row in rows.values() if row["what"] == "encoder" and row["downloads"]]
     assert all(row["bytes"] > 5e6 for row in of_hub)
     assert rows["sbert-nli-large"]["bytes"] > rows["roberta-base"]["bytes"] > 4 * 110e6
@@ -285,9 +285,7 @@ def test_an_encoder_to_be_fetched_is_told_with_its_size(tmp_path):
 
 def test_what_comes_in_a_package_is_listed_so(package, tmp_path):
     found = replace(FOUND, encoders={c.name: c for c in (embedded("tiny"), embedded("other"))})
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("harness.cli.listing.load_registry", lambda: found)
-        rows = {row["asset"]: row for row in listing("assets", Places(tmp_path))}
+    rows = {row["asset"]: row for row in assets_rows(found, Places(tmp_path))}
     tiny, other = rows["tiny"], rows["other"]
     assert (tiny["source"], tiny["here"], tiny["bytes"]) == (
         "package harness_of_tests/embedded/tiny",

@@ -6,31 +6,30 @@ from pathlib import Path
 import pytest
 
 from harness.assets.places import Places
-from harness.cli.advice import (
+from harness.cli.printing import (
     BEST,
     CLAIMS,
     STEPS,
-    _seconds,
-    _told,
     claims_that_hold,
     embedded_best,
+    encoding_seconds,
     sentences_of,
+    step_lines,
     what_next,
 )
 from harness.evaluation.plan import FIRST_GUESS, FIRST_GUESS_BYTES
-from harness.registry import load_registry
 from harness.results.explain import NextStep
+from harness.results.folder import ResultsFolder
 from harness.results.index import Results
 from harness.results.published import load_tables
-from harness.results.records import Store
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"
-COMMITTED = Results.read(Store(RESULTS))
-FOUND = load_registry()
+FOLDER = ResultsFolder(RESULTS)
+COMMITTED, FOUND = FOLDER.records, FOLDER.registry
 
 
 def test_the_next_steps_name_a_command_a_size_a_gain_and_a_time(tmp_path):
-    first, *lines = what_next(RESULTS, FOUND, Places(tmp_path), Results({}))
+    first, *lines = what_next(FOLDER, Results({}), Places(tmp_path))
     assert first.startswith("next")
     assert len(lines) == 2 * STEPS
     assert "  harness fetch senteval (6 MB)" in lines
@@ -51,15 +50,15 @@ def test_the_encoding_of_a_step_includes_its_passes_over_corpora():
     step, nli = NextStep(("harness fetch all-nli",), 1, (cell,)), FOUND.corpora["nli"]
     size = FOUND.encoders["bert-base"].source.about
     least = nli.count * size / FIRST_GUESS_BYTES / FIRST_GUESS
-    assert _seconds(step, FOUND, {}) == pytest.approx(least)
+    assert encoding_seconds(step, FOUND, {}) == pytest.approx(least)
     unknown = replace(FOUND, corpora={"nli": replace(nli, count=None)})
-    assert _seconds(step, unknown, {}) is None
-    assert "how much encoding is not known" in " ".join(_told(step, unknown, {}))
+    assert encoding_seconds(step, unknown, {}) is None
+    assert "how much encoding is not known" in " ".join(step_lines(step, unknown, {}))
 
 
 def test_what_is_measured_needs_nothing_any_more(tmp_path):
-    before = what_next(RESULTS, FOUND, Places(tmp_path), Results({}))
-    after = what_next(RESULTS, FOUND, Places(tmp_path), COMMITTED)
+    before = what_next(FOLDER, Results({}), Places(tmp_path))
+    after = what_next(FOLDER, COMMITTED, Places(tmp_path))
     assert before != after
 
 
@@ -71,7 +70,7 @@ def test_where_nothing_lacks_there_is_no_next_step():
         def has_data(self, asset):
             return True
 
-    assert what_next(RESULTS, FOUND, All(), Results({})) == []
+    assert what_next(FOLDER, Results({}), All()) == []
 
 
 def test_the_sentences_of_a_task_are_those_of_its_records():
@@ -90,16 +89,17 @@ def test_the_embedded_leaderboard_fits_the_terminal():
 
 
 def test_the_claims_that_hold_fit_the_terminal_by_own_records_first(tmp_path):
-    first, *lines = claims_that_hold(tmp_path, RESULTS, FOUND, 80)  # nothing was measured there
+    empty = ResultsFolder(tmp_path)
+    first, *lines = claims_that_hold(empty, FOLDER, 80)  # nothing was measured there
     words = first.split()
     assert first.endswith("/records:") or "/records:" in " ".join(lines)
     assert 0 < int(words[0]) <= int(words[2])
-    shown = "\n".join(claims_that_hold(tmp_path, RESULTS, FOUND, None))
+    shown = "\n".join(claims_that_hold(empty, FOLDER, None))
     assert len(shown.splitlines()) == 1 + CLAIMS + 1
     assert f"and {int(words[0]) - CLAIMS} more: {RESULTS}/tables/" in shown
     longest = max(map(len, (word for line in lines for word in line.split())))
     folded = "\n".join([first, *lines]).splitlines()
     assert all(len(line) <= max(80, longest + 4) for line in folded)
-    own = claims_that_hold(RESULTS, RESULTS, FOUND, None)
+    own = claims_that_hold(FOLDER, FOLDER, None)
     assert own == shown.splitlines()
-    assert claims_that_hold(tmp_path, tmp_path, FOUND, 80) == []
+    assert claims_that_hold(empty, empty, 80) == []

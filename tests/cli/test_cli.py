@@ -19,7 +19,8 @@ from baselines.whitening import Whitening
 from harness import resolve
 from harness.assets.places import Places
 from harness.cli import app, main
-from harness.cli.listing import listing
+from harness.cli.listing import listed_rows
+from harness.cli.selection import Sources
 from harness.core.files import rows_digest
 from harness.evaluation.evaluate import measure
 from harness.registry import load_registry
@@ -73,7 +74,7 @@ def toys(monkeypatch, tmp_path, call):
     shutil.copy(ROOT / "results" / "papers" / PUBLISHED, tmp_path / "results" / "papers")
     (tmp_path / "README.md").write_text("# Toys\n\n<!-- leaderboard -->\n<!-- /leaderboard -->\n")
     found = registry(FakeConfig(), corpus("stream", numbered(100, 25)))
-    for place in ("registry", "resolve", "cli.listing", "results.folder", "cli.reproduce"):
+    for place in ("registry", "resolve", "cli.exchange", "report.build"):
         monkeypatch.setattr(f"harness.{place}.load_registry", lambda: found)
     (tmp_path / "weights").mkdir()
     (tmp_path / "weights" / "config.json").write_text("{}")
@@ -173,7 +174,8 @@ for arguments in {READING}:
 def test_a_list_is_a_table_or_json(call, kind, tmp_path):
     (tmp_path / "results").symlink_to(ROOT / "results")
     rows = json.loads(call("list", kind, "--json").out)
-    assert rows == listing(kind, Places.from_environment(os.environ))
+    here = Places.from_environment(os.environ)
+    assert rows == listed_rows(kind, "", load_registry(), here, Sources())
     first = next(iter(rows[0].values()))
     answer = call("list", kind)
     assert (answer.status, answer.err) == (0, "")
@@ -495,7 +497,7 @@ from harness.cli import listing, main
 def broken(*_):
     raise IndexError("first\\nsecond")
 
-listing.listing = broken
+listing.listed_rows = broken
 main(sys.argv[1:])
 """
 

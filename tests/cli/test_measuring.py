@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from harness.assets.places import Places
-from harness.cli.measuring import Printer
+from harness.cli.printing import Printer
 from harness.core.progress import Silent
 from harness.core.types import Record
 from harness.evaluation.runner import Outcome, execute

@@ -11,8 +11,8 @@ import pytest
 from typer.main import get_command
 
 from harness.assets.places import packaged
-from harness.cli import app, completion, main
-from harness.cli.options import SeveralValues, apart, spread
+from harness.cli import app, main, options
+from harness.cli.options import SeveralValues, repeat_options, split_commas
 from harness.core import hardware
 from harness.registry import load_registry
 from harness.results.index import Results
@@ -79,14 +79,14 @@ def test_a_wrong_option_is_refused_before_it_is_needed(call, monkeypatch, comman
 )
 def test_words_behind_a_repeatable_option_are_its_values(typed, read):
     assert (
-        list(spread(typed.split(), ("-t", "--task", "-m")))
+        list(repeat_options(typed.split(), ("-t", "--task", "-m")))
         == read.replace("=a --", "=a --").split()
     )
 
 
 def test_commas_set_values_apart():
-    assert apart(["a,b", "c", "d,"]) == ["a", "b", "c", "d"]
-    assert apart(None) is None
+    assert split_commas(["a,b", "c", "d,"]) == ["a", "b", "c", "d"]
+    assert split_commas(None) is None
 
 
 @pytest.mark.parametrize("command", ["plan", "run", "reproduce"])
@@ -132,19 +132,21 @@ def test_the_words_of_an_id_are_explained(call):
 
 def test_a_word_is_completed():
     found = load_registry()
-    assert completion.methods("minil") == [n for n in found.encoders if n.startswith("minil")]
-    assert "minilm.mean" in completion.methods("minilm.")
-    assert completion.tasks("STS1") == [f"STS1{n}" for n in range(2, 7)]
-    assert completion.tasks("sts-b,STS12") == ["sts-b,STS12"]
-    behind = completion.methods("bert-mini.mean,minil")
-    assert behind == [f"bert-mini.mean,{name}" for name in completion.methods("minil")]
+    assert options.completed_methods("minil") == [
+        n for n in found.encoders if n.startswith("minil")
+    ]
+    assert "minilm.mean" in options.completed_methods("minilm.")
+    assert options.completed_tasks("STS1") == [f"STS1{n}" for n in range(2, 7)]
+    assert options.completed_tasks("sts-b,STS12") == ["sts-b,STS12"]
+    behind = options.completed_methods("bert-mini.mean,minil")
+    assert behind == [f"bert-mini.mean,{name}" for name in options.completed_methods("minil")]
 
 
 def test_a_cell_is_completed_table_first(monkeypatch):
     monkeypatch.chdir(ROOT)
-    assert completion.cells("sif") == ["sif.t1/"]
-    assert "sif.t1/avg-glove/sts12" in completion.cells("sif.t1/avg")
-    assert completion.published_tables("sif") == ["sif.t1"]
+    assert options.completed_cells("sif") == ["sif.t1/"]
+    assert "sif.t1/avg-glove/sts12" in options.completed_cells("sif.t1/avg")
+    assert options.completed_tables("sif") == ["sif.t1"]
 
 
 @pytest.fixture

@@ -20,12 +20,14 @@ from fakes import (
 )
 
 from harness.cli import main
-from harness.cli.reproduce import SHOWN, against_committed, against_papers, not_run
+from harness.cli.printing import LINES, against_committed, against_papers, not_run
 from harness.evaluation.runner import Outcome, execute
 from harness.gate.drift import Move
+from harness.results.folder import ResultsFolder
 from harness.results.records import Cell, Store, cells
 
 ROOT = Path(__file__).resolve().parents[2]
+FOUND = registry(FakeConfig())
 ABSENT = method(encoder=FakeConfig("absent"))
 HEAD = """
 paper = "A paper of toys"
@@ -63,11 +65,9 @@ def row(name, **values):
 @pytest.fixture
 def ran(tmp_path, monkeypatch):
     """What became of the fakes on two tasks, one of them with an encoder that is not here."""
-    found = registry(FakeConfig())
-    found.encoders["absent"] = FakeConfig("absent")
-    found.methods[ABSENT.id] = ABSENT
-    for place in ("cli.reproduce", "results.published"):
-        monkeypatch.setattr(f"harness.{place}.load_registry", lambda: found)
+    FOUND.encoders["absent"] = FakeConfig("absent")
+    FOUND.methods[ABSENT.id] = ABSENT
+    monkeypatch.setattr("harness.results.published.load_registry", lambda: FOUND)
     planned = [
         *cells([ABSENT], [TOY], 1),
         *cells([method("mean"), method("cls")], [TOY, OTHER, NOT_HERE, BROKEN], 1),
@@ -94,7 +94,8 @@ def published(folder, ran, off):
 )
 def test_published_numbers_are_counted_by_what_became_of_them(ran, tmp_path, off, close, differ):
     runs = tmp_path / "runs"
-    lines = against_papers(ran, runs, published(tmp_path / "papers", ran, off))
+    papers = published(tmp_path / "papers", ran, off)
+    lines = against_papers(ran, ResultsFolder(runs, FOUND, papers))
     assert lines[:6] == [
         "7 published numbers:",
         "  2 reproduced (1 exact, 1 match)",
@@ -126,19 +127,20 @@ def test_nothing_is_said_where_everything_ran(ran):
 def test_of_many_reasons_the_frequent_ones_are_shown_and_the_rest_counted():
     many = [
         Outcome(Cell("a.mean", f"task-{i}-{j}"), "asset missing", get=f"harness fetch {i}")
-        for i in range(SHOWN + 3)
+        for i in range(LINES + 3)
         for j in range(i + 1)
     ]
     head, first, *_, last = not_run(many)
     assert head == f"{len(many):,} cells did not run:"
-    assert first == f"  {SHOWN + 3} asset missing: harness fetch {SHOWN + 2}"
+    assert first == f"  {LINES + 3} asset missing: harness fetch {LINES + 2}"
     assert last.startswith("  and 3 more: harness plan")
 
 
 def test_what_moved_is_named_and_what_has_no_record_is_counted(tmp_path):
     cell = Cell("fake.mean", "toy")
     agrees, moved = Move(cell, 0.0, 0.001), Move(replace(cell, seed=1), 0.5, 0.001)
-    lines = against_committed([agrees, moved, Move(replace(cell, seed=2), None, 0.0)], tmp_path)
+    committed = ResultsFolder(tmp_path, FOUND)
+    lines = against_committed([agrees, moved, Move(replace(cell, seed=2), None, 0.0)], committed)
     assert lines == [
         f"1 of 2 agree with {tmp_path}/records",
         "1 have no committed record to agree with (--update makes them)",

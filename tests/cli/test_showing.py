@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from harness.cli import main
-from harness.cli.showing import FORMATS
+from harness.cli.read import FORMATS
 from harness.results.score_rows import ScoreRow
 
 ROOT = Path(__file__).resolve().parents[2]

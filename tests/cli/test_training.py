@@ -12,9 +12,10 @@ from typer.testing import CliRunner
 
 from harness.cli import app
 from harness.cli.stopping import KEPT, _told, keeping
-from harness.cli.train import finetune
 from harness.core import hardware
 from harness.core.errors import UsageError
+from harness.training import finetune
+from harness.training.loop import Curve
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
 
@@ -78,7 +79,7 @@ def test_cuda_needs_a_torch_that_has_it_and_a_driver(monkeypatch, version, drive
 @pytest.mark.parametrize("tokens", [None, 512])
 def test_the_tokens_of_a_pass_are_the_option_and_the_default_of_the_class(monkeypatch, tokens):
     made = []
-    monkeypatch.setattr(finetune.FineTuning, "train", lambda _, task, __: made.append(task))
+    monkeypatch.setattr(finetune, "finetune", lambda task, *_, **__: made.append(task) or Curve())
     words = ["train", "simcse-unsup", "--from", "bert-mini", "--corpus", "mini-text", "--dev"]
     words += ["none", "--first", "4", "--out", "out"]
     words += ["--batch-tokens", str(tokens)] if tokens else []
@@ -92,7 +93,7 @@ def test_the_tokens_of_a_pass_are_the_option_and_the_default_of_the_class(monkey
 )
 def test_a_training_takes_its_precision_as_a_run_does(monkeypatch, option, value, precision):
     made = []
-    monkeypatch.setattr(finetune.FineTuning, "train", lambda _, task, __: made.append(task))
+    monkeypatch.setattr(finetune, "finetune", lambda task, *_, **__: made.append(task) or Curve())
     words = ["train", "simcse-unsup", "--from", "bert-mini", "--corpus", "mini-text", "--dev"]
     words += ["none", "--first", "4", "--out", "out", *([option, value] if option else [])]
     assert CliRunner().invoke(app, words).exit_code == 0

@@ -14,7 +14,7 @@ from baselines.sif import SifWeights
 from baselines.whitening import Whitening
 from baselines.zipfian import Centring, NatsvOfPrincipal
 from harness.assets.places import Places
-from harness.cli.fetch_names import resolve
+from harness.cli.exchange import fetched_things
 from harness.core.errors import AssetMissing, DataError, UsageError
 from harness.encoders.word_tokenizer import Tokeniser, nltk_words
 from harness.encoders.word_vectors import (
@@ -270,7 +270,7 @@ def test_an_encoder_with_counts_is_here_with_both_files_and_fetched_with_both(tm
         places.encoder(sif)
     (folder / "enwiki_vocab_min200.txt").touch()
     assert places.encoder(sif) == folder / "glove.840B.300d.sick-subset.npz"
-    things = resolve(["glove-840b-lower-sif", "glove-840b-lower"], load_registry())
+    things = fetched_things(["glove-840b-lower-sif", "glove-840b-lower"], load_registry())
     names = {name: [thing.name for thing in found] for name, found in things.items()}
     assert names["glove-840b-lower"] == ["glove-840b-vectors"]
     assert names["glove-840b-lower-sif"] == ["glove-840b-vectors", "enwiki-word-counts"]

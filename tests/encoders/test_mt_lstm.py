@@ -9,7 +9,7 @@ from tolerances import ROUNDING, relative_gap
 from torch import nn
 
 from harness.assets.places import Places, companion_of, vectors_of
-from harness.cli.fetch_names import resolve
+from harness.cli.exchange import fetched_things
 from harness.core.errors import AssetMissing, DataError, ScoreError, UsageError
 from harness.core.files import sha256_of
 from harness.core.interfaces import Encoder, EncoderConfig
@@ -150,7 +150,7 @@ def test_a_number_that_is_not_finite_is_refused(weights, tmp_path):
 
 def test_fetching_it_gets_weights_and_vectors():
     found = load_registry()
-    names = {thing.name for thing in resolve(["cove"], found)["cove"]}
+    names = {thing.name for thing in fetched_things(["cove"], found)["cove"]}
     assert names == {"cove-weights", "glove-840b-vectors"}
     recurrent = [e for name, e in found.encoders.items() if name.startswith(("elmo", "cove"))]
     assert len(recurrent) == 5

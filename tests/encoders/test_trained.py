@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,8 +15,8 @@ from baselines.sbert import NLI
 from harness.assets.fetch.batch import portable
 from harness.assets.places import Places
 from harness.cli import app
-from harness.cli.train import options
-from harness.cli.train.family import on_the_spot
+from harness.cli.measure import on_the_spot
+from harness.cli.train import RECIPES, Recipe, command_line
 from harness.core import hardware
 from harness.core.errors import AssetMissing, DataError, UsageError
 from harness.core.files import sha256_of
@@ -242,7 +242,7 @@ def test_an_unknown_family_is_refused(monkeypatch, place):
 
 @pytest.fixture
 def no_bar(monkeypatch):
-    monkeypatch.setattr(options, "training_bar", lambda _: nullcontext(Told()))
+    monkeypatch.setattr("harness.core.progress.Bar", lambda *_: nullcontext(Told()))
 
 
 @pytest.mark.usefixtures("no_bar")
@@ -288,21 +288,20 @@ FAMILIES = [e for e in load_registry().encoders.values() if isinstance(e, Family
 @pytest.mark.parametrize("config", FAMILIES, ids=lambda config: config.name)
 def test_a_registered_recipe_is_the_command_as_training_tells_it(config, monkeypatch):
     """`training.json` leaves out what is a default: a recipe that says it would never be found."""
-    told = []
+    lines = []
 
-    @contextmanager
-    def stop(threads):
+    def prepare(recipe):
+        lines.append(command_line(recipe))
         raise UsageError("no training here")
-        yield
 
-    known = options.command_line
-    monkeypatch.setattr(options, "training_bar", stop)
+    for kind in RECIPES.values():
+        monkeypatch.setattr(kind, "prepare", prepare)
+    monkeypatch.setattr(Recipe, "start_folder", Path())
     monkeypatch.setattr(hardware, "cuda_is_possible", lambda: True)  # some recipes name a device
-    monkeypatch.setattr(options, "command_line", lambda *a: told.append(known(*a)) or told[-1])
     words = [*config.recipe.split(), "--seed", "3", "--out", "x", "--threads", "2"]
     done = CliRunner().invoke(app, ["train", *words])
     assert "no training here" in str(done.exception)
-    assert " ".join(without(told[0].split(), ("--seed", "--threads"))[2:]) == config.recipe
+    assert " ".join(without(lines[0].split(), ("--seed", "--threads"))[2:]) == config.recipe
 
 
 @pytest.mark.parametrize("config", FAMILIES, ids=lambda config: config.name)

@@ -9,7 +9,7 @@ from processes import run, scores
 from scipy.stats import pearsonr, spearmanr
 from sklearn.metrics import roc_auc_score
 
-from harness.cli.measuring import shown_score
+from harness.cli.printing import shown_score
 from harness.core.metrics.auc import roc_auc
 from harness.core.metrics.correlation import pearson, spearman
 from harness.evaluation.runner import execute

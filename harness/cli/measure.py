@@ -1,0 +1,360 @@
+"""Commands that plan or measure: plan, run, reproduce."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from harness.assets.places import Places
+from harness.cli.options import (
+    Baseline,
+    Json,
+    Limit,
+    Output,
+    flattened,
+    note,
+    require_folder,
+    say,
+    say_folded,
+    terminal_width,
+)
+from harness.cli.read import readme_of
+from harness.cli.selection import (
+    Execution,
+    Folders,
+    Jobs,
+    Selected,
+    Selection,
+    records_folder,
+    select,
+)
+from harness.cli.train import train_missing
+from harness.core.errors import AssetMissing, HarnessError, UsageError
+from harness.core.files import state_of
+from harness.core.interfaces import EncoderConfig, Trained
+from harness.results.index import Results
+from harness.results.layout import own_or_committed, papers_of, require_own
+from harness.results.records import PlannedCell, Store
+
+EVERY_FILE = 10**7  # however many records a run has
+
+
+@flattened
+def plan(
+    selection: Selection,
+    folders: Folders,
+    limit: Limit = None,
+    output: Output = Path("runs"),
+    jobs: Jobs = None,
+    as_json: Json = False,
+) -> None:
+    """Show what a run would do: cells, assets and how to get them, what is cached, time.
+
+    Times are those that such cells took here, in OUTPUT, or else when the committed records were
+    made, scaled to this machine.
+    """
+    from harness.cli.printing import what_next
+    from harness.evaluation.engines import default_jobs
+    from harness.evaluation.forecast import Forecast
+    from harness.evaluation.plan import plan, render_plan
+    from harness.results.folder import ResultsFolder
+
+    chosen = select(selection, folders, limit)
+    runs = Store(records_folder(output, limit))
+    committed = ResultsFolder(own_or_committed(Path("results")), chosen.registry)
+    forecast = Forecast.read(chosen.cells, runs, committed.store)
+    planned = plan(chosen.cells, chosen.loader, runs, forecast, jobs or default_jobs())
+    if as_json:
+        say(json.dumps(asdict(planned) | {"seconds": planned.seconds, "parts": planned.parts}))
+        return
+    say(render_plan(planned, terminal_width()))
+    if not selection.method and not selection.task:
+        say("\n".join(["", *what_next(committed, Results({}), chosen.loader.places)]))
+
+
+@flattened
+def run(
+    selection: Selection,
+    folders: Folders,
+    execution: Execution,
+    limit: Limit = None,
+    quick: Annotated[
+        bool,
+        typer.Option(
+            "--quick",
+            help="Measure what `harness check` wants: golden vectors, and the quick set of "
+            "BASELINE/gate.toml unless -m and -t select others.",
+        ),
+    ] = False,
+    baseline: Baseline = Path("results"),
+    update: Annotated[
+        bool, typer.Option("--update", help="With --quick: promote it to BASELINE.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Measure methods on tasks; the other cells still run when one fails.
+
+    Each score stands beside what is published for it in BASELINE/papers.
+    """
+    method, task = selection.method, selection.task
+    if not (method and task) and (method or task or not quick):
+        raise UsageError("nothing selected: give -m METHOD and -t TASK (harness list shows them)")
+    if update and not quick:
+        raise UsageError("--update goes with --quick; harness reproduce --update promotes all")
+    if update:
+        require_own("--baseline", baseline)
+    if limit is not None and quick:
+        raise UsageError("--limit and --quick exclude each other: what is limited is no baseline")
+    from harness.cli.printing import Printer
+    from harness.gate.check import encode_golden, promote_gate, quick_set
+
+    default = partial(quick_set, committed=baseline) if quick else None
+    chosen = select(selection, folders, limit, default, execution.quiet)
+    results, papers = records_folder(execution.output, limit), papers_of(baseline)
+    verbose, quiet = execution.verbose, execution.quiet
+    printer = Printer(Store(results), chosen.registry, papers, as_json, verbose, quiet)
+    outcomes = _execute(chosen, printer, execution)
+    if printer.records and not as_json:
+        say(f"\n{printer.table()}\nrecords: {results}")
+    if quick:
+        encode_golden(chosen.cells, chosen.loader.places, results)
+    if update:
+        changed = promote_gate(outcomes, results, baseline)
+        say(f"promoted: {changed} records and vectors of {baseline}")
+    sys.exit(_exit_status(outcomes))
+
+
+@flattened
+def reproduce(
+    selection: Selection,
+    folders: Folders,
+    execution: Execution,
+    baseline: Baseline = Path("results"),
+    update: Annotated[bool, typer.Option(help="Promote what was measured to BASELINE.")] = False,
+    strict: Annotated[bool, typer.Option(help="A missing asset is an error (status 3).")] = False,
+    profile: Annotated[
+        str,
+        typer.Option(
+            help="embedded: what the harness carries; standard: the registered methods; papers: "
+            "the published cells; all. Not with -m or -t."
+        ),
+    ] = "all",
+) -> None:
+    """Plan, measure everything that can be, compare with the baseline, write tables."""
+    from harness.cli.printing import Printer, claims_that_hold, embedded_best, what_next
+    from harness.evaluation.plan import estimates, render_plan
+    from harness.evaluation.select import PROFILES
+    from harness.evaluation.select import profile as profile_cells
+    from harness.gate.drift import compare_records, read_rules
+    from harness.registry import known
+    from harness.results.folder import ResultsFolder
+
+    require_folder("--baseline", baseline)
+    if update:
+        require_own("--baseline", baseline)
+    if profile != "all" and (selection.method or selection.task):
+        raise UsageError("--profile chooses the cells, and so do -m and -t: give one of them")
+    known("profile", profile, dict.fromkeys(PROFILES, True))
+    output, papers, quiet = execution.output, papers_of(baseline), execution.quiet
+    of_profile = partial(profile_cells, name=profile, papers=papers, seeds=selection.seeds)
+    chosen = select(selection, folders, None, of_profile, quiet)
+    runs = ResultsFolder(output, chosen.registry, papers)
+    committed = ResultsFolder(baseline, chosen.registry)
+    before = state_of(output, most=EVERY_FILE)
+
+    planned = _plan(chosen, runs, committed, execution)
+    if not quiet:
+        say(render_plan(planned, terminal_width()))
+    printer = Printer(runs.store, chosen.registry, papers, False, execution.verbose, quiet)
+    outcomes = _execute(chosen, printer, execution, estimates(planned))
+
+    _compare_rows(chosen, runs, committed, execution)
+    records = [outcome.record for outcome in outcomes if outcome.record]
+    moves = compare_records(records, committed.records, read_rules(baseline))
+    runs = runs.forget()
+    promoted = _promote(records, runs, committed) if update else None
+
+    width = terminal_width()
+    for line in claims_that_hold(runs, committed.forget(), width):
+        say(line)
+    for line in embedded_best(runs.records, chosen.registry, width or 80):
+        say(line)
+    for line in _summary(outcomes, moves, runs, committed, promoted):
+        say_folded(line)
+    if state_of(output, most=EVERY_FILE) == before:
+        say(f"no file of {output} changed")
+    for line in what_next(committed, runs.records, chosen.loader.places):
+        say(line)
+    moved = any(move.moved for move in moves) and not update
+    status = _exit_status(outcomes) or int(moved)
+    sys.exit(0 if status == AssetMissing.exit_status and not strict else status)
+
+
+def _plan(chosen: Selected, runs: Any, committed: Any, execution: Execution) -> Any:
+    """The plan of a reproduction, with the time to compare the rows of tables."""
+    from harness.evaluation.compare import row_seconds
+    from harness.evaluation.forecast import Forecast
+    from harness.evaluation.plan import plan
+
+    forecast = Forecast.read(chosen.cells, runs.store, committed.store)
+    measured = None if execution.fresh else runs.store
+    planned = plan(chosen.cells, chosen.loader, measured, forecast, execution.engine.workers)
+    compared = (*committed.comparisons.values(), *runs.comparisons.values())
+    return replace(planned, comparing=row_seconds(chosen.cells, chosen.loader, compared))
+
+
+def _execute(
+    chosen: Selected,
+    printer: Any,
+    execution: Execution,
+    seconds: Mapping[str, float] | None = None,
+) -> list[Any]:
+    """Run the cells with a bar on stderr; print each one as it comes, then why some did not run.
+
+    With the plan's estimates in seconds there is one bar over everything, and what the plan has
+    already said (missing assets) is not said again.
+    """
+    from harness.core.progress import Bar, OverallProgress
+    from harness.evaluation.parallel import Shard, execute_on
+    from harness.gate.check import note_outcomes
+
+    engine, shard, store = execution.engine, Shard.parse(execution.shard), printer.store
+    cells, loader = shard.cells(chosen.cells), chosen.loader
+    _ = printer.tables  # a wrong one is refused before anything is measured
+    trainings = on_the_spot(cells, loader.places)
+    outcomes: list[Any] = []
+    unnoted = None
+    with (
+        Path(os.devnull).open("w") as nowhere,
+        Bar(
+            nowhere if printer.quiet else sys.stderr, expected=None if seconds is None else 1.0
+        ) as bar,
+    ):
+        overall = None if seconds is None else OverallProgress(bar, seconds)
+        progress = overall or bar
+        made = execute_on(engine, cells, loader, store, progress, execution.fresh, shard, trainings)
+        try:
+            for outcome in made:
+                outcomes.append(outcome)
+                printer.outcome(outcome)
+            if overall is not None:
+                overall.finish()
+        finally:  # interrupted, or ended by what nobody expects: older records are no answer
+            reached = {outcome.cell for outcome in outcomes}
+            left = [cell.address for cell in cells if cell.address not in reached]
+            try:
+                note_outcomes(store.folder, outcomes, left)
+            except OSError as error:  # raised when other messages have been printed
+                unnoted = error
+    planned = ("asset missing",) if seconds is not None else ()
+    messages = Counter(o.message for o in outcomes if o.message and o.status not in planned)
+    for message, count in messages.items():
+        note(f"harness: {message} ({count} cell{'s' if count > 1 else ''})")
+    if unnoted is not None and not messages:
+        raise unnoted
+    return outcomes
+
+
+def on_the_spot(planned: Iterable[PlannedCell], places: Places) -> list[Any]:
+    """The trainings that these cells need and that are quickly made of what the harness carries.
+
+    With one thread each, since rounding differs between numbers of threads, and a training carries
+    it on: so that one process and many make the same encoders.
+    """
+    from harness.evaluation.parallel import Work
+
+    members = {p.encoder.source: p.encoder for p in planned}
+    there = places.absolute()  # a worker may have been started in another folder
+    return [
+        Work(partial(_train_with_one_thread, there, member), trains=member)
+        for source, member in members.items()
+        if isinstance(source, Trained) and source.on_the_spot and not places.has_encoder(member)
+    ]
+
+
+def _train_with_one_thread(places: Places, member: EncoderConfig) -> HarnessError | None:
+    """Train a member. Returns the error of a training that failed."""
+    import torch
+
+    before = torch.get_num_threads()
+    try:
+        train_missing([member], places, threads=1)
+    except HarnessError as error:
+        return error
+    finally:
+        torch.set_num_threads(before)
+    return None
+
+
+def _compare_rows(chosen: Selected, runs: Any, committed: Any, execution: Execution) -> None:
+    """Bring the comparisons of rows and claims up to date; committed ones that hold are kept.
+
+    Where data are no longer at hand the tables go without, and a note says so.
+    """
+    from harness.core.progress import Bar
+    from harness.evaluation.compare import compare_claims, compare_tables
+    from harness.results.claims import write_intervals
+    from harness.results.comparisons import write_comparisons
+
+    engine, loader, registry = execution.engine, chosen.loader, chosen.registry
+    try:
+        with Bar(sys.stderr) as bar:
+            if committed.claims is not None:
+                known = {**committed.intervals, **runs.intervals}
+                intervals = compare_claims(
+                    committed.claims, runs.store, loader, registry, bar, known, engine
+                )
+                write_intervals(runs.path, intervals)
+            compared = {**committed.comparisons, **runs.comparisons}
+            for table in compare_tables(runs.store, loader, registry, bar, compared, engine):
+                write_comparisons(runs.path, table)
+    except HarnessError as error:
+        note(f"harness: rows were not compared: {error}")
+
+
+def _promote(records: Sequence[Any], runs: Any, committed: Any) -> int:
+    """Write what was measured to the committed folder; records that agree stay as they are."""
+    from harness.results.claims import write_intervals
+    from harness.results.comparisons import write_comparisons
+
+    for comparisons in runs.comparisons.values():
+        write_comparisons(committed.path, comparisons)
+    write_intervals(committed.path, runs.intervals)
+    count: int = committed.store.promote(records)
+    return count
+
+
+def _summary(
+    outcomes: Sequence[Any], moves: Sequence[Any], runs: Any, committed: Any, promoted: int | None
+) -> list[str]:
+    """Write the run's tables, and say what a person wants to know at the end."""
+    from harness.cli.printing import against_committed, against_papers, not_run
+    from harness.report.build import write_files
+
+    counts = Counter(outcome.status for outcome in outcomes)
+    lines = ["", "cells: " + ", ".join(f"{n:,} {status}" for status, n in counts.items())]
+    lines += against_papers(outcomes, runs)
+    lines += against_committed(moves, committed)
+    lines += not_run(outcomes)
+    if counts["measured"] or counts["done"]:
+        write_files(runs, None)
+        lines.append(f"tables: {runs.path}/LEADERBOARD.md, {runs.path}/tables, {runs.path}/site")
+    if promoted is not None:
+        readme = readme_of(committed.path)
+        written = write_files(committed.forget(), readme)
+        lines.append(f"promoted: {promoted} records, {len(written)} generated files rewritten")
+    return lines
+
+
+def _exit_status(outcomes: Sequence[Any]) -> int:
+    """1 if a cell failed, else 2 for wrong usage, else 3 if something is missing, else 0."""
+    return min(filter(None, (outcome.exit_status for outcome in outcomes)), default=0)

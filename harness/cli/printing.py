@@ -1,0 +1,337 @@
+"""What commands that measure print: each score as it comes, a table of all, what to do next."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
+
+from harness.cli.options import note, say, say_folded, tabled
+from harness.core.files import sized
+from harness.core.interfaces import Hub
+from harness.core.terminal import duration, wrapped
+from harness.core.types import Corpus, Record
+from harness.evaluation.plan import FIRST_GUESS, FIRST_GUESS_BYTES
+from harness.evaluation.runner import Outcome
+from harness.gate.drift import Move
+from harness.registry import Registry
+from harness.report.paper_tables import printed
+from harness.report.replication import PAGE
+from harness.results.claims import ClaimOutcome
+from harness.results.explain import Files, NextStep, next_steps
+from harness.results.folder import ResultsFolder
+from harness.results.index import NOT_MEASURED, Results, main_score, value
+from harness.results.protocols import columns_of, rows_of
+from harness.results.published import PublishedCell, Table, load_tables
+from harness.results.records import Store
+from harness.results.reproduction import (
+    Reproduction,
+    low_coverage,
+    method_of,
+    percentage,
+    reproduce,
+    reproductions,
+)
+from harness.results.verdict import CellState
+
+JSON_FIELDS = ("method", "task", "seed", "scores", "pairs", "timings")
+HEAD = ("method", "task", "metric", "measured", "published", "verdict", "published cell")
+SHOWN = 3  # published numbers behind one score; the table has all
+
+
+@dataclass
+class Printer:
+    """Prints outcomes as they come, beside the published numbers of their methods and tasks.
+
+    `papers` is the folder of the published tables; without it no number stands beside.
+    """
+
+    store: Store
+    registry: Registry
+    papers: Path
+    as_json: bool = False
+    verbose: bool = False
+    quiet: bool = False
+    records: dict[tuple[str, str], list[Record]] = field(default_factory=dict)
+    warned: set[tuple[str, str]] = field(default_factory=set)
+
+    @cached_property
+    def tables(self) -> tuple[Table, ...]:
+        """The published tables; none without the folder. Raises DataError for a wrong one."""
+        return load_tables(self.papers, self.registry) if self.papers.is_dir() else ()
+
+    def outcome(self, outcome: Outcome) -> None:
+        """Print one cell as it comes; of one without a record the end tells why."""
+        record, cell = outcome.record, outcome.cell
+        if record is None:
+            return
+        self.records.setdefault((record.method, record.task), []).append(record)
+        self._warn(cell.encoder, record)
+        if self.as_json:
+            say(json.dumps({name: getattr(record, name) for name in JSON_FIELDS}))
+        elif not self.quiet:
+            judged = self._judged(self._published.get((record.method, record.task), ()))
+            beside = [
+                f"published {printed(r.cell)}, {r.state} ({r.cell.id})" for r in judged[:SHOWN]
+            ]
+            beside += [f"{len(judged) - SHOWN} more below"] if len(judged) > SHOWN else []
+            took = f" ({_took(outcome.status, record)})" if self.verbose else ""
+            path = self.store.path(cell)
+            place = path if path.exists() else self.store.committed_path(cell.encoder)
+            say_folded(f"{cell}: {'; '.join([shown_score(record), *beside])}{took} -> {place}")
+
+    def _warn(self, encoder: str, record: Record) -> None:
+        """Say, once for each encoder and task, that too much of what is scored has no vector."""
+        share, where = low_coverage([record]), (encoder, record.task)
+        if share is not None and where not in self.warned:
+            self.warned.add(where)
+            note(
+                f"harness: {encoder} has a vector for {percentage(share)} of the tokens of "
+                f"{record.task}: its scores are of what is left of the sentences; take vectors of "
+                "more words"
+            )
+
+    def table(self) -> str:
+        """Every score of the run: each published number for it on a row, or a row without one."""
+        published = {cell.id: cell for cells in self._published.values() for cell in cells}
+        judged = self._judged(published.values())
+        beside = {(r.cell.method, r.cell.task) for r in judged}
+        rows = [self._published_row(reproduction) for reproduction in judged]
+        rows += [_row(name, own) for name, own in self.records.items() if name not in beside]
+        rows.sort(key=lambda row: row[:2])
+        width = len(HEAD) if judged else HEAD.index("published")
+        return tabled([row[:width] for row in rows], HEAD[:width])
+
+    def _published_row(self, reproduction: Reproduction) -> tuple[str, ...]:
+        cell, score = reproduction.cell, reproduction.measured
+        records = [r for task in cell.tasks for r in self.records.get((str(cell.method), task), [])]
+        task = cell.task or f"average of {len(cell.tasks)}"
+        metric = " ".join(filter(None, (cell.metric, cell.aggregation)))
+        measured = "–" if score is None else f"{score:.2f}{_remarks(records)}"
+        state = str(reproduction.state)
+        return str(cell.method), task, metric, measured, printed(cell), state, cell.id
+
+    def _judged(self, cells: Iterable[PublishedCell]) -> list[Reproduction]:
+        """Those of the published numbers that the records so far answer, averages included."""
+        results = Results(self.records)
+        answered = [c for c in cells if all((c.method, task) in self.records for task in c.tasks)]
+        return [reproduce(cell, results, self.registry) for cell in answered]
+
+    @cached_property
+    def _published(self) -> Mapping[tuple[str | None, str], list[PublishedCell]]:
+        """Every published score that a method reproduces, by that method and each task."""
+        by_cell = defaultdict(list)
+        for cell in (cell for table in self.tables for cell in table.cells()):
+            for task in cell.tasks if cell.method and cell.points is not None else ():
+                by_cell[cell.method, task].append(cell)
+        return by_cell
+
+
+def _took(status: str, record: Record) -> str:
+    """Whether a cell was measured or done before, and its timings, for `--verbose`."""
+    if status == "done":
+        return "measured before"
+    ways = [way for way in record.facts.get("encoding", []) if way]
+    how = {str(way[name]) for way in ways for name in ("device", "dtype", "route") if name in way}
+    return ", ".join((f"{sum(record.timings.values()):.1f} s", *sorted(how)))
+
+
+def _row(name: tuple[str, str], records: Sequence[Record]) -> tuple[str, ...]:
+    scores = [main_score(record.scores) for record in records]
+    score = value([score for _, score in scores])
+    return (*name, scores[0][0], f"{score}{_remarks(records)}", "", "", "")
+
+
+def _remarks(records: Sequence[Record]) -> str:
+    """What stands behind a score: why it is undefined, and that too little has a vector."""
+    share = low_coverage(records)
+    remarks = [str(record.facts["undefined"]) for record in records if "undefined" in record.facts]
+    remarks += [] if share is None else [f"{percentage(share)} of tokens known"]
+    return f" ({', '.join(dict.fromkeys(remarks))})" if remarks else ""
+
+
+def shown_score(record: Record) -> str:
+    """A record's main score, as a run prints it, or the reason why it has none."""
+    metric, score = main_score(record.scores)
+    if score is None:
+        why = record.facts.get("undefined")
+        return f"{CellState.UNDEFINED}: {why}" if why else CellState.UNDEFINED
+    return f"{'Spearman' if metric == 'spearman' else metric} {score:.2f}"
+
+
+# The end of a reproduction
+
+
+LINES = 12  # shown of what may be hundreds
+STEPS = 5  # downloads that are shown
+BEST = 8  # methods of the embedded tasks that are shown
+CLAIMS = 6  # that are shown
+FETCH = "harness fetch "
+BAR = "█"
+
+# The verdicts in a person's words; every other word is a number that was not measured.
+GROUPS = {
+    "reproduced": (CellState.EXACT, CellState.MATCH, CellState.CONSISTENT),
+    "close": (CellState.CLOSE,),
+    "differ": (CellState.DIFFERS,),
+    "undecided": (CellState.INCONCLUSIVE, CellState.TOO_FEW_SEEDS),
+    NOT_MEASURED: tuple(state for state in CellState if not state.is_verdict),
+}
+
+
+def claims_that_hold(
+    measured: ResultsFolder, committed: ResultsFolder, width: int | None
+) -> list[str]:
+    """The claims of the papers that hold, by the run's own records, else by the committed ones.
+
+    None where neither has a tested claim.
+    """
+    for folder in (measured, committed):
+        tested = [c for c in folder.claim_results if c.outcome != ClaimOutcome.NOT_MEASURED]
+        if not tested:
+            continue
+        holding = [result.claim for result in tested if result.outcome == ClaimOutcome.HOLDS]
+        lines = [f"{len(holding)} of {len(tested)} measured claims hold by {folder.path}/records:"]
+        lines += [f"  {c.claim} ({c.table.paper}, {c.table.table})" for c in holding[:CLAIMS]]
+        if len(holding) > CLAIMS:
+            lines.append(f"  and {len(holding) - CLAIMS} more: {folder.path}/tables/{PAGE}")
+        return [wrapped(line, width) for line in lines]
+    return []
+
+
+def embedded_best(results: Results, registry: Registry, width: int) -> list[str]:
+    """The best methods on the first embedded task, with bars; none where none was measured."""
+    columns = columns_of("embedded", registry.tasks.values())
+    rows = rows_of(columns, results, results.methods, best_first=True)
+    scores = [(m, values[0].mean) for m, values in rows if values[0].mean is not None][:BEST]
+    if not scores:
+        return []
+    longest = max(len(method) for method, _ in scores)
+    room = max(8, width - longest - 12)
+    lines = [
+        f"  {method:<{longest}} {score:6.2f} {BAR * round(room * max(0.0, score or 0.0) / 100)}"
+        for method, score in scores
+    ]
+    return [f"best on {columns[0][1].heading}, which needs no data:", *lines]
+
+
+def against_papers(outcomes: Sequence[Outcome], measured: ResultsFolder) -> list[str]:
+    """How many published numbers the run's records reproduce, and which of them differ."""
+    lacking = {(o.cell.method, o.cell.task) for o in outcomes if o.status == "asset missing"}
+    states = Counter(_state(cell, lacking) for cell in measured.reproduced)
+    lines = [f"{len(measured.reproduced):,} published numbers:"]
+    for group, members in GROUPS.items():
+        counts = [f"{states[state]:,} {state}" for state in members if states[state]]
+        detail = f" ({', '.join(counts)})" if counts and len(members) > 1 else ""
+        lines.append(f"  {sum(states[state] for state in members):,} {group}{detail}")
+    differing = [
+        f"differs: {cell.cell.id}: {points:+.2f} points; "
+        f"why: harness explain {cell.cell.id} --results {measured.path}"
+        for cell in measured.reproduced
+        if cell.state is CellState.DIFFERS and (points := cell.verdict.difference) is not None
+    ]
+    return lines + _first(differing, f"{measured.path}/tables/papers")
+
+
+def _state(cell: Reproduction, lacking: Container[tuple[str | None, str | None]]) -> CellState:
+    """The verdict's word; `asset missing` for a cell that this run lacked a file for."""
+    tasks = cell.cell.average_of or (cell.cell.task,)
+    away = any((cell.cell.method, task) in lacking for task in tasks)
+    return CellState.ASSET_MISSING if cell.state is CellState.NOT_RUN and away else cell.state
+
+
+def against_committed(moves: Sequence[Move], committed: ResultsFolder) -> list[str]:
+    """How many cells agree with their committed records, and which of them moved."""
+    known = [move for move in moves if move.points is not None]
+    moved = [move for move in moves if move.moved]
+    lines = []
+    if known:
+        agree = len(known) - len(moved)
+        lines.append(f"{agree:,} of {len(known):,} agree with {committed.path}/records")
+    if new := len(moves) - len(known):
+        lines.append(f"{new:,} have no committed record to agree with (--update makes them)")
+    return lines + [f"  moved: {move}" for move in moved]
+
+
+def not_run(outcomes: Iterable[Outcome]) -> list[str]:
+    """Lines about cells that did not run: how to get a missing asset, or the failure's message."""
+    why = Counter((o.status, o.get or o.message) for o in outcomes if o.record is None)
+    lines = [f"{n:,} {status}: {reason}" for (status, reason), n in why.most_common()]
+    further = _first(lines, "harness plan names every asset, harness list assets where it is from")
+    return [f"{why.total():,} cells did not run:", *further] if why else []
+
+
+def _first(lines: Sequence[str], further: str) -> list[str]:
+    """The first few lines, and where the others are found."""
+    shown = [f"  {line}" for line in lines[:LINES]]
+    left = len(lines) - len(shown)
+    return [*shown, f"  and {left:,} more: {further}"] if left else shown
+
+
+# What to get next
+
+
+def what_next(committed: ResultsFolder, measured: Results, files: Files) -> list[str]:
+    """The next steps as lines: command, size, published numbers, time; none where nothing lacks.
+
+    The committed folder has the published numbers, and records that say how many sentences a task
+    has; numbers that were measured need nothing any more.
+    """
+    registry, sentences = committed.registry, sentences_of(committed.records)
+    cells = [
+        c for table in committed.tables for c in reproductions(table, measured, registry).values()
+    ]
+    lines = [
+        f"  {line}"
+        for step in islice(next_steps(cells, registry, files), STEPS)
+        for line in step_lines(step, registry, sentences)
+    ]
+    return ["next, the most published numbers for the download first:", *lines] if lines else []
+
+
+def sentences_of(results: Results) -> Mapping[str, int]:
+    """The distinct sentences of each task that has a record."""
+    counts: dict[str, int] = {}
+    for (_, task), records in results.by_cell.items():
+        of_cell = (record.facts.get("distinct_sentences", 0) for record in records)
+        counts[task] = max(counts.get(task, 0), *of_cell)
+    return counts
+
+
+def step_lines(step: NextStep, registry: Registry, sentences: Mapping[str, int]) -> Iterator[str]:
+    """A step in two lines: one command for all that `harness fetch` gets, then what it gives."""
+    names = [get.removeprefix(FETCH) for get in step.get if get.startswith(FETCH)]
+    others = [get for get in step.get if not get.startswith(FETCH)]
+    commands = [*([FETCH + " ".join(names)] if names else []), *others]
+    yield " && ".join(commands) + (f" ({sized(step.bytes)})" if step.bytes else "")
+    seconds = encoding_seconds(step, registry, sentences)
+    time = f", about {duration(seconds)} of encoding" if seconds else ""
+    time = ", how much encoding is not known" if seconds is None else time
+    yield f"  {step.numbers} published number{'s' * (step.numbers != 1)}{time}"
+
+
+def encoding_seconds(
+    step: NextStep, registry: Registry, sentences: Mapping[str, int]
+) -> float | None:
+    """Time to encode the step's tasks and corpora with each of its encoders, as plans guess it.
+
+    None where the number of sentences of a corpus is not known.
+    """
+    tasks: set[tuple[str, int, str]] = set()  # encoder, bytes of its weights, task
+    corpora: set[tuple[str, int, Corpus]] = set()
+    for cell in step.cells:
+        method = method_of(cell, registry)
+        if method is not None and isinstance(source := method.encoder.source, Hub):
+            encoder = method.encoder.name, source.about or int(FIRST_GUESS_BYTES)
+            tasks |= {(*encoder, task) for task in cell.tasks}
+            if (corpus := registry.corpora.get(method.fit_on or "")) is not None:
+                corpora.add((*encoder, corpus))
+    if any(corpus.count is None for _, _, corpus in corpora):
+        return None
+    work = float(sum(size * sentences.get(task, 0) for _, size, task in tasks))
+    work += sum(size * (corpus.count or 0) for _, size, corpus in corpora)
+    return work / FIRST_GUESS_BYTES / FIRST_GUESS

@@ -1,0 +1,492 @@
+"""`harness train`: make a checkpoint folder, or go on with an unfinished one.
+
+A recipe prepares a training from its options. `family` trains the seeds of a registered recipe,
+`search` the rows of a file of questions.
+"""
+
+from __future__ import annotations
+
+import inspect
+import io
+import json
+import os
+import sys
+import tempfile
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields, replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from harness.assets.places import Places
+from harness.cli.options import (
+    CacheDir,
+    DataDir,
+    Encoders,
+    Seeds,
+    flattened,
+    option,
+    say_folded,
+    usable_device,
+)
+from harness.cli.selection import Folders
+from harness.cli.stopping import keeping, what_is_kept
+from harness.core.errors import UsageError
+from harness.core.interfaces import EncoderConfig, Trained
+from harness.registry import known, load_registry
+from harness.resolve import Resolver
+
+Prepared = tuple[Any, Mapping[str, str]]
+
+# How a setup names a --dtype; it takes sentence-transformers' short names, too.
+PRECISIONS: Mapping[str, Any] = {"bfloat16": "bf16", "float16": "fp16"}
+CHOICES = {
+    "head": ("none", "train", "keep"),
+    "dtype": ("float32", "bfloat16", "float16", "bf16", "fp16"),
+    "similarity": ("cosine", "dot"),
+    "objective": ("info-nce", "nt-xent"),
+}
+
+Threads = Annotated[
+    int | None, option(min=1, help="Of the processor; other counts give other bits.")
+]
+PaperRate = Annotated[float | None, typer.Option(min=0.0, help="[default: the paper's]")]
+MaxLength = Annotated[int, typer.Option(min=3)]
+Dev = Annotated[str, typer.Option(help="The task whose best checkpoint is kept; none: the last.")]
+DevEvery = Annotated[int, typer.Option(min=1, help="Steps from score to score.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe(ABC):
+    """The options of every training, and what they open.
+
+    Settings of the training are the paper's where they are None.
+    """
+
+    out: Annotated[Path, option(help="The folder to write.")]
+    start: Annotated[
+        str,
+        typer.Option("--from", help="The encoder to start from: a name, or a checkpoint folder."),
+    ]
+    batch: Annotated[int | None, typer.Option(min=2, help="[default: the paper's]")] = None
+    epochs: Annotated[int | None, typer.Option(min=1, help="[default: the paper's]")] = None
+    learning_rate: PaperRate = None
+    weight_decay: PaperRate = None
+    clip: Annotated[
+        float | None, typer.Option(min=0.0, help="Of the gradient; 0: none. [default: 1]")
+    ] = None
+    max_length: MaxLength = 32
+    dev: Dev = "sts-b.senteval.dev"
+    dev_every: DevEvery = 125
+    dtype: Annotated[
+        str,
+        typer.Option(
+            "--dtype", "--precision", help="float32 or bfloat16 of products; on a GPU float16 too."
+        ),
+    ] = "float32"
+    device: Annotated[str, typer.Option(callback=usable_device, help="cpu or cuda.")] = "cpu"
+    batch_tokens: Annotated[
+        int | None,
+        option(
+            min=1,
+            metavar="N",
+            help="Tokens that are taken at a time, which bounds memory: a batch keeps all its "
+            "negatives. [default: 8192]",
+        ),
+    ] = None
+    half: Annotated[bool, typer.Option(help="Store the weights in 16 bits.")] = False
+    seed: Annotated[int, typer.Option(min=0, help="Of the weights, the order and the dropout.")] = 0
+    threads: Threads = None
+    data_dir: DataDir = None
+    cache: CacheDir = None
+
+    @abstractmethod
+    def prepare(self) -> Prepared:
+        """The training, and the digests of its data by their names. Raises HarnessError."""
+
+    @cached_property
+    def places(self) -> Places:
+        """Where every file is."""
+        return Folders(self.data_dir, self.cache).places()
+
+    @cached_property
+    def start_folder(self) -> Path:
+        """The checkpoint to start from. Raises UsageError, AssetMissing."""
+        if Path(self.start).is_dir():
+            return Path(self.start)
+        return self.places.encoder(known("encoder", self.start, load_registry().encoders))
+
+    @cached_property
+    def checkpoint(self) -> Any:
+        """The checkpoint to start from, by its name."""
+        from harness.training.finetune import StartCheckpoint
+
+        is_folder = Path(self.start).is_dir()
+        name = self.start_folder.resolve().name if is_folder else self.start
+        return StartCheckpoint(name, self.start_folder)
+
+    @cached_property
+    def dev_set(self) -> Any:
+        """The pairs that a checkpoint is selected by; None for `none`."""
+        from harness.training.finetune import DevSet
+
+        if self.dev == "none":
+            return None
+        task = known("task", self.dev, load_registry().tasks)
+        return DevSet(self.dev, task.pairs(self.places.require_data(task.asset)), self.dev_every)
+
+    @cached_property
+    def group(self) -> Any:
+        """The processes that train together."""
+        from harness.training.distributed import current_group
+
+        return current_group(os.environ)
+
+    @property
+    def config(self) -> Mapping[str, Any]:
+        """The starting checkpoint's config.json."""
+        from harness.encoders.checkpoint import read_json
+
+        return read_json(self.start_folder / "config.json")
+
+    def settings(self, defaults: Any) -> Any:
+        """The defaults with a setup, and the options of the same names that are not None.
+
+        Of several GPUs, each process takes its own. Raises UsageError.
+        """
+        from harness.training.encoder import Setup
+        from harness.transforms.pooling import POOLINGS
+
+        options = {"head": "none", **vars(self), "tokens_at_once": self.batch_tokens}
+        for name, choices in CHOICES.items():
+            if options.get(name, choices[0]) not in choices:
+                raise UsageError(f"--{name} {options[name]}: wanted one of {', '.join(choices)}")
+        pooling = known("pooling", options["pooling"], {p.name: p for p in POOLINGS})
+        device = "cpu" if self.device == "cpu" else self.group.device or self.device
+        precision = PRECISIONS.get(self.dtype, self.dtype)
+        setup = Setup(
+            pooling, options["head"], self.max_length, options["dropout"], precision, device
+        )
+        names = {field.name for field in fields(defaults)} & options.keys()
+        given = {name: options[name] for name in names if options[name] is not None}
+        return replace(defaults, setup=setup, **given)
+
+    def open(self, settings: Any) -> Any:
+        """The encoder to train. Sets the number of torch's threads."""
+        import torch
+
+        if self.threads is not None:
+            torch.set_num_threads(self.threads)
+        return self.checkpoint.open(settings.setup, self.places.cache, self.seed, self.group.rank)
+
+    def contrastive(self, settings: Any, columns: Any) -> Any:
+        """SimCSE on columns of sentences, with the masked-LM head if that has a weight."""
+        from harness.training.contrastive import ContrastiveTraining, open_mlm_head
+
+        encoder, masked = self.open(settings), None
+        if settings.masked_words:
+            start = self.checkpoint
+            masked = open_mlm_head(start.name, start.folder, self.places.cache, encoder)
+        return ContrastiveTraining(settings, encoder, columns, self.seed, masked, self.group)
+
+    def siamese(self, settings: Any, examples: Any) -> Any:
+        """SBERT on pairs or triplets."""
+        from harness.training.siamese import SiameseTraining
+
+        return SiameseTraining(settings, self.open(settings), examples, self.seed, self.group)
+
+
+PoolingName = Annotated[str, typer.Option(help="What is trained: cls, mean or first-last.")]
+Head = Annotated[str, typer.Option(help="none, train (dropped afterwards) or keep.")]
+SimilarityName = Annotated[str, typer.Option(help="cosine or dot.")]
+MaskedWeight = Annotated[float, typer.Option(min=0.0, help="Weight of masked language modelling.")]
+Dropout = Annotated[float | None, typer.Option(min=0.0, max=1.0, help="[default: its own]")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimcseUnsup(Recipe):
+    """Unsupervised SimCSE: a sentence and itself under another dropout mask agree."""
+
+    corpus: Annotated[
+        str, typer.Option(help="A corpus (harness list posts) or a file, a sentence a line.")
+    ] = "wiki"
+    first: Annotated[int | None, option(min=1, help="Read so many sentences only.")] = None
+    pooling: PoolingName = "cls"
+    head: Head = "train"
+    temperature: float = 0.05
+    similarity: SimilarityName = "cosine"
+    dropout: Dropout = None
+    same_mask: Annotated[bool, typer.Option(help="One dropout mask for both views.")] = False
+    augmentation: Annotated[
+        str, typer.Option(help="Of the second view: none, crop:P, deletion:P or deletion:one.")
+    ] = "none"
+    objective: Annotated[str, typer.Option(help="info-nce or nt-xent.")] = "info-nce"
+    masked_words: MaskedWeight = 0.0
+
+    def prepare(self) -> Prepared:
+        from harness.training.datasets import open_text
+
+        text = open_text(self.corpus, load_registry().corpora, self.places, self.first)
+        from harness.training.contrastive import Contrastive
+
+        settings = self.settings(Contrastive.unsupervised(self.config))
+        return self.contrastive(settings, (tuple(text),)), {text.name: text.digest()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimcseSup(Recipe):
+    """Supervised SimCSE on triplets: a sentence, an entailment and a contradiction.
+
+    With --pairs, on the pairs of one label.
+    """
+
+    file: Annotated[
+        str, option(help="nli-for-simcse, snli-triplets, mini-triplets, or a CSV file.")
+    ]
+    pooling: PoolingName = "cls"
+    head: Head = "keep"
+    temperature: float = 0.05
+    similarity: SimilarityName = "cosine"
+    hard_weight: Annotated[float, typer.Option(help="log(alpha) of Table 7.")] = 0.0
+    hard_negatives: Annotated[bool, typer.Option(help="Read the third column.")] = True
+    masked_words: MaskedWeight = 0.0
+    dropout: Dropout = None
+    pairs: Annotated[
+        str, typer.Option(help="Of labelled pairs: entailment, neutral, contradiction or all.")
+    ] = "none"
+    sample: Annotated[int | None, option(min=2, help="Draw so many examples.")] = None
+
+    def prepare(self) -> Prepared:
+        from harness.training.datasets import open_positives, sample
+
+        triplets = open_positives(self.file, self.pairs, self.places)
+        from harness.training.contrastive import Contrastive
+
+        settings, columns = self.settings(Contrastive.supervised(self.config)), triplets.content
+        if self.sample is not None:
+            columns = sample(columns, self.sample, self.seed)
+        return self.contrastive(settings, columns), {triplets.name: triplets.digest}
+
+
+@dataclass(frozen=True, kw_only=True)
+class SbertNli(Recipe):
+    """SBERT on labelled pairs (AllNLI, or lines of label, label, premise, hypothesis)."""
+
+    max_length: MaxLength = 128
+    dev: Dev = "none"
+    file: Annotated[str, option(help="all-nli, snli-18k, mini-nli, or a file of pairs.")]
+    ranking: Annotated[bool, typer.Option(help="In-batch ranking in place of softmax.")] = False
+    pooling: PoolingName = "mean"
+    dropout: Dropout = None
+    held_out: Annotated[bool, typer.Option(help="With SNLI's dev and test splits.")] = False
+
+    def prepare(self) -> Prepared:
+        from harness.training.datasets import open_labelled_pairs
+
+        pairs = open_labelled_pairs(self.file, self.places, self.held_out)
+        from harness.training.siamese import Siamese
+
+        settings = self.settings(Siamese.ranking() if self.ranking else Siamese())
+        examples = pairs.content.triplets() if self.ranking else pairs.content
+        return self.siamese(settings, examples), {pairs.name: pairs.digest}
+
+
+@dataclass(frozen=True, kw_only=True)
+class SbertSts(Recipe):
+    """SBERT on scored pairs: the cosine of two sentences approaches their gold score."""
+
+    max_length: MaxLength = 128
+    dev: Dev = "sts-b.dev"
+    dev_every: DevEvery = 360  # an epoch of STS-B's 5,749 pairs in batches of 16
+    task: Annotated[str, typer.Option(help="The task whose scored pairs are learnt.")] = (
+        "sts-b.train"
+    )
+    pooling: PoolingName = "mean"
+    dropout: Dropout = None
+
+    def prepare(self) -> Prepared:
+        from harness.training.siamese import ScoredPairs, Siamese
+
+        pairs = ScoredPairs.of(known("task", self.task, load_registry().tasks), self.places)
+        training = self.siamese(self.settings(Siamese.regression()), pairs)
+        return training, {self.task: pairs.digest}
+
+
+RECIPES = {
+    "simcse-unsup": SimcseUnsup,
+    "simcse-sup": SimcseSup,
+    "sbert-nli": SbertNli,
+    "sbert-sts": SbertSts,
+}
+
+
+# From a recipe to a checkpoint
+
+
+def train_here(recipe: Recipe, training: Any, data: Mapping[str, str]) -> None:
+    """Train, write the checkpoint, and print its steps and best score."""
+    from harness.core.progress import Bar
+    from harness.training.finetune import finetune
+
+    first_process = recipe.group.rank == 0
+    with Bar(sys.stderr if first_process else io.StringIO()) as bar:
+        curve = finetune(
+            training,
+            recipe.checkpoint,
+            recipe.out,
+            bar,
+            seed=recipe.seed,
+            data=data,
+            command=command_line(recipe),
+            dev=recipe.dev_set,
+            half=recipe.half,
+        )
+    if first_process:
+        line = f"{recipe.out}: {len(curve.losses):,} steps"
+        if curve.best is not None:
+            step, score = curve.best
+            line += f", best on {recipe.dev}: {score:.2f} at step {step}"
+        say_folded(line)
+
+
+Train = Callable[[Any, Any, Mapping[str, str]], None]
+
+
+def commands(act: Train) -> typer.Typer:
+    """A command for each recipe, which acts on the recipe, its training and its data's digests."""
+    app = typer.Typer(
+        help="Train a checkpoint: a folder that --encoder and sentence-transformers load. The "
+        "same command goes on with a training that was interrupted, bit for bit.",
+        no_args_is_help=True,
+        add_completion=False,
+        rich_markup_mode=None,
+    )
+    for name, kind in RECIPES.items():
+
+        def command(recipe: Recipe) -> None:
+            with keeping(partial(what_is_kept, recipe.out)):
+                _ = recipe.start_folder  # an unknown one is refused before torch is imported
+                act(recipe, *recipe.prepare())
+
+        command.__annotations__["recipe"] = kind
+        app.command(name, help=inspect.getdoc(kind))(flattened(command))
+    return app
+
+
+def command_line(recipe: Recipe) -> str:
+    """The command with the options that differ from their defaults, folders left out.
+
+    As `training.json` tells it: a recipe's own options stand between `--from` and the shared ones.
+    """
+    shared = [field.name for field in fields(Recipe)][2:]
+    [name] = (name for name, kind in RECIPES.items() if type(recipe) is kind)
+    words = ["harness train", name]
+    for field in sorted(fields(recipe), key=lambda field: field.name in shared):
+        value = getattr(recipe, field.name)
+        if value == field.default or field.name in ("out", "cache", "data_dir"):
+            continue
+        word = "from" if field.name == "start" else field.name.replace("_", "-")
+        if isinstance(value, bool):
+            words.append(f"--{word}" if value else f"--no-{word}")
+        else:
+            words += [f"--{word}", Path(value).name if isinstance(value, str) else str(value)]
+    return " ".join(words)
+
+
+def run_recipe(words: str, out: Path, act: Train = train_here, **options: object) -> None:
+    """Run a command of `harness train` in this process; options that are None are left out."""
+    arguments = [*words.split(), "--out", str(out)]
+    for name, value in options.items():
+        arguments += [] if value is None else [f"--{name.replace('_', '-')}", str(value)]
+    typer.main.get_command(commands(act))(arguments, standalone_mode=False)
+
+
+# Families and searches
+
+
+def family(
+    name: Annotated[str, typer.Argument(help="A family of encoders (harness list encoders).")],
+    folders: Folders,
+    seeds: Seeds = 5,
+    encoder: Encoders = None,
+    threads: Threads = None,
+) -> None:
+    """The members of a registered family that are missing, seed by seed, where runs look for them.
+
+    An interrupted one goes on where it was.
+    """
+    from harness.encoders.trained import FamilyConfig
+
+    resolver = Resolver.of(folders.places(), encoder or [])
+    encoders = resolver.registry.encoders.items()
+    config = known("family", name, {n: e for n, e in encoders if isinstance(e, FamilyConfig)})
+    members = (config.member(seed) for seed in range(seeds))
+    if not train_missing(members, resolver.places, threads):
+        say_folded(f"{name}: all {seeds} seeds are here already")
+
+
+def train_missing(
+    members: Iterable[EncoderConfig], places: Places, threads: int | None = None
+) -> int:
+    """Train the members whose checkpoints are missing; returns how many those are."""
+    count = 0
+    for member in members:
+        source = member.source
+        if not isinstance(source, Trained) or (places.trained(source) / "config.json").exists():
+            continue
+        say_folded(f"{member.name}: {source}")
+        run_recipe(
+            source.recipe,
+            places.trained(source),
+            seed=source.seed,
+            cache=places.cache,
+            data_dir=places.data_dir,
+            threads=threads,
+        )
+        count += 1
+    return count
+
+
+def search(
+    spec: Annotated[
+        Path, typer.Argument(help="What is tried, as in results/questions/searches/*.toml.")
+    ],
+    folders: Folders,
+    seeds: Annotated[int, typer.Option(min=1, help="Seeds 0..K-1 of every row.")] = 1,
+    threads: Threads = None,
+) -> None:
+    """Train every row of a search or ablation, and keep its scores beside it (not its weights).
+
+    What a search in the same folder has trained already is taken over.
+    """
+    from harness.results.questions import Trial, read_search, read_searches
+
+    current = read_search(spec)
+    trained: dict[tuple[str, int], Trial] = {}
+    for other in read_searches(spec.parent):
+        for command, trials in other.trials.items():
+            for trial in trials:
+                trained.setdefault((command, trial.seed), trial)
+    for row in current.rows:
+        command = current.command(row)
+        for seed in range(seeds):
+            done = trained.get((command, seed))
+            if done in current.trials.get(command, ()):
+                continue
+            if done is None:
+                say_folded(f"{row.label}: harness train {command} --seed {seed}")
+                with tempfile.TemporaryDirectory(prefix="harness-search-") as folder:
+                    out = Path(folder) / "out"
+                    run_recipe(command, out, seed=seed, threads=threads, **vars(folders))
+                    training = (out / "training.json").read_text(encoding="utf-8")
+                done = Trial.of(json.loads(training))
+            current = current.with_trial(row, done)
+            current.write()
+
+
+trainings = commands(train_here)
+trainings.command()(flattened(family))
+trainings.command()(flattened(search))
