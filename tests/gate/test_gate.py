@@ -43,6 +43,7 @@ from harness.gate.drift import (
     GOLDEN_SAME_PLATFORM,
     PLATFORM,
     Margins,
+    Move,
     Override,
     compare_records,
     judge,
