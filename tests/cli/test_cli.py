@@ -11,7 +11,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fakes import BROKEN, NOT_HERE, PROBE, TOY, FakeConfig, corpus, numbered, registry, snapshot
+from fakes import (
+    BROKEN,
+    NOT_HERE,
+    PROBE,
+    TOY,
+    FakeConfig,
+    corpus,
+    numbered,
+    registry,
+    snapshot,
+    use_registry,
+)
 from typer.main import get_command
 
 from baselines.natsv import Natsv
@@ -74,8 +85,7 @@ def toys(monkeypatch, tmp_path, call):
     shutil.copy(ROOT / "results" / "papers" / PUBLISHED, tmp_path / "results" / "papers")
     (tmp_path / "README.md").write_text("# Toys\n\n<!-- leaderboard -->\n<!-- /leaderboard -->\n")
     found = registry(FakeConfig(), corpus("stream", numbered(100, 25)))
-    for place in ("registry", "resolve", "cli.exchange", "report.build"):
-        monkeypatch.setattr(f"harness.{place}.load_registry", lambda: found)
+    use_registry(monkeypatch, found)
     (tmp_path / "weights").mkdir()
     (tmp_path / "weights" / "config.json").write_text("{}")
     here = ("--encoder", f"fake={tmp_path / 'weights'}")

@@ -12,7 +12,7 @@ from statistics import fmean, stdev
 
 import numpy as np
 import pytest
-from fakes import TOY, FakeConfig, Told, library, method, registry, snapshot, ticks
+from fakes import TOY, FakeConfig, Told, library, method, registry, snapshot, ticks, use_registry
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -761,7 +761,7 @@ def harness_says(monkeypatch, capfd, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HARNESS_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("HARNESS_DATA_DIR", str(tmp_path / "data"))
-    monkeypatch.setattr("harness.resolve.load_registry", lambda: registry(FakeConfig()))
+    use_registry(monkeypatch, registry(FakeConfig()))
     library(tmp_path)
 
     def answer(*arguments):

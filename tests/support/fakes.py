@@ -301,3 +301,9 @@ def snapshot(folder: Path) -> dict[str, tuple[bytes, int]]:
         for path in sorted(folder.rglob("*"))
         if path.is_file()
     }
+
+
+def use_registry(monkeypatch, stand_in):
+    """Give commands another registry; published tables still name what comes with the harness."""
+    for module in ("registry", "resolve", "cli.exchange", "results.folder"):
+        monkeypatch.setattr(f"harness.{module}.load_registry", lambda: stand_in)
