@@ -201,8 +201,10 @@ class Patterns:
 
         parts = MethodId.parse(method)
         path = self.paths.get(base_name(parts.encoder)) if parts else None
+        if path is None:
+            return None
         encoder: Any = self.registry.parse(method).encoder
-        return _key(encoder, path) if path else None
+        return _key(encoder, path)
 
 
 @cache  # each record asks, and files are read whole for it
