@@ -116,9 +116,10 @@ def test_the_drawing_shows_every_room_above_those_it_may_import():
     assert below == sorted(below, reverse=True)
 
 
-def test_there_are_nine_laws():
-    laws = ARCHITECTURE.split("## Nine laws")[1].split("\n## ")[0]
-    assert re.findall(r"^(\d)\. \*\*", laws, re.MULTILINE) == list("123456789")
+def test_there_are_eleven_laws():
+    laws = ARCHITECTURE.split("## Eleven laws")[1].split("\n## ")[0]
+    numbers = re.findall(r"^(\d+)\. \*\*", laws, re.MULTILINE)
+    assert numbers == [str(number) for number in range(1, 12)]
 
 
 def test_the_walk_of_a_pair_is_short_and_enters_no_module_a_third_time():
