@@ -6,7 +6,7 @@ import shutil
 from dataclasses import replace
 
 import pytest
-from fakes import snapshot
+from fakes import snapshot, use_registry
 from standin import sha256
 
 from harness.assets.catalogue import Asset
@@ -36,7 +36,7 @@ TABLE = Asset("table", "a table", ("tables/one.csv",), "me", "none", "ask")
 def known(monkeypatch):
     """Only these things there are."""
     found = replace(load_registry(), encoders={c.name: c for c in (PINNED, LOOSE, PACKED, VECTORS)})
-    monkeypatch.setattr("harness.registry.load_registry", lambda: found)
+    use_registry(monkeypatch, found)
     monkeypatch.setattr("harness.assets.places.DATA_ASSETS", (TEXTS, TABLE))
 
 

@@ -142,3 +142,7 @@ def test_any_text_in_latex_is_one_line_without_a_bare_special(text):
     line = latex_escape(text)
     assert len(line.splitlines()) <= 1
     assert not re.search(r"(?<!\\)[%#&_]", re.sub(r"\\\\", "", line))
+
+
+def test_a_bar_in_a_cell_does_not_end_it():
+    assert md.table(["x"], [["a | b"]]).splitlines()[-1] == "| a \\| b |"
