@@ -49,7 +49,7 @@ Draw = Callable[["Sequence[Axes]", Any], drawing.Hints]
 
 @dataclass(frozen=True)
 class Figure:
-    """What is written on a picture, and its size: a table of `figures.toml`.
+    """Title, caption, axis labels and size of a picture, read from `figures.toml`.
 
     `heights` are the relative heights of its rows of panels; without any there is a row for each
     panel that was chosen.

@@ -82,7 +82,7 @@ class ResultsFolder:
         self._reproduced: dict[str, tuple[Mapping[str, Reproduction], Results]] = {}
 
     def forget(self) -> ResultsFolder:
-        """The same folder, to be read again: something was written to it."""
+        """A new view of the folder, which reads its files again after they were written."""
         return ResultsFolder(self.path, self.registry, self.papers)
 
     @property
