@@ -112,16 +112,16 @@ class Registry:
         name, _, length = parts.encoder.partition(":")
         base, dtype = (name, FLOAT32) if name in self.encoders else precision_of(name)
         own = f" If it is your own, give --encoder {base}=PATH"
-        encoder = known("encoder", base, self.encoders, own)
+        encoder = look_up("encoder", base, self.encoders, own)
         if dtype != FLOAT32:
             encoder = encoder.on(Hardware(dtype=dtype))
         if length:
             encoder = encoder.with_max_length(int(length))
         post = self.parse_posts("+".join(parts.post))
         if parts.fit_on is not None and parts.fit_on not in TARGETS:
-            known("fit corpus", parts.fit_on, {**dict.fromkeys(TARGETS), **self.corpora})
+            look_up("fit corpus", parts.fit_on, {**dict.fromkeys(TARGETS), **self.corpora})
         word, _, prompt = parts.pooling.partition(":")
-        pooling = known("pooling", word, self.poolings)
+        pooling = look_up("pooling", word, self.poolings)
         if pooling == NATIVE:
             encoder, pooling = NativeConfig(encoder, prompt), Native(prompt)
         elif prompt:
@@ -151,7 +151,7 @@ class Registry:
 
     def _post(self, text: str) -> PostProcessor:
         name, _, argument = text.partition(":")
-        make = known("post-processor", name, self.posts)
+        make = look_up("post-processor", name, self.posts)
         arguments = [int(argument) if argument.isdecimal() else argument] if argument else []
         try:
             inspect.signature(make).bind(*arguments)
@@ -236,7 +236,7 @@ def is_glob(pattern: str) -> bool:
     return any(character in pattern for character in "*?[")
 
 
-def known(kind: str, name: str, things: Mapping[str, Thing], remedy: str = "") -> Thing:
+def look_up(kind: str, name: str, things: Mapping[str, Thing], remedy: str = "") -> Thing:
     """The thing of that name. Raises UsageError, which offers the nearest ones and the remedy."""
     if name in things:
         return things[name]

@@ -13,7 +13,7 @@ import typer
 from harness.cli import exchange, listing, maintain, measure, read, train
 from harness.cli.options import SeveralValues, note
 from harness.cli.stopping import Stopped, end, stoppable
-from harness.core.errors import HarnessError, said
+from harness.core.errors import HarnessError, error_line
 
 app = typer.Typer(
     name="harness",
@@ -89,6 +89,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123 - the reader went away
         sys.exit(0)
     except Exception as error:
-        note(f"harness: {said(error)}")
+        note(f"harness: {error_line(error)}")
         logging.getLogger(__name__).debug("", exc_info=error)
         sys.exit(HarnessError.exit_status)

@@ -47,7 +47,7 @@ from harness.cli.options import (
 from harness.cli.selection import Folders, record_patterns
 from harness.core.errors import UsageError
 from harness.core.files import write_atomically
-from harness.registry import Registry, known, load_registry
+from harness.registry import Registry, load_registry, look_up
 from harness.resolve import Resolver, config_for
 from harness.results.layout import REFERENCES
 from harness.results.records import Store
@@ -144,7 +144,9 @@ def fetched_things(names: Iterable[str], registry: Registry) -> dict[str, tuple[
     wanted: dict[str, tuple[Thing, ...]] = {}
     for name in dict.fromkeys(names):
         by_hand = "/" in name and name not in things
-        wanted[name] = (config_for(name, name, None),) if by_hand else known("asset", name, things)
+        wanted[name] = (
+            (config_for(name, name, None),) if by_hand else look_up("asset", name, things)
+        )
     return wanted
 
 
@@ -246,7 +248,7 @@ def _export_model(
             f"{word}: wanted -t TASK where a method is fitted on @target, and only there; "
             f"found {'-t ' + task if task else 'none'}"
         )
-    planned = PlannedCell(method, known("task", task or SMALL, registry.tasks_by_name), seed)
+    planned = PlannedCell(method, look_up("task", task or SMALL, registry.tasks_by_name), seed)
     with Bar(sys.stderr) as bar:
         cell = fit_cell(planned, TaskLoader(places, registry.corpora), bar, time.perf_counter)
     config = planned.encoder

@@ -24,7 +24,7 @@ from harness.cli.selection import Folders, Sources
 from harness.core.errors import UsageError
 from harness.core.files import rows_digest
 from harness.core.interfaces import EncoderConfig, Hub, Packaged, Pooling, Trained, VectorFile
-from harness.registry import Registry, known
+from harness.registry import Registry, look_up
 from harness.resolve import Resolver
 from harness.results.index import Results as Index
 from harness.results.index import main_path
@@ -101,7 +101,7 @@ def listed_rows(
     }
     if of and what not in ("cells", "digests"):
         raise UsageError(f"{of}: wanted harness list cells TABLE or digests TASK, found {what}")
-    return known("kind of thing", what, kinds)()
+    return look_up("kind of thing", what, kinds)()
 
 
 def _fields(kind: str, things: Mapping[str, Any], names: str) -> list[Row]:
@@ -250,7 +250,7 @@ def _digests(registry: Registry, places: Places, of: str) -> list[Row]:
 
     What a task's file states; of one task that cannot be read the error says why.
     """
-    chosen = [known("task", of, registry.tasks_by_name)] if of else [*registry.tasks.values()]
+    chosen = [look_up("task", of, registry.tasks_by_name)] if of else [*registry.tasks.values()]
     splits = {(repr(task.load), split): task for task in chosen[::-1] for split in task.splits}
     rows: list[Row] = []
     for (_, split), task in reversed(splits.items()):

@@ -33,7 +33,7 @@ from harness.cli.train import Recipe, run_recipe
 from harness.core.errors import HarnessError, UsageError
 from harness.core.files import sized, write_atomically
 from harness.core.terminal import duration
-from harness.registry import known, load_registry
+from harness.registry import load_registry, look_up
 from harness.results.conformance import Reference, ReferenceCell, compare_all, read_reference
 from harness.results.layout import REFERENCES
 
@@ -213,7 +213,7 @@ def make(
     with extra("mteb"):
         from harness.interop.sentence_transformers import PROGRAMS, make_reference
 
-    known("program", program, PROGRAMS)
+    look_up("program", program, PROGRAMS)
     if not method or not task:
         raise UsageError("wanted methods and tasks: -m METHOD -t TASK")
     registry = load_registry()

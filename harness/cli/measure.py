@@ -155,7 +155,7 @@ def reproduce(
     from harness.evaluation.select import PROFILES
     from harness.evaluation.select import profile as profile_cells
     from harness.gate.drift import compare_records, read_rules
-    from harness.registry import known
+    from harness.registry import look_up
     from harness.results.folder import ResultsFolder
 
     require_folder("--baseline", baseline)
@@ -163,7 +163,7 @@ def reproduce(
         require_own("--baseline", baseline)
     if profile != "all" and (selection.method or selection.task):
         raise UsageError("--profile chooses the cells, and so do -m and -t: give one of them")
-    known("profile", profile, dict.fromkeys(PROFILES, True))
+    look_up("profile", profile, dict.fromkeys(PROFILES, True))
     output, papers, quiet = execution.output, papers_of(baseline), execution.quiet
     of_profile = partial(profile_cells, name=profile, papers=papers, seeds=selection.seeds)
     chosen = select(selection, folders, None, of_profile, quiet)

@@ -40,7 +40,7 @@ from harness.cli.options import (
 )
 from harness.cli.selection import Folders, Sources, record_patterns
 from harness.core.errors import HarnessError, UsageError
-from harness.registry import known
+from harness.registry import look_up
 from harness.results.layout import COMMITTED, OWN, is_packaged, require_own
 from harness.results.records import Store
 from harness.tasks.loader import TaskLoader
@@ -84,12 +84,12 @@ def show(
     if schema:
         say(json.dumps(record_schema(), indent=1))
         return
-    printed = known("format", form, FORMATS)
+    printed = look_up("format", form, FORMATS)
     every = {field.name: field for field in fields(ScoreRow)}
     names = columns or ("all" if form in ("csv", "json", "parquet") else ",".join(SHORT))
     chosen = [*every] if names == "all" else [name.strip() for name in names.split(",")]
     for name in chosen:
-        known("column", name, every)
+        look_up("column", name, every)
     if form == "parquet" and sys.stdout.isatty():
         raise UsageError("--format parquet writes bytes: send them to a file, > scores.parquet")
     require_folder("--results", results)

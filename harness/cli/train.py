@@ -36,7 +36,7 @@ from harness.cli.selection import Folders
 from harness.cli.stopping import keeping, what_is_kept
 from harness.core.errors import UsageError
 from harness.core.interfaces import EncoderConfig, Trained
-from harness.registry import known, load_registry
+from harness.registry import load_registry, look_up
 from harness.resolve import Resolver
 
 Prepared = tuple[Any, Mapping[str, str]]
@@ -117,7 +117,7 @@ class Recipe(ABC):
         """The checkpoint to start from. Raises UsageError, AssetMissing."""
         if Path(self.start).is_dir():
             return Path(self.start)
-        return self.places.encoder(known("encoder", self.start, load_registry().encoders))
+        return self.places.encoder(look_up("encoder", self.start, load_registry().encoders))
 
     @cached_property
     def checkpoint(self) -> Any:
@@ -135,7 +135,7 @@ class Recipe(ABC):
 
         if self.dev == "none":
             return None
-        task = known("task", self.dev, load_registry().tasks)
+        task = look_up("task", self.dev, load_registry().tasks)
         return DevSet(self.dev, task.pairs(self.places.require_data(task.asset)), self.dev_every)
 
     @cached_property
@@ -164,7 +164,7 @@ class Recipe(ABC):
         for name, choices in CHOICES.items():
             if options.get(name, choices[0]) not in choices:
                 raise UsageError(f"--{name} {options[name]}: wanted one of {', '.join(choices)}")
-        pooling = known("pooling", options["pooling"], {p.name: p for p in POOLINGS})
+        pooling = look_up("pooling", options["pooling"], {p.name: p for p in POOLINGS})
         device = "cpu" if self.device == "cpu" else self.group.device or self.device
         precision = PRECISIONS.get(self.dtype, self.dtype)
         setup = Setup(
@@ -310,7 +310,7 @@ class SbertSts(Recipe):
     def prepare(self) -> Prepared:
         from harness.training.siamese import ScoredPairs, Siamese
 
-        pairs = ScoredPairs.of(known("task", self.task, load_registry().tasks), self.places)
+        pairs = ScoredPairs.of(look_up("task", self.task, load_registry().tasks), self.places)
         training = self.siamese(self.settings(Siamese.regression()), pairs)
         return training, {self.task: pairs.digest}
 
@@ -422,7 +422,7 @@ def family(
 
     resolver = Resolver.of(folders.places(), encoder or [])
     encoders = resolver.registry.encoders.items()
-    config = known("family", name, {n: e for n, e in encoders if isinstance(e, FamilyConfig)})
+    config = look_up("family", name, {n: e for n, e in encoders if isinstance(e, FamilyConfig)})
     members = (config.member(seed) for seed in range(seeds))
     if not train_missing(members, resolver.places, threads):
         say_folded(f"{name}: all {seeds} seeds are here already")

@@ -59,7 +59,7 @@ class ScoreError(HarnessError):
     """Numbers that cannot be scored: not finite, degenerate, or of the wrong shape."""
 
 
-def said(error: Exception) -> str:
+def error_line(error: Exception) -> str:
     """An unexpected error in one line: a file that the system refused, else type and message."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename or 'system'}: {error.strerror}"

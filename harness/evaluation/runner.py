@@ -16,7 +16,7 @@ from functools import partial
 from itertools import groupby
 from typing import Literal
 
-from harness.core.errors import AssetMissing, HarnessError, said
+from harness.core.errors import AssetMissing, HarnessError, error_line
 from harness.core.provenance import environment, one_blas_thread
 from harness.core.types import Clock, Progress, Record, Task
 from harness.encoders.cache.encodings import EncodingCost
@@ -58,7 +58,7 @@ def failures(cells: Iterable[PlannedCell]) -> Iterator[list[Outcome]]:
         found += failed(cells, error)
     except Exception as error:
         LOG.debug("", exc_info=error)
-        status, why = HarnessError.exit_status, said(error)
+        status, why = HarnessError.exit_status, error_line(error)
         found += [Outcome(c.address, "failed", message=why, exit_status=status) for c in cells]
 
 

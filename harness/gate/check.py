@@ -40,7 +40,7 @@ from harness.gate.golden_vectors import (
     subject,
     write_golden,
 )
-from harness.registry import Registry, is_glob, known, load_registry
+from harness.registry import Registry, is_glob, load_registry, look_up
 from harness.results.index import Results
 from harness.results.records import Cell, PlannedCell, Store, by_encoder, cell_of, sidecar_metadata
 from harness.tasks.loader import TaskLoader
@@ -231,7 +231,7 @@ def wanted(
         return tuple(pool)
     tasks_here = {**load_registry().tasks_by_name, **{cell.task: None for cell in pool}}
     for name in (task for task in tasks if not is_glob(task)):
-        known("task", name, tasks_here)
+        look_up("task", name, tasks_here)
     chosen = [
         cell for cell in pool if _matches(cell.method, methods) and _matches(cell.task, tasks)
     ]
@@ -407,7 +407,7 @@ def quick_set(found: Registry, committed: Path) -> tuple[PlannedCell, ...]:
             f"{committed / FILE} names no quick set; name one, or give -m METHOD and -t TASK"
         )
     planned = [
-        PlannedCell(found.parse(cell.method), known("task", cell.task, found.tasks), cell.seed)
+        PlannedCell(found.parse(cell.method), look_up("task", cell.task, found.tasks), cell.seed)
         for cell in cells
     ]
     return tuple(sorted(planned, key=by_encoder))

@@ -19,7 +19,7 @@ from harness.core.types import Method, Record, Task
 from harness.encoders.function import Function, FunctionConfig
 from harness.evaluation.evaluate import resolved
 from harness.evaluation.runner import execute
-from harness.registry import Registry, known
+from harness.registry import Registry, look_up
 from harness.resolve import Resolver, encoders_by_hand, is_encoder_name
 from harness.results.index import Results
 from harness.results.layout import OWN, is_results, own_or_committed, papers_of, require_own
@@ -85,7 +85,7 @@ def read_results(
 
 def to_frame(rows: Sequence[ScoreRow], library: Literal["pandas", "polars"]) -> Any:
     """A data frame with a column for each field, typed by it, even where there is no row."""
-    types = known("library", library, TYPES)
+    types = look_up("library", library, TYPES)
     kinds = {field.name: str(field.type).partition(" ")[0] for field in fields(ScoreRow)}
     columns = {name: [getattr(row, name) for row in rows] for name in kinds}
     with extra(library):

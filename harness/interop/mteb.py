@@ -43,7 +43,7 @@ from harness.core.metrics.edit_distance import token_distances
 from harness.core.metrics.metric import directions
 from harness.core.types import Method, MethodId, Record
 from harness.evaluation.evaluate import Embedder, as_texts, fit_method, resolved
-from harness.registry import known, load_registry
+from harness.registry import load_registry, look_up
 from harness.results.conformance import Reference, ReferenceCell
 from harness.results.index import main_path, score_at
 
@@ -274,7 +274,7 @@ def local_task(name: str, data_dir: Path) -> AbsTask:
     Its main score is that of the model's own similarity, which keeps our rules for ties and zero
     vectors; mteb's own, `cosine_spearman`, stands beside it (a zero vector has cosine 1/2 there).
     """
-    theirs = known("task of mteb", name, COUNTERPARTS)()
+    theirs = look_up("task of mteb", name, COUNTERPARTS)()
     task = load_registry().tasks[name]
     pairs = task.pairs(data_dir)
     gold = {"score": pairs.gold} if task.graded else {"labels": pairs.gold.astype(int)}

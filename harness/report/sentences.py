@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from harness.core.metrics import metric_of, metrics
 from harness.core.terminal import table, wrapped
 from harness.core.types import AGGREGATIONS, Method, Record, Task
-from harness.registry import Registry, known
+from harness.registry import Registry, look_up
 from harness.report.bibtex import HARNESS
 from harness.results.explain import Explanation, Neighbour
 from harness.results.index import Results, value
@@ -114,7 +114,7 @@ def made(results: Results) -> str:
 
 def tasks_of(cell: PublishedCell, registry: Registry) -> tuple[Task, ...]:
     """The cell's task, or those that it averages."""
-    return tuple(known("task", name, registry.tasks) for name in cell.tasks)
+    return tuple(look_up("task", name, registry.tasks) for name in cell.tasks)
 
 
 def on(task: Task) -> str:

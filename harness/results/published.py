@@ -13,7 +13,7 @@ from pathlib import Path
 from harness.core.errors import DataError, UsageError
 from harness.core.toml import read_rows, read_toml
 from harness.core.types import AGGREGATIONS, GRAMMAR, Aggregation, is_method_id, is_transductive
-from harness.registry import Registry, known, load_registry, nearest
+from harness.registry import Registry, load_registry, look_up, nearest
 from harness.results.verdict import NUMBER, Published
 
 
@@ -343,7 +343,7 @@ def published_cell(name: str, tables: Sequence[Table]) -> PublishedCell:
 
 def published_table(name: str, tables: Sequence[Table]) -> Table:
     """The table of that name. Raises UsageError, which offers the nearest ones."""
-    return known("published table", name, {table.id: table for table in tables})
+    return look_up("published table", name, {table.id: table for table in tables})
 
 
 def name_faults(table: Table, registry: Registry) -> Iterator[tuple[str, str]]:
@@ -358,7 +358,7 @@ def name_faults(table: Table, registry: Registry) -> Iterator[tuple[str, str]]:
             methods += [(place, f"methods.{name}", m) for name, m in row.methods.items()]
     for place, key, task in tasks:
         try:
-            _ = task and known("task", task, registry.tasks)
+            _ = task and look_up("task", task, registry.tasks)
         except UsageError as error:
             yield place, f"{key}: {error}"
     for place, key, method in methods:

@@ -8,7 +8,7 @@ import pytest
 from harness.cli import main
 from harness.core.errors import UsageError
 from harness.core.types import Record
-from harness.registry import known, nearest
+from harness.registry import look_up, nearest
 from harness.report.markdown import table
 from harness.results.index import Results
 from harness.results.records import SCHEMA, Store, seal
@@ -67,7 +67,7 @@ def test_a_value_is_used_whenever_it_is_asked_for():
 
 def test_the_nearest_names_are_offered():
     with pytest.raises(UsageError) as caught:
-        known("encoder", "miniln", {"minilm": 1, "bert": 2})
+        look_up("encoder", "miniln", {"minilm": 1, "bert": 2})
     assert str(caught.value) == "unknown encoder 'miniln': did you mean minilm?"
     assert nearest("mine", ["mini", "mini", "other"]) == "did you mean mini?"
 
