@@ -5,12 +5,9 @@ import math
 
 import numpy as np
 import pytest
-import torch
 from bert_mini import (
     SPECIAL,
-    MaskedLanguageModel,
     MlmSettings,
-    Sentences,
     main,
     pretrain,
     wordpieces,
@@ -45,11 +42,6 @@ def tokenizer():
     return wordpieces(TEXTS, 90)
 
 
-@pytest.fixture
-def corpus(tokenizer):
-    return Sentences.of(TEXTS, tokenizer, TINY.positions)
-
-
 def test_a_vocabulary_has_the_wanted_size_and_order(tokenizer):
     pieces = sorted(tokenizer.get_vocab(), key=tokenizer.get_vocab().__getitem__)
     assert tuple(pieces[:5]) == SPECIAL
@@ -57,38 +49,6 @@ def test_a_vocabulary_has_the_wanted_size_and_order(tokenizer):
     assert len(pieces) == 90
     with pytest.raises(DataError, match="take more sentences"):
         wordpieces(TEXTS[:3], 500)
-
-
-def test_sentences_are_cut_framed_and_never_empty(tokenizer):
-    found = Sentences.of(["", "a man " * 30, "nobody"], tokenizer, 12)
-    assert np.diff(found.starts)[0] == 12
-    assert len(found.starts) == 3
-    assert found.ids[0] == SPECIAL.index("[CLS]")
-    assert found.ids[-1] == SPECIAL.index("[SEP]")
-    with pytest.raises(DataError, match="none with a word"):
-        Sentences.of([""], tokenizer, 12)
-
-
-def test_an_epoch_holds_every_sentence_once_in_batches_of_equal_length(corpus):
-    order = corpus.order(np.random.default_rng(0), 128)
-    assert sorted(np.concatenate(order)) == list(range(len(TEXTS)))
-    for rows in order:
-        batch = corpus.batch(rows)
-        assert batch.size <= 128
-        assert (batch[:, -1] == SPECIAL.index("[SEP]")).all()
-        assert (batch[:, 0] == SPECIAL.index("[CLS]")).all()
-
-
-def test_the_loss_at_the_start_is_that_of_guessing(corpus):
-    task = MaskedLanguageModel(TINY.build(0), corpus, TINY, 0)
-    assert task.backward(0) == pytest.approx(math.log(90), rel=0.05)
-
-
-def test_dropout_is_off_while_it_trains_and_on_in_what_is_saved():
-    model = TINY.build(0).train()
-    ids = torch.arange(5, 15)[None]
-    assert torch.equal(model(ids).logits, model(ids).logits)
-    assert model.config.hidden_dropout_prob == 0.1
 
 
 def test_a_miniature_is_made_resumed_and_loaded(tmp_path, monkeypatch):
