@@ -203,7 +203,7 @@ class Registry:
         """
         none = "-t {!r} matches no task: harness list tasks"
         names = self.tasks_by_name
-        return _selected(patterns, names, partial(known, "task", things=names), none)
+        return _selected(patterns, names, partial(look_up, "task", things=names), none)
 
     @property
     def tasks_by_name(self) -> Mapping[str, Task]:
