@@ -40,6 +40,7 @@ check: $(READY) docs  ## lint, format, types, documentation, and whether the gen
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/harness report --check
+	$(BIN)/python tools/measured_pages.py --check
 
 docs: $(READY)  ## build the documentation site into build/docs; a warning is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict --config-file .ci/mkdocs.yml
@@ -47,15 +48,15 @@ docs: $(READY)  ## build the documentation site into build/docs; a warning is an
 bench: $(READY)  ## benchmarks: ratios measured side by side in one run, and the page of them
 	$(BIN)/python -m pip install --quiet --constraint .ci/constraints.txt --editable '.[bench]'
 	$(BIN)/pytest benchmarks --benchmark-enable --benchmark-only --speed results/questions/speed.toml \
-		$(ARGS); found=$$?; $(BIN)/harness report && exit $$found
+		$(ARGS); found=$$?; $(BIN)/python tools/measured_pages.py && exit $$found
 
 soak: $(READY)  ## attacks in their long form (hours; ARGS='-k kill --tries 3' for a part): the page of what came of them
 	$(BIN)/pytest tests/trust -s -p no:cacheprovider --soak results/questions/reliability.toml $(ARGS); \
-		found=$$?; $(BIN)/harness report && exit $$found
+		found=$$?; $(BIN)/python tools/measured_pages.py && exit $$found
 
 mutants: $(READY)  ## change one rule of the code at a time: a test must fail (minutes; ARGS=results for one room)
 	$(BIN)/python tests/mutants.py --tally results/questions/reliability.toml $(ARGS); \
-		found=$$?; $(BIN)/harness report && exit $$found
+		found=$$?; $(BIN)/python tools/measured_pages.py && exit $$found
 
 bill: $(READY)  ## what is installed: a bill of materials (build/bill.json, CycloneDX), licences, known weaknesses
 	$(PYTHON) -m venv build/bill

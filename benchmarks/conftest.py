@@ -10,11 +10,10 @@ import jaxtyping
 import numpy as np
 import pytest
 from fixtures import *  # noqa: F403 - shared with the tests
-from ratios import write_result
+from measured_pages import LEAST_ROUNDS, BenchmarkResult, write_result
 
 from harness.core.provenance import environment
 from harness.registry import load_registry
-from harness.results.questions import LEAST_ROUNDS, BenchmarkResult
 
 STS = ("sts12", "sts13", "sts14", "sts15", "sts16", "sts-b")
 

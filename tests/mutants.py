@@ -158,14 +158,14 @@ def main() -> None:
             print(f"{mutant.room}: {mutant.name}: {found}", flush=True)  # noqa: T201
     print(f"{counts} in {time.monotonic() - began:.0f} s")  # noqa: T201
     if given.tally and chosen == every:
-        sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "support")]
-        from tallies import write_tally
+        sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
+        from measured_pages import Attempts, write_attempts
 
         from harness.core.provenance import commit
-        from harness.results.questions import Tally
 
-        made = Tally(refused=counts["killed"], silent=counts["survived"], commit=commit()["commit"])
-        write_tally(given.tally, "mutant", "rules of the code", made)
+        killed, survived = counts["killed"], counts["survived"]
+        made = Attempts(refused=killed, silent=survived, commit=commit()["commit"])
+        write_attempts(given.tally, "mutant", "rules of the code", made)
     sys.exit(counts["killed"] < len(chosen))
 
 

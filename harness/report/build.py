@@ -16,7 +16,7 @@ from harness.report.figures import pictures
 from harness.report.flows import flows_page
 from harness.report.leaderboard import encoder_page, leaderboard
 from harness.report.markdown import between_markers
-from harness.report.pages import conformance_page, reliability_page, speed_page, traps_page
+from harness.report.pages import conformance_page, traps_page
 from harness.report.paper_tables import CONTENTS, contents, latex, markdown
 from harness.report.replication import claims_page
 from harness.report.site import page as site
@@ -24,6 +24,7 @@ from harness.report.tallies import first_screen, published_counts
 from harness.results.folder import ResultsFolder
 from harness.results.index import SHOWN, by_encoder
 
+MEASURED_PAGES = ("speed.md", "reliability.md")  # which tools/measured_pages.py writes
 DIGEST = re.compile(r"Records: sha256 `?([0-9a-f]{64})\b")
 
 
@@ -71,10 +72,6 @@ def _asked_pages(folder: ResultsFolder) -> Iterator[tuple[str, str]]:
     """The pages that answer a file of questions; without its file there is no page."""
     if folder.traps:
         yield "protocols.md", traps_page(folder.records.unread(), folder.traps)
-    if folder.benchmarks:
-        yield "speed.md", speed_page(folder.benchmarks)
-    if folder.attacks:
-        yield "reliability.md", reliability_page(folder.attacks)
     if folder.flows and (page := flows_page(folder.records.unread(), folder.flows)):
         yield "flows.md", page
     if folder.claims:
@@ -104,7 +101,9 @@ def _is_up_to_date(path: Path, due: str | Slow) -> bool:
 
 def _strays(folder: ResultsFolder, due: Pages) -> list[Path]:
     """The files among the tables that nothing calls for."""
-    return [path for path in sorted((folder.path / "tables").rglob("*.*")) if path not in due]
+    tables = folder.path / "tables"
+    others = {tables / name for name in MEASURED_PAGES}
+    return [path for path in sorted(tables.rglob("*.*")) if path not in {*due, *others}]
 
 
 def write_files(folder: ResultsFolder, readme: Path | None) -> list[Path]:

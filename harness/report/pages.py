@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from harness.report.markdown import page, table
 from harness.results.conformance import TOLERANCE, Comparison, Reference
-from harness.results.index import NOT_MEASURED, Results
-from harness.results.questions import (
-    COUNTS,
-    Attack,
-    AttackResult,
-    BenchmarkResult,
-    BenchmarkRow,
-    MeasuredRows,
-    Trap,
-)
+from harness.results.index import Results
+from harness.results.questions import Trap
 from harness.results.verdict import TOLERANCES
 
 PAGE = "conformance.md"
@@ -96,83 +87,6 @@ def _line(one: Comparison) -> list[str]:
         tolerance,
         f"{one.state}{outside}",
     ]
-
-
-RELIABILITY_INTRODUCTION = (
-    "What was done to the harness, and what it did. `right`: nothing was wrong; `rebuilt`: what "
-    "was damaged was noticed and made again; `refused`: one line and a status; `silent`: a wrong "
-    "number, a lost or stray file, or a traceback. `make soak` tries all of it anew; what is "
-    "promised is in [security](../../docs/security.md)."
-)
-
-
-def reliability_page(attacks: MeasuredRows[Attack, AttackResult]) -> str:
-    """Every attack with its counts; one that was not tried says so."""
-    results = attacks.results
-    lines = [
-        [
-            row.what,
-            row.right,
-            *([NOT_MEASURED, *[""] * 4] if result is None else map(result.total, COUNTS)),
-        ]
-        for row, result in zip(attacks.rows.values(), results.values(), strict=True)
-    ]
-    parts = [
-        RELIABILITY_INTRODUCTION,
-        table(["what is tried", "what is right", *COUNTS], lines, words=2),
-    ]
-    parts_tried = [part for of in results.values() if of for part in of.parts.values()]
-    if commits := sorted({part.commit for part in parts_tried if part.commit}):
-        parts.append(f"Commit {', '.join(commit[:12] for commit in commits)}.")
-    return page("Reliability", parts, attacks.digest)
-
-
-SPEED_INTRODUCTION = (
-    "Each row is a ratio of two things that were run in turn, in one process, on one machine: how "
-    "many times as fast the first is as the second, or which share of a rate it reaches. Against a "
-    "limit in seconds, it is how often the time fits into it. The median over the rounds, the "
-    "lowest and the highest; `make bench` measures them anew."
-)
-
-
-def speed_page(benchmarks: MeasuredRows[BenchmarkRow, BenchmarkResult]) -> str:
-    """Every benchmark with its result; one without a result says so."""
-    rows, results = benchmarks.rows, benchmarks.results
-    head = ["what", "against", "device", "wanted", "measured", "lowest–highest", "rounds"]
-    lines = [_speed_line(row, results[name]) for name, row in rows.items()]
-    parts = [SPEED_INTRODUCTION, table(head, lines, words=4)]
-    if notes := _notes(rows, results):
-        parts.append("\n".join(notes))
-    return page("Speed", parts, benchmarks.digest)
-
-
-def _speed_line(row: BenchmarkRow, result: BenchmarkResult | None) -> Sequence[object]:
-    words = [row.what, row.against, row.device]
-    if result is None:
-        return [*words, row.wanted, NOT_MEASURED, "", ""]
-    missed = " (missed)" if result.missed else ""
-    spread = f"{min(result.ratios):.2f}–{max(result.ratios):.2f}"
-    wanted = f"{row.wanted} (here {result.wanted:g})"
-    return [*words, wanted, f"{result.ratio:.2f}{missed}", spread, len(result.ratios)]
-
-
-def _notes(
-    rows: Mapping[str, BenchmarkRow], results: Mapping[str, BenchmarkResult | None]
-) -> list[str]:
-    """Machine and facts of the measurements, a line for all rows that share them."""
-    measured_so: dict[str, list[str]] = {}
-    for name, result in results.items():
-        if result is not None:
-            facts = [f"{fact} {value}" for fact, value in result.facts.items()]
-            how = "; ".join([_machine(result.environment), *facts])
-            measured_so.setdefault(how, []).append(rows[name].what)
-    return [f"* {', '.join(whats)}: {how}." for how, whats in measured_so.items()]
-
-
-def _machine(environment: Mapping[str, Any]) -> str:
-    packages = environment.get("packages", {})
-    threads = environment.get("threads")
-    return f"{environment.get('processor')}, {threads} threads, torch {packages.get('torch')}"
 
 
 TRAPS_INTRODUCTION = (

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TypeVar
 
 from harness.core.toml import read_rows, read_toml
 from harness.registry import Registry, load_registry
@@ -43,23 +42,9 @@ from harness.results.published import (
     published_cell,
     published_table,
 )
-from harness.results.questions import (
-    Attack,
-    AttackResult,
-    BenchmarkResult,
-    BenchmarkRow,
-    Maps,
-    MeasuredRows,
-    Search,
-    Trap,
-    read_attacks,
-    read_benchmarks,
-    read_searches,
-)
+from harness.results.questions import Maps, Search, Trap, read_searches
 from harness.results.records import Store
 from harness.results.reproduction import Reproduction, reproductions
-
-Asked = TypeVar("Asked")
 
 
 class ResultsFolder:
@@ -203,21 +188,5 @@ class ResultsFolder:
     @cached_property
     def flows(self) -> Maps | None:
         """The maps that the page of flows compares; None where no file asks."""
-        return self._asked(Maps, "flows.toml")
-
-    @cached_property
-    def benchmarks(self) -> MeasuredRows[BenchmarkRow, BenchmarkResult] | None:
-        """The ratios of speed; None where no file asks."""
-        path = self.questions / "speed.toml"
-        return read_benchmarks(path) if path.exists() else None
-
-    @cached_property
-    def attacks(self) -> MeasuredRows[Attack, AttackResult] | None:
-        """The attacks on the harness, and what came of them; None where no file asks."""
-        path = self.questions / "reliability.toml"
-        return read_attacks(path) if path.exists() else None
-
-    def _asked(self, cls: type[Asked], name: str) -> Asked | None:
-        """A file of questions as a dataclass; None without the file."""
-        path = self.questions / name
-        return read_toml(cls, path) if path.exists() else None
+        path = self.questions / "flows.toml"
+        return read_toml(Maps, path) if path.exists() else None

@@ -7,10 +7,9 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from tallies import write_tally
+from measured_pages import Attempts, write_attempts
 
 from harness.core.provenance import commit
-from harness.results.questions import Attempts
 
 SECONDS_TO_SAY = 10.0  # between two lines of progress, after each of which the counts are stored
 
@@ -55,8 +54,8 @@ class Attacked:
             self.attack, self.part, done, of, dict(self.outcomes), *clocks
         )
         sys.stderr.write(f"\n{words}\n")
-        tally = Attempts(**self.outcomes, commit=commit()["commit"] or "")
-        write_tally(self.rows, self.attack, self.part, tally)
+        attempts = Attempts(**self.outcomes, commit=commit()["commit"] or "")
+        write_attempts(self.rows, self.attack, self.part, attempts)
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from harness.results.claims import read_claims, read_intervals
 from harness.results.comparisons import read_comparisons
 from harness.results.conformance import read_references
 from harness.results.published import load_table, load_tables
-from harness.results.questions import Maps, Trap, read_attacks, read_benchmarks, read_searches
+from harness.results.questions import Maps, Trap, read_searches
 from harness.results.records import encode_committed, read_committed, read_record, seal
 
 ATTACK = "types"
@@ -49,14 +49,6 @@ def searches_beside(folder):
     return read_searches(beside.parent)
 
 
-def speeds_beside(folder):
-    """The benchmarks to which a result belongs, with it."""
-    beside = folder / "questions" / "speed.toml"
-    beside.parent.mkdir(exist_ok=True)
-    shutil.copy(RESULTS / "questions" / "speed.toml", beside)
-    return read_benchmarks(beside)
-
-
 # Of each parser: where its file lies in a folder, a good file, and the parser of the folder.
 FILES = {
     "gate": ("gate.toml", RESULTS / "gate.toml", read_rules),
@@ -75,16 +67,6 @@ FILES = {
         "t.toml",
         RESULTS / "questions" / "traps.toml",
         lambda f: read_rows(Trap, f / "t.toml", "trap"),
-    ),
-    "speed": (
-        "s.toml",
-        RESULTS / "questions" / "speed.toml",
-        lambda f: read_benchmarks(f / "s.toml"),
-    ),
-    "attacks": (
-        "questions/reliability.toml",
-        RESULTS / "questions" / "reliability.toml",
-        lambda f: read_attacks(f / "questions" / "reliability.toml"),
     ),
     "reference": (
         "references/r.json",
@@ -117,11 +99,6 @@ FILES = {
         "records/searches/2-dropout.json",
         RESULTS / "records" / "searches" / "2-dropout.json",
         searches_beside,
-    ),
-    "speeds": (
-        "records/speed/cold-start.json",
-        RESULTS / "records" / "speed" / "cold-start.json",
-        speeds_beside,
     ),
     "index": ("index.json", INDEX, read_index),
     "pins": (

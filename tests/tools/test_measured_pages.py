@@ -1,0 +1,109 @@
+"""The pages of speed and reliability: what is measured, what is not, and what is refused."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from measured_pages import (
+    AttackResult,
+    Attempts,
+    BenchmarkResult,
+    read_attacks,
+    read_benchmarks,
+    reliability_page,
+    speed_page,
+    write_attempts,
+    write_result,
+)
+
+from harness.core.errors import DataError, UsageError
+from harness.results.index import NOT_MEASURED
+
+COMMITTED = Path(__file__).parents[2] / "results"
+SPEED = "".join(
+    f'[[row]]\nid = "{name}"\nwhat = "{what}"\nagainst = "slow"\ndevice = "cpu"\nwanted = "1.3"\n'
+    for name, what in (("fast", "The fast way"), ("gpu", "On a GPU"))
+)
+ATTACKS = "".join(
+    f'[[row]]\nid = "{name}"\nwhat = "{what}"\nright = "nothing is lost"\n'
+    for name, what in (("kill", "A kill"), ("flip", "A bit"))
+)
+MACHINE = {"processor": "A processor", "threads": 2, "packages": {"torch": "9.9"}}
+MEASURED = BenchmarkResult((1.5, 1.4, 1.9, 1.45, 1.6), 1.3, {"sentences": 4000}, MACHINE)
+
+
+@pytest.fixture
+def speed(tmp_path):
+    (tmp_path / "questions").mkdir()
+    path = tmp_path / "questions" / "speed.toml"
+    path.write_text(SPEED)
+    return path
+
+
+@pytest.fixture
+def attacks(speed):
+    path = speed.with_name("reliability.toml")
+    path.write_text(ATTACKS)
+    return path
+
+
+def cells(page, what):
+    [line] = [line for line in page.splitlines() if line.startswith(f"| {what} ")]
+    return [cell.strip() for cell in line.strip("|").split("|")]
+
+
+def test_a_measured_ratio_has_its_median_and_range_and_another_says_that_it_has_none(speed):
+    write_result(speed, "fast", MEASURED)
+    page = speed_page(read_benchmarks(speed))
+    assert read_benchmarks(speed).results["fast"] == MEASURED
+    assert cells(page, "The fast way")[3:] == ["1.3 (here 1.3)", "1.50", "1.40–1.90", "5"]
+    assert cells(page, "On a GPU")[3:] == ["1.3", NOT_MEASURED, "", ""]
+    assert "* The fast way: A processor, 2 threads, torch 9.9; sentences 4000." in page
+    write_result(speed, "fast", replace(MEASURED, wanted=1.6))
+    missed = speed_page(read_benchmarks(speed))
+    assert cells(missed, "The fast way")[4] == "1.50 (missed)"
+    assert missed[-70:] != page[-70:], "another digest"
+
+
+def test_what_cannot_be_written_or_read_is_refused(speed, attacks):
+    with pytest.raises(UsageError, match="no row 'other'"):
+        write_result(speed, "other", MEASURED)
+    with pytest.raises(UsageError, match="no row 'other'"):
+        write_attempts(attacks, "other", "all", Attempts(right=1))
+    with pytest.raises(UsageError, match="wanted 5 rounds or more, found 4"):
+        write_result(speed, "fast", replace(MEASURED, ratios=MEASURED.ratios[:4]))
+    stored = speed.parents[1] / "records" / "speed" / "fast.json"
+    stored.parent.mkdir(parents=True)
+    for content in ("", "{}", '{"ratios": [1, 2]}', "[1]"):
+        stored.write_text(content)
+        with pytest.raises(DataError, match=r"^fast\.json: "):
+            read_benchmarks(speed)
+    stored.write_text(json.dumps({**vars(MEASURED)}))
+    stored.rename(stored.with_name("stray.json"))
+    with pytest.raises(DataError, match="measured, but no row there: stray"):
+        read_benchmarks(speed)
+    speed.write_text(SPEED + SPEED)
+    with pytest.raises(DataError, match=r"speed\.toml: wanted an id for each row"):
+        read_benchmarks(speed)
+
+
+def test_parts_of_an_attack_add_up_and_a_part_tried_again_replaces_its_counts(attacks):
+    for part, right in (("one", 1), ("two", 20), ("one", 3)):
+        write_attempts(attacks, "kill", part, Attempts(right=right, silent=1, commit=part * 20))
+    page = reliability_page(read_attacks(attacks))
+    assert cells(page, "A kill")[2:] == ["25", "23", "0", "0", "2"]
+    assert cells(page, "A bit")[2:] == [NOT_MEASURED, "", "", "", ""]
+    assert "Commit oneoneoneone, twotwotwotwo." in page
+    assert read_attacks(attacks).results["flip"] is None
+    assert isinstance(read_attacks(attacks).results["kill"], AttackResult)
+
+
+def test_the_committed_pages_are_those_of_the_committed_measurements():
+    questions, tables = COMMITTED / "questions", COMMITTED / "tables"
+    benchmarks = read_benchmarks(questions / "speed.toml")
+    assert (tables / "speed.md").read_text() == speed_page(benchmarks)
+    written = reliability_page(read_attacks(questions / "reliability.toml"))
+    assert (tables / "reliability.md").read_text() == written
+    facts = (r.facts for r in benchmarks.results.values() if r is not None)
+    assert not [name for named in facts for name in named if "second" in name], "times of a machine"

@@ -1,0 +1,248 @@
+"""The pages of speed and reliability: what `make bench`, `make soak` and `make mutants` measured.
+
+`results/questions/speed.toml` and `reliability.toml` say what is measured; results lie in
+`results/records/speed` and `reliability`, a file a row, and the pages in `results/tables`.
+
+    python tools/measured_pages.py [--check]
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any, Generic, TypeVar
+
+from harness.core.errors import DataError, HarnessError, UsageError
+from harness.core.files import exclusive, write_atomically
+from harness.core.toml import read_json, read_rows
+from harness.report.build import MEASURED_PAGES
+from harness.report.markdown import page, table
+from harness.results.index import NOT_MEASURED
+from harness.results.layout import QUESTIONS, measured_for
+
+RESULTS = Path(__file__).resolve().parents[1] / "results"
+LEAST_ROUNDS = 5
+COUNTS = ("tried", "right", "rebuilt", "refused", "silent")
+
+
+@dataclass(frozen=True)
+class BenchmarkRow:
+    """A ratio to measure: what is compared with what, on which device, and what is wanted.
+
+    `wanted` is in words, since it may depend on the machine; a result has the number. `rounds` are
+    the least; one is enough where bytes are counted, which do not vary.
+    """
+
+    id: str
+    what: str
+    against: str
+    device: str
+    wanted: str
+    rounds: int = LEAST_ROUNDS
+
+
+@dataclass(frozen=True)
+class BenchmarkResult:
+    """Ratios over the rounds, the least that is wanted on that machine, and how it was measured."""
+
+    ratios: tuple[float, ...]
+    wanted: float
+    facts: Mapping[str, Any]
+    environment: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Attack:
+    """A kind of attack on the harness, and the behaviour that counts as right."""
+
+    id: str
+    what: str
+    right: str
+
+
+@dataclass(frozen=True)
+class Attempts:
+    """How often a part of an attack was tried, what came of it, and the commit attacked."""
+
+    right: int = 0  # nothing was wrong
+    rebuilt: int = 0  # what was damaged was noticed and made again
+    refused: int = 0  # in one line, with a status that says so
+    silent: int = 0  # a wrong number, a lost or a stray file, or a traceback
+    commit: str = ""
+
+    @property
+    def tried(self) -> int:
+        return self.right + self.rebuilt + self.refused + self.silent
+
+
+@dataclass(frozen=True)
+class AttackResult:
+    """The attempts of an attack, by the names of its parts."""
+
+    parts: Mapping[str, Attempts]
+
+
+Row = TypeVar("Row", BenchmarkRow, Attack)
+Result = TypeVar("Result", BenchmarkResult, AttackResult)
+
+
+@dataclass(frozen=True)
+class MeasuredRows(Generic[Row, Result]):
+    """The rows of a file and their results by id, None where not measured; sha256 over both."""
+
+    rows: Mapping[str, Row]
+    results: Mapping[str, Result | None]
+    digest: str
+
+
+def read_benchmarks(path: Path) -> MeasuredRows[BenchmarkRow, BenchmarkResult]:
+    """Benchmarks with their results. Raises DataError for a damaged file, or one without a row."""
+    return _measured(path, read_rows(BenchmarkRow, path), BenchmarkResult)
+
+
+def read_attacks(path: Path) -> MeasuredRows[Attack, AttackResult]:
+    """Attacks with their results. Raises DataError for a damaged file, or one without a row."""
+    return _measured(path, read_rows(Attack, path), AttackResult)
+
+
+def _measured(path: Path, rows: tuple[Row, ...], cls: type[Result]) -> MeasuredRows[Row, Result]:
+    by_id = {row.id: row for row in rows}
+    if len(by_id) < len(rows):
+        raise DataError(f"{path.name}: wanted an id for each row, found one twice")
+    files = sorted(_folder(path).glob("*.json"))
+    results: dict[str, Result | None] = dict.fromkeys(by_id)
+    results |= {file.stem: read_json(cls, file) for file in files}
+    if stray := sorted(results.keys() - by_id):
+        raise DataError(f"{path.name}: measured, but no row there: {', '.join(stray)}")
+    digest = hashlib.sha256(b"".join(file.read_bytes() for file in (path, *files)))
+    return MeasuredRows(by_id, results, digest.hexdigest())
+
+
+def _folder(rows: Path) -> Path:
+    return measured_for(rows).with_suffix("")
+
+
+def write_result(rows: Path, name: str, result: BenchmarkResult) -> None:
+    """Store what was measured of a row. Raises UsageError for a row that is not in the file."""
+    benchmarks = read_benchmarks(rows).rows
+    if name not in benchmarks:
+        raise UsageError(f"{rows.name}: no row {name!r}; add what it measures, and against what")
+    if len(result.ratios) < (least := benchmarks[name].rounds):
+        raise UsageError(f"{name}: wanted {least} rounds or more, found {len(result.ratios)}")
+    content = {**vars(result), "ratios": [float(f"{ratio:.4g}") for ratio in result.ratios]}
+    text = json.dumps(content, indent=1, sort_keys=True) + "\n"
+    write_atomically(_folder(rows) / f"{name}.json", text.encode())
+
+
+def write_attempts(rows: Path, name: str, part: str, attempts: Attempts) -> None:
+    """Store what came of a part of an attack, beside its other parts.
+
+    Raises UsageError for an attack that is not in the file.
+    """
+    with exclusive(_folder(rows)):
+        results = read_attacks(rows).results
+        if name not in results:
+            raise UsageError(f"{rows.name}: no row {name!r}; add what is tried, and what is right")
+        before = results[name]
+        parts = {**(before.parts if before else {}), part: attempts}
+        lines = (f"{json.dumps(key)}: {json.dumps(asdict(parts[key]))}" for key in sorted(parts))
+        text = '{"parts": {\n' + ",\n".join(lines) + "\n}}\n"
+        write_atomically(_folder(rows) / f"{name}.json", text.encode())
+
+
+SPEED_INTRODUCTION = (
+    "Each row is a ratio of two things that were run in turn, in one process, on one machine: how "
+    "many times as fast the first is as the second, or which share of a rate it reaches. Against a "
+    "limit in seconds, it is how often the time fits into it. The median over the rounds, the "
+    "lowest and the highest; `make bench` measures them anew."
+)
+SPEED_HEAD = ("what", "against", "device", "wanted", "measured", "lowest–highest", "rounds")
+
+
+def speed_page(benchmarks: MeasuredRows[BenchmarkRow, BenchmarkResult]) -> str:
+    """Every ratio, then machine and facts, a line for all rows that share them."""
+    lines: list[list[object]] = []
+    measured_so: dict[str, list[str]] = {}
+    for name, row in benchmarks.rows.items():
+        words, result = [row.what, row.against, row.device], benchmarks.results[name]
+        if result is None:
+            lines.append([*words, row.wanted, NOT_MEASURED, "", ""])
+            continue
+        ratios, ratio = result.ratios, median(result.ratios)
+        lines.append(
+            [
+                *words,
+                f"{row.wanted} (here {result.wanted:g})",
+                f"{ratio:.2f}{' (missed)' if ratio < result.wanted else ''}",
+                f"{min(ratios):.2f}–{max(ratios):.2f}",
+                len(ratios),
+            ]
+        )
+        machine, packages = result.environment, result.environment.get("packages", {})
+        torch = f"torch {packages.get('torch')}"
+        how = f"{machine.get('processor')}, {machine.get('threads')} threads, {torch}"
+        how = "; ".join([how, *(f"{fact} {value}" for fact, value in result.facts.items())])
+        measured_so.setdefault(how, []).append(row.what)
+    parts = [SPEED_INTRODUCTION, table(SPEED_HEAD, lines, words=4)]
+    if measured_so:
+        notes = (f"* {', '.join(whats)}: {how}." for how, whats in measured_so.items())
+        parts.append("\n".join(notes))
+    return page("Speed", parts, benchmarks.digest)
+
+
+RELIABILITY_INTRODUCTION = (
+    "What was done to the harness, and what it did. `right`: nothing was wrong; `rebuilt`: what "
+    "was damaged was noticed and made again; `refused`: one line and a status; `silent`: a wrong "
+    "number, a lost or stray file, or a traceback. `make soak` tries all of it anew; what is "
+    "promised is in [security](../../docs/security.md)."
+)
+
+
+def reliability_page(attacks: MeasuredRows[Attack, AttackResult]) -> str:
+    """Every attack with its counts; one that was not tried says so."""
+    lines: list[list[object]] = []
+    commits: set[str] = set()
+    for name, row in attacks.rows.items():
+        counts: list[object] = [NOT_MEASURED, *[""] * 4]
+        if result := attacks.results[name]:
+            parts = result.parts.values()
+            counts = [sum(getattr(part, count) for part in parts) for count in COUNTS]
+            commits |= {part.commit[:12] for part in parts if part.commit}
+        lines.append([row.what, row.right, *counts])
+    shown = table(["what is tried", "what is right", *COUNTS], lines, words=2)
+    made_at = [f"Commit {', '.join(sorted(commits))}."] if commits else []
+    return page("Reliability", [RELIABILITY_INTRODUCTION, shown, *made_at], attacks.digest)
+
+
+def main() -> None:
+    """Write both pages, or say which of them is stale."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing; 1 if a page is stale")
+    check, stale = parser.parse_args().check, []
+    questions, tables = RESULTS / QUESTIONS, RESULTS / "tables"
+    made = (
+        speed_page(read_benchmarks(questions / "speed.toml")),
+        reliability_page(read_attacks(questions / "reliability.toml")),
+    )
+    for name, text in zip(MEASURED_PAGES, made, strict=True):
+        path = tables / name
+        if path.exists() and path.read_bytes() == text.encode():
+            continue
+        stale.append(name)
+        if not check:
+            write_atomically(path, text.encode())
+    if check and stale:
+        sys.exit(f"stale: {', '.join(stale)}; run python tools/measured_pages.py")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except HarnessError as error:
+        sys.exit(str(error))
