@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import sys
 import time
 from collections.abc import Iterable
@@ -26,7 +25,6 @@ from harness.assets.fetch.batch import (
 )
 from harness.assets.places import Places, asset_named, companion_of, every_asset, vectors_of
 from harness.cli.listing import assets_rows, say_rows
-from harness.cli.maintain import say_compared
 from harness.cli.options import (
     CacheDir,
     DataDir,
@@ -34,7 +32,6 @@ from harness.cli.options import (
     Json,
     Methods,
     Records,
-    Results,
     completed_tasks,
     flattened,
     note,
@@ -46,10 +43,8 @@ from harness.cli.options import (
 )
 from harness.cli.selection import Folders, record_patterns
 from harness.core.errors import UsageError
-from harness.core.files import write_atomically
 from harness.registry import Registry, load_registry, look_up
 from harness.resolve import Resolver, config_for
-from harness.results.layout import REFERENCES
 from harness.results.records import Store
 
 SHOWN = 3  # tasks that an error names
@@ -148,41 +143,6 @@ def fetched_things(names: Iterable[str], registry: Registry) -> dict[str, tuple[
             (config_for(name, name, None),) if by_hand else look_up("asset", name, things)
         )
     return wanted
-
-
-def import_(
-    mteb: Annotated[Path, option("--mteb", help="Read result files of mteb under DIR.")],
-    models: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="MODEL=METHOD",
-            help="A model of mteb and the method here that it is, as OWNER/MODEL=bert-base.mean; "
-            "without any, what harness export wrote.",
-        ),
-    ] = None,
-    results: Results = Path("results"),
-) -> None:
-    """Take scores that mteb measured into results/references, beside ours."""
-    require_folder("--mteb", mteb)
-    from harness.core.provenance import extra
-
-    with extra("mteb"):
-        from harness.interop.mteb import read_mteb_results
-
-    methods = {}
-    for text in models or ():
-        model, equals, name = text.partition("=")
-        if not equals or not model or not name:
-            raise UsageError(f"{text!r}: wanted MODEL=METHOD")
-        methods[model] = name
-    command = shlex.join(["harness", "import", *(models or ()), "--mteb", "DIR"])
-    taken = read_mteb_results(mteb, methods, command)
-    for line in taken.left_out:
-        say(f"left out: {line}")
-    say_compared(taken.reference, results)
-    place = results / REFERENCES / taken.reference.file
-    write_atomically(place, taken.reference.encoded())
-    say(f"{place}: {len(taken.reference.cells)} cells; harness report shows it")
 
 
 @flattened

@@ -5,10 +5,8 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
-import tempfile
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import asdict
 from datetime import UTC, datetime
 from itertools import chain
@@ -20,21 +18,16 @@ import typer
 from harness.cli.options import (
     CacheDir,
     Json,
-    Methods,
     Results,
-    Tasks,
-    flattened,
     option,
     say,
     tabled,
 )
 from harness.cli.selection import Folders
-from harness.cli.train import Recipe, run_recipe
 from harness.core.errors import HarnessError, UsageError
 from harness.core.files import sized, write_atomically
 from harness.core.terminal import duration
-from harness.registry import load_registry, look_up
-from harness.results.conformance import Reference, ReferenceCell, compare_all, read_reference
+from harness.results.conformance import compare_all, read_reference
 from harness.results.layout import REFERENCES
 
 SIZE = re.compile(r"(\d{1,20}(?:\.\d{1,20})?)\s*([kMGT]?)(i?)B?", re.IGNORECASE)
@@ -191,105 +184,12 @@ def add(
     results: Results = Path("results"),
 ) -> None:
     """Check a reference, show it beside our records, and take it into results/references."""
+    from harness.report.pages import comparison_table
+
     given, place = read_reference(file), results / REFERENCES / file.name
     if place.exists() and place.read_bytes() != file.read_bytes():
         raise UsageError(f"{place} holds another reference; rename {file}, or remove that one")
-    say_compared(given, results)
-    _write(place, file.read_bytes(), sum(len(cell.scores) for cell in given.cells))
-
-
-@reference.command()
-@flattened
-def make(
-    program: Annotated[str, typer.Argument(help="sentence-transformers or mteb.")],
-    folders: Folders,
-    method: Methods = None,
-    task: Tasks = None,
-    results: Results = Path("results"),
-) -> None:
-    """Score methods on tasks by another package, and write what it gave to results/references."""
-    from harness.core.provenance import extra
-
-    with extra("mteb"):
-        from harness.interop.sentence_transformers import PROGRAMS, make_reference
-
-    look_up("program", program, PROGRAMS)
-    if not method or not task:
-        raise UsageError("wanted methods and tasks: -m METHOD -t TASK")
-    registry = load_registry()
-    methods, tasks = registry.select_methods(method), registry.select_tasks(task)
-    chosen = [*(f"-m {shlex.quote(m)}" for m in method), *(f"-t {shlex.quote(t)}" for t in task)]
-    command = " ".join(["harness reference make", program, *chosen])
-    made = make_reference(program, methods, tasks, folders.places(), command)
-    _write_reference(made, results)
-
-
-@reference.command("train")
-@flattened
-def train_reference(
-    specs: Annotated[
-        list[Path], typer.Argument(help="Trainings, as in results/questions/conformance/*.toml.")
-    ],
-    folders: Folders,
-    results: Results = Path("results"),
-) -> None:
-    """Train by sentence-transformers on the batches of harness train, and write what it gave.
-
-    The same trainings here: harness train search SPEC.
-    """
-    from importlib.metadata import version
-
-    from harness.results.questions import read_search
-
-    cells: list[ReferenceCell] = []
-
-    def by_sentence_transformers(recipe: Recipe, training: Any, _: Mapping[str, str]) -> None:
-        from harness.interop import sentence_transformers
-
-        if recipe.dev_set is None:
-            raise UsageError("wanted a development task to score on: --dev sts-b.senteval.dev")
-        pairs, start = recipe.dev_set.pairs, recipe.checkpoint.folder
-        curve = sentence_transformers.train(training, start, pairs)
-        scores: dict[str, Any] = {
-            "before": curve.before,
-            "best": curve.scores[-1][1],
-            "loss": curve.losses[-1],
-        }
-        cells.append(ReferenceCell(scores, training=command))
-
-    for search in map(read_search, specs):
-        for row in search.rows:
-            command = search.command(row)
-            with tempfile.TemporaryDirectory(prefix="harness-reference-") as folder:
-                out = Path(folder) / "out"
-                run_recipe(command, out, by_sentence_transformers, seed=0, **vars(folders))
-    packages = ("sentence-transformers", "transformers", "torch")
-    made = Reference(
-        "sentence_transformers_training.json",
-        "sentence-transformers, SentenceTransformerTrainer with its own losses",
-        "Spearman x100 of its EmbeddingSimilarityEvaluator on the development set before and "
-        "after, and the loss of the last step in nats; seed 0. Batches, learning rates, first "
-        "weights of the classifier are those of harness train; the norm of the gradient is "
-        "bounded over the classifier too, as its first training loop did",
-        " ".join(["harness reference train", *(spec.as_posix() for spec in specs)]),
-        tuple(cells),
-        ", ".join(f"{package} {version(package)}" for package in packages),
-    )
-    _write_reference(made, results)
-
-
-def say_compared(reference: Reference, results: Path) -> None:
-    """Print a reference beside our records."""
-    from harness.report.pages import comparison_table
-
-    say(comparison_table(compare_all([reference], results)[0][1]))
-
-
-def _write_reference(made: Reference, results: Path) -> None:
-    scores = sum(len(cell.scores) for cell in made.cells)
-    _write(results / REFERENCES / made.file, made.encoded(), scores)
-
-
-def _write(place: Path, content: bytes, scores: int) -> None:
-    write_atomically(place, content)
+    say(comparison_table(compare_all([given], results)[0][1]))
+    write_atomically(place, file.read_bytes())
+    scores = sum(len(cell.scores) for cell in given.cells)
     say(f"{place}: {scores} scores; harness report shows it")

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
 import numpy as np
 from datasets import Dataset, DatasetDict
@@ -36,7 +35,6 @@ from sklearn.metrics import roc_auc_score  # type: ignore[import-untyped]  # it 
 
 from harness.assets.places import Places
 from harness.core.arrays import Float32, Float64
-from harness.core.errors import DataError, UsageError
 from harness.core.files import file_name, text_digest
 from harness.core.metrics import TIE_DECIMALS, cosine
 from harness.core.metrics.edit_distance import token_distances
@@ -44,25 +42,15 @@ from harness.core.metrics.metric import directions
 from harness.core.types import Method, MethodId, Record
 from harness.evaluation.evaluate import Embedder, as_texts, fit_method, resolved
 from harness.registry import load_registry, look_up
-from harness.results.conformance import Reference, ReferenceCell
 from harness.results.index import main_path, score_at
 
 LOCAL = "local files of the harness"
 OURS = "harness/"  # what the names of our methods begin with as mteb's models
-FILE = "mteb_results.json"
-EXPERIMENTS = "experiments"  # the folder of results of one model under several settings
-
-# In points: results of mteb were computed on other hardware, with other versions.
-OTHER_HARDWARE = 0.05
-REASON = (
-    "computed on other hardware with other versions, which sum in another order: the gate allows "
-    "as much between platforms"
-)
-# mteb's names of the scores that a record has; those of versions before 1.11 come second.
-NAMES: Mapping[str, tuple[str, ...]] = {
-    "spearman.all": ("cosine_spearman", "cos_sim_spearman"),
-    "pearson.all": ("cosine_pearson", "cos_sim_pearson"),
-    "auc": ("cosine_roc_auc",),
+# mteb's names of the scores that a record has.
+NAMES: Mapping[str, str] = {
+    "spearman.all": "cosine_spearman",
+    "pearson.all": "cosine_pearson",
+    "auc": "cosine_roc_auc",
 }
 GLUE = r"""
 @inproceedings{wang2018glue,
@@ -320,7 +308,7 @@ def _mteb_scores(record: Record) -> dict[str, float]:
     """A record's scores under mteb's names."""
     if record.task == "lexical":
         return {"cosine_spearman": record.scores["edit_distance"] / 100}
-    scores = {names[0]: score_at(record.scores, path.split(".")) for path, names in NAMES.items()}
+    scores = {name: score_at(record.scores, path.split(".")) for path, name in NAMES.items()}
     return {name: score / 100 for name, score in scores.items() if score is not None}
 
 
@@ -332,92 +320,3 @@ def _model_of(record: Record) -> ModelMeta:
     fitted = {"post": post, "fit": fit, "seed": record.seed} if post else None
     length = record.facts.get("max_length")
     return meta_of(record.method, record.digests["encoding"], length, fitted)
-
-
-@dataclass(frozen=True)
-class Imported:
-    """Scores that another harness measured, and a line for each file that holds none of them."""
-
-    reference: Reference
-    left_out: tuple[str, ...]
-
-
-def read_mteb_results(folder: Path, methods: Mapping[str, str], command: str) -> Imported:
-    """Read result files of mteb as a reference.
-
-    `methods` maps names of mteb's models to ids of methods; without any, the files of
-    `write_mteb_results` are read. Raises UsageError for a model without results, DataError for a
-    file that mteb refuses and for a task that stands in two revisions of a model.
-    """
-    cells: dict[tuple[str, str], ReferenceCell] = {}
-    left_out: list[str] = []
-    versions: set[str] = set()
-    for path, method in _result_files(folder, methods):
-        if EXPERIMENTS in path.relative_to(folder).parts:
-            left_out.append(f"{path}: of one fit or seed, which a reference does not tell apart")
-            continue
-        try:
-            result = TaskResult.from_disk(path)
-        except (ValueError, KeyError, TypeError) as error:
-            raise DataError(f"{path} is no result file of mteb ({error}); get it again") from None
-        cell = _cell(method, result)
-        if isinstance(cell, str):
-            left_out.append(f"{path}: {cell}")
-        elif cells.setdefault(cell.what, cell) is not cell:
-            raise DataError(f"{path}: {method} has another result on {cell.task}; name one folder")
-        else:
-            versions.add(f"mteb {result.mteb_version}")
-    if not cells:
-        raise UsageError(
-            "; ".join([f"{folder} holds no scores on tasks of the harness", *left_out])
-        )
-    reference = Reference(
-        file=FILE,
-        program="mteb, results of its repository or folders",
-        what="Scores x100 of mteb's own evaluation on its copies of the data; ties are broken by "
-        "rounding noise",
-        command=command,
-        cells=tuple(cells.values()),
-        version=", ".join(sorted(versions)),
-        tolerance=OTHER_HARDWARE,
-        reason=REASON,
-    )
-    return Imported(reference, tuple(left_out))
-
-
-def _result_files(folder: Path, methods: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
-    """The result files of the models, and the method of each."""
-    by_folder = {model.replace("/", "__"): method for model, method in methods.items()}
-    if not by_folder:
-        exported = (place.name for place in folder.rglob(f"{OURS.replace('/', '__')}*"))
-        by_folder = {name: unquote(name.partition("__")[2]) for name in exported}
-    for name, method in by_folder.items():
-        paths = [path for place in folder.rglob(name) for path in place.rglob("*.json")]
-        if not paths and methods:
-            raise UsageError(f"{folder} holds no results of {name.replace('__', '/')}")
-        yield from ((path, method) for path in sorted(paths) if path.name != "model_meta.json")
-
-
-def _cell(method: str, result: TaskResult) -> ReferenceCell | str:
-    """The scores of a file as a cell, or why it holds none."""
-    by_name = {theirs.metadata.name: name for name, theirs in COUNTERPARTS.items()}
-    if result.task_name not in by_name:
-        return f"no task of the harness scores the pairs of {result.task_name}"
-    task = by_name[result.task_name]
-    meta = COUNTERPARTS[task].metadata
-    if result.dataset_revision != meta.dataset["revision"]:
-        return (
-            f"wanted data of revision {meta.dataset['revision']}, found {result.dataset_revision}"
-        )
-    subsets = result.scores.get(meta.eval_splits[0], [])
-    if len(subsets) != 1:
-        return f"wanted scores of the split {meta.eval_splits[0]}, found {', '.join(result.scores)}"
-    points = {
-        path: 100 * float(subsets[0][name])
-        for path, names in NAMES.items()
-        for name in names[::-1]  # the current name, where both stand there
-        if name in subsets[0]
-    }
-    if task == "lexical":
-        points = {"edit_distance": points["spearman.all"]}
-    return ReferenceCell(points, method, task) if points else "it holds no score of cosines"

@@ -115,20 +115,3 @@ def test_every_committed_score_stands_on_the_page():
     rows = [line for line in page.splitlines() if line.startswith("| `") and ".json`" not in line]
     assert len(rows) == sum(len(ones) for _, ones in compared)
     assert all(line.split("|")[5].strip() for line in rows)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "wanted"),
-    [
-        (["gensim", "-m", "bert-mini.mean", "-t", "sts-b"], "unknown program 'gensim'"),
-        (["mteb", "-m", "bert-mini.mean"], "wanted methods and tasks"),
-        (["mteb", "-m", "bert-mini.mean+sn@target", "-t", "sts-b"], "no post-processors"),
-        (["mteb", "-m", "bert-mini.last2", "-t", "sts-b"], "wanted a pooling of sentence-transf"),
-    ],
-)
-@pytest.mark.slow
-def test_what_a_package_lacks_is_refused(tmp_path, arguments, wanted):
-    answer = invoke("reference", "make", *arguments, "--results", tmp_path)
-    assert isinstance(answer.exception, UsageError)
-    assert wanted in str(answer.exception)
-    assert not list(tmp_path.iterdir())

@@ -1,0 +1,200 @@
+"""References of other programs: sentence-transformers gives our losses and scores, mteb's files."""
+
+import json
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pytest
+from fakes import Told
+
+from harness.assets.places import Places
+from harness.core.errors import DataError, UsageError
+from harness.core.metrics import cosine, spearman
+from harness.core.types import Pairs
+from harness.interop.mteb import write_mteb_results
+from harness.registry import load_registry
+from harness.results.conformance import read_reference
+from harness.results.index import Results
+from harness.results.records import Store
+from harness.training.contrastive import Contrastive, ContrastiveTraining
+from harness.training.datasets import Labelled, open_labelled_pairs, open_triplets
+from harness.training.encoder import Setup, open_encoder
+from harness.training.loop import CheckpointPolicy, train
+from harness.training.siamese import ScoredPairs, Siamese, SiameseTraining
+from harness.transforms.pooling import MEAN
+
+programs = pytest.importorskip("reference_programs")
+
+ROOT = Path(__file__).resolve().parents[2]
+RESULTS = Results.read(Store(ROOT / "results"))
+COUNT, BATCH = 96, 16
+SETUP = Setup(pooling=MEAN, max_length=64, dropout=0.0)
+METHOD = "minilm.mean"
+SEEDED = "minilm.mean+flow@target"
+MODEL = "sentence-transformers/all-MiniLM-L6-v2"
+
+
+def pairs_of(name, places):
+    task = load_registry().tasks[name]
+    return task.pairs(places.require_data(task.asset))
+
+
+@pytest.fixture(scope="module")
+def dev():
+    pairs = pairs_of("mini-sts.dev", Places(Path("nowhere")))
+    return Pairs(pairs.a[:60], pairs.b[:60], pairs.gold[:60], pairs.group[:60])
+
+
+@pytest.fixture
+def task(tmp_path):
+    """Six steps of a training, opened anew at every call, and the folder that it starts from."""
+    places = Places(tmp_path)
+    folder = places.encoder(load_registry().encoders["bert-mini"])
+
+    def make(objective, setup=SETUP):
+        encoder = open_encoder("bert-mini", folder, tmp_path, setup, seed=0)
+        if objective == "regression":
+            settings = replace(Siamese.regression(), setup=setup, batch=BATCH, epochs=1)
+            whole = ScoredPairs.of(load_registry().tasks["mini-sts.train"], places)
+            first = tuple(column[:COUNT] for column in whole.columns)
+            scored = replace(whole, columns=first, scores=whole.scores[:COUNT])
+            return SiameseTraining(settings, encoder, scored, 0), folder
+        if objective == "softmax":
+            settings = Siamese(setup=setup, batch=BATCH, learning_rate=2e-4)
+            pairs = open_labelled_pairs("mini-nli", places).content
+            columns = (pairs.premises[:COUNT], pairs.hypotheses[:COUNT], pairs.labels[:COUNT])
+            return SiameseTraining(settings, encoder, Labelled(*columns), 0), folder
+        settings = Contrastive(setup=setup, batch=BATCH, learning_rate=2e-4)
+        columns = tuple(c[:COUNT] for c in open_triplets("mini-triplets", places).content)
+        return ContrastiveTraining(settings, encoder, columns, 0), folder
+
+    return make
+
+
+def scored(encoder, pairs):
+    vectors = encoder.embed(pairs.sentences)
+    return spearman(cosine(vectors[: len(pairs)], vectors[len(pairs) :])[0], pairs.gold)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")  # of other packages
+@pytest.mark.parametrize("objective", ["softmax", "regression", "ranking"])
+def test_its_losses_and_scores_are_ours_step_by_step(objective, task, dev):
+    ours, folder = task(objective)
+    theirs = programs.train(ours, folder, dev)
+    schedule = ours.settings.schedule(COUNT)
+    policy = CheckpointPolicy(score=partial(scored, ours.encoder, dev), score_every=1000)
+    curve = train(ours, schedule, 0, Told(), policy)
+    assert len(curve.losses) == schedule.steps == COUNT // BATCH
+    assert theirs.losses == pytest.approx(curve.losses, abs=1e-5)
+    assert theirs.before == pytest.approx(curve.before, abs=1e-3)
+    assert theirs.best == pytest.approx(curve.best, abs=0.05)  # a rank of 60 pairs is 0.006
+
+
+@pytest.mark.parametrize(
+    "setup", [Setup(pooling=MEAN, dropout=0.1), Setup(pooling=MEAN, head="train", dropout=0.0)]
+)
+def test_settings_in_which_chance_has_a_part_are_refused(setup, task, dev):
+    ours, folder = task("ranking", setup)
+    with pytest.raises(UsageError, match="wanted pairs or triplets, no head, and dropout 0"):
+        programs.train(ours, folder, dev)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("program", ["sentence-transformers", "mteb"])
+def test_a_package_gives_our_committed_score(program, tmp_path, monkeypatch):
+    """On embedded sentences; 0.01: its cosines rank identical sentences by rounding noise."""
+    monkeypatch.setitem(programs.COUNTERPARTS, "mini-sts", programs.COUNTERPARTS["sts-b"])
+    arguments = ["make", program, "-m", "bert-mini.mean", "-t", "mini-sts"]
+    programs.main(["--out", str(tmp_path), "--cache", str(tmp_path), *arguments])
+    [file] = tmp_path.glob("*.json")
+    reference = read_reference(file)
+    [cell] = reference.cells
+    ours = RESULTS.value("bert-mini.mean", "mini-sts", "spearman", "all").mean
+    assert cell.scores["spearman.all"] == pytest.approx(ours, abs=0.01)
+    assert reference.command == " ".join(["python tools/reference_programs.py", *arguments])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("method", "wanted"),
+    [
+        ("bert-mini.mean+sn@target", "no post-processors"),
+        ("bert-mini.last2", "wanted a pooling of sentence-transf"),
+    ],
+)
+def test_what_a_package_lacks_is_refused(tmp_path, method, wanted):
+    with pytest.raises(UsageError, match=wanted):
+        programs.main(["--out", str(tmp_path), "make", "mteb", "-m", method, "-t", "sts-b"])
+    assert not list(tmp_path.iterdir())
+
+
+# Result files of mteb
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    """What `harness export --mteb` writes: three cells, and five seeds of another."""
+    folder = tmp_path_factory.mktemp("mteb")
+    cells = [(METHOD, "sts-b"), (METHOD, "lexical"), (METHOD, "sts12.senteval")]
+    records = [r for cell in [*cells, (SEEDED, "sts-b")] for r in RESULTS.by_cell[cell]]
+    return folder, list(write_mteb_results(records, folder))
+
+
+@pytest.fixture
+def published(exported, tmp_path):
+    """A folder as in the results repository: one model, one revision, one task."""
+    folder = tmp_path / "results" / MODEL.replace("/", "__") / "8b3219a9"
+    folder.mkdir(parents=True)
+    [path] = (path for path in exported[1] if path.stem == "STS12")
+    (folder / path.name).write_bytes(path.read_bytes())
+    return folder
+
+
+def test_what_was_exported_comes_back(exported):
+    taken = programs.read_mteb_results(exported[0], {}, "its command")
+    scores = {(c.method, c.task, n): s for c in taken.reference.cells for n, s in c.scores.items()}
+    assert scores[METHOD, "sts-b", "spearman.all"] == pytest.approx(82.03246731235654, abs=1e-4)
+    assert scores[METHOD, "lexical", "edit_distance"] < 0
+    assert {method for method, _, _ in scores} == {METHOD}  # seeds are experiments
+    assert len(taken.left_out) == 5
+    assert all("of one fit or seed" in line for line in taken.left_out)
+
+
+def test_a_model_of_mteb_is_read_as_the_method_that_it_is_named(published, tmp_path):
+    programs.main(["--out", str(tmp_path), "results", str(tmp_path), f"{MODEL}={METHOD}"])
+    reference = read_reference(tmp_path / "mteb_results.json")
+    assert [(cell.method, cell.task) for cell in reference.cells] == [(METHOD, "sts12.senteval")]
+    assert reference.version.startswith("mteb ")
+    assert "other hardware" in reference.reason
+
+
+@pytest.mark.parametrize(
+    ("change", "wanted"),
+    [
+        ({"dataset_revision": "another"}, "found another"),
+        ({"task_name": "BIOSSES"}, "no task of the harness scores the pairs of BIOSSES"),
+    ],
+)
+def test_other_data_and_unknown_tasks_are_left_out_by_name(change, wanted, published, tmp_path):
+    file = published / "STS12.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | change))
+    with pytest.raises(UsageError, match=f"holds no scores on tasks.*{wanted}"):
+        programs.read_mteb_results(tmp_path, {MODEL: METHOD}, "")
+
+
+def test_two_revisions_damaged_files_and_unknown_models_are_refused(published, tmp_path):
+    other = published.with_name("another")
+    other.mkdir()
+    (other / "STS12.json").write_bytes((published / "STS12.json").read_bytes())
+    with pytest.raises(DataError, match=r"has another result on sts12\.senteval"):
+        programs.read_mteb_results(tmp_path, {MODEL: METHOD}, "")
+    (other / "STS12.json").write_text("{}")
+    with pytest.raises(DataError, match=r"STS12\.json is no result file of mteb"):
+        programs.read_mteb_results(tmp_path, {MODEL: METHOD}, "")
+    with pytest.raises(UsageError, match="holds no results of nobody/model"):
+        programs.read_mteb_results(tmp_path, {"nobody/model": METHOD}, "")
+    with pytest.raises(UsageError, match="wanted MODEL=METHOD"):
+        programs.main(["results", str(tmp_path), "nonsense"])
