@@ -7,9 +7,7 @@ A recipe prepares a training from its options. `family` trains the seeds of a re
 from __future__ import annotations
 
 import inspect
-import io
 import json
-import os
 import sys
 import tempfile
 from abc import ABC, abstractmethod
@@ -138,13 +136,6 @@ class Recipe(ABC):
         task = look_up("task", self.dev, load_registry().tasks)
         return DevSet(self.dev, task.pairs(self.places.require_data(task.asset)), self.dev_every)
 
-    @cached_property
-    def group(self) -> Any:
-        """The processes that train together."""
-        from harness.training.distributed import current_group
-
-        return current_group(os.environ)
-
     @property
     def config(self) -> Mapping[str, Any]:
         """The starting checkpoint's config.json."""
@@ -155,7 +146,7 @@ class Recipe(ABC):
     def settings(self, defaults: Any) -> Any:
         """The defaults with a setup, and the options of the same names that are not None.
 
-        Of several GPUs, each process takes its own. Raises UsageError.
+        Raises UsageError.
         """
         from harness.training.encoder import Setup
         from harness.transforms.pooling import POOLINGS
@@ -165,10 +156,9 @@ class Recipe(ABC):
             if options.get(name, choices[0]) not in choices:
                 raise UsageError(f"--{name} {options[name]}: wanted one of {', '.join(choices)}")
         pooling = look_up("pooling", options["pooling"], {p.name: p for p in POOLINGS})
-        device = "cpu" if self.device == "cpu" else self.group.device or self.device
         precision = PRECISIONS.get(self.dtype, self.dtype)
         setup = Setup(
-            pooling, options["head"], self.max_length, options["dropout"], precision, device
+            pooling, options["head"], self.max_length, options["dropout"], precision, self.device
         )
         names = {field.name for field in fields(defaults)} & options.keys()
         given = {name: options[name] for name in names if options[name] is not None}
@@ -180,7 +170,7 @@ class Recipe(ABC):
 
         if self.threads is not None:
             torch.set_num_threads(self.threads)
-        return self.checkpoint.open(settings.setup, self.places.cache, self.seed, self.group.rank)
+        return self.checkpoint.open(settings.setup, self.places.cache, self.seed)
 
     def contrastive(self, settings: Any, columns: Any) -> Any:
         """SimCSE on columns of sentences, with the masked-LM head if that has a weight."""
@@ -190,13 +180,13 @@ class Recipe(ABC):
         if settings.masked_words:
             start = self.checkpoint
             masked = open_mlm_head(start.name, start.folder, self.places.cache, encoder)
-        return ContrastiveTraining(settings, encoder, columns, self.seed, masked, self.group)
+        return ContrastiveTraining(settings, encoder, columns, self.seed, masked)
 
     def siamese(self, settings: Any, examples: Any) -> Any:
         """SBERT on pairs or triplets."""
         from harness.training.siamese import SiameseTraining
 
-        return SiameseTraining(settings, self.open(settings), examples, self.seed, self.group)
+        return SiameseTraining(settings, self.open(settings), examples, self.seed)
 
 
 PoolingName = Annotated[str, typer.Option(help="What is trained: cls, mean or first-last.")]
@@ -331,8 +321,7 @@ def train_here(recipe: Recipe, training: Any, data: Mapping[str, str]) -> None:
     from harness.core.progress import Bar
     from harness.training.finetune import finetune
 
-    first_process = recipe.group.rank == 0
-    with Bar(sys.stderr if first_process else io.StringIO()) as bar:
+    with Bar(sys.stderr) as bar:
         curve = finetune(
             training,
             recipe.checkpoint,
@@ -344,12 +333,11 @@ def train_here(recipe: Recipe, training: Any, data: Mapping[str, str]) -> None:
             dev=recipe.dev_set,
             half=recipe.half,
         )
-    if first_process:
-        line = f"{recipe.out}: {len(curve.losses):,} steps"
-        if curve.best is not None:
-            step, score = curve.best
-            line += f", best on {recipe.dev}: {score:.2f} at step {step}"
-        say_folded(line)
+    line = f"{recipe.out}: {len(curve.losses):,} steps"
+    if curve.best is not None:
+        step, score = curve.best
+        line += f", best on {recipe.dev}: {score:.2f} at step {step}"
+    say_folded(line)
 
 
 Train = Callable[[Any, Any, Mapping[str, str]], None]

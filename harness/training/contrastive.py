@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -27,8 +26,8 @@ from harness.core.files import digest_of_files, sha256_of
 from harness.encoders.checkpoint import read_tensors, weights_files
 from harness.encoders.kernels.padded import filled
 from harness.training.datasets import Batches
-from harness.training.distributed import ProcessGroup, backward_over_processes
 from harness.training.encoder import SentenceEncoder, Setup, TokenIds, token_chunks
+from harness.training.gradients import backward_in_chunks, with_loss_scaling
 from harness.training.loop import Schedule
 
 Similarity = Literal["cosine", "dot"]
@@ -170,7 +169,6 @@ class ContrastiveTraining:
     """The training task of SimCSE over columns of equally many sentences.
 
     One column: both views are the sentence itself. Two or three: sentence, positive, hard negative.
-    Every process gets the whole columns and takes its share of each batch.
     """
 
     def __init__(
@@ -180,7 +178,6 @@ class ContrastiveTraining:
         columns: Sequence[Sequence[str]],
         seed: int,
         masked: MaskedLMHead | None = None,
-        group: ProcessGroup | None = None,
     ) -> None:
         columns = columns if settings.hard_negatives else columns[:2]
         if len(columns) == 3 and settings.objective == "nt-xent":
@@ -194,43 +191,48 @@ class ContrastiveTraining:
         if (masked is None) != (settings.masked_words == 0):
             raise UsageError("masked words need a weight above 0 and a head, both or neither")
         self.settings, self.encoder, self.columns, self.seed = settings, encoder, columns, seed
-        self.masked, self.group = masked, group or ProcessGroup()
+        self.masked = masked
         self.batches = Batches(len(columns[0]), settings.batch, seed)
         modules = {"encoder": encoder} | ({} if masked is None else {"masked": masked})
         self.model: nn.Module = nn.ModuleDict(modules)
 
     def backward(self, step: int) -> float:
-        """Add the gradient of a step's batch; return its loss over all processes, in nats."""
+        """Add the gradient of a step's batch; return its loss, in nats.
+
+        With a head, that is also the auxiliary loss over all views, each masked anew (section 4.3).
+        """
+        settings, encoder, head = self.settings, self.encoder, self.masked
         rows = [row for view in self._views(step) for row in view]
-        head, chunk_tokens = self.masked, self.settings.tokens_at_once
-        auxiliary = partial(self._masked_lm_loss, head, rows, step) if head is not None else None
-        return backward_over_processes(
-            self.model, self.encoder, rows, self._loss, self.group, chunk_tokens, auxiliary
-        )
+
+        def backward(scale: float) -> float:
+            loss = backward_in_chunks(
+                encoder, rows, lambda z: scale * self._loss(z), settings.tokens_at_once
+            )
+            if head is not None:
+                rng = np.random.default_rng((self.seed, 3, step, 0))
+                weight = scale * settings.masked_words
+                loss += head.backward(encoder, rows, weight, settings.tokens_at_once, rng)
+            return loss
+
+        half = settings.setup.precision == "fp16"
+        return with_loss_scaling(backward, self.model.parameters(), half)
 
     def _views(self, step: int) -> list[TokenIds]:
-        """The token ids of this process's share of the batch, one list a view."""
-        batch = self.group.local_rows(self.batches(step))
+        """The token ids of the batch, one list a view."""
+        batch = self.batches(step)
         views: list[TokenIds] = [
             self.encoder.tokenizer([column[row] for row in batch]) for column in self.columns
         ]
         if self.augment is not None:
-            rng = np.random.default_rng((self.seed, 5, step, self.group.rank))
+            rng = np.random.default_rng((self.seed, 5, step, 0))
             second = [self.augment(self.columns[0][row], rng) for row in batch]
             return [*views, self.encoder.tokenizer(second)]
         return views * 2 if len(views) == 1 and not self.settings.same_mask else views
 
     def _loss(self, z: Float[Tensor, "all D"]) -> Float[Tensor, ""]:
         count = len(self.columns) if len(self.columns) > 1 or self.settings.same_mask else 2
-        views = [self.group.gather_embeddings(view) for view in z.chunk(count)]
+        views = z.chunk(count)
         return self.settings.loss(*(views * 2 if count == 1 else views))
-
-    def _masked_lm_loss(self, head: MaskedLMHead, rows: TokenIds, step: int, scale: float) -> float:
-        """The auxiliary loss over all views, each masked anew (paper, section 4.3)."""
-        rng = np.random.default_rng((self.seed, 3, step, self.group.rank))
-        weight = scale * self.settings.masked_words / self.group.count
-        loss = head.backward(self.encoder, rows, weight, self.settings.tokens_at_once, rng)
-        return self.group.sum_over_processes(loss, self.settings.setup.device)
 
 
 @dataclass(frozen=True)

@@ -31,20 +31,17 @@ STEPS = 1 << 16  # a probability is rounded to a multiple of 1 / STEPS
 
 
 class Noise:
-    """The random bits of a forward pass, for all its masks in the order of their use.
+    """The random bits of a forward pass, for all its masks in the order of their use."""
 
-    Processes whose torch generators share a state differ by their `stream`.
-    """
-
-    def __init__(self, stream: int = 0) -> None:
-        self.stream, self.bits = stream, np.random.SFC64(0)
+    def __init__(self) -> None:
+        self.bits = np.random.SFC64(0)
 
     def restart(self, device: str) -> None:
         """Reseed from one number of torch's generator, on a GPU its own generator too."""
         seed = int(torch.randint(1 << 62, ()))
         if torch.device(device).type == "cuda":
-            torch.cuda.manual_seed(seed + self.stream)
-        self.bits = np.random.SFC64((seed, self.stream))
+            torch.cuda.manual_seed(seed)
+        self.bits = np.random.SFC64((seed, 0))
 
     def mask(self, like: Float[Tensor, "..."], p: float) -> Float[Tensor, "..."]:
         """Independent values: 0 with probability p, else 1 / (1 - p)."""
@@ -204,8 +201,7 @@ class SentenceEncoder(nn.Module):
 
     `tokenizer` truncates to the setup's length, `reader` to the checkpoint's own. `padding` is the
     padding token's id and `summary` the place of the summary token ([CLS]; -1 is the last token).
-    Each `stream` has its own dropout masks, one for each process. `transformer` is what a
-    checkpoint stores: its pooler is the head that is kept, or absent.
+    `transformer` is what a checkpoint stores: its pooler is the head that is kept, or absent.
     """
 
     def __init__(
@@ -218,12 +214,11 @@ class SentenceEncoder(nn.Module):
         padding: int,
         summary: int | None,
         rng: np.random.Generator,
-        stream: int = 0,
     ) -> None:
         super().__init__()
         self.transformer, self.setup = transformer, setup
         self.tokenizer, self.reader = tokenizer, reader
-        self.padding, self.summary, self.noise = padding, summary, Noise(stream)
+        self.padding, self.summary, self.noise = padding, summary, Noise()
         config: Any = transformer.config
         depth: int = config.num_hidden_layers
         self.layers = (
@@ -342,9 +337,7 @@ def token_chunks(rows: TokenIds, tokens: int) -> list[slice]:
     return [slice(a, b) for a, b in zip(cuts, [*cuts[1:], len(rows)], strict=True) if b > a]
 
 
-def open_encoder(
-    name: str, folder: Path, cache: Path, setup: Setup, seed: int, stream: int = 0
-) -> SentenceEncoder:
+def open_encoder(name: str, folder: Path, cache: Path, setup: Setup, seed: int) -> SentenceEncoder:
     """The checkpoint in a folder as an encoder to train; the seed draws the weights of a new head.
 
     `cache` keeps the safetensors form of a pickled checkpoint. Raises AssetMissing, DataError,
@@ -365,5 +358,4 @@ def open_encoder(
         padding=kernel.padding,
         summary=kernel.summary,
         rng=np.random.default_rng((seed, 2)),
-        stream=stream,
     )

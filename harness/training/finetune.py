@@ -39,9 +39,9 @@ class StartCheckpoint:
         """The digest of its weights, by its name."""
         return {self.name: digest_of_files(weights_files(self.folder), sha256_of)}
 
-    def open(self, setup: Setup, cache: Path, seed: int, stream: int = 0) -> SentenceEncoder:
-        """The encoder to train; each stream has its own dropout masks."""
-        return open_encoder(self.name, self.folder, cache, setup, seed, stream)
+    def open(self, setup: Setup, cache: Path, seed: int) -> SentenceEncoder:
+        """The encoder to train."""
+        return open_encoder(self.name, self.folder, cache, setup, seed)
 
 
 @dataclass(frozen=True)
@@ -74,19 +74,17 @@ def finetune(
     """Train, and write the checkpoint that scored best on `dev`, or the last one.
 
     `data` are the digests of the training data by name; `half` stores the weights in 16 bits. An
-    interrupted run goes on from `out/unfinished`. Of several processes the first one writes.
+    interrupted run goes on from `out/unfinished`.
     """
     require_new(out)
-    unfinished, encoder, leads = out / "unfinished", task.encoder, task.group.rank == 0
+    unfinished, encoder = out / "unfinished", task.encoder
     schedule = task.settings.schedule(task.batches.count)
     identity = json.loads(json.dumps(asdict(task.settings), default=repr))
     identity |= {"seed": seed, **start.digests(), **data, "dev": dev.name if dev else "none"}
     scorer = partial(dev.score, encoder) if dev else None
     every = dev.every if dev else 1
-    policy = CheckpointPolicy(unfinished, scorer, every, identity, leads)
+    policy = CheckpointPolicy(unfinished, scorer, every, identity)
     curve = train(task, schedule, seed, progress, policy)
-    if not leads:
-        return curve
     described = identity | {"schedule": asdict(schedule)}
     info = TrainingInfo(command, described, seed, data, curve, start.digests())
     pooling: Literal["mean", "cls"] = "cls" if isinstance(encoder.setup.pooling, Cls) else "mean"

@@ -112,15 +112,13 @@ class CheckpointPolicy:
 
     A state is saved SAVE_SECONDS after the last, if saving takes SAVE_SHARE of the time at most.
     With `score` the weights that score best are kept, else the last ones. A saved state is resumed
-    only under equal `settings` and an equal schedule. Of several processes the one that `leads`
-    saves; the others resume from its state.
+    only under equal `settings` and an equal schedule.
     """
 
     folder: Path | None = None
     score: Callable[[], float] | None = None
     score_every: int = 125
     settings: Mapping[str, Any] = field(default_factory=dict)
-    leads: bool = True
 
 
 def train(
@@ -230,7 +228,7 @@ class _Run:
         if self.best_weights:
             self.model.load_state_dict(self.best_weights)
         self.model.eval()
-        if self.state and self.policy.leads:
+        if self.state:
             self.state.unlink(missing_ok=True)
         return self.timed_curve()
 
@@ -246,7 +244,7 @@ class _Run:
 
     def save(self) -> None:
         """Write everything that the next step depends on into one file, atomically."""
-        if self.state is None or not self.policy.leads:
+        if self.state is None:
             return
         start = time.perf_counter()
         tensors = {f"model.{name}": value for name, value in self.model.state_dict().items()}

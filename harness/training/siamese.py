@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -19,8 +18,8 @@ from harness.core.files import pairs_digest
 from harness.core.types import Task
 from harness.training.contrastive import info_nce
 from harness.training.datasets import LABELS, Batches, Columns, Labelled
-from harness.training.distributed import ProcessGroup, backward_over_processes
 from harness.training.encoder import SentenceEncoder, Setup
+from harness.training.gradients import backward_in_chunks, with_loss_scaling
 from harness.training.loop import Schedule
 from harness.transforms.pooling import MEAN
 
@@ -117,8 +116,7 @@ class Siamese:
 class SiameseTraining:
     """The training task of SBERT: labelled pairs (softmax), scored ones (regression), triplets.
 
-    Every process gets all of the data and takes its share of each batch. The classifier is read by
-    softmax only, and no checkpoint stores it.
+    The classifier is read by softmax only, and no checkpoint stores it.
     """
 
     def __init__(
@@ -127,7 +125,6 @@ class SiameseTraining:
         encoder: SentenceEncoder,
         data: Labelled | ScoredPairs | Columns,
         seed: int,
-        group: ProcessGroup | None = None,
     ) -> None:
         kinds = {"softmax": Labelled, "regression": ScoredPairs, "ranking": tuple}
         if not isinstance(data, kinds[settings.objective]):
@@ -136,7 +133,6 @@ class SiameseTraining:
                 "triplets"
             )
         self.settings, self.encoder = settings, encoder
-        self.group = group or ProcessGroup()
         self.columns: Columns = data if isinstance(data, tuple) else data.columns
         self.labels = torch.tensor(data.labels if isinstance(data, Labelled) else ())
         self.scores = torch.tensor(data.scores if isinstance(data, ScoredPairs) else ())
@@ -149,30 +145,29 @@ class SiameseTraining:
         )
 
     def backward(self, step: int) -> float:
-        """Add the gradient of a step's batch; return its loss over all processes, in nats."""
-        settings, group = self.settings, self.group
-        batch = group.local_rows(self.batches(step))
+        """Add the gradient of a step's batch; return its loss, in nats."""
+        settings, batch = self.settings, self.batches(step)
         columns = [[column[row] for row in batch] for column in self.columns]
         rows = [row for column in columns for row in self.encoder.tokenizer(column)]
-        loss_of = partial(self._loss, batch)
-        chunk_tokens = settings.tokens_at_once
-        loss = backward_over_processes(self.model, self.encoder, rows, loss_of, group, chunk_tokens)
-        if settings.objective == "ranking":
-            return loss  # of the gathered embeddings already
-        return group.sum_over_processes(loss, settings.setup.device)
 
-    def _loss(self, batch: Int64[np.ndarray, " n"], z: Float[Tensor, "all D"]) -> Float[Tensor, ""]:
+        def backward(scale: float) -> float:
+            return backward_in_chunks(
+                self.encoder, rows, lambda z: scale * self._loss(batch, z), settings.tokens_at_once
+            )
+
+        half = settings.setup.precision == "fp16"
+        return with_loss_scaling(backward, self.model.parameters(), half)
+
+    def _loss(self, batch: Int64[np.ndarray, " B"], z: Float[Tensor, "N D"]) -> Float[Tensor, ""]:
         views = z.chunk(len(self.columns))
         if self.settings.objective == "ranking":
-            a, b, *hard = (self.group.gather_embeddings(view) for view in views)
+            a, b, *hard = views
             return info_nce(a, b, self.settings.temperature, hard[0] if hard else None)
         (u, v), rows = views, torch.from_numpy(batch)
         if self.settings.objective == "regression":
-            loss = cosine_regression(u, v, self.scores[rows].to(z.device))
-        else:
-            labels = self.labels[rows].to(z.device)
-            loss = softmax_nli(u, v, labels, self.classifier.weight, self.classifier.bias)
-        return loss / self.group.count  # the gradients of all processes are summed
+            return cosine_regression(u, v, self.scores[rows].to(z.device))
+        labels = self.labels[rows].to(z.device)
+        return softmax_nli(u, v, labels, self.classifier.weight, self.classifier.bias)
 
 
 def _classifier(inputs: int, rng: np.random.Generator) -> nn.Linear:

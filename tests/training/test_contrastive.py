@@ -1,12 +1,7 @@
 """The contrastive losses are the published formulas, and a training step is their gradient."""
 
 import copy
-import dataclasses
 import lzma
-import os
-import subprocess
-import sys
-import threading
 from itertools import pairwise
 
 import numpy as np
@@ -24,7 +19,6 @@ from harness.training.contrastive import (
     Augmentation,
     Contrastive,
     ContrastiveTraining,
-    MaskedLMHead,
     info_nce,
     nt_xent,
     open_mlm_head,
@@ -37,10 +31,9 @@ from harness.training.datasets import (
     read_triplets,
     sample,
 )
-from harness.training.distributed import ProcessGroup, launched_group
 from harness.training.encoder import Setup, open_encoder
 from harness.training.loop import Curve, TrainingInfo, seeded, train, write_checkpoint
-from harness.transforms.pooling import CLS, MEAN, POOLER
+from harness.transforms.pooling import CLS, POOLER
 
 SENTENCES = [
     "the cat sat on the mat.", "the dog sat on the cat", "the mat!", "a cat, a dog", "on the mat?",
@@ -167,16 +160,6 @@ def test_nt_xent_is_that_of_the_keras_version(count):
 # Laws of the losses
 
 
-@pytest.mark.parametrize("count", [2, 3, 10])
-def test_the_number_of_negatives_is_as_said(count):
-    """Among equals the loss is the logarithm of how many there are to choose from."""
-    equal = torch.ones(count, 4)
-    assert info_nce(equal, equal, 0.05).item() == pytest.approx(np.log(count), abs=1e-6)
-    hard = info_nce(equal, equal, 0.05, equal).item()
-    assert hard == pytest.approx(np.log(2 * count), abs=1e-6)  # 2N - 1 and the positive
-    assert nt_xent(equal, equal, 0.05).item() == pytest.approx(np.log(2 * count - 1), abs=1e-6)
-
-
 @given(st.integers(2, 7), st.integers(0, 1000), st.floats(0.1, 10))
 def test_neither_the_order_of_a_batch_nor_the_length_of_a_vector_counts(count, seed, length):
     a, b, hard = drawn(count, seed=seed)
@@ -187,12 +170,6 @@ def test_neither_the_order_of_a_batch_nor_the_length_of_a_vector_counts(count, s
         (nt_xent(b, a, 0.05), nt_xent(a, b, 0.05)),
     ):
         torch.testing.assert_close(found, expected, atol=1e-9, rtol=1e-9)
-
-
-def test_a_dot_product_is_not_normalised():
-    a, b = drawn(4, n=2)
-    expected = torch.nn.functional.cross_entropy(a @ b.T / 2, torch.arange(4))
-    torch.testing.assert_close(info_nce(a, b, 2.0, similarity="dot"), expected)
 
 
 # Settings
@@ -257,12 +234,6 @@ def test_each_epoch_and_each_seed_has_an_order_of_its_own():
     assert order(0, 0) == orders[0] != sorted(orders[0])
 
 
-@pytest.mark.parametrize(("count", "size"), [(1, 4), (4, 1), (0, 4)])
-def test_nothing_to_differ_from_is_refused(count, size):
-    with pytest.raises(UsageError, match="two or more a batch"):
-        Batches(count, size, 0)
-
-
 # A training step
 
 
@@ -286,10 +257,10 @@ def opened(bert):
 
 @pytest.fixture
 def training(opened):
-    def make(columns=(tuple(SENTENCES),), setup=None, group=None, masked=None, **settings):
+    def make(columns=(tuple(SENTENCES),), setup=None, masked=None, **settings):
         settings = Contrastive(setup=setup or Setup(), batch=settings.pop("batch", 5), **settings)
         encoder = opened(settings.setup).train()
-        return ContrastiveTraining(settings, encoder, columns, 0, masked, group)
+        return ContrastiveTraining(settings, encoder, columns, 0, masked)
 
     return make
 
@@ -342,16 +313,6 @@ def test_a_step_depends_on_its_number_and_torchs_generator_alone(training):
     assert len({first[0], other[0], reseeded[0]}) == 3
 
 
-def test_a_gradient_is_added(training):
-    task = training(setup=Setup(dropout=0.0))
-    _, once = stepped(task)
-    with seeded(0):
-        task.backward(0)
-    for name, p in task.model.named_parameters():
-        if name in once:
-            torch.testing.assert_close(p.grad, 2 * once[name])
-
-
 def test_dropout_is_what_tells_two_views_of_a_sentence_apart(training):
     """Without it the loss is that of equal views; one mask for both makes them equal, too."""
     silent = training(setup=Setup(dropout=0.0))
@@ -381,14 +342,6 @@ def test_a_training_clips_and_decays_as_its_settings_say():
     schedule = Contrastive(weight_decay=0.01, clip=0.0).schedule(100)
     assert (schedule.weight_decay, schedule.clip) == (0.01, 0.0)
     assert (Contrastive().schedule(100).weight_decay, Contrastive().schedule(100).clip) == (0, 1)
-
-
-def test_the_named_objectives_are_two(training):
-    one, other = training(setup=Setup(dropout=0.0)), training(objective="nt-xent", setup=Setup())
-    other.encoder.load_state_dict(one.encoder.state_dict())
-    with torch.no_grad(), seeded(0):
-        z = other.encoder.train()(other.encoder.tokenizer(columns_of(other, 0)[0] * 2))
-    assert stepped(other)[0] == pytest.approx(nt_xent(z[:5], z[5:], 0.05).item(), rel=1e-6)
 
 
 def test_a_batch_in_portions_keeps_its_negatives_and_its_gradient(training):
@@ -479,165 +432,9 @@ def test_masked_words_in_portions_have_one_gradient(masked_training):
     assert any(name.startswith("masked.") for name in whole[1])
 
 
-def test_other_words_are_hidden_in_another_step(masked_training):
-    task = masked_training(1.0, temperature=1000.0)
-    task.batches = lambda step: np.arange(5)
-    assert len({stepped(task, step)[0] for step in (0, 1, 1, 2)}) == 3
-
-
 def test_a_checkpoint_without_such_a_head_is_refused(bert, opened):
     with pytest.raises(DataError, match="wanted its whole head over masked words"):
         open_mlm_head("tiny", bert, bert, opened(Setup()))
-
-
-# Several processes
-
-
-class Shared:
-    """Two processes of one training, as two threads that wait for each other."""
-
-    def __init__(self, count):
-        self.barrier, self.box = threading.Barrier(count), [None] * count
-
-    def exchange(self, rank, x):
-        self.barrier.wait()
-        self.box[rank] = x
-        self.barrier.wait()
-        return list(self.box)
-
-
-@dataclasses.dataclass(frozen=True)
-class Seat(ProcessGroup):
-    shared: Shared | None = None
-
-    def gather(self, x):
-        return torch.stack(self.shared.exchange(self.rank, x))
-
-    def total(self, x):
-        return sum(self.shared.exchange(self.rank, x))
-
-
-def on_both(make, step=0):
-    """The same step in each of two processes."""
-    shared, found, trouble = Shared(2), [None, None], []
-    tasks = [make(Seat(rank, 2, shared=shared)) for rank in (0, 1)]
-
-    def work(rank):
-        try:
-            loss = tasks[rank].backward(step)
-            named = tasks[rank].model.named_parameters()
-            found[rank] = loss, {n: p.grad.clone() for n, p in named if p.grad is not None}
-        except BaseException as error:
-            shared.barrier.abort()
-            trouble.append(error)
-            raise
-
-    threads = [threading.Thread(target=work, args=(rank,)) for rank in (0, 1)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not trouble
-    return found
-
-
-@pytest.mark.parametrize("columns", [(tuple(SENTENCES),), TRIPLETS], ids=["one", "triplets"])
-@pytest.mark.parametrize("objective", ["info-nce", "nt-xent"])
-@pytest.mark.parametrize("at_once", [10_000, 40])
-def test_two_processes_have_the_loss_and_the_gradient_of_one(columns, objective, at_once, training):
-    columns = columns[:2] if objective == "nt-xent" else columns
-    settings = {"objective": objective, "tokens_at_once": at_once, "batch": 6}
-    setup = Setup(dropout=0.0, head="train")
-    expected = stepped(training(columns, setup, **settings))
-    for found in on_both(lambda seat: training(columns, setup, seat, **settings)):
-        assert_same(found, expected, atol=1e-3)
-
-
-def test_masked_words_of_two_processes_weigh_as_much_as_of_one(training):
-    """Each adds its share, and hides words of its own."""
-    setup, drawn = Setup(dropout=0.0), []
-
-    class Hidden(MaskedLMHead):
-        def __init__(self):
-            torch.nn.Module.__init__(self)
-
-        def backward(self, encoder, rows, weight, at_once, rng):
-            drawn.append(rng.random())
-            return 3.0 * weight
-
-    def make(seat):
-        return training(setup=setup, group=seat, masked=Hidden(), masked_words=0.1, batch=6)
-
-    without, _ = stepped(training(setup=setup, batch=6))
-    for loss, _ in on_both(make):
-        assert loss == pytest.approx(without + 0.1 * 3.0, rel=1e-5)
-    assert drawn[0] != drawn[1]
-
-
-def test_what_cannot_be_shared_equally_is_left_out(training):
-    seats = on_both(lambda seat: training(setup=Setup(dropout=0.0), group=seat, batch=5))
-    task = training(setup=Setup(dropout=0.0), batch=5)
-    taken = task.batches(0)[:4]
-    task.batches = lambda step: taken
-    assert_same(seats[0], stepped(task), atol=1e-3)
-
-
-def test_several_processes_without_accelerate_are_a_usage_error(monkeypatch):
-    monkeypatch.setitem(sys.modules, "accelerate", None)
-    with pytest.raises(UsageError, match="pip install accelerate"):
-        launched_group()
-
-
-def test_one_process_of_accelerate_is_one_process(training):
-    pytest.importorskip("accelerate")
-    group = launched_group()
-    assert (group.rank, group.count) == (0, 1)
-    x = torch.arange(6.0).view(2, 3)
-    assert torch.equal(group.gather(x), x[None])
-    assert torch.equal(group.total(x[0]), x[0])
-
-
-PROCESS = """
-import sys
-from pathlib import Path
-
-from harness.training.contrastive import Contrastive, ContrastiveTraining
-from harness.training.distributed import launched_group
-from harness.training.encoder import Setup, open_encoder
-
-folder, group = Path(sys.argv[1]), launched_group()
-settings = Contrastive(Setup(dropout=0.0), batch=6)
-encoder = open_encoder("tiny", folder, folder, settings.setup, 0, stream=group.rank)
-task = ContrastiveTraining(settings, encoder, (tuple(sys.argv[2:]),), 0, group=group)
-loss = task.backward(0)
-total = sum(float(p.grad.abs().sum()) for p in task.model.parameters())
-print(f"{group.rank} {group.count} {loss} {total}\\n", end="", flush=True)
-"""
-
-
-@pytest.mark.slow
-def test_two_processes_of_accelerate_have_the_loss_and_the_gradient_of_one(
-    training, bert, tmp_path
-):
-    pytest.importorskip("accelerate")
-    script = tmp_path / "process.py"
-    script.write_text(PROCESS)
-    launch = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
-    found = subprocess.run(
-        [sys.executable, *launch, str(script), str(bert), *SENTENCES],
-        env=os.environ | {"ACCELERATE_USE_CPU": "1", "OMP_NUM_THREADS": "1"},
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    loss, gradients = stepped(training(setup=Setup(dropout=0.0), batch=6))
-    rows = sorted(line.split() for line in found.stdout.splitlines())
-    assert [row[:2] for row in rows] == [["0", "2"], ["1", "2"]]
-    for row in rows:
-        assert float(row[2]) == pytest.approx(loss, rel=1e-5)
-        total = sum(float(gradient.abs().sum()) for gradient in gradients.values())
-        assert float(row[3]) == pytest.approx(total, rel=1e-4)
-
-
-# A whole training
 
 
 class Quiet:
@@ -791,9 +588,3 @@ def test_the_real_files_are_read_whole(data_dir):
     rows = list(zip(pairs.premises, pairs.hypotheses, pairs.labels, strict=True))
     assert {LABELS[n] for a, b, n in rows if (a, b) in entailed} <= {"entailment"}
     assert {LABELS[n] for a, b, n in rows if (a, b) in contradicted} <= {"contradiction"}
-
-
-def test_means_can_be_trained_as_well(training):
-    loss, gradients = stepped(training(setup=Setup(pooling=MEAN)))
-    assert np.isfinite(loss)
-    assert len(gradients) > 50

@@ -1,9 +1,6 @@
 """Every command of `harness train` that fine-tunes, from a tiny checkpoint to a folder."""
 
 import json
-import os
-import subprocess
-import sys
 from itertools import pairwise
 
 import numpy as np
@@ -122,28 +119,3 @@ def test_an_unknown_word_is_refused(start, files, monkeypatch):
     done = CliRunner().invoke(app, [*line, "--dev", "sts-z"])
     assert "unknown task" in str(done.exception)
     assert Places.from_environment({}).data_dir is None
-
-
-@pytest.mark.slow
-def test_two_processes_end_with_the_checkpoint_of_one(start, files, monkeypatch):
-    pytest.importorskip("accelerate")
-    monkeypatch.chdir(files)
-    line = ["train", "simcse-unsup", "--from", str(start), "--corpus", "text.txt", "--batch", "4"]
-    line += ["--dropout", "0.0", "--dev", "none", "--learning-rate", "0.01", "--threads", "1"]
-    script = files / "process.py"
-    script.write_text("import sys\nfrom harness.cli import main\nmain(sys.argv[1:])\n")
-    launch = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", str(script)]
-    found = subprocess.run(
-        [sys.executable, *launch, *line, "--out", "two"],
-        env=os.environ | {"ACCELERATE_USE_CPU": "1", "OMP_NUM_THREADS": "1"},
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    assert found.stdout.count("two: 5 steps") == 1  # one of them speaks
-    assert CliRunner().invoke(app, [*line, "--out", "one"]).exit_code == 0
-    one, two = (
-        MEAN(TransformerConfig("a", "").load(files / n, files).encode(TEXTS))
-        for n in ("one", "two")
-    )
-    before = MEAN(TransformerConfig("a", "").load(start, files).encode(TEXTS))
-    assert np.abs(one - before).max() > 0.05
-    np.testing.assert_allclose(two, one, atol=1e-3)
