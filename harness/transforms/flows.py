@@ -37,13 +37,13 @@ from harness.transforms.flow_layers import (
     InvertibleLinear,
     LatentModel,
     MultiScale,
+    ResidualBlock,
     Reversal,
     initialise_at_random,
     initialise_from_data,
     masked_autoregressive,
     neural_spline,
 )
-from harness.transforms.flow_residual import ResidualBlock
 
 BLOCK = 4096  # rows that are checked at a time
 MAPPED = 256  # rows that are mapped at a time: what a layer makes of more leaves the caches
