@@ -17,24 +17,23 @@ from harness.registry import Registry, nearest
 from harness.results.published import Table
 
 HARNESS = "sentence-embedding-harness"  # the key of the entry that stands in no .bib file
+REFERENCES = Path(__file__).with_name("references.bib")
+
+BEGINNING = re.compile(r"^[ \t]*(?=@)", re.MULTILINE)
+KEY = re.compile(r"@\w+\s*\{\s*([^\s,={}]+)\s*,")
+# The two levels of YAML that the citation file has.
+SCALAR = re.compile(r'^([a-z-]+): +"?(.+?)"?$', re.MULTILINE)
+AUTHOR = re.compile(r'^ +- name: +"?(.+?)"?$', re.MULTILINE)
 
 
 def _citation_file() -> Path:
     """The citation file, of the checkout or among the metadata of the installed package."""
     carried = (files(HARNESS) or ()) if FROM_WHEEL else ()
-    found = (Path(str(file.locate())) for file in carried if file.name == "CITATION.cff")
-    return next(found, ROOT / "CITATION.cff")
+    citation_files = (Path(str(f.locate())) for f in carried if f.name == "CITATION.cff")
+    return next(citation_files, ROOT / "CITATION.cff")
 
 
-REFERENCES = Path(__file__).with_name("references.bib")
 CITATION = _citation_file()
-
-# How an entry begins, up to the comma behind its key; it ends with the brace that closes it.
-ENTRY = re.compile(r"^[ \t]*(@\w+\s*\{\s*([^\s,={}]+)\s*,)", re.MULTILINE)
-BRACE = re.compile(r"[{}]")
-# The two levels of YAML that the citation file has.
-SCALAR = re.compile(r'^([a-z-]+): +"?(.+?)"?$', re.MULTILINE)
-AUTHOR = re.compile(r'^ +- name: +"?(.+?)"?$', re.MULTILINE)
 
 
 def software(path: Path = CITATION) -> dict[str, str]:
@@ -51,44 +50,34 @@ def software(path: Path = CITATION) -> dict[str, str]:
     return fields
 
 
-def own_entry(path: Path = CITATION) -> str:
+def harness_entry(path: Path = CITATION) -> str:
     """The entry of the harness itself."""
     fields = software(path)
-    lines = (
-        f"@misc{{{HARNESS},",
-        f"  author = {{{fields['authors']}}},",
-        f"  title = {{{{{fields['title']}}}}},",
-        f"  year = {{{fields['date-released'][:4]}}},",
-        f"  note = {{Version {fields['version']}, {fields['license']}}},",
-        "}",
+    return (
+        f"@misc{{{HARNESS},\n"
+        f"  author = {{{fields['authors']}}},\n"
+        f"  title = {{{{{fields['title']}}}}},\n"
+        f"  year = {{{fields['date-released'][:4]}}},\n"
+        f"  note = {{Version {fields['version']}, {fields['license']}}},\n"
+        "}"
     )
-    return "\n".join(lines)
 
 
 def entries(path: Path = REFERENCES) -> dict[str, str]:
-    """Every entry of a .bib file by its key.
+    """Every entry of a .bib file by its key; each begins on a line of its own.
 
     Raises DataError if a key stands twice, or an entry is not closed.
     """
-    text, found, end = path.read_text(encoding="utf-8"), dict[str, str](), 0
-    while match := ENTRY.search(text, end):
-        key, end = match[2], _closing(text, match.start(1))
-        if not end:
-            raise DataError(f"{path.name}: the entry {key!r} has no closing brace; add it")
-        if key in found:
-            raise DataError(f"{path.name}: the key {key!r} stands twice; remove one entry")
-        found[key] = text[match.start(1) : end]
-    return found
-
-
-def _closing(text: str, start: int) -> int:
-    """Where the braces that open after the start are closed; 0 where they are not."""
-    depth = 0
-    for brace in BRACE.finditer(text, start):
-        depth += 1 if brace[0] == "{" else -1
-        if depth == 0:
-            return brace.end()
-    return 0
+    by_key: dict[str, str] = {}
+    for text in BEGINNING.split(path.read_text(encoding="utf-8")):
+        if match := KEY.match(text):
+            key, entry = match[1], text[: text.rfind("}") + 1]
+            if not entry or entry.count("{") != entry.count("}"):
+                raise DataError(f"{path.name}: the entry {key!r} has no closing brace; add it")
+            if key in by_key:
+                raise DataError(f"{path.name}: the key {key!r} stands twice; remove one entry")
+            by_key[key] = entry
+    return by_key
 
 
 def entries_with(papers: Path | None) -> dict[str, str]:
@@ -96,29 +85,27 @@ def entries_with(papers: Path | None) -> dict[str, str]:
 
     Raises DataError if a key stands in both.
     """
-    own = papers / REFERENCES.name if papers is not None else REFERENCES
-    added = entries(own) if own != REFERENCES and own.is_file() else {}
-    known = entries()
-    if twice := [key for key in added if key in known]:
-        raise DataError(f"{own}: the harness has the key {twice[0]!r} too; remove this entry")
-    return known | added
+    ours, path = entries(), (papers or Path()) / REFERENCES.name
+    theirs = entries(path) if papers and path != REFERENCES and path.is_file() else {}
+    if twice := sorted(theirs.keys() & ours):
+        raise DataError(f"{path}: the harness has the key {twice[0]!r} too; remove this entry")
+    return ours | theirs
 
 
 def bibtex(keys: Iterable[str], papers: Path | None = None) -> str:
     """The entries of these keys, in order. Raises DataError for a key that has none."""
-    known = {HARNESS: own_entry(), **entries_with(papers)}
-    chosen = tuple(dict.fromkeys(keys))
-    if missing := [key for key in chosen if key not in known]:
+    every, wanted = {HARNESS: harness_entry(), **entries_with(papers)}, dict.fromkeys(keys)
+    if missing := [key for key in wanted if key not in every]:
         raise DataError(f"{REFERENCES.name}: wanted an entry {missing[0]!r}, found none; add it")
-    return "\n\n".join(known[key] for key in chosen)
+    return "\n\n".join(every[key] for key in wanted)
 
 
 def require_entries(tables: Iterable[Table], papers: Path | None = None) -> None:
     """Refuse a table whose `cite` is no key of references.bib, with the nearest ones."""
-    known = entries_with(papers)
+    every = entries_with(papers)
     for table in tables:
-        if table.cite not in known:
-            near = nearest(table.cite, known)
+        if table.cite not in every:
+            near = nearest(table.cite, every)
             raise DataError(
                 f"{table.id}.toml: cite: wanted a key of {REFERENCES.name} of the harness, or of "
                 f"{papers or 'the tables'}/{REFERENCES.name}, found {table.cite!r}; "
@@ -134,11 +121,11 @@ def keys_of(method: Method | None, registry: Registry) -> tuple[str, ...]:
     """
     if method is None:
         return ()
-    brought = {
+    brought_by = {
         type(post): other.cite
         for other in reversed(tuple(registry.methods.values()))
         for post in other.post
         if other.cite != other.encoder.cite
     }
-    posts = (brought.get(type(post), "") for post in method.post)
+    posts = (brought_by.get(type(post), "") for post in method.post)
     return (method.cite, method.encoder.cite, *posts)

@@ -8,31 +8,23 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 from harness.core.errors import HarnessError, UsageError
-from harness.core.types import Method
-from harness.registry import Registry
+from harness.core.metrics import metric_of
+from harness.core.types import AGGREGATIONS, Method, Record, Task
+from harness.registry import Registry, look_up
 from harness.report.bibtex import HARNESS, bibtex, keys_of, software
-from harness.report.sentences import (
-    NOTHING,
-    about,
-    aggregation,
-    made,
-    measured,
-    metric,
-    on_task,
-    protocol,
-    published,
-    tasks_of,
-)
+from harness.report.sentences import aggregation, metric, on, protocol_of
 from harness.results.folder import ResultsFolder
-from harness.results.index import SHOWN, Results
-from harness.results.published import Table, published_cell, published_table
-from harness.results.reproduction import is_stale, method_of, reproduce, reproductions
+from harness.results.index import SHOWN, Results, value
+from harness.results.published import PublishedCell
+from harness.results.reproduction import Reproduction, is_stale, method_of, reproduce, reproductions
 from harness.results.verdict import CellState
+
+NOTHING = "nothing was measured here"
+COMMITS = 3  # more are counted, not listed; the records name their own
 
 
 @dataclass(frozen=True)
@@ -42,16 +34,6 @@ class Citation:
     keys: tuple[str, ...]
     sentences: tuple[str, ...]
     digest: str | None
-    papers: Path | None = None  # whose folder may have entries of its own
-
-    def texts(self) -> Iterator[str]:
-        """BibTeX, then each sentence, an empty line before it."""
-        yield bibtex(self.keys, self.papers)
-        for sentence in self.sentences:
-            yield from ("", sentence)
-
-    def __str__(self) -> str:
-        return "\n".join(self.texts())
 
     def compare(self, digest: str) -> str:
         """Say that the records have this digest, or its beginning; raise if they have another."""
@@ -91,96 +73,170 @@ def answer(
         return
     if digest is not None and not named:
         raise UsageError("--digest needs the --cell, --table or --method whose records it is of")
-    beside = folder.tables, folder.records
-    cited = [CITE[kind](name, *beside, folder.registry) for kind, name in subject.items()]
-    [citation] = cited or [cite_harness(*beside)]
-    citation = replace(citation, papers=folder.papers)
-    yield from citation.texts() if digest is None else [citation.compare(digest)]
+    cited = [CITE[kind](name, folder) for kind, name in subject.items()]
+    [citation] = cited or [cite_harness(folder)]
+    if digest is not None:
+        yield citation.compare(digest)
+        return
+    yield bibtex(citation.keys, folder.papers)
+    for sentence in citation.sentences:
+        yield from ("", sentence)
 
 
-def cite_harness(tables: Sequence[Table], results: Results) -> Citation:
+def cite_harness(folder: ResultsFolder) -> Citation:
     """The harness itself, with every record there is."""
-    own = Results(results.by_cell, set(results.by_cell))
-    count, tasks = len(own.by_cell), own.by_task
+    tables, by_cell = folder.tables, folder.records.by_cell
+    results = Results(by_cell, set(by_cell))
     numbers = sum(len(table.cells()) for table in tables)
     sentence = f"{numbers} numbers published in {len(tables)} tables; "
-    if count:
-        sentence += f"{count} measured cells ({len(own.methods)} methods, {len(tasks)} tasks) "
-        sentence += f"{made(own)}."
-    else:
+    if not by_cell:
         sentence += f"{NOTHING} with {HARNESS} {software()['version']}."
-    return Citation((HARNESS,), (sentence,), own.digest() if count else None)
+        return Citation((HARNESS,), (sentence,), None)
+    sentence += f"{len(by_cell)} measured cells ({len(results.methods)} methods, "
+    sentence += f"{len(results.by_task)} tasks) {_made(results)}."
+    return Citation((HARNESS,), (sentence,), results.digest())
 
 
-def cite_table(
-    name: str, tables: Sequence[Table], results: Results, registry: Registry
-) -> Citation:
+def cite_table(name: str, folder: ResultsFolder) -> Citation:
     """A published table, by its id, with the records that its page was made from."""
-    table = published_table(name, tables)
-    own = results.unread()
-    cells = reproductions(table, own, registry).values()
+    table, results, registry = folder.table(name), folder.records.unread(), folder.registry
+    cells = reproductions(table, results, registry).values()
     run = [cell for cell in cells if cell.scores]
-    words = filter(None, (metric(table.metric), aggregation(table.aggregation)))
-    sentence = f"{table.paper}, {table.title}; {', '.join(words)}; {len(cells)} numbers published"
+    words = ", ".join(filter(None, (metric(table.metric), aggregation(table.aggregation))))
+    sentence = f"{table.paper}, {table.title}; {words}; {len(cells)} numbers published"
     if run:
         states = Counter(str(cell.state) for cell in run)
         verdicts = ", ".join(f"{n} {state}" for state, n in states.items())
         most = max(len(cell.scores) for cell in run)
         seeds = f", up to {most} seeds a number" if most > 1 else ""
-        sentence += f", {len(run)} of them measured ({verdicts}{seeds}) {made(own)}."
+        sentence += f", {len(run)} of them measured ({verdicts}{seeds}) {_made(results)}."
     else:
         sentence += f"; {NOTHING}."
     methods = (method_of(cell.cell, registry) for cell in cells)
     keys = [HARNESS, table.cite, *(key for m in methods for key in keys_of(m, registry))]
-    keys += [task.cite for cell in cells for task in tasks_of(cell.cell, registry)]
-    return Citation(_unique(keys), (sentence,), own.digest() if run else None)
+    keys += [task.cite for cell in cells for task in _tasks(cell.cell, registry)]
+    return Citation(_unique(keys), (sentence,), results.digest() if run else None)
 
 
-def cite_cell(name: str, tables: Sequence[Table], results: Results, registry: Registry) -> Citation:
+def cite_cell(name: str, folder: ResultsFolder) -> Citation:
     """A published cell, TABLE/ROW/COLUMN, with the records of its seeds."""
-    cell = published_cell(name, tables)
-    method, own = method_of(cell, registry), results.unread()
-    reproduction = reproduce(cell, own, registry)
-    ours = measured(reproduction, method, own)
-    sentence = f"{protocol(cell, registry)}: {published(cell)}; {ours}."
+    cell, results, registry = folder.cell(name), folder.records.unread(), folder.registry
+    method, reproduction = method_of(cell, registry), reproduce(cell, results, registry)
+    ours = _measured(reproduction, method, results)
     keys = [HARNESS, cell.table.cite, *keys_of(method, registry)]
-    keys += [task.cite for task in tasks_of(cell, registry)]
-    return Citation(_unique(keys), (sentence,), own.digest() if reproduction.scores else None)
+    keys += [task.cite for task in _tasks(cell, registry)]
+    digest = results.digest() if reproduction.scores else None
+    return Citation(_unique(keys), (f"{published_sentence(cell, registry)}; {ours}.",), digest)
 
 
-def cite_method(
-    name: str, tables: Sequence[Table], results: Results, registry: Registry
-) -> Citation:
+def cite_method(name: str, folder: ResultsFolder) -> Citation:
     """A method: what it is, and one sentence for each task that it was measured on."""
-    method = _method(name, results, registry)
-    here = [task for task in registry.tasks.values() if (name, task.name) in results.by_cell]
-    stale = [task for task in here if is_stale(results.by_cell[name, task.name], method)]
+    by_cell, registry = folder.records.by_cell, folder.registry
+    try:
+        method = registry.parse(name)
+    except UsageError:
+        if name not in folder.records.methods:
+            raise
+        method = None  # of an encoder by hand, whose records are here
+    here = [task for task in registry.tasks.values() if (name, task.name) in by_cell]
+    stale = [task for task in here if is_stale(by_cell[name, task.name], method)]
     fresh = [task for task in here if task not in stale]
-    sentences = [about(method)] if method else []
-    sentences += [on_task(name, method, task, results.unread()) for task in fresh]
+    sentences = [_about(method)] if method else []
+    sentences += [on_task(name, method, task, folder.records.unread()) for task in fresh]
     sentences += [f"{name}, {task.name}: {NOTHING} ({CellState.STALE})." for task in stale]
     if not here:
         sentences.append(f"{name}: {NOTHING}.")
-    own = Results(results.by_cell, {(name, task.name) for task in fresh})
+    results = Results(by_cell, {(name, task.name) for task in fresh})
     keys = [HARNESS, *keys_of(method, registry)]
-    keys += [t.cite for t in tables if any(cell.method == name for cell in t.cells())]
+    keys += [t.cite for t in folder.tables if any(cell.method == name for cell in t.cells())]
     keys += [task.cite for task in fresh]
-    return Citation(_unique(keys), tuple(sentences), own.digest() if fresh else None)
+    return Citation(_unique(keys), tuple(sentences), results.digest() if fresh else None)
 
 
 CITE = {"table": cite_table, "cell": cite_cell, "method": cite_method}
 
 
-def _method(name: str, results: Results, registry: Registry) -> Method | None:
-    """The method of an id; None for one of an encoder by hand, whose records are here."""
-    try:
-        return registry.parse(name)
-    except UsageError:
-        if name in results.methods:
-            return None
-        raise
-
-
 def _unique(keys: Iterable[str]) -> tuple[str, ...]:
     """In order, once each; whatever names no paper is left out."""
-    return tuple(dict.fromkeys(key for key in keys if key))
+    return tuple(dict.fromkeys(filter(None, keys)))
+
+
+def _tasks(cell: PublishedCell, registry: Registry) -> tuple[Task, ...]:
+    """The cell's task, or those that it averages."""
+    return tuple(look_up("task", name, registry.tasks) for name in cell.tasks)
+
+
+def published_sentence(cell: PublishedCell, registry: Registry) -> str:
+    """A cell's row, column and protocol; the number as printed, in points, and where it stands."""
+    tasks, *words = protocol_of(cell, registry)
+    about = f" ({'mean of ' if cell.average_of else ''}{tasks})" if tasks else ""
+    protocol = ", ".join(filter(None, (cell.row.name, f"{cell.column.label}{about}", *words)))
+    spread = "" if cell.sd is None else f", sd {cell.sd:g}"
+    statistic = "mean" if cell.row.statistic == "score" else cell.row.statistic
+    runs = "" if cell.row.n is None else f" ({statistic} of {cell.row.n} runs{spread})"
+    return f"{protocol}: published {cell.in_points or cell.value}{runs} in {cell.place}"
+
+
+def _measured(reproduction: Reproduction, method: Method | None, results: Results) -> str:
+    """Mean, spread, seeds, verdict, method, code and records; only where there is a score."""
+    state = reproduction.state
+    if not reproduction.scores:
+        why = reproduction.cell.why_not
+        return f"{NOTHING} ({state}{f': {why.explanation}' if why else ''})"
+    score, difference = value(reproduction.scores), reproduction.verdict.difference
+    by = "" if difference is None else f"{difference:+.2f}, "
+    return (
+        f"measured {score} {_seeds(method, score.seeds)} ({by}{state}) "
+        f"{f'by {method.id} ' if method else ''}{_made(results)}"
+    )
+
+
+def on_task(name: str, method: Method | None, task: Task, results: Results) -> str:
+    """The main score of a method on a task, under every aggregation."""
+    records, scored_by = results.records(name, task.name), metric_of(task)
+    key = scored_by.main_score[0]
+    score = records[0].scores[key]
+    if not isinstance(score, Mapping):
+        scores = str(results.value(name, task.name, key))
+    elif len(score["groups"]) <= 1:
+        scores = str(results.value(name, task.name, key, "all"))
+    else:
+        values = {way: results.value(name, task.name, key, way) for way in AGGREGATIONS}
+        scores = ", ".join(f"{way} {value}" for way, value in values.items())
+    return (
+        f"{name}, {on(task)}, {metric(key, scored_by.compared)}: measured {scores} "
+        f"{_seeds(method, len(records))} {_made(results)}."
+    )
+
+
+def _about(method: Method) -> str:
+    """Training data, fit corpus and deviations of a method: they decide what it compares with."""
+    fitted = f"; fitted on {method.fit_on}" if method.fit_on else ""
+    scored = ", the sentences that are scored, no labels seen" if method.transductive else ""
+    note = f"; {method.note}" if method.note else ""
+    return f"{method.id}: encoder trained on {method.encoder.trained_on}{fitted}{scored}{note}."
+
+
+def _seeds(method: Method | None, count: int) -> str:
+    if count == 1 and not (method and method.seeded):
+        return "in one run"
+    return f"over {count} seed{'s' if count > 1 else ''}"
+
+
+def _made(results: Results) -> str:
+    """With which code, at which commit, and the digest of the records that were looked at."""
+    records = [r for cell in sorted(results.used) for r in results.by_cell.get(cell, ())]
+    versions = dict.fromkeys(
+        record.environment.get("harness") or "of unknown version" for record in records
+    )
+    commits = dict.fromkeys(map(_commit, records))
+    named = ", ".join(commits) if len(commits) <= COMMITS else f"{len(commits)} commits"
+    noun = "record" if len(records) == 1 else "records"
+    made_with = f"with {HARNESS} {' and '.join(versions)}"
+    return f"{made_with}, {named}, {noun} sha256 {results.digest()}"
+
+
+def _commit(record: Record) -> str:
+    commit, dirty = record.environment.get("commit"), record.environment.get("dirty")
+    name = f"commit {commit[:12]}" if commit else "an unknown commit"
+    return f"{name} with uncommitted changes" if dirty else name

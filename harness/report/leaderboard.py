@@ -1,20 +1,23 @@
-"""The leaderboard: every method of every encoder on the seven STS tasks, then other sections."""
+"""The leaderboard: every method of every encoder on the seven STS tasks, then other sections.
+
+A `Board` is one of its tables, for the Markdown here and for the page of results alike.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from harness.core.files import file_name
+from harness.core.metrics import metric_of
 from harness.core.types import Section, is_transductive
 from harness.registry import Registry
 from harness.report.markdown import escape, page, table
 from harness.results.comparisons import Comparisons
-from harness.results.index import Results
+from harness.results.index import Results, Value
 from harness.results.protocols import (
-    LABELS,
     SCORINGS,
-    SEVEN,
     SIMCSE,
     WHITENING,
     Scoring,
@@ -52,8 +55,6 @@ PAPERS = (
     "cells for which the harness has a method; `run` those measured here. A verdict that no cell "
     "has, has no column."
 )
-
-
 CARRIED = (
     "Sentences that the harness makes itself, so that every machine can score them; best on "
     "mini-STS first. No paper has these tasks: they compare methods with each other. Spearman, "
@@ -82,63 +83,94 @@ COST_CAPTION = (
 )
 
 
+@dataclass(frozen=True)
+class BoardColumn:
+    """A column: heading, task, and the path of the score in a record; an average has neither."""
+
+    heading: str
+    task: str = ""
+    path: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Board:
+    """A table of methods by tasks, best first; `coverage` is of the words that have vectors."""
+
+    id: str
+    title: str
+    about: str
+    coverage: str
+    columns: Sequence[BoardColumn]
+    rows: Sequence[tuple[str, Sequence[Value]]]
+
+
+def sts_board(results: Results, methods: Sequence[str], protocol: Scoring) -> Board | None:
+    """The seven tasks and their average; None where no method has any of them."""
+    values = {method: row(results, method, protocol) for method in methods}
+    rows = [
+        (method, values[method])
+        for method in ranked(results, methods, protocol)
+        if any(value.mean is not None for value in values[method])
+    ]
+    tasks = columns_by_label(protocol)
+    coverage = coverage_notes(results, [method for method, _ in rows], tasks)
+    path = (protocol.correlation, protocol.aggregation)
+    columns = [BoardColumn(heading, task, path) for heading, task in tasks.items()]
+    columns.append(BoardColumn("Avg."))
+    return Board(protocol.id, protocol.title, "", coverage, columns, rows) if rows else None
+
+
+def section_board(
+    name: Section, results: Results, registry: Registry, methods: Sequence[str]
+) -> Board | None:
+    """A section beside the seven tasks; None where no method has a value."""
+    title, about = SECTIONS[name]
+    columns = columns_of(name, registry.tasks.values())
+    rows = rows_of(columns, results, methods, best_first=name != "other")
+    if not rows:
+        return None
+    tasks = {column.heading: task.name for task, column in columns}
+    coverage = coverage_notes(results, [method for method, _ in rows], tasks)
+    texts = [about, *(legend_of(results, task, column) for task, column in columns)]
+    shown = [
+        BoardColumn(column.heading, task.name, column.score or metric_of(task).main_score)
+        for task, column in columns
+    ]
+    return Board(name, title, " ".join(filter(None, texts)), coverage, shown, rows)
+
+
 def label(method: str) -> str:
     """The method's id, marked where it was fitted on what is scored."""
     return f"`{method}`" + (" †" if is_transductive(method) else "")
 
 
-def seven(
-    results: Results,
-    methods: Sequence[str],
-    protocol: Scoring,
-    comparisons: Comparisons | None = None,
-    costs: bool = False,
-) -> str:
-    """The seven columns and their average, best first; methods with none of them are left out.
-
-    With `costs` there is one more: milliseconds a sentence.
-    """
-    ties: set[str] = set()
-    if comparisons is not None:
-        ties = comparisons.indistinguishable(averages(results, methods, protocol))
-    rows = []
-    for method in ranked(results, methods, protocol):
-        values = row(results, method, protocol)
-        if any(v.mean is not None for v in values):
-            mark = " ≈" if method in ties else ""
-            paid = [shown_cost(results, method, protocol)] if costs else []
-            rows.append([label(method) + mark, *values, *paid])
-    head = ["method", *LABELS.values(), "Avg.", *([COST] if costs else [])]
-    shown = [table(head, rows), coverage_notes(results, methods, columns_by_label(protocol))]
-    return "\n\n".join(filter(None, shown)) if rows else ""
+def board_parts(
+    board: Board | None,
+    heading: str,
+    marks: Mapping[str, str] | None = None,
+    costs: Mapping[str, str] | None = None,
+) -> list[str]:
+    """A board under its heading; `marks` stand behind methods, `costs` in a last column."""
+    if board is None:
+        return []
+    head = ["method", *(column.heading for column in board.columns), *([COST] if costs else [])]
+    lines = [
+        [label(m) + (marks or {}).get(m, ""), *values, *([costs[m]] if costs else [])]
+        for m, values in board.rows
+    ]
+    parts = heading.format(board.title), board.about, table(head, lines), board.coverage
+    return list(filter(None, parts))
 
 
-def shown_cost(results: Results, method: str, protocol: Scoring) -> str:
+def cost_of(results: Results, method: str, protocol: Scoring) -> str:
     """Milliseconds a sentence with two digits, or why there are none."""
     cost = milliseconds(results, method, protocol)
     if cost is None:
-        ran = any((method, protocol.task(task)) in results.by_cell for task in SEVEN)
+        tasks = columns_by_label(protocol).values()
+        ran = any((method, task) in results.by_cell for task in tasks)
         return NOT_TIMED if ran else CellState.NOT_RUN
     shared = BESIDE if beside_others(results, method, protocol) else ""
     return f"{cost:.{max(0, 1 - math.floor(math.log10(cost)))}f}{shared}"
-
-
-def section(
-    name: Section, results: Results, registry: Registry, methods: Sequence[str], level: str
-) -> list[str]:
-    """A section beside the seven tasks, under a heading of a level (`##`); empty without values."""
-    heading, about = SECTIONS[name]
-    columns = columns_of(name, registry.tasks.values())
-    rows = rows_of(columns, results, methods, best_first=name != "other")
-    if not rows:
-        return []
-    head = ["method", *(column.heading for _, column in columns)]
-    shown = table(head, [[label(method), *values] for method, values in rows])
-    legends = (legend_of(results, task, column) for task, column in columns)
-    texts = " ".join(filter(None, [about, *legends]))
-    tasks = {column.heading: task.name for task, column in columns}
-    known = coverage_notes(results, [method for method, _ in rows], tasks)
-    return [f"{level} {heading}", *filter(None, [texts, shown, known])]
 
 
 def leaderboard(
@@ -152,29 +184,35 @@ def leaderboard(
     if best_methods(results):
         parts.append("![Average of seven STS tasks against cost](tables/quality-against-cost.svg)")
     parts += [HOW_TO_READ, COST_CAPTION]
+
+    def timed(methods: Sequence[str], protocol: Scoring, table_id: str = "") -> list[str]:
+        costs = {method: cost_of(results, method, protocol) for method in methods}
+        ties: set[str] = set()
+        if (compared := comparisons.get(table_id)) is not None:
+            ties = compared.indistinguishable(averages(results, methods, protocol))
+        board = sts_board(results, methods, protocol)
+        return board_parts(board, "**{}**", dict.fromkeys(ties, " ≈"), costs)
+
     complete = complete_encoders(results)
     for encoder, methods in complete.items():
         parts.append(f"### {escape(encoder)}")
         config = registry.encoders.get(encoder.partition(":")[0])
-        own = set(methods)
-        held = [r for (m, _), rs in results.by_cell.items() if m in own for r in rs]
+        records = [r for (m, _), rs in results.by_cell.items() if m in methods for r in rs]
         if config is None:
-            parts.append(f"Weights: {escape(unregistered(held))}.")
+            parts.append(f"Weights: {escape(unregistered(records))}.")
         else:
             parts.append(
-                f"Weights: {escape(source_seen(config, held))}. "
+                f"Weights: {escape(source_seen(config, records))}. "
                 f"Trained on: {escape(config.trained_on)}. Licence: {escape(config.licence)}. "
                 f"Every protocol: [tables](tables/{file_name(encoder)}.md)."
             )
         for protocol in (SIMCSE, WHITENING):
-            known = comparisons.get(f"{encoder}.{protocol.id}")
-            if rows := seven(results, methods, protocol, known, costs=True):
-                parts += [f"**{protocol.title}**", rows]
+            parts += timed(methods, protocol, f"{encoder}.{protocol.id}")
     rest = [method for method in results.methods if method.partition(".")[0] not in complete]
-    if rows := seven(results, rest, SIMCSE, costs=True):
-        parts += ["### On some tasks only", f"**{SIMCSE.title}**", rows]
+    if rows := timed(rest, SIMCSE):
+        parts += ["### On some tasks only", *rows]
     for name in ("transfer", "embedded"):
-        parts += section(name, results, registry, results.methods, "###")
+        parts += board_parts(section_board(name, results, registry, results.methods), "### {}")
     return page("Leaderboard", parts, results.digest())
 
 
@@ -182,8 +220,7 @@ def encoder_page(results: Results, registry: Registry, encoder: str, methods: Se
     """Every protocol of one encoder, then the other sections."""
     parts = [HOW_TO_READ]
     for protocol in SCORINGS:
-        if rows := seven(results, methods, protocol):
-            parts += [f"## {protocol.title}", rows]
+        parts += board_parts(sts_board(results, methods, protocol), "## {}")
     for name in SECTIONS:
-        parts += section(name, results, registry, methods, "##")
+        parts += board_parts(section_board(name, results, registry, methods), "## {}")
     return page(encoder, parts, results.digest())

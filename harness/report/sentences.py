@@ -1,86 +1,54 @@
-"""The words of a citation: a cell's protocol, its published number, what was measured with what."""
+"""Protocols in words, as pages, citations and `harness explain` share them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from harness.core.metrics import metric_of, metrics
+from harness.core.metrics import metrics
 from harness.core.terminal import table, wrapped
-from harness.core.types import AGGREGATIONS, Method, Record, Task
-from harness.registry import Registry, look_up
-from harness.report.bibtex import HARNESS
+from harness.core.types import Method, Task
+from harness.registry import Registry
 from harness.results.explain import Explanation, Neighbour
-from harness.results.index import Results, value
 from harness.results.published import PublishedCell, Row
-from harness.results.reproduction import Reproduction, coverage_note
+from harness.results.reproduction import coverage_note
 
-NOTHING = "nothing was measured here"
 AGGREGATION_WORDS: Mapping[str, str] = {
     "all": "subsets concatenated (all)",
     "mean": "mean over the subsets (mean)",
     "wmean": "subsets weighted by their pairs (wmean)",
 }
 TEXTS = {"raw": "raw text", "senteval": "SentEval text"}
-COMMITS = 3  # more are counted, not listed; the records name their own
+# How the protocol of a row is known, by its `evidence`.
+EVIDENCE_WORDS: Mapping[str, str] = {
+    "confirmed": "confirmed against the authors' code",
+    "code": "read from code",
+    "paper": "stated in the paper",
+    "inferred": "inferred",
+}
 
 
-def protocol(cell: PublishedCell, registry: Registry) -> str:
-    """Row, column, task with split and text form, metric, aggregation."""
-    tasks = tasks_of(cell, registry)
-    what = "mean of " if cell.average_of else ""
-    about = f" ({what}{'; '.join(map(on, tasks))})" if tasks else ""
+def metric(name: str, of: str = "cosine") -> str:
+    """A metric in words, `of` a similarity; one that no record has keeps its name."""
+    words = {key: text for kind in metrics().values() for key, text in kind.words.items()}
+    return words.get(name, name).format(of)
+
+
+def aggregation(word: str | None) -> str:
+    """An aggregation in words; empty for a single set."""
+    return AGGREGATION_WORDS.get(word or "", word or "")
+
+
+def on(task: Task) -> str:
+    """`sts-b, test, raw text`."""
+    return f"{task.name}, {'+'.join(task.scored)}, {TEXTS[task.text]}"
+
+
+def protocol_of(cell: PublishedCell, registry: Registry) -> tuple[str, ...]:
+    """A published cell's tasks with split and text form, metric, and aggregation, in words."""
+    tasks = "; ".join(on(registry.tasks[name]) for name in cell.tasks if name in registry.tasks)
     level = cell.column.aggregation or cell.row.aggregation or cell.table.aggregation
     of = "gold" if cell.row.model_free else "cosine"
-    words = (metric(cell.metric, of), aggregation(level))
-    return ", ".join(filter(None, (cell.row.name, f"{cell.column.label}{about}", *words)))
-
-
-def published(cell: PublishedCell) -> str:
-    """The number as printed, in points, and where it stands."""
-    spread = "" if cell.sd is None else f", sd {cell.sd:g}"
-    statistic = "mean" if cell.row.statistic == "score" else cell.row.statistic
-    runs = "" if cell.row.n is None else f" ({statistic} of {cell.row.n} runs{spread})"
-    return f"published {cell.in_points or cell.value}{runs} in {cell.place}"
-
-
-def measured(reproduction: Reproduction, method: Method | None, results: Results) -> str:
-    """Mean, spread, seeds, verdict, method, code and records; only where there is a score."""
-    state = reproduction.state
-    if not reproduction.scores:
-        why = reproduction.cell.why_not
-        return f"{NOTHING} ({state}{f': {why.explanation}' if why else ''})"
-    score, difference = value(reproduction.scores), reproduction.verdict.difference
-    by = "" if difference is None else f"{difference:+.2f}, "
-    return (
-        f"measured {score} {seeds(method, score.seeds)} ({by}{state}) "
-        f"{f'by {method.id} ' if method else ''}{made(results)}"
-    )
-
-
-def on_task(name: str, method: Method | None, task: Task, results: Results) -> str:
-    """The main score of a method on a task, under every aggregation."""
-    records, scored_by = results.records(name, task.name), metric_of(task)
-    key = scored_by.main_score[0]
-    score = records[0].scores[key]
-    if not isinstance(score, Mapping):
-        scores = str(results.value(name, task.name, key))
-    elif len(score["groups"]) <= 1:
-        scores = str(results.value(name, task.name, key, "all"))
-    else:
-        values = {way: results.value(name, task.name, key, way) for way in AGGREGATIONS}
-        scores = ", ".join(f"{way} {value}" for way, value in values.items())
-    return (
-        f"{name}, {on(task)}, {metric(key, scored_by.compared)}: measured {scores} "
-        f"{seeds(method, len(records))} {made(results)}."
-    )
-
-
-def about(method: Method) -> str:
-    """Training data, fit corpus and deviations of a method: they decide what it compares with."""
-    fitted = f"; fitted on {method.fit_on}" if method.fit_on else ""
-    scored = ", the sentences that are scored, no labels seen" if method.transductive else ""
-    note = f"; {method.note}" if method.note else ""
-    return f"{method.id}: encoder trained on {method.encoder.trained_on}{fitted}{scored}{note}."
+    return tasks, metric(cell.metric, of), aggregation(level)
 
 
 def trained_on(row: Row, method: Method | None) -> str:
@@ -101,36 +69,20 @@ def fitted_on(row: Row, method: Method | None) -> str:
     return "" if row.fit == "none" else row.fit
 
 
-def made(results: Results) -> str:
-    """With which code, at which commit, and the digest of the records that were looked at."""
-    records = [r for cell in sorted(results.used) for r in results.by_cell.get(cell, ())]
-    known = (record.environment.get("harness") for record in records)
-    versions = " and ".join(dict.fromkeys(version or "of unknown version" for version in known))
-    commits = dict.fromkeys(map(_commit, records))
-    named = ", ".join(commits) if len(commits) <= COMMITS else f"{len(commits)} commits"
-    noun = "record" if len(records) == 1 else "records"
-    return f"with {HARNESS} {versions}, {named}, {noun} sha256 {results.digest()}"
+def evidence_of(cell: PublishedCell, confirmed_by: str | None) -> str:
+    """How a cell's protocol is known, and the program whose scores ours equal; empty: it is not."""
+    words = [EVIDENCE_WORDS[cell.evidence]] if cell.evidence else []
+    if cell.evidence == "confirmed":
+        words.append(confirmed_by or "by no reference that was measured here")
+    return ", ".join(words)
 
 
-def tasks_of(cell: PublishedCell, registry: Registry) -> tuple[Task, ...]:
-    """The cell's task, or those that it averages."""
-    return tuple(look_up("task", name, registry.tasks) for name in cell.tasks)
-
-
-def on(task: Task) -> str:
-    """`sts-b, test, raw text`."""
-    return f"{task.name}, {'+'.join(task.scored)}, {TEXTS[task.text]}"
-
-
-def metric(name: str, of: str = "cosine") -> str:
-    """A metric in words, `of` a similarity; one that no record has keeps its name."""
-    words = {key: words for known in metrics().values() for key, words in known.words.items()}
-    return words.get(name, name).format(of)
-
-
-def aggregation(word: str | None) -> str:
-    """An aggregation in words; empty for a single set."""
-    return AGGREGATION_WORDS.get(word or "", word or "")
+def change(neighbour: Neighbour) -> str:
+    """The fields that differ, with their values here."""
+    return ", ".join(
+        f"{name.replace('_', ' ')} {getattr(neighbour.protocol, name) or 'none'}"
+        for name in neighbour.differs_in
+    )
 
 
 def signed(number: float) -> str:
@@ -143,31 +95,9 @@ def tasks_counted(count: int) -> str:
     return "1 task" if count == 1 else f"{count} tasks"
 
 
-def seeds(method: Method | None, count: int) -> str:
-    """The number of seeds in words."""
-    if count == 1 and not (method and method.seeded):
-        return "in one run"
-    return f"over {count} seed{'s' if count > 1 else ''}"
-
-
-def _commit(record: Record) -> str:
-    commit, dirty = record.environment.get("commit"), record.environment.get("dirty")
-    name = f"commit {commit[:12]}" if commit else "an unknown commit"
-    return f"{name} with uncommitted changes" if dirty else name
-
-
-# How the protocol of a row is known, by its `evidence`.
-EVIDENCE_WORDS: Mapping[str, str] = {
-    "confirmed": "confirmed against the authors' code",
-    "code": "read from code",
-    "paper": "stated in the paper",
-    "inferred": "inferred",
-}
-
-
-def render_explanation(found: Explanation, most: int = 25, width: int | None = None) -> str:
+def render_explanation(explanation: Explanation, width: int | None = None) -> str:
     """The published cell, what it needs and what was measured, then its nearest neighbours."""
-    cell = found.cell
+    cell, reproduction, wanted = explanation.cell, explanation.reproduction, explanation.wanted
     lines = [
         f"{cell.id}: {cell.row.name}, {cell.column.label}, published {cell.value}",
         f"source: {cell.source}",
@@ -177,57 +107,52 @@ def render_explanation(found: Explanation, most: int = 25, width: int | None = N
         lines.append(f"no method here reproduces it: {cell.why_not.explanation}")
         return "\n".join(wrapped(line, width) for line in lines)
     lines.append(f"needs: {cell.method} on {cell.task or ', '.join(cell.average_of)}")
-    if cell.evidence:
-        words = [EVIDENCE_WORDS[cell.evidence]]
-        if cell.evidence == "confirmed":
-            words.append(found.confirmed_by or "by no reference that was measured here")
-        lines.append(f"evidence: {', '.join(words)}")
-    if found.wanted:
-        lines.append(
-            f"protocol: {found.wanted.text} text, split {found.wanted.split}, "
-            f"{found.wanted.metric} {found.wanted.aggregation}".rstrip()
-        )
-    measured, difference = found.reproduction.measured, found.reproduction.verdict.difference
+    if evidence := evidence_of(cell, explanation.confirmed_by):
+        lines.append(f"evidence: {evidence}")
+    if wanted:
+        scored = f"split {wanted.split}, {wanted.metric} {wanted.aggregation}".rstrip()
+        lines.append(f"protocol: {wanted.text} text, {scored}")
+    measured, difference = reproduction.measured, reproduction.verdict.difference
     if measured is None:
-        lines += [f"measured: {found.reproduction.state}", f"run: {found.command}"]
+        lines += [f"measured: {reproduction.state}", f"run: {explanation.command}"]
     else:
-        lines.append(f"measured: {measured:.4f} ({difference:+.4f}, {found.reproduction.state})")
-        share = found.reproduction.coverage
+        lines.append(f"measured: {measured:.4f} ({difference:+.4f}, {reproduction.state})")
+        share = reproduction.coverage
         covered = "" if share is None else coverage_note({cell.column.label: share})
         lines += [f"word vectors: {covered}"] if covered else []
-    if not found.neighbours:
+    neighbours = explanation.neighbours
+    if not neighbours:
         lines.append("no neighbouring protocol was run")
         return "\n".join(wrapped(line, width) for line in lines)
-    if found.wanted and found.shown_on != found.wanted.encoder:
-        lines.append(f"{found.wanted.encoder} was not run{_reference(found)}")
-    rows = [[change(n), f"{n.value:.2f}", signed(n.difference)] for n in found.neighbours[:most]]
-    head = ["but with", "measured", "difference"]
-    lines = [*(wrapped(line, width) for line in lines), "", table(rows, head, width), ""]
-    nearest = found.base or min(found.neighbours, key=lambda n: abs(n.difference))
-    lines.append(
-        f"{len(found.neighbours)} neighbouring protocols were tried; nearest is "
-        f"{nearest.value:.2f} ({signed(nearest.difference)})"
+    if wanted and explanation.shown_on != wanted.encoder:
+        lines.append(f"{wanted.encoder} was not run{_reference(explanation)}")
+    rows = [[change(n), f"{n.value:.2f}", signed(n.difference)] for n in neighbours[:MOST]]
+    nearest = explanation.base or min(neighbours, key=lambda n: abs(n.difference))
+    return "\n".join(
+        [
+            *(wrapped(line, width) for line in lines),
+            "",
+            table(rows, ["but with", "measured", "difference"], width),
+            "",
+            f"{len(neighbours)} neighbouring protocols were tried; nearest is "
+            f"{nearest.value:.2f} ({signed(nearest.difference)})",
+            f"  with {change(nearest)}: {nearest.command}",
+        ]
     )
-    lines.append(f"  with {change(nearest)}: {nearest.command}")
-    return "\n".join(lines)
 
 
-def _reference(found: Explanation) -> str:
+MOST = 25  # neighbours that an explanation shows
+
+
+def _reference(explanation: Explanation) -> str:
     """What differences are taken against, where the encoder itself was not run."""
-    if found.base is None:
+    base, shown_on = explanation.base, explanation.shown_on
+    if base is None:
         return (
-            f"; on {found.shown_on}, the same protocol gives {found.reference:.2f}, and each "
+            f"; on {shown_on}, the same protocol gives {explanation.reference:.2f}, and each "
             "choice moves that"
         )
     return (
         ", nor this protocol on any other encoder; differences are from the nearest row that was "
-        f"run: {found.shown_on} with {change(found.base)}, {found.base.value:.2f}"
-    )
-
-
-def change(neighbour: Neighbour) -> str:
-    """The fields that differ, with their values here."""
-    return ", ".join(
-        f"{name.replace('_', ' ')} {getattr(neighbour.protocol, name) or 'none'}"
-        for name in neighbour.differs_in
+        f"run: {shown_on} with {change(base)}, {base.value:.2f}"
     )

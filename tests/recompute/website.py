@@ -230,7 +230,7 @@ def _dialogs(
     for name, (table, row, column) in wanted.items():
         fields = cells.get(name, [""] * 11)
         digits, due = papers.printed_digits(papers.in_points(table, row, column))
-        report.expect(f"site: dialog {name}", fields[3], digits, due)
+        report.expect(f"site: dialog {name}", fields[0], digits, due)
         one = papers.measured(table, row, column, records)
         shown, mine = fields[11:13], []
         if one:

@@ -17,7 +17,7 @@ from harness.core import charts
 from harness.core.types import Record
 from harness.report.build import printed, stale_files, verified_pages, write_files
 from harness.report.figures import FROM_RECORDS, picture
-from harness.report.leaderboard import shown_cost
+from harness.report.leaderboard import cost_of
 from harness.results.folder import ResultsFolder
 from harness.results.index import Results
 from harness.results.protocols import SEVEN, SIMCSE, Scoring
@@ -173,24 +173,23 @@ def test_the_cost_is_all_the_time_over_all_the_sentences():
         record("e.mean", "qnli", 50.0, 50.0, 1),  # no column of the table
     )
     assert milliseconds(found, "e.mean", SIMCSE) == pytest.approx(1000 * 4 / 1000)
-    assert shown_cost(found, "e.mean", SIMCSE) == "4.0"
-    assert shown_cost(found, "e.mean", Scoring("raw", "spearman", "all")) == "not run"
+    assert cost_of(found, "e.mean", SIMCSE) == "4.0"
+    assert cost_of(found, "e.mean", Scoring("raw", "spearman", "all")) == "not run"
 
 
 def test_a_cost_that_other_processes_shared_the_machine_with_is_marked():
     one, *others = seven("e.mean")
     beside = replace(one, facts={**one.facts, "workers": 2})
-    assert shown_cost(results(beside, *others), "e.mean", SIMCSE).endswith(" ‡")
-    assert " ‡" not in shown_cost(results(one, *others), "e.mean", SIMCSE)
+    assert cost_of(results(beside, *others), "e.mean", SIMCSE).endswith(" ‡")
+    assert " ‡" not in cost_of(results(one, *others), "e.mean", SIMCSE)
 
 
 @pytest.mark.parametrize("hole", ["encode", "apply", "sentences"])
 def test_a_clock_that_is_not_there_is_a_word_and_never_a_zero(hole):
     whole = [*seven("e.mean")[1:], replace(seven("e.mean", **{hole: None})[0])]
-    assert shown_cost(results(*whole), "e.mean", SIMCSE) == "not timed"
+    assert cost_of(results(*whole), "e.mean", SIMCSE) == "not timed"
     assert (
-        shown_cost(results(*seven("e.mean", encode=0.0, apply=0.0)), "e.mean", SIMCSE)
-        == "not timed"
+        cost_of(results(*seven("e.mean", encode=0.0, apply=0.0)), "e.mean", SIMCSE) == "not timed"
     )
     assert quality_against_cost(results(*whole)) == ""
 
@@ -199,9 +198,7 @@ def test_a_clock_that_is_not_there_is_a_word_and_never_a_zero(hole):
     ("seconds", "text"), [(0.00123, "0.012"), (0.0123, "0.12"), (0.899, "9.0"), (12.34, "123")]
 )
 def test_two_digits_are_enough_for_orientation(seconds, text):
-    assert (
-        shown_cost(results(*seven("e.mean", encode=seconds, apply=0.0)), "e.mean", SIMCSE) == text
-    )
+    assert cost_of(results(*seven("e.mean", encode=seconds, apply=0.0)), "e.mean", SIMCSE) == text
 
 
 @pytest.mark.parametrize(

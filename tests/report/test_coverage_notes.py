@@ -9,8 +9,7 @@ from harness.core.types import Record
 from harness.report.leaderboard import encoder_page, leaderboard
 from harness.report.paper_tables import latex, markdown
 from harness.report.sentences import render_explanation
-from harness.report.site.dialogs import boards
-from harness.report.site.page import paper_tables
+from harness.report.site.page import boards, papers
 from harness.results.explain import explain
 from harness.results.index import Results
 from harness.results.protocols import SEVEN, SIMCSE
@@ -142,9 +141,10 @@ def test_the_leaderboard_and_the_encoders_page_say_it_below_their_tables():
 
 def test_the_page_of_results_says_it_too(table, tmp_path):
     low = results(sts12=0.46, sts_b=0.98)
-    shown = [board.about for board in boards(low, REGISTRY)]
-    assert shown == [f"fake: 46 % (STS12) to 98 % of the tokens have a vector{LEFT}."] * 2
-    [(_, [made])] = paper_tables(results_folder(tmp_path, REGISTRY, low, table))
-    [line] = [line for line in made.parts[0].lines if line.kind == "measured"]
-    assert line.label == "measured: exact¹"
+    folder = results_folder(tmp_path, REGISTRY, low, table)
+    shown = [board.coverage for board in boards(folder)]
+    assert shown == [f"`fake`: 46 % (STS12) to 98 % of the tokens have a vector{LEFT}."] * 2
+    [(_, _, [(_, _, made)])] = papers(folder)
+    [line] = [line for line in made.blocks[0].lines if line.kind == "measured"]
+    assert line.notes == "¹"
     assert made.notes[0].startswith("¹ 46 % (STS12)")

@@ -75,35 +75,33 @@ def test_every_verdict_and_every_kind_of_evidence_has_its_own_mark():
 @pytest.mark.parametrize("name", TABLES)
 def test_a_table_has_the_rows_groups_and_columns_of_its_paper(name):
     table, shown = TABLES[name], made(TABLES[name])
-    headings = [text for block in shown.blocks for text in block.head[2:]]
-    assert len(headings) == len(table.columns)
+    assert sum(len(block.columns) for block in shown.blocks) == len(table.columns)
+    groups = [row.group for row in table.rows if row.group]
     for block in shown.blocks:
-        labels = [line[0] for line in block.lines if len(line) > 1 and not line[0].startswith("↳")]
-        assert [re.sub(rf"[†{RAISED}\u00a0]+$", "", label) for label in labels] == [
-            row.label for row in table.rows if any(c.id in row.values for c in table.columns)
+        assert [line.row for line in block.lines if line.kind == "published"] == [
+            row.id for row in table.rows if any(c.id in row.values for c in table.columns)
         ]
-        groups = [line[0] for line in block.lines if len(line) == 1]
-        order = [row.group for row in table.rows if row.group]
-        assert groups == [g for n, g in enumerate(order) if n == 0 or order[n - 1] != g]
-        assert {len(line) for line in block.lines} <= {1, len(block.head)}
+        assert [line.label for line in block.lines if line.kind == "heading"] == [
+            group for n, group in enumerate(groups) if n == 0 or groups[n - 1] != group
+        ]
+        widths = {len(line.texts()) for line in block.lines if line.kind != "heading"}
+        assert widths == {len(block.head)}
 
 
 @pytest.mark.parametrize("name", TABLES)
 def test_every_mark_of_a_table_is_explained_below_it_and_no_other(name):
     shown = made(TABLES[name])
     lines = [line for block in shown.blocks for line in block.lines]
-    called = set(re.findall(rf"[{RAISED}]+", " ".join(cell for line in lines for cell in line)))
-    notes = [found[0] for note in shown.notes if (found := re.match(rf"[{RAISED}]+", note))]
-    assert called == set(notes)
+    texts = " ".join(text for line in lines for text in line.texts())
+    notes = [match[0] for note in shown.notes if (match := re.match(rf"[{RAISED}]+", note))]
+    assert set(re.findall(rf"[{RAISED}]+", texts)) == set(notes)
     assert len(notes) == len(set(notes))
-    legend = " ".join(shown.legend)
-    evidence = {line[1] for line in lines if len(line) > 1} - {""}
-    assert evidence == {mark for mark in EVIDENCE_MARKS.values() if f"{mark} " in legend}
-    ours = " ".join(" ".join(line) for line in lines if line[0].startswith("↳\u00a0measured"))
-    assert {m for m in MARKS.values() if f"\u00a0{m}" in ours} == {
-        mark for verdict, mark in MARKS.items() if f"{mark} {verdict}" in legend
-    }
-    assert any("†" in line[0] for line in lines) == ("† fitted on" in legend)
+    legend, verdicts = " ".join(shown.legend), " ".join(shown.verdicts)
+    marked = {mark for mark in EVIDENCE_MARKS.values() if f"{mark} " in legend}
+    assert {line.evidence for line in lines} - {""} == marked
+    judged = {verdict for line in lines for verdict in line.verdicts()}
+    assert judged == {v for v, mark in MARKS.items() if f"{mark} {v}" in verdicts}
+    assert any("†" in line.label for line in lines) == ("† fitted on" in legend)
 
 
 def method_of(row):
@@ -150,26 +148,17 @@ def test_a_wide_table_is_one_table_a_metric():
     assert captions == ["Spearman x100 of cosine and gold", "Pearson x100 of cosine and gold"]
 
 
-def test_measured_numbers_have_the_digits_of_the_published_ones():
-    for line, below in pairs_of(made(TABLES["mteb.0-0-2"])):
-        assert all(len(one) == len(other) for one, other in zip(line, below, strict=True))
-    [(line, below)] = pairs_of(made(TABLES["bert-flow.t6"]))
-    assert [number.split("\u00a0")[0] for number in below] == ["-24.54", "100.00"]
-
-
-def pairs_of(shown):
-    """The published numbers of each measured row, and ours."""
-    for block in shown.blocks:
-        for above, line in zip(block.lines, block.lines[1:], strict=False):
-            if line[0].startswith("↳\u00a0measured"):
-                yield above[2:], line[2:]
-
-
-def test_a_verdict_that_all_measured_cells_share_stands_once():
+def test_measured_numbers_have_the_digits_of_the_published_ones_and_share_a_verdict():
     for block in made(TABLES["mteb.0-0-2"]).blocks:
-        [ours] = [line for line in block.lines if line[0].startswith("↳")]
-        assert ours[0] == "↳\u00a0measured\u00a0="
-        assert all(re.fullmatch(r"\d+\.\d{4}", number) for number in ours[2:])
+        [ours] = [line for line in block.lines if line.kind == "measured"]
+        above = block.lines[block.lines.index(ours) - 1]
+        assert [len(n.text) for n in above.numbers] == [len(n.text) for n in ours.numbers]
+        assert ours.texts()[0] == "↳\u00a0measured\u00a0="
+        assert all(re.fullmatch(r"\d+\.\d{4}", number) for number in ours.texts()[2:])
+    [ours] = [
+        x for b in made(TABLES["bert-flow.t6"]).blocks for x in b.lines if x.kind == "measured"
+    ]
+    assert [number.text for number in ours.numbers] == ["-24.54", "100.00"]
 
 
 def test_gold_beside_itself_is_a_hundred_points():

@@ -3,6 +3,8 @@
 from dataclasses import replace
 from pathlib import Path
 
+from fakes import FakeConfig, registry, results_folder
+
 from harness.core.types import Record
 from harness.registry import load_registry
 from harness.report.tallies import different_scores, tallies
@@ -12,6 +14,7 @@ from harness.results.published import load_tables
 from harness.results.records import SCHEMA, Store
 from harness.results.reproduction import reproductions
 
+FAKES = registry(FakeConfig())
 COMMITTED = Path(__file__).parents[2] / "results"
 CELL = ReferenceCell({"all": 60.0}, "fake.mean", "sts-b")
 LIBRARY = Reference("one.json", "a library", "Spearman", "score", (CELL,))
@@ -30,26 +33,28 @@ def test_a_score_that_two_tables_publish_counts_once():
     assert different_scores([replace(cell, scores=()) for cell in first]) == 0
 
 
-def test_cells_are_counted_and_not_their_seeds():
+def test_cells_are_counted_and_not_their_seeds(tmp_path):
     made = [
         Record(SCHEMA, "fake.mean", "", "sts-b", seed, {"spearman": {"all": 60.0}}, 9, {}, {}, {})
         for seed in range(3)
     ]
     other = replace(made[0], task="sick-r")
     results = Results({("fake.mean", "sts-b"): made, ("fake.mean", "sick-r"): [other]})
-    *_, cells = tallies([], [], [], results)
-    said = "measured cells: 1 methods on 2 tasks, 4 records over all seeds"
-    assert (cells.number, cells.what) == ("2", said)
+    *_, cells = tallies(results_folder(tmp_path, FAKES, results))
+    assert cells.number == "2"
+    assert cells.what == "measured cells: 1 methods on 2 tasks, 4 records over all seeds"
 
 
-def test_programs_of_authors_and_libraries_are_counted_apart():
+def test_programs_of_authors_and_libraries_are_counted_apart(tmp_path):
     compared = [
         Comparison(AUTHORS, CELL, "all", 60.0, 60.0, "exact"),
         Comparison(AUTHORS, CELL, "all", 60.0, 61.0, "differs"),
         Comparison(LIBRARY, CELL, "all", 60.0, 60.0, "exact"),
         Comparison(LIBRARY, CELL, "all", 60.0, None, "not run"),
     ]
-    _, authors, libraries, _ = tallies([], [], compared, Results({}))
+    folder = results_folder(tmp_path, FAKES, Results({}))
+    folder.compared = [(AUTHORS, compared)]
+    _, authors, libraries, _ = tallies(folder)
     assert (authors.number, authors.of) == ("1", "of 2")
     assert "authors" in authors.what
     assert (libraries.number, libraries.of) == ("1", "of 1")

@@ -229,8 +229,8 @@ const run = (method, tasks) =>
   method ? `harness run ${files(method)}-m '${method}' ${tasks.map((task) => `-t ${task}`).join(" ")}` : "";
 
 function publishedCell(id) {
-  const [column, place, source, printed, protocol, methodAt, taskAt, stateAt, notes, near, needs, seeds, difference, half] = cells[id];
-  const [label, , trained, fitted, evidence, keys] = data.rows[id.slice(0, id.lastIndexOf("/"))];
+  const [printed, column, place, source, protocol, methodAt, stateAt, taskAt, notes, needs, near, seeds, difference, half] = cells[id];
+  const [label, trained, fitted, evidence, keys] = data.rows[id.slice(0, id.lastIndexOf("/"))];
   const method = text(methodAt), tasks = taskAt.map(text), verdict = text(stateAt);
   const big = [make("span", [make("small", "published"), printed])];
   if (seeds) {
@@ -279,10 +279,10 @@ function measuredScore(name) {
   if (seeds.length > 1) body.push(dots(seeds, null, 0));
   body.push(facts([["task", task], ["other scores", others.join("; ")], ["trained on", text(trained)],
     ["fitted on", method.split("@")[1] || ""], ["note", text(note)]]));
-  const same = Object.entries(cells).filter(([, cell]) => text(cell[5]) === method && cell[6].some((at) => text(at) === task));
+  const same = Object.entries(cells).filter(([, cell]) => text(cell[5]) === method && cell[7].some((at) => text(at) === task));
   if (same.length) {
     body.push(make("h3", "Published numbers of this method and task"), make("ul", same.slice(0, 12).map(([id, cell]) =>
-      make("li", make("a", `${id}: ${cell[3]}, ${text(cell[7])}`, { href: link({ cell: id, score: "" }) })))));
+      make("li", make("a", `${id}: ${cell[0]}, ${text(cell[6])}`, { href: link({ cell: id, score: "" }) })))));
   }
   body.push(make("h3", "Measure it"), copied(run(method, [task]), "the command"), ...measuredWith(method, [task]),
     ...cite(keys, measuredBy(method, [task], `${task}, ${named(path)}: ${mean(seeds).toFixed(2)} measured`)));
