@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 from harness.core.errors import AssetMissing, DataError, UsageError
 from harness.core.files import rows_digest
 from harness.core.metrics import edit_distance
-from harness.core.types import Pairs
 from harness.tasks import corpora, geometry, qnli, sick, sts
 from harness.tasks import readers as files
 
@@ -61,11 +60,6 @@ def test_a_line_is_its_text_whatever_the_line_end_and_the_byte_order_mark(
 def test_only_the_mark_at_the_start_of_the_file_is_dropped(tmp_path):
     path = write(tmp_path / "x", "a\ufeffb", "\ufeffc", start="\ufeff")
     assert [line for _, line in files.lines(path)] == ["a\ufeffb", "\ufeffc"]
-
-
-def test_control_characters_do_not_end_a_line(tmp_path):
-    path = write(tmp_path / "x", "a\x85b\u2028c\x0bd\x1ce")
-    assert len(list(files.lines(path))) == 1
 
 
 def test_undecodable_bytes_are_refused_by_line(tmp_path):
@@ -239,15 +233,6 @@ def test_a_split_that_the_task_lacks_is_wrong_usage(task, tmp_path):
         task.load(tmp_path, "validation")
 
 
-@every_task
-def test_a_name_spells_its_text_and_then_its_split(task):
-    words = task.name.split(".")[1:]
-    assert ("senteval" in words[:1]) == (task.text == "senteval" and task.name != "lexical")
-    assert set(task.scored) <= set(task.splits)
-    if words and words[-1] in task.splits:
-        assert task.scored == (words[-1],)
-
-
 def test_the_specified_tasks_exist_once():
     sets = ["sts-b", "sick-r"]
     years = [f"sts{year}" for year in range(12, 17)]
@@ -341,11 +326,6 @@ def test_a_bad_nli_row_is_refused_by_line(tmp_path, row, complaint):
         list(corpora.all_nli_pairs(path))
 
 
-def test_the_size_of_nli_fits_the_step_of_the_published_checkpoint():
-    assert CORPORA["nli"].sentences.count == 2 * 961_735
-    assert 961_735 // 16 == 60_108  # BERT-flow: one epoch in batches of 16
-
-
 def test_all_nli_also_holds_the_dev_sets_of_multinli(tmp_path):
     rows = ("dev\tMultiNLI\tf\ta\tb\tneutral", "train\tSNLI\tf\tc\td\tneutral")
     path = write(tmp_path / "AllNLI.tsv", "\t".join(corpora.ALL_NLI_HEADER), *rows)
@@ -360,10 +340,6 @@ def test_all_nli_also_holds_the_dev_sets_of_multinli(tmp_path):
 @pytest.fixture(scope="module")
 def real(data_dir):
     return {name: task.pairs(data_dir) for name, task in TASKS.items()}
-
-
-def keys(pairs: Pairs) -> list[tuple[str, str]]:
-    return list(zip(pairs.a, pairs.b, strict=True))
 
 
 SIZES = {
@@ -426,50 +402,6 @@ def test_both_text_forms_hold_the_same_pairs(real, name):
 
 
 @pytest.mark.data
-def test_default_csv_quoting_would_lose_260_rows_of_sts_b(real, data_dir):
-    with (data_dir / "raw/STS/STSBenchmark/sts-test.csv").open(newline="") as file:
-        assert len(list(csv.reader(file, delimiter="\t"))) == 1119
-    assert len(real["sts-b"]) == 1379
-
-
-@pytest.mark.data
-def test_no_sentence_holds_a_line_end_or_a_tab(real):
-    for pairs in real.values():
-        assert not any(set("\t\r\n") & set(sentence) for sentence in pairs.sentences)
-
-
-@pytest.mark.data
-def test_raw_sts_b_keeps_the_outer_blanks_of_11_test_pairs(real):
-    assert sum(a != a.strip() or b != b.strip() for a, b in keys(real["sts-b"])) == 11
-
-
-@pytest.mark.data
-def test_15_pairs_stand_in_more_than_one_split_of_sts_b(real):
-    splits = Counter(k for n in ("sts-b.train", "sts-b.dev", "sts-b") for k in set(keys(real[n])))
-    assert sum(count > 1 for count in splits.values()) == 15
-
-
-@pytest.mark.data
-def test_1006_test_pairs_of_sts_b_stand_in_the_years(real):
-    years = {k for year in range(12, 17) for k in keys(real[f"sts{year}"])}
-    assert sum(k in years for k in keys(real["sts-b"])) == 1006
-
-
-@pytest.mark.data
-@pytest.mark.parametrize(
-    ("name", "distinct"),
-    [("sts12", 2917), ("sts12.senteval", 2902), ("sts14", 3683), ("sts14.senteval", 3682)],
-)
-def test_the_years_hold_repeated_pairs(real, name, distinct):
-    assert len(set(keys(real[name]))) == distinct
-
-
-@pytest.mark.data
-def test_2702_of_5463_qnli_pairs_are_entailments(real):
-    assert real["qnli"].gold.sum() == 2702
-
-
-@pytest.mark.data
 @pytest.mark.parametrize(("name", "value"), [("lexical", -24.54), ("lexical.raw", -22.51)])
 def test_token_edit_distance_gives_the_gold_row_of_the_lexical_table(real, name, value):
     pairs = real[name]
@@ -502,13 +434,6 @@ def test_a_copy_may_differ_in_line_ends_and_in_nothing_else(data_dir, tmp_path):
     copy.write_bytes(original[: original.rindex(b"\n", 0, -1) + 1])
     with pytest.raises(DataError, match="wanted 500 scored pairs, found 499"):
         TASKS["sick-r.dev"].pairs(tmp_path)
-
-
-@pytest.mark.data
-def test_the_text_forms_are_not_taken_for_each_other(data_dir, tmp_path):
-    (tmp_path / "senteval").symlink_to(data_dir / "raw")
-    with pytest.raises(DataError, match="wanted rows with sha256"):
-        TASKS["sts-b.senteval"].pairs(tmp_path)
 
 
 @pytest.mark.data

@@ -198,12 +198,6 @@ def test_the_defaults_are_the_papers_for_each_size(config, unsupervised, supervi
     assert {one.setup.pooling, other.setup.pooling} == {CLS}
 
 
-def test_a_schedule_is_full_epochs_and_a_linear_decay():
-    found = Contrastive(batch=64, epochs=3).schedule(1000)
-    assert found.steps == 3 * 16  # 15 whole batches, and 40 that are left
-    assert (found.rate(0), found.rate(24), found.weight_decay) == (3e-5, 1.5e-5, 0.0)
-
-
 @pytest.mark.parametrize("wrong", [{"temperature": 0.0}, {"masked_words": -1.0}])
 def test_impossible_settings_are_refused(wrong):
     with pytest.raises(UsageError, match="wanted a temperature above 0"):
@@ -222,16 +216,6 @@ def test_an_epoch_takes_every_example_once(count, size, seed, epoch):
     assert left_out == (count % size == 1)
     assert len(set(np.concatenate(taken))) == count - left_out
     assert all(len(batch) == size for batch in taken[:-1])
-
-
-def test_each_epoch_and_each_seed_has_an_order_of_its_own():
-    def order(seed, epoch):
-        batches = Batches(50, 50, seed)
-        return batches(epoch).tolist()
-
-    orders = [order(0, 0), order(0, 1), order(1, 0)]
-    assert len({tuple(found) for found in orders}) == 3
-    assert order(0, 0) == orders[0] != sorted(orders[0])
 
 
 # A training step
@@ -336,12 +320,6 @@ def test_an_augmentation_changes_the_words_of_the_second_view_alone(training):
     first, second = (task.encoder(task.encoder.tokenizer(view)) for view in (texts, fewer))
     assert stepped(task, 1)[0] == pytest.approx(info_nce(first, second, 0.05).item(), rel=1e-4)
     assert stepped(task, 1)[0] == stepped(task, 1)[0]
-
-
-def test_a_training_clips_and_decays_as_its_settings_say():
-    schedule = Contrastive(weight_decay=0.01, clip=0.0).schedule(100)
-    assert (schedule.weight_decay, schedule.clip) == (0.01, 0.0)
-    assert (Contrastive().schedule(100).weight_decay, Contrastive().schedule(100).clip) == (0, 1)
 
 
 def test_a_batch_in_portions_keeps_its_negatives_and_its_gradient(training):

@@ -14,7 +14,7 @@ from harness.core.errors import DataError, ScoreError, UsageError
 from harness.core.files import write_atomically
 from harness.training.contrastive import mask
 from harness.training.datasets import OneALine, Text, open_text
-from harness.training.loop import STATE, CheckpointPolicy, Curve, Schedule, train
+from harness.training.loop import STATE, CheckpointPolicy, Schedule, train
 
 
 class Line:
@@ -95,15 +95,6 @@ def test_a_seed_gives_the_same_bits_and_another_seed_others():
     train(other, SCHEDULE, 2, Told())
     assert torch.equal(weights(first), weights(again))
     assert not torch.equal(weights(first), weights(other))
-
-
-def test_training_leaves_the_generator_of_others_alone():
-    line = Line()
-    torch.manual_seed(5)
-    expected = torch.rand(3)
-    torch.manual_seed(5)
-    train(line, SCHEDULE, 1, Told())
-    assert torch.equal(torch.rand(3), expected)
 
 
 @pytest.fixture
@@ -234,11 +225,6 @@ def test_a_gradient_is_bounded_unless_the_bound_is_0():
 
     assert norm(1.0) == pytest.approx(1.0, rel=1e-4)
     assert norm(0.0) > 100
-
-
-def test_a_thinned_curve_keeps_the_mean_and_the_last_step():
-    points = Curve(tuple(float(n) for n in range(10))).thinned(4)
-    assert points == [(3, 1.0), (6, 4.0), (9, 7.0), (10, 9.0)]
 
 
 # Masking

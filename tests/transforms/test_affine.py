@@ -45,13 +45,6 @@ def test_moments_of_shards_are_those_of_the_whole_in_any_order(shards, random):
     assert_same(Moments.merged(map(Moments.of, shards)), whole)
 
 
-@given(ROWS, ROWS, ROWS)
-def test_merging_commutes_and_associates(x, y, z):
-    a, b, c = map(Moments.of, (x, y, z))
-    assert_same(a.merge(b), b.merge(a))
-    assert_same(a.merge(b).merge(c), a.merge(b.merge(c)))
-
-
 @given(ROWS, st.data())
 def test_a_count_is_as_good_as_a_repetition(x, data):
     repeats = data.draw(arrays(np.int64, len(x), elements=st.integers(1, 4)))
@@ -80,15 +73,6 @@ def test_a_constant_coordinate_has_no_variance_at_all():
     shards = Moments.merged(Moments.of(part) for part in np.split(x, [1, 10, 500]))
     for moments in (Moments.of(x), shards):
         assert not np.diag(moments.covariance)[-3:].any()
-
-
-def test_moments_pass_through_and_rows_are_left_as_they_were():
-    for dtype in (np.float32, np.float64):
-        x = rows(10, 3).astype(dtype)
-        kept = x.copy()
-        moments = Moments.of(x)
-        np.testing.assert_array_equal(x, kept)
-        assert Moments.of(moments) is moments
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
@@ -138,21 +122,6 @@ def test_rank_counts_what_is_above_the_floor_at_any_scale(scale):
     turn, _ = np.linalg.qr(rows(4, 4).astype(np.float64))
     for matrix in (np.diag(spectrum), (turn * spectrum) @ turn.T):
         assert principal_directions(scale * matrix).rank == 2
-
-
-def test_fewer_rows_than_dimensions_span_one_less_than_they_are():
-    moments = Moments.of(rows(5, 20))
-    assert moments.principal.rank == 4
-    assert moments.principal_uncentred.rank == 5
-
-
-def test_the_directions_of_moments_are_those_of_their_own_matrices():
-    moments = Moments.of(rows(30, 4))
-    for found, matrix in (
-        (moments.principal, moments.covariance),
-        (moments.principal_uncentred, moments.uncentred),
-    ):
-        np.testing.assert_array_equal(found.vectors, principal_directions(matrix).vectors)
 
 
 def test_no_variance_has_no_direction():
