@@ -338,21 +338,20 @@ def check(
 
     By default the quick set and every cell of the run; a data folder shows the sentences of pairs.
     """
-    from harness.gate.check import check as check_cells
-    from harness.gate.check import render_report, wanted
+    from harness.gate.check import Gate, render_report
     from harness.gate.drift import Margins
 
     if runs is not None and output not in (Path("runs"), runs):
         raise UsageError(f"wanted one folder to check, found {runs} and --output {output}")
-    measured = runs or output
+    gate = Gate(runs or output, baseline)
     margins = Margins.parse(fail_below or ())
     patterns = record_patterns(method, task, encoder)
-    cells = wanted(measured, baseline, patterns.methods, patterns.tasks)
-    answer = check_cells(measured, baseline, cells, data_dir, margins, patterns.key_now)
+    cells = gate.wanted(patterns.methods, patterns.tasks)
+    answer = gate.check(cells, data_dir, margins, patterns.key_now)
     if as_json:
         say(json.dumps({"status": answer.exit_status} | asdict(answer)))
     else:
-        say(render_report(answer, measured, baseline, terminal_width()))
+        say(render_report(answer, gate, terminal_width()))
     sys.exit(answer.exit_status)
 
 

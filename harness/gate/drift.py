@@ -39,35 +39,27 @@ class Margins:
     @classmethod
     def parse(cls, texts: Sequence[str]) -> Margins:
         """Margins as they are written on the command line. Raises UsageError."""
-        parsed = [_margin(text) for text in texts]
-        others = [points for task, points in parsed if not task]
+        parsed = []
+        for text in texts:
+            task, equals, points = text.rpartition("=")
+            try:
+                margin = float(points)
+            except ValueError:
+                margin = math.nan
+            if not 0 <= margin < math.inf or (equals and not task):
+                raise UsageError(f"--fail-below {text}: {FORM}")
+            parsed.append((task, margin))
+        others = [margin for task, margin in parsed if not task]
         if len(others) > 1:
             raise UsageError(f"--fail-below: found two margins for all tasks; {FORM}")
-        by_task = tuple((task, points) for task, points in parsed if task)
+        by_task = tuple((task, margin) for task, margin in parsed if task)
         return cls(by_task, others[0] if others else None)
 
     def of(self, task: str) -> float | None:
         """The margin of a task, or None."""
-        own = (points for pattern, points in self.by_task if fnmatchcase(task, pattern))
-        return next(own, self.others)
+        matching = (points for pattern, points in self.by_task if fnmatchcase(task, pattern))
+        return next(matching, self.others)
 
-
-NO_MARGINS = Margins()
-
-
-def _margin(text: str) -> tuple[str, float]:
-    """A task, empty for all others, and its points."""
-    task, equals, points = text.rpartition("=")
-    try:
-        number = float(points)
-    except ValueError:
-        number = math.nan
-    if not 0 <= number < math.inf or (equals and not task):
-        raise UsageError(f"--fail-below {text}: {FORM}")
-    return task, number
-
-
-FILE = GATE
 
 # In points. Another processor or another build of the libraries sums in another order.
 ACROSS_PLATFORMS = 0.05
@@ -154,7 +146,7 @@ class Rules:
 
 def read_rules(results: Path) -> Rules:
     """The rules of a results folder; none without a file. Raises DataError naming the file."""
-    path = results / FILE
+    path = results / GATE
     return read_toml(Rules, path) if path.is_file() else Rules()
 
 
@@ -224,19 +216,14 @@ class Move:
 
 def compare_records(records: Iterable[Record], committed: Results, rules: Rules) -> list[Move]:
     """Each record against the committed one of the same cell, by the committed folder's rules."""
-    addresses = [(record, (record.method, record.task)) for record in records]
     return [
-        judge(record, committed.records(*address), rules.by_cell.get(address))
-        for record, address in addresses
+        judge(
+            record,
+            committed.records(record.method, record.task),
+            rules.by_cell.get((record.method, record.task)),
+        )
+        for record in records
     ]
-
-
-def _scores(record: Record, seeds: Sequence[Record]) -> tuple[float | None, float | None]:
-    """The main score before, of the same seed or else the mean of all, and after."""
-    own = [old for old in seeds if old.seed == record.seed] or seeds
-    known = [score for old in own if (score := main_score(old.scores)[1]) is not None]
-    before = fmean(known) if known and len(known) == len(own) else None
-    return before, main_score(record.scores)[1]
 
 
 def judge(record: Record, seeds: Sequence[Record], override: Override | None) -> Move:
@@ -246,34 +233,31 @@ def judge(record: Record, seeds: Sequence[Record], override: Override | None) ->
     (one number, so that 95 % means 95 %) against the interval for one more run.
     """
     cell = cell_of(record)
-    own = next((old for old in seeds if old.seed == record.seed), None)
-    if own is None and len(seeds) < 2:
+    same_seed = next((old for old in seeds if old.seed == record.seed), None)
+    if same_seed is None and len(seeds) < 2:
         return Move(cell, None, 0.0)
-    other, nearest = other_inputs(seeds, record), own or seeds[0]
+    nearest = same_seed or seeds[0]
     same = platform(nearest.environment) == platform(record.environment)
     tolerance, note = (SAME_PLATFORM if same else ACROSS_PLATFORMS), ""
     if override is not None:
         tolerance, note = override.tolerance, override.reason
-    points = largest_move(own.scores, record.scores) if own else math.inf
-    before, after = _scores(record, seeds)
-    move = Move(cell, points, tolerance, other, note, before, after)
-    hole = own is not None and math.isinf(points)
-    if len(seeds) < 2 or hole or other or not move.moved or (override and own):
-        return move
-    return replace(_against_seeds(record, seeds, tolerance), before=before, after=after)
-
-
-def _against_seeds(record: Record, seeds: Sequence[Record], tolerance: float) -> Move:
+    points = largest_move(same_seed.scores, record.scores) if same_seed else math.inf
     scores = [main_score(old.scores)[1] for old in seeds]
-    known, (_, ours) = [s for s in scores if s is not None], main_score(record.scores)
-    if ours is None or len(known) < len(scores):
-        return Move(cell_of(record), math.inf, tolerance)
-    half_width = prediction_half_width(stdev(known), len(known))
-    note = f"from the mean of {len(known)} committed seeds"
+    defined, after = [s for s in scores if s is not None], main_score(record.scores)[1]
+    mean = fmean(defined) if defined and len(defined) == len(scores) else None
+    before = main_score(same_seed.scores)[1] if same_seed else mean
+    other = other_inputs(seeds, record)
+    move = Move(cell, points, tolerance, other, note, before, after)
+    hole = same_seed is not None and math.isinf(points)
+    if len(seeds) < 2 or hole or other or not move.moved or (override and same_seed):
+        return move
+    if after is None or mean is None:
+        return replace(move, points=math.inf, note="")
+    half_width = prediction_half_width(stdev(defined), len(defined))
+    note = f"from the mean of {len(defined)} committed seeds"
     if half_width >= tolerance:
         note += "; their interval for one more run"
-    allowed = max(tolerance, half_width)
-    return Move(cell_of(record), abs(ours - fmean(known)), allowed, note=note)
+    return replace(move, points=abs(after - mean), tolerance=max(tolerance, half_width), note=note)
 
 
 def other_inputs(seeds: Sequence[Record], new: Record) -> tuple[str, ...]:

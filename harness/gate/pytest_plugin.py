@@ -63,11 +63,12 @@ def pytest_collection_modifyitems(
     if results is None:
         return
     from harness.core.errors import HarnessError
-    from harness.gate.drift import FILE, read_rules
+    from harness.gate.drift import read_rules
     from harness.gate.golden_vectors import subject
+    from harness.results.layout import GATE
 
     data_dir = config.getoption("--harness-data-dir")
-    gate = Gate(
+    gate = GateRun(
         Path(results),
         Path(config.getoption("--harness-runs")),
         tuple(config.getoption("--harness-encoder")),
@@ -80,7 +81,7 @@ def pytest_collection_modifyitems(
     except HarnessError as error:
         raise pytest.UsageError(str(error)) from None
     if not cells:
-        raise pytest.UsageError(f"--harness-gate: {gate.results / FILE} names no quick set")
+        raise pytest.UsageError(f"--harness-gate: {gate.results / GATE} names no quick set")
     names = (*dict.fromkeys(subject(cell.method) for cell in cells), *map(str, cells))
     items += [
         GateItem.from_parent(session, name=name, nodeid=f"{FOLDER}::{name}", gate=gate)
@@ -89,7 +90,7 @@ def pytest_collection_modifyitems(
 
 
 @dataclass(frozen=True)
-class Gate:
+class GateRun:
     """A results folder and the run that is compared with it, measured by the first test."""
 
     results: Path
@@ -105,7 +106,7 @@ class Gate:
         from harness.assets.places import Places
         from harness.core.progress import Silent
         from harness.evaluation.runner import execute
-        from harness.gate.check import check, encode_golden, note_outcomes, quick_set
+        from harness.gate.check import Gate, encode_golden, note_outcomes, quick_set
         from harness.gate.drift import Margins
         from harness.resolve import encoders_by_hand
         from harness.results.records import Store, on_hardware
@@ -120,28 +121,27 @@ class Gate:
         encode_golden(planned, places, self.runs)
         cells = [cell.address for cell in planned]
         margins = Margins.parse(self.fail_below)
-        return check(self.runs, self.results, cells, places.data_dir, margins)
+        return Gate(self.runs, self.results).check(cells, places.data_dir, margins)
 
 
 class GateItem(pytest.Item):
     """The test of a cell, or of an encoder's golden vectors."""
 
-    def __init__(self, *, gate: Gate, **of_pytest: Any) -> None:
+    def __init__(self, *, gate: GateRun, **of_pytest: Any) -> None:
         super().__init__(**of_pytest)
         self.gate = gate
 
     def runtest(self) -> None:
         """Fail unless the cell agrees with its committed record."""
         from harness.core.errors import HarnessError
-        from harness.gate.check import told
 
         try:
             report = self.gate.report
         except HarnessError as error:
             pytest.fail(str(error), pytrace=False)
-        for found in (*report.encoders, *report.cells):
-            if found.name == self.name and found.counts and found.state.exit_status:
-                pytest.fail("\n".join(told(found)), pytrace=False)
+        for item in (*report.encoders, *report.cells):
+            if item.name == self.name and item.counts and item.state.exit_status:
+                pytest.fail("\n".join(item.lines), pytrace=False)
 
     def reportinfo(self) -> tuple[Path, None, str]:
         """The folder and the name of a failure's headline."""
