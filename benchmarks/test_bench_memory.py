@@ -14,6 +14,7 @@ from process_memory import STATUS, memory
 
 import harness.evaluation.embeddings
 from harness.assets.places import Places
+from harness.core.types import Progress
 from harness.encoders.cache.encodings import EncoderCache
 from harness.evaluation.embeddings import SHARD, CachedEncoder
 from harness.registry import load_registry
@@ -83,17 +84,9 @@ class Interleaved:
             encoder=self.main.encoder,
         )
         start = perf_counter()
-        alone.ensure(texts, Silent())
+        alone.ensure(texts, Progress())
         self.samples.append(perf_counter() - start)
         shutil.rmtree(folder)
-
-
-class Silent:
-    def phase(self, what, steps):
-        """Nothing to say."""
-
-    def step(self, steps):
-        """Nothing to say."""
 
 
 def encode_all(data_dir, folder, count, few, shard):

@@ -12,8 +12,7 @@ import pytest
 from process_memory import STATUS, memory
 
 from harness.assets.places import Places
-from harness.core.progress import Silent
-from harness.core.types import Method
+from harness.core.types import Method, Progress
 from harness.encoders.function import FunctionConfig
 from harness.evaluation.plan import plan
 from harness.evaluation.runner import execute
@@ -46,7 +45,7 @@ def test_what_a_cell_costs_beside_its_own_work(side_by_side, tmp_path):
             Places(folder / "cache", encoders={"lengths": tmp_path}),
             Store(folder / "runs"),
         )
-        done = execute(planned, TaskLoader(places, {}), store, Silent(), perf_counter)
+        done = execute(planned, TaskLoader(places, {}), store, Progress(), perf_counter)
         assert {(outcome.status, outcome.message) for outcome in done} == {("measured", "")}
 
     side_by_side.run(ours, {}, warm=False)

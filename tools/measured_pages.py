@@ -20,7 +20,7 @@ from typing import Any, Generic, TypeVar
 
 from harness.core.errors import DataError, HarnessError, UsageError
 from harness.core.files import exclusive, write_atomically
-from harness.core.toml import read_json, read_rows
+from harness.core.toml import read_rows, read_typed
 from harness.report.build import MEASURED_PAGES
 from harness.report.markdown import page, table
 from harness.results.index import NOT_MEASURED
@@ -117,7 +117,7 @@ def _measured(path: Path, rows: tuple[Row, ...], cls: type[Result]) -> MeasuredR
         raise DataError(f"{path.name}: wanted an id for each row, found one twice")
     files = sorted(_folder(path).glob("*.json"))
     results: dict[str, Result | None] = dict.fromkeys(by_id)
-    results |= {file.stem: read_json(cls, file) for file in files}
+    results |= {file.stem: read_typed(cls, file) for file in files}
     if stray := sorted(results.keys() - by_id):
         raise DataError(f"{path.name}: measured, but no row there: {', '.join(stray)}")
     digest = hashlib.sha256(b"".join(file.read_bytes() for file in (path, *files)))

@@ -23,7 +23,7 @@ from typing import Any
 from harness.core.errors import DataError, HarnessError, UsageError
 from harness.core.files import write_atomically
 from harness.core.interfaces import Hub
-from harness.core.toml import UNREADABLE, read_toml
+from harness.core.toml import UNREADABLE, read_typed
 from harness.encoders.native import NativeConfig, PromptedConfig
 from harness.registry import Registry, load_registry
 from harness.results.layout import PAPERS, QUESTIONS
@@ -87,7 +87,7 @@ def make_tables(results: Path, checkout: Path, registry: Registry) -> Iterator[M
         raise UsageError(
             f"{checkout}: wanted a checkout of the results repository, found no folder {FOLDER}"
         )
-    declared = read_toml(Declaration, results / QUESTIONS / DECLARATION)
+    declared = read_typed(Declaration, results / QUESTIONS / DECLARATION)
     for table in declared.tables:
         place = results / PAPERS / f"{table.id}.toml"
         head, columns = _head(place)

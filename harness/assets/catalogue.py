@@ -14,7 +14,7 @@ from typing import ClassVar
 
 from harness.core.files import sized
 from harness.core.interfaces import fixed_by
-from harness.core.toml import read_toml
+from harness.core.toml import read_typed
 
 HUB = "https://huggingface.co"
 GIB = 2**30
@@ -143,6 +143,6 @@ class Catalogue:
 
 
 CATALOGUE_FILE = Path(__file__).with_name("catalogue.toml")
-CATALOGUE = read_toml(Catalogue, CATALOGUE_FILE)
+CATALOGUE = read_typed(Catalogue, CATALOGUE_FILE)
 DATA_ASSETS, TOGETHER = CATALOGUE.assets, CATALOGUE.together
 EMBEDDED_SHA256 = CATALOGUE.embedded_sha256

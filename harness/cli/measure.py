@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -41,11 +41,10 @@ from harness.cli.train import train_missing
 from harness.core.errors import AssetMissing, HarnessError, UsageError
 from harness.core.files import state_of
 from harness.core.interfaces import EncoderConfig, Trained
+from harness.core.types import Progress
 from harness.results.index import Results
 from harness.results.layout import own_or_committed, papers_of, require_own
 from harness.results.records import PlannedCell, Store
-
-EVERY_FILE = 10**7  # however many records a run has
 
 
 @flattened
@@ -151,7 +150,7 @@ def reproduce(
 ) -> None:
     """Plan, measure everything that can be, compare with the baseline, write tables."""
     from harness.cli.printing import Printer, claims_that_hold, embedded_best, what_next
-    from harness.evaluation.plan import estimates, render_plan
+    from harness.evaluation.plan import render_plan
     from harness.evaluation.select import PROFILES
     from harness.evaluation.select import profile as profile_cells
     from harness.gate.drift import compare_records, read_rules
@@ -169,13 +168,13 @@ def reproduce(
     chosen = select(selection, folders, None, of_profile, quiet)
     runs = ResultsFolder(output, chosen.registry, papers)
     committed = ResultsFolder(baseline, chosen.registry)
-    before = state_of(output, most=EVERY_FILE)
+    before = state_of(output)
 
     planned = _plan(chosen, runs, committed, execution)
     if not quiet:
         say(render_plan(planned, terminal_width()))
     printer = Printer(runs.store, chosen.registry, papers, False, execution.verbose, quiet)
-    outcomes = _execute(chosen, printer, execution, estimates(planned))
+    outcomes = _execute(chosen, printer, execution, planned=True)
 
     _compare_rows(chosen, runs, committed, execution)
     records = [outcome.record for outcome in outcomes if outcome.record]
@@ -190,7 +189,7 @@ def reproduce(
         say(line)
     for line in _summary(outcomes, moves, runs, committed, promoted):
         say_folded(line)
-    if state_of(output, most=EVERY_FILE) == before:
+    if state_of(output) == before:
         say(f"no file of {output} changed")
     for line in what_next(committed, runs.records, chosen.loader.places):
         say(line)
@@ -213,17 +212,13 @@ def _plan(chosen: Selected, runs: Any, committed: Any, execution: Execution) -> 
 
 
 def _execute(
-    chosen: Selected,
-    printer: Any,
-    execution: Execution,
-    seconds: Mapping[str, float] | None = None,
+    chosen: Selected, printer: Any, execution: Execution, planned: bool = False
 ) -> list[Any]:
     """Run the cells with a bar on stderr; print each one as it comes, then why some did not run.
 
-    With the plan's estimates in seconds there is one bar over everything, and what the plan has
-    already said (missing assets) is not said again.
+    What a printed plan has already said (missing assets) is not said again.
     """
-    from harness.core.progress import Bar, OverallProgress
+    from harness.core.progress import Bar
     from harness.evaluation.parallel import Shard, execute_on
     from harness.gate.check import note_outcomes
 
@@ -233,21 +228,12 @@ def _execute(
     trainings = on_the_spot(cells, loader.places)
     outcomes: list[Any] = []
     unnoted = None
-    with (
-        Path(os.devnull).open("w") as nowhere,
-        Bar(
-            nowhere if printer.quiet else sys.stderr, expected=None if seconds is None else 1.0
-        ) as bar,
-    ):
-        overall = None if seconds is None else OverallProgress(bar, seconds)
-        progress = overall or bar
+    with nullcontext(Progress()) if printer.quiet else Bar(sys.stderr) as progress:
         made = execute_on(engine, cells, loader, store, progress, execution.fresh, shard, trainings)
         try:
             for outcome in made:
                 outcomes.append(outcome)
                 printer.outcome(outcome)
-            if overall is not None:
-                overall.finish()
         finally:  # interrupted, or ended by what nobody expects: older records are no answer
             reached = {outcome.cell for outcome in outcomes}
             left = [cell.address for cell in cells if cell.address not in reached]
@@ -255,8 +241,8 @@ def _execute(
                 note_outcomes(store.folder, outcomes, left)
             except OSError as error:  # raised when other messages have been printed
                 unnoted = error
-    planned = ("asset missing",) if seconds is not None else ()
-    messages = Counter(o.message for o in outcomes if o.message and o.status not in planned)
+    in_plan = ("asset missing",) if planned else ()
+    messages = Counter(o.message for o in outcomes if o.message and o.status not in in_plan)
     for message, count in messages.items():
         note(f"harness: {message} ({count} cell{'s' if count > 1 else ''})")
     if unnoted is not None and not messages:

@@ -9,14 +9,11 @@ import fcntl
 import hashlib
 import json
 import os
-import platform
-import re
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cache, lru_cache
-from itertools import islice
 from pathlib import Path, PurePosixPath
 from urllib.parse import quote
 
@@ -76,15 +73,12 @@ def text_digest(texts: Iterable[str]) -> str:
 
 def pairs_digest(pairs: Pairs) -> str:
     """The digest of scored pairs: both sentences, gold and group of each."""
-    return _joined_digest(*pairs.columns, map(repr, pairs.gold.tolist()), pairs.group)
+    return rows_digest(pairs, pairs.group)
 
 
-def rows_digest(pairs: Pairs) -> str:
+def rows_digest(pairs: Pairs, *further: Iterable[str]) -> str:
     """The digest of rows "a TAB b TAB gold", gold as Python prints it; a label has no b."""
-    return _joined_digest(*pairs.columns, map(repr, pairs.gold.tolist()))
-
-
-def _joined_digest(*columns: Iterable[str]) -> str:
+    columns = (*pairs.columns, map(repr, pairs.gold.tolist()), *further)
     return text_digest(map("\t".join, zip(*columns, strict=True)))
 
 
@@ -95,7 +89,6 @@ def sentence_key(text: str) -> bytes:
 
 
 SECONDS_TO_HOLD = 30.0  # a lock whose holder showed no sign of life for so long is taken over
-SECONDS_TO_WAIT = 0.01  # between two attempts to lock
 
 
 @contextmanager
@@ -107,8 +100,7 @@ def exclusive(folder: Path) -> Iterator[None]:
     from filelock import SoftFileLease
 
     folder.mkdir(parents=True, exist_ok=True)
-    lock = folder / ".lock"
-    with SoftFileLease(lock, lease_duration=SECONDS_TO_HOLD, poll_interval=SECONDS_TO_WAIT):
+    with SoftFileLease(folder / ".lock", lease_duration=SECONDS_TO_HOLD, poll_interval=0.01):
         yield
 
 
@@ -117,31 +109,23 @@ def share(folder: Path) -> int | None:
 
     Waits for a clearing under way. None if there is no such folder, or it cannot be locked.
     """
-    try:
-        while True:
-            handle = os.open(folder, os.O_RDONLY)
-            try:
-                fcntl.flock(handle, fcntl.LOCK_SH)
-                if os.path.samestat(os.fstat(handle), folder.stat()):
-                    return handle
-            except FileNotFoundError:
-                pass  # cleared meanwhile: the next attempt takes the folder that is there then
-            except OSError:
-                os.close(handle)
-                raise
-            os.close(handle)
-    except OSError:
-        return None
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        fcntl.flock(handle, fcntl.LOCK_SH)
+        if os.path.samestat(os.fstat(handle), folder.stat()):
+            return handle
+        os.close(handle)  # cleared meanwhile: the folder that is there now is another
+        return share(folder)
+    return None
 
 
 @contextmanager
 def alone(folder: Path) -> Iterator[bool]:
     """Whether no other process shares the folder; while this lasts, none begins to."""
-    try:
-        handle = os.open(folder, os.O_RDONLY)
-    except FileNotFoundError:
+    if not folder.exists():
         yield True
         return
+    handle = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         free = True
@@ -153,8 +137,7 @@ def alone(folder: Path) -> Iterator[bool]:
         os.close(handle)
 
 
-HOST = digest_of_repr(platform.node())[:8]
-SCRATCH = re.compile(r"\.([0-9a-f]{8})-(\d+)-\w{8}\.tmp")  # host and process that write it
+SCRATCH = ".writing-"
 SECONDS_TO_WRITE = 3600.0  # what has not grown for so long is not being written any more
 
 
@@ -162,14 +145,16 @@ SECONDS_TO_WRITE = 3600.0  # what has not grown for so long is not being written
 def replacing(path: Path) -> Iterator[Path]:
     """A scratch file that takes a file's place when the block ends, synchronised with the disk.
 
-    A reader, or a crash, sees all of the new file or none. A block that fails leaves nothing;
-    scratch files of killed processes in the folder are removed. An OSError names the file itself.
+    A reader, or a crash, sees all of the new file or none. A block that fails leaves nothing; what
+    a killed process left in the folder goes an hour later. An OSError names the file itself.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    remove_unfinished(path.parent)
-    prefix = f".{HOST}-{os.getpid()}-"
-    with naming(path, prefix):
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=prefix, suffix=".tmp")
+    for left in path.parent.glob(f"{SCRATCH}*.tmp"):
+        with suppress(FileNotFoundError):
+            if time.time() - left.stat().st_mtime > SECONDS_TO_WRITE:
+                left.unlink()
+    with naming(path):
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=SCRATCH, suffix=".tmp")
         os.close(handle)
         scratch = Path(name)
         try:
@@ -184,39 +169,15 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def naming(path: Path, scratch: str = "") -> Iterator[None]:
-    """Make an OSError name this file where it names none, or a scratch file with this prefix."""
+def naming(path: Path) -> Iterator[None]:
+    """Make an OSError name this file where it names none, or a scratch file."""
     try:
         yield
     except OSError as error:
-        scratched = bool(scratch) and Path(str(error.filename)).name.startswith(scratch)
-        if error.errno and (scratched or not error.filename):  # else it has a message of its own
+        # Without a number it has a message of its own.
+        if error.errno and Path(str(error.filename or SCRATCH)).name.startswith(SCRATCH):
             error.filename = str(path)
         raise
-
-
-def remove_unfinished(folder: Path) -> None:
-    """Remove the scratch files of killed processes; of another host's, only the age is known."""
-    for path in folder.iterdir():
-        match = SCRATCH.fullmatch(path.name)
-        if match and not (_runs(int(match[2])) if match[1] == HOST else _grows(path)):
-            path.unlink(missing_ok=True)
-
-
-def _runs(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        pass  # somebody else's
-    return True
-
-
-def _grows(path: Path) -> bool:
-    with suppress(FileNotFoundError):
-        return time.time() - path.stat().st_mtime < SECONDS_TO_WRITE
-    return True
 
 
 def write_atomically(path: Path, data: bytes) -> None:
@@ -225,24 +186,18 @@ def write_atomically(path: Path, data: bytes) -> None:
         scratch.write_bytes(data)
 
 
-def state_of(path: Path, most: int = 10_000) -> str | None:
+def state_of(path: Path) -> str:
     """A digest over names, sizes and times of a file, or of all files below a folder.
 
     It shows a change without reading the files: no copy or archive carries the time of change
-    (ctime) over. None for a folder of more than `most` files.
+    (ctime) over.
     """
-    files = [path.absolute()] if path.is_file() else list(islice(_files_below(path), most + 1))
-    if len(files) > most:
-        return None
-    states = ((str(file), file.stat()) for file in sorted(files, key=str))
-    seen = [(name, s.st_size, s.st_mtime_ns, s.st_ctime_ns, s.st_ino) for name, s in states]
-    return digest_of_repr(seen)
-
-
-def _files_below(folder: Path) -> Iterator[Path]:
-    """Every file below a folder; dead links are left out."""
-    for place, _, names in os.walk(folder.absolute()):
-        yield from filter(Path.is_file, (Path(place, name) for name in names))
+    path = path.absolute()
+    files = [path] if path.is_file() else sorted(filter(Path.is_file, path.rglob("*")), key=str)
+    states = ((str(file), file.stat()) for file in files)
+    return digest_of_repr(
+        [(name, s.st_size, s.st_mtime_ns, s.st_ctime_ns, s.st_ino) for name, s in states]
+    )
 
 
 def sized(count: int) -> str:

@@ -26,58 +26,42 @@ UNREADABLE = (OSError, ValueError, RecursionError)
 SCALARS = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
 
 
-def read_toml(cls: type[Made], path: Path, /, **given: Any) -> Made:
-    """A file as a dataclass; `given` are fields that the file does not hold, such as its name.
+def read_typed(kind: Callable[..., Made], path: Path, /, **given: Any) -> Made:
+    """A file as a dataclass, or a JSON file as a list or mapping of such.
 
-    A field of several dataclasses is a list of tables, under the field's name (`columns = [...]`)
-    or its singular (`[[column]]`); of either of two (`tuple[A | B, ...]`), a table is the first
-    dataclass whose first field it holds. A ValueError that a dataclass raises is reported with its
-    place.
+    `given` are fields that the file does not hold, such as its name. A field of several dataclasses
+    is a list of tables, under the field's name (`columns = [...]`) or its singular (`[[column]]`);
+    of either of two (`tuple[A | B, ...]`), a table is the first dataclass whose first field it
+    holds. A ValueError that a dataclass raises is reported with its place.
     """
-    made: Made = _dataclass(cls, _load(path, tomllib.loads, "a TOML table"), path.name, given)
-    return made
+    content = _load(path)
+    if not is_dataclass(kind):
+        return _value(kind, content, path.name, "rows")
+    return _dataclass(kind, _table(content, path.name, "content"), path.name, given)
 
 
 def read_rows(cls: type[Made], path: Path, key: str = "row") -> tuple[Made, ...]:
     """A TOML file of nothing but one list of tables, each as a dataclass."""
-    table = _load(path, tomllib.loads, "a TOML table")
+    table = _load(path)
     if set(table) != {key}:
         _refuse(path.name, f"wanted [[{key}]] tables alone, found {', '.join(table) or 'nothing'}")
     return _rows((cls,), table[key], path.name, key)
 
 
-def read_json(cls: type[Made], path: Path, /, **given: Any) -> Made:
-    """A file of one JSON object as a dataclass, by the rules of `read_toml`."""
-    table = _load(path, json.loads, "JSON")
-    if not isinstance(table, dict):
-        _refuse(path.name, f"wanted a JSON object, found {type(table).__name__}")
-    made: Made = _dataclass(cls, table, path.name, given)
-    return made
-
-
-def read_json_rows(cls: type[Made], path: Path) -> tuple[Made, ...]:
-    """A file of one JSON list of objects, each as a dataclass."""
-    return _rows((cls,), _load(path, json.loads, "JSON"), path.name, "rows")
-
-
-def read_json_table(cls: type[Made], path: Path) -> dict[str, tuple[Made, ...]]:
-    """A file of one JSON object whose values are lists of objects, each as a dataclass."""
-    table = _table(_load(path, json.loads, "JSON"), path.name, "object")
-    return {name: _rows((cls,), rows, path.name, f"object.{name}") for name, rows in table.items()}
-
-
-def _load(path: Path, parse: Callable[[str], Any], wanted: str) -> Any:
+def _load(path: Path) -> Any:
+    is_json = path.suffix == ".json"
     try:
-        return parse(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        return json.loads(text) if is_json else tomllib.loads(text)
     except UNREADABLE as error:
-        _refuse(path.name, f"wanted {wanted}, found: {error}")
+        _refuse(path.name, f"wanted {'JSON' if is_json else 'a TOML table'}, found: {error}")
 
 
 @cache
 def _fields(cls: Any) -> Mapping[str, tuple[Field[Any], Any]]:
     """Every field by name, with its type."""
     types = get_type_hints(cls)
-    return {f.name: (f, types[f.name]) for f in fields(cls)}
+    return {field.name: (field, types[field.name]) for field in fields(cls)}
 
 
 def _dataclass(
@@ -85,16 +69,16 @@ def _dataclass(
 ) -> Any:
     values = dict(given or {})
     keys = {
-        name if name in table or not _members(kind) else name.removesuffix("s"): (described, kind)
-        for name, (described, kind) in _fields(cls).items()
+        name if name in table or not _members(kind) else name.removesuffix("s"): (field, kind)
+        for name, (field, kind) in _fields(cls).items()
         if name not in values
     }
     if unknown := sorted(set(table) - set(keys)):
         _refuse(place, f"unknown key {unknown[0]!r}; known are {', '.join(keys)}")
-    for key, (described, kind) in keys.items():
+    for key, (field, kind) in keys.items():
         if key in table:
-            values[described.name] = _value(kind, table[key], place, key)
-        elif described.default is MISSING and described.default_factory is MISSING:
+            values[field.name] = _value(kind, table[key], place, key)
+        elif field.default is MISSING and field.default_factory is MISSING:
             _refuse(place, f"the key {key!r} is missing")
     try:
         return cls(**values)
@@ -122,7 +106,7 @@ def _value(kind: Any, value: Any, place: str, key: str) -> Any:
     if members := _members(kind):
         return _rows(members, value, place, key)
     kinds = get_args(kind)
-    if get_origin(kind) is Mapping:
+    if get_origin(kind) in (Mapping, dict):
         table = _table(value, place, key).items()
         return {name: _value(kinds[1], inner, place, f"{key}.{name}") for name, inner in table}
     repeated = Ellipsis in kinds  # else so many values, each of its own type
@@ -147,14 +131,14 @@ def _scalar(kind: Any, value: Any, place: str, key: str) -> Any:
 
 def _table(value: Any, place: str, key: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        _refuse(place, f"{key}: wanted a table, found {value!r}")
+        _refuse(place, f"{key}: wanted a table, found {value!r:.80}")
     return value
 
 
 def _rows(members: tuple[Any, ...], value: Any, place: str, key: str) -> tuple[Any, ...]:
     """Tables as dataclasses; an error names a row by its id, else its name, else its number."""
     if not isinstance(value, list) or not value:
-        _refuse(place, f"{key}: wanted one table or more, found {value!r}")
+        _refuse(place, f"{key}: wanted one table or more, found {value!r:.80}")
     rows = []
     for number, row in enumerate(value, start=1):
         where = f"{place}, {key.removesuffix('s')}"

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from string import Formatter
-from typing import Any, Literal, Protocol, get_args, runtime_checkable
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -103,21 +103,14 @@ class LeaderboardColumn:
 Clock = Callable[[], float]
 
 
-@runtime_checkable
-class Progress(Protocol):
-    """Where long work reports how far it is: a phase with a number of steps, then the steps.
-
-    `harness.core.progress.Bar` shows it to people.
-    """
+class Progress:
+    """Where long work reports how far it is; this one shows nothing, `progress.Bar` a bar."""
 
     def phase(self, what: str, steps: int | None) -> None:
         """Begin a phase of so many steps; None where their number is unknown."""
 
     def step(self, steps: int) -> None:
         """Count further steps as done."""
-
-    def skip(self, steps: int) -> None:
-        """Count further steps as done that need no work, such as those of an interrupted run."""
 
     def note(self, text: str) -> None:
         """Put a short text beside the phase, such as the current loss."""

@@ -235,7 +235,7 @@ class FitCorpora:
             if target == file or read_corpus(target) is None:
                 writers.append((methods[file].pooling, _writer(target, methods[file])))
         if not writers:
-            self.progress.skip(len(block))
+            self.progress.step(len(block))
             return
         # The last block reads on, since a corpus that has changed says so at its end.
         stop = block.stop if block.stop < sample.taken else None

@@ -17,7 +17,6 @@ from harness.assets.places import Places
 from harness.core.errors import HarnessError, UsageError
 from harness.core.files import sentence_key
 from harness.core.interfaces import EncoderConfig
-from harness.core.progress import Silent
 from harness.core.provenance import code_digest, packages
 from harness.core.types import Corpus, Progress
 from harness.evaluation.embeddings import SHARD, CachedEncoder
@@ -264,7 +263,7 @@ def encode_texts(site: Site, config: EncoderConfig, texts: Sequence[str]) -> Non
             (site.run, config),
             lambda: CachedEncoder.open(config, site.places, time.perf_counter),
         )
-        encoder.ensure(texts, Silent())
+        encoder.ensure(texts, Progress())
 
 
 def prepare_fits(site: Site, cells: Sequence[PlannedCell], block: range | None = None) -> None:
@@ -272,7 +271,7 @@ def prepare_fits(site: Site, cells: Sequence[PlannedCell], block: range | None =
     site.require_worker()
     with failures(()):
         loader, store = _loader(site), Store(site.results)
-        for run in open_runs(cells, loader, store, Silent(), time.perf_counter, fresh=True):
+        for run in open_runs(cells, loader, store, Progress(), time.perf_counter, fresh=True):
             if isinstance(run, EncoderRun):
                 run.prepare(block)
 
@@ -281,7 +280,7 @@ def measure_unit(site: Site, unit: Sequence[PlannedCell]) -> list[Outcome]:
     """Measure the cells of a unit."""
     site.require_worker()
     loader, store = _loader(site), Store(site.results)
-    done = execute(unit, loader, store, Silent(), time.perf_counter, site.fresh, site.workers)
+    done = execute(unit, loader, store, Progress(), time.perf_counter, site.fresh, site.workers)
     return list(done)
 
 

@@ -152,26 +152,6 @@ def seconds_of_passes(encoder: EncoderPlan) -> float:
     return math.fsum(seconds for seconds in encoder.passes.values() if seconds is not None)
 
 
-def estimates(plan: Plan) -> dict[str, float]:
-    """Seconds of each phase of a run, by the names that the run gives them.
-
-    Several workers have a phase for all encoders, one has a phase for each.
-    """
-    comparing = {"comparing rows": plan.comparing / plan.workers}
-    if plan.workers > 1:
-        return {
-            "encoding": sum(e.seconds + seconds_of_passes(e) for e in plan.encoders),
-            "scoring": sum(e.fit_seconds for e in plan.encoders) / plan.workers,
-            **comparing,
-        }
-    present = [encoder for encoder in plan.encoders if encoder.missing is None]
-    return {
-        **{f"{encoder.name}: encoding": encoder.seconds for encoder in present},
-        **{f"{e.name}: scoring": seconds_of_passes(e) + e.fit_seconds for e in present},
-        **comparing,
-    }
-
-
 def plan(
     cells: Sequence[PlannedCell],
     loader: TaskLoader,

@@ -16,7 +16,7 @@ from statistics import fmean, stdev
 from typing import Any
 
 from harness.core.errors import UsageError
-from harness.core.toml import read_toml
+from harness.core.toml import read_typed
 from harness.core.types import Record
 from harness.results.index import Results, main_score
 from harness.results.layout import GATE
@@ -147,7 +147,7 @@ class Rules:
 def read_rules(results: Path) -> Rules:
     """The rules of a results folder; none without a file. Raises DataError naming the file."""
     path = results / GATE
-    return read_toml(Rules, path) if path.is_file() else Rules()
+    return read_typed(Rules, path) if path.is_file() else Rules()
 
 
 # Of a record's digests, the two that say nothing of what went in.

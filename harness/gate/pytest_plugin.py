@@ -104,7 +104,7 @@ class GateRun:
     def report(self) -> Report:
         """Run the quick set and check it, as `harness run --quick` and `harness check` do."""
         from harness.assets.places import Places
-        from harness.core.progress import Silent
+        from harness.core.types import Progress
         from harness.evaluation.runner import execute
         from harness.gate.check import Gate, encode_golden, note_outcomes, quick_set
         from harness.gate.drift import Margins
@@ -116,7 +116,7 @@ class GateRun:
         places = Places.from_environment(os.environ, data_dir=self.data_dir, encoders=paths)
         loader = TaskLoader(places, registry.corpora)
         planned = on_hardware(quick_set(registry, self.results), self.device, None, None)
-        outcomes = execute(planned, loader, Store(self.runs), Silent(), time.perf_counter)
+        outcomes = execute(planned, loader, Store(self.runs), Progress(), time.perf_counter)
         note_outcomes(self.runs, outcomes)
         encode_golden(planned, places, self.runs)
         cells = [cell.address for cell in planned]

@@ -13,9 +13,8 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 from harness.assets.places import Places
 from harness.core.errors import AssetMissing, HarnessError, UsageError
-from harness.core.progress import Silent
 from harness.core.provenance import extra
-from harness.core.types import Method, Record, Task
+from harness.core.types import Method, Progress, Record, Task
 from harness.encoders.function import Function, FunctionConfig
 from harness.evaluation.evaluate import resolved
 from harness.evaluation.runner import execute
@@ -177,7 +176,7 @@ def evaluate(
         store = Store(scratch if output is None else Path(output))
         planned = cells(methods, on, seeds)
         by_cell: dict[tuple[str, str], list[Record]] = {}
-        for outcome in execute(planned, loader, store, Silent(), time.perf_counter):
+        for outcome in execute(planned, loader, store, Progress(), time.perf_counter):
             if outcome.record is None:
                 missing = outcome.status == "asset missing"
                 raise AssetMissing(outcome.message) if missing else HarnessError(outcome.message)

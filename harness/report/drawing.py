@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.core import charts
 from harness.core.metrics.word_frequency import RANGES
-from harness.core.toml import read_toml
+from harness.core.toml import read_typed
 from harness.report.sentences import signed
 from harness.results.reproduction import frontier, post_processing
 
@@ -273,7 +273,7 @@ class Kinds:
 @cache
 def known_kinds() -> Kinds:
     """The looks of `drawing.toml`."""
-    return read_toml(Kinds, Path(__file__).with_suffix(".toml"))
+    return read_typed(Kinds, Path(__file__).with_suffix(".toml"))
 
 
 def looks_of(kinds: Iterable[str]) -> Looks:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from harness.core import charts
 from harness.core.files import digest_of_repr, write_atomically
 from harness.core.metrics.word_frequency import RANGES
-from harness.core.toml import read_rows, read_toml
+from harness.core.toml import read_rows, read_typed
 from harness.report import drawing
 from harness.report.drawing import AS_ENCODED, GOLD, Series
 from harness.results.folder import ResultsFolder
@@ -206,7 +206,7 @@ def protocol_steps(path: Path, cells: Sequence[Reproduction], results: Results) 
     """From a published number to another protocol's; None without the file or a step's score."""
     if not path.exists():
         return None
-    steps = read_toml(Steps, path)
+    steps = read_typed(Steps, path)
     cell = next((one.cell for one in cells if one.cell.id == steps.cell), None)
     values = [results.value(row.method, row.task, *row.score).mean for row in steps.rows]
     if cell is None or cell.points is None or None in values:

@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import fmean
 
 from harness.core.files import write_atomically
-from harness.core.toml import read_json_rows, read_toml
+from harness.core.toml import read_typed
 from harness.core.types import is_method_id
 from harness.registry import Registry
 from harness.results.index import NOT_MEASURED, Results, Value, score_at, value
@@ -66,7 +66,7 @@ def intervals_file(results: Path) -> Path:
 def read_intervals(results: Path) -> Intervals:
     """Every stored interval; none where there is no file. Raises DataError for another file."""
     path = intervals_file(results)
-    rows = read_json_rows(_Row, path) if path.exists() else ()
+    rows = read_typed(tuple[_Row, ...], path) if path.exists() else ()
     return {row.contrast: row.interval for row in rows}
 
 
@@ -199,7 +199,7 @@ def scored(table: Table) -> tuple[Column, ...]:
 
 def read_claims(path: Path, tables: Iterable[Table]) -> Claims:
     """The claims with their tables. Raises DataError for whatever is unknown, missing or double."""
-    return read_toml(Claims, path, tables={table.id: table for table in tables})
+    return read_typed(Claims, path, tables={table.id: table for table in tables})
 
 
 def _row_faults(table: Table | None, stand_ins: Mapping[str, str]) -> Iterator[str]:

@@ -25,7 +25,7 @@ from harness.core.arrays import Float, Float64, Int64, Num
 from harness.core.errors import ScoreError
 from harness.core.files import file_name, write_atomically
 from harness.core.metrics import TIE_DECIMALS
-from harness.core.toml import read_json
+from harness.core.toml import read_typed
 from harness.results.layout import RECORDS
 
 # A column in resamples that are given as counts: its centred values or ranks.
@@ -256,7 +256,7 @@ def rounded(averages: Mapping[str, float]) -> dict[str, float]:
 
 def read_comparisons(results: Path) -> Mapping[str, Comparisons]:
     """Every stored comparison by name. Raises DataError for a damaged file."""
-    tables = (read_json(Comparisons, path) for path in sorted((results / FOLDER).glob("*.json")))
+    tables = (read_typed(Comparisons, path) for path in sorted((results / FOLDER).glob("*.json")))
     return {table.name: table for table in tables}
 
 

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import fmean
 
-from harness.core.toml import read_json
+from harness.core.toml import read_typed
 from harness.core.types import AGGREGATIONS, is_method_id
 from harness.registry import Registry, load_registry
 from harness.results.index import Results, score_at
@@ -137,7 +137,7 @@ def score_path_of(score: str) -> tuple[str, ...]:
 
 def read_reference(path: Path) -> Reference:
     """One file, checked. Raises DataError that names file, cell and key."""
-    return read_json(Reference, path, file=path.name)
+    return read_typed(Reference, path, file=path.name)
 
 
 def read_references(results: Path) -> tuple[Reference, ...]:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
-from harness.core.toml import read_rows, read_toml
+from harness.core.toml import read_rows, read_typed
 from harness.registry import Registry, load_registry
 from harness.results.claims import (
     ClaimResult,
@@ -189,4 +189,4 @@ class ResultsFolder:
     def flows(self) -> Maps | None:
         """The maps that the page of flows compares; None where no file asks."""
         path = self.questions / "flows.toml"
-        return read_toml(Maps, path) if path.exists() else None
+        return read_typed(Maps, path) if path.exists() else None

@@ -11,7 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from harness.core.errors import DataError, UsageError
-from harness.core.toml import read_rows, read_toml
+from harness.core.toml import read_rows, read_typed
 from harness.core.types import AGGREGATIONS, GRAMMAR, Aggregation, is_method_id, is_transductive
 from harness.registry import Registry, load_registry, look_up, nearest
 from harness.results.verdict import NUMBER, Published
@@ -316,7 +316,7 @@ def load_tables(folder: Path, registry: Registry | None = None) -> tuple[Table, 
 
 def load_table(path: Path) -> Table:
     """One table, checked in itself. Raises DataError that names file, row and key."""
-    table = read_toml(Table, path, id=path.stem)
+    table = read_typed(Table, path, id=path.stem)
     for place, fault in _faults(table):
         raise DataError(f"{path.name}{place}: {fault}")
     return table

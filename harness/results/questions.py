@@ -15,7 +15,7 @@ from typing import Any
 
 from harness.core.errors import DataError
 from harness.core.files import write_atomically
-from harness.core.toml import read_json_table, read_toml
+from harness.core.toml import read_typed
 from harness.results.claims import (
     ClaimOutcome,
     Decision,
@@ -131,8 +131,8 @@ def read_searches(folder: Path) -> tuple[Search, ...]:
 def read_search(path: Path) -> Search:
     """One search with its trials. Raises DataError that names file and key."""
     stored = _trials_of(path)
-    trials = read_json_table(Trial, stored) if stored.exists() else {}
-    return read_toml(Search, path, path=path, trials=trials)
+    trials = read_typed(dict[str, tuple[Trial, ...]], stored) if stored.exists() else {}
+    return read_typed(Search, path, path=path, trials=trials)
 
 
 def _trials_of(search: Path) -> Path:

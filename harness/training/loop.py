@@ -137,7 +137,7 @@ def train(
         run = _Run(task, schedule, policy)
         done = run.resume()
         progress.phase("training", schedule.steps)
-        progress.skip(done)
+        progress.step(done)
         for step in range(done, schedule.steps):
             run.step(step)
             progress.step(1)

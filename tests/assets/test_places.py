@@ -28,7 +28,7 @@ from harness.assets.places import (
 from harness.cli.listing import assets_rows
 from harness.core.errors import AssetMissing, DataError, UsageError
 from harness.core.files import sha256_of
-from harness.core.toml import read_toml
+from harness.core.toml import read_typed
 from harness.core.types import Record
 from harness.encoders.transformer import TransformerConfig
 from harness.encoders.word_vectors import StaticConfig
@@ -66,7 +66,7 @@ def test_a_mistake_in_the_catalogue_is_named_by_asset_and_key(tmp_path, old, new
     assert old in text
     path.write_text(text.replace(old, new, 1), encoding="utf-8")
     with pytest.raises(DataError, match=re.escape(f"catalogue.toml, {said}")):
-        read_toml(Catalogue, path)
+        read_typed(Catalogue, path)
 
 
 @pytest.mark.parametrize("asset", DATA_ASSETS, ids=lambda asset: asset.name)

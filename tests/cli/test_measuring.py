@@ -10,8 +10,7 @@ import pytest
 
 from harness.assets.places import Places
 from harness.cli.printing import Printer
-from harness.core.progress import Silent
-from harness.core.types import Record
+from harness.core.types import Progress, Record
 from harness.evaluation.runner import Outcome, execute
 from harness.registry import load_registry
 from harness.report.paper_tables import printed as printed_number
@@ -138,7 +137,7 @@ def test_a_run_stores_the_coverage_of_a_task(tmp_path):
     task, store = registry.tasks["mini-sts"], Store(tmp_path / "runs")
     planned = cells([registry.parse("few.mean")], [task], 1)
     for fresh in (False, True):  # from the encoder, then from the cache
-        [outcome] = execute(planned, loader, store, Silent(), time.perf_counter, fresh)
+        [outcome] = execute(planned, loader, store, Progress(), time.perf_counter, fresh)
         texts = dict.fromkeys(loader.inputs(task).pairs.sentences)
         known = [[w.lower() in words for w in re.findall(r"\w+|[^\w\s]", t)] for t in texts]
         share = sum(map(sum, known)) / sum(map(len, known))

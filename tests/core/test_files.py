@@ -1,89 +1,83 @@
-"""Files: whole or absent, and nothing left of a process that was killed."""
+"""Files: whole or absent, locked while they are used, and nothing left of a killed process."""
 
 import os
-import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
 from harness.core.files import (
-    HOST,
+    SCRATCH,
     SECONDS_TO_WRITE,
-    remove_unfinished,
+    alone,
+    naming,
     replacing,
+    share,
+    state_of,
     write_atomically,
 )
 
-WRITES = """
-import sys, time
-from pathlib import Path
-from harness.core.files import replacing
 
-with replacing(Path(sys.argv[1]) / "a.json") as scratch:
-    scratch.write_text("half")
-    print("writing", flush=True)
-    time.sleep(60)
-"""
-
-
-@pytest.fixture
-def writer(tmp_path):
-    """Another process in the middle of a write."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", WRITES, str(tmp_path)], stdout=subprocess.PIPE, text=True
-    )
-    assert process.stdout.readline() == "writing\n"
-    yield process
-    process.kill()
-    process.wait()
-    process.stdout.close()
-
-
-def scratches(folder):
-    return [path for path in folder.iterdir() if path.name.startswith(".")]
-
-
-def test_what_another_process_writes_is_left_alone(tmp_path, writer):
-    write_atomically(tmp_path / "b.json", b"whole")
-    assert len(scratches(tmp_path)) == 1
-
-
-def test_and_goes_at_the_next_write_once_it_was_killed(tmp_path, writer):
-    writer.send_signal(signal.SIGKILL)
-    writer.wait()
-    assert len(scratches(tmp_path)) == 1
-    write_atomically(tmp_path / "b.json", b"whole")
-    assert [path.name for path in tmp_path.iterdir()] == ["b.json"]
-
-
-@pytest.mark.parametrize(("age", "left"), [(0, 1), (SECONDS_TO_WRITE + 60, 0)])
-def test_on_another_host_age_tells(tmp_path, age, left):
-    path = tmp_path / ".00000000-1-abcd_123.tmp"
-    path.touch()
-    os.utime(path, (path.stat().st_mtime - age,) * 2)
-    remove_unfinished(tmp_path)
-    assert len(scratches(tmp_path)) == left
-
-
-def test_files_of_others_stay(tmp_path):
-    for name in (".tmp", ".hidden", ".abcd1234.tmp", f"{HOST}-1-abcd1234.tmp", f".{HOST}-x-a.tmp"):
+def test_an_old_scratch_file_goes_at_the_next_write_and_another_stays(tmp_path):
+    kept = (f"{SCRATCH}young.tmp", ".hidden.tmp", f"{SCRATCH}notes.txt")
+    for name in (f"{SCRATCH}old.tmp", *kept):
         (tmp_path / name).touch()
-    before = set(tmp_path.iterdir())
-    remove_unfinished(tmp_path)
-    assert set(tmp_path.iterdir()) == before
+        age = 0 if "young" in name else SECONDS_TO_WRITE + 60
+        os.utime(tmp_path / name, (time.time() - age,) * 2)
+    write_atomically(tmp_path / "b.json", b"whole")
+    assert {path.name for path in tmp_path.iterdir()} == {"b.json", *kept}
 
 
-def test_an_error_of_the_system_names_the_file_and_not_its_scratch(tmp_path):
+def test_a_write_that_fails_leaves_the_old_file_and_names_it(tmp_path):
+    write_atomically(tmp_path / "a.json", b"old")
     with pytest.raises(OSError, match="No space left") as caught, replacing(tmp_path / "a.json"):
         raise OSError(28, "No space left on device")
     assert caught.value.filename == str(tmp_path / "a.json")
-    assert list(tmp_path.iterdir()) == []
+    assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
+    assert (tmp_path / "a.json").read_bytes() == b"old"
 
 
-def test_a_writer_that_makes_the_file_anew_is_no_dead_one(tmp_path):
+@pytest.mark.parametrize("named", [None, "other.json"])
+def test_an_error_of_the_system_keeps_the_file_that_it_names(tmp_path, named):
+    with pytest.raises(OSError, match="No such") as caught, naming(tmp_path / "a.json"):
+        raise FileNotFoundError(2, "No such file", named)
+    assert caught.value.filename == (named or str(tmp_path / "a.json"))
+
+
+def test_a_writer_may_make_the_file_anew(tmp_path):
     with replacing(tmp_path / "a.json") as scratch:
         scratch.unlink()
         scratch.write_text("anew")
         write_atomically(tmp_path / "b.json", b"whole")
     assert (tmp_path / "a.json").read_text() == "anew"
+
+
+def is_free(folder):
+    """Whether another process finds the folder free."""
+    ask = "import sys, pathlib; from harness.core.files import alone\n"
+    ask += "with alone(pathlib.Path(sys.argv[1])) as free: sys.exit(not free)"
+    return subprocess.run([sys.executable, "-c", ask, str(folder)], check=False).returncode == 0
+
+
+def test_a_shared_folder_is_not_free_until_every_handle_is_closed(tmp_path):
+    assert share(tmp_path / "none") is None
+    with alone(tmp_path / "none") as free:
+        assert free
+    first, second = share(tmp_path), share(tmp_path)
+    assert not is_free(tmp_path)
+    os.close(first)
+    assert not is_free(tmp_path)
+    os.close(second)
+    assert is_free(tmp_path)
+
+
+def test_a_state_changes_with_any_file(tmp_path):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "a").write_text("a")
+    before = state_of(tmp_path)
+    assert state_of(tmp_path) == before
+    (tmp_path / "folder" / "a").write_text("b")
+    changed = state_of(tmp_path)
+    (tmp_path / "b").touch()
+    assert len({before, changed, state_of(tmp_path)}) == 3

@@ -37,8 +37,8 @@ def test_columns_stay_where_they_fit_and_fold_where_they_do_not():
     assert len(table(rows, HEAD, 80).splitlines()) == 3
     assert table(rows, HEAD, 50).splitlines() == [
         "minilm",
-        "  cells: 33",
-        "  source: sentence-transformers/all-MiniLM-L6-v2",
+        "  cells: 33   source:",
+        "    sentence-transformers/all-MiniLM-L6-v2",
     ]
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 from harness.core.errors import DataError
-from harness.core.toml import read_json, read_rows, read_toml
+from harness.core.toml import read_rows, read_typed
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ name = "bee"
 def read(folder, text):
     path = folder / "file.toml"
     path.write_text(text)
-    return read_toml(File, path, name="given")
+    return read_typed(File, path, name="given")
 
 
 def test_a_file_is_a_dataclass_of_its_fields_types(tmp_path):
@@ -119,7 +119,7 @@ def test_another_file_is_refused_by_file_row_and_key(tmp_path, old, new, said):
 
 def test_a_file_that_is_not_there_is_refused(tmp_path):
     with pytest.raises(DataError, match=r"^lost\.toml: wanted a TOML table, found: "):
-        read_toml(File, tmp_path / "lost.toml")
+        read_typed(File, tmp_path / "lost.toml")
 
 
 def test_a_file_may_hold_nothing_but_rows(tmp_path):
@@ -140,7 +140,7 @@ def test_text_that_commands_a_terminal_is_refused(tmp_path, text):
     path = tmp_path / "given.json"
     path.write_text(json.dumps({"to": text}), encoding="utf-8")
     with pytest.raises(DataError, match="to: wanted text without control characters") as refused:
-        read_json(Link, path)
+        read_typed(Link, path)
     assert str(refused.value).isprintable()
 
 
@@ -149,6 +149,6 @@ def test_a_key_with_line_ends_is_refused_in_one_line(tmp_path, key):
     path = tmp_path / "given.json"
     path.write_text(json.dumps({"numbers": {key: {}}}), encoding="utf-8")
     with pytest.raises(DataError) as refused:
-        read_json(Keyed, path)
+        read_typed(Keyed, path)
     assert str(refused.value).isprintable()
     assert ascii(key)[1:-1] in str(refused.value)

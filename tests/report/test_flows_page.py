@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from harness.core.errors import DataError
-from harness.core.toml import read_toml
+from harness.core.toml import read_typed
 from harness.core.types import Record
 from harness.registry import load_registry
 from harness.report.build import stale_files, write_files
@@ -74,7 +74,7 @@ def results(*every: list[Record]) -> Results:
 def maps(tmp_path) -> Maps:
     path = tmp_path / "flows.toml"
     path.write_text(MAPS)
-    return read_toml(Maps, path)
+    return read_typed(Maps, path)
 
 
 def lines(page: str, start: str) -> list[list[str]]:
@@ -144,7 +144,7 @@ def test_what_is_planned_is_a_flow(tmp_path):
     path = tmp_path / "flows.toml"
     path.write_text('planned = ["flow", "sn", "other"]\n' + MAPS)
     with pytest.raises(DataError, match=r"wanted some of the flows, found sn, other$"):
-        read_toml(Maps, path)
+        read_typed(Maps, path)
 
 
 def test_an_answer_compares_the_two_maps_that_were_chosen_in_advance(maps):
@@ -257,12 +257,12 @@ def test_a_file_of_other_keys_is_refused_in_one_line(tmp_path, text):
     path = tmp_path / "flows.toml"
     path.write_text(text)
     with pytest.raises(DataError, match=r"^flows\.toml: [^\n]*$"):
-        read_toml(Maps, path)
+        read_typed(Maps, path)
 
 
 def test_the_committed_lists_are_linear_and_not(tmp_path):
     """A map that a mean and a covariance suffice is affine, every other one is not."""
-    found, maps = load_registry(), read_toml(Maps, COMMITTED / "questions" / "flows.toml")
+    found, maps = load_registry(), read_typed(Maps, COMMITTED / "questions" / "flows.toml")
     listed = (*maps.linear, *maps.flows)
     kinds = {name: all(post.from_moments for post in posts_of(found, name)) for name in listed}
     assert kinds == {name: name in maps.linear for name in listed}

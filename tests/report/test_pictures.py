@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.core.metrics.word_frequency import RANGES
-from harness.core.toml import read_toml
+from harness.core.toml import read_typed
 from harness.core.types import Record
 from harness.registry import load_registry
 from harness.report import figures
@@ -142,7 +142,7 @@ def test_steps_go_from_the_published_number_choice_by_choice(tmp_path):
 
     hints = [hint for hint in texts(steps(path), "title") if ": " in hint]
     assert hints[0] == "published: 72.37"
-    rows = read_toml(figures.Steps, path).rows
+    rows = read_typed(figures.Steps, path).rows
     assert [hint.rpartition(":")[0] for hint in hints[1:]] == [row.what for row in rows]
     lost = tmp_path / "steps.toml"
     lost.write_text(path.read_text().replace(f'"{rows[-1].method}"', '"no.mean"'))

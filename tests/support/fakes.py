@@ -17,7 +17,7 @@ from harness.assets.places import Places
 from harness.core.errors import DataError, UsageError
 from harness.core.hardware import Hardware, in_precision
 from harness.core.interfaces import Encoding, Identity, LocalFiles, Source, Trained
-from harness.core.types import Corpus, Method, Pairs, Task
+from harness.core.types import Corpus, Method, Pairs, Progress, Task
 from harness.evaluation.embeddings import PROBE as PROBED
 from harness.registry import Registry
 from harness.results.folder import ResultsFolder
@@ -273,12 +273,11 @@ def ticks():
 
 
 @dataclass
-class Told:
+class Told(Progress):
     """What a run told of its progress."""
 
     phases: list[tuple[str, int | None]] = field(default_factory=list)
     steps: int = 0
-    skipped: int = 0
     noted: str = ""
 
     def phase(self, what: str, steps: int | None) -> None:
@@ -286,9 +285,6 @@ class Told:
 
     def step(self, steps: int) -> None:
         self.steps += steps
-
-    def skip(self, steps: int) -> None:
-        self.skipped += steps
 
     def note(self, text: str) -> None:
         self.noted = text

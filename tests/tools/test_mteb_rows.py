@@ -8,14 +8,14 @@ import pytest
 from mteb_rows import DECLARATION, Declaration, compared, main, make_tables
 
 from harness.core.errors import DataError, UsageError
-from harness.core.toml import read_toml
+from harness.core.toml import read_typed
 from harness.registry import load_registry
 from harness.results.published import load_table, load_tables
 
 ROOT = Path(__file__).resolve().parents[2]
 REGISTRY = load_registry()
 TABLES = {table.id: table for table in load_tables(ROOT / "results" / "papers")}
-DECLARED = read_toml(Declaration, ROOT / "results" / "questions" / DECLARATION).tables
+DECLARED = read_typed(Declaration, ROOT / "results" / "questions" / DECLARATION).tables
 
 HEAD = """\
 paper = "A repository"

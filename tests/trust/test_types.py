@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from harness.assets.fetch.batch import read_index
 from harness.assets.places import Pins
 from harness.core.errors import DataError, HarnessError
-from harness.core.toml import read_rows, read_toml
+from harness.core.toml import read_rows, read_typed
 from harness.gate.check import read_failures
 from harness.gate.drift import read_rules
 from harness.results.claims import read_claims, read_intervals
@@ -61,7 +61,7 @@ FILES = {
     "flows": (
         "f.toml",
         RESULTS / "questions" / "flows.toml",
-        lambda f: read_toml(Maps, f / "f.toml"),
+        lambda f: read_typed(Maps, f / "f.toml"),
     ),
     "traps": (
         "t.toml",

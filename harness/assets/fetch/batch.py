@@ -35,7 +35,7 @@ from harness.assets.places import (
 from harness.core.errors import AssetMissing, DataError, HarnessError, UsageError
 from harness.core.files import safe, sha256_of, write_atomically
 from harness.core.interfaces import EncoderConfig, Hub, Packaged, Trained, VectorFile
-from harness.core.toml import read_json
+from harness.core.toml import read_typed
 from harness.core.types import Corpus, Progress, Task
 
 Thing = Asset | EncoderConfig
@@ -418,7 +418,7 @@ def read_index(folder: Path) -> tuple[Entry, ...]:
     path = folder / INDEX
     if not path.exists():
         return ()
-    index = read_json(_Index, path)
+    index = read_typed(_Index, path)
     if index.schema != SCHEMA:
         raise DataError(f"{path}: wanted schema {SCHEMA}, found {index.schema}")
     return index.assets

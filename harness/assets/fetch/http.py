@@ -247,7 +247,7 @@ class _Part:
             self._note.write_text(json.dumps(note), encoding="utf-8")
             file.truncate(start)
             sha = hashlib.file_digest(file, "sha256")  # which leaves the file at its end
-            progress.skip(start)
+            progress.step(start)
             while chunk := answer.read(CHUNK):
                 file.write(chunk)
                 sha.update(chunk)
