@@ -40,18 +40,14 @@ class Hardware:
     batch_tokens: int | None = None
 
     def __post_init__(self) -> None:
-        if self.dtype not in (FLOAT32, *HALVES):
-            choices = ", ".join((FLOAT32, *HALVES))
-            raise UsageError(f"wanted a precision of {choices}, found {self.dtype!r}")
+        if self.dtype not in (choices := (FLOAT32, *HALVES)):
+            raise UsageError(f"wanted a precision of {', '.join(choices)}, found {self.dtype!r}")
         if self.batch_tokens is not None and self.batch_tokens < 1:
             raise UsageError(f"wanted 1 token or more in a batch, found {self.batch_tokens}")
 
 
 def cuda_is_possible() -> bool:
-    """Whether torch may find a CUDA device: it was built for them, and their driver is here.
-
-    Answers without importing torch, which takes seconds.
-    """
+    """Whether torch may find a CUDA device, without importing it, which takes seconds."""
     try:
         if metadata.version("torch").endswith("+cpu"):
             return False
