@@ -6,7 +6,8 @@ import torch
 import transformers
 from peers import peer, two_best, unit
 
-from harness.encoders.kernels.packed import has_onednn, linear
+from harness.core.hardware import Hardware
+from harness.encoders.kernels.packed import Linear, has_onednn
 from harness.encoders.transformer import TransformerConfig
 
 ROWS = 2048  # of the matrices whose products are measured
@@ -39,7 +40,7 @@ def products(model, library, times):
     layers = []
     for out, into in shapes(model):
         layer = torch.nn.Linear(into, out, device=model.device)
-        layers.append((torch.randn(ROWS, into, device=model.device), linear(library, layer)))
+        layers.append((torch.randn(ROWS, into, device=model.device), Linear(library, layer)))
 
     def run():
         with torch.inference_mode():
@@ -57,7 +58,8 @@ def compare(side_by_side, name, folder, texts, cache, device, sizes):
     if device == "cuda" and not torch.cuda.is_available():
         pytest.skip("no CUDA device")
     texts = texts if side_by_side.on else texts[:SMALL]
-    encoder = TransformerConfig(name, "none", max_length=256).load(folder, cache, device=device)
+    config = TransformerConfig(name, "none", max_length=256).on(Hardware(device))
+    encoder = config.load(folder, cache)
     theirs, model = peer(folder, device), encoder.kernel.model
 
     def encode(size, texts=texts):

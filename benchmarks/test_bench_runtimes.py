@@ -84,7 +84,7 @@ def test_float32(side_by_side, minilm, sentences, tmp_path, backend):
     pytest.importorskip({"onnx": "onnxruntime"}.get(backend, backend), reason="extra bench")
     options = {"openvino": {"precision": "f32"}, "onnx": {"into": tmp_path}}[backend]
     theirs = peer(minilm, backend=backend, **options)
-    ours = CONFIG.load(minilm, tmp_path, device="cpu")
+    ours = CONFIG.load(minilm, tmp_path)
     row, facts = f"encode-minilm-{backend}", {}
     if side_by_side.on:
         facts["our time on one core"] = shares(ours, sentences[:600])
@@ -101,7 +101,7 @@ def test_bfloat16(side_by_side, minilm, sentences, data_dir, tmp_path):
     theirs = peer(minilm, backend="openvino")  # which takes bfloat16 by itself
     facts = {}
     if side_by_side.on:
-        whole = CONFIG.load(minilm, tmp_path, device="cpu")
+        whole = CONFIG.load(minilm, tmp_path)
         facts["Spearman x100 beside float32 differs at most by"] = largest_change(
             half, whole, data_dir
         )

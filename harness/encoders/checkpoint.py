@@ -2,8 +2,8 @@
 
 Safetensors are read as they are. A folder with only `pytorch_model.bin` (SimCSE's) goes through
 torch's restricted unpickler once, into safetensors in the cache; nothing else is ever unpickled.
-Checks of a tokenizer, and what is known of architectures by transformers' name for them
-(`model_type`), stand at the end. Importing this module costs no torch.
+What a name demands of a tokenizer, and what is known of architectures by transformers' name for
+them (`model_type`), stand at the end. Importing this module costs no torch.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from typing import Any
 
 from harness.core.errors import AssetMissing, DataError, UsageError
 from harness.core.files import digest_of, replacing, sha256_of, write_atomically
-from harness.core.hardware import FLOAT32
 
 SAFETENSORS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
@@ -40,6 +39,8 @@ OFFSET_POSITIONS = frozenset(
     | {"roberta-prelayernorm", "xlm-roberta", "xlm-roberta-xl", "xmod"}
 )
 SANE_LENGTH = 1_000_000  # Hugging Face writes 1e30 for "no limit"
+
+REMEDY = "fetch the pinned revision, or give this checkpoint a name of its own"
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -68,12 +69,9 @@ def weights_files(folder: Path) -> tuple[Path, ...]:
     """The files that hold the weights, an index before its shards."""
     if not folder.is_dir():
         raise AssetMissing(f"no checkpoint folder at {folder}; fetch it, or name another folder")
-    if (folder / SAFETENSORS).is_file():
-        return (folder / SAFETENSORS,)
-    if (folder / INDEX).is_file():
-        return (folder / INDEX, *_shards(folder / INDEX))
-    if (folder / PICKLED).is_file():
-        return (folder / PICKLED,)
+    for name in (SAFETENSORS, INDEX, PICKLED):
+        if (folder / name).is_file():
+            return (folder / name, *(_shards(folder / name) if name == INDEX else ()))
     raise DataError(f"{folder}: no weights; wanted {SAFETENSORS}, {INDEX} or {PICKLED}")
 
 
@@ -148,8 +146,7 @@ def _unpickle(path: Path, new: Path) -> None:
             f"{path}: wanted a pickle of nothing but tensors, found otherwise ({reason}); "
             "it was not loaded: fetch it again, or take a safetensors checkpoint"
         ) from error
-    is_state = isinstance(content, Mapping) and all(map(torch.is_tensor, content.values()))
-    if not is_state:
+    if not isinstance(content, Mapping) or not all(map(torch.is_tensor, content.values())):
         raise DataError(f"{path}: wanted tensors by name, found a {type(content).__name__}")
     # Clones, because safetensors stores no views, and checkpoints tie weights to each other.
     save_file({str(name): tensor.clone().contiguous() for name, tensor in content.items()}, new)
@@ -162,7 +159,12 @@ def maximum_length(name: str, folder: Path, given: int | None = None) -> int:
     """
     if not (folder / "config.json").is_file():
         raise DataError(f"{folder}: wanted a config.json in it; fetch the whole checkpoint")
-    limit = _positions(read_json(folder / "config.json"))
+    config = read_json(folder / "config.json")
+    limit = config.get("max_position_embeddings", config.get("n_positions"))
+    if not isinstance(limit, int) or limit < 1:
+        limit = None
+    elif config.get("model_type") in OFFSET_POSITIONS:
+        limit -= int(config.get("pad_token_id", 1)) + 1
     if given is not None:
         if limit is None or given <= limit:
             return given
@@ -180,16 +182,6 @@ def maximum_length(name: str, folder: Path, given: int | None = None) -> int:
     return length if limit is None else min(length, limit)
 
 
-def _positions(config: dict[str, Any]) -> int | None:
-    """The number of tokens that the position embeddings reach, where it is configured."""
-    positions = config.get("max_position_embeddings", config.get("n_positions"))
-    if not isinstance(positions, int) or positions < 1:
-        return None
-    if config.get("model_type") in OFFSET_POSITIONS:
-        return positions - int(config.get("pad_token_id", 1)) - 1
-    return positions
-
-
 # Of a config.json: what names and stores a model, and changes nothing that it computes.
 HARMLESS = frozenset(
     {"_name_or_path", "architectures", "dtype", "gradient_checkpointing", "torch_dtype"}
@@ -202,18 +194,13 @@ def config_digest(config: Mapping[str, Any]) -> str:
     return digest_of({name: value for name, value in config.items() if name not in HARMLESS})
 
 
-def vocabulary_digest(vocabulary: Mapping[str, int]) -> str:
-    """The digest of tokens and their ids, whatever their order."""
-    return digest_of(vocabulary)
-
-
 @dataclass(frozen=True)
 class Fingerprint:
     """What a checkpoint's configuration and tokenizer must be, beside its weights.
 
     Args:
         config: The digest of its settings, as `config_digest` takes it.
-        vocabulary: The digest of its tokens and their ids, as `vocabulary_digest` takes it.
+        vocabulary: The digest of its tokens and their ids, as `digest_of` takes it.
         max_length: The maximum length that the checkpoint states itself, in tokens.
     """
 
@@ -224,7 +211,7 @@ class Fingerprint:
     def require_settings(self, name: str, folder: Path) -> None:
         """Refuse another configuration, or another maximum length in its files."""
         file, length = folder / "config.json", maximum_length(name, folder)
-        self._require(name, f"{file} has settings", config_digest(read_json(file)), self.config)
+        _require(name, f"{file} has settings", config_digest(read_json(file)), self.config)
         if length != self.max_length:
             raise DataError(
                 f"{name}: {folder} states a maximum length of {length} tokens, wanted "
@@ -234,21 +221,12 @@ class Fingerprint:
     def require_vocabulary(self, name: str, folder: Path, vocabulary: Mapping[str, int]) -> None:
         """Refuse a tokenizer with other tokens, or with other ids for them."""
         what = f"the tokenizer in {folder} has a vocabulary"
-        self._require(name, what, vocabulary_digest(vocabulary), self.vocabulary)
-
-    def _require(self, name: str, what: str, found: str, wanted: str) -> None:
-        if found != wanted:
-            raise DataError(
-                f"{name}: {what} with digest {found[:12]}, wanted {wanted[:12]}; {REMEDY}"
-            )
+        _require(name, what, digest_of(vocabulary), self.vocabulary)
 
 
-REMEDY = "fetch the pinned revision, or give this checkpoint a name of its own"
-
-
-def in_dtype(key: str, dtype: str) -> str:
-    """The key of an encoder in a precision, from that in float32."""
-    return key if dtype == FLOAT32 else digest_of({dtype: key})
+def _require(name: str, what: str, found: str, wanted: str) -> None:
+    if found != wanted:
+        raise DataError(f"{name}: {what} with digest {found[:12]}, wanted {wanted[:12]}; {REMEDY}")
 
 
 # Case, accents, a clitic, digits, currency, a dash, scripts, an emoji, and a rare word that splits.
@@ -265,44 +243,21 @@ BERT_UNCASED_IDS = (
 )  # fmt: skip
 
 
-# Of several scripts, so that every tokenizer distinguishes two of them.
-WORDS = ("man", "guitar", "the", "Haus", "maison", "человек", "東京", "إنسان", "1", "?")
-
-
-def require_words(name: str, ids: Sequence[Sequence[int]]) -> None:
-    """Refuse a tokenizer that makes each of WORDS of the same few ids: it has no vocabulary."""
-    sets = [set(row) for row in ids]
-    if set.union(*sets) == set.intersection(*sets):
+def require_golden_ids(name: str, wanted: Sequence[int], found: Sequence[int], side: str) -> None:
+    """Refuse a tokenizer that splits the golden sentence otherwise, or does not cut at its end."""
+    if tuple(wanted) != tuple(found):
+        pairs = zip(wanted, found, strict=False)
+        same = min(len(wanted), len(found))
+        at = next((i for i, (a, b) in enumerate(pairs) if a != b), same)
         raise DataError(
-            f"{name}: the tokenizer makes each of {', '.join(WORDS)} of the ids "
-            f"{sorted(sets[0])}; it has no vocabulary: fetch the whole checkpoint"
+            f"{name}: the tokenizer gives other ids for the golden sentence: from token {at} on, "
+            f"wanted {list(wanted[at : at + 3])}, found {list(found[at : at + 3])}; "
+            "the tokenizer files or the transformers version have changed"
         )
-
-
-def require_golden_ids(name: str, wanted: Sequence[int], found: Sequence[int]) -> None:
-    """Refuse a tokenizer that splits the golden sentence otherwise; nothing wanted, no check."""
-    if not wanted or tuple(wanted) == tuple(found):
-        return
-    pairs = zip(wanted, found, strict=False)
-    same = min(len(wanted), len(found))
-    at = next((i for i, (a, b) in enumerate(pairs) if a != b), same)
-    raise DataError(
-        f"{name}: the tokenizer gives other ids for the golden sentence: from token {at} on, "
-        f"wanted {list(wanted[at : at + 3])}, found {list(found[at : at + 3])}; "
-        "the tokenizer files or the transformers version have changed"
-    )
-
-
-def require_beginning(name: str, cut: Sequence[int], whole: Sequence[int]) -> None:
-    """Refuse a tokenizer that does not cut at the end of a text.
-
-    Up to two special tokens stand behind what is kept.
-    """
-    kept = len(cut) - 2
-    if list(cut[:kept]) != list(whole[:kept]):
+    if side != "right":
         raise DataError(
-            f"{name}: wanted the beginning of a long text, found that the tokenizer keeps another "
-            f"part of it; {REMEDY}"
+            f"{name}: wanted the beginning of a long text, found a tokenizer that cuts on the "
+            f"{side}; {REMEDY}"
         )
 
 
@@ -333,18 +288,11 @@ REFUSED: Mapping[str, str] = MappingProxyType(
     }
 )
 
-BLOCK_SPARSE = "block_sparse"  # BigBird's attention, which its model leaves at its first short text
-FULL = "original_full"
+FULL = "original_full"  # BigBird's other attention, which its model takes at its first short text
 
 
 def facts_of(config: Mapping[str, Any]) -> dict[str, str]:
-    """`padding: none` and `attention: original_full`, for architectures that are run so.
-
-    They are part of the key of a checkpoint's encodings; empty for all other architectures.
-
-    Args:
-        config: The checkpoint's `config.json`.
-    """
+    """What is peculiar to the passes of an architecture; part of the key of its encodings."""
     facts = {}
     if config.get("model_type") in WITHOUT_PADDING:
         facts["padding"] = "none"

@@ -21,9 +21,9 @@ from harness.core.files import Sha256, digest_of, sha256_of
 from harness.core.hardware import Hardware, require_float32
 from harness.core.interfaces import Encoding, Identity, LocalFiles, Source, VectorFile
 from harness.core.provenance import extra
-from harness.encoders.batches import batches
 from harness.encoders.checkpoint import convert_once, read_json, require_weights
 from harness.encoders.config import BaseConfig
+from harness.encoders.kernels.choose import batches
 from harness.encoders.word_tokenizer import PENN, Tokeniser
 
 BATCH_WORDS = 1024  # a step's gates of 4 x 4096 numbers for each word take 67 MB

@@ -18,7 +18,7 @@ import numpy as np
 from safetensors.numpy import save_file
 
 from harness.core.errors import DataError, UsageError
-from harness.core.files import Sha256, digest_of, digest_of_files
+from harness.core.files import digest_of, digest_of_files
 from harness.encoders.checkpoint import read_json, weights_files
 from harness.encoders.subword_vectors import MODEL_TYPE
 from harness.transforms.pooling import MEAN, NATIVE
@@ -103,11 +103,11 @@ class Module:
     folder: Path
     settings: Mapping[str, Any]
 
-    def weights(self, sha256: Sha256) -> str:
+    @property
+    def weights(self) -> str:
         """The digest of its weights; empty for a kind that has none."""
-        if self.kind not in (LAYERS, DENSE, LAYER_NORM):
-            return ""
-        return digest_of_files(weights_files(self.folder), sha256)
+        has_weights = self.kind in (LAYERS, DENSE, LAYER_NORM)
+        return digest_of_files(weights_files(self.folder)) if has_weights else ""
 
 
 @dataclass(frozen=True)
@@ -126,58 +126,50 @@ class Modules:
     prompt_name: str | None
     dimensions: int | None
 
-    def only(self, kind: str) -> Module | None:
-        """The module of a kind that a chain has once or not at all."""
-        return next((module for module in self.chain if module.kind == kind), None)
-
     @property
     def first(self) -> Module:
         """The module that reads texts."""
         return self.chain[0]
 
+    def only(self, kind: str) -> Module | None:
+        """The module of a kind that a chain has once or not at all."""
+        return next((module for module in self.chain if module.kind == kind), None)
+
     @property
-    def head(self) -> tuple[Module, ...]:
-        """The modules that map a sentence's vector."""
-        reading = (TRANSFORMER, STATIC, LAYERS, POOLING)
-        return tuple(module for module in self.chain if module.kind not in reading)
+    def pooling(self) -> Mapping[str, Any]:
+        """The settings of the pooling; none for a table of vectors."""
+        module = self.only(POOLING)
+        return module.settings if module else {}
 
     @property
     def modes(self) -> tuple[str, ...]:
         """The ways in which tokens are pooled; their vectors stand side by side."""
-        pooling = self.only(POOLING)
-        given: Mapping[str, Any] = pooling.settings if pooling else {}
-        modes = given.get("pooling_mode") or [m for m, word in MODES.items() if given.get(word)]
-        return (modes,) if isinstance(modes, str) else tuple(modes) or ("mean",)
-
-    @property
-    def skips_prompt(self) -> bool:
-        """Whether the prompt's tokens are left out of the pooling."""
-        pooling = self.only(POOLING)
-        return pooling is not None and not pooling.settings.get("include_prompt", True)
+        switched = [mode for mode, word in MODES.items() if self.pooling.get(word)]
+        modes = self.pooling.get("pooling_mode") or switched or "mean"
+        return (modes,) if isinstance(modes, str) else tuple(modes)
 
     @property
     def alike(self) -> str:
         """The pooling that gives the modules' vectors up to their length; empty for none."""
         kinds = " ".join(module.kind for module in self.chain)
         plain = re.fullmatch(rf"{TRANSFORMER} {POOLING}( Normalize)?", kinds)
-        [mode, *more], lower = self.modes, self.first.settings.get("do_lower_case")
-        changed = more or lower or self.prompt("") or self.dimensions
-        return mode if plain and not changed and mode in ("mean", "cls") else ""
+        lower = self.first.settings.get("do_lower_case")
+        changed = self.modes[1:] or lower or self.prompt("") or self.dimensions
+        return self.modes[0] if plain and not changed and self.modes[0] in ("mean", "cls") else ""
 
-    def digest(self, sha256: Sha256) -> str:
+    def digest(self) -> str:
         """The digest of all settings behind the first module that change a vector; no prompt."""
-        rest = [[m.kind, dict(m.settings), m.weights(sha256)] for m in self.chain[1:]]
+        rest = [[m.kind, dict(m.settings), m.weights] for m in self.chain[1:]]
         lower = bool(self.first.settings.get("do_lower_case"))
         return digest_of({"modules": rest, "lower_case": lower, "dimensions": self.dimensions})
 
     def prompt(self, name: str) -> str:
         """The prompt of a name, or the default one for none. Raises UsageError for an unknown."""
-        if not name:
-            return self.prompts.get(self.prompt_name or "", "")
-        if name not in self.prompts:
-            known = ", ".join(self.prompts) or "none"
-            raise UsageError(f"native:{name}: wanted a prompt of the model, known are {known}")
-        return self.prompts[name]
+        name = name or self.prompt_name or ""
+        if name and name not in self.prompts:
+            names = ", ".join(self.prompts) or "none"
+            raise UsageError(f"native:{name}: wanted a prompt of the model, known are {names}")
+        return self.prompts[name] if name else ""
 
 
 def read_modules(name: str, folder: Path) -> Modules:
@@ -191,8 +183,12 @@ def read_modules(name: str, folder: Path) -> Modules:
             f"{name}.native: {folder} has no {MODULES}, which says what a model's own pooling is; "
             f"take {name}.mean, or another pooling"
         )
-    entries = _entries(file)
-    kinds = [kind for kind, _ in entries]
+    try:
+        entries = [(str(e["type"]), str(e["path"])) for e in json.loads(file.read_bytes())]
+    except (ValueError, KeyError, TypeError) as error:
+        raise DataError(f"{file}: wanted type and path of each module, found {error!r}") from error
+    chain = tuple(_module(file, type_, path) for type_, path in entries)
+    kinds = [module.kind for module in chain]
     if not CHAIN.fullmatch(" ".join(kinds)):
         raise DataError(
             f"{file}: wanted a {TRANSFORMER} and its {POOLING}, or a {STATIC}, and then maps of "
@@ -204,42 +200,29 @@ def read_modules(name: str, folder: Path) -> Modules:
             f"{folder / MODEL}: wanted vectors that are compared by their cosine, found dot "
             "products of vectors of any length, which are not computed here"
         )
-    chain = tuple(_module(kind, folder / path) for kind, path in entries)
     prompts = {name: text or "" for name, text in (model.get("prompts") or {}).items()}
     modules = Modules(chain, prompts, model.get("default_prompt_name"), model.get("truncate_dim"))
     if unknown := [mode for mode in modules.modes if mode not in MODES]:
         raise DataError(f"{file}: wanted poolings of {', '.join(MODES)}, found {unknown[0]!r}")
-    if modules.prompt_name is not None:
-        modules.prompt(modules.prompt_name)
+    modules.prompt("")
     return modules
 
 
-def _entries(file: Path) -> list[tuple[str, str]]:
-    """The kind and the folder of each module."""
-    try:
-        entries = [(str(e["type"]), str(e["path"])) for e in json.loads(file.read_bytes())]
-    except (ValueError, KeyError, TypeError) as error:
-        raise DataError(f"{file}: wanted type and path of each module, found {error!r}") from error
-    folders = []
-    for type_, path in entries:
-        kind = type_.rpartition(".")[2]
-        if not type_.startswith(LIBRARY) or kind not in SETTINGS:
-            raise DataError(
-                f"{file}: wanted modules of sentence-transformers that are read here "
-                f"({', '.join(k for k in SETTINGS if k != MODEL)}), found {type_}; "
-                "take another pooling than native"
-            )
-        if Path(path).is_absolute() or ".." in Path(path).parts:
-            raise DataError(f"{file}: wanted folders inside this one, found {path}")
-        folders.append((kind, path))
-    return folders
-
-
-def _module(kind: str, folder: Path) -> Module:
-    """A module, its settings checked."""
-    file = "sentence_bert_config.json" if kind == TRANSFORMER else "config.json"
+def _module(file: Path, type_: str, path: str) -> Module:
+    """A module that `modules.json` names, its settings checked."""
+    kind = type_.rpartition(".")[2]
+    if not type_.startswith(LIBRARY) or kind not in SETTINGS:
+        raise DataError(
+            f"{file}: wanted modules of sentence-transformers that are read here "
+            f"({', '.join(k for k in SETTINGS if k != MODEL)}), found {type_}; "
+            "take another pooling than native"
+        )
+    if Path(path).is_absolute() or ".." in Path(path).parts:
+        raise DataError(f"{file}: wanted folders inside this one, found {path}")
+    folder = file.parent / path
+    config = "sentence_bert_config.json" if kind == TRANSFORMER else "config.json"
     # A Model2Vec folder's config.json is of the package, and of none of the modules.
-    return Module(kind, folder, {} if kind == STATIC else _settings(folder / file, kind))
+    return Module(kind, folder, {} if kind == STATIC else _settings(folder / config, kind))
 
 
 def _settings(file: Path, kind: str) -> dict[str, Any]:
@@ -255,16 +238,10 @@ def _settings(file: Path, kind: str) -> dict[str, Any]:
 
 
 def own_pooling(path: Path) -> str:
-    """The word of the pooling that an encoder's files ask for.
+    """The word of the pooling that the folder or file of an encoder asks for.
 
-    Args:
-        path: The encoder's folder, or its file of vectors.
-
-    Returns:
-        `mean` or `cls` where nothing else is asked for, else `native`.
-
-    Raises:
-        DataError: A file of the folder is damaged, or a module is not understood.
+    `mean` or `cls` where nothing else is asked for, else `native`. Raises DataError for a file
+    that is damaged, or a module that is not understood.
     """
     is_table = path.is_file() or read_json(path / "config.json").get("model_type") == MODEL_TYPE
     if is_table or not (path / MODULES).is_file():

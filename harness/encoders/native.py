@@ -13,14 +13,17 @@ from typing import Any
 import numpy as np
 
 from harness.core.errors import HarnessError, UsageError
-from harness.core.files import Sha256, digest_of, sha256_of
+from harness.core.files import digest_of, sha256_of
 from harness.core.interfaces import Encoder, EncoderConfig, Encoding, Identity, Trained
-from harness.encoders.batches import multiplications
-from harness.encoders.checkpoint import in_dtype, require_weights, weights_files
+from harness.encoders.checkpoint import require_weights, weights_files
 from harness.encoders.config import DerivedConfig
+from harness.encoders.kernels.choose import multiplications
 from harness.encoders.modules import MODULES, STATIC, Modules, read_modules
 from harness.encoders.subword_vectors import open_table
 from harness.encoders.transformer import TransformerConfig
+
+# Part of every key: raise it with any change that moves a vector.
+NATIVE_VERSION = "1: float32; modules as in sentence-transformers 6"
 
 
 @dataclass(frozen=True)
@@ -53,10 +56,6 @@ class PromptedConfig(TransformerConfig):
         return {**own, **dict(self.prompts)}
 
 
-# Part of every key: raise it with any change that moves a vector.
-NATIVE_VERSION = "1: float32; modules as in sentence-transformers 6"
-
-
 @dataclass(frozen=True)
 class NativeConfig(DerivedConfig):
     """An encoder under the modules of its sentence-transformers folder.
@@ -74,44 +73,33 @@ class NativeConfig(DerivedConfig):
 
     prompt: str = ""
 
-    def identify(self, path: Path, sha256: Sha256 = sha256_of) -> Identity:
+    def identify(self, path: Path) -> Identity:
         """The key and digests of a folder, modules and prompt included."""
         modules = self._modules(path)
         if modules.first.kind == STATIC:
-            base = self._table(modules, sha256)
+            base = self._table(modules.first.folder)
         else:
-            base = self._transformer().identify(modules.first.folder, sha256)
-        digest, prompt = modules.digest(sha256), modules.prompt(self.prompt)
+            base = self._transformer().identify(modules.first.folder)
+        digest, prompt = modules.digest(), modules.prompt(self.prompt)
         facts = {"version": NATIVE_VERSION, "encoder": base.key, "modules": digest}
         key = digest_of({**facts, "prompt": prompt})
         return replace(base, key=key, digests={**base.digests, "modules": digest})
 
-    def load(
-        self,
-        path: Path,
-        cache: Path,
-        *,
-        sha256: Sha256 = sha256_of,
-        device: str | None = None,
-        dtype: str | None = None,
-    ) -> NativeEncoder:
+    def load(self, path: Path, cache: Path) -> NativeEncoder:
         """The encoder, ready. Raises DataError for modules that are not understood."""
-        modules = self._modules(path)
-        key, prompt = self.identify(path, sha256).key, modules.prompt(self.prompt)
+        modules, key = self._modules(path), self.identify(path).key
+        prompt, folder = modules.prompt(self.prompt), modules.first.folder
 
         from harness.encoders.kernels.modules import head_of, under_modules
 
         inner: Encoder
         if modules.first.kind == STATIC:
-            inner = open_table(self.name, key, modules.first.folder)
+            inner = open_table(self.name, key, folder)
             cost = multiplications(0, inner.dimensions)
         else:
-            of, folder = self._transformer(), modules.first.folder
-            plain = of.load(folder, cache, sha256=sha256, device=device, dtype=dtype)
+            plain = self._transformer().load(folder, cache)
             inner = under_modules(plain, modules, prompt, cache)
             cost = multiplications(plain.depth, plain.dimensions)
-            if dtype not in (None, of.hardware.dtype):
-                key = in_dtype(key, str(dtype))
         return NativeEncoder(self.name, key, inner, prompt, head_of(modules, cache), cost)
 
     def _modules(self, path: Path) -> Modules:
@@ -129,34 +117,13 @@ class NativeConfig(DerivedConfig):
             )
         return self.of
 
-    def _table(self, modules: Modules, sha256: Sha256) -> Identity:
+    def _table(self, folder: Path) -> Identity:
         """The digests of a table of vectors, whose texts are not cut."""
-        folder = modules.first.folder
         weights = weights_files(folder)[0]
-        digests = {"weights": sha256(weights), "tokenizer": sha256(folder / "tokenizer.json")}
+        digests = {"weights": sha256_of(weights), "tokenizer": sha256_of(folder / "tokenizer.json")}
         if not isinstance(self.of.source, Trained):
             require_weights(self.name, weights, self.of.source.sha256, digests["weights"])
         return Identity(digest_of(digests), digests)
-
-
-def left_out(config: EncoderConfig, path: Path, poolings: Iterable[str]) -> str:
-    """A sentence on poolings that ignore the modules in an encoder's folder; empty for none.
-
-    Vectors that differ from the modules' in length alone are the modules' own.
-    """
-    if isinstance(config, NativeConfig) or not (path / MODULES).is_file():
-        return ""
-    try:
-        alike = read_modules(config.name, path).alike
-    except HarnessError:
-        alike = ""
-    others = sorted(set(poolings) - {alike})
-    if not others:
-        return ""
-    return (
-        f"{config.name} has modules of its own, and {', '.join(others)} take other vectors; "
-        f"{config.name}.native takes theirs"
-    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,3 +150,21 @@ class NativeEncoder:
         inner = self.inner.encode([self.prompt + text for text in texts])
         native = np.asarray(self.head(inner.mean[:, 0]), np.float32)
         return Encoding((), 0, native[:, None][:, :0], native=native, tokens=inner.tokens)
+
+
+def left_out(config: EncoderConfig, path: Path, poolings: Iterable[str]) -> str:
+    """A sentence on poolings that ignore the modules in an encoder's folder; empty for none.
+
+    Vectors that differ from the modules' in length alone are the modules' own.
+    """
+    if isinstance(config, NativeConfig) or not (path / MODULES).is_file():
+        return ""
+    try:
+        alike = read_modules(config.name, path).alike
+    except HarnessError:
+        alike = ""
+    others = ", ".join(sorted(set(poolings) - {alike}))
+    return others and (
+        f"{config.name} has modules of its own, and {others} take other vectors; "
+        f"{config.name}.native takes theirs"
+    )

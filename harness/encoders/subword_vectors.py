@@ -35,7 +35,6 @@ from harness.encoders.checkpoint import (
     weights_files,
 )
 from harness.encoders.config import BaseConfig, DerivedConfig
-from harness.encoders.kernels.choose import PLAIN
 from harness.encoders.transformer import TransformerConfig
 from harness.encoders.word_vectors import AverageEncoder
 
@@ -199,19 +198,19 @@ class InputConfig(DerivedConfig):
         require_float32(f"{self.name}.input", hardware)
         return self
 
-    def identify(self, path: Path, sha256: Sha256 = sha256_of) -> Identity:
+    def identify(self, path: Path) -> Identity:
         """The digests of the transformer's files, and a key of its own.
 
         Raises UsageError where it is no transformer, not in float32, or cut at a length.
         """
-        base = self._transformer().identify(path, sha256)
+        base = self._transformer().identify(path)
         key = digest_of({"version": INPUT_VERSION, "encoder": base.key})
         return replace(base, key=key, max_length=None)
 
-    def load(self, path: Path, cache: Path, *, sha256: Sha256 = sha256_of) -> InputEncoder:
+    def load(self, path: Path, cache: Path) -> InputEncoder:
         """The encoder, ready. Raises UsageError for a tokenizer that does not tell words apart."""
         of = self._transformer()
-        whole: Any = of.load(path, cache, sha256=sha256, choice=PLAIN, device="cpu")
+        whole: Any = replace(of.on(Hardware()), plain_pass=True).load(path, cache)
         tokenizer, matrix = whole.tokenizer.tokenizer, whole.plain.model.get_input_embeddings()
         if not tokenizer.is_fast:
             raise UsageError(
@@ -219,7 +218,7 @@ class InputConfig(DerivedConfig):
                 f"{type(tokenizer).__name__}; take mean"
             )
         vectors = matrix.weight.detach().float().numpy()
-        return InputEncoder(self.name, self.identify(path, sha256).key, vectors, tokenizer)
+        return InputEncoder(self.name, self.identify(path).key, vectors, tokenizer)
 
     def _transformer(self) -> TransformerConfig:
         """The transformer. Raises UsageError for what has no such matrix, or asks for a length."""

@@ -8,21 +8,22 @@ must show this recipe and its seed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
+from typing import NoReturn
 
 from harness.core.errors import DataError, UsageError
-from harness.core.files import Sha256, digest_of, sha256_of
+from harness.core.files import digest_of
 from harness.core.hardware import Hardware, base_name, in_precision
-from harness.core.interfaces import Encoder, Identity, Trained
+from harness.core.interfaces import Identity, Trained
 from harness.encoders.checkpoint import read_json
 from harness.encoders.config import BaseConfig
 from harness.encoders.transformer import TransformerConfig
 
 TRAINING = "training.json"
 # Options that do not tell one family from another.
-OF_A_MEMBER = ("--seed", "--threads")
+OF_A_MEMBER = {"--seed", "--threads"}
 
 
 @dataclass(frozen=True)
@@ -86,13 +87,13 @@ class FamilyConfig(BaseConfig):
             seed=seed,
         )
 
-    def identify(self, path: Path) -> Identity:
+    def identify(self, path: Path) -> NoReturn:
         """Refused: a family has no weights, only its members have."""
         raise UsageError(f"{self.name}: every seed is an encoder of its own; {path} is of one")
 
-    def load(self, path: Path, cache: Path) -> Encoder:  # noqa: ARG002 - as encoders are loaded
+    def load(self, path: Path, cache: Path) -> NoReturn:  # noqa: ARG002 - as encoders are loaded
         """Refused, like `identify`."""
-        raise UsageError(f"{self.name}: every seed is an encoder of its own; {path} is of one")
+        self.identify(path)
 
 
 @dataclass(frozen=True)
@@ -107,30 +108,25 @@ class Member(TransformerConfig):
         """The family's training with this seed."""
         return replace(self.family.source, seed=self.seed)
 
-    def identify(self, path: Path, sha256: Sha256 = sha256_of) -> Identity:
+    def identify(self, path: Path) -> Identity:
         """The key and digests of the folder; DataError if recipe and seed did not make it."""
-        found = read_json(path / TRAINING)
-        words = str(found.get("command", "")).split()
-        recipe, start = " ".join(without(words, OF_A_MEMBER)[2:]), found.get("start") or {}
+        training = read_json(path / TRAINING)
+        command, seed, start = (training.get(key) for key in ("command", "seed", "start"))
+        recipe, start = recipe_of(str(command)), start or {}
         # A start without a known digest is pinned by its revision, or by its first download.
         name, pinned = self.family.start.name, self.family.start.weights_sha256
         wanted = {name: pinned or start.get(name)}
-        if (recipe, found.get("seed"), start) != (self.family.recipe, self.seed, wanted):
+        if (recipe, seed, start) != (self.family.recipe, self.seed, wanted):
             raise DataError(
                 f"{path / TRAINING}: wanted seed {self.seed} of harness train "
-                f"{self.family.recipe}, from weights {wanted}; found seed {found.get('seed')} of "
-                f"{found.get('command')}, from {start}; train it again, into another folder"
+                f"{self.family.recipe}, from weights {wanted}; found seed {seed} of {command}, "
+                f"from {start}; train it again, into another folder"
             )
-        return super().identify(path, sha256)
+        return super().identify(path)
 
 
-def without(words: Sequence[str], options: Sequence[str]) -> list[str]:
-    """The words of a command without these options and their values."""
-    rest = iter(words)
-    kept: list[str] = []
-    for word in rest:
-        if word in options:
-            next(rest, None)
-        else:
-            kept.append(word)
-    return kept
+def recipe_of(command: str) -> str:
+    """The recipe in a command of `harness train`: its words without a member's own options."""
+    words = command.split()
+    pairs = pairwise(words[1:])
+    return " ".join(word for before, word in pairs if not {before, word} & OF_A_MEMBER)

@@ -11,32 +11,36 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 
 from harness.core.arrays import Float32
 from harness.core.errors import DataError, ScoreError
-from harness.core.files import Sha256, digest_of, digest_of_files, digest_of_repr, sha256_of
-from harness.core.hardware import Hardware, in_precision, require_named
+from harness.core.files import digest_of, digest_of_files, digest_of_repr, sha256_of
+from harness.core.hardware import FLOAT32, Hardware, in_precision, require_named
 from harness.core.interfaces import Encoding, Hub, Identity, LocalFiles, Packaged, Source
-from harness.encoders.batches import batches
 from harness.encoders.checkpoint import (
     GOLDEN_SENTENCE,
     Fingerprint,
     facts_of,
-    in_dtype,
     maximum_length,
     read_json,
     read_tensors,
-    require_beginning,
     require_golden_ids,
     require_weights,
     tokenizer_files,
     weights_files,
 )
 from harness.encoders.config import BaseConfig
-from harness.encoders.kernels.choose import PLAIN, Choice, Kernel, choose, in_order
+from harness.encoders.kernels.choose import (
+    PLAIN,
+    Choice,
+    Kernel,
+    batches,
+    choose_pass,
+    run_batches,
+)
 
 # Part of every key: raise it with any change that moves an encoding.
 ENCODING_VERSION = "1: float32; token means with special tokens; cls where the tokenizer puts it"
@@ -45,6 +49,9 @@ LETTERS = 5  # of a token and what is around it, about
 SLICE = 256  # texts that are tokenised at once
 BATCHES_EACH = 4  # wanted of a worker, so that all end together
 LEAST_TOKENS = 256  # of a batch; smaller matrices are multiplied at a lower rate
+# Of a batch with dropout: who shares one is part of the draw, so this is the same on every machine;
+# small, because the masks of a batch that no core's cache holds take twice the time.
+DROPOUT_TOKENS = 1024
 
 
 @dataclass(frozen=True)
@@ -110,101 +117,81 @@ class TransformerConfig(BaseConfig):
         """This encoder in a precision, which its name shows unless it is float32."""
         return replace(self, name=in_precision(self.name, hardware.dtype), hardware=hardware)
 
-    def identify(self, path: Path, sha256: Sha256 = sha256_of) -> Identity:
-        """The key and digests of a checkpoint folder, without torch; `sha256` may be memoised."""
+    def identify(self, path: Path) -> Identity:
+        """The key and digests of a checkpoint folder, without torch."""
         weights = weights_files(path)
         length = maximum_length(self.name, path, self.max_length)
         digests = {
-            "weights": digest_of_files(weights, sha256),
-            "tokenizer": digest_of({file.name: sha256(file) for file in tokenizer_files(path)}),
-            "config": sha256(path / "config.json"),
+            "weights": digest_of_files(weights),
+            "tokenizer": digest_of({file.name: sha256_of(file) for file in tokenizer_files(path)}),
+            "config": sha256_of(path / "config.json"),
         }
         require_weights(self.name, weights[0], self.weights_sha256, digests["weights"])
         if self.fingerprint is not None:
             self.fingerprint.require_settings(self.name, path)
         facts = facts_of(read_json(path / "config.json"))
         key = digest_of({"version": ENCODING_VERSION, "max_length": length, **facts, **digests})
-        key = in_dtype(key, self.hardware.dtype)
+        if (dtype := self.hardware.dtype) != FLOAT32:
+            key = digest_of({dtype: key})
         checks = (self.golden_ids, self.fingerprint)
         return Identity(key, digests, length, digest_of_repr(checks) if any(checks) else "")
 
-    def load(
-        self,
-        path: Path,
-        cache: Path,
-        *,
-        sha256: Sha256 = sha256_of,
-        choice: Choice | None = None,
-        device: str | None = None,
-        dtype: str | None = None,
-    ) -> TransformerEncoder:
-        """The encoder, ready: its forward pass as given by `choice`, or by the device's rule.
+    def load(self, path: Path, cache: Path) -> TransformerEncoder:
+        """The encoder, ready: its forward pass as the rule has it for this device.
 
-        `cache` keeps the safetensors form of a pickled checkpoint. Device and precision are those
-        of `hardware` where none is given; another precision than float32 has a key of its own.
+        `cache` keeps the safetensors form of a pickled checkpoint.
         """
-        hardware, identity = self.hardware, self.identify(path, sha256)
-        device, dtype = device or hardware.device, dtype or hardware.dtype
+        identity, hardware = self.identify(path), self.hardware
         tensors = read_tensors(weights_files(path), identity.digests["weights"], cache)
 
         from harness.encoders.kernels.padded import open_checkpoint
 
         length = maximum_length(self.name, path, self.max_length)
         tokenizer, plain, shape = open_checkpoint(self.name, path, tensors, length)
-        golden = tokenizer([GOLDEN_SENTENCE], whole=True)[0]
-        require_golden_ids(self.name, self.golden_ids, golden)
+        raw = tokenizer.tokenizer
         if self.golden_ids:
-            long = " ".join([GOLDEN_SENTENCE] * length)
-            require_beginning(self.name, *tokenizer([long]), *tokenizer([long], whole=True))
+            [golden] = tokenizer([GOLDEN_SENTENCE], whole=True)
+            require_golden_ids(self.name, self.golden_ids, golden, raw.truncation_side)
         if self.fingerprint is not None:
-            self.fingerprint.require_vocabulary(self.name, path, tokenizer.vocabulary)
-        plain, [ids] = plain.to(device, dtype), tokenizer([GOLDEN_SENTENCE])
-        given = choice or (PLAIN if self.plain_pass else None)
-        kernel, choice = choose(self.name, plain, ids, dtype, given)
+            self.fingerprint.require_vocabulary(self.name, path, raw.get_vocab())
+        plain = plain.on(hardware)
+        kernel: Kernel = plain
+        choice = PLAIN
+        if not self.plain_pass:
+            [ids] = tokenizer([GOLDEN_SENTENCE])
+            kernel, choice = choose_pass(plain, ids, hardware.dtype)
         if hardware.batch_tokens:
             choice = replace(choice, tokens=hardware.batch_tokens)
         return TransformerEncoder(
             name=self.name,
-            key=identity.key if dtype == hardware.dtype else in_dtype(identity.key, dtype),
+            key=identity.key,
             tokenizer=tokenizer,
             kernel=kernel,
             plain=plain,
             shape=shape,
             choice=choice,
-            facts={**asdict(choice), "device": device, "dtype": dtype},
+            hardware=hardware,
         )
-
-
-class Batch(NamedTuple):
-    """The rows of some texts, and their token ids."""
-
-    rows: list[int]
-    ids: list[list[int]]
-
-
-@runtime_checkable
-class Tokenizer(Protocol):
-    """Texts to ids, special tokens included, cut to the maximum length unless wanted whole."""
-
-    def __call__(self, texts: Sequence[str], *, whole: bool = False) -> list[list[int]]: ...
 
 
 @dataclass(frozen=True, eq=False)
 class TransformerEncoder:
-    """A loaded encoder. `shape` is the encoding of one sentence, which says what there will be.
-
-    `facts` say how it runs here; nothing of them changes what comes out by more than rounding, and
-    none is part of the key but a precision that is not float32.
-    """
+    """A loaded encoder. `shape` is the encoding of one sentence, which says what there will be."""
 
     name: str
     key: str
-    tokenizer: Tokenizer
+    tokenizer: Any  # a CuttingTokenizer
     kernel: Kernel
     plain: Any  # the PaddedKernel of the model
     shape: Encoding = field(repr=False)
     choice: Choice = PLAIN
-    facts: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    hardware: Hardware = field(default=Hardware(), repr=False)
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """How it runs here, which moves what comes out by no more than rounding."""
+        device, dtype = self.hardware.device, self.hardware.dtype
+        return {**asdict(self.choice), "device": device, "dtype": dtype}
 
     @property
     def dimensions(self) -> int:
@@ -225,10 +212,11 @@ class TransformerEncoder:
         }
         result = replace(self.shape, **blank)
 
-        def passed(batch: Batch) -> tuple[list[int], Encoding]:
-            return batch.rows, self.kernel(batch.ids)
+        def encoded(batch: tuple[list[int], list[list[int]]]) -> tuple[list[int], Encoding]:
+            rows, ids = batch
+            return rows, self.kernel(ids)
 
-        for rows, part in in_order(passed, self._batches(texts), self.choice):
+        for rows, part in run_batches(encoded, self._batches(texts), self.choice):
             for whole, piece in zip(blank.values(), _arrays(part).values(), strict=True):
                 self._require_finite(piece, rows)
                 whole[rows] = piece
@@ -236,23 +224,22 @@ class TransformerEncoder:
 
     def with_dropout(self, seed: int) -> TransformerEncoder:
         """This encoder with its dropout on, drawn from the seed from call to call."""
-        from harness.encoders.kernels.padded import TOKENS_PER_BATCH, dropping
+        from harness.encoders.kernels.padded import DroppingKernel
 
-        noisy = dropping(self.name, self.plain, seed)
-        return replace(self, kernel=noisy, choice=replace(PLAIN, tokens=TOKENS_PER_BATCH))
+        noisy = DroppingKernel(self.name, self.plain, seed)
+        return replace(self, kernel=noisy, choice=replace(PLAIN, tokens=DROPOUT_TOKENS))
 
     def pass_over(self, texts: Sequence[str]) -> None:
         """Draw what encoding the texts with dropout would draw, and encode nothing."""
-        from harness.encoders.kernels.padded import DroppingKernel
-
+        kernel: Any = self.kernel  # a DroppingKernel
         for _ in self._batches(texts):
-            if isinstance(self.kernel, DroppingKernel):
-                self.kernel.draw()
+            kernel.draw()
 
-    def _batches(self, texts: Sequence[str]) -> Iterator[Batch]:
-        """The texts longest first, tokenised a slice at a time while others are under way.
+    def _batches(self, texts: Sequence[str]) -> Iterator[tuple[list[int], list[list[int]]]]:
+        """The rows of each batch and their token ids, the longest texts first.
 
-        The plain pass has them all tokenised first.
+        They are tokenised a slice at a time while others are under way; all of them first for the
+        plain pass.
         """
         order: Sequence[int] = range(len(texts))
         budget, at_once = self.choice.tokens, max(1, len(texts))
@@ -263,19 +250,15 @@ class TransformerEncoder:
             budget, at_once = min(budget, max(LEAST_TOKENS, share)), SLICE
         for start in range(0, len(order), at_once):
             part = order[start : start + at_once]
-            tokens = self._tokens(texts, part)
+            tokens = self.tokenizer([texts[row] for row in part])
+            for row, ids in zip(part, tokens, strict=True):
+                if not ids:
+                    raise DataError(
+                        f"{self.name}: text {row} ({texts[row]!r}) has no token, and this "
+                        "tokenizer adds none of its own; leave such texts out"
+                    )
             for rows in batches([len(ids) for ids in tokens], budget):
-                yield Batch([part[row] for row in rows], [tokens[row] for row in rows])
-
-    def _tokens(self, texts: Sequence[str], rows: Sequence[int]) -> list[list[int]]:
-        tokens = self.tokenizer([texts[row] for row in rows])
-        empty = next((row for row, ids in zip(rows, tokens, strict=True) if not ids), None)
-        if empty is not None:
-            raise DataError(
-                f"{self.name}: text {empty} ({texts[empty]!r}) has no token, and this tokenizer "
-                "adds none of its own; leave such texts out"
-            )
-        return tokens
+                yield [part[row] for row in rows], [tokens[row] for row in rows]
 
     def _require_finite(self, piece: Float32[np.ndarray, "B ..."], rows: Sequence[int]) -> None:
         finite = np.isfinite(piece).reshape(len(rows), -1).all(axis=1)

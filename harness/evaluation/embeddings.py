@@ -17,7 +17,6 @@ from harness.core.arrays import Float32, Int
 from harness.core.errors import UsageError
 from harness.core.interfaces import Encoder, EncoderConfig, Encoding, Identity, Pooling
 from harness.core.types import Clock, Progress
-from harness.encoders.batches import multiplications
 from harness.encoders.cache.encodings import (
     PARTS,
     EncoderCache,
@@ -25,6 +24,7 @@ from harness.encoders.cache.encodings import (
     open_labelled,
     read_label,
 )
+from harness.encoders.kernels.choose import multiplications
 from harness.transforms.affine import Moments
 
 

@@ -18,10 +18,8 @@ from tolerances import ROUNDING, relative_gap
 from torch import nn
 
 from harness.core.errors import DataError, UsageError
-from harness.core.interfaces import Encoding
 from harness.encoders.checkpoint import REFUSED, WITHOUT_PADDING, facts_of
 from harness.encoders.kernels.choose import PLAIN
-from harness.encoders.kernels.padded import sees_padding
 from harness.encoders.native import NativeConfig
 from harness.encoders.transformer import TransformerConfig
 from harness.transforms.pooling import CLS, NATIVE
@@ -108,13 +106,6 @@ def test_the_page_is_the_list_of_what_is_compared_and_refused():
     """A new release of transformers with another masked language model shows here."""
     page = Path(__file__).parents[2] / "docs" / "encoders.md"
     assert page.read_text() == tiny_families.page(), "python tests/support/tiny_families.py"
-
-
-def test_an_architecture_that_sees_padding_is_known_by_name_however_little_shows():
-    def encode(batch):
-        return Encoding((0,), 0, np.ones((len(batch), 1, 2), np.float32))
-
-    assert [sees_padding(kind, encode, [1, 2, 3]) for kind in ("fnet", "bert")] == [True, False]
 
 
 def test_what_is_peculiar_to_a_pass_is_part_of_the_key(made):

@@ -1,4 +1,4 @@
-"""Which forward pass encodes with a model, and how its batches are spread over the cores.
+"""Which forward pass encodes with a model, and how texts are spread over batches and cores.
 
 A fixed rule over device, precision and architecture decides and no measurement does, so that a
 machine gives the same bits today and tomorrow. The plain padded pass is the reference: another is
@@ -12,11 +12,10 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
-from harness.core.errors import UsageError
 from harness.core.interfaces import Encoding
 
 X86 = frozenset({"x86_64", "AMD64", "amd64", "i386", "i686"})  # as `platform.machine` names them
@@ -28,7 +27,7 @@ PLAIN_TOKENS = 8192
 # Of the largest coordinate: sums in another order, and what half a mantissa makes of them.
 TOLERANCE = {"float32": 1e-5, "float16": 0.02, "bfloat16": 0.1}
 
-Route = Literal["plain", "swapped", "packed"]
+Kernel = Callable[[Sequence[Sequence[int]]], Encoding]  # unpadded token ids to pooled states
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -42,7 +41,7 @@ class Choice:
     `tokens` tokens on `threads` threads (0: the calling thread, and as many as torch takes).
     """
 
-    route: Route = "plain"
+    route: Literal["plain", "swapped", "packed"] = "plain"
     library: Literal["torch", "onednn"] = "torch"
     workers: int = 1
     threads: int = 0
@@ -52,30 +51,16 @@ class Choice:
 PLAIN = Choice()
 
 
-@runtime_checkable
-class Kernel(Protocol):
-    """A forward pass: the token ids of a batch, unpadded, to their pooled states."""
-
-    def __call__(self, batch: Sequence[Sequence[int]]) -> Encoding: ...
-
-
-def rule(
-    *, known: bool, onednn: bool, device: str, threads: int, machine: str | None = None
-) -> Choice:
-    """The pass for a model on a device.
+def rule(*, known: bool, onednn: bool, device: str, threads: int) -> Choice:
+    """The pass for a model, on so many cores.
 
     x86 processor, oneDNN    its products, packed or else swapped; one worker a core
     another processor        torch's products, packed or else plain; one worker a core
     GPU                      torch's products, packed or else plain; one worker feeds it
 
-    Args:
-        known: Whether the packed pass knows the architecture.
-        onednn: Whether oneDNN can multiply the model's matrices (`packed.has_onednn`).
-        device: A torch device type, such as `cpu` or `cuda`.
-        threads: The processor cores that torch may use.
-        machine: The processor's architecture; by default this machine's.
+    `known` is an architecture that the packed pass reads, `onednn` a model that oneDNN multiplies.
     """
-    if device == "cpu" and onednn and (machine or platform.machine()) in X86:
+    if device == "cpu" and onednn and platform.machine() in X86:
         return Choice("packed" if known else "swapped", "onednn", threads, 1, CPU_TOKENS)
     if not known:
         return PLAIN
@@ -84,73 +69,59 @@ def rule(
     return Choice("packed", "torch", 1, threads, GPU_TOKENS)
 
 
-def choose(
-    name: str, plain: Any, ids: Sequence[int], dtype: str, given: Choice | None = None
-) -> tuple[Kernel, Choice]:
-    """The pass of a model as given or by the rule, checked against its plain pass.
+def choose_pass(plain: Any, ids: Sequence[int], dtype: str) -> tuple[Kernel, Choice]:
+    """The pass of a model by the rule; its plain one where that gives other encodings.
 
-    A pass of the rule that gives other encodings is left for the plain one.
-
-    Args:
-        name: The encoder's, for error messages.
-        plain: The model's `PaddedKernel`.
-        ids: Token ids of a text, pieces of which are encoded by both passes.
-        dtype: The precision of the weights.
-        given: The pass to take, whatever the rule says.
-
-    Raises:
-        UsageError: The given pass cannot run this model, or gives other encodings.
+    Both passes encode pieces of `ids` of several lengths in no order.
     """
     import torch
 
     from harness.encoders.kernels.packed import has_onednn, is_known
 
-    known, onednn = is_known(plain.model), has_onednn(plain.model)
-    device, threads = plain.model.device.type, torch.get_num_threads()
-    choice = given or rule(known=known, onednn=onednn, device=device, threads=threads)
-    if choice.route == "plain":
-        return plain, choice
-    library_runs = onednn if choice.library == "onednn" else choice.route == "packed"
-    if not library_runs or (choice.route == "packed" and not known):
-        raise UsageError(
-            f"{name}: wanted the {choice.route} pass with {choice.library}, found an architecture, "
-            "a device or a torch that has it not; take another, or none to have one chosen"
-        )
-    other = make(plain, choice)
-    if _agree(plain, other, ids, TOLERANCE[dtype]):
-        return other, choice
-    if given:
-        raise UsageError(f"{name}: the {choice.route} pass gives other encodings than the model")
+    choice = rule(
+        known=is_known(plain.model),
+        onednn=has_onednn(plain.model),
+        device=plain.model.device.type,
+        threads=torch.get_num_threads(),
+    )
+    kernel, batch = kernel_of(plain, choice), [ids[:n] for n in (10, 15, 15, 20, len(ids), 3)]
+    if kernel is plain or _agree(plain(batch), kernel(batch), TOLERANCE[dtype]):
+        return kernel, choice
     return plain, PLAIN
 
 
-def make(plain: Any, choice: Choice) -> Kernel:
+def kernel_of(plain: Any, choice: Choice) -> Kernel:
     """The forward pass of a choice, from the plain one of a model that it can run."""
-    from harness.encoders.kernels.packed import PackedKernel, read_stack, swapped
+    from harness.encoders.kernels.packed import PackedKernel, swapped
 
     if choice.route == "packed":
-        return PackedKernel(plain, read_stack(plain.model, choice.library))
-    if choice.route == "swapped":
-        return replace(plain, model=swapped(plain.model))
-    return plain
+        return PackedKernel(plain, choice.library)
+    return replace(plain, model=swapped(plain.model)) if choice.route == "swapped" else plain
 
 
-def _agree(plain: Kernel, other: Kernel, ids: Sequence[int], tolerance: float) -> bool:
-    """Whether two passes agree on sentences of several lengths in no order."""
-    batch = [list(ids[:length]) for length in (10, 15, 15, 20, len(ids), 3)]
-    wanted, found = plain(batch), other(batch)
-    parts = ((wanted.mean, found.mean), (wanted.cls, found.cls), (wanted.pooler, found.pooler))
-    for x, y in parts:
-        if x is None:
-            continue
-        if y is None or x.shape != y.shape:
-            return False
-        if not np.abs(x - y).max() <= tolerance * max(1.0, np.abs(x).max()):
-            return False
-    return True
+def _agree(reference: Encoding, other: Encoding, tolerance: float) -> bool:
+    parts = [(getattr(reference, p), getattr(other, p)) for p in ("mean", "cls", "pooler")]
+    return all(
+        bool(np.abs(x - y).max() <= tolerance * max(1.0, np.abs(x).max()))
+        for x, y in parts
+        if x is not None
+    )
 
 
-def in_order(
+def batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
+    """Row numbers, longest first, so many at a time as fit the budget of padded tokens.
+
+    Longest first: what does not fit in memory fails at once, and an estimate errs on the safe side.
+    """
+    order = sorted(range(len(lengths)), key=lengths.__getitem__, reverse=True)
+    start = 0
+    while start < len(order):
+        size = max(1, budget // lengths[order[start]])
+        yield order[start : start + size]
+        start += size
+
+
+def run_batches(
     work: Callable[[Item], Result], items: Iterable[Item], choice: Choice
 ) -> Iterator[Result]:
     """Results in the items' order; items are drawn while workers work, a few ahead of them."""
@@ -173,3 +144,8 @@ def in_order(
     finally:
         pool.shutdown(cancel_futures=True)
         torch.set_num_threads(before)  # a worker's number is also that of threads to come
+
+
+def multiplications(depth: int, width: int) -> int:
+    """Multiplications that a token takes, roughly: 12 matrices (width, width) in each layer."""
+    return 12 * depth * width**2 + width

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +14,14 @@ from torch.nn import functional
 
 from harness.core.arrays import Float32
 from harness.core.errors import DataError
-from harness.core.files import sha256_of
 from harness.core.interfaces import Encoding
 from harness.encoders.checkpoint import read_json, read_tensors, weights_files
 from harness.encoders.kernels.choose import PLAIN, Kernel
-from harness.encoders.kernels.padded import PaddedKernel, by_length, rows_of
+from harness.encoders.kernels.padded import PaddedKernel, to_numpy
 from harness.encoders.modules import ACTIVATIONS, DENSE, LAYER_NORM, LAYERS, Module, Modules
 from harness.encoders.transformer import TransformerEncoder
 
 Map = Callable[[torch.Tensor], torch.Tensor]
-Head = Callable[[Float32[np.ndarray, "N D"]], Float32[np.ndarray, "N K"]]
 MAKE: Mapping[str, Callable[[], nn.Module]] = dict(
     zip(
         ACTIVATIONS,
@@ -47,23 +45,20 @@ def under_modules(
             f"{encoder.name}.native: wanted an encoder, found a {config.model_type}, of which "
             "sentence-transformers pools the decoder's states; take another pooling than native"
         )
-    tokenizer: Any = encoder.tokenizer  # a CuttingTokenizer
+    tokenizer = encoder.tokenizer
     if modules.first.settings.get("do_lower_case"):
         tokenizer = tokenizer.lower_cased()
     weights = _layer_weights(modules, cache)
-    skipped = tokenizer.prompt_length(prompt) if prompt and modules.skips_prompt else 0
-    mode = modules.modes[0] if len(modules.modes) == 1 else ""
-    first = mode == "cls" and weights is None and encoder.plain.summary == 0
+    skips_prompt = prompt and not modules.pooling.get("include_prompt", True)
+    skipped = tokenizer.prompt_length(prompt) if skips_prompt else 0
+    first = modules.modes == ("cls",) and weights is None and encoder.plain.summary == 0
     kernel: Kernel
-    if not skipped and (mode == "mean" or first):
+    if not skipped and (modules.modes == ("mean",) or first):
         kernel, choice = StateKernel(encoder.kernel, weights, first), encoder.choice
     else:
         kernel, choice = TokenKernel(encoder.plain, modules.modes, skipped, weights), PLAIN
     shape = kernel(tokenizer(["one sentence"]))
-    facts = {**encoder.facts, **asdict(choice)}
-    return replace(
-        encoder, tokenizer=tokenizer, kernel=kernel, shape=shape, choice=choice, facts=facts
-    )
+    return replace(encoder, tokenizer=tokenizer, kernel=kernel, shape=shape, choice=choice)
 
 
 def _layer_weights(modules: Modules, cache: Path) -> torch.Tensor | None:
@@ -112,8 +107,9 @@ class TokenKernel:
     layers: torch.Tensor | None
 
     def __call__(self, batch: Sequence[Sequence[int]]) -> Encoding:
-        if self.plain.splits(batch):
-            return by_length(self, batch)
+        return self.plain.by_length(self._encode, batch)
+
+    def _encode(self, batch: Sequence[Sequence[int]]) -> Encoding:
         with torch.inference_mode():
             states, mask, _ = self.plain.states(batch)
             tokens = states[-1].float()
@@ -121,11 +117,11 @@ class TokenKernel:
                 shares = zip(self.layers.tolist(), states, strict=True)
                 tokens = sum((w * s.float() for w, s in shares if w), torch.zeros_like(tokens))
             mask = mask & (torch.arange(mask.shape[1], device=mask.device) >= self.skipped)
-            parts = [pooled(mode, tokens, mask) for mode in self.modes]
-            return _only(rows_of(torch.cat(parts, dim=1)))
+            parts = [pool_tokens(mode, tokens, mask) for mode in self.modes]
+            return _only(to_numpy(torch.cat(parts, dim=1)))
 
 
-def pooled(mode: str, tokens: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+def pool_tokens(mode: str, tokens: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     """The vectors (B, D) of tokens (B, T, D) under one mode; `mask` (B, T) marks those that count.
 
     As in sentence-transformers, no token at all gives the zero vector of a mean.
@@ -150,9 +146,9 @@ def _only(vectors: Float32[np.ndarray, "N D"]) -> Encoding:
     return Encoding((0,), 0, vectors[:, None])
 
 
-def head_of(modules: Modules, cache: Path) -> Head:
-    """The maps behind the pooling, one after the other, on the processor."""
-    maps = [_map(module, cache) for module in modules.head if module.kind != "Dropout"]
+def head_of(modules: Modules, cache: Path) -> Callable[[Any], Any]:
+    """The maps of vectors (N, D) to (N, K) behind the pooling, one after the other, on the CPU."""
+    maps = [make(m, cache) for m in modules.chain if (make := MAPS.get(m.kind))]
 
     def head(vectors: Float32[np.ndarray, "N D"]) -> Float32[np.ndarray, "N K"]:
         with torch.inference_mode():
@@ -164,31 +160,35 @@ def head_of(modules: Modules, cache: Path) -> Head:
     return head
 
 
-def _map(module: Module, cache: Path) -> Map:
-    if module.kind == DENSE:
-        return _dense(module, _tensors(module, cache))
-    if module.kind == LAYER_NORM:
-        norm = _tensors(module, cache)
-        weight, bias = norm["norm.weight"].float(), norm["norm.bias"].float()
-        return lambda x: functional.layer_norm(x, weight.shape, weight, bias)
+def _normalize(module: Module, cache: Path) -> Map:  # noqa: ARG001 - it has no weights
     return lambda x: functional.normalize(x, dim=1)
 
 
-def _dense(module: Module, tensors: Mapping[str, Any]) -> Map:
+def _layer_norm(module: Module, cache: Path) -> Map:
+    norm = _tensors(module, cache)
+    weight, bias = norm["norm.weight"].float(), norm["norm.bias"].float()
+    return lambda x: functional.layer_norm(x, weight.shape, weight, bias)
+
+
+def _dense(module: Module, cache: Path) -> Map:
     """A linear layer, its activation (Tanh where none is named), and what is added to it."""
+    tensors = _tensors(module, cache)
     weight, bias = tensors["linear.weight"].float(), tensors.get("linear.bias")
     bias = None if bias is None else bias.float()
     activation = MAKE[module.settings.get("activation_function", TANH)]()
-    other = tensors.get("residual.weight")
+    residual = tensors.get("residual.weight")
 
     def dense(x: torch.Tensor) -> torch.Tensor:
         mapped = activation(functional.linear(x, weight, bias))
         if not module.settings.get("use_residual"):
             return mapped
-        return mapped + (x if other is None else functional.linear(x, other.float()))
+        return mapped + (x if residual is None else functional.linear(x, residual.float()))
 
     return dense
 
 
+MAPS = {DENSE: _dense, LAYER_NORM: _layer_norm, "Normalize": _normalize}
+
+
 def _tensors(module: Module, cache: Path) -> dict[str, Any]:
-    return read_tensors(weights_files(module.folder), module.weights(sha256_of), cache)
+    return read_tensors(weights_files(module.folder), module.weights, cache)

@@ -14,11 +14,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, groupby
 from operator import attrgetter
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -27,68 +26,118 @@ from torch.nn import functional as F  # noqa: N812
 
 from harness.core.arrays import Float, Int64
 from harness.core.interfaces import Encoding
-from harness.encoders.kernels.padded import PaddedKernel, rows_of
+from harness.encoders.kernels.padded import PaddedKernel, to_numpy
 
 # oneDNN keeps code for every number of rows that it has seen, by default for 1024: some hundred
 # megabytes, of which a batch uses four and hardly ever finds those of another. Read at its first
 # product, and left as it is where somebody has set it.
 os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
 
+# Where the modules of a layer are inside a model.
+BERT = {
+    "layers": "encoder.layer",
+    "qkv": "attention.self.query attention.self.key attention.self.value",
+    "out": "attention.output.dense",
+    "attention_norm": "attention.output.LayerNorm",
+    "up": "intermediate.dense",
+    "act": "intermediate.intermediate_act_fn",
+    "down": "output.dense",
+    "norm": "output.LayerNorm",
+}
+MPNET = {
+    **BERT,
+    "qkv": "attention.attn.q attention.attn.k attention.attn.v",
+    "out": "attention.attn.o",
+    "attention_norm": "attention.LayerNorm",
+}
+DISTILBERT = {
+    "layers": "transformer.layer",
+    "qkv": "attention.q_lin attention.k_lin attention.v_lin",
+    "out": "attention.out_lin",
+    "attention_norm": "sa_layer_norm",
+    "up": "ffn.lin1",
+    "act": "ffn.activation",
+    "down": "ffn.lin2",
+    "norm": "output_layer_norm",
+}
+ARCHITECTURES = {
+    **dict.fromkeys(("bert", "roberta", "xlm-roberta", "camembert", "electra"), BERT),
+    "mpnet": MPNET,
+    "distilbert": DISTILBERT,
+}
+
 States = Float[Tensor, "T D"]
 
 
-@dataclass(frozen=True, eq=False)
+def is_known(model: Any) -> bool:
+    """Whether a model's layers can be read."""
+    config = model.config
+    return config.model_type in ARCHITECTURES and not getattr(config, "is_decoder", False)
+
+
+class Linear:
+    """x W^T + b of layers over one input as a single product, their outputs side by side."""
+
+    def __init__(self, library: str, *layers: Any) -> None:
+        self.weight = torch.cat([layer.weight.detach() for layer in layers])
+        biases = [layer.bias for layer in layers]
+        self.bias = None if None in biases else torch.cat([bias.detach() for bias in biases])
+        self.onednn: Any = None
+        if library == "onednn":
+            self.weight = torch.ops.mkldnn._reorder_linear_weight(self.weight, None)
+            self.onednn = torch.ops.mkldnn._linear_pointwise
+
+    def __call__(self, x: Float[Tensor, "T I"]) -> Float[Tensor, "T O"]:
+        if self.onednn:
+            return self.onednn(x, self.weight, self.bias, "none", [], "")
+        return F.linear(x, self.weight, self.bias)
+
+    def gelu(self, x: Float[Tensor, "T I"]) -> Float[Tensor, "T O"]:
+        """The product through GELU by the error function."""
+        if self.onednn:
+            return self.onednn(x, self.weight, self.bias, "gelu", [], "none")
+        return F.gelu(self(x))
+
+    def plus(self, x: Float[Tensor, "T I"], other: Float[Tensor, "T O"]) -> Float[Tensor, "T O"]:
+        """The product with another matrix added."""
+        if self.onednn:
+            return self.onednn.binary(x, other, self.weight, self.bias, "add")
+        return self(x).add_(other)
+
+
 class Layer:
     """One layer, its norms behind what they normalise. `act` None is GELU by the error function."""
 
-    qkv: Linear
-    out: Linear
-    attention_norm: Callable[[States], States]
-    up: Linear
-    act: Callable[[Tensor], Tensor] | None
-    down: Linear
-    norm: Callable[[States], States]
+    def __init__(self, layer: Any, names: dict[str, str], library: str, gelu: bool) -> None:
+        at = layer.get_submodule
+        self.qkv = Linear(library, *map(at, names["qkv"].split()))
+        self.out, self.attention_norm = (
+            Linear(library, at(names["out"])),
+            at(names["attention_norm"]),
+        )
+        self.act = None if gelu else attrgetter(names["act"])(layer)
+        self.up, self.down = Linear(library, at(names["up"])), Linear(library, at(names["down"]))
+        self.norm: Callable[[States], States] = at(names["norm"])
 
 
-@dataclass(frozen=True, eq=False)
-class Stack:
-    """The layers of a model. `bias` gives what attention adds between two places, or None.
+class Run(NamedTuple):
+    """Sentences of one length that follow each other, and the places of their tokens."""
 
-    `padding` is the id that positions are counted from and without, None where they start at 0.
-    """
-
-    embed: Callable[[Tensor, Tensor], Tensor]
-    layers: tuple[Layer, ...]
-    heads: int
-    bias: Callable[[int], Tensor | None]
-    padding: int | None
-
-
-@dataclass(frozen=True, eq=False)
-class Run:
-    """Sentences of one length that follow each other: `first` is the place of its first token."""
-
-    first: int
     sentences: int
     length: int
-
-    @property
-    def tokens(self) -> slice:
-        """The places of its tokens."""
-        return slice(self.first, self.first + self.sentences * self.length)
+    tokens: slice
 
 
-@dataclass(frozen=True, eq=False)
 class PackedKernel:
     """The pass, its sentences in any order; it is nearer to `plain`'s than 1e-5 of the largest."""
 
-    plain: PaddedKernel
-    stack: Stack
-
-    @property
-    def model(self) -> Any:
-        """The model that the layers are of."""
-        return self.plain.model
+    def __init__(self, plain: PaddedKernel, library: str) -> None:
+        self.plain, self.model = plain, plain.model
+        config, self.names = self.model.config, ARCHITECTURES[self.model.config.model_type]
+        act = config.activation if self.names is DISTILBERT else config.hidden_act
+        layers = self.model.get_submodule(self.names["layers"])
+        self.layers = [Layer(layer, self.names, library, act == "gelu") for layer in layers]
+        self.heads: int = config.num_attention_heads
 
     def __call__(self, batch: Sequence[Sequence[int]]) -> Encoding:
         order = sorted(range(len(batch)), key=lambda row: len(batch[row]))
@@ -97,11 +146,11 @@ class PackedKernel:
         lengths = torch.tensor([len(ids) for ids in rows])
         ends = lengths.cumsum(0)
         with torch.inference_mode():
-            x = self.stack.embed(*self._inputs(rows, lengths, ends))
-            shape = (len(rows), len(self.stack.layers) + 1, x.shape[1])
+            x = self._embed(rows, lengths, ends)
+            shape = (len(rows), len(self.layers) + 1, x.shape[1])
             mean = torch.empty(shape, device=x.device)  # float32 whatever the model's
             _keep_means(x, runs, mean[:, 0])
-            for number, layer in enumerate(self.stack.layers, start=1):
+            for number, layer in enumerate(self.layers, start=1):
                 x = self._layer(layer, x, runs)
                 _keep_means(x, runs, mean[:, number])
             first, last = x[(ends - lengths).to(x.device)], x[(ends - 1).to(x.device)]
@@ -111,25 +160,33 @@ class PackedKernel:
         return Encoding(
             layers=tuple(range(mean.shape[1])),
             depth=mean.shape[1] - 1,
-            mean=rows_of(mean)[back],
-            cls=None if self.plain.summary is None else rows_of(cls)[back],
-            pooler=None if pooler is None else rows_of(pooler)[back],
+            mean=to_numpy(mean)[back],
+            cls=None if self.plain.summary is None else to_numpy(cls)[back],
+            pooler=None if pooler is None else to_numpy(pooler)[back],
         )
 
-    def _inputs(
+    def _embed(
         self, rows: Sequence[Sequence[int]], lengths: Int64[Tensor, " N"], ends: Int64[Tensor, " N"]
-    ) -> tuple[Int64[Tensor, " T"], Int64[Tensor, " T"]]:
-        """Token ids, and the position of each in its sentence as the model counts them."""
+    ) -> States:
+        """The embedding layer's output, positions counted in each sentence as the model does."""
         ids = torch.tensor(list(chain.from_iterable(rows)))
         starts = (ends - lengths).repeat_interleave(lengths)
         positions = torch.arange(len(ids)) - starts
-        if self.stack.padding is not None:
+        # RoBERTa's and MPNet's positions start behind the padding's id, the others' at 0.
+        padding = getattr(self.model.embeddings, "padding_idx", None)
+        if padding is not None:
             # Counted up to each token; a padding token in a text has no position of its own.
-            real = (ids != self.stack.padding).long()
+            real = (ids != padding).long()
             counted = real.cumsum(0)
             before = (counted - real)[starts]
-            positions = (counted - before) * real + self.stack.padding
-        return _sent(ids, self.model.device), _sent(positions, self.model.device)
+            positions = (counted - before) * real + padding
+        device = self.model.device
+        if device.type != "cpu":  # which reads pinned memory by itself, and nobody waits for it
+            ids = ids.pin_memory().to(device, non_blocking=True)
+            positions = positions.pin_memory().to(device, non_blocking=True)
+        x = self.model.embeddings(input_ids=ids[None], position_ids=positions[None])[0]
+        project = getattr(self.model, "embeddings_project", None)  # ELECTRA's, narrower ones
+        return x if project is None else project(x)
 
     def _layer(self, layer: Layer, x: States, runs: Sequence[Run]) -> States:
         mixed = torch.empty_like(x)
@@ -142,105 +199,22 @@ class PackedKernel:
 
     def _attend(self, qkv: Float[Tensor, "t E"], run: Run, out: Float[Tensor, "t D"]) -> None:
         """Self-attention inside each sentence of a run, written to `out`."""
-        split = qkv.view(run.sentences, run.length, 3, self.stack.heads, -1)
+        bias = None
+        if self.names is MPNET:  # by the distance of two places, which are passed for their shape
+            places = torch.empty((1, run.length, 0), device=self.model.device)
+            bias = self.model.encoder.compute_position_bias(places)
+        split = qkv.view(run.sentences, run.length, 3, self.heads, -1)
         q, k, v = split.permute(2, 0, 3, 1, 4)  # each (sentences, heads, tokens, d)
-        attended = F.scaled_dot_product_attention(q, k, v, attn_mask=self.stack.bias(run.length))
-        out.view(run.sentences, run.length, self.stack.heads, -1).copy_(attended.transpose(1, 2))
-
-
-@dataclass(frozen=True)
-class Names:
-    """The places of a layer's modules inside a model, one architecture's."""
-
-    layers: str
-    qkv: tuple[str, str, str]
-    out: str
-    attention_norm: str
-    up: str
-    act: str
-    down: str
-    norm: str
-
-
-BERT = Names(
-    layers="encoder.layer",
-    qkv=("attention.self.query", "attention.self.key", "attention.self.value"),
-    out="attention.output.dense",
-    attention_norm="attention.output.LayerNorm",
-    up="intermediate.dense",
-    act="intermediate.intermediate_act_fn",
-    down="output.dense",
-    norm="output.LayerNorm",
-)
-MPNET = replace(
-    BERT,
-    qkv=("attention.attn.q", "attention.attn.k", "attention.attn.v"),
-    out="attention.attn.o",
-    attention_norm="attention.LayerNorm",
-)
-DISTILBERT = Names(
-    layers="transformer.layer",
-    qkv=("attention.q_lin", "attention.k_lin", "attention.v_lin"),
-    out="attention.out_lin",
-    attention_norm="sa_layer_norm",
-    up="ffn.lin1",
-    act="ffn.activation",
-    down="ffn.lin2",
-    norm="output_layer_norm",
-)
-ARCHITECTURES: dict[str, Names] = {
-    **dict.fromkeys(("bert", "roberta", "xlm-roberta", "camembert", "electra"), BERT),
-    "mpnet": MPNET,
-    "distilbert": DISTILBERT,
-}
-
-
-def is_known(model: Any) -> bool:
-    """Whether a model's layers can be read."""
-    config = model.config
-    return config.model_type in ARCHITECTURES and not getattr(config, "is_decoder", False)
-
-
-def read_stack(model: Any, library: Library) -> Stack:
-    """The layers of a model that is known, their matrix products made for a library."""
-    config, names = model.config, ARCHITECTURES[model.config.model_type]
-    act = config.activation if names is DISTILBERT else config.hidden_act
-
-    def read(layer: Any) -> Layer:
-        at = layer.get_submodule
-        return Layer(
-            qkv=linear(library, *map(at, names.qkv)),
-            out=linear(library, at(names.out)),
-            attention_norm=at(names.attention_norm),
-            up=linear(library, at(names.up)),
-            act=None if act == "gelu" else attrgetter(names.act)(layer),
-            down=linear(library, at(names.down)),
-            norm=at(names.norm),
-        )
-
-    project = getattr(model, "embeddings_project", None)  # ELECTRA's, from narrower embeddings
-
-    def embed(ids: Int64[Tensor, " T"], positions: Int64[Tensor, " T"]) -> States:
-        x = model.embeddings(input_ids=ids[None], position_ids=positions[None])[0]
-        return x if project is None else project(x)
-
-    def bias(length: int) -> Float[Tensor, "1 H n n"] | None:
-        if names is not MPNET:
-            return None
-        places = torch.empty((1, length, 0), device=model.device)  # for its shape alone
-        return model.encoder.compute_position_bias(places)
-
-    layers = tuple(map(read, model.get_submodule(names.layers)))
-    # RoBERTa's and MPNet's positions start behind the padding's id, the others' at 0.
-    padding = getattr(model.embeddings, "padding_idx", None)
-    return Stack(embed, layers, config.num_attention_heads, bias, padding)
+        attended = F.scaled_dot_product_attention(q, k, v, attn_mask=bias)
+        out.view(run.sentences, run.length, self.heads, -1).copy_(attended.transpose(1, 2))
 
 
 def _runs(lengths: Sequence[int]) -> list[Run]:
     runs, first = [], 0
     for length, equal in groupby(lengths):
-        runs.append(Run(first, len(list(equal)), length))
-        first += runs[-1].sentences * length
+        count = len(list(equal))
+        runs.append(Run(count, length, slice(first, first + count * length)))
+        first += count * length
     return runs
 
 
@@ -253,86 +227,24 @@ def _keep_means(x: States, runs: Sequence[Run], mean: Float[Tensor, "N D"]) -> N
         row += run.sentences
 
 
-def _sent(values: Tensor, device: torch.device) -> Tensor:
-    """To a device without waiting for it: from pinned memory, which a GPU reads by itself."""
-    if device.type == "cpu":
-        return values
-    return values.pin_memory().to(device, non_blocking=True)
-
-
-Library = Literal["torch", "onednn"]
-Input = Float[Tensor, "T I"]
-Output = Float[Tensor, "T O"]
-
-
-@runtime_checkable
-class Linear(Protocol):
-    """x W^T + b, alone, through GELU (by the error function), or with another matrix added."""
-
-    def __call__(self, x: Input) -> Output: ...
-    def gelu(self, x: Input) -> Output: ...
-    def plus(self, x: Input, other: Output) -> Output: ...
-
-
-@dataclass(frozen=True, eq=False)
-class TorchLinear:
-    """A linear layer by torch's own product."""
-
-    weight: Float[Tensor, "O I"]
-    bias: Float[Tensor, " O"] | None
-
-    def __call__(self, x: Input) -> Output:
-        return F.linear(x, self.weight, self.bias)
-
-    def gelu(self, x: Input) -> Output:
-        return F.gelu(self(x))
-
-    def plus(self, x: Input, other: Output) -> Output:
-        return self(x).add_(other)
-
-
-@dataclass(frozen=True, eq=False)
-class OneDnnLinear:
-    """A linear layer by oneDNN over its own layout of the weights, with GELU or sum fused in."""
-
-    packed: Any  # a tensor of no strides
-    bias: Float[Tensor, " O"] | None
-
-    def __call__(self, x: Input) -> Output:
-        return _onednn()(x, self.packed, self.bias, "none", [], "")
-
-    def gelu(self, x: Input) -> Output:
-        return _onednn()(x, self.packed, self.bias, "gelu", [], "none")
-
-    def plus(self, x: Input, other: Output) -> Output:
-        return _onednn().binary(x, other, self.packed, self.bias, "add")
-
-
-def linear(library: Library, *layers: Any) -> Linear:
-    """Layers over one input as a single product, their outputs side by side."""
-    weight = torch.cat([layer.weight.detach() for layer in layers])
-    biases = [layer.bias for layer in layers]
-    bias = None if None in biases else torch.cat([bias.detach() for bias in biases])
-    if library == "torch":
-        return TorchLinear(weight, bias)
-    return OneDnnLinear(torch.ops.mkldnn._reorder_linear_weight(weight, None), bias)
-
-
 def has_onednn(model: Any) -> bool:
     """Whether oneDNN can multiply a model's matrices: float32 or bfloat16 ones in main memory.
 
     The operations are not part of torch's stable interface, and a build may lack them; a
     processor may lack products of bfloat16.
     """
-    weights = next(model.parameters())
-    if weights.device.type != "cpu" or weights.dtype not in (torch.float32, torch.bfloat16):
-        return False
+    weights, operations = next(model.parameters()), torch.ops.mkldnn
     names = ("_linear_pointwise", "_reorder_linear_weight", "_is_mkldnn_bf16_supported")
     available = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
-    if not available or not all(hasattr(torch.ops.mkldnn, name) for name in names):
+    if (
+        weights.device.type != "cpu"
+        or not available
+        or not all(hasattr(operations, name) for name in names)
+    ):
         return False
-    whole = weights.dtype == torch.float32
-    return whole or bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+    if weights.dtype == torch.bfloat16:
+        return bool(operations._is_mkldnn_bf16_supported())
+    return bool(weights.dtype == torch.float32)
 
 
 def swapped(model: Any) -> Any:
@@ -344,13 +256,10 @@ def swapped(model: Any) -> Any:
     copy = deepcopy(model, {id(tensor): tensor for tensor in tensors})
     for module in copy.modules():
         if type(module) is nn.Linear:
-            module.forward = partial(_flat, linear("onednn", module))  # type: ignore[method-assign]
+            layer = Linear("onednn", module)
+            module.forward = partial(_flat, layer)  # type: ignore[method-assign]
     return copy
 
 
 def _flat(layer: Linear, x: Float[Tensor, "... I"]) -> Float[Tensor, "... O"]:
     return layer(x.reshape(-1, x.shape[-1])).view(*x.shape[:-1], -1)
-
-
-def _onednn() -> Any:
-    return torch.ops.mkldnn._linear_pointwise

@@ -1,7 +1,8 @@
 """A checkpoint folder opened with transformers: its tokenizer, and its forward pass in PyTorch.
 
 The weights come in as tensors whose digest is known, so nothing is looked up by name: no adapter,
-no other weights file, no remote code. Everything runs in float32 and evaluation mode.
+no other weights file, no remote code. Everything is opened in float32 and evaluation mode, and
+what would give wrong vectors without an error is refused once, here.
 """
 
 from __future__ import annotations
@@ -25,16 +26,9 @@ from transformers.utils import logging as chatter
 
 from harness.core.arrays import Float32
 from harness.core.errors import DataError, UsageError
+from harness.core.hardware import Hardware
 from harness.core.interfaces import Encoding
-from harness.encoders.checkpoint import (
-    BLOCK_SPARSE,
-    FULL,
-    GOLDEN_SENTENCE,
-    REFUSED,
-    WITHOUT_PADDING,
-    WORDS,
-    require_words,
-)
+from harness.encoders.checkpoint import FULL, GOLDEN_SENTENCE, REFUSED, WITHOUT_PADDING
 
 # What transformers raises, by experiment, over folders it cannot make sense of.
 UNREADABLE = (
@@ -51,9 +45,13 @@ UNUSED = re.compile(
     r"|^(lm_predictions|mask_predictions|vocab_(transform|layer_norm|projector)|final_logits_bias)\b"
 )
 
-PRECISIONS = {
-    "float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16,
-}  # fmt: skip
+# Of several scripts, so that every tokenizer with a vocabulary distinguishes two of them.
+WORDS = ("man", "guitar", "the", "Haus", "maison", "человек", "東京", "إنسان", "1", "?")
+
+# Of the largest coordinate: sums in another order differ by 1e-6 in deep models, tokens that are
+# seen where none are by a hundred times as much.
+TRACE = 1e-4
+UNMOVED = 1e-6
 
 
 @dataclass(frozen=True)
@@ -73,16 +71,11 @@ class CuttingTokenizer:
                 f"{special} are special; take a longer maximum length"
             )
 
-    @property
-    def vocabulary(self) -> Mapping[str, int]:
-        """Tokens and their ids."""
-        return dict(self.tokenizer.get_vocab())
-
     def lower_cased(self) -> CuttingTokenizer:
         """This tokenizer on texts in lower case."""
         tokenizer = deepcopy(self.tokenizer)
-        own = tokenizer.backend_tokenizer.normalizer
-        steps = [normalizers.Lowercase(), *([] if own is None else [own])]
+        before = tokenizer.backend_tokenizer.normalizer
+        steps = [normalizers.Lowercase(), *([] if before is None else [before])]
         tokenizer.backend_tokenizer.normalizer = normalizers.Sequence(steps)
         return replace(self, tokenizer=tokenizer)
 
@@ -92,14 +85,18 @@ class CuttingTokenizer:
         return len(ids) - (ids[-1] in self.tokenizer.all_special_ids)
 
     def __call__(self, texts: Sequence[str], *, whole: bool = False) -> list[list[int]]:
+        """The ids of each text, special tokens included, cut unless wanted whole."""
         if not texts:
             return []
-        wanted: dict[str, Any] = {"padding": False, "verbose": False}
-        wanted |= {"return_attention_mask": False, "return_token_type_ids": False}  # half the time
+        options: dict[str, Any] = {"padding": False, "verbose": False}
+        options |= {"return_attention_mask": False, "return_token_type_ids": False}  # half the time
         if not whole:
-            wanted |= {"truncation": True, "max_length": self.max_length}
-        ids: list[list[int]] = self.tokenizer(list(texts), **wanted)["input_ids"]
+            options |= {"truncation": True, "max_length": self.max_length}
+        ids: list[list[int]] = self.tokenizer(list(texts), **options)["input_ids"]
         return ids
+
+
+Batch = Sequence[Sequence[int]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,15 +115,12 @@ class PaddedKernel:
     has_pooler: bool
     alone: bool = False
 
-    def to(self, device: str, dtype: str) -> PaddedKernel:
-        """The pass on a device and in a precision. Raises UsageError for one that torch lacks."""
-        if dtype not in PRECISIONS:
-            raise UsageError(f"wanted float32, float16 or bfloat16, found the precision {dtype!r}")
-        return replace(self, model=self.model.to(device_of(device), PRECISIONS[dtype]))
+    def on(self, hardware: Hardware) -> PaddedKernel:
+        """The pass on a device and in a precision."""
+        device = device_of(hardware.device)
+        return replace(self, model=self.model.to(device, getattr(torch, hardware.dtype)))
 
-    def states(
-        self, batch: Sequence[Sequence[int]]
-    ) -> tuple[tuple[torch.Tensor, ...], torch.Tensor, Any]:
+    def states(self, batch: Batch) -> tuple[tuple[torch.Tensor, ...], torch.Tensor, Any]:
         """The hidden states (B, T, D) of all layers, which tokens are real, and the output."""
         lengths = torch.tensor([len(ids) for ids in batch])
         width = int(lengths.max())
@@ -138,13 +132,25 @@ class PaddedKernel:
         # The last state as the model returns it: after a final norm, where there is one.
         return (*out.hidden_states[:-1], out.last_hidden_state), mask, out
 
-    def splits(self, batch: Sequence[Sequence[int]]) -> bool:
-        """Whether these sentences need a forward pass for each length."""
-        return self.alone and len({len(ids) for ids in batch}) > 1
+    def by_length(self, encode: Callable[[Batch], Encoding], batch: Batch) -> Encoding:
+        """The encoding of a batch by a pass over these states, in one piece if the model allows."""
+        lengths = np.array([len(ids) for ids in batch])
+        if not self.alone:
+            return encode(batch)
+        groups = [np.flatnonzero(lengths == length).tolist() for length in np.unique(lengths)]
+        parts = [encode([batch[row] for row in rows]) for rows in groups]
+        back = np.argsort(np.concatenate(groups))
 
-    def __call__(self, batch: Sequence[Sequence[int]]) -> Encoding:
-        if self.splits(batch):
-            return by_length(self, batch)
+        def joined(name: str) -> Any:
+            pieces = [getattr(part, name) for part in parts]
+            return None if pieces[0] is None else np.concatenate(pieces)[back]
+
+        return replace(parts[0], **{name: joined(name) for name in ("mean", "cls", "pooler")})
+
+    def __call__(self, batch: Batch) -> Encoding:
+        return self.by_length(self._encode, batch)
+
+    def _encode(self, batch: Batch) -> Encoding:
         states, mask, out = self.states(batch)
         lengths = mask.sum(dim=1)
         with torch.inference_mode():
@@ -155,9 +161,9 @@ class PaddedKernel:
         return Encoding(
             layers=tuple(range(len(states))),
             depth=len(states) - 1,
-            mean=rows_of(mean),
-            cls=None if self.summary is None else rows_of(cls),
-            pooler=rows_of(out.pooler_output) if self.has_pooler else None,
+            mean=to_numpy(mean),
+            cls=None if self.summary is None else to_numpy(cls),
+            pooler=to_numpy(out.pooler_output) if self.has_pooler else None,
         )
 
 
@@ -172,7 +178,7 @@ def device_of(name: str) -> torch.device:
         raise UsageError(f"wanted a device that torch has, found {name!r}: {reason}") from error
 
 
-def rows_of(output: torch.Tensor) -> Float32[np.ndarray, "..."]:
+def to_numpy(output: torch.Tensor) -> Float32[np.ndarray, "..."]:
     """The output of a pass, in float32 and in main memory."""
     return output.float().cpu().numpy()
 
@@ -187,34 +193,35 @@ def open_checkpoint(
         half = any(name.endswith("EncoderModel") for name in model.config.architectures or ())
         only_half = model.config.is_encoder_decoder or half
         encoder = model.get_encoder() if only_half else model
-        has_pooler = _has_pooler(name, model, encoder, missing)
-        _require_vectors(name, raw, encoder)
         tokenizer = CuttingTokenizer(name, raw, max_length)
-        require_words(name, tokenizer(WORDS, whole=True))
-        [golden] = tokenizer([GOLDEN_SENTENCE])
+        [ids] = tokenizer([GOLDEN_SENTENCE])
+        has_pooler = _has_pooler(name, model, encoder, missing)
         kernel = PaddedKernel(encoder, raw.pad_token_id or 0, None, has_pooler)
-        kind = str(model.config.model_type)
-        require_states(name, kind, kernel.states([golden])[0], len(golden))
+        _verify(name, tokenizer, kernel, ids)
         if not only_half:
-            causal = is_causal(kernel.states, golden)
-            kernel = replace(kernel, summary=cls_position(name, golden, raw.cls_token_id, causal))
-        kernel = replace(kernel, alone=sees_padding(kind, kernel, golden))
-        return tokenizer, kernel, kernel([golden])
+            kernel = replace(kernel, summary=_summary(kernel, ids, raw.cls_token_id))
+        alone = model.config.model_type in WITHOUT_PADDING or _sees_padding(kernel, ids)
+        kernel = replace(kernel, alone=alone)
+        return tokenizer, kernel, kernel([ids])
 
 
-def cls_position(name: str, ids: Sequence[int], cls_id: int | None, causal: bool) -> int | None:
-    """The place of a text's summary token as the tokenizer puts it: 0, or -1 (XLNet).
-
-    In a causal model it is the last token, the one that has seen all, and in any other whose
-    tokenizer puts no CLS there is none: None.
-    """
-    if causal:
-        return -1
-    if cls_id is None or cls_id not in ids:
-        return None
-    if cls_id not in (ids[0], ids[-1]):
-        raise DataError(f"{name}: wanted CLS first or last, found it as token {ids.index(cls_id)}")
-    return 0 if ids[0] == cls_id else -1
+@contextmanager
+def _readable(name: str, folder: Path) -> Iterator[None]:
+    """One line for whatever transformers says of a folder, and none of its chatter otherwise."""
+    verbosity, bars = chatter.get_verbosity(), chatter.is_progress_bar_enabled()
+    chatter.set_verbosity(logging.CRITICAL)
+    chatter.disable_progress_bar()  # type: ignore[no-untyped-call]
+    try:
+        yield
+    except UNREADABLE as error:
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        raise DataError(
+            f"{name}: wanted an encoder that transformers opens at {folder}, found: {reason}"
+        ) from error
+    finally:
+        chatter.set_verbosity(verbosity)
+        if bars:
+            chatter.enable_progress_bar()  # type: ignore[no-untyped-call]
 
 
 def _model(name: str, folder: Path, tensors: Mapping[str, Any]) -> tuple[Any, Collection[str]]:
@@ -224,7 +231,7 @@ def _model(name: str, folder: Path, tensors: Mapping[str, Any]) -> tuple[Any, Co
         raise DataError(f"{name}: {folder} holds a {config.model_type} model: {reason}")
     if getattr(config, "quantization_config", None) is not None:
         raise ValueError("its weights are quantised, wanted float32 ones")
-    if getattr(config, "attention_type", None) == BLOCK_SPARSE:
+    if getattr(config, "attention_type", None) == "block_sparse":  # BigBird's
         config.attention_type = FULL  # in place of random blocks, and whatever came before
     config.use_cache = False  # for generating: a decoder would keep every key and value
     model, report = filled(MODEL_MAPPING[type(config)], config, tensors)
@@ -258,115 +265,78 @@ def _has_pooler(name: str, model: Any, encoder: Any, missing: Collection[str]) -
     """
     used = {id(weight) for weight in encoder.parameters()}
     named = model.named_parameters(remove_duplicate=False)
-    unused = {key for key, weight in named if id(weight) not in used}
-    made_up = sorted(key for key in missing if key not in unused)
-    head = [key for key in made_up if key.startswith("pooler.")]
-    if len(head) < len(made_up):
-        lacking = sorted(set(made_up) - set(head))
+    made_up = set(missing) - {key for key, weight in named if id(weight) not in used}
+    lacking = sorted(key for key in made_up if not key.startswith("pooler."))
+    if lacking:
         raise DataError(
             f"{name}: the checkpoint lacks {len(lacking)} of its encoder's weights, first "
             f"{lacking[0]}; wanted all, for nothing newly initialised is scored: fetch it again"
         )
-    return getattr(encoder, "pooler", None) is not None and not head
+    return getattr(encoder, "pooler", None) is not None and not made_up
 
 
-def _require_vectors(name: str, tokenizer: Any, encoder: Any) -> None:
-    """Refuse a tokenizer that knows more tokens than the encoder has vectors for."""
-    vectors = len(encoder.get_input_embeddings().weight)
-    if len(tokenizer) > vectors:
+def _verify(
+    name: str, tokenizer: CuttingTokenizer, kernel: PaddedKernel, ids: Sequence[int]
+) -> None:
+    """Refuse a tokenizer and a model that do not give one vector for each token of a text."""
+    tokens, vectors = len(tokenizer.tokenizer), len(kernel.model.get_input_embeddings().weight)
+    if tokens > vectors:
         raise DataError(
-            f"{name}: the tokenizer has {len(tokenizer)} tokens, the checkpoint vectors for "
-            f"{vectors}; they do not belong together"
+            f"{name}: the tokenizer has {tokens} tokens, the checkpoint vectors for {vectors}; "
+            "they do not belong together"
+        )
+    words = [set(row) for row in tokenizer(WORDS, whole=True)]
+    if set.union(*words) == set.intersection(*words):
+        raise DataError(
+            f"{name}: the tokenizer makes each of {', '.join(WORDS)} of the ids "
+            f"{sorted(words[0])}; it has no vocabulary: fetch the whole checkpoint"
+        )
+    shapes = [tuple(state.shape) for state in kernel.states([ids])[0]]
+    wanted = (1, len(ids), shapes[-1][-1])
+    if len(shapes) < 2 or set(shapes) != {wanted}:
+        raise DataError(
+            f"{name}: wanted states of the shape {wanted} from every layer of a "
+            f"{kernel.model.config.model_type} model, found {shapes}; take an encoder that keeps "
+            "all tokens"
         )
 
 
-@contextmanager
-def _readable(name: str, folder: Path) -> Iterator[None]:
-    """One line for whatever transformers says of a folder, and none of its chatter otherwise."""
-    verbosity, bars = chatter.get_verbosity(), chatter.is_progress_bar_enabled()
-    chatter.set_verbosity(logging.CRITICAL)
-    chatter.disable_progress_bar()  # type: ignore[no-untyped-call]
-    try:
-        yield
-    except UNREADABLE as error:
-        reason = next(iter(str(error).splitlines()), type(error).__name__)
-        raise DataError(
-            f"{name}: wanted an encoder that transformers opens at {folder}, found: {reason}"
-        ) from error
-    finally:
-        chatter.set_verbosity(verbosity)
-        if bars:
-            chatter.enable_progress_bar()  # type: ignore[no-untyped-call]
+def _summary(kernel: PaddedKernel, ids: Sequence[int], cls_id: int | None) -> int | None:
+    """The place of a text's summary token: 0, or -1 for the last, or None where there is none.
+
+    In a causal model it is the last token, the one that has seen all, and in any other the CLS
+    that the tokenizer puts. Causal is a model whose states of a prefix are those of it alone.
+    """
+    short = ids[: max(1, len(ids) // 2)]  # its last token has neighbours behind it in the whole
+    whole, part = (kernel.states([row])[0][-1][0, len(short) - 1].float() for row in (ids, short))
+    if (whole - part).abs().max() <= UNMOVED * max(1.0, float(whole.abs().max())):
+        return -1
+    return 0 if ids[0] == cls_id else -1 if ids[-1] == cls_id else None
 
 
-Batch = Sequence[Sequence[int]]
-# Of the largest coordinate: sums in another order differ by 1e-6 in deep models, tokens that are
-# seen where none are by a hundred times as much.
-TRACE = 1e-4
-UNMOVED = 1e-6
-
-
-def require_states(name: str, kind: str, states: Sequence[torch.Tensor], length: int) -> None:
-    """Refuse a model whose states are not one vector of one size for each token in every layer."""
-    shapes = [tuple(state.shape) for state in states]
-    unlike = [shape for shape in shapes if shape != (1, length, *shapes[-1][2:]) or len(shape) != 3]
-    if unlike or len(shapes) < 2:
-        found = f"{unlike[0]}" if unlike else f"{len(shapes)} of them"
-        raise DataError(
-            f"{name}: wanted states of the shape (1, {length}, D) from every layer of a {kind} "
-            f"model for {length} tokens, found {found}; take an encoder that keeps all tokens"
-        )
-
-
-def sees_padding(kind: str, encode: Callable[[Batch], Encoding], ids: Sequence[int]) -> bool:
-    """Whether padding changes a text's encoding: known of its architecture, or found by a trial."""
-    if kind in WITHOUT_PADDING:
-        return True
-    short = piece(ids)
-    alone, beside = encode([short]).mean[0], encode([ids, short]).mean[1]
+def _sees_padding(kernel: PaddedKernel, ids: Sequence[int]) -> bool:
+    """Whether the encoding of a text shows that it was padded."""
+    short = ids[: max(1, len(ids) // 2)]
+    alone, beside = kernel([short]).mean[0], kernel([ids, short]).mean[1]
     return not np.abs(alone - beside).max() <= TRACE * max(1.0, float(np.abs(alone).max()))
 
 
-def is_causal(states: Callable[[Batch], Any], ids: Sequence[int]) -> bool:
-    """Whether attention is causal: the states of a prefix are those of the prefix alone."""
-    short = piece(ids)  # the last of these has neighbours behind it in the whole, however near
-    whole, part = (states([row])[0][-1][0, len(short) - 1].float() for row in (ids, short))
-    return bool((whole - part).abs().max() <= UNMOVED * max(1.0, float(whole.abs().max())))
-
-
-def piece(ids: Sequence[int]) -> list[int]:
-    """The first tokens of a sentence: fewer than all, one at least."""
-    return list(ids[: max(1, len(ids) // 2)])
-
-
-def by_length(encode: Callable[[Batch], Encoding], batch: Batch) -> Encoding:
-    """The encoding of a batch from those of its sentences of each length."""
-    lengths = np.array([len(ids) for ids in batch])
-    groups = [np.flatnonzero(lengths == length).tolist() for length in np.unique(lengths)]
-    parts = [encode([batch[row] for row in rows]) for rows in groups]
-    back = np.argsort(np.concatenate(groups))
-
-    def joined(name: str) -> Any:
-        pieces = [getattr(part, name) for part in parts]
-        return None if pieces[0] is None else np.concatenate(pieces)[back]
-
-    kept = {name: joined(name) for name in ("mean", "cls", "pooler")}
-    return replace(parts[0], **kept)
-
-
-# Who shares a batch is part of the draw, so this is the same on every machine; small, because the
-# masks of a batch that no core's cache holds take twice the time.
-TOKENS_PER_BATCH = 1024
-
-
-@dataclass(frozen=True, eq=False)
 class DroppingKernel:
-    """The plain forward pass in training mode; each one draws a new seed from `draws`."""
+    """The plain forward pass in training mode; each one draws a new seed.
 
-    plain: PaddedKernel
-    draws: np.random.Generator
+    Raises UsageError for a checkpoint without dropout.
+    """
 
-    def __call__(self, batch: Sequence[Sequence[int]]) -> Encoding:
+    def __init__(self, name: str, plain: PaddedKernel, seed: int) -> None:
+        modules = plain.model.modules()
+        if not any(isinstance(module, nn.Dropout) and module.p > 0 for module in modules):
+            raise UsageError(
+                f"{name}: wanted an encoder with dropout, found no probability above 0 in its "
+                "configuration; its encodings with and without are the same"
+            )
+        self.plain, self.draws = plain, np.random.default_rng(seed)
+
+    def __call__(self, batch: Batch) -> Encoding:
         model = self.plain.model
         # Dropout draws from the global generators alone, and these are put back behind it.
         with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
@@ -380,14 +350,3 @@ class DroppingKernel:
     def draw(self) -> int:
         """The seed of the next pass."""
         return int(self.draws.integers(2**63))
-
-
-def dropping(name: str, plain: PaddedKernel, seed: int) -> DroppingKernel:
-    """The plain pass with dropout on. Raises UsageError for a checkpoint that has none."""
-    modules = plain.model.modules()
-    if not any(isinstance(module, nn.Dropout) and module.p > 0 for module in modules):
-        raise UsageError(
-            f"{name}: wanted an encoder with dropout, found no probability above 0 in its "
-            "configuration; its encodings with and without are the same"
-        )
-    return DroppingKernel(plain, np.random.default_rng(seed))
