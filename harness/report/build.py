@@ -55,7 +55,8 @@ def generated(folder: ResultsFolder, readme: Path | None) -> Pages:
     )
     due |= {tables / name: text for name, text in _asked_pages(folder)}
     drawn = pictures(folder)
-    due |= {folder.path / name: Slow(one.made_from, one.svg) for name, one in drawn.items()}
+    for name, one in drawn.items():
+        due[folder.path / name] = Slow(one.made_from, partial(getattr, one, "svg"))
     due[folder.path / site.PAGE] = Slow(
         site.made_from(folder, drawn), partial(site.site_page, folder, drawn)
     )

@@ -44,7 +44,7 @@ def tallies(folder: ResultsFolder) -> Iterator[Tally]:
         ("programs that papers' authors released", True),
         ("libraries", False),
     ):
-        agrees = [one.agrees for one in compared if bool(one.reference.authors_of) == by_authors]
+        agrees = [c.agrees is True for c in compared if bool(c.reference.authors_of) == by_authors]
         if agrees:
             yield Tally(str(sum(agrees)), f"of {len(agrees)}", f"scores of {what} are reproduced")
     seeds, methods = sum(map(len, records.by_cell.values())), len(records.methods)

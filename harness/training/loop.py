@@ -344,7 +344,7 @@ def curve_svg(losses: Sequence[charts.Point], scores: Sequence[charts.Point]) ->
             axes.locator_params("x", integer=True)
             axes.xaxis.set_major_formatter("{x:,.0f}")
             digits = 3 if name == "loss" else 2
-            charts.write_labels(axes, {f"{value:.{digits}f}": (step, value)})
+            charts.write_labels(axes, [(f"{value:.{digits}f}", (step, value))])
         panels[-1].set_xlabel("steps")
         return charts.svg(figure, hints)
 

@@ -1,48 +1,259 @@
-"""The pictures of the page of results: every point is measured, and a kind has one look in all."""
+"""The pictures of the pages: every point is measured, a kind has one look, no hole is a 0."""
 
+import re
+import shutil
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from xml.etree import ElementTree
 
-from hypothesis import given
+import matplotlib
+import numpy as np
+import pytest
+from fakes import FakeConfig, registry
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness.core import charts
 from harness.core.metrics.word_frequency import RANGES
 from harness.core.toml import read_typed
 from harness.core.types import Record
 from harness.registry import load_registry
 from harness.report import figures
-from harness.report.drawing import known_kinds, looks_of
+from harness.report.build import printed, stale_files, verified_pages, write_files
+from harness.report.drawing import known_looks, looks_of
 from harness.report.figures import FROM_RECORDS, picture, write_pdfs
+from harness.report.leaderboard import cost_of
 from harness.results.folder import ResultsFolder
 from harness.results.index import Results
-from harness.results.protocols import encodings
+from harness.results.protocols import SEVEN, SIMCSE, Scoring, encodings
 from harness.results.published import load_tables
 from harness.results.records import Store
-from harness.results.reproduction import post_processing, reproductions
+from harness.results.reproduction import (
+    best_methods,
+    frontier,
+    milliseconds,
+    post_processing,
+    reproductions,
+)
+from harness.training.loop import curve_svg
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"
+PAPERS = RESULTS / "papers"
 COMMITTED = Results.read(Store(RESULTS))
-TABLES = load_tables(RESULTS / "papers")
+TABLES = load_tables(PAPERS)
 SVG = "{http://www.w3.org/2000/svg}"
+POINTS = st.lists(st.tuples(st.floats(0.01, 100), st.floats(20, 90)), min_size=1, max_size=12)
 
 
-def texts(made, tag):
-    root = ElementTree.fromstring(made.svg())  # noqa: S314 - our own
+def texts(svg, tag):
+    root = ElementTree.fromstring(svg)  # noqa: S314 - our own
     return [one.text for one in root.iter(f"{SVG}{tag}")]
 
 
-def records(method, *scores):
-    """One record a seed, on STS-B."""
-    return [
-        Record(1, method, "", "sts-b", seed, {"spearman": {"all": score}}, 9, {}, {}, {})
-        for seed, score in enumerate(scores)
-    ]
+def hints(made):
+    return [hint for hint in texts(made.svg, "title") if ": " in hint]
 
 
-def drawn(name, found):
-    return picture(name, FROM_RECORDS[name], found)
+def drawn(name, results):
+    return picture(name, FROM_RECORDS[name], results)
+
+
+def on(task, *measured, facts=None):
+    """Records of a task; `measured` are methods with their scores, repeated ones seeds."""
+    by_cell = {}
+    for method, scores in measured:
+        seeds = by_cell.setdefault((method, task), [])
+        seeds.append(Record(1, method, "", task, len(seeds), scores, 100, {}, {}, {}, facts or {}))
+    return Results(by_cell)
+
+
+def on_sts_b(*measured):
+    return on("sts-b", *((method, {"spearman": {"all": score}}) for method, score in measured))
+
+
+# Charts
+
+
+def labelled(points):
+    """The boxes of labels at points of a panel, the panel's own, and the figure's text."""
+    with charts.style():
+        figure, (axes,) = charts.panels("Quality <&> cost", ["a note"], (1,))
+        for x, y in points:
+            axes.plot(x, y)
+        charts.write_labels(axes, [(f"encoder-{n}", point) for n, point in enumerate(points)])
+        boxes = [label.get_window_extent() for label in axes.texts]
+        return boxes, axes.bbox, charts.svg(figure, {}, "about <&>")
+
+
+def test_the_same_numbers_give_the_same_bytes_whatever_the_users_style_and_clock(monkeypatch):
+    points = [(n + 1.0, 50.0 + n % 4) for n in range(6)]
+    *_, text = labelled(points)
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "0")
+    with matplotlib.rc_context({"font.size": 30, "svg.hashsalt": "other", "axes.grid": False}):
+        assert labelled(points)[2] == text
+    assert "1970" not in text
+    assert labelled(points[:-1])[2] != text
+
+
+@settings(max_examples=15, deadline=None)
+@given(POINTS)
+def test_labels_stand_inside_their_panel(points):
+    boxes, frame, text = labelled(points)
+    assert not re.search(r"\b(nan|inf)\b", text)
+    assert all(frame.x0 < box.x0 < box.x1 < frame.x1 for box in boxes)
+
+
+def test_labels_keep_out_of_each_other_s_way():
+    """A column of five, as the post-processings of one encoder, and neighbours of two others."""
+    points = [(5.0, 60 + 2.0 * n) for n in range(5)] + [(4.5, 63.5), (0.1, 40.0)]
+    boxes, *_ = labelled(points)
+    assert not any(box.count_overlaps(boxes[:n]) for n, box in enumerate(boxes))
+
+
+def test_names_are_text_and_never_markup():
+    *_, text = labelled([(1.0, 50.0)])
+    assert "Quality <&> cost" in texts(text, "text")
+    assert "Quality <&> cost" in texts(text, "title")
+    assert "about &lt;&amp;&gt;" in text
+
+
+def test_a_dark_page_has_a_colour_for_each_that_is_drawn_in_ink_or_paper():
+    """A colour of the style sheet that is not in the drawing would leave it in the dark."""
+    rules, body = drawn("quality-against-cost", COMMITTED).svg.split("</style>", 1)
+    parts = re.findall(r'\[style\*="([^"]*)"\]', rules)
+    assert len(parts) == 5
+    assert [part for part in parts if part not in body] == []
+
+
+def test_a_curve_has_a_panel_for_losses_and_one_for_scores():
+    losses, scores = [(n + 1, 5.0 / (n + 1)) for n in range(9)], [(3, 70.0), (6, 74.5), (9, 74.0)]
+    both, alone = curve_svg(losses, scores), curve_svg(losses, [])
+    assert {"loss at step 9", "dev score at step 6"} <= set(texts(both, "title"))
+    assert {"0.556", "74.50", "loss", "dev score", "steps"} <= set(texts(both, "text"))
+    assert "0.556" in texts(alone, "text")
+    assert "dev score" not in texts(alone, "text")
+    assert "1 step;" in curve_svg([(1, 2.0)], [])
+
+
+# Kinds
+
+
+def test_no_two_kinds_share_a_colour_or_a_shape_and_every_measured_one_is_listed():
+    looks = known_looks()
+    for name in ("color", "marker"):
+        assert len({getattr(look, name) for look in looks.values()}) == len(looks)
+    assert {post_processing(method) for method in COMMITTED.methods} <= set(looks)
+    chosen = looks_of(["another", "sn", "a third"])
+    assert len({(look["color"], look["marker"]) for look in chosen.values()}) == 3
+    assert chosen["sn"]["color"] == looks["sn"].color
+
+
+@pytest.mark.parametrize(
+    ("method", "name"),
+    [
+        ("e.mean", "as encoded"),
+        ("e:64.cls@target", "as encoded"),
+        ("e.mean+natsv:6@target-train", "natsv"),
+        ("e.mean+sn+natsv:6", "sn + natsv"),
+    ],
+)
+def test_a_kind_is_what_is_done_to_the_vectors(method, name):
+    assert post_processing(method) == name
+
+
+# Costs
+
+
+def timed(method, task, encode=0.3, apply=0.1, sentences=100, score=60.0):
+    clocks = {name: t for name, t in (("encode", encode), ("apply", apply)) if t is not None}
+    scores = {"spearman": {"all": score, "wmean": score}}
+    facts = {"distinct_sentences": sentences} if sentences else {}
+    return Record(1, method, "", task, 0, scores, 30, clocks, {}, {}, facts)
+
+
+def seven(method, **change):
+    return [timed(method, SIMCSE.task(task), **change) for task in SEVEN]
+
+
+def results(*records):
+    return Results({(one.method, one.task): [one] for one in records})
+
+
+def test_the_cost_is_all_the_time_over_all_the_sentences():
+    many, few = (SIMCSE.task(task) for task in ("sts12", "sts13"))
+    measured = results(
+        timed("e.mean", many, 2.0, 1.0, 900),
+        timed("e.mean", few, 1.0, 0.0, 100),
+        timed("e.mean", "qnli", 50.0, 50.0, 1),  # no column of the table
+    )
+    assert milliseconds(measured, "e.mean", SIMCSE) == pytest.approx(1000 * 4 / 1000)
+    assert cost_of(measured, "e.mean", SIMCSE) == "4.0"
+    assert cost_of(measured, "e.mean", Scoring("raw", "spearman", "all")) == "not run"
+    one, *others = seven("e.mean")
+    beside = replace(one, facts={**one.facts, "workers": 2})
+    assert cost_of(results(beside, *others), "e.mean", SIMCSE) == "4.0 ‡"
+
+
+@pytest.mark.parametrize("hole", ["encode", "apply", "sentences"])
+def test_a_clock_that_is_not_there_is_a_word_and_never_a_zero(hole):
+    whole = results(*seven("e.mean")[1:], seven("e.mean", **{hole: None})[0])
+    assert cost_of(whole, "e.mean", SIMCSE) == "not timed"
+    stopped = results(*seven("e.mean", encode=0.0, apply=0.0))
+    assert cost_of(stopped, "e.mean", SIMCSE) == "not timed"
+    assert drawn("quality-against-cost", whole) is None
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0.00123, "0.012"), (0.0123, "0.12"), (0.899, "9.0"), (12.34, "123")]
+)
+def test_two_digits_are_enough_for_orientation(seconds, text):
+    assert cost_of(results(*seven("e.mean", encode=seconds, apply=0.0)), "e.mean", SIMCSE) == text
+
+
+@given(POINTS)
+def test_the_frontier_is_what_nothing_beats_in_both(points):
+    edge = frontier(points)
+    for cost, score in points:
+        assert any(x <= cost and y >= score for x, y in edge)
+    for x, y in edge:
+        assert not any((a <= x and b > y) or (a < x and b >= y) for a, b in points)
+
+
+def test_quality_against_cost_shows_the_best_of_each_encoder_and_kind():
+    measured = results(
+        *seven("slow.mean", score=80.0, encode=9.0),
+        *seven("slow.cls", score=70.0, encode=9.0),
+        *seven("slow.mean+sn@target", score=75.0, encode=9.0),
+        *seven("quick.mean", score=50.0),
+        *seven("hole.mean")[1:],
+    )
+    best = ["slow.mean", "slow.mean+sn@target", "quick.mean"]
+    assert [method for method, _ in best_methods(measured).values()] == best
+    made = drawn("quality-against-cost", measured)
+    assert [hint.split(":")[0] for hint in hints(made)] == best[::-1]  # the best over the others
+    shown = texts(made.svg, "text")
+    assert [shown.count(name) for name in ("quick", "slow", "hole", "sn")] == [1, 1, 0, 1]
+    assert printed(made.svg) is not None
+
+
+def test_a_report_writes_it_beside_the_leaderboard_and_says_when_it_is_stale(tmp_path):
+    for one in seven("fake.mean"):
+        Store(tmp_path).write(one, np.zeros(30), {})
+    shutil.copytree(PAPERS, tmp_path / "papers", ignore=lambda _, names: sorted(names)[1:])
+    folder, name = (
+        ResultsFolder(tmp_path, registry(FakeConfig())),
+        "tables/quality-against-cost.svg",
+    )
+    assert tmp_path / name in write_files(folder, None)
+    assert f"]({name})" in (tmp_path / "LEADERBOARD.md").read_text()
+    assert stale_files(folder, None) == []
+    (tmp_path / name).write_text("edited")
+    assert stale_files(folder, None) == [tmp_path / name]
+    assert [path for path, fault in verified_pages(folder).items() if fault] == [tmp_path / name]
+
+
+# Pictures
 
 
 def published(cells):
@@ -50,132 +261,83 @@ def published(cells):
     return picture("published-against-measured", choose, COMMITTED)
 
 
-def results(*groups):
-    return Results({(group[0].method, group[0].task): group for group in groups})
+@pytest.fixture(scope="module")
+def cells():
+    found = load_registry()
+    return [c for t in TABLES for c in reproductions(t, COMMITTED, found).values()]
 
 
-# Kinds
-
-
-def test_no_two_kinds_share_a_colour_or_a_shape():
-    held = known_kinds()
-    every = [*held.looks, *held.spares]
-    assert len({look.color for look in every}) == len({look.marker for look in every}) == len(every)
-    measured = {post_processing(method) for method in COMMITTED.methods}
-    assert measured <= {look.name for look in held.looks}
-
-
-@given(st.lists(st.text("abcdef-", min_size=1, max_size=9), min_size=1, max_size=8, unique=True))
-def test_a_kind_keeps_its_look_beside_others(names):
-    """A newcomer's too, unless another newcomer's name points to the spare that it has."""
-    listed = {look.name: look for look in known_kinds().looks}
-    found = looks_of([*names, *listed])
-    assert len({(look["color"], look["marker"]) for look in found.values()}) == len(found)
-    for kind, look in listed.items():
-        assert found[kind] == {"color": look.color, "marker": look.marker}
-    assert looks_of(names[:1])[names[0]] == looks_of([names[0], *listed])[names[0]]
-
-
-# Pictures
-
-
-def test_every_measured_number_is_a_point_against_its_published_one():
-    registry = load_registry()
-    cells = [c for t in TABLES for c in reproductions(t, COMMITTED, registry).values()]
-    made = published(cells)
-    points = [hint.split(":")[0] for hint in texts(made, "title") if ": published " in hint]
-    run = [cell for cell in cells if cell.scores]
+def test_every_measured_number_is_a_point_against_its_published_one(cells):
+    made, run = published(cells), [cell for cell in cells if cell.scores]
+    points = [hint.split(":")[0] for hint in hints(made) if ": published " in hint]
     assert sorted(points) == sorted([cell.cell.id for cell in run] * 2)  # in both panels
-    assert made.notes[0].startswith(f"{len(run)} of {len(cells):,} published numbers")
+    assert made.figure.notes[0].startswith(f"{len(run)} of {len(cells):,} published numbers")
     assert published([]) is None
 
 
-def test_a_picture_is_out_of_date_where_a_published_number_changed_and_no_record():
-    registry = load_registry()
-    cells = [c for t in TABLES for c in reproductions(t, COMMITTED, registry).values()]
-    made_from = published(cells).made_from
-    assert published(cells).made_from == made_from
-    fewer = [c for c in cells if c.scores] + [c for c in cells if not c.scores][1:]
-    assert published(fewer).made_from != made_from
+def test_a_picture_is_out_of_date_where_a_published_number_changed_and_no_record(cells):
+    made = published(cells)
     run = next(c for c in cells if c.scores)
-    values = {**run.cell.row.values, run.cell.column.id: "12.34"}
-    row = replace(run.cell.row, values=values)
+    row = replace(run.cell.row, values={**run.cell.row.values, run.cell.column.id: "12.34"})
     other = [replace(c, cell=replace(c.cell, row=row)) if c is run else c for c in cells]
-    assert published(other).digest == published(cells).digest
-    assert published(other).made_from != made_from
+    assert published(other).digest == made.digest
+    assert published(other).made_from != made.made_from
 
 
 def test_every_seed_of_every_learned_method_is_shown():
-    plain = records("plain.mean", 50.0)
-    found = results(
-        records("e.mean+flow@target", 60.0, 61.0, 62.5), records("f.mean", 70.0, 71.0), plain
-    )
-    made = drawn("seeds", found)
-    hints = [hint for hint in texts(made, "title") if ": " in hint]
-    assert hints == ["e.mean+flow@target: 60.00, 61.00, 62.50", "f.mean: 70.00, 71.00"]
-    written = texts(made, "text")
-    assert {"3: 1.26", "2: 0.71", "f.mean"} <= set(written)
-    assert "plain.mean" not in written
-    assert drawn("seeds", results(plain)) is None
+    learned = [("e.mean+flow@target", score) for score in (60.0, 61.0, 62.5)]
+    learned += [("f.mean", 70.0), ("f.mean", 71.0)]
+    made = drawn("seeds", on_sts_b(*learned, ("plain.mean", 50.0)))
+    assert hints(made) == ["f.mean: 70.00, 71.00", "e.mean+flow@target: 60.00, 61.00, 62.50"]
+    assert {"3: 1.26", "2: 0.71", "f.mean"} <= set(texts(made.svg, "text"))
+    assert "plain.mean" not in texts(made.svg, "text")
+    assert drawn("seeds", on_sts_b(("plain.mean", 50.0))) is None
 
 
 def test_a_line_is_drawn_where_enough_directions_were_tried():
     gains = {1: 1.0, 2: 2.0, 4: 0.5, 8: -1.0}
-    base = records("e.mean", 60.0)
-    swept = [records(f"e.mean+natsv:{k}@target", 60.0 + gain) for k, gain in gains.items()]
-    few = [records(f"e.mean+whitening:{k}@target", 60.0) for k in (8, 16, 32)]
-    made = drawn("score-against-directions", results(base, *swept, *few))
-    assert made.heights == (1,)
-    assert {"+natsv: difference", "e.mean, STS-B"} <= set(texts(made, "text"))
-    assert drawn("score-against-directions", results(base, *few)) is None
-    assert drawn("score-against-directions", results(*swept)) is None  # against nothing
+    swept = [(f"e.mean+natsv:{k}@target", 60.0 + gain) for k, gain in gains.items()]
+    few = [("e.mean", 60.0), *((f"e.mean+whitening:{k}@target", 60.0) for k in (8, 16, 32))]
+    made = drawn("score-against-directions", on_sts_b(*few, *swept))
+    assert len(made.panels) == 1
+    assert {"+natsv: difference", "e.mean, STS-B"} <= set(texts(made.svg, "text"))
+    assert drawn("score-against-directions", on_sts_b(*few)) is None
+    assert drawn("score-against-directions", on_sts_b(*swept)) is None  # against nothing
 
 
-def test_steps_go_from_the_published_number_choice_by_choice(tmp_path):
+def test_steps_go_from_the_published_number_choice_by_choice(tmp_path, cells):
     path = RESULTS / "questions" / "steps.toml"
-    registry = load_registry()
-    cells = [c for t in TABLES for c in reproductions(t, COMMITTED, registry).values()]
 
     def steps(file):
-        choose = partial(figures.protocol_steps, file, cells)
-        return picture("protocol-steps", choose, COMMITTED)
+        return picture("protocol-steps", partial(figures.protocol_steps, file, cells), COMMITTED)
 
-    hints = [hint for hint in texts(steps(path), "title") if ": " in hint]
-    assert hints[0] == "published: 72.37"
     rows = read_typed(figures.Steps, path).rows
-    assert [hint.rpartition(":")[0] for hint in hints[1:]] == [row.what for row in rows]
+    names = ["published", *(row.what for row in rows)]
+    assert [hint.rpartition(":")[0] for hint in hints(steps(path))] == names
+    assert hints(steps(path))[0] == "published: 72.37"
     lost = tmp_path / "steps.toml"
     lost.write_text(path.read_text().replace(f'"{rows[-1].method}"', '"no.mean"'))
     assert steps(lost) is None
 
 
-def on(task, *measured, facts=None):
-    """Records of a task; `measured` are methods with their scores, repeated ones seeds."""
-    groups = {}
-    for method, scores in measured:
-        own = groups.setdefault(method, [])
-        own.append(Record(1, method, "", task, len(own), scores, 100, {}, {}, {}, facts or {}))
-    return results(*groups.values())
-
-
 def test_an_encoder_is_shown_by_its_most_measured_encoding_on_the_tasks_own_text():
     names = ["e.cls", "e.mean", "e.mean+sn@target", "e.mean+sn@nli", "e.last2+sn@target", "f.cls"]
     names += ["e.input"]  # another encoder: it reads the files in another way
-    found = on("spectrum", *((name, {}) for name in names))
-    assert encodings(found, "spectrum") == {
+    measured = on("spectrum", *((name, {}) for name in names))
+    assert encodings(measured, "spectrum") == {
         "e.mean": ["e.mean", "e.mean+sn@target"],
         "f.cls": ["f.cls"],
         "e.input": ["e.input"],
     }
-    assert encodings(found, "sts-b") == {}
+    assert encodings(measured, "sts-b") == {}
 
 
 def test_alignment_and_uniformity_are_of_the_best_method_of_each_kind():
     def scores(uniformity, score, alignment=0.25):
-        kept = {"alignment": alignment, "uniformity": uniformity}
-        return {"spearman": {"all": score}, **kept}
+        spearman = {"spearman": {"all": score}}
+        return spearman | {"alignment": alignment, "uniformity": uniformity}
 
-    found = on(
+    measured = on(
         "sts-b",
         ("e.mean", scores(-1.0, 60.0)),
         ("e.cls", scores(-0.5, 50.0)),
@@ -183,29 +345,28 @@ def test_alignment_and_uniformity_are_of_the_best_method_of_each_kind():
         ("e.mean+sn@nli", scores(-2.0, 80.0)),  # fitted on other text
         ("f.mean", scores(-1.5, 10.0, alignment=None)),  # undefined
     )
-    made = drawn("alignment-against-uniformity", found)
-    assert [hint for hint in texts(made, "title") if ": " in hint] == [
+    made = drawn("alignment-against-uniformity", measured)
+    assert hints(made) == [
         "e.mean: uniformity -1.00, alignment 0.25, Spearman 60.00",
         "e.mean+sn@target: uniformity -3.00, alignment 0.25, Spearman 70.00",
     ]
-    assert "e" in texts(made, "text")
-    assert drawn("alignment-against-uniformity", results(records("e.mean", 60.0))) is None
+    assert made.panels[0].guides == [([-1.0, -3.0], [0.25, 0.25])]
+    assert "e" in texts(made.svg, "text")
+    assert drawn("alignment-against-uniformity", on_sts_b(("e.mean", 60.0))) is None
 
 
 def test_a_spectrum_is_the_mean_over_seeds_and_no_zero_on_a_logarithmic_axis():
-    found = on(
+    measured = on(
         "spectrum",
         ("e.mean", {"spectrum": {"1": 100.0, "2": 10.0, "3": 0.0}}),
         ("e.mean+flow@target", {"spectrum": {"1": 100.0, "2": 40.0}}),
         ("e.mean+flow@target", {"spectrum": {"1": 100.0, "2": 60.0}}),
         ("f.mean", {"spectrum": {}}),  # vectors that do not vary
     )
-    made = drawn("spectrum", found)
-    assert {"e.mean", "e.mean+flow@target"} <= set(texts(made, "title"))
-    plain, flow = made.data["e.mean"]
-    assert (plain.x, plain.y) == ([1, 2], [100.0, 10.0])
-    assert (flow.x, flow.y) == ([1, 2], [100.0, 50.0])
-    assert made.heights == (1,)
+    made = drawn("spectrum", measured)
+    assert {"e.mean", "e.mean+flow@target"} <= set(texts(made.svg, "title"))
+    [panel] = made.panels
+    assert [(s.x, s.y) for s in panel.series] == [([1, 2], [100.0, 10.0]), ([1, 2], [100.0, 50.0])]
     assert drawn("spectrum", on("spectrum")) is None
 
 
@@ -218,9 +379,9 @@ def test_edit_distance_has_a_panel_for_gold_and_one_an_encoder():
 
     measured = [("e.mean", scores(0)), ("e.mean+sn@target", scores(-10)), ("f.cls", scores(5))]
     made = drawn("similarity-against-edit-distance", on("distance-quartiles", *measured))
-    hints = [hint for hint in texts(made, "title") if hint in {"gold", *dict(measured)}]
-    assert hints == ["gold", "e.mean", "e.mean+sn@target", "f.cls"]
-    assert len(made.heights) == 3
+    shown = [[series.hint for series in panel.series] for panel in made.panels]
+    assert shown == [["gold"], ["e.mean", "e.mean+sn@target"], ["f.cls"]]
+    assert "gold" in texts(made.svg, "title")
     assert drawn("similarity-against-edit-distance", on("distance-quartiles")) is None
 
 
@@ -231,11 +392,12 @@ def test_words_are_shown_with_the_share_of_them_that_a_method_knows():
 
     measured = [("e.mean", scores(3.0)), ("e.mean+sn@target", scores(None))]
     for zeros, label in ((0, "e.mean"), (57, "e.mean (43%)")):
-        found = on("word-frequency", *measured, facts={"zero_vectors": zeros})
-        made = drawn("word-frequency", found)
-        hints = [hint for hint in texts(made, "title") if ": " in hint]
-        assert hints == ["e.mean: 1-100: 1.00, 101-500: 1.00, 501-5000: 1.00, 5001-10000: 1.50"] * 2
-        assert label in texts(made, "text")
+        made = drawn(
+            "word-frequency", on("word-frequency", *measured, facts={"zero_vectors": zeros})
+        )
+        ratios = "e.mean: 1-100: 1.00, 101-500: 1.00, 501-5000: 1.00, 5001-10000: 1.50"
+        assert hints(made) == [ratios] * 2
+        assert label in texts(made.svg, "text")
     unknown = on("word-frequency", ("e.mean", scores(None)), facts={"zero_vectors": 0})
     assert drawn("word-frequency", unknown) is None
 

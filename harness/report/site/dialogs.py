@@ -50,8 +50,8 @@ class Dialogs:
             cells.setdefault(row, {})[column] = self._cell(cell)
             rows.setdefault(row, self._row(cell.cell))
         paths: dict[str, dict[tuple[str, ...], None]] = {}
-        for column in (column for board in boards for column in board.columns if column.task):
-            paths.setdefault(column.task, {})[column.path] = None
+        for shown in (column for board in boards for column in board.columns if column.task):
+            paths.setdefault(shown.task, {})[shown.path] = None
         return {
             "rows": rows,
             "by_hand": list(self.registry.by_hand),
