@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
-from harness.core.files import sized
 from harness.core.interfaces import fixed_by
 from harness.core.toml import read_typed
 
@@ -74,8 +73,7 @@ class Asset:
     `probe` are its places under the data folder, one of which must exist: the first is where a
     download goes, the others are local alternatives. `rows` says that every row that is read has
     a known digest, `sha256` is that of a single file without a download; `cite` are BibTeX keys;
-    `size` is in bytes on disk, as measured, `about` where that cannot be; `get` is how. `columns`
-    and `records` are what a CSV file that only a training reads must hold.
+    `size` is in bytes on disk, as measured, `about` where that cannot be; `get` is how.
     """
 
     name: str
@@ -90,8 +88,6 @@ class Asset:
     cite: tuple[str, ...] = ()
     size: int | None = None
     about: int | None = None
-    columns: tuple[str, ...] = ()
-    records: int | None = None
 
     @property
     def embedded(self) -> bool:
@@ -106,13 +102,6 @@ class Asset:
         return sum(stated) if stated and len(stated) == len(sizes) else self.size or self.about
 
     @property
-    def described(self) -> str:
-        """Its description, with the bytes to get where they are known."""
-        if not self.to_get:
-            return self.what
-        return f"{self.what}, {'about ' * (self.to_get == self.about)}{sized(self.to_get)}"
-
-    @property
     def pinned(self) -> str:
         """By what its content is fixed: `sha256`, `revision`, `rows`, several, or `unpinned`."""
         downloads = self.downloads
@@ -121,16 +110,6 @@ class Asset:
             revision=downloads and all(d.revision for d in downloads),
             rows=self.rows,
         )
-
-    @property
-    def by_hand(self) -> str:
-        """Instructions for getting it without this program."""
-        if not self.downloads:
-            return self.get
-        addresses = " and ".join(dict.fromkeys(d.address for d in self.downloads))
-        if not self.probe:
-            return f"in Python: datasets.load_dataset with {addresses}"
-        return f"download {addresses}; unpack, so that DATA_DIR holds {self.probe[0]}"
 
 
 @dataclass(frozen=True)

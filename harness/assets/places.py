@@ -125,12 +125,15 @@ class Places:
         entry = asset_named(asset)
         if entry.embedded:
             return EMBEDDED
-        if self.data_dir is not None and self.has_data(asset):
+        if self.data_dir is not None and self.data(entry) is not None:
             return self.data_dir
+        about = "about " if entry.to_get == entry.about else ""
+        size = f", {about}{sized(entry.to_get)}" if entry.to_get else ""
         why = "no data folder is set; give --data-dir DIR or set HARNESS_DATA_DIR, or"
         if self.data_dir is not None:
             why = f"{self.data_dir} holds no {entry.probe[0]};"
-        raise AssetMissing(f"{asset} ({entry.described}): {why} get it: {entry.get}", entry.get)
+        message = f"{asset} ({entry.what}{size}): {why} get it: {entry.get}"
+        raise AssetMissing(message, entry.get)
 
     def has_data(self, asset: str) -> bool:
         """Whether the asset is on this machine."""
@@ -143,9 +146,8 @@ class Places:
         if not asset.probe:
             tables = [table_folder(t) for t in asset.downloads if isinstance(t, HubTable)]
             return tables[0] if all((t / TABLE_INFO).exists() for t in tables) else None
-        if self.data_dir is None:
-            return None
-        return next((p for p in map(self.data_dir.joinpath, asset.probe) if p.exists()), None)
+        places = [self.data_dir / place for place in asset.probe] if self.data_dir else []
+        return next((place for place in places if place.exists()), None)
 
     def encoder(self, config: EncoderConfig) -> Path:
         """The encoder's folder or file; AssetMissing with what would get it.
@@ -154,18 +156,20 @@ class Places:
         """
         source, base = config.source, base_name(config.name)
         if isinstance(source, Trained):
-            return self._require_trained(source)
+            folder, get = self.trained(source), f"harness train family {source.family}"
+            if (folder / "config.json").exists():
+                return folder
+            why = "is trained here, seed by seed, and seeds of it are missing"
+            raise AssetMissing(f"{source.family} {why}; get them: {get}", get)
         path = self.encoders.get(base) or packaged(config) or self._downloaded(source)
-        if path is None:
-            asset, about = (source.asset, source.about) if isinstance(source, Hub) else ("", 0)
-            get = f"harness fetch {asset or base}"
-            size = f", about {sized(about)}" if about else ""
-            raise AssetMissing(
-                f"{base} ({source}{size}) is not on this machine; get it: {get}, or "
-                f"name a local copy: --encoder {base}=PATH",
-                get,
-            )
-        return path
+        if path is not None:
+            return path
+        asset, about = (source.asset, source.about) if isinstance(source, Hub) else ("", 0)
+        get = f"harness fetch {asset or base}"
+        size = f", about {sized(about)}" if about else ""
+        copy = f"name a local copy: --encoder {base}=PATH"
+        why = f"{base} ({source}{size}) is not on this machine"
+        raise AssetMissing(f"{why}; get it: {get}, or {copy}", get)
 
     def kind_of(self, config: EncoderConfig) -> str:
         """The kind of place that holds an encoder on this machine, for people."""
@@ -183,17 +187,6 @@ class Places:
         given = self.encoders.get(source.family)
         return (given or self.cache / TRAINED / source.folder) / f"seed-{source.seed}"
 
-    def _require_trained(self, source: Trained) -> Path:
-        folder = self.trained(source)
-        if not (folder / "config.json").exists():
-            get = f"harness train family {source.family}"
-            raise AssetMissing(
-                f"{source.family} is trained here, seed by seed, and seeds of it are missing; "
-                f"get them: {get}",
-                get,
-            )
-        return folder
-
     def has_encoder(self, config: EncoderConfig) -> bool:
         """Whether the encoder's files are on this machine; of a family, those of its first seed."""
         try:
@@ -208,9 +201,8 @@ class Places:
             seen = {} if source.revision else self.encoder_pins.of(source.repo)
             return cached_snapshot(source.repo, source.revision or seen.get("revision"))
         if isinstance(source, VectorFile) and self.data_dir:
-            path, companion = (
-                self.data_dir / (f or source.file) for f in (source.file, source.companion)
-            )
+            path = self.data_dir / source.file
+            companion = self.data_dir / (source.companion or source.file)
             return path if path.exists() and companion.exists() else None
         return None
 
@@ -321,23 +313,23 @@ class Pins:
         """The pin of that name; empty if it was never seen."""
         return self.read().get(name, {})
 
-    def check(self, name: str, found: Pin) -> None:
-        """Raise DataError, naming both digests, if what was found is not what was seen first."""
+    def check(self, name: str, pin: Pin) -> None:
+        """Raise DataError, naming both digests, if this is not what was seen first."""
         for what, first in self.of(name).items():
-            if what in found and found[what] != first:
+            if pin.get(what, first) != first:
                 raise DataError(
                     f"{name}: {what} is not what was first downloaded: wanted {first}, found "
-                    f"{found[what]}; if that is meant, remove {name!r} from {self.path}"
+                    f"{pin[what]}; if that is meant, remove {name!r} from {self.path}"
                 )
 
-    def record(self, name: str, found: Pin) -> None:
-        """Keep what was found, beside what is already known. Raises DataError if they differ."""
-        self.check(name, found)
-        if (before := self.of(name)) | dict(found) == before:
+    def record(self, name: str, pin: Pin) -> None:
+        """Keep a pin, beside what is already known. Raises DataError if they differ."""
+        self.check(name, pin)
+        if (before := self.of(name)) | dict(pin) == before:
             return
         with exclusive(self.path.parent):  # what others record meanwhile stays
             pins = self.read()
-            pins[name] = pins.get(name, {}) | dict(found)
+            pins[name] = pins.get(name, {}) | dict(pin)
             text = json.dumps({"schema": SCHEMA, "pins": pins}, indent=1, sort_keys=True)
             write_atomically(self.path, f"{text}\n".encode())
 

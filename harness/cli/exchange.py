@@ -15,14 +15,8 @@ from typing import Annotated
 import typer
 
 from harness.assets.catalogue import TOGETHER
-from harness.assets.fetch.batch import (
-    Jobs,
-    Thing,
-    export_all,
-    fetch_all,
-    import_all,
-    portable,
-)
+from harness.assets.fetch.batch import Jobs, Thing, fetch_all
+from harness.assets.fetch.carry import export_all, files_of, import_all
 from harness.assets.places import Places, asset_named, companion_of, every_asset, vectors_of
 from harness.cli.listing import assets_rows, say_rows
 from harness.cli.options import (
@@ -98,7 +92,7 @@ def fetch(
         if export is not None:
             names = assets or [*(asset.name for asset in every_asset()), *registry.encoders]
             things = chain.from_iterable(things_by_name(names).values())
-            chosen = (thing for thing in things if assets or portable(thing, places))
+            chosen = (thing for thing in things if assets or files_of(thing, places))
             outcomes = export_all(chosen, jobs, export)
         elif bring_in is not None:
             outcomes = import_all(things_by_name, jobs, bring_in, data_dir)

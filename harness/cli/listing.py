@@ -34,7 +34,7 @@ from harness.tasks.loader import TARGETS
 
 Row = dict[str, Any]
 LAYERS = 12  # of BERT-base, for which the layers of a pooling are named
-TOO_LONG = {"by_hand", "places", "downloads"}  # for a table; a program gets them
+TOO_LONG = {"places", "downloads"}  # for a table; a program gets them
 KINDS = (
     "methods", "encoders", "tasks", "assets", "posts", "papers", "cells", "records", "digests",
 )  # fmt: skip
@@ -137,7 +137,6 @@ def _data(asset: Asset, places: Places) -> Row:
         "licence": asset.licence,
         "cite": ", ".join(asset.cite),
         "get": asset.get,
-        "by_hand": asset.by_hand,
         "places": list(asset.probe),
         "downloads": [_download(d.address, d.revision, d.sha256, d.size) for d in asset.downloads],
     }
@@ -159,7 +158,6 @@ def _weights(encoder: EncoderConfig, places: Places) -> Row:
         "licence": encoder.licence,
         "cite": encoder.cite,
         "get": f"harness {command} {encoder.name}",
-        "by_hand": f"--encoder {encoder.name}=PATH",
         "places": [file] if file else [],
         "downloads": [_download(f"{HUB}/{hub.repo}", hub.revision, hub.sha256)] if hub else [],
     }

@@ -5,16 +5,14 @@ import json
 import random
 import shutil
 import tarfile
-import threading
 import time
 from dataclasses import replace
 
 import pytest
 from fakes import snapshot
-from standin import Fault, at_standin, git_sha1, sha256, standin
+from standin import Fault, at_standin, sha256, standin
 
 from harness.assets.catalogue import Asset, Download, HubTable
-from harness.assets.fetch.http import silent
 from harness.assets.fetch.hub import model_files
 from harness.assets.places import Pins, Places
 from harness.cli import main
@@ -35,6 +33,7 @@ PINNED = TransformerConfig("pinned", "me/pinned", revision=FIRST)
 LOOSE = TransformerConfig("loose", "me/loose")
 CSV = b"one,two\n" * 400
 PLAIN = Download("plain.csv", "plain/plain.csv", repo="me/data")
+sleep = time.sleep
 TARRED = Download("texts.tar", r"texts/\1", repo="me/data", keep=r"(?:.*/)?([^/]+\.txt)")
 
 
@@ -48,9 +47,7 @@ def test_the_weights_of_a_models_modules_are_among_its_files():
 def hub(monkeypatch, tmp_path):
     """The stand-in, with a model and a data set, in the place of the hub; retries do not wait."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("harness.assets.fetch.hub.LARGE", 1_000)
-    monkeypatch.setattr("harness.assets.fetch.hub.PAUSE", 0.0)
-    monkeypatch.setattr("harness.assets.fetch.http.PAUSE", 0.0)
+    monkeypatch.setattr("time.sleep", lambda _: sleep(0))
     with standin() as running:
         at_standin(running, monkeypatch, tmp_path)
         running.model("me/pinned", MODEL, FIRST)
@@ -127,16 +124,6 @@ def test_what_is_here_is_not_asked_for_again(fetch, hub):
     assert hub.asked == []
 
 
-def test_large_weights_are_resumed_by_a_later_call(fetch, hub, tmp_path):
-    hub.fail("GET /store/", Fault(cut_after=12_000), *[Fault(status=503)] * 4)
-    status, _, err = fetch("pinned")
-    assert status == 3
-    assert "12,000 bytes are here; run the same command again" in err
-    assert fetch("pinned")[0] == 0
-    assert hub.got("/store/")[-1]["Range"] == "bytes=12000-"
-    assert stored(tmp_path, "me/pinned")["model.safetensors"] == WEIGHTS
-
-
 def test_small_files_of_the_hub_survive_a_cut(fetch, hub, tmp_path):
     hub.fail("GET /me/pinned/resolve", Fault(cut_after=5))
     assert fetch("pinned")[0] == 0
@@ -152,15 +139,6 @@ def test_a_file_that_is_not_what_the_hub_names_is_refused(fetch, hub, tmp_path):
     status, _, err = fetch("pinned")
     assert status == 1
     assert f"wanted digest {sha256(WEIGHTS)}, found {sha256(WEIGHTS[::-1])}" in err
-
-
-def test_a_small_file_is_compared_too(fetch, hub, tmp_path):
-    fetch("pinned")
-    folder = tmp_path / "huggingface/hub/models--me--pinned"
-    (folder / "blobs" / git_sha1(b"{}")).write_bytes(b"[]")
-    shutil.rmtree(folder / "snapshots")
-    status, _, err = fetch("pinned")
-    assert (status, f"wanted digest {git_sha1(b'{}')}, found {git_sha1(b'[]')}" in err) == (1, True)
 
 
 def test_an_unpinned_model_is_remembered_and_stays_what_it_was(fetch, hub, tmp_path):
@@ -247,17 +225,12 @@ def test_a_repository_without_a_model_is_refused(fetch, hub):
     assert (status, "holds no model" in err) == (3, True)
 
 
-@pytest.mark.parametrize("path", ["/api/models/me/pinned", "HEAD /me/pinned", "/store/"])
-def test_a_hub_that_is_unable_for_a_while_is_asked_again(fetch, hub, path):
-    hub.fail(path, Fault(status=500), Fault(status=503))
-    assert fetch("pinned")[0] == 0
-
-
-def test_one_that_stays_unable_is_given_up_and_the_rest_still_comes(fetch, hub):
+def test_a_hub_that_is_unable_does_not_keep_the_others(fetch, hub):
     hub.fail("/api/models/me/pinned", Fault(status=503, for_ever=True))
     status, out, err = fetch("pinned", "loose", "far")
-    assert status == 3
-    assert "pinned could not be downloaded after 4 attempts" in err
+    assert (status, len(err.splitlines())) == (3, 1)
+    assert "pinned could not be downloaded" in err
+    assert "run the same command again" in err
     assert [line.split(":")[0] for line in out.splitlines()] == ["loose", "far"]
 
 
@@ -274,15 +247,6 @@ def test_data_come_into_their_place(fetch, tmp_path):
         "far.csv": CSV,
         ".harness/pins.json": (tmp_path / "data/.harness/pins.json").read_bytes(),
     }
-
-
-def test_data_are_resumed_by_a_later_call(fetch, hub, tmp_path):
-    hub.fail("GET /store/", Fault(cut_after=2_000), *[Fault(status=503)] * 4)
-    status, _, err = fetch("plain")
-    assert (status, "2,000 bytes are here" in err) == (3, True)
-    assert not (tmp_path / "data/plain").exists()
-    assert fetch("plain")[0] == 0
-    assert hub.got("/store/")[-1]["Range"] == "bytes=2000-"
 
 
 def test_the_first_download_is_trusted_and_shown(fetch, tmp_path):
@@ -355,7 +319,7 @@ TABLE = HubTable("me/table", FIRST)
         ("gated", "accept its conditions"),
         ("no commit", "is not there any more"),
         ("no repository", "is not there or not for everybody"),
-        ("unable", "after 4 attempts"),
+        ("unable", "run the same command again"),
     ],
 )
 def test_rows_that_cannot_be_had_say_why(fetch, hub, monkeypatch, wrong, hint):
@@ -391,7 +355,9 @@ def test_offline_what_is_here_is_checked_and_the_rest_refused(
 ):
     fetch("plain", "loose")
     hub.asked.clear()
-    monkeypatch.setattr("harness.assets.fetch.batch.silent", None)  # nobody may ask for the network
+    monkeypatch.setattr(
+        "harness.assets.fetch.batch.unreachable", None
+    )  # nobody may ask for the network
     if how == "HF_HUB_OFFLINE":
         monkeypatch.setenv(how, "1")
     arguments = ["--offline"] if how == "--offline" else []
@@ -406,35 +372,14 @@ def test_offline_what_is_here_is_checked_and_the_rest_refused(
     assert snapshot(tmp_path) == before
 
 
-def test_without_a_network_the_answer_comes_within_five_seconds(fetch, hub, monkeypatch, tmp_path):
-    asked, over = [], threading.Event()
-
-    def hang(place, timeout):
-        asked.append(place)
-        over.wait(20)
-        raise OSError("at last")
-
-    monkeypatch.setattr("socket.create_connection", hang)
-    monkeypatch.setattr(
-        "harness.assets.fetch.batch.silent", lambda hosts: silent(hosts, deadline=0.2)
-    )
-    start = time.perf_counter()
-    status, out, err = fetch("pinned", "loose", "plain", "texts", "far")
-    over.set()
-    assert time.perf_counter() - start < 5
-    assert (status, out, len(err.splitlines())) == (3, "", 5)
-    assert len(asked) == 1  # one host holds all of them
-    assert not (tmp_path / "data").exists()
-    assert "carry it here with --export and --import, or by hand: download http" in err
-
-
 def test_a_host_that_is_silent_does_not_keep_the_others(fetch, hub, monkeypatch):
     def mute(hosts):
         return {host: "no answer" for host in hosts if host.endswith("far.csv")}
 
-    monkeypatch.setattr("harness.assets.fetch.batch.silent", mute)
+    monkeypatch.setattr("harness.assets.fetch.batch.unreachable", mute)
     status, out, err = fetch("far", "plain")
     assert status == 3
+    assert "carry it here with --export and --import" in err
     assert out.startswith("plain: ")
     assert err.startswith("harness: far could not be downloaded (no answer)")
 
@@ -481,25 +426,3 @@ def test_the_answer_is_json_for_a_program(fetch):
     assert [json.loads(line)["asset"] for line in out.splitlines()] == ["plain", "far"]
     broken = json.loads(fetch("pinned", "--json", "--offline")[1])
     assert broken["error"] == "pinned: --offline is set, so nothing is downloaded"
-
-
-@pytest.mark.parametrize(
-    ("content", "complaint"),
-    [
-        (b'a,b\n1,"2\n3"\n4,5\n', None),
-        (b"a,b\n1,2\n", "wanted 2 records of a,b, found 1 of a,b"),
-        (b"a,c\n1,2\n3,4\n", "found 2 of a,c"),
-        (b"", "found 0 of ;"),
-    ],
-)
-def test_the_records_of_a_training_file_are_counted(fetch, hub, monkeypatch, content, complaint):
-    counted = replace(asset("far", "far.csv"), columns=("a", "b"), records=2)
-    download = Download(f"{hub.url}/files/far.csv", "far.csv")
-    known = (replace(counted, downloads=(download,)),)
-    monkeypatch.setattr("harness.assets.places.DATA_ASSETS", known)
-    hub.files["far.csv"] = content
-    status, out, err = fetch("far")
-    if complaint is None:
-        assert (status, "2 records checked" in out) == (0, True)
-    else:
-        assert (status, complaint in err) == (1, True)

@@ -71,7 +71,7 @@ def test_a_mistake_in_the_catalogue_is_named_by_asset_and_key(tmp_path, old, new
 
 @pytest.mark.parametrize("asset", DATA_ASSETS, ids=lambda asset: asset.name)
 def test_an_asset_says_what_a_reader_needs_to_know(asset):
-    assert all((asset.what, asset.source, asset.licence, asset.get, asset.by_hand, asset.pinned))
+    assert all((asset.what, asset.source, asset.licence, asset.get, asset.pinned))
     assert asset.downloads or "harness fetch" not in asset.get
     if asset.downloads:
         fetched = asset.get.removeprefix("harness fetch ")
@@ -152,7 +152,7 @@ def test_the_whole_registry_can_be_read_by_a_program():
     assert bert["downloads"][0]["revision"] == FOUND.encoders["bert-base"].revision
     assert rows["sts-senteval"]["places"][1:3] == ["STS", "downstream/STS"]
     for row in rows.values():
-        assert all(row[name] for name in ("what", "source", "pinned", "licence", "get", "by_hand"))
+        assert all(row[name] for name in ("what", "source", "pinned", "licence", "get"))
 
 
 # Places

@@ -12,7 +12,7 @@ from fakes import TOY, FakeConfig, FakeFamily, Told, library, method, task, tick
 from typer.testing import CliRunner
 
 from baselines.sbert import NLI
-from harness.assets.fetch.batch import portable
+from harness.assets.fetch.carry import files_of
 from harness.assets.places import Places
 from harness.cli import app
 from harness.cli.measure import on_the_spot
@@ -181,7 +181,7 @@ def test_the_command_trains_what_is_missing_and_runs_find_it(place, monkeypatch)
     again = run_train(monkeypatch, kin, "--seeds", "2")
     assert "all 2 seeds are here already" in again.output
     assert (first.read_bytes(), first.stat().st_mtime_ns) == before
-    assert not portable(kin, places)
+    assert not files_of(kin, places)
 
 
 def test_a_start_without_a_known_digest_is_still_told_by_its_name(place, monkeypatch):

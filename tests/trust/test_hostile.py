@@ -15,7 +15,7 @@ from markdown_it import MarkdownIt
 
 from harness.assets.catalogue import Asset, Download
 from harness.assets.fetch.archives import unpack
-from harness.assets.fetch.batch import Entry, target_of
+from harness.assets.fetch.carry import CarriedAsset, target_of
 from harness.assets.places import Places, require_pin
 from harness.core.errors import DataError
 from harness.encoders.transformer import TransformerConfig
@@ -103,7 +103,7 @@ def test_what_is_imported_has_its_place_below_the_folder_of_its_kind(
         )
         path = middle + names(dice)
         try:
-            Entry("x", {path: "00"}, {})
+            CarriedAsset("x", {path: "00"}, {})
             target = target_of(dice.choice(THINGS), path, places)
         except (DataError, ValueError):
             attacked.count("refused")

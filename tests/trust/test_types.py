@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from harness.assets.fetch.batch import read_index
+from harness.assets.fetch.carry import read_index
 from harness.assets.places import Pins
 from harness.core.errors import DataError, HarnessError
 from harness.core.toml import read_rows, read_typed
