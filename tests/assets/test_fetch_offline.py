@@ -217,9 +217,9 @@ PATHS = (
     "models/me/pinned/../refs/main",
     "models/me/loose/no-commit/config.json",
     "models/me/loose/refs",
-    f"models/me/pinned/{COMMIT}//proc/evil",
-    f"models/me/loose/{COMMIT}//proc/evil",
-    "data/texts//proc/evil",
+    f"models/me/pinned/{COMMIT}/{{outside}}",
+    f"models/me/loose/{COMMIT}/{{outside}}",
+    "data/texts/{outside}",  # an absolute path
     "datasets/me/x/default/1/file",
     "index.json",
 )
@@ -227,7 +227,8 @@ PATHS = (
 
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("name", ["texts", "pinned", "loose"])
-def test_a_path_that_is_not_the_assets_own_is_refused(carried, there, path, name):
+def test_a_path_that_is_not_the_assets_own_is_refused(carried, there, path, name, tmp_path):
+    path = path.format(outside=tmp_path / "outside")
     made = index(carried)
     made["assets"] = [{"name": name, "files": {path: sha256(b"evil")}, "pin": {}}]
     (carried / "index.json").write_text(json.dumps(made))
@@ -237,6 +238,7 @@ def test_a_path_that_is_not_the_assets_own_is_refused(carried, there, path, name
     assert (status, len(err.splitlines())) == (1, 1)
     placed = [p for p in there.folder.rglob("*") if p.is_file() and p.name != "pins.json"]
     assert placed == []
+    assert not (tmp_path / "outside").exists()
 
 
 PINS = (
