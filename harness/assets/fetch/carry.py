@@ -142,10 +142,10 @@ def _place(source: Path, target: Path, sha256: str) -> bool:
             )
         return False
     with source.open("rb") as content:
-        digest, _ = write_stream(content, target)
-    if digest != sha256:
+        copied, _ = write_stream(content, target)
+    if copied != sha256:
         target.unlink()
-        raise DataError(f"{source}: wanted sha256 {sha256}, found {digest}; copy it again")
+        raise DataError(f"{source}: wanted sha256 {sha256}, found {copied}; copy it again")
     return True
 
 
