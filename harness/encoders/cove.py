@@ -9,7 +9,7 @@ count in the means.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 
 from harness.core.arrays import Float32
-from harness.core.errors import AssetMissing, DataError, UsageError
-from harness.core.files import Sha256, sha256_of
+from harness.core.errors import DataError, UsageError
+from harness.core.files import sha256_of
 from harness.core.interfaces import Identity, Source, VectorFile
 from harness.encoders.checkpoint import read_tensors, require_weights
 from harness.encoders.elmo import UNKNOWN, RecurrentConfig, RecurrentEncoder
-from harness.encoders.word_vectors import first_rows, read_cached
+from harness.encoders.word_vectors import file_at, first_rows, read_cached
 
 # Part of every key: raise it with any change that moves an encoding.
 ENCODING_VERSION = "1: float32; unknown words are read as zeros; means over all words"
@@ -58,38 +58,60 @@ class CoveConfig(RecurrentConfig):
         """The weights and the vectors in the data folder."""
         return VectorFile(str(self.file), self.weights_sha256, self.vectors)
 
-    def identify(self, path: Path, sha256: Sha256 = sha256_of) -> Identity:
-        """The key and digests of the two files, without torch; `sha256` may be memoised."""
-        if not path.is_file():
-            raise AssetMissing(f"{self.name}: no weights at {path}; fetch them, or name the file")
-        vectors = self._vectors(path)
-        digests = {"weights": sha256(path), "vectors": sha256(vectors)}
+    def identify(self, path: Path) -> Identity:
+        """The key and digests of the two files, without torch."""
+        vectors = self._vectors(file_at(path, self.name, "weights"))
+        digests = {"weights": sha256_of(path), "vectors": sha256_of(vectors)}
         require_weights(self.name, vectors, self.vectors_sha256, digests["vectors"])
         return self.identity(ENCODING_VERSION, path, digests)
 
-    def load(self, path: Path, cache: Path, *, sha256: Sha256 = sha256_of) -> RecurrentEncoder:
+    def load(self, path: Path, cache: Path) -> RecurrentEncoder:
         """The encoder, ready. The weights are unpickled, and text is parsed, once."""
-        identity, tokeniser = self.identify(path, sha256), self.tokeniser
+        identity, tokeniser = self.identify(path), self.tokeniser
         words, vectors = read_cached(self._vectors(path), identity.digests["vectors"], cache)
-        tensors = read_tensors((path,), identity.digests["weights"], cache)
-        network = read_network(self.name, path, tensors, vectors, self.hardware.device)
+        network = self._network(path, identity.digests["weights"], vectors, cache)
         row_of = first_rows(words)
 
         def read(text: str) -> list[int]:
             rows = (tokeniser.row(word, row_of) for word in tokeniser.words(text))
             return [UNKNOWN if row is None else row for row in rows]
 
-        depth, size = len(network.layers), 2 * network.layers[0].hidden_size
-        return self.loaded(identity.key, read, network, depth, size)
+        depth, size = len(network.layers), 2 * vectors.shape[1]
+        return RecurrentEncoder(self, identity.key, read, network, depth, size)
 
     def _vectors(self, path: Path) -> Path:
-        file = path.parent / Path(self.vectors).name
-        if not file.is_file():
-            raise AssetMissing(
-                f"{self.name}: no word vectors at {file}; fetch them, or put them beside the "
-                "weights"
-            )
-        return file
+        return file_at(path.parent / Path(self.vectors).name, self.name, "word vectors")
+
+    def _network(
+        self, path: Path, digest: str, vectors: Float32[np.ndarray, "V E"], cache: Path
+    ) -> TranslationEncoder:
+        """Two LSTMs of the published weights, on the device.
+
+        Raises DataError for weights of another network, and UsageError for a device that torch
+        lacks.
+        """
+        from torch import nn
+
+        from harness.encoders.kernels.padded import device_of
+
+        device, size = device_of(self.hardware.device), vectors.shape[1]
+        tensors, layers = read_tensors((path,), digest, cache), []
+        for number, inputs in enumerate((size, 2 * size)):
+            lstm = nn.LSTM(inputs, size, bidirectional=True, batch_first=True)
+            state = {}
+            for key, parameter in lstm.state_dict().items():
+                published = key.replace("_l0", f"_l{number}")
+                shape = tuple(tensors[published].shape) if published in tensors else "none"
+                if shape != tuple(parameter.shape):
+                    raise DataError(
+                        f"{self.name}: wanted {published} of shape {tuple(parameter.shape)} in "
+                        f"{path}, found {shape}; wanted the weights of CoVe and the vectors under "
+                        "them"
+                    )
+                state[key] = tensors[published].float()
+            lstm.load_state_dict(state)
+            layers.append(lstm.eval().to(device))
+        return TranslationEncoder(vectors, tuple(layers), device)
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,39 +141,3 @@ class TranslationEncoder:
             # States behind the end of a text are zero.
             counts = lengths.to(self.device)[:, None]
             return torch.stack([s.sum(dim=1) / counts for s in states], dim=1).cpu().numpy()
-
-
-def read_network(
-    name: str,
-    path: Path,
-    tensors: Mapping[str, Any],
-    vectors: Float32[np.ndarray, "V E"],
-    device: str,
-) -> TranslationEncoder:
-    """The network of published weights, on a device.
-
-    Raises DataError for weights that are not those of a two-layer bidirectional LSTM over vectors
-    of this width, and UsageError for a device that torch lacks.
-    """
-    from torch import nn
-
-    from harness.encoders.kernels.padded import device_of
-
-    place, size = device_of(device), vectors.shape[1]
-    layers = []
-    for number in (0, 1):
-        inputs = 2 * size if number else size
-        lstm = nn.LSTM(inputs, size, bidirectional=True, batch_first=True)
-        state = {}
-        for key, parameter in lstm.state_dict().items():
-            published = key.replace("_l0", f"_l{number}")
-            found = tuple(tensors[published].shape) if published in tensors else "none"
-            if found != tuple(parameter.shape):
-                raise DataError(
-                    f"{name}: wanted {published} of shape {tuple(parameter.shape)} in {path}, "
-                    f"found {found}; wanted the weights of CoVe and the vectors under them"
-                )
-            state[key] = tensors[published].float()
-        lstm.load_state_dict(state)
-        layers.append(lstm.eval().to(place))
-    return TranslationEncoder(vectors, tuple(layers), place)

@@ -17,7 +17,7 @@ import numpy as np
 
 from harness.core.arrays import Float32
 from harness.core.errors import AssetMissing, DataError, ScoreError
-from harness.core.files import Sha256, digest_of, sha256_of
+from harness.core.files import digest_of, sha256_of
 from harness.core.hardware import Hardware, require_float32
 from harness.core.interfaces import Encoding, Identity, LocalFiles, Source, VectorFile
 from harness.core.provenance import extra
@@ -30,8 +30,6 @@ BATCH_WORDS = 1024  # a step's gates of 4 x 4096 numbers for each word take 67 M
 UNKNOWN = -1  # in the place of a row: a word without a vector
 
 Recurrent = TypeVar("Recurrent", bound="RecurrentConfig")
-# Words of texts, longest first, to the mean states of all layers.
-Network = Callable[[Sequence[Sequence[Any]]], Float32[np.ndarray, "B L D"]]
 
 
 @dataclass(frozen=True)
@@ -72,45 +70,27 @@ class RecurrentConfig(BaseConfig):
         facts["tokeniser"] = repr(self.tokeniser)
         return Identity(digest_of({**facts, **digests}), digests, self.max_length)
 
-    def loaded(
-        self,
-        key: str,
-        read: Callable[[str], Sequence[Any]],
-        network: Network,
-        depth: int,
-        dimensions: int,
-    ) -> RecurrentEncoder:
-        """The encoder of a loaded network."""
-        return RecurrentEncoder(
-            name=self.name,
-            key=key,
-            read=read,
-            network=network,
-            depth=depth,
-            dimensions=dimensions,
-            max_length=self.max_length,
-            batch_words=self.hardware.batch_tokens or BATCH_WORDS,
-            facts={"device": self.hardware.device, "dtype": self.hardware.dtype},
-        )
-
 
 @dataclass(frozen=True, eq=False)
 class RecurrentEncoder:
     """A loaded network over words. No summary token, no pooler.
 
-    `read` splits a text into the network's words, UNKNOWN for one without a vector. Layer 0 holds
-    the vectors of the words without context, the last is layer `depth`.
+    `read` splits a text into the network's words, UNKNOWN for one without a vector; `network` takes
+    the words of texts, longest first, to the mean states of all layers. Layer 0 holds the vectors
+    of the words without context, the last is layer `depth`.
     """
 
-    name: str
+    config: RecurrentConfig
     key: str
     read: Callable[[str], Sequence[Any]] = field(repr=False)
-    network: Network = field(repr=False)
+    network: Callable[[Sequence[Sequence[Any]]], Float32[np.ndarray, "B L D"]] = field(repr=False)
     depth: int
     dimensions: int
-    max_length: int | None
-    batch_words: int
-    facts: Mapping[str, Any] = field(repr=False)
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """Device and precision, for records."""
+        return {"device": self.config.hardware.device, "dtype": self.config.hardware.dtype}
 
     def encode(self, texts: Sequence[str]) -> Encoding:
         """The mean of each layer over the words of each text.
@@ -118,19 +98,20 @@ class RecurrentEncoder:
         A text without words is the zero vector, as an average of word vectors is. Raises ScoreError
         for a state that is not finite.
         """
-        words = [self.read(text)[: self.max_length] for text in texts]
+        words = [self.read(text)[: self.config.max_length] for text in texts]
         filled = [row for row, part in enumerate(words) if len(part)]
         mean = np.zeros((len(texts), self.depth + 1, self.dimensions), np.float32)
-        counts = [(len(part), sum(word != UNKNOWN for word in part)) for part in words]
-        for batch in batches([len(words[row]) for row in filled], self.batch_words):
+        most = self.config.hardware.batch_tokens or BATCH_WORDS
+        for batch in batches([len(words[row]) for row in filled], most):
             rows = [filled[number] for number in batch]
             mean[rows] = self.network([words[row] for row in rows])
             finite = np.isfinite(mean[rows]).all(axis=(1, 2))
             if not finite.all():
                 raise ScoreError(
-                    f"{self.name}: wanted finite numbers, found others in the encoding of text "
-                    f"{rows[int(finite.argmin())]}; look for damaged weights"
+                    f"{self.config.name}: wanted finite numbers, found others in the encoding of "
+                    f"text {rows[int(finite.argmin())]}; look for damaged weights"
                 )
+        counts = [(len(part), sum(word != UNKNOWN for word in part)) for part in words]
         tokens = np.array(counts, np.float32).reshape(len(texts), 2)
         return Encoding(tuple(range(self.depth + 1)), self.depth, mean, tokens=tokens)
 
@@ -151,26 +132,28 @@ class ElmoConfig(RecurrentConfig):
         'elmo/original'
     """
 
-    def identify(self, path: Path, sha256: Sha256 = sha256_of) -> Identity:
-        """The key and digests of a folder, without torch; `sha256` may be memoised."""
+    def identify(self, path: Path) -> Identity:
+        """The key and digests of a folder, without torch."""
         options, weights = (self._file(path, pattern) for pattern in (OPTIONS, WEIGHTS))
         Options.read(options)
-        digests = {"weights": sha256(weights), "config": sha256(options)}
+        digests = {"weights": sha256_of(weights), "config": sha256_of(options)}
         return self.identity(ENCODING_VERSION, weights, digests)
 
-    def load(self, path: Path, cache: Path, *, sha256: Sha256 = sha256_of) -> RecurrentEncoder:
+    def load(self, path: Path, cache: Path) -> RecurrentEncoder:
         """The encoder, ready. Raises DataError for weights that do not fit the options."""
-        identity = self.identify(path, sha256)
+        identity = self.identify(path)
         options, weights = Options.read(self._file(path, OPTIONS)), self._file(path, WEIGHTS)
 
-        from harness.encoders.kernels.bilm import read_network
+        from safetensors.torch import load_file
 
-        tensors = read_hdf5(weights, identity.digests["weights"], cache)
+        from harness.encoders.kernels.bilm import BidirectionalNetwork
+
+        digest = identity.digests["weights"]
+        tensors = load_file(convert_once(cache, digest, lambda new: convert_hdf5(weights, new)))
         options.require_shapes(self.name, weights, tensors)
-        clips = options.cell_clip, options.state_clip
-        network = read_network(tensors, options.activation, clips, self.hardware.device)
-        sizes = options.layers, 2 * options.projection
-        return self.loaded(identity.key, self.tokeniser.words, network, *sizes)
+        network = BidirectionalNetwork(tensors, options.clips, self.hardware.device)
+        words, sizes = self.tokeniser.words, (options.layers, 2 * options.projection)
+        return RecurrentEncoder(self, identity.key, words, network, *sizes)
 
     def _file(self, folder: Path, pattern: str) -> Path:
         """The only file of a folder with such a name."""
@@ -185,36 +168,21 @@ class ElmoConfig(RecurrentConfig):
         return files[0]
 
 
-LETTERS_OF_A_WORD = 50  # bytes, its beginning and end included
 CHARACTERS = 261  # ids: 256 bytes, the ends of sentences and words, padding
-PARTS = ("CNN", "RNN", "char")  # arrays named so must all be known; others are ignored
+PARTS = ("CNN", "RNN", "char")  # arrays named so must all be in the options; others are ignored
 
 
 @dataclass(frozen=True)
 class Options:
-    """The sizes of a model, as AllenNLP's `options.json` states them.
+    """A model, as AllenNLP's `options.json` states it: sizes, and the shape of every array.
 
-    Attributes:
-        filters: Width and number of the filters of each convolution over characters.
-        highways: The number of highway layers.
-        activation: Of the convolutions: `relu` or `tanh`.
-        characters: The dimensions of a character's vector.
-        cell: The dimensions of an LSTM's memory.
-        projection: The dimensions of its state.
-        layers: The number of LSTM layers.
-        cell_clip: The largest absolute value of a memory; 0 for none.
-        state_clip: The largest absolute value of a projected state; 0 for none.
+    `clips` are the largest absolute values of a memory and of a projected state, 0 for none.
     """
 
-    filters: tuple[tuple[int, int], ...]
-    highways: int
-    activation: str
-    characters: int
-    cell: int
     projection: int
     layers: int
-    cell_clip: float
-    state_clip: float
+    clips: tuple[float, float]
+    shapes: Mapping[str, tuple[int, ...]] = field(repr=False)
 
     @classmethod
     def read(cls, path: Path) -> Options:
@@ -222,89 +190,85 @@ class Options:
         content = read_json(path)
         try:
             lstm, cnn = content["lstm"], content["char_cnn"]
-            options = cls(
-                filters=tuple((int(width), int(number)) for width, number in cnn["filters"]),
-                highways=int(cnn["n_highway"]),
-                activation=str(cnn["activation"]),
-                characters=int(cnn["embedding"]["dim"]),
-                cell=int(lstm["dim"]),
-                projection=int(lstm["projection_dim"]),
-                layers=int(lstm["n_layers"]),
-                cell_clip=float(lstm["cell_clip"] or 0),
-                state_clip=float(lstm["proj_clip"] or 0),
+            settings = (
+                ("lstm.use_skip_connections", bool(lstm["use_skip_connections"]), True),
+                ("char_cnn.max_characters_per_token", cnn["max_characters_per_token"], 50),
+                ("char_cnn.activation", cnn["activation"], "relu"),
             )
-            letters, skip = cnn["max_characters_per_token"], lstm["use_skip_connections"]
+            clips = float(lstm["cell_clip"] or 0), float(lstm["proj_clip"] or 0)
+            size, layers = int(lstm["projection_dim"]), int(lstm["n_layers"])
+            options = cls(size, layers, clips, dict(_shapes(lstm, cnn)))
         except (KeyError, TypeError, ValueError) as error:
             raise DataError(
                 f"{path}: wanted the options of an ELMo model, found {error!r}; fetch it again"
             ) from error
-        for name, value, allowed in (
-            ("lstm.use_skip_connections", bool(skip), (True,)),
-            ("char_cnn.max_characters_per_token", letters, (LETTERS_OF_A_WORD,)),
-            ("char_cnn.activation", options.activation, ("relu", "tanh")),
-        ):
-            if value not in allowed:
-                raise DataError(f"{path}: wanted {name} = {allowed[0]!r}, found {value!r}")
+        for name, value, published in settings:
+            if value != published:
+                raise DataError(f"{path}: wanted {name} = {published!r}, found {value!r}")
         return options
 
     def require_shapes(self, name: str, path: Path, tensors: Mapping[str, Any]) -> None:
         """Refuse arrays that are missing, too many, or of other sizes. Raises DataError."""
-        wanted = self._shapes()
-        found = {key: tuple(array.shape) for key, array in tensors.items()}
-        present = {key for key in found if key.startswith(PARTS)}
-        unlike = sorted(k for k in present | set(wanted) if found.get(k) != wanted.get(k))
-        if unlike:
-            key = unlike[0]
-            raise DataError(
-                f"{name}: wanted {key} of shape {wanted.get(key, 'none')} in {path}, found "
-                f"{found.get(key, 'none')}; options and weights do not belong together: fetch both "
-                "again"
-            )
-
-    def _shapes(self) -> dict[str, tuple[int, ...]]:
-        """The shape of every array of the weights."""
-        size, width = self.projection, sum(number for _, number in self.filters)
-        shapes: dict[str, tuple[int, ...]] = {"char_embed": (CHARACTERS, self.characters)}
-        for n, (places, number) in enumerate(self.filters):
-            shapes[f"CNN/W_cnn_{n}"] = (1, places, self.characters, number)
-            shapes[f"CNN/b_cnn_{n}"] = (number,)
-        for n in range(self.highways):
-            for part in ("transform", "carry"):
-                shapes[f"CNN_high_{n}/W_{part}"] = (width, width)
-                shapes[f"CNN_high_{n}/b_{part}"] = (width,)
-        shapes |= {"CNN_proj/W_proj": (width, size), "CNN_proj/b_proj": (size,)}
-        for direction in (0, 1):
-            for layer in range(self.layers):
-                cell = f"RNN_{direction}/RNN/MultiRNNCell/Cell{layer}/LSTMCell"
-                shapes[f"{cell}/W_0"] = (2 * size, 4 * self.cell)
-                shapes[f"{cell}/B"] = (4 * self.cell,)
-                shapes[f"{cell}/W_P_0"] = (self.cell, size)
-        return shapes
+        shapes = {key: tuple(array.shape) for key, array in tensors.items()}
+        present = {key for key in shapes if key.startswith(PARTS)}
+        for key in sorted(present | {*self.shapes}):
+            if shapes.get(key) != self.shapes.get(key):
+                raise DataError(
+                    f"{name}: wanted {key} of shape {self.shapes.get(key, 'none')} in {path}, "
+                    f"found {shapes.get(key, 'none')}; options and weights do not belong together: "
+                    "fetch both again"
+                )
 
 
-DEEPEST = 16  # of groups in groups, which may hold themselves
+def _shapes(
+    lstm: Mapping[str, Any], cnn: Mapping[str, Any]
+) -> Iterator[tuple[str, tuple[int, ...]]]:
+    characters, cell, size = cnn["embedding"]["dim"], lstm["dim"], lstm["projection_dim"]
+    width = sum(number for _, number in cnn["filters"])
+    yield "char_embed", (CHARACTERS, characters)
+    for n, (places, number) in enumerate(cnn["filters"]):
+        yield f"CNN/W_cnn_{n}", (1, places, characters, number)
+        yield f"CNN/b_cnn_{n}", (number,)
+    for highway in (f"CNN_high_{n}" for n in range(cnn["n_highway"])):
+        for part in ("transform", "carry"):
+            yield f"{highway}/W_{part}", (width, width)
+            yield f"{highway}/b_{part}", (width,)
+    yield "CNN_proj/W_proj", (width, size)
+    yield "CNN_proj/b_proj", (size,)
+    for direction in (0, 1):
+        for layer in range(lstm["n_layers"]):
+            name = f"RNN_{direction}/RNN/MultiRNNCell/Cell{layer}/LSTMCell"
+            yield f"{name}/W_0", (2 * size, 4 * cell)
+            yield f"{name}/B", (4 * cell,)
+            yield f"{name}/W_P_0", (cell, size)
+
+
 MOST_BYTES = 4 * 2**30  # of all arrays, unpacked: a small file may claim to hold any number
 
 
-def read_hdf5(path: Path, digest: str, cache: Path) -> dict[str, Any]:
-    """Every array of an HDF5 file in float32, by its path: `CNN/W_cnn_0`.
+def convert_hdf5(path: Path, new: Path) -> None:
+    """Write every array of an HDF5 file in float32 as safetensors, by its path: `CNN/W_cnn_0`.
 
-    `cache` keeps the safetensors form of the file with this digest, for which h5py is not needed.
-    Raises DataError for anything but arrays of numbers, UsageError where h5py is missing.
+    Links to other files are not followed. Raises DataError for anything but arrays of numbers,
+    UsageError where h5py is missing.
     """
-    from safetensors.torch import load_file
-
-    return load_file(convert_once(cache, digest, lambda new: _convert(path, new)))
-
-
-def _convert(path: Path, new: Path) -> None:
     from safetensors.numpy import save_file
 
     with extra("elmo"):
         import h5py
+    arrays: dict[str, Any] = {}
+
+    def collect(name: str, item: Any) -> None:
+        if isinstance(item, h5py.Group):
+            return
+        stored = isinstance(item, h5py.Dataset) and not (item.is_virtual or item.external)
+        if not stored or item.dtype.kind != "f":
+            raise DataError(f"{path}: wanted arrays of numbers in the file itself, found {name!r}")
+        arrays[name] = item
+
     try:
         with h5py.File(path, "r") as file:
-            arrays = dict(_arrays(path, file, h5py))
+            file.visititems(collect)
             total = sum(array.size * 4 for array in arrays.values())
             if not arrays or total > MOST_BYTES:
                 raise DataError(
@@ -317,18 +281,3 @@ def _convert(path: Path, new: Path) -> None:
         raise DataError(
             f"{path}: wanted HDF5, found otherwise ({reason}); fetch it again"
         ) from error
-
-
-def _arrays(path: Path, group: Any, h5py: Any) -> Iterator[tuple[str, Any]]:
-    """The arrays below a group that lie in the file itself, none of them read yet."""
-    for name in group:
-        where = f"{group.name.rstrip('/')}/{name}"[1:]
-        is_link = not isinstance(group.get(name, getlink=True), h5py.HardLink)
-        item: Any = None if is_link else group[name]
-        if isinstance(item, h5py.Group) and where.count("/") < DEEPEST:
-            yield from _arrays(path, item, h5py)
-            continue
-        stored = isinstance(item, h5py.Dataset) and not (item.is_virtual or item.external)
-        if not stored or item.dtype.kind != "f":
-            raise DataError(f"{path}: wanted arrays of numbers in the file itself, found {where!r}")
-        yield where, item

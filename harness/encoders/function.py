@@ -57,10 +57,17 @@ class FunctionConfig(BaseConfig):
     def identify(self, path: Path | None = None) -> Identity:  # noqa: ARG002 - it has no files
         """The key: of the name and of the vectors of a few probes.
 
-        Raises ScoreError for a function whose rows depend on each other, or on chance.
+        Raises ScoreError for a function whose row of a text is another one without its neighbours,
+        as with dropout, or with a mean that is taken over a batch.
         """
         probes = self.vectors(PROBES)
-        self.require_own_rows(probes)
+        alone, together = self.vectors(PROBES[:1])[0], probes[0]
+        length = max(np.linalg.norm(alone), np.linalg.norm(together))
+        if len(alone) != len(together) or np.linalg.norm(alone - together) > SAME_ROW * length:
+            raise ScoreError(
+                f"{self.name}: wanted one vector of a text whatever stands beside it, found two of "
+                f"{PROBES[0][:20]!r}; switch off dropout, and what is fitted on a batch"
+            )
         digests = {"weights": hashlib.sha256(probes.tobytes()).hexdigest()}
         return Identity(digest_of({"name": self.name, **digests}), digests)
 
@@ -71,32 +78,19 @@ class FunctionConfig(BaseConfig):
     def vectors(self, texts: Sequence[str]) -> Float32[np.ndarray, "N D"]:
         """What the function gives. Raises ScoreError unless it is one finite row a text."""
         given = self.function(list(texts))
-        found = _numbers(given)
-        shape = () if found is None else found.shape
-        if found is None or len(shape) != 2 or len(found) != len(texts) or not shape[1]:
+        vectors = _numbers(given)
+        shape = () if vectors is None else vectors.shape
+        if vectors is None or len(shape) != 2 or len(vectors) != len(texts) or not shape[1]:
             kind = f"an array of shape {shape}" if shape else f"a {type(given).__name__}"
             raise ScoreError(
                 f"{self.name}: wanted {len(texts)} rows for {len(texts)} texts, all of one width, "
                 f"found {kind}; let the function return a matrix of numbers"
             )
-        finite = np.isfinite(found).all(axis=1)
+        finite = np.isfinite(vectors).all(axis=1)
         if not finite.all():
             text = texts[int(finite.argmin())]
             raise ScoreError(f"{self.name}: the vector of {text[:60]!r} is not finite")
-        return found
-
-    def require_own_rows(self, together: Float32[np.ndarray, "N D"]) -> None:
-        """Hold the first probe's row among the others against its row alone.
-
-        Raises ScoreError where they are far apart, as they are with dropout, or with a mean that is
-        taken over a batch.
-        """
-        alone = self.vectors(PROBES[:1])
-        if alone.shape[1] != together.shape[1] or _distance(alone[0], together[0]) > SAME_ROW:
-            raise ScoreError(
-                f"{self.name}: wanted one vector of a text whatever stands beside it, found two of "
-                f"{PROBES[0][:20]!r}; switch off dropout, and what is fitted on a batch"
-            )
+        return vectors
 
 
 def _numbers(given: Any) -> Float32[np.ndarray, "..."] | None:
@@ -104,17 +98,11 @@ def _numbers(given: Any) -> Float32[np.ndarray, "..."] | None:
     if hasattr(given, "detach"):  # NumPy takes no tensor with a gradient, of bfloat16, or on a GPU
         given = given.detach().float().cpu()
     try:
-        found = np.asarray(given)
+        numbers = np.asarray(given)
     except (TypeError, ValueError, RuntimeError):  # rows of several widths, sparse matrices
         return None
     with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, and is refused
-        return found.astype(np.float32) if found.dtype.kind in "fiub" else None
-
-
-def _distance(a: Float32[np.ndarray, " D"], b: Float32[np.ndarray, " D"]) -> float:
-    """The distance of two vectors, as a share of the longer one."""
-    longest = max(np.linalg.norm(a), np.linalg.norm(b))
-    return float(np.linalg.norm(a - b) / longest) if longest else 0.0
+        return numbers.astype(np.float32) if numbers.dtype.kind in "fiub" else None
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,13 +19,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load_file
 
 from harness.core.arrays import Float32
 from harness.core.errors import DataError, UsageError
-from harness.core.files import Sha256, digest_of, sha256_of
+from harness.core.files import digest_of, sha256_of
 from harness.core.hardware import Hardware, require_float32
 from harness.core.interfaces import Encoding, Hub, Identity, LocalFiles, Source
 from harness.encoders.checkpoint import (
@@ -78,27 +80,29 @@ class SubwordConfig(BaseConfig):
             return Hub(self.repo, self.revision, self.weights_sha256, about=self.about)
         return LocalFiles(self.weights_sha256)
 
-    def identify(self, path: Path, sha256: Sha256 = sha256_of) -> Identity:
-        """The key and digests of a folder; `sha256` may be memoised."""
+    def identify(self, path: Path) -> Identity:
+        """The key and digests of a folder."""
         weights = weights_files(path)[0]
-        kind = read_json(path / "config.json").get("model_type")
+        config = path / "config.json"
+        kind = read_json(config).get("model_type")
         if kind != MODEL_TYPE:
             raise DataError(
-                f"{path / 'config.json'}: wanted model_type {MODEL_TYPE}, found {kind}; name a "
-                "folder that Model2Vec wrote"
+                f"{config}: wanted model_type {MODEL_TYPE}, found {kind}; name a folder that "
+                "Model2Vec wrote"
             )
+        tokenizer = digest_of({file.name: sha256_of(file) for file in tokenizer_files(path)})
         digests = {
-            "weights": sha256(weights),
-            "tokenizer": digest_of({file.name: sha256(file) for file in tokenizer_files(path)}),
-            "config": sha256(path / "config.json"),
+            "weights": sha256_of(weights),
+            "tokenizer": tokenizer,
+            "config": sha256_of(config),
         }
         require_weights(self.name, weights, self.weights_sha256, digests["weights"])
         facts = {"version": ENCODING_VERSION, "max_length": self.max_length}
         return Identity(digest_of({**facts, **digests}), digests, self.max_length)
 
-    def load(self, path: Path, cache: Path, *, sha256: Sha256 = sha256_of) -> SubwordEncoder:  # noqa: ARG002 - as encoders are loaded
+    def load(self, path: Path, cache: Path) -> SubwordEncoder:  # noqa: ARG002
         """The encoder, ready. Raises DataError for files that are no Model2Vec folder's."""
-        identity, tokenizer = self.identify(path, sha256), _tokenizer(path)
+        identity, tokenizer = self.identify(path), _tokenizer(path)
         unknown = read_json(path / "tokenizer.json").get("model", {}).get("unk_token")
         vocabulary: Mapping[str, int] = tokenizer.get_vocab()
         return SubwordEncoder(
@@ -126,12 +130,12 @@ class SubwordEncoder(AverageEncoder):
     max_length: int | None = None
 
     def look_up(self, texts: Sequence[str]) -> Iterator[tuple[list[int], int]]:
-        """The known sub-words of each text, which are cut; special tokens are not added."""
         cut = [text[: self.letters] for text in texts]
-        for found in self.tokenizer.encode_batch(cut, add_special_tokens=False):
-            known = [row for row in found.ids if row != self.unknown]
-            kept = known[: self.max_length]
-            yield kept, len(kept) + len(found.ids) - len(known)
+        for pieces in self.tokenizer.encode_batch(cut, add_special_tokens=False):
+            rows = [row for row in pieces.ids if row != self.unknown]
+            unknown = len(pieces.ids) - len(rows)
+            rows = rows[: self.max_length]
+            yield rows, len(rows) + unknown
 
 
 def open_table(name: str, key: str, folder: Path) -> SubwordEncoder:
@@ -152,9 +156,6 @@ def _tokenizer(folder: Path) -> Any:
 
 def _read_table(path: Path, count: int) -> Float32[np.ndarray, "V D"]:
     """The vector of each of so many sub-words, its mapping and weight applied."""
-    from safetensors import SafetensorError
-    from safetensors.numpy import load_file
-
     try:
         tensors = load_file(path)
     except SafetensorError as error:
@@ -203,13 +204,22 @@ class InputConfig(DerivedConfig):
 
         Raises UsageError where it is no transformer, not in float32, or cut at a length.
         """
-        base = self._transformer().identify(path)
+        if not isinstance(self.of, TransformerConfig):
+            raise UsageError(
+                f"{self.name}.input: wanted a transformer, found a {type(self.of).__name__}, whose "
+                "input embeddings are not read; take mean"
+            )
+        name, _, length = self.name.partition(":")
+        if length:
+            raise UsageError(f"{self.name}.input: whole texts are averaged; take {name}.input")
+        require_float32(f"{self.name}.input", self.of.hardware)
+        base = self.of.identify(path)
         key = digest_of({"version": INPUT_VERSION, "encoder": base.key})
         return replace(base, key=key, max_length=None)
 
     def load(self, path: Path, cache: Path) -> InputEncoder:
         """The encoder, ready. Raises UsageError for a tokenizer that does not tell words apart."""
-        of = self._transformer()
+        key, of = self.identify(path).key, cast(TransformerConfig, self.of)
         whole: Any = replace(of.on(Hardware()), plain_pass=True).load(path, cache)
         tokenizer, matrix = whole.tokenizer.tokenizer, whole.plain.model.get_input_embeddings()
         if not tokenizer.is_fast:
@@ -217,21 +227,7 @@ class InputConfig(DerivedConfig):
                 f"{self.name}.input: wanted a tokenizer that tells words apart, found a "
                 f"{type(tokenizer).__name__}; take mean"
             )
-        vectors = matrix.weight.detach().float().numpy()
-        return InputEncoder(self.name, self.identify(path).key, vectors, tokenizer)
-
-    def _transformer(self) -> TransformerConfig:
-        """The transformer. Raises UsageError for what has no such matrix, or asks for a length."""
-        if not isinstance(self.of, TransformerConfig):
-            raise UsageError(
-                f"{self.name}.input: wanted a transformer, found a {type(self.of).__name__}, whose "
-                "input embeddings are not read; take mean"
-            )
-        if ":" in self.name:
-            name = self.name.partition(":")[0]
-            raise UsageError(f"{self.name}.input: whole texts are averaged; take {name}.input")
-        require_float32(f"{self.name}.input", self.of.hardware)
-        return self.of
+        return InputEncoder(self.name, key, matrix.weight.detach().float().numpy(), tokenizer)
 
 
 @dataclass(frozen=True, eq=False)

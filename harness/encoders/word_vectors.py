@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from io import BufferedIOBase
 from pathlib import Path
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import ClassVar
 from zipfile import BadZipFile
 
 import numpy as np
@@ -27,7 +27,7 @@ from safetensors.numpy import load_file, save
 
 from harness.core.arrays import Float, Float32, Int64
 from harness.core.errors import AssetMissing, DataError, UsageError
-from harness.core.files import Sha256, digest_of, sha256_of, write_atomically
+from harness.core.files import digest_of, sha256_of, write_atomically
 from harness.core.interfaces import (
     Encoding,
     Hub,
@@ -43,7 +43,7 @@ from harness.encoders.config import BaseConfig
 from harness.encoders.word_tokenizer import PLAIN, Tokeniser
 from harness.transforms.affine import Moments
 
-Vectors = tuple[tuple[str, ...], Float32[np.ndarray, "V D"]]
+Vectors = tuple[Sequence[str], Float32[np.ndarray, "V D"]]  # words and a row for each
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,20 +135,26 @@ class StaticConfig(BaseConfig):
             return VectorFile(self.file, self.weights_sha256)
         return LocalFiles(self.weights_sha256)
 
-    def identify(self, path: Path, sha256: Sha256 = sha256_of) -> Identity:
+    def identify(self, path: Path) -> Identity:
         """The key and digests; `path` is the vector file, or the folder that it lies in."""
-        file = vectors_file(self, path)
-        weights = sha256(file)
+        file = self._file(path)
+        weights = sha256_of(file)
         require_weights(self.name, file, self.weights_sha256, weights)
         facts = {"version": ENCODING_VERSION, "tokeniser": repr(self.tokeniser)}
         return Identity(digest_of({**facts, "weights": weights}), {"weights": weights})
 
-    def load(self, path: Path, cache: Path, *, sha256: Sha256 = sha256_of) -> StaticEncoder:
+    def load(self, path: Path, cache: Path) -> StaticEncoder:
         """The encoder, ready. Text and `.bin` are parsed once; `cache` keeps their quick form."""
-        identity = self.identify(path, sha256)
-        file = vectors_file(self, path)
-        words, vectors = read_cached(file, identity.digests["weights"], cache)
+        identity = self.identify(path)
+        words, vectors = read_cached(self._file(path), identity.digests["weights"], cache)
         return StaticEncoder(self.name, identity.key, vectors, self.tokeniser, first_rows(words))
+
+    def _file(self, folder: Path) -> Path:
+        """The vector file: `folder` itself where it is one, else the named file in it."""
+        path = folder if folder.is_file() or self.file is None else folder / self.file
+        if path.is_dir():
+            raise UsageError(f"{self.name}: {path} is a folder; name the vector file in it")
+        return file_at(path, self.name, "vectors")
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,23 +165,7 @@ class StaticEncoder(AverageEncoder):
     vocabulary: Mapping[str, int] = field(repr=False)
 
     def look_up(self, texts: Sequence[str]) -> Iterator[tuple[list[int], int]]:
-        """The known words of each text, and how many words it has."""
         return (self.tokeniser.look_up(text, self.vocabulary) for text in texts)
-
-
-def first_rows(words: Sequence[str]) -> dict[str, int]:
-    """The row of each word; the first of a repeated word (files go by frequency)."""
-    return {word: row for row, word in reversed(list(enumerate(words)))}
-
-
-def vectors_file(config: StaticConfig, folder: Path) -> Path:
-    """The vector file: `folder` itself where it is one, else the named file in it."""
-    path = folder if folder.is_file() or config.file is None else folder / config.file
-    if path.is_dir():
-        raise UsageError(f"{config.name}: {path} is a folder; name the vector file in it")
-    if not path.is_file():
-        raise AssetMissing(f"{config.name}: no vectors at {path}; fetch them, or name another file")
-    return path
 
 
 @dataclass(frozen=True)
@@ -187,7 +177,8 @@ class CountedConfig(StaticConfig):
 
     Args:
         counts: The file of word counts, in the data folder.
-        maps: What is done to the vectors of the vocabulary, in this order.
+        maps: What is done to the vectors of the vocabulary, in this order: frozen dataclasses,
+            whose `repr` tells all settings.
         counts_sha256: The digest that the counts must have, if given.
 
     Raises:
@@ -207,31 +198,27 @@ class CountedConfig(StaticConfig):
         """The vectors and the counts in the data folder."""
         return VectorFile(str(self.file), self.weights_sha256, self.counts)
 
-    def identify(self, path: Path, sha256: Sha256 = sha256_of) -> Identity:
+    def identify(self, path: Path) -> Identity:
         """The key and digests, those of the counts and the `repr` of the maps included."""
-        plain = super().identify(path, sha256)
+        plain = super().identify(path)
         counts = self._counts_file(path)
-        digests = {**plain.digests, "counts": sha256(counts)}
+        digests = {**plain.digests, "counts": sha256_of(counts)}
         require_weights(self.name, counts, self.counts_sha256, digests["counts"])
         facts = {"version": MAPS_VERSION, "plain": plain.key, "maps": repr(self.maps)}
         return Identity(digest_of({**facts, "counts": digests["counts"]}), digests)
 
-    def load(self, path: Path, cache: Path, *, sha256: Sha256 = sha256_of) -> StaticEncoder:
+    def load(self, path: Path, cache: Path) -> StaticEncoder:
         """The encoder, ready: the vectors are read, then mapped."""
-        plain = super().load(path, cache, sha256=sha256)
-        counted = read_counts(self._counts_file(path))
-        vocabulary = Vocabulary.of(plain.vocabulary, plain.vectors, counted)
+        plain = super().load(path, cache)
+        counts = read_counts(self._counts_file(path))
+        vocabulary = Vocabulary.of(plain.vocabulary, plain.vectors, counts)
         for word_map in self.maps:
             vocabulary = word_map(vocabulary)
         return replace(plain, vocabulary=vocabulary.rows, vectors=vocabulary.vectors)
 
     def _counts_file(self, path: Path) -> Path:
-        file = vectors_file(self, path).parent / Path(self.counts).name
-        if not file.is_file():
-            raise AssetMissing(
-                f"{self.name}: no word counts at {file}; fetch them, or put them beside the vectors"
-            )
-        return file
+        beside = self._file(path).parent / Path(self.counts).name
+        return file_at(beside, self.name, "word counts")
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,22 +242,16 @@ class Vocabulary:
         cls,
         rows: Mapping[str, int],
         vectors: Float32[np.ndarray, "V D"],
-        counted: Mapping[str, int],
+        corpus: Mapping[str, int],
     ) -> Vocabulary:
         """The vectors of words beside the counts of a corpus, which may hold others."""
         counts = np.zeros(len(vectors), np.int64)
         for word, row in rows.items():
-            counts[row] = counted.get(word, 0)
-        return cls(rows, vectors, counts, sum(counted.values()))
+            counts[row] = corpus.get(word, 0)
+        return cls(rows, vectors, counts, sum(corpus.values()))
 
 
-@runtime_checkable
-class WordMap(Protocol):
-    """A map from a vocabulary to another: a frozen dataclass, whose `repr` tells all settings."""
-
-    def __call__(self, vocabulary: Vocabulary) -> Vocabulary:
-        """Map a vocabulary, which does not change."""
-        ...
+WordMap = Callable[[Vocabulary], Vocabulary]
 
 
 @dataclass(frozen=True)
@@ -320,6 +301,21 @@ class Fitted:
         return replace(vocabulary, vectors=fitted(vocabulary.vectors).astype(np.float32))
 
 
+# Files
+
+
+def file_at(path: Path, name: str, content: str) -> Path:
+    """The path of a file of an encoder. Raises AssetMissing where there is none."""
+    if not path.is_file():
+        raise AssetMissing(f"{name}: no {content} at {path}; fetch them, or put them there")
+    return path
+
+
+def first_rows(words: Sequence[str]) -> dict[str, int]:
+    """The row of each word; the first of a repeated word (files go by frequency)."""
+    return {word: row for row, word in reversed(list(enumerate(words)))}
+
+
 def read_counts(path: Path) -> dict[str, int]:
     """Counts by word: a line each, the word, a blank, its count. Raises DataError with the line."""
     counts: dict[str, int] = {}
@@ -336,32 +332,11 @@ def read_counts(path: Path) -> dict[str, int]:
     return counts
 
 
-def read_vectors(path: Path) -> Vectors:
-    """Words and their vectors in file order, repetitions included; the suffix tells the kind."""
-    kind = Path(path.stem).suffix if path.suffix == ".gz" else path.suffix
-    try:
-        words, vectors = READERS.get(kind, _read_text)(path)
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise DataError(f"{path}: wanted gzip, found {error}; fetch it again") from error
-    if vectors.ndim != 2 or len(words) != len(vectors) or not vectors.size:
-        raise DataError(
-            f"{path}: wanted a vector a word, found {len(words)} words and vectors of shape "
-            f"{vectors.shape}"
-        )
-    finite = np.isfinite(vectors).all(axis=1)
-    if not finite.all():
-        word = words[int(finite.argmin())]
-        raise DataError(f"{path}: wanted finite numbers, found others in the vector of {word!r}")
-    return words, vectors
-
-
 def read_cached(path: Path, digest: str, cache: Path) -> Vectors:
     """Words and vectors, from a safetensors copy in the cache where parsing takes minutes."""
-    if path.suffix in QUICK:
-        return read_vectors(path)
-    return read_vectors(
-        convert_once(cache, digest, lambda new: write_vectors(new, *read_vectors(path)))
-    )
+    if path.suffix not in ARRAYS:
+        path = convert_once(cache, digest, lambda new: write_vectors(new, *read_vectors(path)))
+    return read_vectors(path)
 
 
 def write_vectors(path: Path, words: Sequence[str], vectors: Float[np.ndarray, "V D"]) -> None:
@@ -373,101 +348,100 @@ def write_vectors(path: Path, words: Sequence[str], vectors: Float[np.ndarray, "
     write_atomically(path, save({"vectors": np.ascontiguousarray(vectors), "words": letters}))
 
 
-def _open(path: Path) -> BufferedIOBase:
-    return gzip.open(path) if path.suffix == ".gz" else path.open("rb")
+ARRAYS = (".npz", ".safetensors")
 
 
-def _read_text(path: Path) -> Vectors:
+def read_vectors(path: Path) -> Vectors:
+    """Words and their vectors in file order, repetitions included; the suffix tells the kind."""
+    try:
+        if path.suffix in ARRAYS:
+            words, vectors = _read_arrays(path)
+        else:
+            unpacked = Path(path.stem) if path.suffix == ".gz" else path
+            read = _read_word2vec if unpacked.suffix == ".bin" else _read_text
+            with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+                words, vectors = read(path, file)
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise DataError(f"{path}: wanted gzip, found {error}; fetch it again") from error
+    if vectors.ndim != 2 or len(words) != len(vectors) or not vectors.size:
+        raise DataError(
+            f"{path}: wanted a vector a word, found {len(words)} words and vectors of shape "
+            f"{vectors.shape}"
+        )
+    finite = np.isfinite(vectors).all(axis=1)
+    if not finite.all():
+        word = words[int(finite.argmin())]
+        raise DataError(f"{path}: wanted finite numbers, found others in the vector of {word!r}")
+    return tuple(words), vectors
+
+
+def _read_arrays(path: Path) -> Vectors:
+    try:
+        if path.suffix == ".npz":
+            with np.load(path, allow_pickle=False) as file:
+                words, vectors = tuple(map(str, file["words"])), file["vectors"]
+        else:
+            tensors = load_file(path)
+            words = tuple(tensors["words"].tobytes().decode().split("\n"))
+            vectors = tensors["vectors"]
+    except (OSError, ValueError, KeyError, BadZipFile, SafetensorError) as error:
+        raise DataError(
+            f"{path}: wanted arrays `words` and `vectors` and nothing pickled, found "
+            f"{type(error).__name__}; save it again"
+        ) from error
+    if vectors.dtype.kind not in "fiu":  # of complex numbers, half would go
+        raise DataError(f"{path}: wanted vectors of real numbers, found {vectors.dtype}")
+    return words, vectors.astype(np.float32, copy=False)
+
+
+def _read_text(path: Path, file: BufferedIOBase) -> Vectors:
     words: list[str] = []
     numbers = array("f")
     count, dimensions = None, 0
-    with _open(path) as file:
-        for number, line in enumerate(file, start=1):  # of bytes: nothing but \n ends a line
-            if number == 1:
-                line = line.removeprefix(codecs.BOM_UTF8)
-            fields = line.rstrip(b" \r\n").split(b" ")
-            if number == 1 and len(fields) == 2 and all(field.isdigit() for field in fields):
-                count, dimensions = map(int, fields)
-                continue
-            dimensions = dimensions or len(fields) - 1
-            try:
-                if not 0 < dimensions < len(fields):
-                    raise ValueError
-                if b"_" in line and b"_" in b"".join(fields[-dimensions:]):
-                    raise ValueError  # Python reads 1_0 as a number
-                words.append(b" ".join(fields[:-dimensions]).decode())
-                numbers.extend(map(float, fields[-dimensions:]))
-            except ValueError as error:
-                raise DataError(
-                    f"{path}:{number}: wanted a word and {dimensions or 'some'} numbers, "
-                    f"found {line[:60]!r}"
-                ) from error
+    for number, line in enumerate(file, start=1):  # of bytes: nothing but \n ends a line
+        if number == 1:
+            line = line.removeprefix(codecs.BOM_UTF8)
+        fields = line.rstrip(b" \r\n").split(b" ")
+        if number == 1 and len(fields) == 2 and all(field.isdigit() for field in fields):
+            count, dimensions = map(int, fields)
+            continue
+        dimensions = dimensions or len(fields) - 1
+        try:
+            if not 0 < dimensions < len(fields):
+                raise ValueError
+            if b"_" in line and b"_" in b"".join(fields[-dimensions:]):
+                raise ValueError  # Python reads 1_0 as a number
+            words.append(b" ".join(fields[:-dimensions]).decode())
+            numbers.extend(map(float, fields[-dimensions:]))
+        except ValueError as error:
+            raise DataError(
+                f"{path}:{number}: wanted a word and {dimensions or 'some'} numbers, found "
+                f"{line[:60]!r}"
+            ) from error
     if count not in (None, len(words)):
         raise DataError(f"{path}: wanted {count} words, found {len(words)}; fetch it again")
-    return tuple(words), np.asarray(numbers).reshape(-1, dimensions or 1)
+    return words, np.asarray(numbers).reshape(-1, dimensions or 1)
 
 
-def _read_word2vec(path: Path) -> Vectors:
+def _read_word2vec(path: Path, file: BufferedIOBase) -> Vectors:
     words: list[str] = []
     numbers = bytearray()
-    with _open(path) as file:
-        header = file.readline(100).split()
-        if len(header) != 2 or not all(field.isdigit() for field in header):
-            raise DataError(f"{path}: wanted word2vec's count and dimensions, found {header!r}")
-        count, dimensions = map(int, header)
-        for number in range(1, count + 1):
-            word = _until_space(file).lstrip(b"\n")
-            row = file.read(4 * dimensions)
-            if len(row) < 4 * dimensions:
-                raise DataError(f"{path}: wanted {count} words, found the end in word {number}")
-            try:
-                words.append(word.decode())
-            except ValueError as error:
-                raise DataError(f"{path}: wanted UTF-8, found word {number} {word!r}") from error
-            numbers += row
-        if file.read(2).strip():
-            raise DataError(f"{path}: wanted {count} words, found more behind the last")
-    return tuple(words), np.frombuffer(numbers, "<f4").reshape(count, dimensions)
-
-
-def _until_space(file: BufferedIOBase) -> bytes:
-    letters = bytearray()
-    while (letter := file.read(1)) not in (b" ", b""):
-        letters += letter
-    return bytes(letters)
-
-
-def _read_npz(path: Path) -> Vectors:
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            words, vectors = file["words"], file["vectors"]
-    except (OSError, ValueError, KeyError, BadZipFile) as error:
-        raise DataError(
-            f"{path}: wanted arrays `words` (text) and `vectors` (numbers) and nothing pickled, "
-            f"found {type(error).__name__}; save it again with numpy.savez"
-        ) from error
-    return tuple(map(str, words)), _real(path, vectors)
-
-
-def _read_safetensors(path: Path) -> Vectors:
-    try:
-        tensors = load_file(path)
-        words, vectors = tensors["words"].tobytes().decode(), tensors["vectors"]
-    except (OSError, ValueError, KeyError, SafetensorError) as error:
-        raise DataError(f"{path}: wanted tensors `words` and `vectors`, found {error}") from error
-    return tuple(words.split("\n")), _real(path, vectors)
-
-
-def _real(path: Path, vectors: np.ndarray) -> Float32[np.ndarray, "..."]:
-    """The numbers in float32. Raises DataError for complex ones, whose imaginary part would go."""
-    if vectors.dtype.kind not in "fiu":
-        raise DataError(f"{path}: wanted vectors of real numbers, found {vectors.dtype}")
-    return vectors.astype(np.float32, copy=False)
-
-
-READERS: dict[str, Callable[[Path], Vectors]] = {
-    ".npz": _read_npz,
-    ".safetensors": _read_safetensors,
-    ".bin": _read_word2vec,
-}
-QUICK = (".npz", ".safetensors")
+    header = file.readline(100).split()
+    if len(header) != 2 or not all(field.isdigit() for field in header):
+        raise DataError(f"{path}: wanted word2vec's count and dimensions, found {header!r}")
+    count, dimensions = map(int, header)
+    for number in range(1, count + 1):
+        word = bytearray()
+        while (letter := file.read(1)) not in (b" ", b""):
+            word += letter
+        row = file.read(4 * dimensions)
+        if len(row) < 4 * dimensions:
+            raise DataError(f"{path}: wanted {count} words, found the end in word {number}")
+        try:
+            words.append(word.lstrip(b"\n").decode())
+        except ValueError as error:
+            raise DataError(f"{path}: wanted UTF-8, found word {number} {bytes(word)!r}") from error
+        numbers += row
+    if file.read(2).strip():
+        raise DataError(f"{path}: wanted {count} words, found more behind the last")
+    return words, np.frombuffer(numbers, "<f4").reshape(count, dimensions)

@@ -16,7 +16,7 @@ from baselines.zipfian import Centring, NatsvOfPrincipal
 from harness.assets.places import Places
 from harness.cli.exchange import fetched_things
 from harness.core.errors import AssetMissing, DataError, UsageError
-from harness.encoders.word_tokenizer import Tokeniser, nltk_words
+from harness.encoders.word_tokenizer import Tokeniser
 from harness.encoders.word_vectors import (
     Counted,
     CountedConfig,
@@ -110,14 +110,6 @@ def test_zipfian_whitening_is_yokoi_et_al_s():
     assert relative_gap(centred, matrix - mu) <= ROUNDING
 
 
-def test_uniform_whitening_and_centring_take_each_word_once():
-    _, matrix, _ = counted_rows()
-    centred = matrix - matrix.mean(axis=0)
-    assert relative_gap(mapped(Fitted(Centring())), centred) <= ROUNDING
-    ours = mapped(Fitted(Whitening()))
-    np.testing.assert_allclose(np.cov(ours.T, bias=True), np.eye(3), atol=1e-5)
-
-
 def test_all_but_the_top_is_mu_and_viswanath_s():
     """all_but_the_top.py: W - mean, less its projection on the first D components of PCA."""
     from sklearn.decomposition import PCA
@@ -141,25 +133,6 @@ def test_their_sif_nulls_a_principal_component_and_leaves_the_mean():
     assert np.abs(ours - uncentred).max() > 1
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("a man isn't well-known.", ["a", "man", "is", "not", "well", "known", "."]),
-        ("they CAN'T: u.s. dogs' 3.5", ["they", "CA", "not", ":", "u.s.", "dogs", "'", "3.5"]),
-        ("cannot", ["can", "not"]),
-        ("", []),
-    ],
-)
-def test_nltk_s_words_have_no_hyphen_and_no_clitic_not(text, words):
-    assert nltk_words(text) == words
-
-
-def test_of_nltk_s_words_punctuation_is_stripped_where_it_hides_a_known_one():
-    rows = {"s": 0, "dog": 1, "not": 2}
-    found = Tokeniser("nltk", "lower", strip=True).rows("The Dog's isn't 'dog.'", rows)
-    assert found == [1, 0, 2, 1]
-
-
 # The vocabulary
 
 
@@ -173,14 +146,6 @@ def test_uncounted_words_are_dropped_and_none_else(tmp_path):
     means = encoded(tmp_path, Counted())
     np.testing.assert_allclose(means[3], VECTORS[2], rtol=1e-6)  # "zyzzy cat"
     assert not means[5].any()
-
-
-def test_a_map_changes_no_vocabulary():
-    given, kept = vocabulary(), VECTORS.copy()
-    for word_map in (Counted(), SifWeights(), Fitted(Whitening(), by_count=True)):
-        word_map(given)
-    np.testing.assert_array_equal(given.vectors, kept)
-    assert given.rows == vocabulary().rows
 
 
 def test_vectors_without_a_counted_word_are_refused():
@@ -244,12 +209,6 @@ def test_counts_and_maps_are_part_of_the_identity(tmp_path):
     assert after.key != before.key
     assert after.digests["counts"] != before.digests["counts"]
     assert after.digests["weights"] == before.digests["weights"]
-
-
-def test_other_counts_than_the_pinned_are_refused(tmp_path):
-    pinned = config(SifWeights(), counts_sha256="0" * 64)
-    with pytest.raises(DataError, match=r"counts\.txt has sha256 .*, wanted 0000"):
-        pinned.identify(write(tmp_path))
 
 
 def test_counts_that_are_not_there_are_named(tmp_path):

@@ -9,10 +9,8 @@ from safetensors.numpy import save_file
 from subword_tables import PIECES, VECTORS, made
 from tolerances import ROUNDING, relative_gap
 
-from harness.core.errors import AssetMissing, DataError, UsageError
-from harness.core.interfaces import Encoder, EncoderConfig
+from harness.core.errors import DataError, UsageError
 from harness.encoders.subword_vectors import SubwordConfig
-from harness.resolve import config_for
 
 TEXTS = (
     "The cats sat on the mat.",
@@ -70,15 +68,6 @@ def test_its_vectors_are_the_packages_own(tmp_path, kind):
     assert (encoding.layers, encoding.depth, encoding.cls) == ((0,), 0, None)
 
 
-def test_it_is_an_encoder_and_its_rows_do_not_depend_on_each_other(tmp_path):
-    encoder = loaded(made(tmp_path / "m"))
-    assert isinstance(encoder, Encoder)
-    assert isinstance(SubwordConfig("m2v"), EncoderConfig)
-    whole = encoder.encode(TEXTS).mean
-    for number, text in enumerate(TEXTS):
-        np.testing.assert_array_equal(encoder.encode([text]).mean[0], whole[number])
-
-
 def test_a_text_is_cut_by_letters_and_then_by_pieces(tmp_path):
     folder = made(tmp_path / "m")
     cut, whole = loaded(folder, max_length=2), loaded(folder)
@@ -101,11 +90,6 @@ def test_everything_that_changes_a_vector_changes_the_key(tmp_path):
     keys += [SubwordConfig("m2v").identify(folder).key]
     assert len(set(keys)) == len(keys)
     assert SubwordConfig("other").identify(folder).key == keys[-1]
-
-
-def test_a_folder_given_by_hand_is_known_by_its_configuration(tmp_path):
-    folder = made(tmp_path / "m")
-    assert isinstance(config_for("mine", str(folder), folder), SubwordConfig)
 
 
 @pytest.mark.parametrize(
@@ -136,10 +120,3 @@ def test_a_faulty_folder_never_yields_a_vector(tmp_path, spoil, said):
     with pytest.raises(DataError, match=said) as error:
         loaded(folder)
     assert "\n" not in str(error.value)
-
-
-def test_a_missing_folder_and_other_weights_are_refused(tmp_path):
-    with pytest.raises(AssetMissing):
-        SubwordConfig("m2v").identify(tmp_path / "none")
-    with pytest.raises(DataError, match="wanted 0000"):
-        SubwordConfig("m2v", weights_sha256="0000").identify(made(tmp_path / "m"))

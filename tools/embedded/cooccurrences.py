@@ -117,7 +117,7 @@ def _read(
     progress.phase("reading", None)
     known, numbers, lengths = _EveryWord(), array("i"), array("i")
     for text in sentences:
-        row = tokeniser.rows(text, known)
+        row = tokeniser.look_up(text, known)[0]
         numbers.extend(row)
         lengths.append(len(row))
         if len(lengths) % REPORTED == 0:
