@@ -246,11 +246,10 @@ CLASSES_TWICE = """
     Side Tally Work
 """
 FUNCTIONS_TWICE = """
-    answer averaged by_encoder cells check choose compare compare_rows count digest encode
-    encodings entries escape explain export file_name fit left_out legend list_
-    note order path_of plan predictions printed promote published read read_json
-    read_results released render reproduce require_folder run_command seal
-    summary table train tuned unpack verified write
+    answer averaged by_encoder cells choose compare compare_rows count digest encode encodings
+    entries escape file_name fit left_out legend order path_of predictions printed promote
+    published read read_json read_results released render run_command seal summary table train
+    tuned unpack verified write
 """
 
 

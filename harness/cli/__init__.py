@@ -6,12 +6,13 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
+from importlib.metadata import version as version_of
 from typing import Annotated
 
 import typer
 
-from harness.cli import exchange, listing, maintain, measure, read, train
-from harness.cli.options import SeveralValues, note
+from harness.cli import cache, exchange, listing, measure, read, train
+from harness.cli.options import SeveralValues, flattened, note
 from harness.cli.stopping import Stopped, end, stoppable
 from harness.core.errors import HarnessError, error_line
 
@@ -24,29 +25,26 @@ app = typer.Typer(
     epilog="Exit status: 0 fine, 1 a cell failed or moved, 2 wrong usage, 3 an asset or a baseline "
     "is missing.",
 )
-app.command("list")(listing.list_)
-app.command(cls=SeveralValues)(measure.plan)
-app.command(cls=SeveralValues)(measure.run)
-app.command(cls=SeveralValues)(measure.reproduce)
-app.command(cls=SeveralValues)(read.show)
-app.command(cls=SeveralValues)(read.compare)
-app.command()(read.report)
-app.command()(read.view)
-app.command(cls=SeveralValues)(read.check)
-app.command()(read.explain)
-app.command()(read.cite)
-app.command()(exchange.fetch)
-app.command(cls=SeveralValues)(exchange.export)
+app.command("list")(flattened(listing.list_command))
+app.command("plan", cls=SeveralValues)(flattened(measure.plan_command))
+app.command("run", cls=SeveralValues)(flattened(measure.run_command))
+app.command("reproduce", cls=SeveralValues)(flattened(measure.reproduce_command))
+app.command("show", cls=SeveralValues)(read.show_command)
+app.command("compare", cls=SeveralValues)(flattened(read.compare_command))
+app.command("report")(read.report_command)
+app.command("check", cls=SeveralValues)(read.check_command)
+app.command("explain")(flattened(read.explain_command))
+app.command("cite")(flattened(read.cite_command))
+app.command("fetch")(exchange.fetch_command)
+app.command("export", cls=SeveralValues)(flattened(exchange.export_command))
 app.add_typer(train.trainings, name="train")
-app.add_typer(maintain.caching, name="cache")
-app.add_typer(maintain.reference, name="reference")
+app.add_typer(cache.caching, name="cache")
+app.add_typer(exchange.reference, name="reference")
 
 
 def _version(wanted: bool) -> bool:
     if wanted:
-        from importlib.metadata import version
-
-        typer.echo(f"harness {version('sentence-embedding-harness')}")
+        typer.echo(f"harness {version_of('sentence-embedding-harness')}")
         raise typer.Exit
     return wanted
 

@@ -1,4 +1,4 @@
-"""Commands that bring files in or hand them on: fetch, import, export."""
+"""Commands that bring files in or hand them on: fetch, export, reference add."""
 
 from __future__ import annotations
 
@@ -6,28 +6,31 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.progress import DownloadColumn
 
 from harness.assets.catalogue import TOGETHER
-from harness.assets.fetch.batch import Jobs, Thing, fetch_all
+from harness.assets.fetch.batch import Fetched, Jobs, Thing, fetch_all
 from harness.assets.fetch.carry import export_all, files_of, import_all
+from harness.assets.fetch.http import switched_off
 from harness.assets.places import Places, asset_named, companion_of, every_asset, vectors_of
-from harness.cli.listing import assets_rows, say_rows
 from harness.cli.options import (
     CacheDir,
     DataDir,
     Encoders,
+    Folders,
     Json,
     Methods,
     Records,
+    Results,
+    command_group,
     completed_tasks,
-    flattened,
     note,
     option,
     require_folder,
@@ -35,17 +38,31 @@ from harness.cli.options import (
     say_folded,
     split_commas,
 )
-from harness.cli.selection import Folders, record_patterns
+from harness.cli.read import no_such_record
+from harness.cli.selection import record_patterns
 from harness.core.errors import UsageError
+from harness.core.files import write_atomically
+from harness.core.progress import Bar
+from harness.core.provenance import extra
+from harness.evaluation.evaluate import fit_cell
 from harness.registry import Registry, load_registry, look_up
+from harness.report.bibtex import HARNESS, bibtex
+from harness.report.pages import comparison_table
 from harness.resolve import Resolver, config_for
-from harness.results.records import Store
+from harness.results.conformance import compare_all, read_reference
+from harness.results.index import Results as Index
+from harness.results.layout import REFERENCES
+from harness.results.records import PlannedCell, Store
+from harness.tasks.loader import TARGETS, TaskLoader
 
 SHOWN = 3  # tasks that an error names
 SMALL = "mini-sts"  # a task that is always here, for what is fitted on no task
 
 
-def fetch(
+# fetch
+
+
+def fetch_command(
     assets: Annotated[
         list[str] | None,
         typer.Argument(
@@ -59,9 +76,6 @@ def fetch(
     offline: Annotated[
         bool, typer.Option("--offline", help="Download nothing, only check what is here.")
     ] = False,
-    listed: Annotated[
-        bool, typer.Option("--list", help="Show every asset, as harness list assets does.")
-    ] = False,
     export: Annotated[
         Path | None,
         typer.Option(help="Write assets that are here to a folder; by default all that are."),
@@ -72,23 +86,16 @@ def fetch(
     as_json: Json = False,
 ) -> None:
     """Download assets and check them; or carry them to a machine without a network."""
-    from rich.progress import DownloadColumn
-
-    from harness.assets.fetch.http import switched_off
-    from harness.core.progress import Bar
-
-    if sum(map(bool, (offline, listed, export, bring_in))) > 1:
-        raise UsageError("one of --offline, --list, --export and --import at a time")
+    if sum(map(bool, (offline, export, bring_in))) > 1:
+        raise UsageError("one of --offline, --export and --import at a time")
     # A data folder that does not exist yet is made when something is put into it.
     here = data_dir if data_dir is not None and data_dir.is_dir() else None
     places = Places.from_environment({}, cache=cache, data_dir=here)
     registry, worst = load_registry(), 0
-    if listed:
-        say_rows(assets_rows(registry, places), as_json)
-        return
     things_by_name = partial(fetched_things, registry=registry)
     with Bar(sys.stderr, DownloadColumn()) as bar:
         jobs = Jobs(places, bar, tuple(registry.tasks.values()), tuple(registry.corpora.values()))
+        outcomes: Iterator[Fetched]
         if export is not None:
             names = assets or [*(asset.name for asset in every_asset()), *registry.encoders]
             things = chain.from_iterable(things_by_name(names).values())
@@ -139,8 +146,10 @@ def fetched_things(names: Iterable[str], registry: Registry) -> dict[str, tuple[
     return wanted
 
 
-@flattened
-def export(
+# export
+
+
+def export_command(
     folders: Folders,
     method: Annotated[
         str | None,
@@ -187,14 +196,8 @@ def _export_model(
     word: str, folder: Path, task: str | None, seed: int, results: Path, resolver: Resolver
 ) -> None:
     """Write a method as a sentence-transformers folder."""
-    from harness.core.progress import Bar
-    from harness.evaluation.evaluate import fit_cell
     from harness.interop.exported import write_model
     from harness.interop.model_card import scores_of, write_card
-    from harness.report.bibtex import HARNESS, bibtex
-    from harness.results.index import Results as Index
-    from harness.results.records import PlannedCell
-    from harness.tasks.loader import TARGETS, TaskLoader
 
     method, registry, places = resolver.method(word), resolver.registry, resolver.places
     if (method.fit_on in TARGETS) != (task is not None):
@@ -217,25 +220,40 @@ def _export_scores(
     mteb: Path, method: list[str] | None, task: list[str] | None, results: Path
 ) -> None:
     """Write measured scores as mteb's result files."""
-    from harness.core.provenance import extra
-
     with extra("mteb"):
         from harness.interop.mteb import write_mteb_results
 
     require_folder("--results", results)
-    chosen = record_patterns(method, task)
-    tasks = {t.name for t in chosen.registry.select_tasks(chosen.tasks)} if task else None
-    records = [
-        record
-        for record in Store(results).records()
-        if chosen.selects_method(record.method) and (tasks is None or record.task in tasks)
-    ]
+    patterns = record_patterns(method, task)
+    patterns.registry.select_tasks(patterns.tasks or ["*"])
+    records = [r for r in Store(results).records() if patterns.selects(r.method, r.task)]
     written = list(write_mteb_results(records, mteb))
     if records and not written:
         names = ", ".join(sorted({record.task for record in records})[:SHOWN])
         raise UsageError(f"{names}: mteb has no such task; name one of its own, as -t STS12")
     if not written:
-        raise UsageError(
-            f"{results} holds no such record: harness list records --results {results} shows all"
-        )
+        raise no_such_record(results)
     say(f"{len(written)} result files under {mteb}")
+
+
+# reference
+
+
+reference = command_group(
+    "Scores of other programs beside ours: results/references, shown by harness report."
+)
+
+
+@reference.command("add")
+def add_reference(
+    file: Annotated[Path, typer.Argument(help="A reference in JSON (docs/how-to/reference.md).")],
+    results: Results = Path("results"),
+) -> None:
+    """Check a reference, show it beside our records, and take it into results/references."""
+    given, place = read_reference(file), results / REFERENCES / file.name
+    if place.exists() and place.read_bytes() != file.read_bytes():
+        raise UsageError(f"{place} holds another reference; rename {file}, or remove that one")
+    say(comparison_table(compare_all([given], results)[0][1]))
+    write_atomically(place, file.read_bytes())
+    scores = sum(len(cell.scores) for cell in given.cells)
+    say(f"{place}: {scores} scores; harness report shows it")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,100 +10,33 @@ import typer
 
 from harness.assets.catalogue import HUB, Asset
 from harness.assets.places import Places, every_asset, first_seen, packaged, pinned_by
-from harness.cli.options import (
-    DataDir,
-    Json,
-    beginning,
-    completed_tables,
-    flattened,
-    say,
-    tabled,
-)
-from harness.cli.selection import Folders, Sources
+from harness.cli.options import DataDir, Folders, Json, Sources, completed_tables, say_rows
 from harness.core.errors import UsageError
 from harness.core.files import rows_digest
-from harness.core.interfaces import EncoderConfig, Hub, Packaged, Pooling, Trained, VectorFile
+from harness.core.interfaces import EncoderConfig, Hub, Packaged, Trained, VectorFile
 from harness.registry import Registry, look_up
 from harness.resolve import Resolver
-from harness.results.index import Results as Index
-from harness.results.index import main_path
+from harness.results.index import Results, main_path
 from harness.results.published import Table, load_tables, published_table
 from harness.results.records import Store
 from harness.tasks.loader import TARGETS
 
 Row = dict[str, Any]
 LAYERS = 12  # of BERT-base, for which the layers of a pooling are named
-TOO_LONG = {"places", "downloads"}  # for a table; a program gets them
-KINDS = (
-    "methods", "encoders", "tasks", "assets", "posts", "papers", "cells", "records", "digests",
-)  # fmt: skip
+TOO_LONG = ("places", "downloads")  # for a table; a program gets them
 
 
-@flattened
-def list_(
-    sources: Sources,
-    what: Annotated[
-        str,
-        typer.Argument(
-            help=f"{', '.join(KINDS[:-1])} or {KINDS[-1]}.",
-            autocompletion=lambda incomplete: beginning(incomplete, KINDS),
-        ),
-    ] = "methods",
-    of: Annotated[
-        str,
-        typer.Argument(
-            metavar="TABLE|TASK",
-            help="Of cells, those of a table (harness list papers); of digests, a task's.",
-            autocompletion=completed_tables,
-            show_default=False,
-        ),
-    ] = "",
-    as_json: Json = False,
-    data_dir: DataDir = None,
-) -> None:
-    """List what there is: methods, encoders, tasks, published numbers, records and others."""
-    resolver = Resolver.of(Folders(data_dir).places(), sources.encoder or [])
-    say_rows(listed_rows(what, of, resolver.registry, resolver.places, sources), as_json)
-
-
-def say_rows(rows: Sequence[Row], as_json: bool) -> None:
-    """Print rows for a program, or for people: empty columns left out."""
-    if as_json:
-        say(json.dumps(rows, indent=1))
-        return
-    words = {True: "yes", False: "no"}
-    columns = [
-        name
-        for name in rows[0]
-        if name not in TOO_LONG and any(row[name] not in ("", False) for row in rows)
-    ]
-    say(tabled([[words.get(row[name], row[name]) for name in columns] for row in rows], columns))
-
-
-def listed_rows(
-    what: str, of: str, registry: Registry, places: Places, sources: Sources
-) -> list[Row]:
+def listed_rows(what: str, of: str, resolver: Resolver, sources: Sources) -> list[Row]:
     """Rows of one kind of thing: cells can be those `of` one table, digests those of one task.
 
-    Raises UsageError for a kind or a table that there is not.
+    Raises UsageError for a kind, a table or a task that there is not.
     """
-    kinds: dict[str, Callable[[], list[Row]]] = {
-        "methods": lambda: _fields("method", registry.methods, "transductive seeded cite note"),
-        "encoders": lambda: _fields("encoder", registry.encoders, "source trained_on licence"),
-        "tasks": lambda: _fields("task", registry.tasks, "metric text scored asset note"),
-        "assets": lambda: assets_rows(registry, places),
-        "posts": lambda: _posts(registry),
-        "papers": lambda: _papers(load_tables(sources.papers, registry)),
-        "cells": lambda: cells_rows(load_tables(sources.papers, registry), of),
-        "records": lambda: _records(sources.results),
-        "digests": lambda: _digests(registry, places, of),
-    }
     if of and what not in ("cells", "digests"):
         raise UsageError(f"{of}: wanted harness list cells TABLE or digests TASK, found {what}")
-    return look_up("kind of thing", what, kinds)()
+    return look_up("kind of thing", what, LISTS)(resolver, sources, of)
 
 
-def _fields(kind: str, things: Mapping[str, Any], names: str) -> list[Row]:
+def fields_of(kind: str, things: Mapping[str, Any], names: str) -> list[Row]:
     """The name of each thing, and the fields that are listed of it; splits joined by `+`."""
 
     def shown(value: Any) -> str | bool | None:
@@ -178,37 +110,39 @@ def _size(path: Path | None) -> int:
     """Bytes of a file, or of a folder's files."""
     if path is None:
         return 0
-    files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
-    return sum(file.stat().st_size for file in files)
+    files = [path] if path.is_file() else path.rglob("*")
+    return sum(file.stat().st_size for file in files if file.is_file())
 
 
-def _posts(registry: Registry) -> list[Row]:
+def words_rows(registry: Registry) -> list[Row]:
     """Post-processors, poolings and fit corpora: the words of a method id."""
-    words = {
-        **{name: f"pooling: {_pooled(pooling)}" for name, pooling in registry.poolings.items()},
-        **{f"+{name}": "post-processor" for name in registry.posts},
-        **{f"@{name}": f"fit corpus: {meaning}" for name, meaning in TARGETS.items()},
-        **{f"@{name}": f"fit corpus: {corpus.note}" for name, corpus in registry.corpora.items()},
-    }
+    words = {}
+    for name, pooling in registry.poolings.items():
+        [sentence, *_] = (type(pooling).__doc__ or "").partition("\n")[0].rstrip(".").split(". ")
+        layers = " and ".join(map(str, pooling.hidden_states(LAYERS)))
+        of = f": {layers} of {LAYERS}" if layers else ""
+        words[name] = f"pooling: {sentence[0].lower()}{sentence[1:]}{of}"
+    words |= {f"+{name}": "post-processor" for name in registry.posts}
+    words |= {f"@{name}": f"fit corpus: {meaning}" for name, meaning in TARGETS.items()}
+    words |= {f"@{name}": f"fit corpus: {corpus.note}" for name, corpus in registry.corpora.items()}
     return [{"word": word, "is": meaning} for word, meaning in words.items()]
 
 
-def _pooled(pooling: Pooling) -> str:
-    """What a pooling takes: the first sentence on its class, and its layers in a deep encoder."""
-    [sentence, *_] = (type(pooling).__doc__ or "").partition("\n")[0].rstrip(".").split(". ")
-    layers = pooling.hidden_states(LAYERS)
-    of = f": {' and '.join(map(str, layers))} of {LAYERS}" if layers else ""
-    return f"{sentence[0].lower()}{sentence[1:]}{of}"
-
-
-def _papers(tables: Sequence[Table]) -> list[Row]:
+def papers_rows(tables: tuple[Table, ...]) -> list[Row]:
     """Published tables: their ids, whence, and how many numbers each holds."""
-    names = ("table", "paper", "place", "numbers", "cite")
-    values = ((t.id, t.paper, t.table, len(t.cells()), t.cite) for t in tables)
-    return [dict(zip(names, row, strict=True)) for row in values]
+    return [
+        {
+            "table": table.id,
+            "paper": table.paper,
+            "place": table.table,
+            "numbers": len(table.cells()),
+            "cite": table.cite,
+        }
+        for table in tables
+    ]
 
 
-def cells_rows(tables: Sequence[Table], of: str = "") -> list[Row]:
+def cells_rows(tables: tuple[Table, ...], of: str = "") -> list[Row]:
     """Published numbers by their ids, with what reproduces each, or why nothing does."""
     chosen = [published_table(of, tables)] if of else tables
     return [
@@ -224,37 +158,80 @@ def cells_rows(tables: Sequence[Table], of: str = "") -> list[Row]:
     ]
 
 
-def _records(results: Path) -> list[Row]:
+def records_rows(folder: Path) -> list[Row]:
     """The records of a results folder: a row for each method and task, with its mean over seeds."""
-    records = Index.read(Store(results))
-    if not records.by_cell:
-        raise UsageError(f"{results} holds no record: harness run makes them")
+    results = Results.read(Store(folder))
+    if not results.by_cell:
+        raise UsageError(f"{folder} holds no record: harness run makes them")
     return [
         {
             "method": method,
             "task": task,
-            "seeds": ",".join(str(record.seed) for record in of_cell),
-            "metric": (path := main_path(of_cell[0].scores))[0],
-            "score": str(records.value(method, task, *path)),
-            "harness": of_cell[0].environment.get("harness"),
-            "commit": (of_cell[0].environment.get("commit") or "")[:12],
+            "seeds": ",".join(str(record.seed) for record in records),
+            "metric": (path := main_path(records[0].scores))[0],
+            "score": str(results.value(method, task, *path)),
+            "harness": records[0].environment.get("harness"),
+            "commit": (records[0].environment.get("commit") or "")[:12],
         }
-        for (method, task), of_cell in records.by_cell.items()
+        for (method, task), records in results.by_cell.items()
     ]
 
 
-def _digests(registry: Registry, places: Places, of: str) -> list[Row]:
-    """Number of rows and digest of each split of a task, or of all tasks, as read on this machine.
+def digests_rows(registry: Registry, places: Places, name: str) -> list[Row]:
+    """Number of rows and digest of each split of a task, which its file has to state."""
+    task = look_up("task", name, registry.tasks_by_name)
+    folder = places.require_data(task.asset)
+    splits = {split: task.load(folder, split) for split in task.splits}
+    return [
+        {"task": task.name, "split": split, "rows": len(pairs), "sha256": rows_digest(pairs)}
+        for split, pairs in splits.items()
+    ]
 
-    What a task's file states; of one task that cannot be read the error says why.
-    """
-    chosen = [look_up("task", of, registry.tasks_by_name)] if of else [*registry.tasks.values()]
-    splits = {(repr(task.load), split): task for task in chosen[::-1] for split in task.splits}
-    rows: list[Row] = []
-    for (_, split), task in reversed(splits.items()):
-        count, digest = None, "asset missing"
-        if of or places.has_data(task.asset):
-            pairs = task.load(places.require_data(task.asset), split)
-            count, digest = len(pairs), rows_digest(pairs)
-        rows.append({"task": task.name, "split": split, "rows": count, "sha256": digest})
-    return rows
+
+LISTS: Mapping[str, Callable[[Resolver, Sources, str], list[Row]]] = {
+    "methods": lambda resolver, *_: fields_of(
+        "method", resolver.registry.methods, "transductive seeded cite note"
+    ),
+    "encoders": lambda resolver, *_: fields_of(
+        "encoder", resolver.registry.encoders, "source trained_on licence"
+    ),
+    "tasks": lambda resolver, *_: fields_of(
+        "task", resolver.registry.tasks, "metric text scored asset note"
+    ),
+    "assets": lambda resolver, *_: assets_rows(resolver.registry, resolver.places),
+    "posts": lambda resolver, *_: words_rows(resolver.registry),
+    "papers": lambda resolver, sources, _: papers_rows(
+        load_tables(sources.papers, resolver.registry)
+    ),
+    "cells": lambda resolver, sources, of: cells_rows(
+        load_tables(sources.papers, resolver.registry), of
+    ),
+    "records": lambda _, sources, __: records_rows(sources.results),
+    "digests": lambda resolver, _, of: digests_rows(resolver.registry, resolver.places, of),
+}
+
+
+def list_command(
+    sources: Sources,
+    what: Annotated[
+        str,
+        typer.Argument(
+            help=f"{', '.join(LISTS)}.",
+            autocompletion=lambda incomplete: [n for n in LISTS if n.startswith(incomplete)],
+        ),
+    ] = "methods",
+    of: Annotated[
+        str,
+        typer.Argument(
+            metavar="TABLE|TASK",
+            help="Of cells, those of a table (harness list papers); of digests, the task.",
+            autocompletion=completed_tables,
+            show_default=False,
+        ),
+    ] = "",
+    as_json: Json = False,
+    data_dir: DataDir = None,
+) -> None:
+    """List what there is: methods, encoders, tasks, published numbers, records and others."""
+    resolver = Resolver.of(Folders(data_dir).places(), sources.encoder or [])
+    say_rows(listed_rows(what, of, resolver, sources), as_json, TOO_LONG)

@@ -10,45 +10,63 @@ from contextlib import nullcontext
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from harness.assets.places import Places
 from harness.cli.options import (
     Baseline,
+    Execution,
+    Folders,
+    Jobs,
     Json,
     Limit,
     Output,
-    flattened,
+    Selection,
     note,
     require_folder,
     say,
     say_folded,
     terminal_width,
 )
-from harness.cli.read import readme_of
-from harness.cli.selection import (
-    Execution,
-    Folders,
-    Jobs,
-    Selected,
-    Selection,
-    records_folder,
-    select,
+from harness.cli.printing import (
+    Printer,
+    against_committed,
+    against_papers,
+    claims_that_hold,
+    not_run,
+    what_next,
 )
+from harness.cli.read import readme_of
+from harness.cli.selection import Selected, records_folder, select
 from harness.cli.train import train_missing
 from harness.core.errors import AssetMissing, HarnessError, UsageError
 from harness.core.files import state_of
 from harness.core.interfaces import EncoderConfig, Trained
-from harness.core.types import Progress
+from harness.core.progress import Bar
+from harness.core.types import Progress, Record
+from harness.evaluation.compare import compare_claims, compare_tables, row_seconds
+from harness.evaluation.engines import default_jobs
+from harness.evaluation.forecast import Forecast
+from harness.evaluation.parallel import Shard, Work, execute_on
+from harness.evaluation.plan import Plan, plan, render_plan
+from harness.evaluation.runner import Outcome
+from harness.evaluation.select import PROFILES, profile
+from harness.gate.check import encode_golden, note_outcomes, promote_gate, quick_set
+from harness.gate.drift import Move, compare_records, read_rules
+from harness.registry import look_up
+from harness.report.build import write_files
+from harness.results.claims import write_intervals
+from harness.results.comparisons import write_comparisons
+from harness.results.folder import ResultsFolder
 from harness.results.index import Results
-from harness.results.layout import own_or_committed, papers_of, require_own
+from harness.results.layout import OWN, own_or_committed, papers_of, require_own
+from harness.results.published import load_tables
 from harness.results.records import PlannedCell, Store
 
 
-@flattened
-def plan(
+def plan_command(
     selection: Selection,
     folders: Folders,
     limit: Limit = None,
@@ -61,15 +79,9 @@ def plan(
     Times are those that such cells took here, in OUTPUT, or else when the committed records were
     made, scaled to this machine.
     """
-    from harness.cli.printing import what_next
-    from harness.evaluation.engines import default_jobs
-    from harness.evaluation.forecast import Forecast
-    from harness.evaluation.plan import plan, render_plan
-    from harness.results.folder import ResultsFolder
-
     chosen = select(selection, folders, limit)
     runs = Store(records_folder(output, limit))
-    committed = ResultsFolder(own_or_committed(Path("results")), chosen.registry)
+    committed = ResultsFolder(own_or_committed(OWN), chosen.registry)
     forecast = Forecast.read(chosen.cells, runs, committed.store)
     planned = plan(chosen.cells, chosen.loader, runs, forecast, jobs or default_jobs())
     if as_json:
@@ -80,8 +92,7 @@ def plan(
         say("\n".join(["", *what_next(committed, Results({}), chosen.loader.places)]))
 
 
-@flattened
-def run(
+def run_command(
     selection: Selection,
     folders: Folders,
     execution: Execution,
@@ -113,14 +124,13 @@ def run(
         require_own("--baseline", baseline)
     if limit is not None and quick:
         raise UsageError("--limit and --quick exclude each other: what is limited is no baseline")
-    from harness.cli.printing import Printer
-    from harness.gate.check import encode_golden, promote_gate, quick_set
-
     default = partial(quick_set, committed=baseline) if quick else None
     chosen = select(selection, folders, limit, default, execution.quiet)
     results, papers = records_folder(execution.output, limit), papers_of(baseline)
-    verbose, quiet = execution.verbose, execution.quiet
-    printer = Printer(Store(results), chosen.registry, papers, as_json, verbose, quiet)
+    tables = load_tables(papers, chosen.registry) if papers.is_dir() else ()
+    printer = Printer(
+        Store(results), chosen.registry, tables, as_json, execution.verbose, execution.quiet
+    )
     outcomes = _execute(chosen, printer, execution)
     if printer.records and not as_json:
         say(f"\n{printer.table()}\nrecords: {results}")
@@ -132,39 +142,31 @@ def run(
     sys.exit(_exit_status(outcomes))
 
 
-@flattened
-def reproduce(
+def reproduce_command(
     selection: Selection,
     folders: Folders,
     execution: Execution,
     baseline: Baseline = Path("results"),
     update: Annotated[bool, typer.Option(help="Promote what was measured to BASELINE.")] = False,
     strict: Annotated[bool, typer.Option(help="A missing asset is an error (status 3).")] = False,
-    profile: Annotated[
+    profile_name: Annotated[
         str,
         typer.Option(
+            "--profile",
             help="embedded: what the harness carries; standard: the registered methods; papers: "
-            "the published cells; all. Not with -m or -t."
+            "the published cells; all. Not with -m or -t.",
         ),
     ] = "all",
 ) -> None:
     """Plan, measure everything that can be, compare with the baseline, write tables."""
-    from harness.cli.printing import Printer, claims_that_hold, embedded_best, what_next
-    from harness.evaluation.plan import render_plan
-    from harness.evaluation.select import PROFILES
-    from harness.evaluation.select import profile as profile_cells
-    from harness.gate.drift import compare_records, read_rules
-    from harness.registry import look_up
-    from harness.results.folder import ResultsFolder
-
     require_folder("--baseline", baseline)
     if update:
         require_own("--baseline", baseline)
-    if profile != "all" and (selection.method or selection.task):
+    if profile_name != "all" and (selection.method or selection.task):
         raise UsageError("--profile chooses the cells, and so do -m and -t: give one of them")
-    look_up("profile", profile, dict.fromkeys(PROFILES, True))
+    look_up("profile", profile_name, dict.fromkeys(PROFILES, True))
     output, papers, quiet = execution.output, papers_of(baseline), execution.quiet
-    of_profile = partial(profile_cells, name=profile, papers=papers, seeds=selection.seeds)
+    of_profile = partial(profile, name=profile_name, papers=papers, seeds=selection.seeds)
     chosen = select(selection, folders, None, of_profile, quiet)
     runs = ResultsFolder(output, chosen.registry, papers)
     committed = ResultsFolder(baseline, chosen.registry)
@@ -173,7 +175,7 @@ def reproduce(
     planned = _plan(chosen, runs, committed, execution)
     if not quiet:
         say(render_plan(planned, terminal_width()))
-    printer = Printer(runs.store, chosen.registry, papers, False, execution.verbose, quiet)
+    printer = Printer(runs.store, chosen.registry, runs.tables, False, execution.verbose, quiet)
     outcomes = _execute(chosen, printer, execution, planned=True)
 
     _compare_rows(chosen, runs, committed, execution)
@@ -182,28 +184,21 @@ def reproduce(
     runs = runs.forget()
     promoted = _promote(records, runs, committed) if update else None
 
-    width = terminal_width()
-    for line in claims_that_hold(runs, committed.forget(), width):
-        say(line)
-    for line in embedded_best(runs.records, chosen.registry, width or 80):
-        say(line)
-    for line in _summary(outcomes, moves, runs, committed, promoted):
-        say_folded(line)
+    lines = claims_that_hold(runs, committed.forget())
+    lines += _summary(outcomes, moves, runs, committed, promoted)
     if state_of(output) == before:
-        say(f"no file of {output} changed")
-    for line in what_next(committed, runs.records, chosen.loader.places):
-        say(line)
+        lines.append(f"no file of {output} changed")
+    for line in (*lines, *what_next(committed, runs.records, chosen.loader.places)):
+        say_folded(line)
     moved = any(move.moved for move in moves) and not update
     status = _exit_status(outcomes) or int(moved)
     sys.exit(0 if status == AssetMissing.exit_status and not strict else status)
 
 
-def _plan(chosen: Selected, runs: Any, committed: Any, execution: Execution) -> Any:
+def _plan(
+    chosen: Selected, runs: ResultsFolder, committed: ResultsFolder, execution: Execution
+) -> Plan:
     """The plan of a reproduction, with the time to compare the rows of tables."""
-    from harness.evaluation.compare import row_seconds
-    from harness.evaluation.forecast import Forecast
-    from harness.evaluation.plan import plan
-
     forecast = Forecast.read(chosen.cells, runs.store, committed.store)
     measured = None if execution.fresh else runs.store
     planned = plan(chosen.cells, chosen.loader, measured, forecast, execution.engine.workers)
@@ -212,22 +207,16 @@ def _plan(chosen: Selected, runs: Any, committed: Any, execution: Execution) -> 
 
 
 def _execute(
-    chosen: Selected, printer: Any, execution: Execution, planned: bool = False
-) -> list[Any]:
+    chosen: Selected, printer: Printer, execution: Execution, planned: bool = False
+) -> list[Outcome]:
     """Run the cells with a bar on stderr; print each one as it comes, then why some did not run.
 
     What a printed plan has already said (missing assets) is not said again.
     """
-    from harness.core.progress import Bar
-    from harness.evaluation.parallel import Shard, execute_on
-    from harness.gate.check import note_outcomes
-
     engine, shard, store = execution.engine, Shard.parse(execution.shard), printer.store
     cells, loader = shard.cells(chosen.cells), chosen.loader
-    _ = printer.tables  # a wrong one is refused before anything is measured
     trainings = on_the_spot(cells, loader.places)
-    outcomes: list[Any] = []
-    unnoted = None
+    outcomes: list[Outcome] = []
     with nullcontext(Progress()) if printer.quiet else Bar(sys.stderr) as progress:
         made = execute_on(engine, cells, loader, store, progress, execution.fresh, shard, trainings)
         try:
@@ -237,27 +226,20 @@ def _execute(
         finally:  # interrupted, or ended by what nobody expects: older records are no answer
             reached = {outcome.cell for outcome in outcomes}
             left = [cell.address for cell in cells if cell.address not in reached]
-            try:
-                note_outcomes(store.folder, outcomes, left)
-            except OSError as error:  # raised when other messages have been printed
-                unnoted = error
+            note_outcomes(store.folder, outcomes, left)
     in_plan = ("asset missing",) if planned else ()
     messages = Counter(o.message for o in outcomes if o.message and o.status not in in_plan)
     for message, count in messages.items():
         note(f"harness: {message} ({count} cell{'s' if count > 1 else ''})")
-    if unnoted is not None and not messages:
-        raise unnoted
     return outcomes
 
 
-def on_the_spot(planned: Iterable[PlannedCell], places: Places) -> list[Any]:
+def on_the_spot(planned: Iterable[PlannedCell], places: Places) -> list[Work]:
     """The trainings that these cells need and that are quickly made of what the harness carries.
 
     With one thread each, since rounding differs between numbers of threads, and a training carries
     it on: so that one process and many make the same encoders.
     """
-    from harness.evaluation.parallel import Work
-
     members = {p.encoder.source: p.encoder for p in planned}
     there = places.absolute()  # a worker may have been started in another folder
     return [
@@ -281,23 +263,20 @@ def _train_with_one_thread(places: Places, member: EncoderConfig) -> HarnessErro
     return None
 
 
-def _compare_rows(chosen: Selected, runs: Any, committed: Any, execution: Execution) -> None:
+def _compare_rows(
+    chosen: Selected, runs: ResultsFolder, committed: ResultsFolder, execution: Execution
+) -> None:
     """Bring the comparisons of rows and claims up to date; committed ones that hold are kept.
 
     Where data are no longer at hand the tables go without, and a note says so.
     """
-    from harness.core.progress import Bar
-    from harness.evaluation.compare import compare_claims, compare_tables
-    from harness.results.claims import write_intervals
-    from harness.results.comparisons import write_comparisons
-
     engine, loader, registry = execution.engine, chosen.loader, chosen.registry
     try:
         with Bar(sys.stderr) as bar:
             if committed.claims is not None:
-                known = {**committed.intervals, **runs.intervals}
+                stored = {**committed.intervals, **runs.intervals}
                 intervals = compare_claims(
-                    committed.claims, runs.store, loader, registry, bar, known, engine
+                    committed.claims, runs.store, loader, registry, bar, stored, engine
                 )
                 write_intervals(runs.path, intervals)
             compared = {**committed.comparisons, **runs.comparisons}
@@ -307,25 +286,22 @@ def _compare_rows(chosen: Selected, runs: Any, committed: Any, execution: Execut
         note(f"harness: rows were not compared: {error}")
 
 
-def _promote(records: Sequence[Any], runs: Any, committed: Any) -> int:
+def _promote(records: Sequence[Record], runs: ResultsFolder, committed: ResultsFolder) -> int:
     """Write what was measured to the committed folder; records that agree stay as they are."""
-    from harness.results.claims import write_intervals
-    from harness.results.comparisons import write_comparisons
-
     for comparisons in runs.comparisons.values():
         write_comparisons(committed.path, comparisons)
     write_intervals(committed.path, runs.intervals)
-    count: int = committed.store.promote(records)
-    return count
+    return committed.store.promote(records)
 
 
 def _summary(
-    outcomes: Sequence[Any], moves: Sequence[Any], runs: Any, committed: Any, promoted: int | None
+    outcomes: Sequence[Outcome],
+    moves: Sequence[Move],
+    runs: ResultsFolder,
+    committed: ResultsFolder,
+    promoted: int | None,
 ) -> list[str]:
     """Write the run's tables, and say what a person wants to know at the end."""
-    from harness.cli.printing import against_committed, against_papers, not_run
-    from harness.report.build import write_files
-
     counts = Counter(outcome.status for outcome in outcomes)
     lines = ["", "cells: " + ", ".join(f"{n:,} {status}" for status, n in counts.items())]
     lines += against_papers(outcomes, runs)
@@ -341,6 +317,6 @@ def _summary(
     return lines
 
 
-def _exit_status(outcomes: Sequence[Any]) -> int:
+def _exit_status(outcomes: Sequence[Outcome]) -> int:
     """1 if a cell failed, else 2 for wrong usage, else 3 if something is missing, else 0."""
     return min(filter(None, (outcome.exit_status for outcome in outcomes)), default=0)

@@ -3,22 +3,33 @@
 from __future__ import annotations
 
 import inspect
+import json
+import os
 import re
 import sys
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from dataclasses import fields, is_dataclass
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand
 
+from harness.assets.places import Places
+from harness.core import hardware
 from harness.core.errors import UsageError
 from harness.core.terminal import table, visible, width_of, wrapped
+from harness.evaluation.engines import Engine, engine
+from harness.registry import Registry, load_registry
+from harness.resolve import encoders_by_hand
+from harness.results.folder import ResultsFolder
 from harness.results.layout import OWN, own_or_committed
+from harness.results.published import load_table
 
 DEVICE = re.compile(r"(cpu|cuda|mps)(:\d+)?")
-FURTHER = "harness.further"  # the option of which a shell completes a further word
+
+Rows = Sequence[Mapping[str, Any]]
 
 
 # How options are read
@@ -29,11 +40,12 @@ def flattened(command: Callable[..., Any]) -> Callable[..., Any]:
     parameters: list[inspect.Parameter] = []
     groups: dict[str, Any] = {}
     for parameter in inspect.signature(command, eval_str=True).parameters.values():
-        own, annotation = [parameter], parameter.annotation
-        if is_dataclass(annotation):
-            groups[parameter.name] = annotation
-            own = [*inspect.signature(groups[parameter.name], eval_str=True).parameters.values()]
-        parameters += [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own]
+        options = [parameter]
+        if is_dataclass(parameter.annotation):
+            groups[parameter.name] = parameter.annotation
+            signature = inspect.signature(groups[parameter.name], eval_str=True)
+            options = [*signature.parameters.values()]
+        parameters += [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in options]
 
     def flat(**given: Any) -> Any:
         for name, group in groups.items():
@@ -53,26 +65,8 @@ class SeveralValues(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Repeat the option before each further word."""
-        repeatable = {name: p for p in self.params if p.multiple for name in p.opts}
-        rest = super().parse_args(ctx, list(repeat_options(args, repeatable)))
-        if ctx.resilient_parsing:  # a shell asks what may follow
-            before = [*repeat_options([*args, "word"], repeatable)][-2:-1]
-            ctx.meta[FURTHER] = next((repeatable.get(name) for name in before), None)
-        return rest
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        """The parameters; the options alone where a shell completes a further word of one."""
-        params = super().get_params(ctx)
-        if ctx.meta.get(FURTHER) is None:
-            return params
-        return [p for p in params if p.param_type_name == "option"]
-
-    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
-        """What a word may become: a further value of the option before it, or an option."""
-        option = ctx.meta.get(FURTHER)
-        if option is None or incomplete.startswith("-"):
-            return super().shell_complete(ctx, incomplete)
-        return list(option.shell_complete(ctx, incomplete))
+        repeatable = {name for p in self.params if p.multiple for name in p.opts}
+        return super().parse_args(ctx, list(repeat_options(args, repeatable)))
 
 
 def repeat_options(arguments: Iterable[str], repeatable: Container[str]) -> Iterator[str]:
@@ -89,6 +83,11 @@ def repeat_options(arguments: Iterable[str], repeatable: Container[str]) -> Iter
         yield argument
 
 
+def command_group(text: str) -> typer.Typer:
+    """A group of commands; the text is its help."""
+    return typer.Typer(help=text, no_args_is_help=True, add_completion=False, rich_markup_mode=None)
+
+
 def split_commas(values: Sequence[str] | None) -> list[str] | None:
     """The values of an option, of which one may hold several between commas."""
     if values is None:
@@ -98,11 +97,9 @@ def split_commas(values: Sequence[str] | None) -> list[str] | None:
 
 def usable_device(device: str) -> str:
     """A device that can be here. Raises UsageError for another; imports no torch, which is slow."""
-    from harness.core.hardware import cuda_is_possible
-
     if not DEVICE.fullmatch(device):
         raise UsageError(f"--device {device}: wanted cpu, cuda, cuda:1 or mps")
-    if device.startswith("cuda") and not cuda_is_possible():
+    if device.startswith("cuda") and not hardware.cuda_is_possible():
         raise UsageError(f"--device {device}: found no CUDA device here; take --device cpu")
     if device.startswith("mps") and sys.platform != "darwin":
         raise UsageError(f"--device {device}: only macOS has it; take --device cpu")
@@ -113,9 +110,9 @@ def usable_cache(cache: Path | None) -> Path | None:
     """A folder, or one that can be made. Raises UsageError for what is no folder."""
     if cache is not None:
         path = cache.expanduser()
-        there = next((p for p in (path, *path.parents) if p.exists()), path)
-        if there.exists() and not there.is_dir():
-            raise UsageError(f"--cache {cache}: wanted a folder, found that {there} is none")
+        nearest = next(folder for folder in (path, *path.parents) if folder.exists())
+        if not nearest.is_dir():
+            raise UsageError(f"--cache {cache}: wanted a folder, found that {nearest} is none")
     return cache
 
 
@@ -130,47 +127,36 @@ def require_folder(option: str, folder: Path) -> None:
 
 def completed_methods(incomplete: str) -> list[str]:
     """Encoders, and once a dot is typed, their methods."""
-    from harness.registry import load_registry
-
     registry = load_registry()
-    dotted = "." in incomplete.rpartition(",")[2]
-    return beginning(incomplete, registry.methods if dotted else registry.encoders)
+    names = registry.methods if "." in incomplete else registry.encoders
+    return [name for name in names if name.startswith(incomplete)]
 
 
 def completed_tasks(incomplete: str) -> list[str]:
     """Tasks, by their own names and mteb's."""
-    from harness.registry import load_registry
-
-    return beginning(incomplete, load_registry().tasks_by_name)
+    return [name for name in load_registry().tasks_by_name if name.startswith(incomplete)]
 
 
 def completed_cells(incomplete: str) -> list[str]:
     """Published tables, and once a slash is typed, their cells."""
-    from harness.results.published import load_table
-
-    folder = own_or_committed(OWN / "papers")
-    path = folder / f"{incomplete.partition('/')[0]}.toml"
+    papers = own_or_committed(OWN / "papers")
+    path = papers / f"{incomplete.partition('/')[0]}.toml"
     if "/" in incomplete and path.is_file():
-        return beginning(incomplete, (cell.id for cell in load_table(path).cells()))
-    return beginning(incomplete, (f"{path.stem}/" for path in sorted(folder.glob("*.toml"))))
+        return [cell.id for cell in load_table(path).cells() if cell.id.startswith(incomplete)]
+    return [f"{name}/" for name in completed_tables(incomplete)]
 
 
 def completed_tables(incomplete: str) -> list[str]:
     """Published tables."""
-    return [name.removesuffix("/") for name in completed_cells(incomplete.partition("/")[0])]
+    papers = own_or_committed(OWN / "papers")
+    return sorted(path.stem for path in papers.glob("*.toml") if path.stem.startswith(incomplete))
 
 
-def beginning(incomplete: str, names: Iterable[str]) -> list[str]:
-    """What the word may become: each of the names that its part behind the last comma begins."""
-    before, comma, last = incomplete.rpartition(",")
-    return [f"{before}{comma}{name}" for name in names if name.startswith(last)]
-
-
-# The options; `{default}` in words stands in the help where the value is computed
+# Single options
 
 
 def option(*names: str, **settings: Any) -> Any:
-    """An option without a default that could be shown."""
+    """An option without a default that could be shown; words of its help tell a computed one."""
     return typer.Option(*names, show_default=False, **settings)
 
 
@@ -230,6 +216,17 @@ Device = Annotated[
         callback=usable_device, help="Where transformers encode: cpu, cuda, cuda:1 or mps."
     ),
 ]
+Jobs = Annotated[
+    int | None,
+    option(
+        "--jobs",
+        "-j",
+        min=1,
+        envvar="HARNESS_JOBS",
+        help="Processes beside each other, one thread each; 1 measures in this one.  "
+        "[default: the cores, if memory allows]",
+    ),
+]
 Output = Annotated[
     Path,
     typer.Option(
@@ -251,6 +248,89 @@ OnlyOwn = Annotated[
     bool, typer.Option("--only-own", help="Leave out the results that come with the harness.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
+
+
+# Groups of options, whose fields become options of each command that takes them
+
+
+@dataclass(frozen=True)
+class Folders:
+    """Where the data sets and the encodings lie."""
+
+    data_dir: DataDir = None
+    cache: CacheDir = None
+
+    def places(self) -> Places:
+        """The places of all files."""
+        return Places.from_environment(os.environ, cache=self.cache, data_dir=self.data_dir)
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What `plan`, `run` and `reproduce` measure."""
+
+    method: Methods = None
+    task: Tasks = None
+    seeds: Seeds = 5
+    encoder: Encoders = None
+    device: Device = "cpu"
+    dtype: Annotated[
+        str | None,
+        option(
+            help="bfloat16 or float16: another encoder than in float32, as its id then says "
+            "(bert-base-float16.mean).  [default: as the id says, or float32]"
+        ),
+    ] = None
+    batch_tokens: Annotated[
+        int | None,
+        option(min=1, metavar="N", help="Tokens of a batch.  [default: the device's]"),
+    ] = None
+
+
+@dataclass(frozen=True)
+class Execution:
+    """How `run` and `reproduce` measure it, and where the records go."""
+
+    output: Output = Path("runs")
+    fresh: Annotated[bool, typer.Option(help="Measure again what is already done.")] = False
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Also print the time that each cell took.")
+    ] = False
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Print the table at the end and errors, no more.")
+    ] = False
+    jobs: Jobs = None
+    shard: Annotated[
+        str | None, option(help="I/N: the I-th of N parts of the cells, for a job array.")
+    ] = None
+    scheduler: Annotated[
+        str | None,
+        option(help="Address of a Dask scheduler (tcp://HOST:PORT), or local:N for N workers."),
+    ] = None
+
+    @cached_property
+    def engine(self) -> Engine:
+        """The engine, opened once for all steps of a run."""
+        return engine(self.jobs, self.scheduler)
+
+
+@dataclass(frozen=True)
+class Sources:
+    """What the commands that only read are asked of: records, published tables, encoders."""
+
+    results: Records = Path("results")
+    papers: Papers = Path("results/papers")
+    encoder: Encoders = None
+
+    @cached_property
+    def registry(self) -> Registry:
+        """The registry, with the encoders given by hand."""
+        return encoders_by_hand(self.encoder or [])[0]
+
+    @cached_property
+    def folder(self) -> ResultsFolder:
+        """The results folder; each file is read when it is first asked for."""
+        return ResultsFolder(self.results, self.registry, self.papers)
 
 
 # Printing
@@ -276,8 +356,25 @@ def terminal_width() -> int | None:
     return width_of(sys.stdout.isatty())
 
 
-def tabled(
-    rows: Sequence[Sequence[object]], head: Sequence[str], sides: Sequence[str] | None = None
-) -> str:
-    """A table for standard output: as wide as its terminal, or as it is in a pipe."""
-    return table(rows, head, terminal_width(), sides)
+def say_rows(rows: Rows, as_json: bool = False, hidden: Container[str] = ()) -> None:
+    """Print rows as JSON for a program, or as a table for people, who see no empty column."""
+    if as_json:
+        say(json.dumps(rows, indent=1))
+        return
+    texts = [{name: cell_text(value) for name, value in row.items()} for row in rows]
+    columns = [
+        name
+        for name in rows[0]
+        if name not in hidden and any(text[name] not in ("", "no") for text in texts)
+    ]
+    cells = [[text[name] for name in columns] for text in texts]
+    say(table(cells, columns, terminal_width()))
+
+
+def cell_text(value: Any) -> str:
+    """A value of a table for people: numbers with two decimals, yes or no, nothing for None."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:.2f}" if isinstance(value, float) else str(value)

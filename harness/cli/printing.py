@@ -8,14 +8,11 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
-from pathlib import Path
 
-from harness.cli.options import note, say, say_folded, tabled
+from harness.cli.options import note, say, say_folded, terminal_width
 from harness.core.files import sized
-from harness.core.interfaces import Hub
-from harness.core.terminal import duration, wrapped
-from harness.core.types import Corpus, Record
-from harness.evaluation.plan import FIRST_GUESS, FIRST_GUESS_BYTES
+from harness.core.terminal import table
+from harness.core.types import Record
 from harness.evaluation.runner import Outcome
 from harness.gate.drift import Move
 from harness.registry import Registry
@@ -25,13 +22,11 @@ from harness.results.claims import ClaimOutcome
 from harness.results.explain import Files, NextStep, next_steps
 from harness.results.folder import ResultsFolder
 from harness.results.index import NOT_MEASURED, Results, main_score, value
-from harness.results.protocols import columns_of, rows_of
-from harness.results.published import PublishedCell, Table, load_tables
+from harness.results.published import PublishedCell, Table
 from harness.results.records import Store
 from harness.results.reproduction import (
     Reproduction,
     low_coverage,
-    method_of,
     percentage,
     reproduce,
     reproductions,
@@ -45,24 +40,16 @@ SHOWN = 3  # published numbers behind one score; the table has all
 
 @dataclass
 class Printer:
-    """Prints outcomes as they come, beside the published numbers of their methods and tasks.
-
-    `papers` is the folder of the published tables; without it no number stands beside.
-    """
+    """Prints outcomes as they come, beside the published numbers of their methods and tasks."""
 
     store: Store
     registry: Registry
-    papers: Path
+    tables: Sequence[Table]
     as_json: bool = False
     verbose: bool = False
     quiet: bool = False
     records: dict[tuple[str, str], list[Record]] = field(default_factory=dict)
     warned: set[tuple[str, str]] = field(default_factory=set)
-
-    @cached_property
-    def tables(self) -> tuple[Table, ...]:
-        """The published tables; none without the folder. Raises DataError for a wrong one."""
-        return load_tables(self.papers, self.registry) if self.papers.is_dir() else ()
 
     def outcome(self, outcome: Outcome) -> None:
         """Print one cell as it comes; of one without a record the end tells why."""
@@ -79,7 +66,7 @@ class Printer:
                 f"published {printed(r.cell)}, {r.state} ({r.cell.id})" for r in judged[:SHOWN]
             ]
             beside += [f"{len(judged) - SHOWN} more below"] if len(judged) > SHOWN else []
-            took = f" ({_took(outcome.status, record)})" if self.verbose else ""
+            took = f" ({sum(record.timings.values()):.1f} s)" if self.verbose else ""
             path = self.store.path(cell)
             place = path if path.exists() else self.store.committed_path(cell.encoder)
             say_folded(f"{cell}: {'; '.join([shown_score(record), *beside])}{took} -> {place}")
@@ -101,10 +88,14 @@ class Printer:
         judged = self._judged(published.values())
         beside = {(r.cell.method, r.cell.task) for r in judged}
         rows = [self._published_row(reproduction) for reproduction in judged]
-        rows += [_row(name, own) for name, own in self.records.items() if name not in beside]
+        for name, records in self.records.items():
+            if name not in beside:
+                scores = [main_score(record.scores) for record in records]
+                score = value([score for _, score in scores])
+                rows.append((*name, scores[0][0], f"{score}{_remarks(records)}", "", "", ""))
         rows.sort(key=lambda row: row[:2])
         width = len(HEAD) if judged else HEAD.index("published")
-        return tabled([row[:width] for row in rows], HEAD[:width])
+        return table([row[:width] for row in rows], HEAD[:width], terminal_width())
 
     def _published_row(self, reproduction: Reproduction) -> tuple[str, ...]:
         cell, score = reproduction.cell, reproduction.measured
@@ -125,25 +116,10 @@ class Printer:
     def _published(self) -> Mapping[tuple[str | None, str], list[PublishedCell]]:
         """Every published score that a method reproduces, by that method and each task."""
         by_cell = defaultdict(list)
-        for cell in (cell for table in self.tables for cell in table.cells()):
+        for cell in (cell for published in self.tables for cell in published.cells()):
             for task in cell.tasks if cell.method and cell.points is not None else ():
                 by_cell[cell.method, task].append(cell)
         return by_cell
-
-
-def _took(status: str, record: Record) -> str:
-    """Whether a cell was measured or done before, and its timings, for `--verbose`."""
-    if status == "done":
-        return "measured before"
-    ways = [way for way in record.facts.get("encoding", []) if way]
-    how = {str(way[name]) for way in ways for name in ("device", "dtype", "route") if name in way}
-    return ", ".join((f"{sum(record.timings.values()):.1f} s", *sorted(how)))
-
-
-def _row(name: tuple[str, str], records: Sequence[Record]) -> tuple[str, ...]:
-    scores = [main_score(record.scores) for record in records]
-    score = value([score for _, score in scores])
-    return (*name, scores[0][0], f"{score}{_remarks(records)}", "", "", "")
 
 
 def _remarks(records: Sequence[Record]) -> str:
@@ -168,10 +144,7 @@ def shown_score(record: Record) -> str:
 
 LINES = 12  # shown of what may be hundreds
 STEPS = 5  # downloads that are shown
-BEST = 8  # methods of the embedded tasks that are shown
-CLAIMS = 6  # that are shown
 FETCH = "harness fetch "
-BAR = "█"
 
 # The verdicts in a person's words; every other word is a number that was not measured.
 GROUPS = {
@@ -183,40 +156,15 @@ GROUPS = {
 }
 
 
-def claims_that_hold(
-    measured: ResultsFolder, committed: ResultsFolder, width: int | None
-) -> list[str]:
-    """The claims of the papers that hold, by the run's own records, else by the committed ones.
-
-    None where neither has a tested claim.
-    """
+def claims_that_hold(measured: ResultsFolder, committed: ResultsFolder) -> list[str]:
+    """How many claims of the papers hold by the run's own records, else by the committed ones."""
     for folder in (measured, committed):
         tested = [c for c in folder.claim_results if c.outcome != ClaimOutcome.NOT_MEASURED]
-        if not tested:
-            continue
-        holding = [result.claim for result in tested if result.outcome == ClaimOutcome.HOLDS]
-        lines = [f"{len(holding)} of {len(tested)} measured claims hold by {folder.path}/records:"]
-        lines += [f"  {c.claim} ({c.table.paper}, {c.table.table})" for c in holding[:CLAIMS]]
-        if len(holding) > CLAIMS:
-            lines.append(f"  and {len(holding) - CLAIMS} more: {folder.path}/tables/{PAGE}")
-        return [wrapped(line, width) for line in lines]
+        if tested:
+            holding = sum(claim.outcome == ClaimOutcome.HOLDS for claim in tested)
+            by = f"{folder.path}/records: {folder.path}/tables/{PAGE}"
+            return [f"{holding} of {len(tested)} measured claims hold by {by}"]
     return []
-
-
-def embedded_best(results: Results, registry: Registry, width: int) -> list[str]:
-    """The best methods on the first embedded task, with bars; none where none was measured."""
-    columns = columns_of("embedded", registry.tasks.values())
-    rows = rows_of(columns, results, results.methods, best_first=True)
-    scores = [(m, values[0].mean) for m, values in rows if values[0].mean is not None][:BEST]
-    if not scores:
-        return []
-    longest = max(len(method) for method, _ in scores)
-    room = max(8, width - longest - 12)
-    lines = [
-        f"  {method:<{longest}} {score:6.2f} {BAR * round(room * max(0.0, score or 0.0) / 100)}"
-        for method, score in scores
-    ]
-    return [f"best on {columns[0][1].heading}, which needs no data:", *lines]
 
 
 def against_papers(outcomes: Sequence[Outcome], measured: ResultsFolder) -> list[str]:
@@ -246,13 +194,13 @@ def _state(cell: Reproduction, lacking: Container[tuple[str | None, str | None]]
 
 def against_committed(moves: Sequence[Move], committed: ResultsFolder) -> list[str]:
     """How many cells agree with their committed records, and which of them moved."""
-    known = [move for move in moves if move.points is not None]
+    compared = [move for move in moves if move.points is not None]
     moved = [move for move in moves if move.moved]
     lines = []
-    if known:
-        agree = len(known) - len(moved)
-        lines.append(f"{agree:,} of {len(known):,} agree with {committed.path}/records")
-    if new := len(moves) - len(known):
+    if compared:
+        agree = len(compared) - len(moved)
+        lines.append(f"{agree:,} of {len(compared):,} agree with {committed.path}/records")
+    if new := len(moves) - len(compared):
         lines.append(f"{new:,} have no committed record to agree with (--update makes them)")
     return lines + [f"  moved: {move}" for move in moved]
 
@@ -272,66 +220,26 @@ def _first(lines: Sequence[str], further: str) -> list[str]:
     return [*shown, f"  and {left:,} more: {further}"] if left else shown
 
 
-# What to get next
-
-
 def what_next(committed: ResultsFolder, measured: Results, files: Files) -> list[str]:
-    """The next steps as lines: command, size, published numbers, time; none where nothing lacks.
+    """What to get next as lines: command, size, published numbers; none where nothing lacks.
 
-    The committed folder has the published numbers, and records that say how many sentences a task
-    has; numbers that were measured need nothing any more.
+    The committed folder has the published numbers; those that were measured need nothing any more.
     """
-    registry, sentences = committed.registry, sentences_of(committed.records)
+    registry = committed.registry
     cells = [
-        c for table in committed.tables for c in reproductions(table, measured, registry).values()
+        cell
+        for published in committed.tables
+        for cell in reproductions(published, measured, registry).values()
     ]
-    lines = [
-        f"  {line}"
-        for step in islice(next_steps(cells, registry, files), STEPS)
-        for line in step_lines(step, registry, sentences)
-    ]
+    steps = islice(next_steps(cells, registry, files), STEPS)
+    lines = [f"  {line}" for step in steps for line in _step_lines(step)]
     return ["next, the most published numbers for the download first:", *lines] if lines else []
 
 
-def sentences_of(results: Results) -> Mapping[str, int]:
-    """The distinct sentences of each task that has a record."""
-    counts: dict[str, int] = {}
-    for (_, task), records in results.by_cell.items():
-        of_cell = (record.facts.get("distinct_sentences", 0) for record in records)
-        counts[task] = max(counts.get(task, 0), *of_cell)
-    return counts
-
-
-def step_lines(step: NextStep, registry: Registry, sentences: Mapping[str, int]) -> Iterator[str]:
+def _step_lines(step: NextStep) -> Iterator[str]:
     """A step in two lines: one command for all that `harness fetch` gets, then what it gives."""
     names = [get.removeprefix(FETCH) for get in step.get if get.startswith(FETCH)]
     others = [get for get in step.get if not get.startswith(FETCH)]
     commands = [*([FETCH + " ".join(names)] if names else []), *others]
     yield " && ".join(commands) + (f" ({sized(step.bytes)})" if step.bytes else "")
-    seconds = encoding_seconds(step, registry, sentences)
-    time = f", about {duration(seconds)} of encoding" if seconds else ""
-    time = ", how much encoding is not known" if seconds is None else time
-    yield f"  {step.numbers} published number{'s' * (step.numbers != 1)}{time}"
-
-
-def encoding_seconds(
-    step: NextStep, registry: Registry, sentences: Mapping[str, int]
-) -> float | None:
-    """Time to encode the step's tasks and corpora with each of its encoders, as plans guess it.
-
-    None where the number of sentences of a corpus is not known.
-    """
-    tasks: set[tuple[str, int, str]] = set()  # encoder, bytes of its weights, task
-    corpora: set[tuple[str, int, Corpus]] = set()
-    for cell in step.cells:
-        method = method_of(cell, registry)
-        if method is not None and isinstance(source := method.encoder.source, Hub):
-            encoder = method.encoder.name, source.about or int(FIRST_GUESS_BYTES)
-            tasks |= {(*encoder, task) for task in cell.tasks}
-            if (corpus := registry.corpora.get(method.fit_on or "")) is not None:
-                corpora.add((*encoder, corpus))
-    if any(corpus.count is None for _, _, corpus in corpora):
-        return None
-    work = float(sum(size * sentences.get(task, 0) for _, size, task in tasks))
-    work += sum(size * (corpus.count or 0) for _, size, corpus in corpora)
-    return work / FIRST_GUESS_BYTES / FIRST_GUESS
+    yield f"  {step.numbers} published number{'s' * (step.numbers != 1)}"

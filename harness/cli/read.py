@@ -1,4 +1,4 @@
-"""Commands that only read: show, compare, report, view, check, explain, cite."""
+"""Commands that only read: show, compare, report, check, explain, cite."""
 
 from __future__ import annotations
 
@@ -6,47 +6,61 @@ import csv
 import io
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from harness.cli.listing import cells_rows, say_rows
+from harness.cli.listing import cells_rows
 from harness.cli.options import (
     Baseline,
     DataDir,
     Encoders,
+    Folders,
     Json,
     Methods,
     OnlyOwn,
     Papers,
     Records,
     Results,
+    Rows,
+    Sources,
     Tasks,
+    cell_text,
     completed_cells,
     completed_methods,
     completed_tables,
-    flattened,
     note,
     option,
     require_folder,
     say,
     say_folded,
+    say_rows,
     split_commas,
-    tabled,
     terminal_width,
 )
-from harness.cli.selection import Folders, Sources, record_patterns
+from harness.cli.selection import record_patterns
 from harness.core.errors import HarnessError, UsageError
+from harness.core.hardware import base_name
+from harness.core.progress import Bar
+from harness.core.types import MethodId
+from harness.evaluation.compare import compare_methods
+from harness.gate.check import Gate, render_report
+from harness.gate.drift import Margins
 from harness.registry import look_up
+from harness.report.build import stale_files, write_files
+from harness.report.cite import answer as citation
+from harness.report.figures import write_pdfs
+from harness.report.markdown import escape, table
+from harness.report.sentences import render_explanation
+from harness.results.folder import ResultsFolder
 from harness.results.layout import COMMITTED, OWN, is_packaged, require_own
 from harness.results.records import Store
+from harness.results.score_rows import ScoreRow, folder_rows
 from harness.tasks.loader import TaskLoader
-
-Rows = Sequence[Mapping[str, Any]]
-
 
 # show
 
@@ -56,14 +70,44 @@ FORMULAS = ("=", "+", "-", "@", "\t", "\r")  # how a formula of a spreadsheet be
 SHORT = ("method", "task", "seed", "metric", "aggregation", "score", "published", "verdict")
 
 
-def show(
+def say_markdown(rows: Rows) -> None:
+    """Print rows as a Markdown table."""
+    cells = [[escape(cell_text(value)) for value in row.values()] for row in rows]
+    say(table([*rows[0]], cells, words=len(rows[0])))
+
+
+def say_csv(rows: Rows) -> None:
+    """Print rows as CSV that a spreadsheet shows and does not compute; numbers stay.
+
+    A formula gets an apostrophe before it, and a carriage return, which would end the row, a space.
+    """
+
+    def as_text(value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        return ("'" if value.startswith(FORMULAS) else "") + value.replace("\r", " ")
+
+    text = io.StringIO()
+    writer = csv.DictWriter(text, [*rows[0]], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({name: as_text(value) for name, value in row.items()} for row in rows)
+    say(text.getvalue().rstrip("\n"))
+
+
+FORMATS: Mapping[str, Callable[[Rows], None]] = {
+    "table": say_rows,
+    "csv": say_csv,
+    "json": lambda rows: say_rows(rows, as_json=True),
+    "md": say_markdown,
+}
+
+
+def show_command(
     method: Methods = None,
     task: Tasks = None,
     encoder: Encoders = None,
     results: Records = Path("results"),
-    form: Annotated[
-        str, typer.Option("--format", help="table, csv, json, md or parquet (bytes, for a file).")
-    ] = "table",
+    form: Annotated[str, typer.Option("--format", help=f"{', '.join(FORMATS)}.")] = "table",
     columns: Annotated[
         str | None, typer.Option(help="Names of columns, separated by commas, or all.")
     ] = None,
@@ -71,27 +115,17 @@ def show(
     every_score: Annotated[
         bool, typer.Option("--every-score", help="Each aggregation, subset and metric a row.")
     ] = False,
-    schema: Annotated[
-        bool, typer.Option("--schema", help="Print the JSON Schema of a record's file instead.")
-    ] = False,
 ) -> None:
     """Print measured scores, a cell and seed a row, with what is published for them and costs.
 
     Results of your own, in `results`, are followed by those that come with the harness.
     """
-    from harness.results.score_rows import ScoreRow, folder_rows, record_schema
-
-    if schema:
-        say(json.dumps(record_schema(), indent=1))
-        return
-    printed = look_up("format", form, FORMATS)
+    print_rows = look_up("format", form, FORMATS)
     every = {field.name: field for field in fields(ScoreRow)}
-    names = columns or ("all" if form in ("csv", "json", "parquet") else ",".join(SHORT))
+    names = columns or ("all" if form in ("csv", "json") else ",".join(SHORT))
     chosen = [*every] if names == "all" else [name.strip() for name in names.split(",")]
     for name in chosen:
         look_up("column", name, every)
-    if form == "parquet" and sys.stdout.isatty():
-        raise UsageError("--format parquet writes bytes: send them to a file, > scores.parquet")
     require_folder("--results", results)
     if only_own:
         require_own("--only-own", results)
@@ -99,72 +133,20 @@ def show(
     rows = [
         row
         for row in folder_rows(results, patterns.registry, every_score, only_own)
-        if patterns.selects_method(row.method) and patterns.selects_task(row.task)
+        if patterns.selects(row.method, row.task)
     ]
     if not rows:
-        raise UsageError(
-            f"{results} holds no such record: harness list records --results {results} shows all"
-        )
+        raise no_such_record(results)
     if not columns and "source" not in chosen and len({row.source for row in rows}) > 1:
         chosen.append("source")
-    if form == "parquet":
-        from harness.interop.evaluate import to_frame
-
-        sys.stdout.buffer.write(to_frame(rows, "pandas")[chosen].to_parquet(index=False))
-        return
-    say(printed([{name: asdict(row)[name] for name in chosen} for row in rows]))
+    print_rows([{name: getattr(row, name) for name in chosen} for row in rows])
 
 
-def _table(rows: Rows) -> str:
-    """Columns that fit their content; those that are empty are left out."""
-    names = [name for name in rows[0] if any(row[name] not in (None, "") for row in rows)]
-    return tabled([[_shown(row[name]) for name in names] for row in rows], names)
-
-
-def _markdown(rows: Rows) -> str:
-    from harness.report.markdown import escape, table
-
-    cells = [[escape(_shown(value)) for value in row.values()] for row in rows]
-    return table([*rows[0]], cells, words=len(rows[0]))
-
-
-def _csv(rows: Rows) -> str:
-    text = io.StringIO()
-    writer = csv.DictWriter(text, [*rows[0]], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows({name: _as_text(value) for name, value in row.items()} for row in rows)
-    return text.getvalue().rstrip("\n")
-
-
-def _as_text(value: Any) -> Any:
-    """A value that a spreadsheet shows and does not compute; numbers stay.
-
-    A formula gets an apostrophe before it, and a carriage return, which would end the row, a space.
-    """
-    if not isinstance(value, str):
-        return value
-    before = "'" if value.startswith(FORMULAS) else ""
-    return before + value.replace("\r", " ")
-
-
-def _json(rows: Rows) -> str:
-    return json.dumps(rows, indent=1)
-
-
-def _shown(value: Any) -> str:
-    """A value for people: numbers with two decimals."""
-    if value is None:
-        return ""
-    return f"{value:.2f}" if isinstance(value, float) else str(value)
-
-
-FORMATS: Mapping[str, Callable[[Rows], str]] = {
-    "table": _table,
-    "csv": _csv,
-    "json": _json,
-    "md": _markdown,
-    "parquet": str,  # which is no text: the bytes of a frame
-}
+def no_such_record(results: Path) -> UsageError:
+    """The error where a selection leaves no record of a folder."""
+    return UsageError(
+        f"{results} holds no such record: harness list records --results {results} shows all"
+    )
 
 
 # compare
@@ -173,8 +155,7 @@ FORMATS: Mapping[str, Callable[[Rows], str]] = {
 DIFFERS = {True: "differs", False: "not distinguishable", None: "not tested"}
 
 
-@flattened
-def compare(
+def compare_command(
     first: Annotated[str, typer.Argument(help="Method id.")],
     second: Annotated[str, typer.Argument(help="Method id.")],
     folders: Folders,
@@ -189,9 +170,6 @@ def compare(
     method that was not measured there is taken from the results that come with the harness, whose
     scores are compared without a test: they lack the similarities of the pairs.
     """
-    from harness.core.progress import Bar
-    from harness.evaluation.compare import compare_methods
-
     require_folder("--results", results)
     patterns = record_patterns([first, second], None)
     [first, second], registry = patterns.methods, patterns.registry
@@ -203,7 +181,7 @@ def compare(
             first, second, tasks, Store(results), loader, registry, bar, packaged_results
         )
     if as_json:
-        say(json.dumps([asdict(test) | {"differs": test.differs} for test in tests], indent=1))
+        say_rows([asdict(test) | {"differs": test.differs} for test in tests], as_json)
         return
     rows = [
         {
@@ -216,11 +194,13 @@ def compare(
             "p": "" if test.p is None else f"{test.p:.4f}",
             "p (Holm)": "" if test.p_holm is None else f"{test.p_holm:.4f}",
             "": DIFFERS[test.differs],
-            "source": _both_sources(test.first_source, test.second_source),
+            "source": ""
+            if test.differs is not None
+            else f"{test.first_source}, {test.second_source}",
         }
         for test in tests
     ]
-    say(_table(rows))
+    say_rows(rows)
     if untested := [test.task for test in tests if test.differs is None]:
         note(
             f"not tested on {', '.join(untested)}: the packaged results hold no similarities of "
@@ -228,18 +208,11 @@ def compare(
         )
 
 
-def _both_sources(first: str, second: str) -> str:
-    """Where two scores come from; empty where both are one's own."""
-    return "" if first == second == "own" else f"{first}, {second}"
+# report
 
 
-# report and view
-
-
-def report(
-    results: Annotated[Path, typer.Option(help="Folder with records to write into.")] = Path(
-        "results"
-    ),
+def report_command(
+    results: Annotated[Path, typer.Option(help="Folder with records to write into.")] = OWN,
     readme: Annotated[
         Path | None,
         option(
@@ -254,15 +227,10 @@ def report(
     ] = None,
 ) -> None:
     """Write LEADERBOARD.md, tables/ and site/ from records; of `results` also the README's part."""
-    from harness.report.build import stale_files, write_files
-    from harness.results.folder import ResultsFolder
-
     require_folder("--results", results)
     readme = readme or readme_of(results)
     folder = ResultsFolder(results, Sources(encoder=encoder).registry, papers)
     if pdf is not None:
-        from harness.report.figures import write_pdfs
-
         if check:
             raise UsageError("--check writes nothing, and --pdf writes pictures: give one of them")
         for picture in write_pdfs(folder, pdf):
@@ -287,25 +255,10 @@ def readme_of(results: Path) -> Path | None:
     return Path("README.md") if results == OWN else None
 
 
-def view(
-    results: Annotated[Path, typer.Option(help="Folder with the page.")] = Path("results"),
-) -> None:
-    """Open the page of results in a browser: what was reproduced, every table, every number."""
-    import webbrowser
-
-    from harness.report.site.page import PAGE
-
-    page = results / PAGE
-    if not page.exists():
-        raise HarnessError(f"{page}: there is no such page; write it: harness report")
-    say(str(page))
-    webbrowser.open(page.resolve().as_uri())
-
-
 # check
 
 
-def check(
+def check_command(
     runs: Annotated[
         Path | None,
         typer.Argument(
@@ -338,16 +291,23 @@ def check(
 
     By default the quick set and every cell of the run; a data folder shows the sentences of pairs.
     """
-    from harness.gate.check import Gate, render_report
-    from harness.gate.drift import Margins
-
     if runs is not None and output not in (Path("runs"), runs):
         raise UsageError(f"wanted one folder to check, found {runs} and --output {output}")
     gate = Gate(runs or output, baseline)
     margins = Margins.parse(fail_below or ())
     patterns = record_patterns(method, task, encoder)
-    cells = gate.wanted(patterns.methods, patterns.tasks)
-    answer = gate.check(cells, data_dir, margins, patterns.key_now)
+
+    @cache  # each record asks, and an encoder's files are read whole for it
+    def current_key(config: Any, path: Path) -> str:
+        return config.identify(path).key
+
+    def key_now(method: str) -> str | None:
+        """The key of a method's encoder as its files are now; None for one not given by hand."""
+        parts = MethodId.parse(method)
+        path = patterns.paths.get(base_name(parts.encoder)) if parts else None
+        return current_key(patterns.registry.parse(method).encoder, path) if path else None
+
+    answer = gate.check(gate.wanted(patterns.methods, patterns.tasks), data_dir, margins, key_now)
     if as_json:
         say(json.dumps({"status": answer.exit_status} | asdict(answer)))
     else:
@@ -358,8 +318,7 @@ def check(
 # explain and cite
 
 
-@flattened
-def explain(
+def explain_command(
     cell: Annotated[
         str,
         typer.Argument(
@@ -371,18 +330,15 @@ def explain(
     as_json: Json = False,
 ) -> None:
     """Why a published number cannot be reproduced: all neighbouring protocols that were run."""
-    from harness.report.sentences import render_explanation
-
     folder = sources.folder
-    rows = [row for row in cells_rows(folder.tables) if row["cell"].startswith(f"{cell}/")]
-    if rows:
+    if rows := [row for row in cells_rows(folder.tables) if row["cell"].startswith(f"{cell}/")]:
         say_rows(rows, as_json)
         return
     explanation = folder.explain(cell)
     if not as_json:
         say(render_explanation(explanation, width=terminal_width()))
         return
-    answer = {
+    facts = {
         "cell": cell,
         "published": explanation.cell.points,
         "measured": explanation.reproduction.measured,
@@ -393,11 +349,10 @@ def explain(
         "verdict": str(explanation.reproduction.state),
         "neighbours": [asdict(neighbour) for neighbour in explanation.neighbours],
     }
-    say(json.dumps(answer))
+    say(json.dumps(facts))
 
 
-@flattened
-def cite(
+def cite_command(
     sources: Sources,
     table: Annotated[
         str | None,
@@ -421,8 +376,6 @@ def cite(
     ] = None,
 ) -> None:
     """Print BibTeX and the sentence to put beside a number, or verify digests."""
-    from harness.report.cite import answer
-
     subject = {"table": table, "cell": cell, "method": method}
-    for text in answer(subject, verify, digest, sources.folder):
+    for text in citation(subject, verify, digest, sources.folder):
         (say if text.startswith("@") else say_folded)(text)  # BibTeX keeps its lines

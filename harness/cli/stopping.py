@@ -9,15 +9,13 @@ leaves goes when the same command goes on.
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
@@ -27,35 +25,6 @@ KEPT = (
     "stopped; measured cells, encodings and saved trainings are kept: the same command goes on "
     "from there"
 )
-
-
-_told: list[Callable[[], str]] = [lambda: KEPT]  # the innermost is said
-
-
-@contextmanager
-def keeping(what: Callable[[], str]) -> Iterator[None]:
-    """Context of work of which these words say at a signal what is kept."""
-    _told.append(what)
-    try:
-        yield
-    finally:
-        if not isinstance(sys.exception(), Stopped):  # it is said when the command has ended
-            _told.pop()
-
-
-def what_is_kept(out: Path) -> str:
-    """What an interruption leaves of a training into a folder, in words."""
-    from safetensors import safe_open
-
-    state = out / "unfinished" / "unfinished.safetensors"
-    if not state.exists():
-        return "stopped; nothing of the training is saved yet: the same command begins it again"
-    with safe_open(state, framework="numpy") as file:
-        steps = len(json.loads(file.metadata()["curve"])["losses"])
-    return (
-        f"stopped; the first {steps:,} steps are kept in {state.parent}: the same command goes on "
-        "from there"
-    )
 
 
 class Stopped(BaseException):
@@ -101,8 +70,8 @@ def _end(reader: int) -> None:
 
 def end(status: int) -> NoReturn:
     """Say what is kept, and end at once: to take the interpreter down may take seconds, too."""
-    with suppress(OSError, ValueError, LookupError):  # nobody listens any more
+    with suppress(OSError, ValueError):  # nobody listens any more
         sys.stdout.flush()
-        sys.stderr.write(f"\nharness: {_told[-1]()}\n")
+        sys.stderr.write(f"\nharness: {KEPT}\n")
         sys.stderr.flush()
     os._exit(status)

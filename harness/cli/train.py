@@ -1,19 +1,16 @@
 """`harness train`: make a checkpoint folder, or go on with an unfinished one.
 
-A recipe prepares a training from its options. `family` trains the seeds of a registered recipe,
-`search` the rows of a file of questions.
+A recipe prepares a training from its options. `family` trains the seeds of a registered recipe.
 """
 
 from __future__ import annotations
 
 import inspect
-import json
 import sys
-import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,26 +21,29 @@ from harness.cli.options import (
     CacheDir,
     DataDir,
     Encoders,
+    Folders,
     Seeds,
+    command_group,
     flattened,
     option,
     say_folded,
     usable_device,
 )
-from harness.cli.selection import Folders
-from harness.cli.stopping import keeping, what_is_kept
 from harness.core.errors import UsageError
 from harness.core.interfaces import EncoderConfig, Trained
+from harness.core.progress import Bar
+from harness.encoders.checkpoint import read_json
+from harness.encoders.trained import FamilyConfig
 from harness.registry import load_registry, look_up
 from harness.resolve import Resolver
+from harness.transforms.pooling import POOLINGS
 
 Prepared = tuple[Any, Mapping[str, str]]
 
-# How a setup names a --dtype; it takes sentence-transformers' short names, too.
-PRECISIONS: Mapping[str, Any] = {"bfloat16": "bf16", "float16": "fp16"}
+PRECISIONS = {"float32": "float32", "bfloat16": "bf16", "float16": "fp16"}  # as a setup names them
 CHOICES = {
     "head": ("none", "train", "keep"),
-    "dtype": ("float32", "bfloat16", "float16", "bf16", "fp16"),
+    "dtype": tuple(PRECISIONS),
     "similarity": ("cosine", "dot"),
     "objective": ("info-nce", "nt-xent"),
 }
@@ -59,10 +59,7 @@ DevEvery = Annotated[int, typer.Option(min=1, help="Steps from score to score.")
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe(ABC):
-    """The options of every training, and what they open.
-
-    Settings of the training are the paper's where they are None.
-    """
+    """The options of every training; a setting of the training is the paper's where it is None."""
 
     out: Annotated[Path, option(help="The folder to write.")]
     start: Annotated[
@@ -80,10 +77,7 @@ class Recipe(ABC):
     dev: Dev = "sts-b.senteval.dev"
     dev_every: DevEvery = 125
     dtype: Annotated[
-        str,
-        typer.Option(
-            "--dtype", "--precision", help="float32 or bfloat16 of products; on a GPU float16 too."
-        ),
+        str, typer.Option(help="float32 or bfloat16 of products; on a GPU float16 too.")
     ] = "float32"
     device: Annotated[str, typer.Option(callback=usable_device, help="cpu or cuda.")] = "cpu"
     batch_tokens: Annotated[
@@ -136,27 +130,16 @@ class Recipe(ABC):
         task = look_up("task", self.dev, load_registry().tasks)
         return DevSet(self.dev, task.pairs(self.places.require_data(task.asset)), self.dev_every)
 
-    @property
-    def config(self) -> Mapping[str, Any]:
-        """The starting checkpoint's config.json."""
-        from harness.encoders.checkpoint import read_json
-
-        return read_json(self.start_folder / "config.json")
-
     def settings(self, defaults: Any) -> Any:
-        """The defaults with a setup, and the options of the same names that are not None.
-
-        Raises UsageError.
-        """
+        """The defaults with a setup, and the options of the same names that are not None."""
         from harness.training.encoder import Setup
-        from harness.transforms.pooling import POOLINGS
 
         options = {"head": "none", **vars(self), "tokens_at_once": self.batch_tokens}
         for name, choices in CHOICES.items():
             if options.get(name, choices[0]) not in choices:
                 raise UsageError(f"--{name} {options[name]}: wanted one of {', '.join(choices)}")
         pooling = look_up("pooling", options["pooling"], {p.name: p for p in POOLINGS})
-        precision = PRECISIONS.get(self.dtype, self.dtype)
+        precision: Any = PRECISIONS[self.dtype]
         setup = Setup(
             pooling, options["head"], self.max_length, options["dropout"], precision, self.device
         )
@@ -172,20 +155,25 @@ class Recipe(ABC):
             torch.set_num_threads(self.threads)
         return self.checkpoint.open(settings.setup, self.places.cache, self.seed)
 
-    def contrastive(self, settings: Any, columns: Any) -> Any:
-        """SimCSE on columns of sentences, with the masked-LM head if that has a weight."""
+    def contrastive(self, defaults: Callable[[Any], Any], columns: Any) -> Any:
+        """SimCSE on columns of sentences, with the masked-LM head if that has a weight.
+
+        The defaults are those for a checkpoint's config.json.
+        """
         from harness.training.contrastive import ContrastiveTraining, open_mlm_head
 
+        settings = self.settings(defaults(read_json(self.start_folder / "config.json")))
         encoder, masked = self.open(settings), None
         if settings.masked_words:
             start = self.checkpoint
             masked = open_mlm_head(start.name, start.folder, self.places.cache, encoder)
         return ContrastiveTraining(settings, encoder, columns, self.seed, masked)
 
-    def siamese(self, settings: Any, examples: Any) -> Any:
+    def siamese(self, defaults: Any, examples: Any) -> Any:
         """SBERT on pairs or triplets."""
         from harness.training.siamese import SiameseTraining
 
+        settings = self.settings(defaults)
         return SiameseTraining(settings, self.open(settings), examples, self.seed)
 
 
@@ -222,8 +210,8 @@ class SimcseUnsup(Recipe):
         text = open_text(self.corpus, load_registry().corpora, self.places, self.first)
         from harness.training.contrastive import Contrastive
 
-        settings = self.settings(Contrastive.unsupervised(self.config))
-        return self.contrastive(settings, (tuple(text),)), {text.name: text.digest()}
+        training = self.contrastive(Contrastive.unsupervised, (tuple(text),))
+        return training, {text.name: text.digest()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -255,10 +243,11 @@ class SimcseSup(Recipe):
         triplets = open_positives(self.file, self.pairs, self.places)
         from harness.training.contrastive import Contrastive
 
-        settings, columns = self.settings(Contrastive.supervised(self.config)), triplets.content
+        columns = triplets.content
         if self.sample is not None:
             columns = sample(columns, self.sample, self.seed)
-        return self.contrastive(settings, columns), {triplets.name: triplets.digest}
+        training = self.contrastive(Contrastive.supervised, columns)
+        return training, {triplets.name: triplets.digest}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -279,9 +268,9 @@ class SbertNli(Recipe):
         pairs = open_labelled_pairs(self.file, self.places, self.held_out)
         from harness.training.siamese import Siamese
 
-        settings = self.settings(Siamese.ranking() if self.ranking else Siamese())
+        defaults = Siamese.ranking() if self.ranking else Siamese()
         examples = pairs.content.triplets() if self.ranking else pairs.content
-        return self.siamese(settings, examples), {pairs.name: pairs.digest}
+        return self.siamese(defaults, examples), {pairs.name: pairs.digest}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -301,8 +290,7 @@ class SbertSts(Recipe):
         from harness.training.siamese import ScoredPairs, Siamese
 
         pairs = ScoredPairs.of(look_up("task", self.task, load_registry().tasks), self.places)
-        training = self.siamese(self.settings(Siamese.regression()), pairs)
-        return training, {self.task: pairs.digest}
+        return self.siamese(Siamese.regression(), pairs), {self.task: pairs.digest}
 
 
 RECIPES = {
@@ -318,7 +306,6 @@ RECIPES = {
 
 def train_here(recipe: Recipe, training: Any, data: Mapping[str, str]) -> None:
     """Train, write the checkpoint, and print its steps and best score."""
-    from harness.core.progress import Bar
     from harness.training.finetune import finetune
 
     with Bar(sys.stderr) as bar:
@@ -340,24 +327,20 @@ def train_here(recipe: Recipe, training: Any, data: Mapping[str, str]) -> None:
     say_folded(line)
 
 
-Train = Callable[[Any, Any, Mapping[str, str]], None]
+Act = Callable[[Any, Any, Mapping[str, str]], None]
 
 
-def commands(act: Train) -> typer.Typer:
+def commands(act: Act) -> typer.Typer:
     """A command for each recipe, which acts on the recipe, its training and its data's digests."""
-    app = typer.Typer(
-        help="Train a checkpoint: a folder that --encoder and sentence-transformers load. The "
-        "same command goes on with a training that was interrupted, bit for bit.",
-        no_args_is_help=True,
-        add_completion=False,
-        rich_markup_mode=None,
+    app = command_group(
+        "Train a checkpoint: a folder that --encoder and sentence-transformers load. The same "
+        "command goes on with a training that was interrupted, bit for bit."
     )
     for name, kind in RECIPES.items():
 
         def command(recipe: Recipe) -> None:
-            with keeping(partial(what_is_kept, recipe.out)):
-                _ = recipe.start_folder  # an unknown one is refused before torch is imported
-                act(recipe, *recipe.prepare())
+            _ = recipe.start_folder  # an unknown one is refused before torch is imported
+            act(recipe, *recipe.prepare())
 
         command.__annotations__["recipe"] = kind
         app.command(name, help=inspect.getdoc(kind))(flattened(command))
@@ -384,7 +367,7 @@ def command_line(recipe: Recipe) -> str:
     return " ".join(words)
 
 
-def run_recipe(words: str, out: Path, act: Train = train_here, **options: object) -> None:
+def run_recipe(words: str, out: Path, act: Act = train_here, **options: object) -> None:
     """Run a command of `harness train` in this process; options that are None are left out."""
     arguments = [*words.split(), "--out", str(out)]
     for name, value in options.items():
@@ -392,7 +375,7 @@ def run_recipe(words: str, out: Path, act: Train = train_here, **options: object
     typer.main.get_command(commands(act))(arguments, standalone_mode=False)
 
 
-# Families and searches
+# Families
 
 
 def family(
@@ -406,8 +389,6 @@ def family(
 
     An interrupted one goes on where it was.
     """
-    from harness.encoders.trained import FamilyConfig
-
     resolver = Resolver.of(folders.places(), encoder or [])
     encoders = resolver.registry.encoders.items()
     config = look_up("family", name, {n: e for n, e in encoders if isinstance(e, FamilyConfig)})
@@ -438,43 +419,5 @@ def train_missing(
     return count
 
 
-def search(
-    spec: Annotated[
-        Path, typer.Argument(help="What is tried, as in results/questions/searches/*.toml.")
-    ],
-    folders: Folders,
-    seeds: Annotated[int, typer.Option(min=1, help="Seeds 0..K-1 of every row.")] = 1,
-    threads: Threads = None,
-) -> None:
-    """Train every row of a search or ablation, and keep its scores beside it (not its weights).
-
-    What a search in the same folder has trained already is taken over.
-    """
-    from harness.results.questions import Trial, read_search, read_searches
-
-    current = read_search(spec)
-    trained: dict[tuple[str, int], Trial] = {}
-    for other in read_searches(spec.parent):
-        for command, trials in other.trials.items():
-            for trial in trials:
-                trained.setdefault((command, trial.seed), trial)
-    for row in current.rows:
-        command = current.command(row)
-        for seed in range(seeds):
-            done = trained.get((command, seed))
-            if done in current.trials.get(command, ()):
-                continue
-            if done is None:
-                say_folded(f"{row.label}: harness train {command} --seed {seed}")
-                with tempfile.TemporaryDirectory(prefix="harness-search-") as folder:
-                    out = Path(folder) / "out"
-                    run_recipe(command, out, seed=seed, threads=threads, **vars(folders))
-                    training = (out / "training.json").read_text(encoding="utf-8")
-                done = Trial.of(json.loads(training))
-            current = current.with_trial(row, done)
-            current.write()
-
-
 trainings = commands(train_here)
 trainings.command()(flattened(family))
-trainings.command()(flattened(search))

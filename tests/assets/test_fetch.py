@@ -17,6 +17,7 @@ from harness.assets.fetch.hub import model_files
 from harness.assets.places import Pins, Places
 from harness.cli import main
 from harness.cli.exchange import scored_assets
+from harness.cli.listing import assets_rows
 from harness.encoders.transformer import TransformerConfig
 from harness.registry import load_registry
 
@@ -256,7 +257,8 @@ def test_the_first_download_is_trusted_and_shown(fetch, tmp_path):
         "plain/plain.csv": sha256(CSV),
         "revision": "b" * 40,
     }
-    rows = {row["asset"]: row for row in json.loads(fetch("--list", "--json")[1])}
+    places = Places(tmp_path / "cache", data_dir=tmp_path / "data")
+    rows = {row["asset"]: row for row in assets_rows(load_registry(), places)}
     assert rows["plain"]["pinned"] == f"unpinned, first seen {sha256(CSV)[:12]}"
     assert rows["far"]["pinned"] == "unpinned"
 
@@ -395,7 +397,7 @@ def test_by_default_the_data_sets_of_the_tasks_are_fetched():
 
 MISTAKES = {
     "nothing of that name": (["plein"], "did you mean plain or pinned?"),
-    "two ways at once": (["--offline", "--list"], "one of --offline"),
+    "two ways at once": (["--offline", "--export", "x"], "one of --offline"),
     "a folder that is none": (["--import", "nowhere"], "wanted a folder that"),
 }
 

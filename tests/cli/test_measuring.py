@@ -22,7 +22,8 @@ from harness.tasks.loader import TaskLoader
 
 ROOT = Path(__file__).resolve().parents[2]
 PAPERS = ROOT / "results" / "papers"
-CELLS = {cell.id: cell for table in load_tables(PAPERS) for cell in table.cells()}
+TABLES = load_tables(PAPERS)
+CELLS = {cell.id: cell for table in TABLES for cell in table.cells()}
 STS = CELLS["mteb.1-12-75/minilm/sts-b"]
 
 
@@ -38,9 +39,9 @@ def measured(method, task, score, seed=0):
 def printed(tmp_path, capsys):
     """Printing outcomes: what is said of each, and the table."""
 
-    def of(*outcomes, papers=PAPERS, **how):
+    def of(*outcomes, tables=TABLES, **how):
         store = Store(tmp_path)
-        printer = Printer(store, load_registry(), papers, **how)
+        printer = Printer(store, load_registry(), tables, **how)
         for outcome in outcomes:
             if outcome.record:
                 store.write(outcome.record, np.zeros(3), {})
@@ -96,8 +97,8 @@ def test_quiet_is_the_table_and_verbose_says_how_long_it_took(printed):
     assert "(0.2 s)" in line
 
 
-def test_without_published_tables_the_scores_stand_alone(printed, tmp_path):
-    [line], table = printed(measured(STS.method, STS.task, 50.0), papers=tmp_path / "none")
+def test_without_published_tables_the_scores_stand_alone(printed):
+    [line], table = printed(measured(STS.method, STS.task, 50.0), tables=())
     assert "; published" not in line
     assert len(table) == 3
     assert table[0].split() == ["method", "task", "metric", "measured"]
@@ -114,7 +115,7 @@ def test_a_file_of_few_words_is_warned_about_once_and_stands_in_the_table(tmp_pa
         record = replace(outcome.record, facts={} if share is None else {"coverage": share})
         return replace(outcome, record=record)
 
-    printer = Printer(Store(tmp_path), load_registry(), PAPERS, quiet=True)
+    printer = Printer(Store(tmp_path), load_registry(), TABLES, quiet=True)
     for method in ("glove-mini.mean", "glove-mini.mean+sn@target"):
         printer.outcome(few(method, "mini-sts", LOW - 0.001))
     printer.outcome(few("glove-mini.mean", "mini-sick", LOW))

@@ -137,9 +137,6 @@ def test_a_word_is_completed():
     ]
     assert "minilm.mean" in options.completed_methods("minilm.")
     assert options.completed_tasks("STS1") == [f"STS1{n}" for n in range(2, 7)]
-    assert options.completed_tasks("sts-b,STS12") == ["sts-b,STS12"]
-    behind = options.completed_methods("bert-mini.mean,minil")
-    assert behind == [f"bert-mini.mean,{name}" for name in options.completed_methods("minil")]
 
 
 def test_a_cell_is_completed_table_first(monkeypatch):
@@ -147,58 +144,6 @@ def test_a_cell_is_completed_table_first(monkeypatch):
     assert options.completed_cells("sif") == ["sif.t1/"]
     assert "sif.t1/avg-glove/sts12" in options.completed_cells("sif.t1/avg")
     assert options.completed_tables("sif") == ["sif.t1"]
-
-
-@pytest.fixture
-def tab(tmp_path):
-    """What bash offers where the tab key is pressed behind a line."""
-
-    def offered(line):
-        words = line.split(" ")
-        asked = {
-            "_HARNESS_COMPLETE": "complete_bash",
-            "COMP_WORDS": line,
-            "COMP_CWORD": str(len(words) - 1),
-        }
-        code = "from harness.cli import app; app(prog_name='harness')"
-        done = subprocess.run(
-            [sys.executable, "-c", code], env={"PYTHONPATH": str(ROOT), **asked}, cwd=tmp_path,
-            capture_output=True, text=True, check=True,
-        )  # fmt: skip
-        return done.stdout.split()
-
-    return offered
-
-
-STS1X = [f"STS1{n}" for n in range(2, 7)]
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "harness run -t STS1",
-        "harness run -t sts-b STS1",
-        "harness run -m minilm.mean -t sts-b sick-r STS1",
-        "harness run --task=sts-b STS1",
-        "harness check -t sts-b STS1",
-        "harness check runs -m minilm.mean -t sts-b STS1",
-        "harness compare minilm.mean minilm.cls -t sts-b STS1",
-    ],
-)
-def test_every_word_behind_an_option_of_tasks_is_completed(tab, line):
-    assert tab(line) == STS1X
-
-
-def test_every_word_behind_an_option_of_methods_is_completed(tab):
-    assert tab("harness run -t sts12 -m minilm.mean glove-min") == ["glove-mini"]
-    assert "glove-mini.mean" in tab("harness check -m minilm.mean glove-mini.")
-
-
-def test_another_option_ends_the_words_that_are_completed(tab):
-    assert tab("harness run -t sts-b --dev") == ["--device"]
-    assert tab("harness run -t sts-b --seeds STS1") == []
-    assert tab("harness run -t sts-b --fresh STS1") == []
-    assert tab("harness check -t sts-b -- STS1") == []  # a folder, which bash completes
 
 
 # Models and tasks

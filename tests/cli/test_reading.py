@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from harness.cli import main
 from harness.core.errors import UsageError
 from harness.core.types import Record
 from harness.registry import look_up, nearest
@@ -70,18 +69,3 @@ def test_the_nearest_names_are_offered():
         look_up("encoder", "miniln", {"minilm": 1, "bert": 2})
     assert str(caught.value) == "unknown encoder 'miniln': did you mean minilm?"
     assert nearest("mine", ["mini", "mini", "other"]) == "did you mean mini?"
-
-
-def test_view_opens_the_page_and_says_where_it_is(tmp_path, monkeypatch, capsys):
-    opened = []
-    monkeypatch.setattr("webbrowser.open", opened.append)
-    page = tmp_path / "site" / "index.html"
-    with pytest.raises(SystemExit, match="1"):
-        main(["view", "--results", str(tmp_path)])
-    assert capsys.readouterr().err.endswith("write it: harness report\n")
-    page.parent.mkdir()
-    page.write_text("")
-    with pytest.raises(SystemExit, match="0"):
-        main(["view", "--results", str(tmp_path)])
-    assert opened == [page.as_uri()]
-    assert capsys.readouterr().out == f"{page}\n"

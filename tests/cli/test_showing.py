@@ -3,15 +3,12 @@
 import csv
 import io
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from harness.cli import main
-from harness.cli.read import FORMATS
+from harness.cli.read import say_csv
 from harness.results.score_rows import ScoreRow
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -46,8 +43,9 @@ def test_a_table_has_the_first_columns_and_a_program_gets_all(call):
 
 
 @pytest.mark.parametrize("text", ["=1+1", "+1", "-cmd|' /C calc'!A0", "@SUM(1)", "\t=1", "\r=1"])
-def test_a_text_is_no_formula_of_a_spreadsheet(text):
-    [row] = csv.DictReader(io.StringIO(FORMATS["csv"]([{"method": text, "score": -1.5}])))
+def test_a_text_is_no_formula_of_a_spreadsheet(text, capsys):
+    say_csv([{"method": text, "score": -1.5}])
+    [row] = csv.DictReader(io.StringIO(capsys.readouterr().out))
     shown = text.replace("\r", " ")
     assert row == {"method": f"'{shown}", "score": "-1.5"}
 
@@ -63,22 +61,6 @@ def test_columns_and_scores_are_chosen(call):
     assert (status, "unknown format 'xls'" in err) == (2, True)
     status, _, err = call("show", "-m", "nobody.*")
     assert (status, "harness list records" in err) == (2, True)
-
-
-def test_parquet_is_bytes_that_pandas_reads():
-    pandas = pytest.importorskip("pandas")
-    pytest.importorskip("pyarrow")
-    command = [sys.executable, "-c", "from harness.cli import main; main()", "show", *CELL]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        [*command, "--format", "parquet"],
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        check=True,
-    )
-    frame = pandas.read_parquet(io.BytesIO(done.stdout))
-    assert frame.score.tolist() == pytest.approx([82.03246731235654], abs=1e-9)
 
 
 def test_records_are_listed_with_their_seeds(call):
@@ -114,17 +96,6 @@ def test_a_folder_that_does_not_exist_is_named(call, tmp_path):
     for command in (("show",), ("compare", "glove-mini", "glove-mini.mean+sn@target")):
         status, _, err = call(*command, "--results", folder)
         assert (status, err) == (2, f"harness: --results {folder}: there is no such folder\n")
-
-
-def test_bytes_are_not_written_to_a_terminal(call, monkeypatch):
-    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    status, out, err = call("show", *CELL, "--format", "parquet")
-    assert (status, out, "> scores.parquet" in err) == (2, "", True)
-
-
-def test_the_schema_is_printed(call):
-    status, out, _ = call("show", "--schema")
-    assert (status, json.loads(out)["title"]) == (0, "Record")
 
 
 RUN_OWN = ("-m", "glove-mini.mean", "-t", "mini-kind")

@@ -1,17 +1,14 @@
 """What a training refuses at once, and what it says when it is stopped."""
 
 import os
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from harness.cli import app
-from harness.cli.stopping import KEPT, _told, keeping
 from harness.core import hardware
 from harness.core.errors import UsageError
 from harness.training import finetune
@@ -88,8 +85,7 @@ def test_the_tokens_of_a_pass_are_the_option_and_the_default_of_the_class(monkey
 
 
 @pytest.mark.parametrize(
-    ("option", "value", "precision"),
-    [("--dtype", "bfloat16", "bf16"), ("--precision", "bf16", "bf16"), (None, None, "float32")],
+    ("option", "value", "precision"), [("--dtype", "bfloat16", "bf16"), (None, None, "float32")]
 )
 def test_a_training_takes_its_precision_as_a_run_does(monkeypatch, option, value, precision):
     made = []
@@ -106,47 +102,3 @@ def test_a_precision_that_there_is_not_is_refused_with_those_there_are():
     refused = CliRunner().invoke(app, words).exception
     assert isinstance(refused, UsageError)
     assert "--dtype float8: wanted one of float32, bfloat16, float16" in str(refused)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("saved", [False, True])
-def test_an_interrupted_training_is_one_line_that_says_what_is_kept(tmp_path, saved):
-    seconds = 0 if saved else 1000
-    code = f"from harness.training import loop\nloop.SAVE_SECONDS = {seconds}\n"
-    code += "from harness.cli import main\nmain()"
-    words = (
-        "train simcse-unsup --from bert-mini --corpus mini-text --dev none --epochs 50 --batch 4"
-    )
-    process = subprocess.Popen(
-        [sys.executable, "-c", code, *words.split(), "--batch", "4", "--out", "out"],
-        cwd=tmp_path,
-        env=ENVIRONMENT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    state = tmp_path / "out" / "unfinished" / "unfinished.safetensors"
-    end = time.monotonic() + 120
-    while time.monotonic() < end and process.poll() is None and not (saved and state.exists()):
-        time.sleep(0.2)
-        if not saved and time.monotonic() > end - 105:
-            break
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=20)
-    assert process.returncode == 128 + signal.SIGINT
-    assert "Traceback" not in err
-    [line] = [line for line in err.splitlines() if line.startswith("harness: ")]
-    if saved:
-        assert " steps are kept in out/unfinished: the same command goes on from there" in line
-    else:
-        assert "nothing of the training is saved yet: the same command begins it again" in line
-
-
-def test_what_is_said_is_of_the_innermost_work_that_goes_on():
-    with keeping(lambda: "outer"):
-        with keeping(lambda: "inner"):
-            assert _told[-1]() == "inner"
-        with pytest.raises(UsageError), keeping(lambda: "failing"):
-            raise UsageError("no")
-        assert _told[-1]() == "outer"
-    assert _told[-1]() == KEPT

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.cli import main
-from harness.cli.maintain import bytes_in
+from harness.cli.cache import bytes_in
 from harness.core import files
 from harness.core.errors import UsageError
 from harness.core.files import sized

@@ -237,7 +237,7 @@ def test_an_unknown_family_is_refused(monkeypatch, place):
 
 @pytest.fixture
 def no_bar(monkeypatch):
-    monkeypatch.setattr("harness.core.progress.Bar", lambda *_: nullcontext(Told()))
+    monkeypatch.setattr("harness.cli.train.Bar", lambda *_: nullcontext(Told()))
 
 
 @pytest.mark.usefixtures("no_bar")

@@ -75,7 +75,7 @@ def export_all(things: Iterable[Thing], jobs: Jobs, folder: Path) -> Iterator[Fe
     if absent or not files:
         raise AssetMissing(
             f"{', '.join(absent) or 'nothing'}: no download is here to be exported (harness fetch "
-            "--list shows what there is); what comes in a package is installed there instead"
+            "list assets shows what there is); what comes in a package is installed there instead"
         )
     for thing, sources in files.items():
         size = sum(file.stat().st_size for file in sources.values())

@@ -1,9 +1,7 @@
-"""`harness cache`: what the cache folder holds, and clearing it. `harness reference`: scores of
-other programs beside ours."""
+"""`harness cache`: what the cache folder holds, and clearing it."""
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from collections.abc import Iterable
@@ -11,87 +9,70 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from harness.cli.options import (
-    CacheDir,
-    Json,
-    Results,
-    option,
-    say,
-    tabled,
-)
-from harness.cli.selection import Folders
+from harness.cli.options import CacheDir, Folders, Json, command_group, option, say, say_rows
 from harness.core.errors import HarnessError, UsageError
-from harness.core.files import sized, write_atomically
+from harness.core.files import sized
 from harness.core.terminal import duration
-from harness.results.conformance import compare_all, read_reference
-from harness.results.layout import REFERENCES
+from harness.encoders.cache.gc import (
+    Cleared,
+    Entry,
+    choose,
+    clear,
+    entries,
+    leftovers,
+    shrink,
+    size,
+    tidy,
+)
 
 SIZE = re.compile(r"(\d{1,20}(?:\.\d{1,20})?)\s*([kMGT]?)(i?)B?", re.IGNORECASE)
-ENCODERS = (
-    "encoder", "key", "sentences", "took", "encodings", "moments", "rows", "last used, UTC",
-)  # fmt: skip
-CONVERTED = ("beside", "key", "bytes", "last used, UTC")
 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would be removed.")]
 
-caching = typer.Typer(
-    help="Encodings and what else runs keep to be quick: how much there is, and clearing it.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
+caching = command_group(
+    "Encodings and what else runs keep to be quick: how much there is, and clearing it."
 )
-reference = typer.Typer(
-    help="Scores of other programs beside ours: results/references, shown by harness report.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-)
-
-
-# The cache
 
 
 @caching.command("ls")
 def list_cache(cache: CacheDir = None, as_json: Json = False) -> None:
     """List the cache: encoders, sizes, last use."""
-    from harness.encoders.cache.gc import entries, leftovers
-
     root = Folders(cache=cache).places().cache
     cached, crashed = entries(root)[::-1], leftovers(root, time.time())
     if as_json:
         rows = [{**asdict(entry), "last_used": _date(entry.last_used)} for entry in cached]
         rows += [{"kind": e.kind, "path": str(root / e.key), "bytes": e.bytes} for e in crashed]
-        say(json.dumps(rows, indent=1))
+        say_rows(rows, as_json)
         return
     total = sized(sum(entry.bytes for entry in cached))
     say(f"{total} in {root}" if cached else f"nothing is cached in {root}")
-    encoders = [
-        [
-            ", ".join(e.names) or "unknown",
-            e.key[:12],
-            f"{e.sentences:,}",
-            duration(e.seconds),
-            *(sized(n) if n else "" for n in (e.bytes - e.moments - e.rows, e.moments, e.rows)),
-            _date(e.last_used),
-        ]
-        for e in cached
-        if e.kind == "encoder"
-    ]
-    others = [
-        [e.called, e.key[:12], sized(e.bytes), _date(e.last_used)]
-        for e in cached
-        if e.kind != "encoder"
-    ]
-    for cells, head in ((encoders, ENCODERS), (others, CONVERTED)):
-        if cells:
-            say("\n" + tabled(cells, head, ["left", "left", *["right"] * (len(head) - 3), "left"]))
+    for encoders in (True, False):
+        if rows := [_row(entry) for entry in cached if (entry.kind == "encoder") == encoders]:
+            say()
+            say_rows(rows)
     if crashed:
         wasted = sized(sum(leftover.bytes for leftover in crashed))
         say(f"\n{len(crashed)} leftovers of crashes, {wasted}: harness cache gc")
+
+
+def _row(entry: Entry) -> dict[str, str]:
+    used = {"last used, UTC": _date(entry.last_used)}
+    if entry.kind != "encoder":
+        return {"beside": entry.called, "key": entry.key[:12], "bytes": sized(entry.bytes), **used}
+    encodings = entry.bytes - entry.moments - entry.rows
+    parts = {"encodings": encodings, "moments": entry.moments, "rows": entry.rows}
+    return {
+        "encoder": ", ".join(entry.names) or "unknown",
+        "key": entry.key[:12],
+        "sentences": f"{entry.sentences:,}",
+        "took": duration(entry.seconds),
+        **{part: sized(count) if count else "" for part, count in parts.items()},
+        **used,
+    }
 
 
 @caching.command("gc")
@@ -103,8 +84,6 @@ def collect(
     dry_run: DryRun = False,
 ) -> None:
     """Remove what crashes left and, to fit a size, what was unused for longest."""
-    from harness.encoders.cache.gc import shrink, tidy
-
     root = Folders(cache=cache).places().cache
     most = None if max_size is None else bytes_in(max_size)
     shrunk = () if most is None else shrink(root, most, dry_run)
@@ -131,16 +110,14 @@ def remove(
     dry_run: DryRun = False,
 ) -> None:
     """Remove encoders from the cache; what is in use stays."""
-    from harness.encoders.cache.gc import choose, clear, entries, tidy
-
     if bool(names) == everything:
         raise UsageError("give encoders or keys (harness cache ls shows them), or --all")
     root = Folders(cache=cache).places().cache
     cached = entries(root)
     chosen = cached if everything else choose(cached, names or ())
     cleared = (clear(root, entry, dry_run) for entry in chosen)
-    leftovers = tidy(root, time.time(), dry_run) if everything else ()
-    done, _ = _say_cleared(root, chain(cleared, leftovers), dry_run)
+    crashed = tidy(root, time.time(), dry_run) if everything else ()
+    done, _ = _say_cleared(root, chain(cleared, crashed), dry_run)
     if used := sum(entry.in_use for entry in done):
         raise HarnessError(f"{used} of {len(done)} are in use and were kept; run it again later")
 
@@ -155,15 +132,15 @@ def bytes_in(text: str) -> int:
     return int(float(number) * (1024 if binary else 1000) ** power)
 
 
-def _say_cleared(root: Path, cleared: Iterable[Any], dry_run: bool) -> tuple[list[Any], int]:
+def _say_cleared(
+    root: Path, cleared: Iterable[Cleared], dry_run: bool
+) -> tuple[list[Cleared], int]:
     """Say each as it is done, and how many bytes are left, or would be; return both."""
-    from harness.encoders.cache.gc import size
-
     done = []
-    for one in cleared:
+    for entry in cleared:
         did = "would remove" if dry_run else "removed"
-        say(f"{one.what}: in use, kept" if one.in_use else f"{did} {one.what}")
-        done.append(one)
+        say(f"{entry.what}: in use, kept" if entry.in_use else f"{did} {entry.what}")
+        done.append(entry)
     would = [d.what for d in done if dry_run and not d.in_use and d.what.kind != "leftover"]
     left = size(root) - sum(entry.bytes for entry in would)
     nothing = "" if done else "nothing to remove; "
@@ -173,23 +150,3 @@ def _say_cleared(root: Path, cleared: Iterable[Any], dry_run: bool) -> tuple[lis
 
 def _date(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M")
-
-
-# References
-
-
-@reference.command()
-def add(
-    file: Annotated[Path, typer.Argument(help="A reference in JSON (docs/how-to/reference.md).")],
-    results: Results = Path("results"),
-) -> None:
-    """Check a reference, show it beside our records, and take it into results/references."""
-    from harness.report.pages import comparison_table
-
-    given, place = read_reference(file), results / REFERENCES / file.name
-    if place.exists() and place.read_bytes() != file.read_bytes():
-        raise UsageError(f"{place} holds another reference; rename {file}, or remove that one")
-    say(comparison_table(compare_all([given], results)[0][1]))
-    write_atomically(place, file.read_bytes())
-    scores = sum(len(cell.scores) for cell in given.cells)
-    say(f"{place}: {scores} scores; harness report shows it")

@@ -1,0 +1,67 @@
+"""Train every row of a search or ablation, and keep its scores beside it (not its weights).
+
+    python tools/search.py results/questions/searches/2-dropout.toml --seeds 3
+
+What a search in the same folder has trained already is taken over.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from harness.assets.places import Places
+from harness.cli.train import run_recipe
+from harness.results.questions import Search, Trial, read_search, read_searches
+
+
+def trained_in(folder: Path) -> dict[tuple[str, int], Trial]:
+    """Every trial of the searches of a folder, by its command and seed."""
+    return {
+        (command, trial.seed): trial
+        for search in read_searches(folder)
+        for command, trials in search.trials.items()
+        for trial in trials
+    }
+
+
+def train_rows(search: Search, seeds: int, places: Places, threads: int | None) -> None:
+    """Train the rows that have no trial of a seed yet; the file of trials has each at once."""
+    trained = trained_in(search.path.parent)
+    for row in search.rows:
+        command = search.command(row)
+        for seed in range(seeds):
+            trial = trained.get((command, seed))
+            if trial in search.trials.get(command, ()):
+                continue
+            if trial is None:
+                print(f"{row.label}: harness train {command} --seed {seed}")
+                with tempfile.TemporaryDirectory(prefix="harness-search-") as folder:
+                    out = Path(folder) / "out"
+                    given = {"cache": places.cache, "data_dir": places.data_dir}
+                    run_recipe(command, out, seed=seed, threads=threads, **given)
+                    training = (out / "training.json").read_text(encoding="utf-8")
+                trial = Trial.of(json.loads(training))
+            search = search.with_trial(row, trial)
+            search.write()
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Read the options of a command line, and train."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("spec", type=Path, help="as in results/questions/searches/*.toml")
+    parser.add_argument("--seeds", type=int, default=1, help="seeds 0..K-1 of every row")
+    parser.add_argument("--threads", type=int, help="other counts give other bits")
+    parser.add_argument("--cache", type=Path, help="folder for encodings")
+    parser.add_argument("--data-dir", type=Path, help="folder with the data sets")
+    given = parser.parse_args(arguments)
+    places = Places.from_environment(os.environ, cache=given.cache, data_dir=given.data_dir)
+    train_rows(read_search(given.spec), given.seeds, places, given.threads)
+
+
+if __name__ == "__main__":
+    main()
