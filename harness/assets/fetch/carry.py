@@ -74,7 +74,7 @@ def export_all(things: Iterable[Thing], jobs: Jobs, folder: Path) -> Iterator[Fe
     absent = [thing.name for thing, sources in files.items() if not sources]
     if absent or not files:
         raise AssetMissing(
-            f"{', '.join(absent) or 'nothing'}: no download is here to be exported (harness fetch "
+            f"{', '.join(absent) or 'nothing'}: no download is here to be exported (harness "
             "list assets shows what there is); what comes in a package is installed there instead"
         )
     for thing, sources in files.items():
