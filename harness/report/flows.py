@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from statistics import fmean
 
 from harness.report.markdown import page, table
 from harness.report.sentences import tasks_counted
-from harness.results.claims import ClaimOutcome, Decision
-from harness.results.index import NOT_MEASURED, Results
-from harness.results.protocols import LABELS, Scoring, row
-from harness.results.questions import (
-    NONE,
-    TIMED,
-    Encodings,
-    MapComparison,
-    Maps,
-    compare_maps,
-    fit_seconds,
-    map_encodings,
-)
+from harness.results.claims import ClaimOutcome, Decision, Side, decide
+from harness.results.index import NOT_MEASURED, Results, score_at
+from harness.results.protocols import LABELS, SEVEN, Scoring, row
+from harness.results.questions import Maps, Question
 from harness.results.verdict import TOLERANCES, CellState
 
-Compared = dict[tuple[Encodings, Scoring], list[MapComparison]]
+NONE = "none"  # the encodings as they are
+TIMED = "sts-b"  # whose fits are timed: corpora differ in size, and this one has most flows
 PROTOCOLS = tuple(Scoring("raw", "spearman", way) for way in ("wmean", "all"))
 INTRODUCTION = (
     "A normalising flow maps sentence embeddings to a Gaussian, whitening does so as far as a "
@@ -42,75 +36,112 @@ INTRODUCTION = (
 )
 
 
+@dataclass(frozen=True)
+class Encodings:
+    """One encoder and pooling (`plain`, a method id) and the corpus that maps are fitted on."""
+
+    plain: str
+    corpus: str
+
+    def method(self, chain: str) -> str:
+        """The id of a map on these encodings."""
+        return self.plain if chain == NONE else f"{self.plain}+{chain}@{self.corpus}"
+
+
+Decisions = Mapping[str, Decision]  # of the first map of a question against the second, by task
+
+
 def flows_page(results: Results, maps: Maps) -> str | None:
     """A section for all encodings on which a flow was measured; None where there are none."""
-    compared: Compared = {}
+    on_flows: dict[Encodings, None] = {}
+    for method in results.methods:
+        base, _, corpus = method.partition("@")
+        plain, _, chain = base.partition("+")
+        if chain in maps.flows:
+            on_flows[Encodings(plain, corpus)] = None
+    if not on_flows:
+        return None
+    first = maps.questions[0].first
+    beside = [question for question in maps.questions if question.first == first]
+    overview: list[list[str]] = []
     parts = []
-    for on in map_encodings(results, maps):
+    for on in on_flows:
         parts.append(f"## `{on.plain}`, fitted on `{on.corpus}`")
         for protocol in PROTOCOLS:
-            compared[on, protocol] = found = compare_maps(results, on, maps, protocol)
-            parts += [f"**{protocol.title}**", _table(results, on, maps, protocol), answers(found)]
-    if not parts:
-        return None
-    every = [INTRODUCTION, *overview(compared, maps), *parts]
-    return page("Flows and linear maps", every, results.digest())
-
-
-def overview(compared: Compared, maps: Maps) -> list[str]:
-    """The first question's first map beside every flow: a table with a row for all encodings."""
-    first = maps.questions[0].first
-    flows = [question.second for question in maps.questions if question.first == first]
-    rows = []
-    for (on, protocol), comparisons in compared.items():
-        own = {c.question.second: c for c in comparisons if c.question.first == first}
-        if own:
-            cells = [_tally(own[flow]) if flow in own else "not run" for flow in flows]
-            rows.append([f"`{on.plain}`", f"`{on.corpus}`", f"`{protocol.aggregation}`", *cells])
-    if not rows:
-        return []
+            compared = {
+                question: decisions
+                for question in maps.questions
+                if (decisions := _decisions(results, on, maps, question, protocol))
+            }
+            answers = "\n".join(f"* {answer(*item)}" for item in compared.items())
+            unanswered = "No question has both of its maps measured: no answer yet."
+            rows = _table(results, on, maps, protocol)
+            parts += [f"**{protocol.title}**", rows, answers or unanswered]
+            if any(question in compared for question in beside):
+                cells = [_tally(compared[q]) if q in compared else "not run" for q in beside]
+                names = [f"`{n}`" for n in (on.plain, on.corpus, protocol.aggregation)]
+                overview.append([*names, *cells])
     about = (
         f"`{first}` minus each flow, in points on average over the tasks that have both; in "
         "brackets on how many tasks it is ahead, and on how many behind, by more than the seeds "
         "explain. The sections below have the tasks."
     )
-    head = ["encodings", "fitted on", "", *(f"`{flow}`" for flow in flows)]
-    return [f"## `{first}` beside every flow", about, table(head, rows, words=3)]
+    head = ["encodings", "fitted on", "", *(f"`{question.second}`" for question in beside)]
+    shown = [f"## `{first}` beside every flow", about, table(head, overview, words=3)]
+    every = [INTRODUCTION, *(shown if overview else []), *parts]
+    return page("Flows and linear maps", every, results.digest())
 
 
-def _tally(comparison: MapComparison) -> str:
-    mean = _mean(comparison)
-    ahead, behind = (
-        len(comparison.where(outcome)) for outcome in (ClaimOutcome.HOLDS, ClaimOutcome.FAILS)
-    )
-    return f"{mean:+.2f} ({ahead}, {behind})"
+def _decisions(
+    results: Results, on: Encodings, maps: Maps, question: Question, protocol: Scoring
+) -> Decisions:
+    """The maps of a question against each other on each task on which both were measured.
+
+    What is seeded is compared by Welch's 95 % interval over seeds: it tells whether other seeds
+    could turn the difference, not whether other sentences could.
+    """
+    path = (protocol.correlation, protocol.aggregation)
+    decisions = {}
+    for task in SEVEN:
+        sides = []
+        for chain in (question.first, question.second):
+            records = results.records(on.method(chain), protocol.task(task))
+            scores = {record.seed: score_at(record.scores, path) for record in records}
+            sides.append(Side(scores, seeded=chain in maps.flows or len(scores) > 1))
+        decision = decide(*sides)
+        if decision.difference is not None:
+            decisions[task] = decision
+    return decisions
 
 
-def _mean(comparison: MapComparison) -> float:
-    return fmean(found.difference or 0.0 for found in comparison.tasks.values())
+def _ahead(decisions: Decisions, outcome: ClaimOutcome) -> list[str]:
+    """The tasks with this outcome; on those where it holds, the first map is ahead."""
+    return [task for task, decision in decisions.items() if decision.outcome == outcome]
 
 
-def answers(comparisons: list[MapComparison]) -> str:
-    """A line for each question of which both maps were measured; or that there is none yet."""
-    if not comparisons:
-        return "No question has both of its maps measured: no answer yet."
-    return "\n".join(f"* {answer(comparison)}" for comparison in comparisons)
+def _mean(decisions: Decisions) -> float:
+    return fmean(decision.difference or 0.0 for decision in decisions.values())
 
 
-def answer(comparison: MapComparison) -> str:
+def _tally(decisions: Decisions) -> str:
+    ahead, behind = (len(_ahead(decisions, o)) for o in (ClaimOutcome.HOLDS, ClaimOutcome.FAILS))
+    return f"{_mean(decisions):+.2f} ({ahead}, {behind})"
+
+
+def answer(question: Question, decisions: Decisions) -> str:
     """Which map is ahead where and by how much, of the tasks that are decided."""
-    question, decisions = comparison.question, comparison.tasks
     first, second = (f"`{chain}`" for chain in (question.first, question.second))
-    each = ", ".join(f"{LABELS[task]} {_signed(found)}" for task, found in decisions.items())
-    ahead = comparison.where(ClaimOutcome.HOLDS)
-    behind = comparison.where(ClaimOutcome.FAILS)
-    undecided = [LABELS[task] for task in comparison.where(ClaimOutcome.UNDECIDED)]
-    counted = f"{first} is ahead on {len(ahead)}, {second} on {len(behind)}, of "
-    decided = counted + tasks_counted(len(decisions)) if ahead or behind else "no task is decided"
-    left = f"; undecided: {', '.join(undecided)}" if undecided and (ahead or behind) else ""
+    each = ", ".join(f"{LABELS[task]} {_signed(one)}" for task, one in decisions.items())
+    ahead, behind = (_ahead(decisions, o) for o in (ClaimOutcome.HOLDS, ClaimOutcome.FAILS))
+    undecided = [LABELS[task] for task in _ahead(decisions, ClaimOutcome.UNDECIDED)]
+    decided = "no task is decided"
+    if ahead or behind:
+        decided = f"{first} is ahead on {len(ahead)}, {second} on {len(behind)}, of "
+        decided += tasks_counted(len(decisions))
+        decided += f"; undecided: {', '.join(undecided)}" if undecided else ""
     return (
-        f"**{question.text}** {first} minus {second}: {each}; {_mean(comparison):+.2f} on average: "
-        f"{decided}{left}."
+        f"**{question.text}** {first} minus {second}: {each}; {_mean(decisions):+.2f} on average: "
+        f"{decided}."
     )
 
 
@@ -131,17 +162,20 @@ def _table(results: Results, on: Encodings, maps: Maps, protocol: Scoring) -> st
     What is seeded and lacks seeds says how many it has.
     """
     kinds = {NONE: "", **dict.fromkeys(maps.linear, "linear"), **dict.fromkeys(maps.flows, "flow")}
+    planned = maps.planned if f"{on.plain}@{on.corpus}" in maps.planned_on else ()
     rows, absent = [], []
     for chain, kind in kinds.items():
-        if on.method(chain) not in results.methods and chain not in on.planned(maps):
-            absent.append(chain if chain == NONE else f"`{chain}`")
+        method, name = on.method(chain), chain if chain == NONE else f"`{chain}`"
+        if method not in results.methods and chain not in planned:
+            absent.append(name)
             continue
-        values = row(results, on.method(chain), protocol)
         few = TOLERANCES.seeds if kind == "flow" else 0
+        values = row(results, method, protocol)
         cells = [f"{v} (k={v.seeds})" if 0 < v.seeds < few else str(v) for v in values]
-        seconds = fit_seconds(results, on.method(chain))
-        cost = NOT_MEASURED if seconds is None else f"{seconds:.1f} s"
-        name, cost = (chain, "–") if chain == NONE else (f"`{chain}`", cost)
-        rows.append([name, kind, *cells, cost])
+        clocks = [record.timings.get("fit") for record in results.records(method, TIMED)]
+        seconds = [clock for clock in clocks if clock is not None]
+        timed = seconds and len(seconds) == len(clocks)
+        cost = f"{fmean(seconds):.1f} s" if timed else NOT_MEASURED
+        rows.append([name, kind, *cells, "–" if chain == NONE else cost])
     shown = table(["map", "", *LABELS.values(), "Avg.", "fit"], rows, words=2)
     return f"{shown}\n\nNot run on these encodings: {', '.join(absent)}." if absent else shown

@@ -1,4 +1,4 @@
-"""The page of conformance: what other programs gave, ours, and the difference."""
+"""The pages of conformance with other programs, and of the traps of protocols."""
 
 from __future__ import annotations
 
@@ -30,63 +30,44 @@ def conformance_page(
     references: Sequence[tuple[Reference, Sequence[Comparison]]], results: Results
 ) -> str:
     """A line for each reference, then each with all of its scores."""
-    lines = [_summary(reference, compared) for reference, compared in references]
-    counts = {True: 0, False: 0}
+    summary: list[list[object]] = []
+    sections: list[str] = []
+    counts = {"authors": 0, "library": 0}
     for reference, compared in references:
-        counts[bool(reference.authors_of)] += len(compared)
-    introduction = CONFORMANCE_INTRODUCTION.format(authors=counts[True], library=counts[False])
-    parts = [introduction, table(SUMMARY, lines, words=2)]
-    for reference, compared in references:
-        parts += [f"## {reference.file}", _about(reference), comparison_table(compared)]
+        counts["authors" if reference.authors_of else "library"] += len(compared)
+        differences = [abs(one.difference) for one in compared if one.difference is not None]
+        whose = f"the authors of {reference.authors_of}" if reference.authors_of else "a library"
+        equal = sum(one.agrees is True for one in compared)
+        largest = f"{max(differences):.4f}" if differences else ""
+        numbers = [len(compared), len(differences), equal, largest]
+        summary.append([f"`{reference.file}`", whose, *numbers])
+        version = f" ({reference.version})" if reference.version else ""
+        about = [
+            f"* Program: {reference.program}{version}",
+            f"* Scores: {reference.what}",
+            f"* Command: `{reference.command}`",
+            *([f"* Tolerance: {reference.reason}"] if reference.reason else []),
+        ]
+        sections += [f"## {reference.file}", "\n".join(about), comparison_table(compared)]
+    introduction = CONFORMANCE_INTRODUCTION.format(**counts)
+    parts = [introduction, table(SUMMARY, summary, words=2), *sections]
     return page("Conformance", parts, results.digest())
 
 
 def comparison_table(compared: Sequence[Comparison]) -> str:
-    """A line for each score."""
-    return table(HEAD, [_line(one) for one in compared], words=3)
-
-
-def _summary(reference: Reference, compared: Sequence[Comparison]) -> list[object]:
-    differences = [abs(one.difference) for one in compared if one.difference is not None]
-    equal = sum(one.agrees is True for one in compared)
-    largest = f"{max(differences):.4f}" if differences else ""
-    whose = f"the authors of {reference.authors_of}" if reference.authors_of else "a library"
-    return [f"`{reference.file}`", whose, len(compared), len(differences), equal, largest]
-
-
-def _about(reference: Reference) -> str:
-    """Program, what the scores are, command, and the reason for its tolerance."""
-    version = f" ({reference.version})" if reference.version else ""
-    lines = [
-        f"* Program: {reference.program}{version}",
-        f"* Scores: {reference.what}",
-        f"* Command: `{reference.command}`",
-    ]
-    if reference.reason:
-        lines.append(f"* Tolerance: {reference.reason}")
-    return "\n".join(lines)
-
-
-def _line(one: Comparison) -> list[str]:
-    """A row of the table: method, task, score name, both scores, difference, tolerance, verdict.
-
-    Where ours was not measured, its state stands in its column, and there is no difference.
-    """
-    method, task = one.cell.what
-    named = [f"`{method}`", f"`{task}`" if task else "training", one.score]
-    tolerance = f"{one.reference.tolerance_of(one.cell):g}"
-    if one.ours is None or one.difference is None:
-        return [*named, f"{one.theirs:.4f}", one.state, "", tolerance, ""]
-    outside = "" if one.agrees else ", beyond the tolerance"
-    difference = f"{round(one.difference, 4) + 0.0:+.4f}"
-    return [
-        *named,
-        f"{one.theirs:.4f}",
-        f"{one.ours:.4f}",
-        difference,
-        tolerance,
-        f"{one.state}{outside}",
-    ]
+    """A line for each score; of one that was not measured its state stands in place of ours."""
+    lines = []
+    for one in compared:
+        method, task = one.cell.what
+        tolerance = f"{one.reference.tolerance_of(one.cell):g}"
+        ours = [one.state, "", tolerance, ""]
+        if one.ours is not None and one.difference is not None:
+            difference = f"{round(one.difference, 4) + 0.0:+.4f}"
+            outside = "" if one.agrees else ", beyond the tolerance"
+            ours = [f"{one.ours:.4f}", difference, tolerance, f"{one.state}{outside}"]
+        named = [f"`{method}`", f"`{task}`" if task else "training", one.score]
+        lines.append([*named, f"{one.theirs:.4f}", *ours])
+    return table(HEAD, lines, words=3)
 
 
 TRAPS_INTRODUCTION = (
@@ -100,16 +81,10 @@ def traps_page(results: Results, traps: Sequence[Trap]) -> str:
     """All traps with their numbers; a row whose cell was not run says so."""
     parts = [TRAPS_INTRODUCTION]
     for number, trap in enumerate(traps, start=1):
-        rows = [
-            [
-                row.what,
-                f"`{row.method}`",
-                f"`{row.task}`",
-                value,
-                "" if gap is None else f"{gap:+.2f}",
-            ]
-            for row, value, gap in trap.values(results)
-        ]
+        rows = []
+        for row, score, gap in trap.values(results):
+            difference = "" if gap is None else f"{gap:+.2f}"
+            rows.append([row.what, f"`{row.method}`", f"`{row.task}`", score, difference])
         shown = table(["", "method", "task", "score", "difference"], rows, words=3)
         parts += [f"## {number}. {trap.title}", trap.text, shown]
     return page("Protocol traps", parts, results.digest())

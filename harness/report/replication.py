@@ -1,4 +1,4 @@
-"""Searches and ablations as they stand in a page, beside what is published."""
+"""The page of claims, and of searches and ablations, beside what is published."""
 
 from __future__ import annotations
 
@@ -16,51 +16,14 @@ from harness.results.claims import (
     ClaimResult,
     Claims,
     ClaimTests,
-    Decision,
     Finding,
     scored,
 )
 from harness.results.index import NOT_MEASURED, value
 from harness.results.protocols import LABELS
 from harness.results.published import Table
-from harness.results.questions import Search, SearchRow
+from harness.results.questions import Search
 from harness.results.verdict import TOLERANCES
-
-SEARCH_HEAD = ("", "options", "before", "best", "at step", "last loss", "seeds")
-
-
-def search_parts(search: Search, tables: Mapping[str, Table]) -> list[str]:
-    """Title, caption and table of one search; its published table is one of `tables`."""
-    how = f"Each row is `harness train {search.recipe}` with its options; `before` and `best` "
-    how += "are Spearman in points on the development set that the recipe names."
-    head, lines = [*SEARCH_HEAD], [_line(search, row) for row in search.rows]
-    if search.table:
-        head.append("published")
-        scores = search.published(tables)
-        for line, score in zip(lines, scores, strict=True):
-            line.append("" if score is None else f"{score:.1f}")
-    return [f"### {search.title}", f"{search.caption}\n\n{how}", table(head, lines)]
-
-
-def _line(search: Search, row: SearchRow) -> list[str]:
-    options, trials = f"`{row.options}`" if row.options else "", search.trials_of(row)
-    if not trials:
-        return [row.label, options, *[NOT_MEASURED] * 4, ""]
-    return [
-        row.label,
-        options,
-        _spread([trial.before for trial in trials]),
-        _spread([trial.best for trial in trials]),
-        ", ".join(f"{trial.step:,} of {trial.steps:,}" for trial in trials),
-        f"{fmean(trial.loss for trial in trials):.3f}",
-        str(len(trials)),
-    ]
-
-
-def _spread(scores: list[float]) -> str:
-    """Mean and spread over seeds; one number where all seeds have it."""
-    return f"{scores[0]:.2f}" if len(set(scores)) == 1 else str(value(scores))
-
 
 PAGE = "replication-in-miniature.md"
 TEMPLATE = Path(__file__).with_suffix(".md")  # the page's opening, with its rules
@@ -70,6 +33,7 @@ HEAD = (
     *("measured: better", "worse", "difference", "95 %"),
     *("verdict", "decided by"),
 )
+SEARCH_HEAD = ("", "options", "before", "best", "at step", "last loss", "seeds")
 
 
 def claims_page(claims: Claims, tests: ClaimTests, searches: Sequence[Search] = ()) -> str:
@@ -77,7 +41,7 @@ def claims_page(claims: Claims, tests: ClaimTests, searches: Sequence[Search] = 
     results = [tests.test(claim) for claim in claims.resolved]
     opening = TEMPLATE.read_text(encoding="utf-8").format(
         about=claims.about,
-        summary="\n\n".join(summary(results)),
+        summary=_summary(results),
         tolerances=TOLERANCES,
         claims=_overview(results),
         effects=_effects(results),
@@ -86,55 +50,46 @@ def claims_page(claims: Claims, tests: ClaimTests, searches: Sequence[Search] = 
     parts = [opening.strip()]
     for result in results:
         parts += _section(result)
-    if searches:
-        parts.append("## Searches and ablations")
+    parts += ["## Searches and ablations"] if searches else []
     for search in searches:
         parts += search_parts(search, claims.tables)
     return page("Replication in miniature", parts, tests.results.digest())
 
 
-def summary(results: Sequence[ClaimResult]) -> list[str]:
+def _summary(results: Sequence[ClaimResult]) -> str:
     """Counts of claims by outcome, then the claims of each."""
-    whole = Counter(result.outcome for result in results)
+    by_claim = Counter(result.outcome for result in results)
     by_task = Counter(outcome for result in results for outcome in result.outcomes)
-    counts = (
-        f"**Of {len(results)} claims {_counts(whole)}.**{caveats(results)} "
-        f"Claim by task, of {by_task.total()}: {_counts(by_task)}."
-    )
-    linked = {
+    links = {
         outcome: ", ".join(_link(result) for result in results if result.outcome == outcome)
         for outcome in ClaimOutcome
     }
-    return [
-        counts,
-        "\n".join(f"- {outcome}: {links}" for outcome, links in linked.items() if links),
-    ]
+    listed = "\n".join(f"- {outcome}: {claims}" for outcome, claims in links.items() if claims)
+    return (
+        f"**Of {len(results)} claims {_counts(by_claim)}.**{caveats(results)} "
+        f"Claim by task, of {by_task.total()}: {_counts(by_task)}.\n\n{listed}"
+    )
 
 
 def caveats(results: Sequence[ClaimResult]) -> str:
     """How many claims rest on a training that does not work, or are parts of one sentence."""
-    of: dict[str, Counter[ClaimOutcome]] = {}
+    counts: dict[str, Counter[ClaimOutcome]] = {}
     for result in results:
-        claim = result.claim
-        for fact, what in (
-            (claim.failed_training, "rest on a training that does not work here"),
-            (claim.part_of, f"are parts of {claim.part_of}"),
-        ):
-            if fact:
-                of.setdefault(what, Counter())[result.outcome] += 1
-    return "".join(f" {n.total()} claims ({_counts(n, n)}) {what}." for what, n in of.items())
+        claim, whats = result.claim, []
+        whats += ["rest on a training that does not work here"] if claim.failed_training else []
+        whats += [f"are parts of {claim.part_of}"] if claim.part_of else []
+        for what in whats:
+            counts.setdefault(what, Counter())[result.outcome] += 1
+    return "".join(f" {n.total()} claims ({_counts(n, n)}) {what}." for what, n in counts.items())
 
 
 def _counts(
-    counts: Counter[ClaimOutcome], of: Container[ClaimOutcome] = tuple(ClaimOutcome)
+    counts: Counter[ClaimOutcome], shown: Container[ClaimOutcome] = tuple(ClaimOutcome)
 ) -> str:
     """`3 hold, 1 do not hold, 0 undecided, 2 not measured`, or only some of the outcomes."""
     plural = {ClaimOutcome.HOLDS: "hold", ClaimOutcome.FAILS: "do not hold"}
-    return ", ".join(
-        f"{counts[outcome]} {plural.get(outcome, outcome)}"
-        for outcome in ClaimOutcome
-        if outcome in of
-    )
+    outcomes = [outcome for outcome in ClaimOutcome if outcome in shown]
+    return ", ".join(f"{counts[outcome]} {plural.get(outcome, outcome)}" for outcome in outcomes)
 
 
 def _overview(results: Sequence[ClaimResult]) -> str:
@@ -156,32 +111,21 @@ def _overview(results: Sequence[ClaimResult]) -> str:
 
 def _effects(results: Sequence[ClaimResult]) -> str:
     """Published and measured differences, claims by tasks."""
-    labels = [*LABELS.values(), AVERAGE]
-    findings = [finding for result in results for finding in result.findings]
-    labels += dict.fromkeys(f.label for f in findings if f.label not in labels)
+    labels = dict.fromkeys([*LABELS.values(), AVERAGE])
+    labels |= {finding.label: None for result in results for finding in result.findings}
     rows = []
     for result in results:
-        own = {finding.label: finding for finding in result.findings}
-        if result.average:
-            own[AVERAGE] = result.average
-        rows.append([_link(result), *(_effect(own.get(label)) for label in labels)])
+        row = {f.label: f for f in result.findings}
+        row |= {AVERAGE: result.average} if result.average else {}
+        rows.append([_link(result), *(_effect(row[n]) if n in row else "" for n in labels)])
     return table(["claim", *map(escape, labels)], rows)
 
 
-def _effect(finding: Finding | None) -> str:
-    if finding is None:
-        return ""
-    measured = _difference(finding.decision) or finding.decision.outcome
-    return f"{_claimed(finding)}, {measured}"
-
-
-def _claimed(finding: Finding) -> str:
-    """The published difference; a dash where the paper prints no numbers."""
-    return NO_NUMBER if finding.claimed is None else signed(finding.claimed)
-
-
-def _difference(decision: Decision) -> str:
-    return "" if decision.difference is None else signed(decision.difference)
+def _effect(finding: Finding) -> str:
+    claimed, decision = finding.claimed, finding.decision
+    published = NO_NUMBER if claimed is None else signed(claimed)
+    measured = decision.outcome if decision.difference is None else signed(decision.difference)
+    return f"{published}, {measured}"
 
 
 def _orders(claims: Claims, tests: ClaimTests) -> str:
@@ -197,71 +141,55 @@ def _orders(claims: Claims, tests: ClaimTests) -> str:
 
 
 def _section(result: ClaimResult) -> list[str]:
-    """One claim: what it says, where, of which methods, then task by task."""
-    claim, findings = result.claim, result.findings
+    """One claim: what it says, where, under which protocol, of which methods; task by task."""
+    claim = result.claim
     above, below = claim.methods
+    tasks = ", ".join(dict.fromkeys(f"`{column.task}`" for column in claim.columns))
+    metrics = dict.fromkeys(metric(c.metric or claim.table.metric) for c in claim.columns)
+    words = filter(None, [*metrics, aggregation(claim.table.aggregation), f"on {tasks}"])
     about = (
         f"{claim.claim} ({_place(claim.table)}, `{claim.table.cite}`: {escape(claim.better.label)} "
-        f"above {escape(claim.worse.label)}; here `{above}` above `{below}`.) {_protocol(claim)}"
+        f"above {escape(claim.worse.label)}; here `{above}` above `{below}`.) {'; '.join(words)}."
     )
     counts = (f"{result.outcomes.count(outcome)} {outcome}" for outcome in ClaimOutcome)
     in_paper = "the paper says it in words and prints no numbers"
     if claim.better.values:
         in_paper = f"the paper's own numbers have this order on {result.in_paper}"
     verdict = (
-        f"**{str(result.outcome).capitalize()}**: of {tasks_counted(len(findings))} "
+        f"**{str(result.outcome).capitalize()}**: of {tasks_counted(len(result.findings))} "
         f"{', '.join(counts)}; {in_paper}."
     )
-    rows = [_replication_line(finding) for finding in (*findings, *filter(None, [result.average]))]
-    return [f"## {claim.id}", about, *_notes(claim), verdict, table(HEAD, rows)]
+    notes = _notes(claim)
+    rows = [_line(finding) for finding in result.every]
+    return [f"## {claim.id}", about, *([notes] if notes else []), verdict, table(HEAD, rows)]
 
 
-def _replication_line(finding: Finding) -> list[str]:
-    decision, (above, below) = finding.decision, finding.sides
-    interval = decision.interval
-    return [
-        escape(finding.label),
-        *(f"{points:.2f}" for points in finding.published or ()),
-        *([] if finding.published else [NO_NUMBER, NO_NUMBER]),
-        _claimed(finding),
-        str(above),
-        str(below),
-        _difference(decision),
-        f"{signed(interval[0])} to {signed(interval[1])}" if interval else "",
-        str(decision.outcome),
-        decision.by,
-    ]
+def _line(finding: Finding) -> list[str]:
+    decision, claimed = finding.decision, finding.claimed
+    published = [NO_NUMBER] * 3
+    if finding.published is not None and claimed is not None:
+        published = [*(f"{points:.2f}" for points in finding.published), signed(claimed)]
+    interval = " to ".join(map(signed, decision.interval or ()))
+    difference = "" if decision.difference is None else signed(decision.difference)
+    measured = [*map(str, finding.sides), difference, interval]
+    return [escape(finding.label), *published, *measured, str(decision.outcome), decision.by]
 
 
-def _notes(claim: Claim) -> list[str]:
+def _notes(claim: Claim) -> str:
     """Why the claim is not fully tested, its note; rows of another text form or with other maps."""
     part = f"This is part of {claim.part_of}." if claim.part_of else ""
     notes = [*filter(None, (claim.failed_training, part, claim.note))]
     for row, method in zip((claim.better, claim.worse), claim.methods, strict=True):
-        published, here = (_post_processing(name or method) for name in (row.method, method))
+        label = escape(row.label)
+        chains = ((name or method).partition("+")[2] for name in (row.method, method))
+        published, here = (f"`+{c}`" if c else "no post-processing" for c in chains)
         if published != here:
-            notes.append(f"{escape(row.label)} has {published} in the paper, and {here} here.")
-        other = [c for c in claim.columns if row.tasks.get(c.id, c.task) != c.task]
+            notes.append(f"{label} has {published} in the paper, and {here} here.")
+        other = [row.tasks[c.id] for c in claim.columns if row.tasks.get(c.id, c.task) != c.task]
         if other:
-            names = ", ".join(f"`{row.tasks[c.id]}`" for c in other)
-            notes.append(
-                f"{escape(row.label)} is published on {names}, another text form than here."
-            )
-    return [" ".join(notes)] if notes else []
-
-
-def _post_processing(method: str) -> str:
-    """The post-processors of a method and what they are fitted on."""
-    chain = method.partition("+")[2]
-    return f"`+{chain}`" if chain else "no post-processing"
-
-
-def _protocol(claim: Claim) -> str:
-    """Metric, aggregation and tasks of the published table, in words."""
-    tasks = ", ".join(dict.fromkeys(f"`{column.task}`" for column in claim.columns))
-    metrics = dict.fromkeys(metric(c.metric or claim.table.metric) for c in claim.columns)
-    words = filter(None, [*metrics, aggregation(claim.table.aggregation), f"on {tasks}"])
-    return f"{'; '.join(words)}."
+            names = ", ".join(f"`{name}`" for name in other)
+            notes.append(f"{label} is published on {names}, another text form than here.")
+    return " ".join(notes)
 
 
 def _link(result: ClaimResult) -> str:
@@ -272,3 +200,33 @@ def _link(result: ClaimResult) -> str:
 def _place(published: Table) -> str:
     """The paper's table, with a link to its page."""
     return f"[{escape(f'{published.paper}, {published.table}')}](papers/{published.id}.md)"
+
+
+def search_parts(search: Search, tables: Mapping[str, Table]) -> list[str]:
+    """Title, caption and table of one search; its published table is one of `tables`."""
+    how = f"Each row is `harness train {search.recipe}` with its options; `before` and `best` "
+    how += "are Spearman in points on the development set that the recipe names."
+    lines = []
+    for row in search.rows:
+        options, trials = f"`{row.options}`" if row.options else "", search.trials_of(row)
+        numbers = [*[NOT_MEASURED] * 4, ""]
+        if trials:
+            numbers = [
+                _spread([trial.before for trial in trials]),
+                _spread([trial.best for trial in trials]),
+                ", ".join(f"{trial.step:,} of {trial.steps:,}" for trial in trials),
+                f"{fmean(trial.loss for trial in trials):.3f}",
+                str(len(trials)),
+            ]
+        lines.append([row.label, options, *numbers])
+    head = [*SEARCH_HEAD]
+    if search.table:
+        head.append("published")
+        for line, score in zip(lines, search.published(tables), strict=True):
+            line.append("" if score is None else f"{score:.1f}")
+    return [f"### {search.title}", f"{search.caption}\n\n{how}", table(head, lines)]
+
+
+def _spread(scores: list[float]) -> str:
+    """Mean and spread over seeds; one number where all seeds have it."""
+    return f"{scores[0]:.2f}" if len(set(scores)) == 1 else str(value(scores))

@@ -10,21 +10,13 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 from harness.core.errors import DataError
 from harness.core.files import write_atomically
 from harness.core.toml import read_typed
-from harness.results.claims import (
-    ClaimOutcome,
-    Decision,
-    Side,
-    decide,
-)
-from harness.results.index import Results, Value, score_at
+from harness.results.index import Results, Value
 from harness.results.layout import measured_for
-from harness.results.protocols import SEVEN, Scoring
 from harness.results.published import Table
 
 
@@ -169,12 +161,6 @@ class Trap:
                 yield row, value, value.mean - base.mean
 
 
-NONE = "none"  # the encodings as they are
-TIMED = (
-    "sts-b"  # the task whose fits are timed: corpora differ in size, and this one has most flows
-)
-
-
 @dataclass(frozen=True)
 class Question:
     """What the comparison of two maps answers; each is a chain of post-processors, or `none`."""
@@ -201,81 +187,3 @@ class Maps:
     def __post_init__(self) -> None:
         if unknown := [chain for chain in self.planned if chain not in self.flows]:
             raise ValueError(f"planned: wanted some of the flows, found {', '.join(unknown)}")
-
-
-@dataclass(frozen=True)
-class Encodings:
-    """One encoder and pooling (`plain`, a method id) and the corpus that maps are fitted on."""
-
-    plain: str
-    corpus: str
-
-    def method(self, chain: str) -> str:
-        """The id of a map on these encodings."""
-        return self.plain if chain == NONE else f"{self.plain}+{chain}@{self.corpus}"
-
-    def planned(self, maps: Maps) -> tuple[str, ...]:
-        """The flows that have a row on these encodings before they are run."""
-        return maps.planned if f"{self.plain}@{self.corpus}" in maps.planned_on else ()
-
-
-@dataclass(frozen=True)
-class MapComparison:
-    """The first map of a question minus the second on each task that has both, and their average.
-
-    What is seeded is compared by Welch's 95 % interval over seeds: it tells whether other seeds
-    could turn the difference, not whether other sentences could.
-    """
-
-    question: Question
-    tasks: dict[str, Decision]
-
-    def where(self, outcome: ClaimOutcome) -> list[str]:
-        """The tasks with this outcome; on those where it holds, the first map is ahead."""
-        return [task for task, decision in self.tasks.items() if decision.outcome == outcome]
-
-
-def map_encodings(results: Results, maps: Maps) -> list[Encodings]:
-    """Wherever a flow was measured, in the order of the records."""
-    measured: dict[Encodings, None] = {}
-    for method in results.methods:
-        base, _, corpus = method.partition("@")
-        plain, _, chain = base.partition("+")
-        if chain in maps.flows:
-            measured[Encodings(plain, corpus)] = None
-    return list(measured)
-
-
-def compare_maps(
-    results: Results, on: Encodings, maps: Maps, protocol: Scoring
-) -> list[MapComparison]:
-    """Every question of which both maps were measured on some task."""
-    comparisons = []
-    for question in maps.questions:
-        tasks = {}
-        for task in SEVEN:
-            first, second = (
-                _side(results, on.method(chain), chain in maps.flows, protocol, task)
-                for chain in (question.first, question.second)
-            )
-            decision = decide(first, second)
-            if decision.difference is not None:
-                tasks[task] = decision
-        if tasks:
-            comparisons.append(MapComparison(question, tasks))
-    return comparisons
-
-
-def fit_seconds(results: Results, method: str) -> float | None:
-    """The mean seconds of a method's fit for the timed task; None without a clock."""
-    clocks = [record.timings.get("fit") for record in results.records(method, TIMED)]
-    seconds = [clock for clock in clocks if clock is not None]
-    return fmean(seconds) if seconds and len(seconds) == len(clocks) else None
-
-
-def _side(results: Results, method: str, flow: bool, protocol: Scoring, task: str) -> Side:
-    """The scores of a map by seed; a flow is seeded, another map where its encoder is."""
-    path = (protocol.correlation, protocol.aggregation)
-    records = results.records(method, protocol.task(task))
-    scores = {record.seed: score_at(record.scores, path) for record in records}
-    return Side(scores, seeded=flow or len(scores) > 1)

@@ -29,14 +29,12 @@ from harness.report.bibtex import (
     REFERENCES,
     bibtex,
     entries,
-    harness_entry,
     require_entries,
     software,
 )
 from harness.report.build import printed, verified, write_files
 from harness.report.cite import (
     NOTHING,
-    answer,
     cite_cell,
     cite_harness,
     cite_method,
@@ -152,50 +150,11 @@ def test_a_folder_of_tables_may_have_entries_of_its_own(tmp_path):
 
 # The citation file
 
-REQUIRED = {"cff-version", "message", "title", "authors"}
-ALLOWED = REQUIRED | {
-    *("abstract", "commit", "contact", "date-released", "doi", "identifiers", "keywords"),
-    *("license", "license-url", "preferred-citation", "references", "repository"),
-    *("repository-artifact", "repository-code", "type", "url", "version"),
-}
-PERSON = {"family-names", "given-names", "name-particle", "name-suffix", "alias"}
-ENTITY = {"name", "date-start", "date-end"}
-EITHER = {
-    *("address", "affiliation", "city", "country", "email", "fax", "location", "orcid"),
-    *("post-code", "region", "tel", "website"),
-}
-
-
-def test_the_citation_file_is_valid_cff():
-    """The rules of schema 1.2.0 for the keys that it has."""
-    found = yaml.safe_load(CITATION.read_text())
-    assert REQUIRED <= found.keys() <= ALLOWED
-    assert found["cff-version"] == "1.2.0"
-    assert found["type"] in ("software", "dataset")
-    assert all(isinstance(found[key], str) for key in ("message", "title", "version", "license"))
-    assert re.search(r"^date-released: \d{4}-\d\d-\d\d$", CITATION.read_text(), re.MULTILINE)
-    assert found["authors"]
-    for author in found["authors"]:
-        assert author.keys() <= (ENTITY if "name" in author else PERSON) | EITHER
-    assert len(set(found["keywords"])) == len(found["keywords"])
-
 
 def test_the_citation_file_and_the_package_agree():
     found = yaml.safe_load(CITATION.read_text())
     assert (found["version"], found["license"]) == (PROJECT["version"], PROJECT["license"])
     assert PROJECT["name"] == HARNESS
-
-
-def test_the_harness_has_its_entry_from_the_citation_file_alone(tmp_path):
-    found = yaml.safe_load(CITATION.read_text())
-    own = software()
-    authors = " and ".join(f"{{{author['name']}}}" for author in found["authors"])
-    assert own["authors"] == authors
-    for key in ("title", "version", "license", "date-released"):
-        assert own[key] == str(found[key])
-    changed = tmp_path / "CITATION.cff"
-    changed.write_text(CITATION.read_text().replace(own["version"], "9.8.7"))
-    assert harness_entry(changed) == harness_entry().replace(own["version"], "9.8.7")
 
 
 @pytest.mark.parametrize("missing", ["title:", "version:", "date-released:", "- name:"])
@@ -462,11 +421,6 @@ def test_a_digest_is_compared_from_twelve_digits_on(tmp_path):
     nothing, _ = cell(PLAIN_TOY, Results({}))
     with pytest.raises(HarnessError, match=NOTHING):
         nothing.compare("0" * 64)
-
-
-def test_one_thing_is_cited_at_a_time():
-    with pytest.raises(UsageError, match="found --table and --method"):
-        list(answer({"table": "t", "method": "m"}, False, None, ResultsFolder(ROOT)))
 
 
 # Pages

@@ -11,16 +11,13 @@ from fakes import registry as fake_registry
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
-from test_searches import SEARCH
 
 from harness.core.errors import DataError
 from harness.core.types import Record
 from harness.registry import load_registry
 from harness.report.bibtex import entries
-from harness.report.build import printed, stale_files, write_files
-from harness.report.replication import PAGE, claims_page
+from harness.report.replication import claims_page
 from harness.report.sentences import signed
-from harness.report.site.page import PAGE as SITE
 from harness.results.claims import (
     ClaimOutcome,
     ClaimTests,
@@ -34,10 +31,9 @@ from harness.results.claims import (
     read_claims,
     scored,
 )
-from harness.results.folder import ResultsFolder
 from harness.results.index import NOT_MEASURED, Results
 from harness.results.published import load_table, load_tables
-from harness.results.records import SCHEMA, Store
+from harness.results.records import SCHEMA
 from harness.results.verdict import welch_half_width
 
 COMMITTED = Path(__file__).parents[2] / "results"
@@ -107,22 +103,11 @@ def world(folder: Path, claims: str = CLAIMS):
 
 def records(method: str, task: str, *scores: float | None, seeds=None, written: str = "") -> list:
     """One a seed, under `wmean`; under `all` there is another number, which is not asked for."""
-    made = (
-        Record(
-            SCHEMA,
-            method,
-            written,
-            task,
-            seed,
-            {"spearman": {"wmean": s, "all": 1.0}},
-            9,
-            {},
-            {},
-            {},
-        )
-        for seed, s in zip(seeds or range(len(scores)), scores, strict=True)
-    )
-    return list(made)
+    trees = [{"spearman": {"wmean": score, "all": 1.0}} for score in scores]
+    return [
+        Record(SCHEMA, method, written, task, seed, tree, 9, {}, {}, {})
+        for seed, tree in zip(seeds or range(len(scores)), trees, strict=True)
+    ]
 
 
 def results(*every: list[Record]) -> Results:
@@ -280,14 +265,6 @@ def test_a_seeded_method_of_one_seed_decides_nothing(method):
     assert decide(side, one(10.0)).by == "too few seeds"
 
 
-def test_several_seeds_are_seeds_whoever_has_them():
-    side = asked_of(records("new.mean", "sts12", *(60 + s for s in STEPS))).side(
-        "new.mean", "sts12", ("spearman", "wmean")
-    )
-    assert str(side) == "60.00 ± 0.16 (k=5)"
-    assert decide(side, one(59.0)).by == "seeds"
-
-
 # The word on a whole claim, and its average
 
 
@@ -313,12 +290,6 @@ def test_half_of_the_tasks_is_not_more_than_half(tmp_path):
         [ClaimOutcome.HOLDS, ClaimOutcome.FAILS],
         ClaimOutcome.UNDECIDED,
     )
-
-
-def test_two_metrics_have_no_average(committed):
-    averages = {c.table.id: asked_of().test(c).average for c in committed.resolved}
-    assert averages["bert-flow.t6"] is averages["bert-flow.t5"] is None
-    assert averages["bert-flow.t2"] is not None
 
 
 def test_the_average_is_of_the_tasks_and_counts_as_none(tmp_path):
@@ -491,17 +462,6 @@ def test_the_committed_stand_ins_are_methods(committed):
 # The page
 
 
-def test_without_a_record_every_claim_is_not_measured(committed):
-    page = claims_page(committed, asked_of())
-    many_ = len(committed.resolved)
-    assert (
-        f"**Of {many_} claims 0 hold, 0 do not hold, 0 undecided, {many_} not measured.**" in page
-    )
-    assert page.count("**Not measured**") == many_
-    assert not re.search(r"by (sign|seeds|items) \|", page)
-    assert printed(page)
-
-
 def test_the_page_says_which_hold_and_by_how_much(tmp_path):
     asked = asked_of(fixed("fake.mean", *[60.0] * 6, 40.0), fixed("fake.cls", *[50.0] * 7))
     page = claims_page(world(tmp_path, CLAIMS), asked)
@@ -542,12 +502,6 @@ def test_a_failed_training_of_no_claim_is_refused(tmp_path):
         world(tmp_path, text)
 
 
-def test_the_page_says_where_the_paper_itself_has_another_order(tmp_path):
-    turned = CLAIMS.replace('better = "high"', 'better = "low"')
-    turned = turned.replace('worse = "low"', 'worse = "high"')
-    assert "own numbers have this order on 0." in claims_page(world(tmp_path, turned), asked_of())
-
-
 def test_a_stand_in_with_another_map_than_its_row_says_so(tmp_path):
     claims = CLAIMS.replace('high = "fake.mean"', 'high = "fake.mean+stretch@target"')
     made = claims_page(world(tmp_path, claims), asked_of())
@@ -571,31 +525,6 @@ def test_a_row_published_on_another_text_is_pointed_out(tmp_path):
     claims = world(tmp_path, CLAIMS.replace('worse = "low"', 'worse = "middle"'))
     page = claims_page(claims, asked_of())
     assert "Row middle is published on `sts12.senteval`, another text form than here." in page
-
-
-def test_the_page_is_written_and_checked_with_the_others(tmp_path):
-    papers = tmp_path / "papers"
-    papers.mkdir()
-    (papers / "sif.t1.toml").write_bytes((COMMITTED / "papers" / "sif.t1.toml").read_bytes())
-    text = CLAIMS.replace("made-up", "sif.t1").replace("high =", "glove-wr =")
-    text = text.replace("middle =", "tfidf-glove =").replace("low =", "avg-glove =")
-    text = text.replace('"high"', '"glove-wr"').replace('"low"', '"avg-glove"')
-    questions = tmp_path / "questions"
-    (questions / "searches").mkdir(parents=True)
-    (questions / "claims.toml").write_text(text)
-    for score, method in ((61.0, "fake.mean"), (52.0, "fake.cls")):
-        scores = {"pearson": {"mean": score, "wmean": 1.0}}
-        made = Record(SCHEMA, method, "", "sts12.senteval", 0, scores, 9, {}, {}, {})
-        Store(tmp_path).write(made, np.zeros(1), {})
-    page = tmp_path / "tables" / PAGE
-    assert page in write_files(ResultsFolder(tmp_path), None)
-    assert "+3.70, +9.00" in page.read_text()
-    assert stale_files(ResultsFolder(tmp_path), None) == []
-    (questions / "searches" / "one.toml").write_text(SEARCH)
-    assert "### Temperature" not in page.read_text()
-    assert stale_files(ResultsFolder(tmp_path), None) == [page]
-    (questions / "claims.toml").unlink()
-    assert stale_files(ResultsFolder(tmp_path), None) == [tmp_path / SITE, page]
 
 
 @pytest.mark.parametrize(("number", "text"), [(-0.001, "+0.00"), (1.005, "+1.00"), (-2.0, "-2.00")])
