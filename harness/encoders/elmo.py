@@ -157,11 +157,9 @@ class ElmoConfig(RecurrentConfig):
 
     def _file(self, folder: Path, pattern: str) -> Path:
         """The only file of a folder with such a name."""
-        if not folder.is_dir():
-            raise AssetMissing(f"{self.name}: no folder at {folder}; fetch it, or name another one")
         files = sorted(folder.glob(pattern))
         if len(files) != 1:
-            raise DataError(
+            raise (DataError if files else AssetMissing)(
                 f"{self.name}: wanted one file {pattern} in {folder}, found {len(files)}; fetch "
                 "both files of one model into a folder of their own"
             )

@@ -94,8 +94,8 @@ class NativeConfig(DerivedConfig):
 
         inner: Encoder
         if modules.first.kind == STATIC:
-            inner = open_table(self.name, key, folder)
-            cost = multiplications(0, inner.dimensions)
+            inner = open_table(key, folder)
+            cost = multiplications(0, inner.vectors.shape[1])
         else:
             plain = self._transformer().load(folder, cache)
             inner = under_modules(plain, modules, prompt, cache)

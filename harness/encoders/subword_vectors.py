@@ -30,12 +30,7 @@ from harness.core.errors import DataError, UsageError
 from harness.core.files import digest_of, sha256_of
 from harness.core.hardware import Hardware, require_float32
 from harness.core.interfaces import Encoding, Hub, Identity, LocalFiles, Source
-from harness.encoders.checkpoint import (
-    read_json,
-    require_weights,
-    tokenizer_files,
-    weights_files,
-)
+from harness.encoders.checkpoint import read_json, require_weights, tokenizer_files, weights_files
 from harness.encoders.config import BaseConfig, DerivedConfig
 from harness.encoders.transformer import TransformerConfig
 from harness.encoders.word_vectors import AverageEncoder
@@ -106,7 +101,6 @@ class SubwordConfig(BaseConfig):
         unknown = read_json(path / "tokenizer.json").get("model", {}).get("unk_token")
         vocabulary: Mapping[str, int] = tokenizer.get_vocab()
         return SubwordEncoder(
-            name=self.name,
             key=identity.key,
             tokenizer=tokenizer,
             unknown=None if unknown is None else vocabulary.get(unknown),
@@ -138,12 +132,12 @@ class SubwordEncoder(AverageEncoder):
             yield rows, len(rows) + unknown
 
 
-def open_table(name: str, key: str, folder: Path) -> SubwordEncoder:
+def open_table(key: str, folder: Path) -> SubwordEncoder:
     """The table of sentence-transformers' StaticEmbedding: all sub-words of whole texts count."""
     tokenizer = _tokenizer(folder)
     tokenizer.no_padding()
     vectors = _read_table(weights_files(folder)[0], tokenizer.get_vocab_size())
-    return SubwordEncoder(name, key, vectors, tokenizer)
+    return SubwordEncoder(key, vectors, tokenizer)
 
 
 def _tokenizer(folder: Path) -> Any:
@@ -227,7 +221,7 @@ class InputConfig(DerivedConfig):
                 f"{self.name}.input: wanted a tokenizer that tells words apart, found a "
                 f"{type(tokenizer).__name__}; take mean"
             )
-        return InputEncoder(self.name, key, matrix.weight.detach().float().numpy(), tokenizer)
+        return InputEncoder(key, matrix.weight.detach().float().numpy(), tokenizer)
 
 
 @dataclass(frozen=True, eq=False)

@@ -53,20 +53,11 @@ class AverageEncoder(ABC):
     A subclass looks up the tokens of texts in `look_up`; `unit` scales averages to length 1.
     """
 
-    name: str
     key: str
     vectors: Float32[np.ndarray, "V D"] = field(repr=False)
     unit: bool = field(default=False, kw_only=True)
 
     facts: ClassVar[Mapping[str, object]] = {}
-
-    @property
-    def dimensions(self) -> int:
-        return int(self.vectors.shape[1])
-
-    @property
-    def depth(self) -> int:
-        return 0
 
     @abstractmethod
     def look_up(self, texts: Sequence[str]) -> Iterable[tuple[Sequence[int], int]]:
@@ -78,7 +69,7 @@ class AverageEncoder(ABC):
         A text without any is the zero vector, as in SentEval: it is a fact about the table, and its
         cosine counts as 0.
         """
-        mean = np.zeros((len(texts), 1, self.dimensions), np.float32)
+        mean = np.zeros((len(texts), 1, self.vectors.shape[1]), np.float32)
         tokens = np.zeros((len(texts), 2), np.float32)
         for number, (rows, count) in enumerate(self.look_up(texts)):
             tokens[number] = count, len(rows)
@@ -147,7 +138,7 @@ class StaticConfig(BaseConfig):
         """The encoder, ready. Text and `.bin` are parsed once; `cache` keeps their quick form."""
         identity = self.identify(path)
         words, vectors = read_cached(self._file(path), identity.digests["weights"], cache)
-        return StaticEncoder(self.name, identity.key, vectors, self.tokeniser, first_rows(words))
+        return StaticEncoder(identity.key, vectors, self.tokeniser, first_rows(words))
 
     def _file(self, folder: Path) -> Path:
         """The vector file: `folder` itself where it is one, else the named file in it."""
@@ -341,9 +332,6 @@ def read_cached(path: Path, digest: str, cache: Path) -> Vectors:
 
 def write_vectors(path: Path, words: Sequence[str], vectors: Float[np.ndarray, "V D"]) -> None:
     """Write the safetensors form, in the precision given; it is read in float32."""
-    broken = next((word for word in words if "\n" in word), None)
-    if broken is not None:
-        raise DataError(f"{path}: wanted words without line ends, found {broken!r}")
     letters = np.frombuffer("\n".join(words).encode(), np.uint8)
     write_atomically(path, save({"vectors": np.ascontiguousarray(vectors), "words": letters}))
 

@@ -177,7 +177,7 @@ def test_a_folder_holds_one_model_and_is_known_by_its_files(folder, tmp_path):
     (folder / "more_options.json").write_text("{}")
     with pytest.raises(DataError, match=r"wanted one file \*options.json .* found 2"):
         TINY.identify(folder)
-    with pytest.raises(AssetMissing, match="no folder at"):
+    with pytest.raises(AssetMissing, match="found 0"):
         TINY.identify(tmp_path / "none")
 
 
