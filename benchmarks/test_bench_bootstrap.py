@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from harness.core.metrics import spearman
+from harness.core.metrics.correlation import spearman
 from harness.results.comparisons import bootstrap_scores, compare_resamples
 
 PAIRS, RESAMPLES = 1379, 10_000  # STS-B test

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from baselines.whitening import Whitening
-from harness.core.metrics import cosine, spearman
+from harness.core.metrics import cosine
+from harness.core.metrics.correlation import spearman
 from harness.evaluation.embeddings import SHARD
 from harness.evaluation.fit_corpus import MomentsWriter
 from harness.transforms.affine import Moments

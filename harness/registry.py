@@ -28,7 +28,6 @@ from harness.tasks.loader import TARGETS
 from harness.transforms.pooling import INPUT, NATIVE, POOLINGS, Native
 
 BASELINES = "harness.baselines" if FROM_WHEEL else "baselines"
-TASKS = "harness.tasks"
 
 Thing = TypeVar("Thing")
 
@@ -59,13 +58,7 @@ class Registry:
     corpora: Mapping[str, Corpus]
 
     def with_encoders(self, extra: Iterable[EncoderConfig]) -> Registry:
-        """Add encoders.
-
-        Args:
-            extra: Their configurations; one that bears a registered name is ignored.
-
-        Returns:
-            Another registry, which knows them too.
+        """Another registry, which knows these encoders too, but for those of a registered name.
 
         Examples:
             >>> from harness import TransformerConfig, load_registry
@@ -78,8 +71,14 @@ class Registry:
     @property
     def by_hand(self) -> Mapping[str, EncoderConfig]:
         """The encoders that were added to those that come with the harness, by name."""
-        own = load_registry().encoders
-        return {name: e for name, e in self.encoders.items() if name not in own}
+        registered = load_registry().encoders
+        return {name: e for name, e in self.encoders.items() if name not in registered}
+
+    @property
+    def tasks_by_name(self) -> Mapping[str, Task]:
+        """Tasks by their own names, and by the aliases that other programs know them by."""
+        aliased = ((alias, task) for task in self.tasks.values() for alias in task.aliases)
+        return _unique("task", (*self.tasks.items(), *aliased))
 
     def parse(self, identifier: str) -> Method:
         """Read a method id, registered or composed of registered parts.
@@ -109,15 +108,8 @@ class Registry:
         parts = MethodId.parse(identifier)
         if parts is None:
             raise UsageError(f"{identifier!r} is no method id; the form is {GRAMMAR}")
-        name, _, length = parts.encoder.partition(":")
-        base, dtype = (name, FLOAT32) if name in self.encoders else precision_of(name)
-        own = f" If it is your own, give --encoder {base}=PATH"
-        encoder = look_up("encoder", base, self.encoders, own)
-        if dtype != FLOAT32:
-            encoder = encoder.on(Hardware(dtype=dtype))
-        if length:
-            encoder = encoder.with_max_length(int(length))
-        post = self.parse_posts("+".join(parts.post))
+        encoder = self._encoder(parts.encoder)
+        posts = self.parse_posts("+".join(parts.post))
         if parts.fit_on is not None and parts.fit_on not in TARGETS:
             look_up("fit corpus", parts.fit_on, {**dict.fromkeys(TARGETS), **self.corpora})
         word, _, prompt = parts.pooling.partition(":")
@@ -128,16 +120,19 @@ class Registry:
             raise UsageError(f".{parts.pooling}: {word} takes no argument, as in {GRAMMAR}")
         elif pooling == INPUT:
             encoder = InputConfig(encoder)
-        return Method(encoder, pooling, post, parts.fit_on)
+        return Method(encoder, pooling, posts, parts.fit_on)
+
+    def _encoder(self, text: str) -> EncoderConfig:
+        name, _, length = text.partition(":")
+        base, dtype = (name, FLOAT32) if name in self.encoders else precision_of(name)
+        remedy = f" If it is your own, give --encoder {base}=PATH"
+        encoder = look_up("encoder", base, self.encoders, remedy)
+        if dtype != FLOAT32:
+            encoder = encoder.on(Hardware(dtype=dtype))
+        return encoder.with_max_length(int(length)) if length else encoder
 
     def parse_posts(self, text: str) -> tuple[PostProcessor, ...]:
-        """Read post-processors as they stand in an id, without the first `+`.
-
-        Args:
-            text: `post[:argument](+post[:argument])*`, or nothing for none.
-
-        Returns:
-            The post-processors in their order.
+        """Read post-processors as they stand in an id, `sn+natsv:6`, or none of an empty text.
 
         Raises:
             UsageError: A word is unknown, or its argument is wrong.
@@ -162,10 +157,7 @@ class Registry:
         return make(*arguments)
 
     def select_methods(self, patterns: Iterable[str]) -> tuple[Method, ...]:
-        """Select methods as `harness run -m` does.
-
-        Args:
-            patterns: Globs, which select registered methods, and ids, which may be compositions.
+        """Select methods by globs, for registered ones, and by ids, which may be compositions.
 
         Returns:
             The methods in the order of the patterns, without repetitions.
@@ -183,10 +175,7 @@ class Registry:
         return _selected(patterns, self.methods, self.parse, none)
 
     def select_tasks(self, patterns: Iterable[str]) -> tuple[Task, ...]:
-        """Select tasks as `harness run -t` does.
-
-        Args:
-            patterns: Globs, and names: a task's own or mteb's, each in its own spelling.
+        """Select tasks by globs, and by names: a task's own or mteb's, each in its own spelling.
 
         Returns:
             The tasks in the order of the patterns, without repetitions.
@@ -205,18 +194,9 @@ class Registry:
         names = self.tasks_by_name
         return _selected(patterns, names, partial(look_up, "task", things=names), none)
 
-    @property
-    def tasks_by_name(self) -> Mapping[str, Task]:
-        """Tasks by their own names, and by the aliases that other programs know them by."""
-        aliased = ((alias, task) for task in self.tasks.values() for alias in task.aliases)
-        return _unique("task", (*self.tasks.items(), *aliased))
-
 
 def _selected(
-    patterns: Iterable[str],
-    things: Mapping[str, Thing],
-    named: Callable[[str], Thing],
-    none: str,
+    patterns: Iterable[str], things: Mapping[str, Thing], named: Callable[[str], Thing], none: str
 ) -> tuple[Thing, ...]:
     """The things that globs match and names name, in their order, without repetitions."""
     chosen: list[Thing] = []
@@ -247,12 +227,9 @@ def look_up(kind: str, name: str, things: Mapping[str, Thing], remedy: str = "")
 
 def nearest(name: str, names: Iterable[str]) -> str:
     """A question that offers the most similar names, ignoring case; empty without a similar one."""
-    spelled: dict[str, list[str]] = {}
-    for one in dict.fromkeys(names):
-        spelled.setdefault(one.lower(), []).append(one)
+    spelled = {other.lower(): other for other in names}
     near = difflib.get_close_matches(name.lower(), spelled, n=3, cutoff=0.5)
-    offered = [one for lower in near for one in spelled[lower]]
-    return f"did you mean {' or '.join(offered)}?" if near else ""
+    return f"did you mean {' or '.join(spelled[lower] for lower in near)}?" if near else ""
 
 
 @cache
@@ -270,28 +247,30 @@ def load_registry() -> Registry:
         >>> "bert-mini.mean+whitening@target" in load_registry().methods
         True
     """
-    baselines = tuple(_modules(BASELINES))
-    tasks = tuple(_modules(TASKS))
-    posts = ((name, make) for m in baselines for name, make in _of(m, "POSTS", {}).items())
+    baselines, tasks = tuple(_modules(BASELINES)), tuple(_modules("harness.tasks"))
     return Registry(
-        encoders=_unique("encoder", ((e.name, e) for m in baselines for e in _of(m, "ENCODERS"))),
+        encoders=_unique("encoder", ((e.name, e) for e in _collected(baselines, "ENCODERS"))),
         poolings=_unique("pooling", ((p.name, p) for p in (*POOLINGS, INPUT, NATIVE))),
-        posts=_unique("post-processor", posts),
-        methods=_unique("method", ((x.id, x) for m in baselines for x in _of(m, "METHODS"))),
-        tasks=_unique("task", ((t.name, t) for m in tasks for t in _of(m, "TASKS"))),
-        corpora=_unique("corpus", ((c.name, c) for m in tasks for c in _of(m, "CORPORA"))),
+        posts=_unique("post-processor", (item for m in baselines for item in _posts(m).items())),
+        methods=_unique("method", ((x.id, x) for x in _collected(baselines, "METHODS"))),
+        tasks=_unique("task", ((t.name, t) for t in _collected(tasks, "TASKS"))),
+        corpora=_unique("corpus", ((c.name, c) for c in _collected(tasks, "CORPORA"))),
     )
 
 
 def _modules(package: str) -> Iterable[Any]:
     """Every module of a package but the templates that newcomers copy."""
-    for found in pkgutil.iter_modules(importlib.import_module(package).__path__):
-        if not found.name.startswith("template_"):
-            yield importlib.import_module(f"{package}.{found.name}")
+    for module in pkgutil.iter_modules(importlib.import_module(package).__path__):
+        if not module.name.startswith("template_"):
+            yield importlib.import_module(f"{package}.{module.name}")
 
 
-def _of(module: Any, name: str, default: Any = ()) -> Any:
-    return getattr(module, name, default)
+def _collected(modules: Iterable[Any], name: str) -> Iterable[Any]:
+    return (thing for module in modules for thing in getattr(module, name, ()))
+
+
+def _posts(module: Any) -> Mapping[str, Callable[..., PostProcessor]]:
+    return getattr(module, "POSTS", {})
 
 
 def _unique(kind: str, named: Iterable[tuple[str, Thing]]) -> dict[str, Thing]:

@@ -8,7 +8,7 @@ added by `NAME=PATH` or `NAME=REPO`. A task is called by its name, mteb's name o
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,7 +16,7 @@ from pathlib import Path
 from harness.assets.places import Places
 from harness.core.errors import UsageError
 from harness.core.interfaces import EncoderConfig, Hub
-from harness.core.types import GRAMMAR, Method, MethodId, Task
+from harness.core.types import GRAMMAR, Method, MethodId
 from harness.encoders.checkpoint import read_json
 from harness.encoders.elmo import OPTIONS, WEIGHTS, ElmoConfig
 from harness.encoders.modules import MODULES, own_pooling
@@ -33,16 +33,12 @@ VECTOR_SUFFIXES = (".txt", ".vec", ".bin", ".npz", ".safetensors", ".gz")
 class Resolver:
     """Resolves words one after the other; each model that is new is added to its registry.
 
-    Attributes:
-        registry: The encoders, methods and tasks by name.
-        places: Where files are looked for, those of the models that were added included.
-        notes: What each word stands for, where that is not the word itself.
+    `notes` say what each word stands for, where that is not the word itself.
     """
 
     registry: Registry
     places: Places
     notes: dict[str, str] = field(default_factory=dict)
-    _added: dict[str, str] = field(default_factory=dict)  # names by repository or path
 
     @classmethod
     def of(cls, places: Places, encoders: Iterable[str] = ()) -> Resolver:
@@ -50,8 +46,8 @@ class Resolver:
 
         Raises UsageError for an argument that is no `NAME=PATH` or `NAME=REPO[@REVISION]`.
         """
-        known_paths = (f"{name}={path}" for name, path in places.encoders.items())
-        registry, paths = encoders_by_hand((*known_paths, *encoders))
+        placed = (f"{name}={path}" for name, path in places.encoders.items())
+        registry, paths = encoders_by_hand((*placed, *encoders))
         return cls(registry, replace(places, encoders=paths))
 
     def method(self, word: str | Path) -> Method:
@@ -63,94 +59,70 @@ class Resolver:
         [identifier] = self.patterns([str(word)])
         return self.registry.parse(identifier)
 
-    def methods(self, words: Iterable[str]) -> tuple[Method, ...]:
-        """The methods that words and globs mean, in their order, without repetitions."""
-        return self.registry.select_methods(self.patterns(words))
-
     def patterns(self, words: Iterable[str]) -> list[str]:
         """The words, with the id of a method in the place of each model; globs as they are."""
         return [word if is_glob(word) else self._identifier(word) for word in words]
 
-    def tasks(self, words: Iterable[str]) -> tuple[Task, ...]:
-        """The tasks that names and globs mean, in their order, without repetitions."""
-        return self.registry.select_tasks(self.task_patterns(words))
-
     def task_patterns(self, words: Iterable[str]) -> list[str]:
         """The words, with the task's own name in the place of mteb's; what is unknown stays."""
-        return [self._task_name(word) for word in words]
+        tasks = self.registry.tasks_by_name
+        return [self._note(word, tasks[word].name if word in tasks else word) for word in words]
 
-    def encoder(self, word: str) -> EncoderConfig:
-        """The encoder that a name, a repository, a folder or a file means.
-
-        Raises UsageError for a word that means none.
-        """
-        name = self._encoder_name(word)
-        if name is None:
-            raise UsageError(self._unknown(word))
-        return self.registry.encoders[name]
-
-    def _task_name(self, word: str) -> str:
-        task = self.registry.tasks_by_name.get(word)
-        if task is None or task.name == word:
-            return word
-        self.notes[word] = task.name
-        return task.name
+    def _note(self, word: str, meaning: str) -> str:
+        if meaning != word:
+            self.notes[word] = meaning
+        return meaning
 
     def _identifier(self, word: str) -> str:
-        model, length, rest = self._split(word)
-        name = self._encoder_name(model)
-        if name is None:
-            if MethodId.parse(word) is None:
-                raise UsageError(self._unknown(word))
-            return word
-        identifier = name + length + (rest or f".{self._own_pooling(name)}")
-        if identifier != word:
-            self.notes[word] = identifier
-        return identifier
-
-    def _split(self, word: str) -> tuple[str, str, str]:
-        """Model, maximum length, and what follows from the pooling on; these two may be empty."""
         poolings = "|".join(map(re.escape, self.registry.poolings))
         form = rf"(?P<model>.+?)(?P<length>:[0-9]+)?(?P<rest>\.(?:{poolings})(?:[:+@].*)?)?"
-        match = re.fullmatch(form, word)
-        if match is None or _exists(Path(word).expanduser()):
-            return word, "", ""
-        return match["model"], match["length"] or "", match["rest"] or ""
+        match = None if _exists(word) else re.fullmatch(form, word)
+        model, length, rest = match.groups() if match else (word, None, None)
+        name = self._encoder_name(model)
+        if name is not None:
+            return self._note(word, name + (length or "") + (rest or f".{self._own_pooling(name)}"))
+        if MethodId.parse(word) is not None:
+            return word
+        if "/" in word:
+            raise UsageError(_no_file(word))
+        names = (*self.registry.encoders, *self._repositories(), *self.registry.methods)
+        near = nearest(word, names) or f"the form is {GRAMMAR}"
+        raise UsageError(f"{word!r} is no method or model: {near}")
 
     def _encoder_name(self, model: str) -> str | None:
         """The name of the encoder that a model is, which is added if it is new; or None."""
         if model in self.registry.encoders:
             return model
-        path = Path(model).expanduser()
-        if _exists(path):
-            return self._add(model, str(path.resolve()), path.resolve())
-        if (name := dict(self._repositories()).get(model)) is not None:
+        if _exists(model):
+            return self._add(model, Path(model).expanduser().resolve())
+        if (name := self._repositories().get(model)) is not None:
             return name
-        return self._add(model, model, None) if is_repository(model) else None
+        return self._add(model, None) if is_repository(model) else None
 
-    def _add(self, model: str, source: str, path: Path | None) -> str:
-        """The name of a repository or a path, once it is an encoder."""
-        if source not in self._added:
-            last = source.partition("@")[0] if path is None else source
-            name = re.sub(r"[^a-z0-9]+", "-", last.rpartition("/")[2].lower()).strip("-")
-            if name in self.registry.encoders or not name:
-                raise UsageError(
-                    f"-m {model}: another encoder is called {name!r}; name this one: "
-                    f"--encoder NAME={model} -m NAME"
-                )
-            self.registry = self.registry.with_encoders([config_for(name, source, path)])
-            if path is not None:
-                paths = {**self.places.encoders, name: path}
-                self.places = replace(self.places, encoders=paths)
-            self._added[source] = name
-        return self._added[source]
+    def _add(self, model: str, path: Path | None) -> str:
+        """Make an encoder of a repository or a path; its name is the last part of it."""
+        last = path.name if path else model.partition("@")[0].rpartition("/")[2]
+        name = re.sub(r"[^a-z0-9]+", "-", last.lower()).strip("-")
+        config = config_for(name, str(path or model), path)
+        other = self.registry.encoders.get(name, config)
+        if not name or other != config or self.places.encoders.get(name, path) != path:
+            raise UsageError(
+                f"-m {model}: another encoder is called {name!r}; name this one: "
+                f"--encoder NAME={model} -m NAME"
+            )
+        self.registry = self.registry.with_encoders([config])
+        if path is not None:
+            self.places = replace(self.places, encoders={**self.places.encoders, name: path})
+        return name
 
-    def _repositories(self) -> Iterator[tuple[str, str]]:
-        """Repositories on the hub, without their owner and with it, and their encoders."""
-        for name, encoder in self.registry.encoders.items():
-            if isinstance(encoder.source, Hub):
-                yield encoder.source.repo.rpartition("/")[2], name
-                yield encoder.source.repo, name
+    def _repositories(self) -> dict[str, str]:
+        """The encoders by their repositories on the hub, with and without an owner."""
+        hubs = {
+            encoder.source.repo: name
+            for name, encoder in self.registry.encoders.items()
+            if isinstance(encoder.source, Hub)
+        }
+        return {repo.rpartition("/")[2]: name for repo, name in hubs.items()} | hubs
 
     def _own_pooling(self, name: str) -> str:
         """The word of an encoder's own pooling, with the prompt of its only registered row."""
@@ -166,12 +138,6 @@ class Resolver:
             )
         return word
 
-    def _unknown(self, word: str) -> str:
-        if "/" in word:
-            return _no_file(word)
-        names = (*self.registry.encoders, *dict(self._repositories()), *self.registry.methods)
-        return f"{word!r} is no method or model: {nearest(word, names) or f'the form is {GRAMMAR}'}"
-
 
 def encoders_by_hand(given: Iterable[str]) -> tuple[Registry, dict[str, Path]]:
     """The registry with `--encoder NAME=PATH_OR_REPO[@REVISION]` added, and where paths lie.
@@ -180,8 +146,8 @@ def encoders_by_hand(given: Iterable[str]) -> tuple[Registry, dict[str, Path]]:
     """
     registered, paths, extra = load_registry(), {}, []
     for text in given:
-        name, equals, source = text.partition("=")
-        if not equals or not source or not is_encoder_name(name):
+        name, _, source = text.partition("=")
+        if not source or not is_encoder_name(name):
             raise UsageError(
                 f"--encoder {text}: wanted NAME=PATH or NAME=REPO[@REVISION], "
                 "NAME in lower-case letters, digits and hyphens"
@@ -203,11 +169,8 @@ def is_encoder_name(name: str) -> bool:
 
 def is_repository(source: str) -> bool:
     """Whether this can be `owner/name[@revision]` on the hub, and is no missing file or folder."""
-    return (
-        source.count("/") == 1
-        and not source.startswith((".", "~", "/"))
-        and not source.endswith(("/", *VECTOR_SUFFIXES))
-    )
+    is_path = source.startswith((".", "~", "/")) or source.endswith(("/", *VECTOR_SUFFIXES))
+    return source.count("/") == 1 and not is_path
 
 
 def config_for(name: str, source: str, path: Path | None) -> EncoderConfig:
@@ -231,9 +194,9 @@ def config_for(name: str, source: str, path: Path | None) -> EncoderConfig:
         raise UsageError(
             f"--encoder {name}={source}: the folder holds no config.json and no {MODULES}"
         )
-    if read_json(path / "config.json").get("model_type") == MODEL_TYPE:
-        return SubwordConfig(name=name, repo=path.name, trained_on=unstated)
-    return TransformerConfig(name=name, repo=path.name, trained_on=unstated)
+    is_subword = read_json(path / "config.json").get("model_type") == MODEL_TYPE
+    kind = SubwordConfig if is_subword else TransformerConfig
+    return kind(name=name, repo=path.name, trained_on=unstated)
 
 
 def _no_file(source: str) -> str:
@@ -244,8 +207,8 @@ def _no_file(source: str) -> str:
     return f"there is no file or folder {source}" + (f"; {near}" if near else "")
 
 
-def _exists(path: Path) -> bool:
+def _exists(word: str) -> bool:
     """Whether a path exists; what is too long for a name does not."""
     with suppress(OSError):
-        return path.exists()
+        return Path(word).expanduser().exists()
     return False

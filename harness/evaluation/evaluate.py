@@ -18,14 +18,8 @@ from harness.assets.places import Places
 from harness.core.arrays import Float, Float32, Float64
 from harness.core.errors import ScoreError, UsageError
 from harness.core.interfaces import Encoder, Identity, Transform
-from harness.core.metrics import (
-    PairRows,
-    alignment_uniformity,
-    labelled_splits,
-    metric_of,
-    score,
-    why_undefined,
-)
+from harness.core.metrics import PairRows, labelled_splits, metric_of, score, why_undefined
+from harness.core.metrics.geometry import alignment_uniformity
 from harness.core.types import Clock, Method, Pairs, Progress, Task
 from harness.evaluation.embeddings import (
     PROBE,

@@ -10,8 +10,6 @@ from harness.core.errors import HarnessError, UsageError
 from harness.core.interfaces import EncoderConfig, Packaged, Trained
 from harness.core.types import Method, Task
 from harness.registry import Registry, is_glob
-from harness.resolve import config_for as config_for  # until their last caller here is gone
-from harness.resolve import encoders_by_hand as encoders_by_hand
 from harness.results.records import PlannedCell, by_encoder, cells
 
 PROFILES = ("all", "embedded", "standard", "papers")

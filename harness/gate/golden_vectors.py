@@ -24,7 +24,7 @@ from harness.core.arrays import Float, Float32
 from harness.core.errors import DataError
 from harness.core.files import file_name, text_digest, write_atomically
 from harness.core.interfaces import EncoderConfig
-from harness.core.metrics.metric import directions
+from harness.core.metrics import directions
 from harness.core.provenance import code_digest, environment
 from harness.core.tensors import TensorFile, write_tensors
 from harness.core.types import MethodId

@@ -36,9 +36,8 @@ from sklearn.metrics import roc_auc_score  # type: ignore[import-untyped]  # it 
 from harness.assets.places import Places
 from harness.core.arrays import Float32, Float64
 from harness.core.files import file_name, text_digest
-from harness.core.metrics import TIE_DECIMALS, cosine
+from harness.core.metrics import TIE_DECIMALS, cosine, directions
 from harness.core.metrics.edit_distance import token_distances
-from harness.core.metrics.metric import directions
 from harness.core.types import Method, MethodId, Record
 from harness.evaluation.evaluate import Embedder, as_texts, fit_method, resolved
 from harness.registry import load_registry, look_up

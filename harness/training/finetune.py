@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Literal
 
 from harness.core.files import digest_of_files, sha256_of
-from harness.core.metrics import cosine, spearman
+from harness.core.metrics import cosine
+from harness.core.metrics.correlation import spearman
 from harness.core.types import Pairs, Progress
 from harness.encoders.checkpoint import weights_files
 from harness.training.contrastive import ContrastiveTraining

@@ -16,18 +16,17 @@ from sklearn.metrics import f1_score
 from baselines.minilm import MINILM
 from harness.assets.places import Places
 from harness.core.errors import ScoreError
-from harness.core.metrics import classification, metrics
+from harness.core.metrics import PairRows, classification, metrics
 from harness.core.metrics.classification import (
     FOLDS,
     PENALTIES,
     SEED,
-    Labelled,
+    LabelledRows,
     folds,
     initial_weights,
-    predictions,
-    train,
+    predicted_classes,
+    train_regressions,
 )
-from harness.core.metrics.metric import PairRows
 from harness.core.types import Method, Pairs
 from harness.evaluation.embeddings import CachedEncoder
 from harness.evaluation.evaluate import measure
@@ -46,8 +45,8 @@ def blobs(count: int, width: int = 6, classes: int = 2, apart: float = 1.0, seed
     return (centres[y] + rng.normal(size=(count, width))).astype(np.float32), y
 
 
-def labelled(x: np.ndarray, y: np.ndarray) -> Labelled:
-    return Labelled(np.column_stack([x, np.ones(len(x), np.float32)]), y)
+def labelled(x: np.ndarray, y: np.ndarray) -> LabelledRows:
+    return LabelledRows(np.column_stack([x, np.ones(len(x), np.float32)]), y)
 
 
 def items(y: np.ndarray, first: int = 0) -> PairRows:
@@ -55,7 +54,7 @@ def items(y: np.ndarray, first: int = 0) -> PairRows:
     return PairRows(np.arange(first, first + len(y)), NO_ROWS, y.astype(np.float64))
 
 
-def in_torch(data: Labelled, dev: Labelled, classes: int, penalty: float, seed: int):
+def in_torch(data: LabelledRows, dev: LabelledRows, classes: int, penalty: float, seed: int):
     """One regression by torch's own layer, loss and optimiser, as SentEval trains it."""
     torch.manual_seed(seed)
     layer = torch.nn.Linear(data.x.shape[1] - 1, classes)
@@ -98,7 +97,7 @@ def test_the_initial_weights_are_those_of_a_new_layer_of_torch(classes, width):
 @pytest.mark.parametrize("classes", [2, 3])
 def test_training_is_torchs_number_for_number(classes):
     data, dev = (labelled(*blobs(n, classes=classes, seed=n)) for n in (150, 60))
-    found = train(data, dev, classes, PENALTIES, 7, np.random.RandomState(7))
+    found = train_regressions(data, dev, classes, PENALTIES, 7, np.random.RandomState(7))
     for k, penalty in enumerate(PENALTIES):
         weights, accuracy = in_torch(data, dev, classes, penalty, 7)
         np.testing.assert_allclose(found.weights[k], weights, atol=1e-5)
@@ -107,15 +106,15 @@ def test_training_is_torchs_number_for_number(classes):
 
 def test_regressions_are_trained_together_as_alone():
     data, dev = (labelled(*blobs(n, seed=n)) for n in (150, 60))
-    together = train(data, dev, 2, PENALTIES, 1, np.random.RandomState(1))
+    together = train_regressions(data, dev, 2, PENALTIES, 1, np.random.RandomState(1))
     for k, penalty in enumerate(PENALTIES):
-        alone = train(data, dev, 2, (penalty,), 1, np.random.RandomState(1))
+        alone = train_regressions(data, dev, 2, (penalty,), 1, np.random.RandomState(1))
         np.testing.assert_allclose(alone.weights[0], together.weights[k], atol=1e-6)
 
 
 def test_weights_are_kept_from_where_the_held_out_accuracy_was_best():
     data, dev = (labelled(*blobs(n, seed=n)) for n in (150, 60))
-    found = train(data, dev, 2, PENALTIES, 1, np.random.RandomState(1))
+    found = train_regressions(data, dev, 2, PENALTIES, 1, np.random.RandomState(1))
     shares = (found.predict(dev.x) == dev.y).mean(axis=1)
     np.testing.assert_array_equal(shares, found.accuracy)
 
@@ -132,8 +131,8 @@ class Counting(np.random.RandomState):
 
 def test_training_ends_at_the_sixth_look_without_a_gain():
     data, order = labelled(*blobs(10)), Counting(0)
-    always_class_0 = Labelled(np.zeros_like(data.x), np.zeros(10, np.int64))
-    found = train(data, always_class_0, 2, (1e-5,), 0, order)
+    always_class_0 = LabelledRows(np.zeros_like(data.x), np.zeros(10, np.int64))
+    found = train_regressions(data, always_class_0, 2, (1e-5,), 0, order)
     assert found.accuracy.tolist() == [1.0]
     assert order.epochs == 4 * (1 + 6)
 
@@ -141,7 +140,7 @@ def test_training_ends_at_the_sixth_look_without_a_gain():
 def test_no_more_epochs_than_are_allowed(monkeypatch):
     monkeypatch.setattr(classification, "TENACITY", 10**6)
     order = Counting(0)
-    train(labelled(*blobs(10)), labelled(*blobs(10)), 2, (1e-5,), 0, order)
+    train_regressions(labelled(*blobs(10)), labelled(*blobs(10)), 2, (1e-5,), 0, order)
     assert order.epochs == 204  # looks after 4, 8, ..., 204 epochs, as SentEval's `<=` has it
 
 
@@ -160,7 +159,7 @@ def by_splits(*sizes: int, apart: float = 8.0):
 def test_separable_classes_are_told_apart_as_scikit_learn_does(sizes):
     vectors, (*learned, test) = by_splits(*sizes)
     oracle = LogisticRegression().fit(vectors[learned[0].a], learned[0].gold)
-    found, facts = predictions(vectors, test, learned)
+    found, facts = predicted_classes(vectors, test, learned)
     assert np.mean(found == oracle.predict(vectors[test.a])) >= 0.95  # it stops early
     assert facts["dev_accuracy"] >= 95
     assert len(facts["penalties"]) == 1
@@ -168,11 +167,11 @@ def test_separable_classes_are_told_apart_as_scikit_learn_does(sizes):
 
 def test_without_other_splits_every_fold_is_predicted_by_the_nine_others():
     vectors, (test,) = by_splits(60)
-    found, facts = predictions(vectors, test, [])
+    found, facts = predicted_classes(vectors, test, [])
     assert len(facts["penalties"]) == FOLDS
     for left, fold in folds(test.gold.astype(np.int64), SEED):
         learned, own = (replace(test, a=test.a[r], gold=test.gold[r]) for r in (left, fold))
-        np.testing.assert_array_equal(predictions(vectors, own, [learned])[0], found[fold])
+        np.testing.assert_array_equal(predicted_classes(vectors, own, [learned])[0], found[fold])
 
 
 @pytest.mark.parametrize("splits", [0, 1, 2])
@@ -181,16 +180,16 @@ def test_labels_of_what_is_scored_are_never_learned_from(splits):
     rng = np.random.default_rng(0)
     vectors = 10 * rng.normal(size=(180, 200)).astype(np.float32)
     parts = [items(rng.integers(0, 2, 60), start) for start in (0, 60, 120)]
-    found, _ = predictions(vectors, parts[-1], parts[:splits])
+    found, _ = predicted_classes(vectors, parts[-1], parts[:splits])
     assert 30 <= 100 * np.mean(found == parts[-1].gold) <= 70
 
 
 def test_the_accuracy_does_not_change_between_runs_and_its_seed_matters():
     vectors, (learned, test) = by_splits(120, 60, apart=1.0)
-    first, again = (predictions(vectors, test, [learned]) for _ in range(2))
+    first, again = (predicted_classes(vectors, test, [learned]) for _ in range(2))
     np.testing.assert_array_equal(first[0], again[0])
     assert first[1] == again[1]
-    other = predictions(vectors, test, [learned], seed=1)
+    other = predicted_classes(vectors, test, [learned], seed=1)
     assert (other[0] != first[0]).any()
 
 
@@ -217,11 +216,11 @@ def test_what_cannot_be_classified_is_refused():
     spoilt = vectors.copy()
     spoilt[3, 0] = np.nan
     with pytest.raises(ScoreError, match="wanted classes as gold"):
-        predictions(vectors, test, [graded])
+        predicted_classes(vectors, test, [graded])
     with pytest.raises(ScoreError, match="wanted 10 of every class to learn from, found 9"):
-        predictions(vectors, test, [few])
+        predicted_classes(vectors, test, [few])
     with pytest.raises(ScoreError, match="item 4: a vector to classify is not finite"):
-        predictions(spoilt, test, [learned])
+        predicted_classes(spoilt, test, [learned])
 
 
 # --- scores --------------------------------------------------------------------------------------

@@ -17,15 +17,11 @@ from baselines.minilm import MINILM
 from baselines.whitening import Whitening
 from harness.core import metrics
 from harness.core.errors import HarnessError, ScoreError, UsageError
-from harness.core.metrics import (
-    PairRows,
-    alignment_uniformity,
-    cosine,
-    score,
-    spearman,
-    token_distances,
-)
-from harness.core.metrics.metric import BLOCK
+from harness.core.metrics import BLOCK, PairRows, cosine, score
+from harness.core.metrics.auc import roc_auc
+from harness.core.metrics.correlation import pearson, spearman
+from harness.core.metrics.edit_distance import token_distances
+from harness.core.metrics.geometry import alignment_uniformity, uniformity
 from harness.core.types import Method, Pairs, Task
 from harness.evaluation.evaluate import measure
 from harness.registry import load_registry
@@ -138,12 +134,12 @@ def test_correlations_are_scipys(pairs):
     x, y = np.array(pairs).T
     assume(np.ptp(x) > 0 and np.ptp(y) > 0)
     np.testing.assert_allclose(spearman(x, y), 100 * spearmanr(x, y).statistic, atol=DIGITS)
-    np.testing.assert_allclose(metrics.pearson(x, y), 100 * pearsonr(x, y).statistic, atol=DIGITS)
+    np.testing.assert_allclose(pearson(x, y), 100 * pearsonr(x, y).statistic, atol=DIGITS)
 
 
 def test_a_correlation_that_is_undefined_is_none():
     constant, varied = np.full(4, 0.3), np.arange(4.0)
-    for correlation in (spearman, metrics.pearson):
+    for correlation in (spearman, pearson):
         assert correlation(constant, varied) is None
         assert correlation(varied, constant) is None
         assert correlation(varied[:1], varied[:1]) is None
@@ -154,9 +150,7 @@ def test_a_correlation_that_is_undefined_is_none():
 def test_the_area_under_the_curve_is_scikit_learns(pairs):
     x, positive = np.array(pairs, dtype=np.float64).T
     assume(0 < positive.sum() < len(positive))
-    np.testing.assert_allclose(
-        metrics.roc_auc(x, positive), 100 * roc_auc_score(positive, x), atol=DIGITS
-    )
+    np.testing.assert_allclose(roc_auc(x, positive), 100 * roc_auc_score(positive, x), atol=DIGITS)
 
 
 def test_an_area_without_both_classes_is_none():
@@ -336,8 +330,8 @@ def test_uniformity_does_not_depend_on_the_block(block):
     unit = rows(7, 4)
     unit /= np.linalg.norm(unit, axis=1, keepdims=True)
     repeats = np.array([1.0, 2, 1, 5, 1, 1, 3])
-    whole = metrics.uniformity(unit, repeats, block=7)
-    assert metrics.uniformity(unit, repeats, block) == pytest.approx(whole, abs=1e-6)
+    whole = uniformity(unit, repeats, block=7)
+    assert uniformity(unit, repeats, block) == pytest.approx(whole, abs=1e-6)
 
 
 def test_alignment_and_uniformity_are_none_where_undefined():
@@ -361,7 +355,7 @@ SPECIMEN = '''"""The share of pairs whose similarity is above the labelled pairs
 
 import numpy as np
 
-from harness.core.metrics.metric import Metric, cosines
+from harness.core.metrics import Metric, cosines
 
 
 def compare(vectors, scored, labelled):

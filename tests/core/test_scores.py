@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from harness.core.metrics import aggregations, spearman
+from harness.core.metrics.correlation import aggregations, spearman
 from harness.core.types import AGGREGATIONS, LeaderboardColumn, Pairs
 from harness.report.sentences import AGGREGATION_WORDS
 

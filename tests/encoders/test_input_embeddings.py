@@ -13,8 +13,8 @@ from tiny_models import BERT, make, pieces
 from harness.assets.places import Places
 from harness.core.errors import UsageError
 from harness.core.interfaces import Encoder, EncoderConfig
-from harness.core.metrics.metric import PairRows
-from harness.core.metrics.word_frequency import RANGES, compare
+from harness.core.metrics import PairRows
+from harness.core.metrics.word_frequency import RANGES, norms_and_neighbours
 from harness.core.types import Method
 from harness.encoders.subword_vectors import InputConfig
 from harness.encoders.transformer import TransformerConfig
@@ -100,7 +100,9 @@ def test_every_statistic_of_the_published_table_is_measured_as_its_note_says(fol
     words = [word for word in ROWS if word.isalpha()]
     vectors = INPUT(config().load(folder, folder / "cache").encode(words))
     ranks = np.linspace(1, 10_000, len(words)).round()
-    _, facts = compare(vectors, PairRows(np.arange(len(words)), np.array([], int), ranks), ())
+    _, facts = norms_and_neighbours(
+        vectors, PairRows(np.arange(len(words)), np.array([], int), ranks), ()
+    )
     assert facts["zero_vectors"] == 0
     assert len(table.columns) == len([*RANGES][1:]) == 4
     paths = []

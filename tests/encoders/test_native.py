@@ -18,7 +18,8 @@ from tolerances import ROUNDING, relative_gap
 from harness.assets.places import Places
 from harness.core.errors import DataError, UsageError
 from harness.core.interfaces import Encoder, EncoderConfig
-from harness.core.metrics import cosine, spearman
+from harness.core.metrics import cosine
+from harness.core.metrics.correlation import spearman
 from harness.core.types import Method
 from harness.encoders.checkpoint import read_json
 from harness.encoders.native import NativeConfig, PromptedConfig, left_out

@@ -10,7 +10,8 @@ from tiny_models import in_batches
 from baselines.glove import ON_SICK
 from baselines.minilm import CALIBRATIONS, GRID, MINILM
 from harness.assets.places import Places
-from harness.core.metrics import aggregations, cosine, spearman
+from harness.core.metrics import cosine
+from harness.core.metrics.correlation import aggregations, spearman
 from harness.core.types import Method
 from harness.evaluation.select import default_tasks, meaningful
 from harness.gate.drift import ACROSS_PLATFORMS

@@ -11,7 +11,9 @@ from baselines.minilm import MINILM
 from harness.assets.places import Places
 from harness.core.errors import DataError
 from harness.core.files import rows_digest, text_digest
-from harness.core.metrics import cosine, roc_auc, spearman
+from harness.core.metrics import cosine
+from harness.core.metrics.auc import roc_auc
+from harness.core.metrics.correlation import spearman
 from harness.core.types import Pairs
 from harness.registry import load_registry
 from harness.tasks import mini as miniature

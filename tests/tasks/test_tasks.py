@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from harness.core.errors import AssetMissing, DataError, UsageError
 from harness.core.files import rows_digest
-from harness.core.metrics import edit_distance
+from harness.core.metrics.edit_distance import edit_distance
 from harness.tasks import corpora, geometry, qnli, sick, sts
 from harness.tasks import readers as files
 

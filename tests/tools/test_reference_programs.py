@@ -10,7 +10,8 @@ from fakes import Told
 
 from harness.assets.places import Places
 from harness.core.errors import DataError, UsageError
-from harness.core.metrics import cosine, spearman
+from harness.core.metrics import cosine
+from harness.core.metrics.correlation import spearman
 from harness.core.types import Pairs
 from harness.interop.mteb import write_mteb_results
 from harness.registry import load_registry

@@ -6,54 +6,129 @@ computed at once, since that is free; a published number then picks its own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from harness.core.arrays import Float64
+from harness.core.arrays import Float, Float64, Int
 from harness.core.errors import HarnessError, ScoreError, UsageError
-from harness.core.metrics.auc import roc_auc
-from harness.core.metrics.correlation import aggregations, pearson, spearman
-from harness.core.metrics.edit_distance import edit_distance, token_distances
-from harness.core.metrics.geometry import alignment_uniformity, uniformity
-from harness.core.metrics.metric import TIE_DECIMALS, Metric, PairRows, cosine, pair_cosines
 from harness.core.types import Pairs, Task
 
-__all__ = [
-    "TIE_DECIMALS",
-    "Metric",
-    "PairRows",
-    "aggregations",
-    "alignment_uniformity",
-    "cosine",
-    "edit_distance",
-    "labelled_splits",
-    "metric_of",
-    "metrics",
-    "pair_cosines",
-    "pearson",
-    "roc_auc",
-    "score",
-    "spearman",
-    "token_distances",
-    "uniformity",
-    "why_undefined",
+# Cosines that differ by rounding alone must tie: STS12 holds 61 identical and 194 repeated pairs.
+TIE_DECIMALS = 10
+
+BLOCK = 512  # pairs at a time, so that their vectors stay in the processor's cache
+
+
+@dataclass(frozen=True, eq=False)
+class PairRows:
+    """Pairs as rows of a matrix of vectors, with their gold; of single sentences `b` is empty."""
+
+    a: Int[np.ndarray, " P"]
+    b: Int[np.ndarray, " Q"]
+    gold: Float64[np.ndarray, " P"]
+
+
+def cosine(
+    a: Float[np.ndarray, "P K"], b: Float[np.ndarray, "P K"]
+) -> tuple[Float64[np.ndarray, " P"], int]:
+    """Cosine of each pair, in float64, and how many pairs hold a zero vector.
+
+    A zero vector has no direction; its cosine counts as 0, as in SentEval, and is reported.
+    Raises ScoreError for a value that is not finite.
+    """
+    pairs = np.arange(len(a))
+    return pair_cosines(np.concatenate([a, b]), pairs, pairs + len(a))
+
+
+def pair_cosines(
+    vectors: Float[np.ndarray, "N K"], a: Int[np.ndarray, " P"], b: Int[np.ndarray, " P"]
+) -> tuple[Float64[np.ndarray, " P"], int]:
+    """Cosines of pairs of rows of a matrix, as `cosine` gives them."""
+    vectors = vectors.astype(np.float64, copy=False)
+    products = np.empty(len(a))
+    with np.errstate(invalid="ignore", over="ignore"):  # refused below, by number
+        squares = np.einsum("nk,nk->n", vectors, vectors)
+        norms = np.sqrt(squares[a] * squares[b])
+        for block in (slice(start, start + BLOCK) for start in range(0, len(a), BLOCK)):
+            products[block] = np.einsum("pk,pk->p", vectors[a[block]], vectors[b[block]])
+    if not np.isfinite(norms).all():
+        bad = int(np.flatnonzero(~np.isfinite(norms))[0])
+        raise ScoreError(f"pair {bad + 1}: a vector to score is not finite")
+    zero = norms == 0
+    values = products / np.where(zero, 1.0, norms)
+    return np.where(zero, 0.0, np.clip(values, -1.0, 1.0)), int(zero.sum())
+
+
+def directions(vectors: Float[np.ndarray, "... K"]) -> Float64[np.ndarray, "... K"]:
+    """Vectors of length 1 in float64; a zero vector has no direction and stays."""
+    vectors = vectors.astype(np.float64)
+    norms = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    return vectors / np.where(norms == 0, 1.0, norms)
+
+
+def cosines(
+    vectors: Float[np.ndarray, "N K"],
+    scored: PairRows,
+    labelled: Sequence[PairRows],  # noqa: ARG001 - cosines learn nothing from labels
+) -> tuple[Float64[np.ndarray, " P"], dict[str, Any]]:
+    """The cosine of each pair, and the number of pairs with a zero vector."""
+    if len(scored.b) != len(scored.a):
+        raise ScoreError("wanted pairs to compare, found single sentences; these are classified")
+    values, zero_vector_pairs = pair_cosines(vectors, scored.a, scored.b)
+    return values, {"zero_vector_pairs": zero_vector_pairs}
+
+
+# Vectors, the scored pairs and the labelled ones -> a value for each scored pair, and facts worth
+# recording.
+Compare = Callable[
+    [Float[np.ndarray, "N K"], PairRows, Sequence[PairRows]],
+    tuple[Float64[np.ndarray, " P"], dict[str, Any]],
 ]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A way to score a task, registered by the module that ends with it.
+
+    Attributes:
+        name: The name that `Task.metric` holds.
+        score: The scores, in points, of one value a pair (P,) and the pairs with their gold; None
+            where a score is undefined. Values that differ by rounding alone were made equal.
+        main_score: Where the scores hold the one by which a cell is known.
+        words: Of each score that a page names, how it is called; `{}` stands for `compared`.
+        compared: The name of the values that are scored.
+        compare: The values, from vectors.
+        further_scores: Facts of `compare` that are scores, beside those of the values.
+        learns: Whether `compare` learns from the labels of the splits that are not scored.
+        direction: Which way is better; `toward gold` where gold's own score is the aim.
+    """
+
+    name: str
+    score: Callable[[Float64[np.ndarray, " P"], Pairs], dict[str, Any]]
+    main_score: tuple[str, ...]
+    words: Mapping[str, str]
+    compared: str = "cosine"
+    compare: Compare = cosines
+    further_scores: tuple[str, ...] = ()
+    learns: bool = False
+    direction: Literal["higher", "toward gold"] = "higher"
 
 
 @cache
 def metrics() -> Mapping[str, Metric]:
     """Every registered metric by its name."""
     registered: dict[str, Metric] = {}
-    for name in (module.name for module in iter_modules(__path__)):
-        for metric in vars(import_module(f"{__name__}.{name}")).values():
-            if not isinstance(metric, Metric):
-                continue
-            if registered.setdefault(metric.name, metric) is not metric:
+    for module in iter_modules(__path__):
+        for metric in vars(import_module(f"{__name__}.{module.name}")).values():
+            if isinstance(metric, Metric) and metric is not registered.setdefault(
+                metric.name, metric
+            ):
                 raise HarnessError(
                     f"two files register the metric {metric.name!r}: rename one of them"
                 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from harness.core.arrays import Float64
-from harness.core.metrics.metric import Metric
+from harness.core.metrics import Metric
 
 
 def roc_auc(x: Float64[np.ndarray, " P"], positive: Float64[np.ndarray, " P"]) -> float | None:

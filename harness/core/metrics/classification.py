@@ -16,9 +16,13 @@ import numpy as np
 
 from harness.core.arrays import Float, Float32, Float64, Int
 from harness.core.errors import ScoreError
-from harness.core.metrics.metric import Metric, PairRows
+from harness.core.metrics import Metric, PairRows
 from harness.core.types import Pairs
 
+SEED = 1111
+FOLDS = 10
+PENALTIES = (1e-5, 1e-4, 1e-3, 1e-2)
+HELD_OUT = 0.05  # share of the training data that decides when to stop, without a dev split
 BATCH = 64
 EPOCHS = 4  # between two evaluations on the held-out data
 TENACITY = 5  # evaluations without a gain after which the next one is the last
@@ -27,15 +31,106 @@ RATE, FIRST, SECOND, EPSILON = 1e-3, 0.9, 0.999, 1e-8  # Adam's defaults
 
 
 @dataclass(frozen=True, eq=False)
-class Labelled:
+class LabelledRows:
     """Vectors with their classes, counted from 0; `x` ends with a column of ones for the bias."""
 
     x: Float32[np.ndarray, "n D"]
     y: Int[np.ndarray, " n"]
 
-    def at(self, rows: Int[np.ndarray, " m"]) -> Labelled:
+    def at(self, rows: Int[np.ndarray, " m"]) -> LabelledRows:
         """Some of the rows, in this order."""
-        return Labelled(self.x[rows], self.y[rows])
+        return LabelledRows(self.x[rows], self.y[rows])
+
+
+# Predicted classes, the accuracy on held-out data in points, and the penalty that was best there.
+Prediction = tuple[Int[np.ndarray, " n"], float, float]
+
+
+def predicted_classes(
+    vectors: Float[np.ndarray, "N K"],
+    scored: PairRows,
+    labelled: Sequence[PairRows],
+    seed: int = SEED,
+) -> tuple[Float64[np.ndarray, " P"], dict[str, Any]]:
+    """The predicted class of each scored sentence or pair, the held-out accuracy, the penalties.
+
+    Raises ScoreError for a vector that is not finite, a gold that is no class, and a class with
+    fewer members than there are folds.
+    """
+    *learned, test = (labelled_rows(vectors, rows) for rows in (*labelled, scored))
+    if learned:
+        first, *dev = learned
+        prediction = by_dev(first, dev[0], test, seed) if dev else by_folds(first, test, seed)
+        classes, accuracy, penalty = prediction
+        return classes.astype(np.float64), {"dev_accuracy": accuracy, "penalties": [penalty]}
+    values = np.empty(len(test.y))
+    held_out = []
+    for left, fold in folds(test.y, seed):
+        values[fold], accuracy, penalty = by_folds(test.at(left), test.at(fold), seed)
+        held_out.append((accuracy, penalty))
+    accuracies, penalties = zip(*held_out, strict=True)
+    mean = round(float(np.mean(accuracies)), 2)
+    return values, {"dev_accuracy": mean, "penalties": list(penalties)}
+
+
+def labelled_rows(vectors: Float[np.ndarray, "N K"], rows: PairRows) -> LabelledRows:
+    """The vector of each sentence, of a pair [|u - v|, u * v]; then a one, for the bias."""
+    classes = rows.gold.astype(np.int64)
+    if (classes != rows.gold).any() or classes.min(initial=0) < 0:
+        raise ScoreError("wanted classes as gold (0, 1, 2, ...), found another number")
+    x = vectors[rows.a].astype(np.float32)
+    if len(rows.b) > 0:
+        v = vectors[rows.b].astype(np.float32)
+        x = np.hstack([np.abs(x - v), x * v])
+    if not np.isfinite(x).all():
+        bad = int(np.flatnonzero(~np.isfinite(x).all(axis=1))[0])
+        raise ScoreError(f"item {bad + 1}: a vector to classify is not finite")
+    return LabelledRows(np.column_stack([x, np.ones(len(x), np.float32)]), classes)
+
+
+def folds(
+    y: Int[np.ndarray, " n"], seed: int
+) -> Iterator[tuple[Int[np.ndarray, " m"], Int[np.ndarray, " k"]]]:
+    """The rows to learn from and those left out, ten times; classes spread evenly over folds."""
+    from sklearn.model_selection import StratifiedKFold  # type: ignore[import-untyped]
+
+    if (least := int(np.unique(y, return_counts=True)[1].min(initial=len(y)))) < FOLDS:
+        raise ScoreError(f"wanted {FOLDS} of every class to learn from, found {least} of one")
+    yield from StratifiedKFold(FOLDS, shuffle=True, random_state=seed).split(y, y)
+
+
+def by_dev(learned: LabelledRows, dev: LabelledRows, test: LabelledRows, seed: int) -> Prediction:
+    """Train on all rows; the dev split decides when to stop and which penalty is best."""
+    order = np.random.RandomState(seed)
+    regressions = train_regressions(learned, dev, _classes(learned), PENALTIES, seed, order)
+    best, accuracy = _best(regressions.accuracy)
+    return regressions.predict(test.x)[best], accuracy, PENALTIES[best]
+
+
+def by_folds(learned: LabelledRows, test: LabelledRows, seed: int) -> Prediction:
+    """Choose the penalty by ten folds; a random twentieth of the rows then decides when to stop."""
+    classes, accuracies = _classes(learned), []
+    for left, fold in folds(learned.y, seed):
+        order = np.random.RandomState(seed)
+        parts = learned.at(left), learned.at(fold)
+        accuracies.append(train_regressions(*parts, classes, PENALTIES, seed, order).accuracy)
+    best, accuracy = _best(np.mean(accuracies, axis=0))
+    order = np.random.RandomState(seed)
+    rows = order.permutation(len(learned.y))
+    held_out = int(HELD_OUT * len(rows))
+    parts = learned.at(rows[held_out:]), learned.at(rows[:held_out])
+    chosen = train_regressions(*parts, classes, PENALTIES[best : best + 1], seed, order)
+    return chosen.predict(test.x)[0], accuracy, PENALTIES[best]
+
+
+def _classes(data: LabelledRows) -> int:
+    return int(data.y.max()) + 1
+
+
+def _best(accuracies: Float64[np.ndarray, " R"]) -> tuple[int, float]:
+    """The place of the best accuracy, which SentEval rounds, and the accuracy in points."""
+    points = [round(100 * float(accuracy), 2) for accuracy in accuracies]
+    return int(np.argmax(points)), max(points)
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,9 +145,9 @@ class Regressions:
         return np.stack([np.argmax(x @ weights.T, axis=1) for weights in self.weights])
 
 
-def train(
-    data: Labelled,
-    held_out: Labelled,
+def train_regressions(
+    data: LabelledRows,
+    held_out: LabelledRows,
     classes: int,
     penalties: tuple[float, ...],
     seed: int,
@@ -103,7 +198,7 @@ class _Adam:
         self.first, self.second = np.zeros_like(self.weights), np.zeros_like(self.weights)
         self.steps = 0
 
-    def step(self, batch: Labelled) -> None:
+    def step(self, batch: LabelledRows) -> None:
         """One step of Adam on the mean cross-entropy of a batch, the penalty in the gradient."""
         regressions, classes, width = self.weights.shape
         rows = len(batch.y)
@@ -124,101 +219,6 @@ class _Adam:
         spread /= np.float32(np.sqrt(1 - SECOND**self.steps))
         spread += np.float32(EPSILON)
         self.weights -= np.float32(RATE / (1 - FIRST**self.steps)) * self.first / spread
-
-
-SEED = 1111
-FOLDS = 10
-PENALTIES = (1e-5, 1e-4, 1e-3, 1e-2)
-HELD_OUT = 0.05  # share of the training data that decides when to stop, without a dev split
-
-# Predicted classes, the accuracy on held-out data in points, and the penalty that was best there.
-Outcome = tuple[Int[np.ndarray, " n"], float, float]
-
-
-def predictions(
-    vectors: Float[np.ndarray, "N K"],
-    scored: PairRows,
-    labelled: Sequence[PairRows],
-    seed: int = SEED,
-) -> tuple[Float64[np.ndarray, " P"], dict[str, Any]]:
-    """The predicted class of each scored sentence or pair, the held-out accuracy, the penalties.
-
-    Raises ScoreError for a vector that is not finite, a gold that is no class, and a class with
-    fewer members than there are folds.
-    """
-    *learned, test = (labelled_rows(vectors, rows) for rows in (*labelled, scored))
-    if learned:
-        first, *dev = learned
-        outcome = by_dev(first, dev[0], test, seed) if dev else by_folds(first, test, seed)
-        predicted, accuracy, penalty = outcome
-        facts = {"dev_accuracy": accuracy, "penalties": [penalty]}
-        return predicted.astype(np.float64), facts
-    values = np.empty(len(test.y))
-    outcomes = []
-    for left, fold in folds(test.y, seed):
-        values[fold], *held_out = by_folds(test.at(left), test.at(fold), seed)
-        outcomes.append(held_out)
-    accuracies, penalties = zip(*outcomes, strict=True)
-    return values, {
-        "dev_accuracy": round(float(np.mean(accuracies)), 2),
-        "penalties": list(penalties),
-    }
-
-
-def labelled_rows(vectors: Float[np.ndarray, "N K"], rows: PairRows) -> Labelled:
-    """The vector of each sentence, of a pair [|u - v|, u * v]; then a one, for the bias."""
-    classes = rows.gold.astype(np.int64)
-    if (classes != rows.gold).any() or classes.min(initial=0) < 0:
-        raise ScoreError("wanted classes as gold (0, 1, 2, ...), found another number")
-    x = vectors[rows.a].astype(np.float32)
-    if len(rows.b) > 0:
-        v = vectors[rows.b].astype(np.float32)
-        x = np.hstack([np.abs(x - v), x * v])
-    if not np.isfinite(x).all():
-        bad = int(np.flatnonzero(~np.isfinite(x).all(axis=1))[0])
-        raise ScoreError(f"item {bad + 1}: a vector to classify is not finite")
-    return Labelled(np.column_stack([x, np.ones(len(x), np.float32)]), classes)
-
-
-def folds(
-    y: Int[np.ndarray, " n"], seed: int
-) -> Iterator[tuple[Int[np.ndarray, " m"], Int[np.ndarray, " k"]]]:
-    """The rows to learn from and those left out, ten times; classes spread evenly over folds."""
-    from sklearn.model_selection import StratifiedKFold  # type: ignore[import-untyped]
-
-    if (least := int(np.unique(y, return_counts=True)[1].min(initial=len(y)))) < FOLDS:
-        raise ScoreError(f"wanted {FOLDS} of every class to learn from, found {least} of one")
-    yield from StratifiedKFold(FOLDS, shuffle=True, random_state=seed).split(y, y)
-
-
-def by_dev(learned: Labelled, dev: Labelled, test: Labelled, seed: int) -> Outcome:
-    """Train on all rows; the dev split decides when to stop and which penalty is best."""
-    order = np.random.RandomState(seed)
-    regressions = train(learned, dev, _classes(learned), PENALTIES, seed, order)
-    scores = [round(100 * float(accuracy), 2) for accuracy in regressions.accuracy]
-    best = int(np.argmax(scores))
-    return regressions.predict(test.x)[best], scores[best], PENALTIES[best]
-
-
-def by_folds(learned: Labelled, test: Labelled, seed: int) -> Outcome:
-    """Choose the penalty by ten folds; a random twentieth of the rows then decides when to stop."""
-    classes, accuracies = _classes(learned), []
-    for left, fold in folds(learned.y, seed):
-        order = np.random.RandomState(seed)
-        regressions = train(learned.at(left), learned.at(fold), classes, PENALTIES, seed, order)
-        accuracies.append(regressions.accuracy)
-    scores = [round(100 * float(accuracy), 2) for accuracy in np.mean(accuracies, axis=0)]
-    best = int(np.argmax(scores))
-    order = np.random.RandomState(seed)
-    rows = order.permutation(len(learned.y))
-    held_out = int(HELD_OUT * len(rows))
-    kept, dev = learned.at(rows[held_out:]), learned.at(rows[:held_out])
-    regressions = train(kept, dev, classes, PENALTIES[best : best + 1], seed, order)
-    return regressions.predict(test.x)[0], scores[best], PENALTIES[best]
-
-
-def _classes(data: Labelled) -> int:
-    return int(data.y.max()) + 1
 
 
 def shares_right(values: Float64[np.ndarray, " P"], pairs: Pairs) -> dict[str, float | None]:
@@ -247,7 +247,7 @@ METRIC = Metric(
         "dev_accuracy": "held-out accuracy x100 of a logistic regression",
     },
     compared="a logistic regression's prediction",
-    compare=predictions,
+    compare=predicted_classes,
     further_scores=("dev_accuracy",),
     learns=True,
 )

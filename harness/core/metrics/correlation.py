@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from harness.core.arrays import Float64
-from harness.core.metrics.metric import Metric
+from harness.core.metrics import Metric
 from harness.core.types import Pairs
 
 Correlation = Callable[[np.ndarray, np.ndarray], float | None]

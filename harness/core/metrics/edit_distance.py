@@ -13,8 +13,8 @@ import numpy as np
 from rapidfuzz.distance import Levenshtein
 
 from harness.core.arrays import Float64
+from harness.core.metrics import Metric
 from harness.core.metrics.correlation import spearman
-from harness.core.metrics.metric import Metric
 from harness.core.types import Pairs
 
 NEAR = 4  # edits: the paper makes its point on pairs at most this far apart
@@ -25,7 +25,7 @@ FEWEST = 20  # pairs at a distance that has quartiles
 def edit_distance(cosines: Float64[np.ndarray, " P"], pairs: Pairs) -> dict[str, float | None]:
     """Spearman of similarity with un-normalised Levenshtein distance over whitespace tokens, x100.
 
-    BERT-flow, Table 6. The gold row needs no model; `near` keeps the pairs at distance 4 or less.
+    The gold row needs no model; `near` keeps the pairs at distance 4 or less.
     """
     distance = token_distances(pairs)
     near = distance <= NEAR

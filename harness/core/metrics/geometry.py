@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from harness.core.arrays import Float, Float32, Float64, Int
-from harness.core.metrics.metric import Metric, PairRows, cosines
-from harness.core.types import Pairs
+from harness.core.metrics import Metric, PairRows, cosines
 
 BLOCK = 512  # rows at a time, so that they stay in the processor's cache
 SHOWN = 32  # eigenvalues that are stored, by their place evenly spaced on a logarithmic axis
@@ -65,7 +64,7 @@ def uniformity(
     return float(np.log(ordered / pairs)) - 4.0 if pairs > 0 and ordered > 0 else None
 
 
-def compare(
+def cosines_and_spectrum(
     vectors: Float[np.ndarray, "N K"], scored: PairRows, labelled: Sequence[PairRows]
 ) -> tuple[Float64[np.ndarray, " P"], dict[str, Any]]:
     """The cosine of each pair, and the spectrum of all their sentences, repetitions included."""
@@ -94,19 +93,14 @@ def spectrum(vectors: Float64[np.ndarray, "N K"]) -> dict[str, Any]:
     }
 
 
-def mean_cosine(values: Float64[np.ndarray, " P"], pairs: Pairs) -> dict[str, float | None]:  # noqa: ARG001 - as metrics score
-    """The mean cosine of the pairs, x100."""
-    return {"mean_cosine": float(100 * values.mean()) if len(values) else None}
-
-
 METRIC = Metric(
     name="spectrum",
-    score=mean_cosine,
+    score=lambda values, _: {"mean_cosine": float(100 * values.mean()) if len(values) else None},
     main_score=("participation_ratio",),
     words={
         "mean_cosine": "mean {} x100",
         "participation_ratio": "participation ratio of the eigenvalues x100",
     },
-    compare=compare,
+    compare=cosines_and_spectrum,
     further_scores=("participation_ratio", "spectrum"),
 )

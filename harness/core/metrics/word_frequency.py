@@ -14,8 +14,8 @@ import numpy as np
 
 from harness.core.arrays import Bool, Float, Float64
 from harness.core.errors import ScoreError
+from harness.core.metrics import BLOCK, Metric, PairRows
 from harness.core.metrics.correlation import spearman
-from harness.core.metrics.metric import Metric, PairRows
 from harness.core.types import Pairs
 
 # The words of all ranks, then the ranges of BERT-flow's table: lowest and highest rank.
@@ -27,10 +27,9 @@ RANGES = {
     "5001-10000": (5_001, 10_000),
 }
 NEIGHBOURS = (3, 5, 7)
-BLOCK = 512  # words at a time
 
 
-def compare(
+def norms_and_neighbours(
     vectors: Float[np.ndarray, "N K"],
     scored: PairRows,
     labelled: Sequence[PairRows],  # noqa: ARG001 - norms learn nothing from labels
@@ -109,6 +108,6 @@ METRIC = Metric(
     main_score=("norm_rank",),
     words={"norm_rank": "Spearman x100 of {} and frequency rank"},
     compared="norm",
-    compare=compare,
+    compare=norms_and_neighbours,
     further_scores=("norm", "distance", "dot_product"),
 )
