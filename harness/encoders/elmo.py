@@ -36,13 +36,8 @@ Recurrent = TypeVar("Recurrent", bound="RecurrentConfig")
 class RecurrentConfig(BaseConfig):
     """A recurrent network over words: its name, its files, and the rule that splits text.
 
-    Args:
-        name: Its id in the grammar of methods.
-        file: Its place in the data folder; None where a path is given by hand.
-        tokeniser: The rule that splits a text into words.
-        max_length: Words that texts are cut to; None cuts nothing.
-        weights_sha256: The digest that the weights must have, or how it begins, if given.
-        hardware: The device and the words of a batch; the precision is always float32.
+    `file` is its place in the data folder, None where a path is given by hand; texts are cut to
+    `max_length` words; the weights must have the digest `weights_sha256`, or one that begins so.
     """
 
     file: str | None = None

@@ -214,13 +214,9 @@ class CountedConfig(StaticConfig):
 
 @dataclass(frozen=True, eq=False)
 class Vocabulary:
-    """Words with their vectors and their counts in a corpus.
+    """The row of each word, their vectors, and how often a corpus holds them; 0 is not counted.
 
-    Attributes:
-        rows: The row of each word.
-        vectors: (V, D); a row that no word has is never read.
-        counts: (V,) how often the corpus holds the word; 0 where it does not count it.
-        total: The sum over all words that the corpus counts, so that p(w) = counts / total.
+    `total` is the sum over all words that the corpus counts, so that p(w) = counts / total.
     """
 
     rows: Mapping[str, int]
@@ -237,8 +233,7 @@ class Vocabulary:
     ) -> Vocabulary:
         """The vectors of words beside the counts of a corpus, which may hold others."""
         counts = np.zeros(len(vectors), np.int64)
-        for word, row in rows.items():
-            counts[row] = corpus.get(word, 0)
+        counts[[*rows.values()]] = [corpus.get(word, 0) for word in rows]
         return cls(rows, vectors, counts, sum(corpus.values()))
 
 
@@ -264,14 +259,9 @@ class Counted:
 
 @dataclass(frozen=True)
 class Fitted:
-    """A post-processor fitted on the vectors of all words, each once or as often as it is counted.
+    """A post-processor fitted on the vectors of all words, each once or, `by_count`, repeated.
 
-    Args:
-        post: A deterministic one that is fitted from moments.
-        by_count: Whether a word counts as often as the corpus holds it.
-
-    Raises:
-        UsageError: The post-processor draws random numbers, or needs more than moments.
+    Raises UsageError for one that draws random numbers, or needs more than moments.
     """
 
     post: PostProcessor
@@ -280,8 +270,8 @@ class Fitted:
     def __post_init__(self) -> None:
         if not (self.post.from_moments and self.post.deterministic):
             raise UsageError(
-                f"{self.post.name}: wanted a deterministic post-processor that is fitted from "
-                "moments, found another; word vectors are mapped by such alone"
+                f"{self.post.name}: word vectors are mapped by a deterministic post-processor that "
+                "is fitted from moments"
             )
 
     def __call__(self, vocabulary: Vocabulary) -> Vocabulary:

@@ -159,7 +159,7 @@ def test_a_weight_without_meaning_is_refused(a):
 
 def test_word_vectors_are_mapped_by_moments_alone():
     flow = load_registry().posts["flow"]()
-    with pytest.raises(UsageError, match="wanted a deterministic post-processor") as refusal:
+    with pytest.raises(UsageError, match="are mapped by a deterministic post-processor") as refusal:
         Fitted(flow)
     assert_one_line(refusal.value)
 

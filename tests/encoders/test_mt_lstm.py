@@ -8,14 +8,12 @@ import torch
 from tolerances import ROUNDING, relative_gap
 from torch import nn
 
-from harness.assets.places import Places, companion_of, vectors_of
-from harness.cli.exchange import fetched_things
+from harness.assets.places import Places
 from harness.core.errors import AssetMissing, DataError, ScoreError, UsageError
 from harness.core.files import sha256_of
 from harness.core.interfaces import Encoder, EncoderConfig
 from harness.encoders.cove import CoveConfig
 from harness.encoders.word_tokenizer import Tokeniser
-from harness.registry import load_registry
 
 WIDTH = 6
 WORDS = ("the", "cat", "sat", "The", "mat")
@@ -132,13 +130,3 @@ def test_a_number_that_is_not_finite_is_refused(weights, tmp_path):
     torch.save(state, weights)
     with pytest.raises(ScoreError, match="wanted finite numbers"):
         TINY.load(weights, tmp_path).encode(TEXTS)
-
-
-def test_fetching_it_gets_weights_and_vectors():
-    found = load_registry()
-    names = {thing.name for thing in fetched_things(["cove"], found)["cove"]}
-    assert names == {"cove-weights", "glove-840b-vectors"}
-    recurrent = [e for name, e in found.encoders.items() if name.startswith(("elmo", "cove"))]
-    assert len(recurrent) == 5
-    assert all(vectors_of(encoder) for encoder in recurrent)
-    assert [e.name for e in recurrent if companion_of(e)] == ["cove"]
