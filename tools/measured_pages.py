@@ -115,7 +115,7 @@ def _measured(path: Path, rows: tuple[Row, ...], cls: type[Result]) -> MeasuredR
     by_id = {row.id: row for row in rows}
     if len(by_id) < len(rows):
         raise DataError(f"{path.name}: wanted an id for each row, found one twice")
-    files = sorted(_folder(path).glob("*.json"))
+    files: list[Path] = sorted(_folder(path).glob("*.json"))
     results: dict[str, Result | None] = dict.fromkeys(by_id)
     results |= {file.stem: read_typed(cls, file) for file in files}
     if stray := sorted(results.keys() - by_id):

@@ -11,12 +11,49 @@ import argparse
 import json
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 from harness.assets.places import Places
 from harness.cli.train import run_recipe
-from harness.results.questions import Search, Trial, read_search, read_searches
+from harness.core.errors import DataError
+from harness.core.files import write_atomically
+from harness.results.questions import (
+    Search,
+    SearchRow,
+    Trial,
+    read_search,
+    read_searches,
+    trials_file,
+)
+
+
+def trial_of(training: Mapping[str, Any]) -> Trial:
+    """The trial of a checkpoint's training.json. Raises DataError where nothing was scored."""
+    if not training["scores"]:
+        raise DataError("wanted scores on a development set, found none: give --dev a task")
+    step, best = max(training["scores"], key=lambda score: score[1])
+    taken = ("seed", "before", "steps", "seconds", "start", "data", "environment")
+    fields = {name: training[name] for name in taken}
+    return Trial(**fields, best=best, step=step, loss=training["curve"][-1][1])
+
+
+def with_trial(search: Search, row: SearchRow, trial: Trial) -> Search:
+    """The search with one trial more, in the place of an earlier one of its seed."""
+    command = search.command(row)
+    by_seed = {kept.seed: kept for kept in search.trials.get(command, ())} | {trial.seed: trial}
+    trials = tuple(by_seed[seed] for seed in sorted(by_seed))
+    return replace(search, trials={**search.trials, command: trials})
+
+
+def write_trials(search: Search) -> None:
+    """The trials of its rows, beside it; those of commands that it has no more are left out."""
+    commands = [search.command(row) for row in search.rows]
+    kept = {c: [asdict(t) for t in search.trials[c]] for c in commands if c in search.trials}
+    text = json.dumps(kept, indent=1, sort_keys=True, ensure_ascii=False)
+    write_atomically(trials_file(search.path), f"{text}\n".encode())
 
 
 def trained_in(folder: Path) -> dict[tuple[str, int], Trial]:
@@ -45,9 +82,9 @@ def train_rows(search: Search, seeds: int, places: Places, threads: int | None) 
                     given = {"cache": places.cache, "data_dir": places.data_dir}
                     run_recipe(command, out, seed=seed, threads=threads, **given)
                     training = (out / "training.json").read_text(encoding="utf-8")
-                trial = Trial.of(json.loads(training))
-            search = search.with_trial(row, trial)
-            search.write()
+                trial = trial_of(json.loads(training))
+            search = with_trial(search, row, trial)
+            write_trials(search)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -56,8 +56,8 @@ def generated(folder: ResultsFolder, readme: Path | None) -> Pages:
     # Without its file of questions, or references, a page is not due.
     if folder.traps:
         due[tables / "protocols.md"] = pages.traps_page(records.unread(), folder.traps)
-    if folder.flows and (text := flows_page(records.unread(), folder.flows)):
-        due[tables / "flows.md"] = text
+    if folder.flows and (flows := flows_page(records.unread(), folder.flows)):
+        due[tables / "flows.md"] = flows
     if folder.claims:
         text = replication.claims_page(folder.claims, folder.claim_tests, folder.searches)
         due[tables / replication.PAGE] = text

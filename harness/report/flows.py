@@ -101,17 +101,16 @@ def _decisions(
     could turn the difference, not whether other sentences could.
     """
     path = (protocol.correlation, protocol.aggregation)
-    decisions = {}
-    for task in SEVEN:
-        sides = []
-        for chain in (question.first, question.second):
-            records = results.records(on.method(chain), protocol.task(task))
-            scores = {record.seed: score_at(record.scores, path) for record in records}
-            sides.append(Side(scores, seeded=chain in maps.flows or len(scores) > 1))
-        decision = decide(*sides)
-        if decision.difference is not None:
-            decisions[task] = decision
-    return decisions
+
+    def side(chain: str, task: str) -> Side:
+        records = results.records(on.method(chain), protocol.task(task))
+        scores = {record.seed: score_at(record.scores, path) for record in records}
+        return Side(scores, seeded=chain in maps.flows or len(scores) > 1)
+
+    every = {
+        task: decide(side(question.first, task), side(question.second, task)) for task in SEVEN
+    }
+    return {task: decision for task, decision in every.items() if decision.difference is not None}
 
 
 def _ahead(decisions: Decisions, outcome: ClaimOutcome) -> list[str]:

@@ -208,7 +208,8 @@ def search_parts(search: Search, tables: Mapping[str, Table]) -> list[str]:
     how += "are Spearman in points on the development set that the recipe names."
     lines = []
     for row in search.rows:
-        options, trials = f"`{row.options}`" if row.options else "", search.trials_of(row)
+        options = f"`{row.options}`" if row.options else ""
+        trials = search.trials.get(search.command(row), ())
         numbers = [*[NOT_MEASURED] * 4, ""]
         if trials:
             numbers = [

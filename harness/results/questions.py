@@ -6,14 +6,12 @@ of maps. What was measured lies in `results/records`, under the same name.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from harness.core.errors import DataError
-from harness.core.files import write_atomically
 from harness.core.toml import read_typed
 from harness.results.index import Results, Value
 from harness.results.layout import measured_for
@@ -37,16 +35,6 @@ class Trial:
     start: Mapping[str, str]
     data: Mapping[str, str]
     environment: Mapping[str, Any]
-
-    @classmethod
-    def of(cls, training: Mapping[str, Any]) -> Trial:
-        """From a checkpoint's training.json. Raises DataError where nothing was scored."""
-        if not training["scores"]:
-            raise DataError("wanted scores on a development set, found none: give --dev a task")
-        step, best = max(training["scores"], key=lambda score: score[1])
-        taken = ("seed", "before", "steps", "seconds", "start", "data", "environment")
-        fields = {name: training[name] for name in taken}
-        return cls(**fields, best=best, step=step, loss=training["curve"][-1][1])
 
 
 @dataclass(frozen=True)
@@ -84,10 +72,6 @@ class Search:
         """The arguments of `harness train`, without seed and folders."""
         return f"{self.recipe} {row.options}".strip()
 
-    def trials_of(self, row: SearchRow) -> tuple[Trial, ...]:
-        """The trials of a row's command, one a seed."""
-        return self.trials.get(self.command(row), ())
-
     def published(self, tables: Mapping[str, Table]) -> list[float | None]:
         """The printed score of every row, in points, from the first task of its table."""
         if self.table not in tables:
@@ -101,19 +85,6 @@ class Search:
             table.score(rows[row.published], column) if row.published else None for row in self.rows
         ]
 
-    def with_trial(self, row: SearchRow, trial: Trial) -> Search:
-        """The search with one trial more, in the place of an earlier one of its seed."""
-        others = (other for other in self.trials_of(row) if other.seed != trial.seed)
-        trials = tuple(sorted((*others, trial), key=lambda each: each.seed))
-        return replace(self, trials={**self.trials, self.command(row): trials})
-
-    def write(self) -> None:
-        """The trials of its rows, beside it; those of commands that it has no more are left out."""
-        commands = [self.command(row) for row in self.rows]
-        kept = {c: [asdict(t) for t in self.trials[c]] for c in commands if c in self.trials}
-        text = json.dumps(kept, indent=1, sort_keys=True, ensure_ascii=False)
-        write_atomically(_trials_of(self.path), f"{text}\n".encode())
-
 
 def read_searches(folder: Path) -> tuple[Search, ...]:
     """Every search of a folder, by file name; none where there is no folder. Raises DataError."""
@@ -122,12 +93,13 @@ def read_searches(folder: Path) -> tuple[Search, ...]:
 
 def read_search(path: Path) -> Search:
     """One search with its trials. Raises DataError that names file and key."""
-    stored = _trials_of(path)
+    stored = trials_file(path)
     trials = read_typed(dict[str, tuple[Trial, ...]], stored) if stored.exists() else {}
     return read_typed(Search, path, path=path, trials=trials)
 
 
-def _trials_of(search: Path) -> Path:
+def trials_file(search: Path) -> Path:
+    """Where the trials of a search are kept."""
     return measured_for(search).with_suffix(".json")
 
 
