@@ -1,12 +1,9 @@
 """The command line as a person or a program meets it: answers, one-line errors, exit statuses."""
 
 import json
-import os
 import re
 import shutil
-import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -23,13 +20,13 @@ from fakes import (
     snapshot,
     use_registry,
 )
-from typer.main import get_command
+from processes import run, start
 
 from baselines.natsv import Natsv
 from baselines.whitening import Whitening
 from harness import resolve
 from harness.assets.places import Places
-from harness.cli import app, main
+from harness.cli import main
 from harness.core.files import rows_digest
 from harness.evaluation.evaluate import measure
 from harness.registry import load_registry
@@ -37,40 +34,8 @@ from harness.results.records import Store, read_record, seal
 from harness.tasks.mini import SPLITS
 
 ROOT = Path(__file__).resolve().parents[2]
-COMMANDS = get_command(app).commands
 KINDS = ("methods", "encoders", "tasks", "assets", "posts", "papers", "cells", "digests mini-sts")
 PUBLISHED = "simcse.issue-285.toml"
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What a command said and ended with."""
-
-    status: int
-    out: str
-    err: str
-
-    @property
-    def complaint(self) -> str:
-        """The one line that it complains with; a bar may stand above it."""
-        assert "Traceback" not in self.err
-        [line] = [line for line in self.err.splitlines() if line.startswith("harness: ")]
-        return line
-
-
-@pytest.fixture
-def call(monkeypatch, capfd, tmp_path):
-    """The command line in this process, in an empty folder."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("HARNESS_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.delenv("HARNESS_DATA_DIR", raising=False)
-
-    def answer(*arguments):
-        with pytest.raises(SystemExit) as ended:
-            main([str(argument) for argument in arguments])
-        return Answer(ended.value.code or 0, *capfd.readouterr())
-
-    return answer
 
 
 @pytest.fixture
@@ -105,45 +70,6 @@ def vectors(tmp_path):
     return path
 
 
-def process(code, *arguments, cwd, stdout=subprocess.PIPE):
-    """Code in a process of its own, in a folder of its own."""
-    clean = {name: value for name, value in os.environ.items() if "HARNESS" not in name}
-    home = {"HARNESS_CACHE_DIR": str(cwd / "cache"), "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        [sys.executable, "-c", code, *map(str, arguments)],
-        cwd=cwd,
-        env={**clean, **home},
-        stdout=stdout,
-        stderr=subprocess.PIPE,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    return Answer(done.returncode, done.stdout, done.stderr)
-
-
-COMMAND = "from harness.cli import main; main()"
-
-
-# Help
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_explains_itself_and_its_options(call, command):
-    answer = call(command, "--help")
-    assert (answer.status, answer.err) == (0, "")
-    for parameter in COMMANDS[command].params:
-        for name in parameter.opts if parameter.param_type_name == "option" else ():
-            assert name in answer.out
-        assert parameter.param_type_name == "argument" or parameter.help
-
-
-def test_help_names_every_command_and_the_exit_statuses(call):
-    answer = call("--help")
-    assert all(command in answer.out for command in COMMANDS)
-    assert "Exit status: 0 fine, 1 a cell failed or moved, 2 wrong usage" in answer.out
-
-
 HEAVY = {"torch", "transformers", "scipy", "sklearn", "datasets", "mteb", "sentence_transformers"}
 READING = (
     "--help",
@@ -167,7 +93,7 @@ for arguments in {READING}:
         loaded = sorted({HEAVY} & set(sys.modules))
         print(arguments, end.code or 0, *loaded, sep="|", file=sys.stderr)
 """
-    answer = process(code, cwd=tmp_path)
+    answer = run(cwd=tmp_path, code=code)
     found = [line.split("|") for line in answer.err.splitlines() if "|" in line]
     # No pages there yet, and no such cell; and nothing loaded behind the status.
     status = dict.fromkeys(READING, "0") | {"report --check": "1", "explain no/such/cell": "2"}
@@ -219,11 +145,11 @@ def test_the_digests_of_a_task_are_those_that_its_file_states(call):
 
 
 def test_a_reader_that_goes_away_is_no_error(tmp_path):
-    read, write = os.pipe()
-    os.close(read)
-    answer = process(COMMAND, "list", "methods", cwd=tmp_path, stdout=write)
-    os.close(write)
-    assert "Traceback" not in answer.err
+    command = start("list", "methods", cwd=tmp_path)
+    command.stdout.close()
+    assert "Traceback" not in command.stderr.read()
+    command.wait()
+    command.stderr.close()
 
 
 # A run
@@ -258,7 +184,7 @@ def test_json_is_an_object_a_cell_and_nothing_else(toys, tmp_path):
 def test_json_of_a_second_run_is_the_same(toys):
     arguments = ("run", "-m", "fake.*", "-t", "toy", "--json")
     first = toys(*arguments)
-    assert toys(*arguments) == Answer(0, first.out, "")
+    assert toys(*arguments) == (0, first.out, "")
 
 
 @pytest.mark.parametrize(
@@ -508,7 +434,7 @@ main(sys.argv[1:])
 
 @pytest.mark.parametrize("where", [("--debug", "list"), ("list", "--debug"), ("list",)])
 def test_an_unexpected_error_is_one_line_and_its_traceback_on_demand(tmp_path, where):
-    answer = process(BREAKS, *where, cwd=tmp_path)
+    answer = run(*where, cwd=tmp_path, code=BREAKS)
     line = "harness: unexpected IndexError: first (--debug shows where)"
     assert (answer.status, answer.err.splitlines()[0]) == (1, line)
     assert ("in broken" in answer.err) == ("--debug" in where)
@@ -647,11 +573,11 @@ def test_from_a_vector_file_to_a_score_on_the_real_tasks(data_dir, tmp_path, vec
     arguments = ("-m", "tiny.mean", "-m", "tiny.mean+sn@target", "-t", "sick-r", "-t", "sts12")
     given = (*arguments, "--encoder", f"tiny={vectors}", "--data-dir", data_dir)
     before = snapshot(tmp_path)
-    plan = process(COMMAND, "plan", *given, "--json", cwd=tmp_path)
+    plan = run("plan", *given, "--json", cwd=tmp_path)
     assert (json.loads(plan.out)["runnable"], snapshot(tmp_path)) == (4, before)
-    run = process(COMMAND, "run", *given, "--json", cwd=tmp_path)
-    cells = [json.loads(line) for line in run.out.splitlines()]
-    assert (run.status, [cell["pairs"] for cell in cells]) == (0, [4927, 3108, 4927, 3108])
+    measured = run("run", *given, "--json", cwd=tmp_path)
+    cells = [json.loads(line) for line in measured.out.splitlines()]
+    assert (measured.status, [cell["pairs"] for cell in cells]) == (0, [4927, 3108, 4927, 3108])
     assert all(-100 < cell["scores"]["spearman"]["all"] < 100 for cell in cells)
 
 

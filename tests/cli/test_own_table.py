@@ -8,7 +8,6 @@ from own_tables import ENTRY, TABLE
 
 import harness
 from harness.assets.places import packaged
-from harness.cli import main
 from harness.core.errors import DataError
 from harness.interop.evaluate import read_results
 from harness.registry import load_registry
@@ -22,23 +21,14 @@ MISSING = (
 
 
 @pytest.fixture
-def own(monkeypatch, capfd, tmp_path):
+def own(call, tmp_path):
     """The command line in a folder with a table and a model of one's own."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("HARNESS_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.delenv("HARNESS_DATA_DIR", raising=False)
     papers = tmp_path / "results" / "papers"
     papers.mkdir(parents=True)
     (papers / FILE).write_text(TABLE)
     (papers / "references.bib").write_text(ENTRY)
     shutil.copytree(packaged(load_registry().encoders["bert-mini"]), tmp_path / "model")
-
-    def answer(*arguments):
-        with pytest.raises(SystemExit) as ended:
-            main([str(argument) for argument in arguments])
-        return ended.value.code or 0, *capfd.readouterr()
-
-    return answer
+    return call
 
 
 @pytest.fixture

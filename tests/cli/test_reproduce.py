@@ -19,7 +19,6 @@ from fakes import (
     ticks,
 )
 
-from harness.cli import main
 from harness.cli.printing import LINES, against_committed, against_papers, not_run
 from harness.evaluation.runner import Outcome, execute
 from harness.gate.drift import Move
@@ -148,32 +147,19 @@ def test_what_moved_is_named_and_what_has_no_record_is_counted(tmp_path):
     ]
 
 
-@pytest.fixture
-def reproduce(tmp_path, monkeypatch, capfd):
-    """The command over what the harness carries, in an empty folder; what it says."""
+def test_a_second_reproduction_of_what_is_carried_changes_no_file_and_says_so(
+    call, tmp_path, monkeypatch
+):
     shutil.copytree(ROOT / "results" / "papers", tmp_path / "results" / "papers")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("HARNESS_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.delenv("HARNESS_DATA_DIR", raising=False)
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
-
-    def said(*arguments):
-        with pytest.raises(SystemExit) as ended:
-            main(["reproduce", *arguments])
-        return ended.value.code or 0, capfd.readouterr().out
-
-    return said
-
-
-def test_a_second_reproduction_of_what_is_carried_changes_no_file_and_says_so(reproduce, tmp_path):
     cells = ("-m", "glove-mini.mean", "-m", "glove-mini.mean+sn@target", "-t", "mini-qnli")
     missing = ("-t", "sick-r")
-    status, first = reproduce(*cells, *missing)
+    status, first, _ = call("reproduce", *cells, *missing)
     assert (status, "cells: 2 asset missing, 2 measured" in first) == (0, True)
     assert "no file of runs changed" not in first
     assert "  2 asset missing: harness fetch sick-raw" in first
     before = snapshot(tmp_path)
-    status, second = reproduce(*cells, *missing)
+    status, second, _ = call("reproduce", *cells, *missing)
     assert (status, "cells: 2 asset missing, 2 done" in second) == (0, True)
     tables = "tables: runs/LEADERBOARD.md, runs/tables, runs/site"
     assert f"{tables}\nno file of runs changed\nnext, the most" in second

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli import main
 from harness.cli.read import say_csv
 from harness.results.score_rows import ScoreRow
 
@@ -17,16 +16,9 @@ RUN = "harness run -m glove-mini.cls -t mini-kind"
 
 
 @pytest.fixture
-def call(monkeypatch, capfd):
+def call(call, monkeypatch):
     monkeypatch.chdir(ROOT)
-
-    def answer(*arguments):
-        with pytest.raises(SystemExit) as ended:
-            main([str(argument) for argument in arguments])
-        said = capfd.readouterr()
-        return ended.value.code, said.out, said.err
-
-    return answer
+    return call
 
 
 def test_a_table_has_the_first_columns_and_a_program_gets_all(call):
