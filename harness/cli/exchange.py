@@ -49,7 +49,8 @@ from harness.registry import Registry, load_registry, look_up
 from harness.report.bibtex import HARNESS, bibtex
 from harness.report.pages import comparison_table
 from harness.resolve import Resolver, config_for
-from harness.results.conformance import compare_all, read_reference
+from harness.results.conformance import compare_reference, read_reference
+from harness.results.folder import ResultsFolder
 from harness.results.index import Results as Index
 from harness.results.layout import REFERENCES
 from harness.results.records import PlannedCell, Store
@@ -253,7 +254,9 @@ def add_reference(
     given, place = read_reference(file), results / REFERENCES / file.name
     if place.exists() and place.read_bytes() != file.read_bytes():
         raise UsageError(f"{place} holds another reference; rename {file}, or remove that one")
-    say(comparison_table(compare_all([given], results)[0][1]))
+    folder = ResultsFolder(results)
+    ours = folder.records, folder.trials, folder.registry
+    say(comparison_table(compare_reference(given, *ours)))
     write_atomically(place, file.read_bytes())
     scores = sum(len(cell.scores) for cell in given.cells)
     say(f"{place}: {scores} scores; harness report shows it")

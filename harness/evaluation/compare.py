@@ -106,7 +106,8 @@ def compare_claims(
         )
         above, below = (side.value.mean or 0.0 for side in finding.sides)
         low, high = round(found.low, 4), round(found.high, 4)
-        intervals[contrast] = Interval(round(above - below, 4), low, high, RESAMPLES, SEED)
+        difference = round(above - below, 4)
+        intervals[contrast] = Interval(contrast, difference, low, high, RESAMPLES, SEED)
     return intervals
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from harness.report.markdown import page, table
-from harness.results.conformance import TOLERANCE, Comparison, Reference
+from harness.results.conformance import TOLERANCE, Reference, ReferenceScore
 from harness.results.index import Results
 from harness.results.questions import Trap
 from harness.results.verdict import TOLERANCES
@@ -27,7 +27,7 @@ SUMMARY = ("reference", "program of", "scores", "compared", "equal", "largest di
 
 
 def conformance_page(
-    references: Sequence[tuple[Reference, Sequence[Comparison]]], results: Results
+    references: Sequence[tuple[Reference, Sequence[ReferenceScore]]], results: Results
 ) -> str:
     """A line for each reference, then each with all of its scores."""
     summary: list[list[object]] = []
@@ -54,7 +54,7 @@ def conformance_page(
     return page("Conformance", parts, results.digest())
 
 
-def comparison_table(compared: Sequence[Comparison]) -> str:
+def comparison_table(compared: Sequence[ReferenceScore]) -> str:
     """A line for each score; of one that was not measured its state stands in place of ours."""
     lines = []
     for one in compared:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
@@ -21,7 +22,7 @@ from harness.results.reproduction import composed, is_stale
 from harness.results.verdict import TOLERANCES, CellState, welch_half_width
 
 # A task, and the path of a score in its records: `("sts12", ("spearman", "all"))`.
-Score = tuple[str, tuple[str, ...]]
+TaskScore = tuple[str, tuple[str, ...]]
 
 
 @dataclass(frozen=True)
@@ -30,29 +31,19 @@ class Contrast:
 
     better: str
     worse: str
-    scores: tuple[Score, ...]
+    scores: tuple[TaskScore, ...]
 
 
 @dataclass(frozen=True)
 class Interval:
     """A difference in points, its 95 % interval, and the bootstrap's resamples and seed."""
 
+    contrast: Contrast
     difference: float
     low: float
     high: float
     resamples: int
     seed: int
-
-
-@dataclass(frozen=True)
-class _Row(Interval):
-    """An interval as it is stored, with the difference that it belongs to."""
-
-    contrast: Contrast
-
-    @property
-    def interval(self) -> Interval:
-        return Interval(self.difference, self.low, self.high, self.resamples, self.seed)
 
 
 Intervals = Mapping[Contrast, Interval]
@@ -66,16 +57,16 @@ def intervals_file(results: Path) -> Path:
 def read_intervals(results: Path) -> Intervals:
     """Every stored interval; none where there is no file. Raises DataError for another file."""
     path = intervals_file(results)
-    rows = read_typed(tuple[_Row, ...], path) if path.exists() else ()
-    return {row.contrast: row.interval for row in rows}
+    rows = read_typed(tuple[Interval, ...], path) if path.exists() else ()
+    return {interval.contrast: interval for interval in rows}
 
 
 def write_intervals(results: Path, intervals: Intervals) -> None:
-    """Store intervals in the order of their names; a file that has them is left alone."""
-    path, known = intervals_file(results), sorted(intervals.items(), key=lambda item: repr(item[0]))
-    rows = [{"contrast": asdict(contrast), **asdict(interval)} for contrast, interval in known]
+    """Store intervals in the order of their contrasts; a file that has them is left alone."""
+    path = intervals_file(results)
+    rows = [asdict(intervals[contrast]) for contrast in sorted(intervals, key=repr)]
     data = (json.dumps(rows, indent=1) + "\n").encode()
-    if known and (not path.exists() or path.read_bytes() != data):
+    if rows and (not path.exists() or path.read_bytes() != data):
         write_atomically(path, data)
 
 
@@ -123,12 +114,6 @@ class Claim:
             return None
         return self.table.score(self.better, column), self.table.score(self.worse, column)
 
-    @property
-    def comparable(self) -> bool:
-        """Whether its columns have an average: two or more, all of one metric."""
-        metrics = {column.metric or self.table.metric for column in self.columns}
-        return len(self.columns) > 1 and len(metrics) == 1
-
 
 @dataclass(frozen=True)
 class Claims:
@@ -154,38 +139,74 @@ class Claims:
 
     def _resolve(self, entry: ClaimEntry) -> Claim:
         table = self.tables[entry.table]
-        if entry.methods:
-            above, below = map(in_words, (entry.better, entry.worse))
-            methods = entry.methods[0], entry.methods[1]
-        else:
-            stand_ins, rows = self.rows[entry.table], {row.id: row for row in table.rows}
-            above, below = rows[entry.better], rows[entry.worse]
-            methods = stand_ins[entry.better], stand_ins[entry.worse]
-        columns = (c for c in scored(table) if entry.columns is None or c.id in entry.columns)
-        encoders = (method.partition(".")[0] for method in methods)
-        failed = next(filter(None, map(self.failed_trainings.get, encoders)), "")
-        own = (entry.id, entry.claim, table, above, below, methods, tuple(columns))
-        return Claim(*own, entry.note, entry.part_of, failed)
+        rows, stand_ins = {row.id: row for row in table.rows}, self.rows.get(entry.table, {})
+        if entry.methods:  # in words: rows that print nothing
+            rows = {e: Row(e, e, "", "", "", values={}) for e in (entry.better, entry.worse)}
+            stand_ins = dict(zip((entry.better, entry.worse), entry.methods, strict=True))
+        methods = stand_ins[entry.better], stand_ins[entry.worse]
+        failed = (self.failed_trainings.get(method.partition(".")[0]) for method in methods)
+        return Claim(
+            entry.id,
+            entry.claim,
+            table,
+            rows[entry.better],
+            rows[entry.worse],
+            methods,
+            tuple(c for c in scored(table) if entry.columns is None or c.id in entry.columns),
+            entry.note,
+            entry.part_of,
+            next(filter(None, failed), ""),
+        )
 
     def _faults(self) -> Iterator[str]:
+        """What is unknown, missing or double, with its place."""
         for name, stand_ins in self.rows.items():
-            faults = _row_faults(self.tables.get(name), stand_ins)
-            yield from (f"rows.{name}: {fault}" for fault in faults)
-        named = [m for of in self.rows.values() for m in of.values()]
-        named += [method for entry in self.claims for method in entry.methods]
-        for encoder in self.failed_trainings.keys() - {m.partition(".")[0] for m in named}:
+            rows = {row.id: row for row in self.tables[name].rows} if name in self.tables else {}
+            if not rows:
+                yield f"rows.{name}: there is no such published table"
+            for row, method in stand_ins.items():
+                if row not in rows:
+                    yield f"rows.{name}: there is no row {row!r}"
+                if rows[row].aggregation not in (None, self.tables[name].aggregation):
+                    yield f"rows.{name}: {row!r} has another aggregation than its table"
+                if not is_method_id(method):
+                    yield f"rows.{name}: {method!r} is no method id"
+            for method, count in Counter(stand_ins.values()).items():
+                if count > 1:
+                    yield f"rows.{name}: {method} stands for two rows; their order needs one each"
+        methods = [method for stand_ins in self.rows.values() for method in stand_ins.values()]
+        methods += [method for entry in self.claims for method in entry.methods]
+        for encoder in self.failed_trainings.keys() - {m.partition(".")[0] for m in methods}:
             yield f"failed_trainings: no method here is of the encoder {encoder!r}; remove it"
-        ids = [entry.id for entry in self.claims]
+        for name, count in Counter(entry.id for entry in self.claims).items():
+            if count > 1:
+                yield f"claim {name}: the id stands twice; rename one of the claims"
         for entry in self.claims:
-            if ids.count(entry.id) > 1:
-                yield f"claim {entry.id}: the id stands twice; rename one of the claims"
-            stand_ins = self.rows.get(entry.table, {})
-            of = _words_faults(entry) if entry.methods else _stand_in_faults(entry, stand_ins)
-            wrong = (*of, *_column_faults(entry, self.tables))
-            yield from (f"claim {entry.id}: {fault}" for fault in wrong)
+            yield from (f"claim {entry.id}: {fault}" for fault in self._claim_faults(entry))
+
+    def _claim_faults(self, entry: ClaimEntry) -> Iterator[str]:
+        table, sides = self.tables.get(entry.table), {entry.better, entry.worse}
+        if table is None:
+            yield f"there is no published table {entry.table!r}"
+            return
+        stand_ins = self.rows.get(entry.table, {})
+        if len(sides) < 2:
+            yield f"wanted two rows, found {entry.better!r} twice"
+        if not entry.methods and (lacking := sides - stand_ins.keys()):
+            yield f"no method stands for {min(lacking)!r} of {entry.table!r}; add it"
+        ids = [method for method in dict.fromkeys(entry.methods) if is_method_id(method)]
+        if entry.methods and (len(ids), len(entry.methods)) != (2, 2):
+            yield f"methods: wanted the ids of two methods, found {list(entry.methods)}"
+        ids = [column.id for column in scored(table)]
+        chosen = ids if entry.columns is None else list(entry.columns)
+        if not chosen or len({*chosen}) < len(chosen) or {*chosen} - {*ids}:
+            yield f"columns are some of {', '.join(ids)}; found {chosen}"
+        for row in table.rows:
+            if row.id in sides and (unprinted := {*chosen} - row.values.keys()):
+                yield f"wanted a score printed in {table.id}/{row.id}/{min(unprinted)}, found none"
 
 
-def address(table: Table, column: Column) -> tuple[str, tuple[str, ...]]:
+def address(table: Table, column: Column) -> TaskScore:
     """Task and path of the score under the table's own protocol, whatever a row quotes."""
     aggregation = column.aggregation or table.aggregation
     return str(column.task), score_path(column.metric or table.metric, aggregation)
@@ -200,57 +221,6 @@ def scored(table: Table) -> tuple[Column, ...]:
 def read_claims(path: Path, tables: Iterable[Table]) -> Claims:
     """The claims with their tables. Raises DataError for whatever is unknown, missing or double."""
     return read_typed(Claims, path, tables={table.id: table for table in tables})
-
-
-def _row_faults(table: Table | None, stand_ins: Mapping[str, str]) -> Iterator[str]:
-    """Each row is the table's and under its protocol; each method stands for one row."""
-    rows = {row.id: row for row in table.rows} if table else {}
-    if table is None:
-        yield "there is no such published table"
-    for name, method in stand_ins.items():
-        if name not in rows:
-            yield f"there is no row {name!r}"
-        elif table and rows[name].aggregation not in (None, table.aggregation):
-            yield f"{name!r} is printed under another aggregation than its table"
-        if not is_method_id(method):
-            yield f"{method!r} is no method id"
-        if list(stand_ins.values()).count(method) > 1:
-            yield f"{method} stands for two rows; the order of rows needs one each"
-
-
-def in_words(label: str) -> Row:
-    """What a claim in words compares, as a row that prints nothing."""
-    return Row(label, label, "", "", "", values={})
-
-
-def _words_faults(entry: ClaimEntry) -> Iterator[str]:
-    """Two methods are named."""
-    if len(set(entry.methods)) != 2 or not all(map(is_method_id, entry.methods)):
-        yield f"methods: wanted the ids of two methods, found {list(entry.methods)}"
-
-
-def _stand_in_faults(entry: ClaimEntry, stand_ins: Mapping[str, str]) -> Iterator[str]:
-    """Both rows have a stand-in."""
-    for name in (entry.better, entry.worse):
-        if name not in stand_ins:
-            yield f"no method stands for {name!r} of {entry.table!r}; add it"
-    if entry.better == entry.worse:
-        yield f"wanted two rows, found {entry.better!r} twice"
-
-
-def _column_faults(entry: ClaimEntry, tables: Mapping[str, Table]) -> Iterator[str]:
-    """The columns hold scores, and both rows print one in each."""
-    if entry.table not in tables:
-        yield f"there is no published table {entry.table!r}"
-        return
-    table = tables[entry.table]
-    ids = [column.id for column in scored(table)]
-    chosen = ids if entry.columns is None else list(entry.columns)
-    if not chosen or len(set(chosen)) < len(chosen) or set(chosen) - {*ids}:
-        yield f"columns are some of {', '.join(ids)}; found {chosen}"
-    for row in table.rows:
-        if row.id in (entry.better, entry.worse) and (lost := set(chosen) - {*row.values}):
-            yield f"wanted a score printed in {table.id}/{row.id}/{min(lost)}, found none"
 
 
 AVERAGE = "Avg."
@@ -278,18 +248,10 @@ class Side:
     @property
     def value(self) -> Value:
         """Mean and spread over the seeds, or the state."""
-        if not self.scores:
-            return Value(None, state=self.state)
-        return value(list(self.scores.values()))
-
-    @property
-    def too_few(self) -> bool:
-        """Whether another seed could give another score, and there are not enough of them."""
-        return self.seeded and len(self.scores) < TOLERANCES.seeds
+        return value([*self.scores.values()]) if self.scores else Value(None, state=self.state)
 
     def __str__(self) -> str:
-        seeds = f" (k={len(self.scores)})" if self.seeded and self.scores else ""
-        return f"{self.value}{seeds}"
+        return f"{self.value}{f' (k={len(self.scores)})' if self.seeded and self.scores else ''}"
 
 
 @dataclass(frozen=True)
@@ -300,6 +262,34 @@ class Decision:
     difference: float | None = None
     interval: tuple[float, float] | None = None
     by: str = ""
+
+
+def decide(better: Side, worse: Side, items: tuple[float, float] | None = None) -> Decision:
+    """Whether the first lies above the second.
+
+    Where either is seeded, by Welch's 95 % interval over seeds; else by `items`, the bootstrap's
+    interval over test items; without one by the sign, and a difference that another platform could
+    turn is undecided.
+    """
+    if not better.scores or not worse.scores:
+        return Decision(ClaimOutcome.NOT_MEASURED)
+    above, below = better.value.mean, worse.value.mean
+    if above is None or below is None:
+        return Decision(ClaimOutcome.UNDECIDED, by=CellState.UNDEFINED)
+    difference = round(above - below, 9)
+    seeded = [side for side in (better, worse) if side.seeded]
+    if any(len(side.scores) < TOLERANCES.seeds for side in seeded):
+        return Decision(ClaimOutcome.UNDECIDED, difference, by=CellState.TOO_FEW_SEEDS)
+    interval, by = items, "items" if items else SIGN
+    if seeded:
+        h = welch_half_width(*((side.value.sd or 0.0, len(side.scores)) for side in seeded))
+        interval, by = (difference - h, difference + h), "seeds"
+    if interval is None and abs(difference) <= TOLERANCES.match:
+        return Decision(ClaimOutcome.UNDECIDED, difference, by=SIGN)
+    low, high = interval or (difference, difference)
+    outcome = ClaimOutcome.HOLDS if low > 0 else ClaimOutcome.UNDECIDED
+    outcome = ClaimOutcome.FAILS if high < 0 else outcome
+    return Decision(outcome, difference, interval, by)
 
 
 @dataclass(frozen=True)
@@ -320,7 +310,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class ClaimResult:
-    """A claim with a finding for each task, the average where there is one, and the outcome.
+    """A claim with a finding for each task, and the average where there is one.
 
     It holds if it holds on more than half of its tasks, and does not if the opposite is true on
     more than half; a missing score counts as a task, and the average does not.
@@ -357,38 +347,6 @@ class ClaimResult:
         return sum(f.claimed is not None and f.claimed > 0 for f in self.findings)
 
 
-def decide(better: Side, worse: Side, items: tuple[float, float] | None = None) -> Decision:
-    """Whether the first lies above the second.
-
-    Where either is seeded, by Welch's 95 % interval over seeds; else by `items`, the bootstrap's
-    interval over test items; without one by the sign, and a difference that another platform could
-    turn is undecided.
-    """
-    if not better.scores or not worse.scores:
-        return Decision(ClaimOutcome.NOT_MEASURED)
-    above, below = better.value.mean, worse.value.mean
-    if above is None or below is None:
-        return Decision(ClaimOutcome.UNDECIDED, by=CellState.UNDEFINED)
-    difference = round(above - below, 9)
-    if better.too_few or worse.too_few:
-        return Decision(ClaimOutcome.UNDECIDED, difference, by=CellState.TOO_FEW_SEEDS)
-    if seeded := [side for side in (better, worse) if side.seeded]:
-        h = welch_half_width(*((side.value.sd or 0.0, len(side.scores)) for side in seeded))
-        return _by_interval(difference, (difference - h, difference + h), "seeds")
-    if items is not None:
-        return _by_interval(difference, items, "items")
-    if abs(difference) <= TOLERANCES.match:
-        return Decision(ClaimOutcome.UNDECIDED, difference, by=SIGN)
-    return _by_interval(difference, None, SIGN)
-
-
-def _by_interval(difference: float, interval: tuple[float, float] | None, by: str) -> Decision:
-    low, high = interval or (difference, difference)
-    holds, fails = low > 0, high < 0
-    decided = ClaimOutcome.HOLDS if holds else ClaimOutcome.FAILS
-    return Decision(decided if holds or fails else ClaimOutcome.UNDECIDED, difference, interval, by)
-
-
 @dataclass(frozen=True)
 class ClaimTests:
     """Tests of claims on records, with the intervals over test pairs that are stored."""
@@ -399,18 +357,23 @@ class ClaimTests:
     tested: dict[str, ClaimResult] = field(default_factory=dict, compare=False, repr=False)
 
     def test(self, claim: Claim) -> ClaimResult:
-        """Every task of a claim, and their average; a claim is tested once for all pages."""
+        """Every task of a claim, and their average if all have one metric; tested once."""
         if claim.id not in self.tested:
-            self.tested[claim.id] = self._test(claim)
+            findings = [
+                self._finding(c.label, claim.published(c), claim, [address(claim.table, c)])
+                for c in claim.columns
+            ]
+            average = None
+            metrics = {column.metric or claim.table.metric for column in claim.columns}
+            if len(findings) > 1 and len(metrics) == 1:
+                printed = [finding.published for finding in findings if finding.published]
+                means = None
+                if printed:
+                    means = fmean(a for a, _ in printed), fmean(b for _, b in printed)
+                scores = [finding.contrast.scores[0] for finding in findings]
+                average = self._finding(AVERAGE, means, claim, scores)
+            self.tested[claim.id] = ClaimResult(claim, tuple(findings), average)
         return self.tested[claim.id]
-
-    def _test(self, claim: Claim) -> ClaimResult:
-        findings = [
-            self._finding(c.label, claim.published(c), claim, [address(claim.table, c)])
-            for c in claim.columns
-        ]
-        average = self._average(claim, findings) if claim.comparable else None
-        return ClaimResult(claim, tuple(findings), average)
 
     def side(self, identifier: str, task: str, path: tuple[str, ...]) -> Side:
         """The scores of a cell by seed; none where its records are of other settings."""
@@ -426,54 +389,46 @@ class ClaimTests:
         task, path = address(table, column)
         published, measured = [], []
         for row in table.rows:
-            if row.id not in claims.rows[table.id] or column.id not in row.values:
-                continue
-            mean = self.side(claims.rows[table.id][row.id], task, path).value.mean
-            if mean is not None:
-                published.append(table.score(row, column))
-                measured.append(mean)
+            if row.id in claims.rows[table.id] and column.id in row.values:
+                mean = self.side(claims.rows[table.id][row.id], task, path).value.mean
+                if mean is not None:
+                    published.append(table.score(row, column))
+                    measured.append(mean)
         return rank_order(published, measured)
-
-    def _average(self, claim: Claim, findings: Sequence[Finding]) -> Finding:
-        printed = [finding.published for finding in findings if finding.published is not None]
-        means = (fmean(a for a, _ in printed), fmean(b for _, b in printed)) if printed else None
-        return self._finding(AVERAGE, means, claim, [f.contrast.scores[0] for f in findings])
 
     def _finding(
         self,
         label: str,
         published: tuple[float, float] | None,
         claim: Claim,
-        scores: Sequence[Score],
+        scores: Sequence[TaskScore],
     ) -> Finding:
         """The claim on the mean of some scores, of which one task may have the only one."""
         contrast = Contrast(*claim.methods, tuple(scores))
-        above, below = (
-            averaged([self.side(method, *score) for score in scores]) for method in claim.methods
+        better, worse = (
+            mean_over_tasks([self.side(method, *score) for score in scores])
+            for method in claim.methods
         )
-        decision = self._decide(contrast, above, below)
-        return Finding(label, contrast, published, (above, below), decision)
-
-    def _decide(self, contrast: Contrast, better: Side, worse: Side) -> Decision:
-        """By the stored interval where the sign alone would decide, and the difference is its."""
-        decision, known = decide(better, worse), self.intervals.get(contrast)
-        if known is None or decision.by != SIGN or decision.difference is None:
-            return decision
-        if abs(known.difference - decision.difference) > MOVED:
-            return decision
-        return decide(better, worse, (known.low, known.high))
+        decision, stored = decide(better, worse), self.intervals.get(contrast)
+        # A stored interval stands where the sign alone would decide, and the difference is its.
+        if stored and decision.by == SIGN and decision.difference is not None:
+            moved = abs(stored.difference - decision.difference) > MOVED
+            items = None if moved else (stored.low, stored.high)
+            decision = decide(better, worse, items)
+        return Finding(label, contrast, published, (better, worse), decision)
 
 
-def averaged(sides: Sequence[Side]) -> Side:
+def mean_over_tasks(sides: Sequence[Side]) -> Side:
     """The mean over tasks of each seed that all of them have; none where a task has no score."""
     if len(sides) == 1:
         return sides[0]
-    seeds = set.intersection(*(set(side.scores) for side in sides))
-    columns = {seed: [side.scores[seed] for side in sides] for seed in sorted(seeds)}
-    if not seeds or any(score is None for column in columns.values() for score in column):
-        return Side({}, state="–")
-    means = {seed: fmean(s for s in column if s is not None) for seed, column in columns.items()}
-    return Side(means, any(side.seeded for side in sides))
+    means: dict[int, float] = {}
+    for seed in sorted(set.intersection(*(set(side.scores) for side in sides))):
+        scores = [score for side in sides if (score := side.scores[seed]) is not None]
+        if len(scores) < len(sides):
+            return Side({}, state="–")
+        means[seed] = fmean(scores)
+    return Side(means, any(side.seeded for side in sides)) if means else Side({}, state="–")
 
 
 def rank_order(published: Sequence[float], measured: Sequence[float]) -> str:

@@ -17,17 +17,17 @@ from statistics import fmean
 
 from harness.core.toml import read_typed
 from harness.core.types import AGGREGATIONS, is_method_id
-from harness.registry import Registry, load_registry
+from harness.registry import Registry
 from harness.results.index import Results, score_at
 from harness.results.layout import CONFORMANCE, QUESTIONS, REFERENCES
 from harness.results.protocols import Protocol, protocols_of
-from harness.results.published import TASK_ID, PublishedCell
+from harness.results.published import PublishedCell
 from harness.results.questions import Trial, read_searches
-from harness.results.records import Store
 from harness.results.reproduction import composed, is_stale
 from harness.results.verdict import CellState, Measured, Published, verdict
 
 TOLERANCE = 1e-3  # points, between programs that compute one number in floats of 32 bits
+TASK_ID = re.compile(r"[a-z0-9-]+(\.[a-z]+)*")
 SCORE = re.compile(r"[a-z0-9_]+(\.[a-z0-9_]+)?")
 TRIAL_SCORES = ("before", "best", "loss")  # those of a training, as a search keeps them
 
@@ -66,8 +66,6 @@ class ReferenceCell:
                 raise ValueError(f"scores: {name!r} is no score; wanted one like spearman.all")
             if not math.isfinite(score):
                 raise ValueError(f"scores.{name}: wanted a finite number, found {score}")
-        if self.tolerance is not None and not 0 < self.tolerance < math.inf:
-            raise ValueError(f"tolerance: wanted points above 0, found {self.tolerance}")
 
     @property
     def what(self) -> tuple[str, str]:
@@ -105,9 +103,10 @@ class Reference:
         for name in ("program", "what", "command"):
             if not str(asdict(self)[name]).strip():
                 raise ValueError(f"{name}: wanted a text, found none")
-        if not 0 < self.tolerance < math.inf:
-            raise ValueError(f"tolerance: wanted points above 0, found {self.tolerance}")
         tolerances = {self.tolerance, *(self.tolerance_of(cell) for cell in self.cells)}
+        for tolerance in tolerances:
+            if not 0 < tolerance < math.inf:
+                raise ValueError(f"tolerance: wanted points above 0, found {tolerance}")
         if tolerances != {TOLERANCE} and not self.reason.strip():
             raise ValueError(f"reason: a tolerance other than {TOLERANCE:g} needs one")
         places = [(cell.what, name) for cell in self.cells for name in cell.scores]
@@ -154,11 +153,11 @@ Trials = Mapping[str, Sequence[Trial]]  # of each training, by its command
 def read_trials(results: Path) -> Trials:
     """The trainings that were measured here for references. Raises DataError."""
     searches = read_searches(results / QUESTIONS / CONFORMANCE)
-    return {command: found for search in searches for command, found in search.trials.items()}
+    return {command: trials for search in searches for command, trials in search.trials.items()}
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ReferenceScore:
     """A score of theirs and ours: the verdict on the difference, or why there is none."""
 
     reference: Reference
@@ -181,30 +180,20 @@ class Comparison:
         return abs(self.difference) <= self.reference.tolerance_of(self.cell)
 
 
-def compare_all(
-    references: Sequence[Reference], folder: Path
-) -> list[tuple[Reference, tuple[Comparison, ...]]]:
-    """Each reference beside what a results folder holds."""
-    results, registry = Results.read(Store(folder)), load_registry()
-    trials = read_trials(folder)
-    return [(one, compare_reference(one, results, trials, registry)) for one in references]
-
-
 def compare_reference(
     reference: Reference, results: Results, trials: Trials, registry: Registry
-) -> tuple[Comparison, ...]:
+) -> tuple[ReferenceScore, ...]:
     """Every score of a reference beside ours, in the file's order."""
-    made = []
+    compared = []
     for cell in reference.cells:
         for name, theirs in cell.scores.items():
             ours = _ours(cell, name, results, trials, registry)
+            mean, state = None, ours
             if isinstance(ours, Measured):
-                judged = verdict(Published(f"{theirs:.6f}"), ours)
                 mean = fmean(score for score in ours.scores if score is not None)
-                made.append(Comparison(reference, cell, name, theirs, mean, judged.state))
-            else:
-                made.append(Comparison(reference, cell, name, theirs, None, ours))
-    return tuple(made)
+                state = verdict(Published(f"{theirs:.6f}"), ours).state
+            compared.append(ReferenceScore(reference, cell, name, theirs, mean, str(state)))
+    return tuple(compared)
 
 
 def _ours(
@@ -212,8 +201,8 @@ def _ours(
 ) -> Measured | str:
     """What was measured here, or why nothing was."""
     if cell.training:
-        found = trials.get(cell.training, ())[:1]
-        return Measured((asdict(found[0])[name],)) if found else CellState.NOT_RUN
+        trained = trials.get(cell.training, ())[:1]
+        return Measured((asdict(trained[0])[name],)) if trained else CellState.NOT_RUN
     method = composed(cell.method, registry)
     if cell.task not in registry.tasks:
         return NO_TASK
@@ -225,29 +214,25 @@ def _ours(
     if is_stale(records, method):
         return CellState.STALE
     scores = tuple(score_at(record.scores, score_path_of(name)) for record in records)
-    known = all(score is not None for score in scores)
-    return Measured(scores, method.seeded) if known else NO_SCORE
+    return NO_SCORE if None in scores else Measured(scores, method.seeded)
 
 
 def confirmed(
-    references: Iterable[Reference], results: Results, trials: Trials, registry: Registry
+    compared: Iterable[ReferenceScore], results: Results, registry: Registry
 ) -> Mapping[Protocol, str]:
     """The procedures by which every score of a reference equals ours, and the first program."""
-    agreements: dict[Protocol, list[bool | None]] = {}
     programs: dict[Protocol, str] = {}
-    for reference in references:
-        for score in compare_reference(reference, results, trials, registry):
-            method, task = score.cell.what
-            protocol = task in registry.tasks and Protocol.of(
-                method, registry.tasks[task], *score_path_of(score.score)
-            )
-            if protocol and score.ours is not None:
+    refuted: set[Protocol] = set()
+    for score in compared:
+        method, task = score.cell.what
+        if task in registry.tasks and score.ours is not None:
+            path = score_path_of(score.score)
+            protocol = Protocol.of(method, registry.tasks[task], *path)
+            if protocol is not None:
                 procedure = protocol.procedure(len(results.subsets(task)))
-                agreements.setdefault(procedure, []).append(score.agrees)
-                programs.setdefault(procedure, reference.program)
-    return {
-        procedure: programs[procedure] for procedure in agreements if all(agreements[procedure])
-    }
+                programs.setdefault(procedure, score.reference.program)
+                refuted |= set() if score.agrees else {procedure}
+    return {procedure: programs[procedure] for procedure in programs if procedure not in refuted}
 
 
 def confirmed_by(

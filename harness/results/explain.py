@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import typing
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import runtime_checkable
@@ -19,38 +19,24 @@ from harness.registry import Registry
 from harness.results.conformance import confirmed_by
 from harness.results.index import Results
 from harness.results.protocols import Protocol, protocols_of
-from harness.results.published import PublishedCell, Table, published_cell
+from harness.results.published import PublishedCell
 from harness.results.reproduction import Reproduction, method_of, reproduce
 from harness.results.verdict import CellState
 
 
-def run_command(method: str, tasks: Iterable[str], registry: Registry) -> str:
-    """The command that measures a method; of an encoder by hand its files are to be filled in."""
-    encoder = base_name(method.partition(".")[0])
-    files = f" --encoder {encoder}=PATH" if encoder in registry.by_hand else ""
-    on = "".join(f" -t {task}" for task in tasks)
-    return f"harness run{files} -m '{method}'{on}"
-
-
 @dataclass(frozen=True)
-class Score:
-    """A score measured under a protocol, and the command that measures it."""
+class Neighbour:
+    """A score measured under a protocol, and the command that measures it.
+
+    As neighbour of a published cell it `differs_in` these choices from the wanted protocol, and by
+    `difference` from the score that it is compared with.
+    """
 
     protocol: Protocol
     value: float
     command: str
-
-
-@dataclass(frozen=True)
-class Neighbour(Score):
-    """A score measured under a neighbouring protocol.
-
-    `differs_in` names the choices in which the protocol is another than the wanted one,
-    `difference` is the distance from the score that it is compared with.
-    """
-
-    differs_in: tuple[str, ...]
-    difference: float
+    differs_in: tuple[str, ...] = ()
+    difference: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -63,54 +49,58 @@ class Explanation:
     `command` measures the cell.
     """
 
-    cell: PublishedCell
     reproduction: Reproduction
-    confirmed_by: str | None
     wanted: Protocol | None
-    shown_on: str
-    reference: float | None
-    neighbours: tuple[Neighbour, ...]
-    base: Neighbour | None = None
+    confirmed_by: str | None = None
     command: str = ""
+    shown_on: str = ""
+    reference: float | None = None
+    neighbours: tuple[Neighbour, ...] = ()
+    base: Neighbour | None = None
+
+    @property
+    def cell(self) -> PublishedCell:
+        """The published cell."""
+        return self.reproduction.cell
 
 
 def explain(
-    name: str,
-    tables: Sequence[Table],
-    results: Results,
-    registry: Registry,
-    programs: Mapping[Protocol, str],
+    cell: PublishedCell, results: Results, registry: Registry, programs: Mapping[Protocol, str]
 ) -> Explanation:
-    """Look around one published cell; `programs` confirm protocols. UsageError: an unknown cell."""
-    cell = published_cell(name, tables)
+    """Look around one published cell; `programs` confirm protocols."""
     wanted = wanted_protocol(cell, registry)
     measured = [] if wanted is None else list(scores(results, registry, wanted))
-    reproduction = reproduce(cell, results, registry)
-    program = confirmed_by(cell, programs, results, registry)
-    found = look_around(reproduction, wanted, measured, program)
-    tasks = [cell.task] if cell.task else []
-    return replace(found, command=run_command(str(cell.method), tasks, registry))
+    return replace(
+        look_around(reproduce(cell, results, registry), wanted, measured),
+        confirmed_by=confirmed_by(cell, programs, results, registry),
+        command=run_command(str(cell.method), [cell.task] if cell.task else [], registry),
+    )
 
 
 def look_around(
-    reproduction: Reproduction,
-    wanted: Protocol | None,
-    measured: Sequence[Score],
-    program: str | None,
+    reproduction: Reproduction, wanted: Protocol | None, measured: Sequence[Neighbour]
 ) -> Explanation:
     """The measured scores of the wanted task, as neighbours of a cell, nearest first."""
-    cell = reproduction.cell
-    if wanted is None or cell.points is None or not measured:
-        return Explanation(cell, reproduction, program, wanted, "", None, ())
-    there, reference, compared = wanted, cell.points, wanted
+    points = reproduction.cell.points
+    if wanted is None or points is None or not measured:
+        return Explanation(reproduction, wanted)
+    there, reference, compared = wanted, points, wanted
     if not any(score.protocol.encoder == wanted.encoder for score in measured):
-        there, nearest = _elsewhere(wanted, measured)
+        # The wanted protocol on another encoder: the one that was run under it or nearest to it.
+        tried = Counter(score.protocol.encoder for score in measured)
+        on = {name: replace(wanted, encoder=name, max_length="") for name in tried}
+        nearest = min(
+            measured,
+            key=lambda s: (
+                _distance(s.protocol, on[s.protocol.encoder]),
+                -tried[s.protocol.encoder],
+            ),
+        )
         reference, compared = nearest.value, nearest.protocol
+        there = on[compared.encoder]
     neighbours = [
-        Neighbour(
-            protocol=score.protocol,
-            value=score.value,
-            command=score.command,
+        replace(
+            score,
             differs_in=there.differences(score.protocol),
             difference=score.value - reference,
         )
@@ -121,23 +111,14 @@ def look_around(
     related = (n for n in neighbours if _is_of_kind(n.protocol.fit_on, wanted.fit_on))
     first = min(related, key=lambda n: _distance(n.protocol, there), default=None)
     neighbours.sort(key=lambda n: (n is not first, _choices(n.differs_in), abs(n.difference)))
-    base = next((n for n in neighbours if n.protocol == compared), None)
     return Explanation(
-        cell, reproduction, program, wanted, there.encoder, reference, tuple(neighbours), base
+        reproduction,
+        wanted,
+        shown_on=there.encoder,
+        reference=reference,
+        neighbours=tuple(neighbours),
+        base=next((n for n in neighbours if n.protocol == compared), None),
     )
-
-
-def _elsewhere(wanted: Protocol, measured: Sequence[Score]) -> tuple[Protocol, Score]:
-    """The wanted protocol on another encoder, and the score of it or of the nearest one there."""
-    tried = Counter(score.protocol.encoder for score in measured)
-    there = {name: replace(wanted, encoder=name, max_length="") for name in tried}
-
-    def remoteness(score: Score) -> tuple[object, ...]:
-        encoder = score.protocol.encoder
-        return _distance(score.protocol, there[encoder]), -tried[encoder]
-
-    nearest = min(measured, key=remoteness)
-    return there[nearest.protocol.encoder], nearest
 
 
 def _distance(protocol: Protocol, wanted: Protocol) -> tuple[object, ...]:
@@ -153,7 +134,7 @@ def _distance(protocol: Protocol, wanted: Protocol) -> tuple[object, ...]:
     return bool(differs_in), other_metric, choices, not related, other_family, len(differs_in)
 
 
-def _choices(differs_in: Collection[str]) -> int:
+def _choices(differs_in: Sequence[str]) -> int:
     """The number of choices; another calibration and another corpus for it are one."""
     return len(differs_in) - ({"post", "fit_on"} <= {*differs_in})
 
@@ -168,7 +149,7 @@ def wanted_protocol(cell: PublishedCell, registry: Registry) -> Protocol | None:
     return next(iter(protocols_of(cell, registry)), None) if cell.task else None
 
 
-def scores(results: Results, registry: Registry, wanted: Protocol) -> Iterator[Score]:
+def scores(results: Results, registry: Registry, wanted: Protocol) -> Iterator[Neighbour]:
     """Every measured score of the wanted task, under every metric of the wanted kind."""
     correlations = ("spearman", "pearson")
     metrics = correlations if wanted.metric in correlations else (wanted.metric,)
@@ -182,8 +163,15 @@ def scores(results: Results, registry: Registry, wanted: Protocol) -> Iterator[S
             value = results.value(method, name, *filter(None, (metric, way))).mean
             protocol = Protocol.of(method, task, metric, way)
             if value is not None and protocol is not None:
-                command = run_command(method, [name], registry)
-                yield Score(protocol, value, command)
+                yield Neighbour(protocol, value, run_command(method, [name], registry))
+
+
+def run_command(method: str, tasks: Iterable[str], registry: Registry) -> str:
+    """The command that measures a method; of an encoder by hand its files are to be filled in."""
+    encoder = base_name(method.partition(".")[0])
+    files = f" --encoder {encoder}=PATH" if encoder in registry.by_hand else ""
+    on = "".join(f" -t {task}" for task in tasks)
+    return f"harness run{files} -m '{method}'{on}"
 
 
 SMALL = 10_000_000  # bytes: a smaller download is no worse than this
@@ -236,9 +224,6 @@ class NextStep:
         return len(self.cells)
 
 
-Needs = Mapping[str, int | None]  # the bytes that each command gets
-
-
 def next_steps(
     cells: Iterable[Reproduction], registry: Registry, files: Files
 ) -> Iterator[NextStep]:
@@ -272,36 +257,23 @@ def next_steps(
         yield NextStep(tuple(sorted(best)), None if total == math.inf else int(total), gained)
 
 
-def missing(cell: PublishedCell, registry: Registry, files: Files) -> Needs:
-    """The commands that get what a published number needs and what is not there."""
+def missing(cell: PublishedCell, registry: Registry, files: Files) -> Mapping[str, int | None]:
+    """The commands that get what a published number needs and what is not there, with bytes."""
     method, needs = method_of(cell, registry), dict[str, int | None]()
-    assets = [registry.tasks[task].asset for task in cell.tasks if task in registry.tasks]
+    names = [registry.tasks[task].asset for task in cell.tasks if task in registry.tasks]
+    assets: list[Asset | None] = []
     if method is not None:
-        if (corpus := registry.corpora.get(method.fit_on or "")) is not None:
-            assets.append(corpus.asset)
-        if not files.has_encoder(method.encoder):
-            needs |= _encoder(method.encoder)
-    for name in dict.fromkeys(assets):
-        if not files.has_data(name):
-            needs |= _asset(asset_named(name), needs)
+        corpus, encoder = registry.corpora.get(method.fit_on or ""), method.encoder
+        names += [corpus.asset] if corpus is not None else []
+        if not files.has_encoder(encoder):
+            assets = [vectors_of(encoder), companion_of(encoder)]
+            if isinstance(source := encoder.source, Trained):
+                needs[f"harness train family {source.family}"] = None
+            elif isinstance(source, Hub):
+                name = source.asset or encoder.name.partition(":")[0]
+                needs[f"harness fetch {name}"] = source.about
+    assets += [asset_named(name) for name in dict.fromkeys(names) if not files.has_data(name)]
+    for asset in filter(None, assets):
+        before, size = needs.get(asset.get, 0), asset.to_get
+        needs[asset.get] = None if before is None or size is None else before + size
     return needs
-
-
-def _encoder(config: EncoderConfig) -> Needs:
-    """The commands that get an encoder's files."""
-    source = config.source
-    if isinstance(source, Trained):
-        return {f"harness train family {source.family}": None}
-    found: Needs = {}
-    for asset in filter(None, (vectors_of(config), companion_of(config))):
-        found = {**found, **_asset(asset, found)}
-    if isinstance(source, Hub):
-        return {f"harness fetch {source.asset or config.name.partition(':')[0]}": source.about}
-    return found
-
-
-def _asset(asset: Asset, known: Needs) -> Needs:
-    """The command that gets an asset, with the bytes of those that it gets as well."""
-    before = known.get(asset.get, 0)
-    size = asset.to_get
-    return {asset.get: None if before is None or size is None else before + size}

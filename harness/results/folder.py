@@ -23,8 +23,8 @@ from harness.results.claims import (
 )
 from harness.results.comparisons import Comparisons, read_comparisons
 from harness.results.conformance import (
-    Comparison,
     Reference,
+    ReferenceScore,
     Trials,
     compare_reference,
     confirmed,
@@ -63,22 +63,15 @@ class ResultsFolder:
         self.path = path
         self.registry = registry or load_registry()
         self.papers = papers or papers_of(path)
+        self.written = self.papers.parent  # the results folder of what people wrote
+        self.questions = self.written / QUESTIONS  # the folder of what pages ask
         self.store = Store(path)
-        self._reproduced: dict[str, tuple[Mapping[str, Reproduction], Results]] = {}
+        self._looked_at: dict[str, Results] = {}
+        self._reproduced: dict[str, Mapping[str, Reproduction]] = {}
 
     def forget(self) -> ResultsFolder:
         """A new view of the folder, which reads its files again after they were written."""
         return ResultsFolder(self.path, self.registry, self.papers)
-
-    @property
-    def written(self) -> Path:
-        """The results folder of what people wrote: it holds the published tables."""
-        return self.papers.parent
-
-    @property
-    def questions(self) -> Path:
-        """The folder of what pages ask."""
-        return self.written / QUESTIONS
 
     @cached_property
     def records(self) -> Results:
@@ -100,17 +93,17 @@ class ResultsFolder:
 
     def reproductions(self, table: Table) -> Mapping[str, Reproduction]:
         """Every cell of a published table against the records, by the cell's id."""
-        return self._reproduction_of(table)[0]
+        if table.id not in self._reproduced:
+            self._looked_at[table.id] = self.records.unread()
+            self._reproduced[table.id] = reproductions(
+                table, self._looked_at[table.id], self.registry
+            )
+        return self._reproduced[table.id]
 
     def records_behind(self, table: Table) -> Results:
         """The records, of which those behind the table's cells were looked at."""
-        return self._reproduction_of(table)[1]
-
-    def _reproduction_of(self, table: Table) -> tuple[Mapping[str, Reproduction], Results]:
-        if table.id not in self._reproduced:
-            results = self.records.unread()
-            self._reproduced[table.id] = reproductions(table, results, self.registry), results
-        return self._reproduced[table.id]
+        self.reproductions(table)
+        return self._looked_at[table.id]
 
     @cached_property
     def reproduced(self) -> tuple[Reproduction, ...]:
@@ -159,20 +152,20 @@ class ResultsFolder:
         return self.records.unread()
 
     @cached_property
-    def compared(self) -> tuple[tuple[Reference, tuple[Comparison, ...]], ...]:
+    def compared(self) -> tuple[tuple[Reference, tuple[ReferenceScore, ...]], ...]:
         """Each reference with its scores beside ours."""
         beside = self.conformance_records, self.trials, self.registry
-        return tuple((one, compare_reference(one, *beside)) for one in self.references)
+        return tuple((r, compare_reference(r, *beside)) for r in self.references)
 
     @cached_property
     def confirming_programs(self) -> Mapping[Protocol, str]:
         """The procedures by which every score of a reference equals ours, and the program."""
-        return confirmed(self.references, self.records.unread(), self.trials, self.registry)
+        scores = (score for _, compared in self.compared for score in compared)
+        return confirmed(scores, self.records.unread(), self.registry)
 
     def explain(self, name: str) -> Explanation:
         """A published cell, and the scores under neighbouring protocols. UsageError: unknown."""
-        programs = self.confirming_programs
-        return explain(name, self.tables, self.records, self.registry, programs)
+        return explain(self.cell(name), self.records, self.registry, self.confirming_programs)
 
     @cached_property
     def searches(self) -> tuple[Search, ...]:

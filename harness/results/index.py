@@ -34,33 +34,28 @@ class Value:
         return f"{self.mean:.2f}" if self.sd is None else f"{self.mean:.2f} ± {self.sd:.2f}"
 
 
-class Stored(list[Record]):
-    """The records of a cell, one a seed, and the content that digests are of."""
-
-    @cached_property
-    def content(self) -> bytes:
-        """Each record as JSON, one after the other."""
-        return b"".join(map(encode, self))
-
-
 @dataclass
 class Results:
-    """All records of a folder, and which of them were looked at."""
+    """All records of a folder, by method and task, and which of them were looked at.
+
+    `values` and `encoded` keep what was computed of a cell: its scores, and its records as JSON.
+    """
 
     by_cell: Mapping[tuple[str, str], Sequence[Record]]
     used: set[tuple[str, str]] = field(default_factory=set)
     values: dict[tuple[str, ...], Value] = field(default_factory=dict)
+    encoded: dict[tuple[str, str], bytes] = field(default_factory=dict)
 
     @classmethod
     def read(cls, store: Store) -> Results:
         """Every record under the store's folder."""
-        by_cell: dict[tuple[str, str], Stored] = {}
+        by_cell: dict[tuple[str, str], list[Record]] = {}
         for record in store.records():
-            by_cell.setdefault((record.method, record.task), Stored()).append(record)
+            by_cell.setdefault((record.method, record.task), []).append(record)
         return cls(by_cell)
 
     def unread(self) -> Results:
-        """These records, with their scores, and none looked at yet: for another page."""
+        """The same records, none of them looked at yet: for another page."""
         return replace(self, used=set())
 
     @cached_property
@@ -104,9 +99,9 @@ class Results:
         """sha256 over the records that were looked at: what a table was made from."""
         digest = hashlib.sha256()
         for cell in sorted(self.used):
-            records = self.by_cell.get(cell, ())
-            # Kept with the records: to encode them takes longer than the rest of a page.
-            digest.update((records if isinstance(records, Stored) else Stored(records)).content)
+            if cell not in self.encoded:
+                self.encoded[cell] = b"".join(map(encode, self.by_cell.get(cell, ())))
+            digest.update(self.encoded[cell])
         return digest.hexdigest()
 
 

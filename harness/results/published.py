@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cache
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 
 from harness.core.errors import DataError, UsageError
 from harness.core.toml import read_rows, read_typed
-from harness.core.types import AGGREGATIONS, GRAMMAR, Aggregation, is_method_id, is_transductive
-from harness.registry import Registry, load_registry, look_up, nearest
+from harness.core.types import AGGREGATIONS, Aggregation, is_transductive
+from harness.registry import Registry, load_registry, look_up
 from harness.results.verdict import NUMBER, Published
 
 
@@ -55,7 +56,6 @@ EVIDENCE: Mapping[str, str] = {
     "inferred": "stated nowhere: concluded from the numbers, or from what others found",
 }
 
-TASK_ID = re.compile(r"[a-z0-9-]+(\.[a-z]+)*")
 ID = re.compile(r"[a-z0-9]+([.-][a-z0-9]+)*")
 
 Words = Mapping[str, str]
@@ -260,10 +260,9 @@ class PublishedCell:
 
     @property
     def _sd(self) -> str | None:
-        if self.row.sd_row is None:
-            return self.row.sd.get(self.column.id)
-        spread = next(row for row in self.table.rows if row.id == self.row.sd_row)
-        return spread.values.get(self.column.id)
+        """The spread as printed, which another row of the table may hold."""
+        spreads = (row.values for row in self.table.rows if row.id == self.row.sd_row)
+        return next(spreads, self.row.sd).get(self.column.id)
 
     def _filled(self, text: str) -> str:
         """A text with its {placeholders} filled from this cell."""
@@ -298,20 +297,17 @@ def load_tables(folder: Path, registry: Registry | None = None) -> tuple[Table, 
         raise DataError(
             f"{folder}: wanted published tables (*.toml), found none; restore the folder"
         )
-    tables, known = tuple(map(load_table, paths)), load_registry()
-    if registry is not None:
-        known = known.with_encoders(registry.by_hand.values())
-    for table in tables:
-        for place, fault in name_faults(table, known):
+    every = load_registry().with_encoders(registry.by_hand.values() if registry else ())
+    tables: dict[tuple[str, str], Table] = {}
+    for table in map(load_table, paths):
+        for place, fault in _unknown_names(table, every):
             raise DataError(f"{table.id}.toml{place}: {fault}")
-    first: dict[tuple[str, str], Table] = {}
-    for table in tables:
-        other = first.setdefault((table.paper, table.table), table)
-        if other is not table:
+        first = tables.setdefault((table.paper, table.table), table)
+        if first is not table:
             raise DataError(
-                f"{table.id}.toml: {table.paper}, {table.table} also stands in {other.id}"
+                f"{table.id}.toml: {table.paper}, {table.table} also stands in {first.id}"
             )
-    return tables
+    return tuple(tables.values())
 
 
 def load_table(path: Path) -> Table:
@@ -322,170 +318,125 @@ def load_table(path: Path) -> Table:
     return table
 
 
-def published_cell(name: str, tables: Sequence[Table]) -> PublishedCell:
-    """The cell of that name. Raises UsageError, which looks inside the named table first."""
-    of, _, rest = name.partition("/")
-    table = published_table(of, tables)
-    cells = {cell.id: cell for cell in table.cells()}
-    if name in cells:
-        return cells[name]
-    row, _, column = rest.partition("/")
-    own = {cell.column.id: cell.id for cell in cells.values() if cell.row.id == row}
-    rows = {cell.row.id for cell in cells.values()}
-    near = nearest(column, own) if own else nearest(row, rows) or nearest(name, cells)
-    missing = f"it has no row {row!r}" if row else "wanted TABLE/ROW/COLUMN"
-    missing = f"row {row!r} has no column {column!r}" if own else missing
-    raise UsageError(
-        f"unknown published cell {name!r}: {missing}; {near + ' ' if near else ''}"
-        f"harness list cells {table.id} shows all"
-    )
-
-
 def published_table(name: str, tables: Sequence[Table]) -> Table:
     """The table of that name. Raises UsageError, which offers the nearest ones."""
     return look_up("published table", name, {table.id: table for table in tables})
 
 
-def name_faults(table: Table, registry: Registry) -> Iterator[tuple[str, str]]:
+def published_cell(name: str, tables: Sequence[Table]) -> PublishedCell:
+    """The cell TABLE/ROW/COLUMN. Raises UsageError, which offers the nearest ones."""
+    of, _, rest = name.partition("/")
+    table = published_table(of, tables)
+    row, _, column = rest.partition("/")
+    remedy = f"; harness list cells {table.id} shows TABLE/ROW/COLUMN"
+    cells: dict[str, dict[str, PublishedCell]] = {}
+    for cell in table.cells():
+        cells.setdefault(cell.row.id, {})[cell.column.id] = cell
+    columns = look_up(f"row of {table.id}", row, cells, remedy)
+    return look_up(f"column of {table.id}/{row}", column, columns, remedy)
+
+
+def _unknown_names(table: Table, registry: Registry) -> Iterator[tuple[str, str]]:
     """Place and fault of every name that the registry does not know, with the nearest ones."""
-    tasks = [(f", column {column.id}", "task", column.task) for column in table.columns]
-    methods: list[tuple[str, str, str | None]] = []
+    tasks = [(f", column {column.id}: task", column.task) for column in table.columns]
+    methods: list[tuple[str, str | None]] = []
     for row in table.rows:
-        place = f", row {row.id}"
-        tasks += [(place, f"tasks.{name}", task) for name, task in row.tasks.items()]
+        tasks += [(f", row {row.id}: tasks.{name}", task) for name, task in row.tasks.items()]
         if not row.model_free:
-            methods.append((place, "method", row.method))
-            methods += [(place, f"methods.{name}", m) for name, m in row.methods.items()]
-    for place, key, task in tasks:
+            methods += [(f", row {row.id}: method", m) for m in (row.method, *row.methods.values())]
+    for place, task in tasks:
         try:
             _ = task and look_up("task", task, registry.tasks)
         except UsageError as error:
-            yield place, f"{key}: {error}"
-    for place, key, method in methods:
+            yield place, str(error)
+    for place, method in methods:
         try:
             _ = method and registry.parse(method)
         except UsageError as error:
-            yield place, f"{key}: {method!r} is no method here: {error}"
+            yield place, f"{method!r} is no method here: {error}"
 
 
 def _faults(table: Table) -> Iterator[tuple[str, str]]:
     """Place and fault of everything that the types of the fields allow and a table does not."""
-    yield from (("", fault) for fault in _word_faults("metric", table.metric, METRICS))
     if table.scale not in (1, 100):
         yield "", f"scale: wanted 1 or 100, found {table.scale}"
-    yield from (("", fault) for fault in _word_faults("evidence", table.evidence, EVIDENCE))
-    levels: tuple[tuple[str, Table | Column | Row], ...] = (
-        ("", table),
-        *((f", column {column.id}", column) for column in table.columns),
-        *((f", row {row.id}", row) for row in table.rows),
-    )
+    for kind, of in (("column", table.columns), ("row", table.rows)):
+        counts = Counter(level.id for level in of)
+        yield from (("", f"{kind} id {i!r} stands twice") for i, n in counts.items() if n > 1)
+    levels: list[tuple[str, Table | Column | Row]] = [("", table)]
+    levels += [(f", column {column.id}", column) for column in table.columns]
+    levels += [(f", row {row.id}", row) for row in table.rows]
     for place, level in levels:
-        yield from ((place, fault) for fault in _level_faults(level))
-    for kind, levels_of in (("column", table.columns), ("row", table.rows)):
-        ids = [level.id for level in levels_of]
-        yield from (("", f"{kind} id {i!r} stands twice") for i in ids if ids.count(i) > 1)
-    for column in table.columns:
-        yield from ((f", column {column.id}", fault) for fault in _column_faults(column, table))
-    heads = [(column.label, column.metric or table.metric) for column in table.columns]
-    yield from (
-        ("", f"two columns are headed {h[0]!r}") for h in dict.fromkeys(heads) if heads.count(h) > 1
-    )
-    for row in table.rows:
-        yield from ((f", row {row.id}", fault) for fault in _row_faults(row, table))
+        faults = _level_faults(level)
+        if isinstance(level, Column):
+            faults = chain(faults, _column_faults(level, table))
+        if isinstance(level, Row):
+            faults = chain(faults, _row_faults(level, table))
+        yield from ((place, fault) for fault in faults)
     for above, row in pairwise(table.rows):
         if above.group and not row.group:
             yield f", row {row.id}", f"group: wanted one, as the row above has {above.group!r}"
 
 
 def _level_faults(level: Table | Column | Row) -> Iterator[str]:
-    yield from _word_faults("aggregation", level.aggregation, AGGREGATION_OF)
-    if unknown := sorted(set(level.verbatim) - {"metric", "aggregation"}):
-        yield f"verbatim: unknown word {unknown[0]!r}, wanted metric or aggregation"
+    """An id that is none, and words that are none of a closed list."""
     if not ID.fullmatch(level.id):
         yield f"{level.id!r} is no id: lower-case letters and digits between hyphens or dots"
-
-
-def _word_faults(key: str, word: str | None, words: Iterable[str]) -> Iterator[str]:
-    """A word that is none of a closed list."""
-    if word not in (None, *words):
-        yield f"{key}: wanted one of {', '.join(words)}, found {word!r}"
+    if unknown := sorted(set(level.verbatim) - {"metric", "aggregation"}):
+        yield f"verbatim: unknown word {unknown[0]!r}, wanted metric or aggregation"
+    closed = {"metric": METRICS, "aggregation": AGGREGATION_OF, "evidence": EVIDENCE}
+    for key, words in {**closed, "why_not": reasons()}.items():
+        word = getattr(level, key, None)
+        if word not in (None, *words):
+            yield f"{key}: wanted one of {', '.join(words)}, found {word!r}"
 
 
 def _column_faults(column: Column, table: Table) -> Iterator[str]:
     keys = [name for name in ("task", "average_of", "why_not") if getattr(column, name)]
     if len(keys) != 1:
         yield f"wanted exactly one of task, average_of and why_not, found {_listed(keys)}"
-    yield from _word_faults("why_not", column.why_not, reasons())
-    if column.task and not TASK_ID.fullmatch(column.task):
-        yield f"task: {_no_task(column.task)}"
-    yield from _word_faults("metric", column.metric, METRICS)
-    tasks = {other.id for other in table.columns if other.task}
-    if unknown := sorted(set(column.average_of) - tasks):
-        those = _listed(sorted(tasks))
-        yield f"average_of: {unknown[0]!r} is no column with a task; those are {those}"
-
-
-def _scale_faults(row: Row, table: Table) -> Iterator[str]:
-    """A score of more than 100 points: the table's scale is not that of its numbers."""
-    for column in table.columns:
-        printed = row.values.get(column.id, "")
-        if not NUMBER.fullmatch(printed) or (column.metric or table.metric) not in SCORES:
-            continue
-        points = float(printed) * 100 / table.scale
-        if abs(points) > 100:
-            yield (
-                f"values.{column.id}: {printed} is {points:g} points at scale = {table.scale}, "
-                "wanted 100 at most; scale is 100 where points are printed, 1 where fractions are"
-            )
+    tasks = [other.id for other in table.columns if other.task]
+    if unknown := sorted({*column.average_of} - {*tasks}):
+        yield f"average_of: {unknown[0]!r} is no column with a task; those are {_listed(tasks)}"
 
 
 def _row_faults(row: Row, table: Table) -> Iterator[str]:
     if bool(row.method) == bool(row.why_not):
         keys = [name for name in ("method", "why_not") if getattr(row, name)]
         yield f"wanted exactly one of method and why_not, found {_listed(keys)}"
-    yield from _word_faults("why_not", row.why_not, reasons())
     if row.methods and not row.method:
         yield "methods: wanted beside method, for the columns that differ"
     for method in (row.method, *row.methods.values()) if row.method else ():
-        if not row.model_free and not is_method_id(str(method)):
-            yield f"method: {method!r} is no method id; the form is {GRAMMAR}"
         if (fitted := is_transductive(str(method))) != row.transductive:
             wanted, found = (str(flag).lower() for flag in (fitted, row.transductive))
             yield (
                 f"transductive: wanted {wanted}, found {found}; {method!r} is "
                 f"{'' if fitted else 'not '}fitted on the sentences that are scored"
             )
-    yield from _word_faults("evidence", row.evidence, EVIDENCE)
     if row.method and not (row.evidence or table.evidence):
         yield f"evidence: wanted one of {', '.join(EVIDENCE)} here or in the table, found none"
     if not row.values:
         yield "values: wanted at least one number, found none"
-    ids = {column.id for column in table.columns}
+    metrics = {column.id: column.metric or table.metric for column in table.columns}
     for name in ("values", "sd", "median", "methods", "tasks", "notes"):
-        if unknown := sorted(set(getattr(row, name)) - ids):
-            columns = [column.id for column in table.columns]
-            yield f"{name}: {unknown[0]!r} is no column; the table's are {_listed(columns)}"
-    numbers = ((name, n) for name in ("values", "sd", "median") for n in getattr(row, name).items())
-    for name, (column, number) in numbers:
-        if not NUMBER.fullmatch(number):
-            yield f"{name}.{column}: wanted a number as printed, like 58.40, found {number!r}"
-    yield from _scale_faults(row, table)
-    strange = ((key, task) for key, task in row.tasks.items() if not TASK_ID.fullmatch(task))
-    yield from (f"tasks.{key}: {_no_task(task)}" for key, task in strange)
-    if row.sd_row is not None and row.sd_row not in {other.id for other in table.rows}:
-        rows = _listed(other.id for other in table.rows)
-        yield f"sd_row: {row.sd_row!r} is no row; the table's are {rows}"
+        if unknown := sorted(set(getattr(row, name)) - metrics.keys()):
+            yield f"{name}: {unknown[0]!r} is no column; the table's are {_listed(metrics)}"
+    for name in ("values", "sd", "median"):
+        for column, number in getattr(row, name).items():
+            if not NUMBER.fullmatch(number):
+                yield f"{name}.{column}: wanted a number as printed, like 58.40, found {number!r}"
+            points = float(number) * 100 / table.scale
+            if name == "values" and metrics[column] in SCORES and abs(points) > 100:
+                yield (
+                    f"values.{column}: {number} is {points:g} points at scale = {table.scale}, "
+                    "wanted 100 at most; scale is 100 where points are printed, 1 for fractions"
+                )
+    rows = [other.id for other in table.rows]
+    if row.sd_row not in (None, *rows):
+        yield f"sd_row: {row.sd_row!r} is no row; the table's are {_listed(rows)}"
     if (row.sd or row.sd_row) and (row.n is None or row.n < 2):
         yield f"n: a standard deviation needs two runs or more, found {row.n}"
 
 
-def _no_task(text: str) -> str:
-    """In words, that a text is no task's id here, with the task that another program calls so."""
-    other = load_registry().tasks_by_name.get(text)
-    meant = f"here it is {other.name!r}" if other else "harness list tasks shows them"
-    return f"{text!r} is no task id; {meant}"
-
-
 def _listed(names: Iterable[str]) -> str:
-    """Names between commas, or that there is none."""
     return ", ".join(names) or "none"

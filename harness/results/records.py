@@ -20,7 +20,7 @@ import numpy as np
 
 from harness.core.arrays import Float
 from harness.core.errors import DataError, UsageError
-from harness.core.files import file_name, write_atomically
+from harness.core.files import exclusive, file_name, write_atomically
 from harness.core.hardware import Hardware, precision_of
 from harness.core.interfaces import EncoderConfig
 from harness.core.tensors import TensorFile, write_tensors
@@ -38,9 +38,11 @@ UNSEALED = ("0.1.0", "0.2.0")  # versions whose records have none
 # Fields that the cells of an encoder have in common: more than half of what its records hold.
 SHARED = ("repr", "digests", "environment")
 
-ROWS, ID = "rows", "id"
 ID_DIGITS = 12  # of an id, hexadecimal
 LINE_SEAL = ', "sha256": "'  # between the fields of a row and their digest
+
+# What reading a damaged file raises.
+DAMAGED = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
 
 
 def _no_number(word: str) -> float:
@@ -81,7 +83,7 @@ def cell_of(record: Record) -> Cell:
 
 @dataclass(frozen=True)
 class Store:
-    """A results folder. Reading never writes."""
+    """The records of a results folder. Reading never writes."""
 
     folder: Path
 
@@ -103,15 +105,15 @@ class Store:
     def records(self) -> Iterator[Record]:
         """Every record, in the order of a run's paths."""
         folder = self.folder / RECORDS
-        found: dict[Cell, Record] = {}
+        records: dict[Cell, Record] = {}
         for path in sorted(folder.glob("*.jsonl")):
-            found |= read_committed(path)
+            records |= read_committed(path)
         for path in folder.rglob("seed-*.json"):
             record = read_record(path)
-            if found.setdefault(cell_of(record), record) is not record:
+            if records.setdefault(cell_of(record), record) is not record:
                 raise DataError(f"{path}: {cell_of(record)} has another record here; delete one")
-        for cell in sorted(found, key=lambda cell: cell.names):
-            yield found[cell]
+        for cell in sorted(records, key=lambda cell: cell.names):
+            yield records[cell]
 
     def write(
         self, record: Record, cosines: Float[np.ndarray, " P"], identity: Mapping[str, str]
@@ -145,8 +147,6 @@ class Store:
 
     def _commit(self, encoder: str, records: Iterable[Record]) -> None:
         """Put records into their encoder's file, while nobody else writes one."""
-        from harness.core.files import exclusive
-
         path, new = self.committed_path(encoder), {cell_of(record): record for record in records}
         with exclusive(path.parent):
             write_atomically(path, encode_committed((read_committed(path) | new).values()))
@@ -175,21 +175,21 @@ class Store:
         return cosines
 
 
+def sidecar_metadata(path: Path) -> Mapping[str, str] | None:
+    """The identity in a sidecar's header; None if there is no whole one."""
+    file = TensorFile.parse(path)
+    return None if file is None else file.metadata
+
+
 def encode(record: Record) -> bytes:
     """A record as a line of JSON, as digests take it: stable field order, no NaN."""
-    return f"{json.dumps(vars(record), allow_nan=False)}\n".encode()
+    return f"{_json(vars(record))}\n".encode()
 
 
 def seal(record: Record) -> bytes:
     """A run's file: the record, one value a line, and as its last field the sha256 of `encode`."""
     sealed = {**vars(record), SEAL: hashlib.sha256(encode(record)).hexdigest()}
     return (json.dumps(sealed, indent=1, allow_nan=False) + "\n").encode()
-
-
-def encode_committed(records: Iterable[Record]) -> bytes:
-    """The records of an encoder as JSON lines, in order, whatever order they come in."""
-    rows = sorted(records, key=lambda record: cell_of(record).names)
-    return pack([vars(record) for record in rows], SHARED)
 
 
 def read_record(path: Path) -> Record:
@@ -202,40 +202,93 @@ def read_record(path: Path) -> Record:
         record = _record(path, fields, remedy)
         if not older and hashlib.sha256(encode(record)).hexdigest() != wanted:
             raise DataError(f"{path}: wanted content with sha256 {wanted}, found other; {remedy}")
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+    except DAMAGED as error:
         raise DataError(f"{path} is no record ({error!r}); {remedy}") from None
     return record
 
 
+def encode_committed(records: Iterable[Record]) -> bytes:
+    """The records of an encoder as JSON lines, in order, whatever order they come in."""
+    values: dict[tuple[str, str], str] = {}
+    lines = []
+    for record in sorted(records, key=lambda record: cell_of(record).names):
+        fields = dict(vars(record))
+        for name in SHARED:
+            text = _json(fields[name])
+            fields[name] = _digest(text)
+            values[name, fields[name]] = text
+        line = _json(fields)[:-1]
+        lines.append(f'{line}{LINE_SEAL}{_digest(line)}"}}')
+    table = [f'{{"id": "{key}", "{name}": {values[name, key]}}}' for name, key in sorted(values)]
+    return "".join(f"{line}\n" for line in [_json({"rows": len(lines)}), *table, *lines]).encode()
+
+
 def read_committed(path: Path) -> dict[Cell, Record]:
     """The committed records of an encoder, none without a file. DataError names a bad line."""
-    found: dict[Cell, Record] = {}
-    for place, fields in unpack(path, SHARED) if path.exists() else []:
+    if not path.exists():
+        return {}
+    values: dict[tuple[str, str], Any] = {}
+    records: dict[Cell, Record] = {}
+    count: Any = "a count of"
+    unsealed = 0
+    for number, line in enumerate(path.read_bytes().splitlines(), start=1):
+        place = f"{path}:{number}"
+        try:
+            text = line.decode()
+            fields = JSON.decode(text)
+            if number == 1:
+                count = fields["rows"]
+                continue
+            if "id" in fields:
+                key = fields.pop("id")
+                [(name, value)] = fields.items()
+                _require(key, text.partition(f'"{name}": ')[2][:-1])
+                values[name, key] = value
+                continue
+            if "sha256" in fields:
+                _require(fields.pop("sha256"), text.rpartition(LINE_SEAL)[0])
+            else:
+                unsealed += 1
+            fields |= {name: values[name, fields[name]] for name in SHARED}
+        except DAMAGED as error:
+            raise DataError(f"{place} is damaged ({error!r}); restore the file") from None
         record = _record(place, fields, "restore the file")
         cell = cell_of(record)
-        if cell in found:
+        if cell in records:
             raise DataError(f"{place}: {cell} has another line; restore the file")
         if f"{file_name(cell.encoder)}.jsonl" != path.name:
             raise DataError(f"{place}: {cell} belongs to another file; restore the file")
-        found[cell] = record
-    return found
+        records[cell] = record
+    if 0 < unsealed < len(records):
+        raise DataError(
+            f"{path}: {unsealed} of {len(records)} rows lack their digest; restore the file"
+        )
+    if len(records) != count:
+        raise DataError(f"{path}: wanted {count} rows, found {len(records)}; restore the file")
+    return records
 
 
 def _record(place: object, fields: Any, remedy: str) -> Record:
     try:
         record = Record(**fields)
     except TypeError as error:
-        [why, *_] = str(error).splitlines()
-        raise DataError(f"{place} is no record ({why}); {remedy}") from None
+        raise DataError(f"{place} is no record ({error}); {remedy}") from None
     if record.schema != SCHEMA:
         raise DataError(f"{place}: wanted schema {SCHEMA}, found {record.schema}; run it again")
     return record
 
 
-def sidecar_metadata(path: Path) -> Mapping[str, str] | None:
-    """The identity in a sidecar's header; None if there is no whole one."""
-    file = TensorFile.parse(path)
-    return None if file is None else file.metadata
+def _require(digest: str, text: str) -> None:
+    if _digest(text) != digest:
+        raise ValueError(f"its content has another digest than {digest}")
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:ID_DIGITS]
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, allow_nan=False)
 
 
 def same_measurement(old: Record, new: Record) -> bool:
@@ -257,70 +310,6 @@ def largest_move(old: Any, new: Any) -> float:
     if isinstance(old, int | float) and isinstance(new, int | float):
         return float(abs(old - new))
     return 0.0 if old is None and new is None else float("inf")
-
-
-def pack(rows: Sequence[Mapping[str, Any]], shared: Sequence[str]) -> bytes:
-    """The rows as lines, in their order; the values of the shared fields stand once.
-
-    Raises ValueError for a number that is not finite.
-    """
-    values: dict[tuple[str, str], str] = {}
-    lines = []
-    for row in rows:
-        ids = {}
-        for name in shared:
-            text = _json(row[name])
-            ids[name] = _digest(text)
-            values[name, ids[name]] = text
-        line = _json({**row, **ids})[:-1]
-        lines.append(f'{line}{LINE_SEAL}{_digest(line)}"}}')
-    table = [f'{{"{ID}": "{key}", "{name}": {values[name, key]}}}' for name, key in sorted(values)]
-    return "".join(f"{line}\n" for line in [_json({ROWS: len(rows)}), *table, *lines]).encode()
-
-
-def unpack(path: Path, shared: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each row of a file, and its place (`file:line`). Raises DataError naming file and line."""
-    values: dict[tuple[str, str], Any] = {}
-    count: Any = "a count of"
-    rows = unsealed = 0
-    for number, line in enumerate(path.read_bytes().splitlines(), start=1):
-        place = f"{path}:{number}"
-        try:
-            text = line.decode()
-            fields = JSON.decode(text)
-            if number == 1:
-                count = fields[ROWS]
-            elif ID in fields:
-                key = fields.pop(ID)
-                [(name, value)] = fields.items()
-                _require(key, text.partition(f'"{name}": ')[2][:-1])
-                values[name, key] = value
-            else:
-                rows += 1
-                if "sha256" in fields:
-                    _require(fields.pop("sha256"), text.rpartition(LINE_SEAL)[0])
-                else:
-                    unsealed += 1
-                yield place, fields | {name: values[name, fields[name]] for name in shared}
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-            raise DataError(f"{place} is damaged ({error!r}); restore the file") from None
-    if 0 < unsealed < rows:
-        raise DataError(f"{path}: {unsealed} of {rows} rows lack their digest; restore the file")
-    if rows != count:
-        raise DataError(f"{path}: wanted {count} rows, found {rows}; restore the file")
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:ID_DIGITS]
-
-
-def _require(wanted: str, text: str) -> None:
-    if _digest(text) != wanted:
-        raise ValueError(f"its content has another digest than {wanted}")
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, allow_nan=False)
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,6 @@ from harness.results.published import PublishedCell, Table, score_path
 from harness.results.verdict import CellState, Measured, Verdict, verdict
 from harness.tasks.loader import TARGETS
 
-GOLD = "gold"  # what the name of a score that needs no model begins with
-
 # General files have a vector for 88 to 99 % of the tokens of the STS, transfer and embedded tasks
 # (the smallest, of 15,000 words, for 88 % of SST-2); a subset made for another task for 46 to 79 %.
 LOW = 0.85
@@ -67,11 +65,12 @@ def reproductions(table: Table, results: Results, registry: Registry) -> dict[st
 
 def reproduce(cell: PublishedCell, results: Results, registry: Registry) -> Reproduction:
     """One published cell against the records of its method and tasks."""
-    records, method = records_for(cell, results), method_of(cell, registry)
-    state = _state(cell, records, method)
-    if state is CellState.NOT_RUN and _fitted_elsewhere(cell, results):
-        state = CellState.OTHER_CORPUS
-    published = cell.published
+    method, published = method_of(cell, registry), cell.published
+    if cell.row.model_free:  # it needs no model, so any record of the task has it
+        records = [results.any_of(task)[:1] for task in cell.tasks]
+    else:
+        records = [results.records(str(cell.method), task) for task in cell.tasks]
+    state = _state(cell, method, records, results)
     if state is not None or published is None:
         return Reproduction(cell, (), Verdict(state or CellState.NOT_PUBLISHED))
     seeded = method is not None and method.seeded
@@ -79,10 +78,13 @@ def reproduce(cell: PublishedCell, results: Results, registry: Registry) -> Repr
     if scores is None:
         return Reproduction(cell, (), Verdict(CellState.UNDEFINED))
     every = [record for seeds in records for record in seeds]
-    copies = tuple(notes_on(method, every, registry))
-    share = None if cell.row.model_free else coverage(every)
-    judged = verdict(published, Measured(scores, seeded))
-    return Reproduction(cell, scores, judged, copies, share)
+    return Reproduction(
+        cell,
+        scores,
+        verdict(published, Measured(scores, seeded)),
+        tuple(notes_on(method, every, registry)),
+        None if cell.row.model_free else coverage(every),
+    )
 
 
 def method_of(cell: PublishedCell, registry: Registry) -> Method | None:
@@ -106,16 +108,11 @@ def is_stale(records: Iterable[Record], method: Method | None) -> bool:
     return method is not None and any(record.repr != described for record in records)
 
 
-def records_for(cell: PublishedCell, results: Results) -> list[Sequence[Record]]:
-    """For each task of the cell (several for an average) the records of its seeds."""
-    if cell.row.model_free:
-        # The gold row needs no model, so any record of the task has it.
-        return [results.any_of(task)[:1] for task in cell.tasks]
-    return [results.records(str(cell.method), task) for task in cell.tasks]
-
-
 def _state(
-    cell: PublishedCell, records: list[Sequence[Record]], method: Method | None
+    cell: PublishedCell,
+    method: Method | None,
+    records: Sequence[Sequence[Record]],
+    results: Results,
 ) -> CellState | None:
     """Why a cell has no score to judge; None if it has one."""
     if cell.why_not is not None:
@@ -123,33 +120,33 @@ def _state(
         return CellState.OTHER_PROTOCOL if other else CellState.NO_METHOD
     if method is None and not cell.row.model_free:
         return CellState.NO_METHOD
-    if not records or not all(records):
-        return CellState.NOT_RUN
-    return CellState.STALE if any(is_stale(seeds, method) for seeds in records) else None
-
-
-def _fitted_elsewhere(cell: PublishedCell, results: Results) -> bool:
-    """Whether the method was measured on the task, but fitted on a corpus of another name."""
+    if records and all(records):
+        return CellState.STALE if any(is_stale(seeds, method) for seeds in records) else None
     chain, _, corpus = str(cell.method).partition("@")
-    if corpus in ("", *TARGETS):
-        return False
-    others = (method.partition("@") for method in results.by_task.get(cell.task or "", ()))
-    return any(c == chain and f not in (corpus, *TARGETS) for c, _, f in others)
+    if corpus not in ("", *TARGETS):  # it may have been fitted on a corpus of another name
+        for measured in results.by_task.get(cell.task or "", ()):
+            measured_chain, _, fitted_on = measured.partition("@")
+            if measured_chain == chain and fitted_on not in (corpus, *TARGETS):
+                return CellState.OTHER_CORPUS
+    return CellState.NOT_RUN
 
 
 def _scores(
-    cell: PublishedCell, records: list[Sequence[Record]], seeded: bool
+    cell: PublishedCell, records: Sequence[Sequence[Record]], seeded: bool
 ) -> tuple[float, ...] | None:
     """The cell's score for each seed that all of its tasks have; None where one is undefined."""
-    if cell.row.model_free and cell.metric == "gold_similarity":
-        return (100.0,)  # a correlation of gold with itself
-    gold = (f"{GOLD}_{cell.metric}",)  # a row that needs no model
-    path = gold if cell.row.model_free else score_path(cell.metric, cell.aggregation)
-    seeds = min(len(task) for task in records) if seeded else 1
-    columns = [[score_at(task[seed].scores, path) for task in records] for seed in range(seeds)]
-    if any(score is None for column in columns for score in column):
-        return None
-    return tuple(fmean(s for s in column if s is not None) for column in columns)
+    path = score_path(cell.metric, cell.aggregation)
+    if cell.row.model_free:
+        if cell.metric == "gold_similarity":
+            return (100.0,)  # a correlation of gold with itself
+        path = (f"gold_{cell.metric}",)
+    scores = []
+    for seed in range(min(map(len, records)) if seeded else 1):
+        of_tasks = [score_at(task[seed].scores, path) for task in records]
+        if None in of_tasks:
+            return None
+        scores.append(fmean(score for score in of_tasks if score is not None))
+    return tuple(scores)
 
 
 def coverage(records: Iterable[Record]) -> float | None:

@@ -1,90 +1,20 @@
-"""Scores as rows of a data frame, and the JSON Schema of the record that they come from.
-
-A run's file is the record and the digest of it. A committed file holds the same fields, some of
-them by reference (`harness.results.records`).
-"""
+"""Scores as rows of a data frame, each beside the number that is published for it."""
 
 from __future__ import annotations
 
 import pathlib
-import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import MISSING, dataclass, fields
-from types import NoneType, UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from dataclasses import dataclass
+from typing import Any
 
 from harness.core.types import MethodId, Record, is_transductive
 from harness.registry import Registry
 from harness.results.index import Results, main_path, score_at
 from harness.results.layout import COMMITTED, OWN, is_packaged, own_or_committed, papers_of
 from harness.results.published import EVIDENCE, Table, load_tables, score_path
-from harness.results.records import SCHEMA, SEAL, Store
+from harness.results.records import Store
 from harness.results.reproduction import Reproduction, reproduce
 from harness.results.verdict import CellState
-
-DIALECT = "http://json-schema.org/draft-07/schema#"
-SIMPLE = {str: "string", int: "integer", float: "number", bool: "boolean", NoneType: "null"}
-
-# What the types of the fields do not say.
-FURTHER: Mapping[str, Mapping[str, Any]] = {
-    "schema": {"const": SCHEMA},
-    "seed": {"minimum": 0},
-    "pairs": {"minimum": 1},
-    "scores": {"additionalProperties": {"$ref": "#/definitions/score"}, "minProperties": 1},
-}
-SCORE = {
-    "description": "Points (x100); null is undefined. Correlations by aggregation and subset.",
-    "anyOf": [
-        {"type": ["number", "null"]},
-        {"type": "object", "additionalProperties": {"$ref": "#/definitions/score"}},
-    ],
-}
-
-
-def record_schema() -> dict[str, Any]:
-    """The schema of a run's file, `records/<encoder>/<method>/<task>/seed-<n>.json`."""
-    types, told = get_type_hints(Record), _attributes(Record.__doc__ or "")
-    properties: dict[str, Any] = {
-        field.name: {"description": told[field.name], **_of_type(types[field.name])}
-        | dict(FURTHER.get(field.name, {}))
-        for field in fields(Record)
-    }
-    needed = [f.name for f in fields(Record) if f.default_factory is MISSING]
-    seal = "The sha256 of the record as one line of JSON; files of 0.2.0 and before lack it."
-    return {
-        "$schema": DIALECT,
-        "title": "Record",
-        "description": (Record.__doc__ or "").partition("\n")[0],
-        "type": "object",
-        "properties": properties
-        | {SEAL: {"description": seal, "type": "string", "pattern": "^[0-9a-f]{64}$"}},
-        "required": needed,
-        "additionalProperties": False,
-        "definitions": {"score": SCORE},
-    }
-
-
-def _of_type(kind: Any) -> dict[str, Any]:
-    """The schema of a field's type; a type that has none yet is refused."""
-    if kind is Any:
-        return {}
-    if kind in SIMPLE:
-        return {"type": SIMPLE[kind]}
-    origin, arguments = get_origin(kind), get_args(kind)
-    if origin in (Union, UnionType):
-        return {"anyOf": [_of_type(one) for one in arguments]}
-    if origin is Mapping or (isinstance(origin, type) and issubclass(origin, Mapping)):
-        values = _of_type(arguments[1])
-        return {"type": "object", **({"additionalProperties": values} if values else {})}
-    raise TypeError(f"wanted a type that JSON has, found {kind}")
-
-
-def _attributes(docstring: str) -> dict[str, str]:
-    """The sentence on each attribute of a docstring, on one line."""
-    block = docstring.partition("Attributes:\n")[2]
-    found = re.findall(r"^ {8}(\w+): (.*(?:\n {12}.*)*)", block, re.MULTILINE)
-    return {name: " ".join(text.split()) for name, text in found}
-
 
 Path = tuple[str, ...]
 
@@ -179,12 +109,12 @@ def folder_rows(
     both = folder == OWN and not only_own and not is_packaged(place)
     rows: list[ScoreRow] = []
     seen: set[tuple[str, str]] = set()
-    for one in (place, COMMITTED) if both else (place,):
-        by_cell = Results.read(Store(one)).by_cell
+    for results_folder in (place, COMMITTED) if both else (place,):
+        by_cell = Results.read(Store(results_folder)).by_cell
         results = Results({cell: by_cell[cell] for cell in by_cell if cell not in seen})
         seen |= by_cell.keys()
-        tables = load_tables(papers_of(one), registry)
-        source = "packaged" if is_packaged(one) else "own"
+        tables = load_tables(papers_of(results_folder), registry)
+        source = "packaged" if is_packaged(results_folder) else "own"
         rows += score_rows(results, tables, registry, every_score, source)
     return rows
 
@@ -196,8 +126,20 @@ def score_rows(
     every_score: bool = False,
     source: str = "own",
 ) -> list[ScoreRow]:
-    """The main score of every record, or every score of it, in the order of the records."""
-    published = _published(results, tables, registry)
+    """The main score of every record, or every score of it, in the order of the records.
+
+    Beside it stands the number that is published for its method, task and path. Where there are
+    several, it is that with the best known protocol.
+    """
+    published: dict[Path, Reproduction] = {}
+    evidence = [*EVIDENCE, None]
+    cells = (cell for table in tables for cell in table.cells())
+    for cell in sorted(cells, key=lambda cell: evidence.index(cell.evidence)):
+        address = str(cell.method), str(cell.task)
+        if address in results.by_cell and cell.published and not cell.row.model_free:
+            path = (*address, *score_path(cell.metric, cell.aggregation))
+            if path not in published:
+                published[path] = reproduce(cell, results, registry)
     return [
         _row(record, path, published.get((record.method, record.task, *path)), source)
         for records in results.by_cell.values()
@@ -215,28 +157,13 @@ def paths(scores: Mapping[str, Any], above: Path = ()) -> Iterator[Path]:
             yield (*above, name)
 
 
-def _published(
-    results: Results, tables: Iterable[Table], registry: Registry
-) -> dict[Path, Reproduction]:
-    """The published numbers of single tasks, by method, task and path of the score."""
-    order = {word: place for place, word in enumerate([*EVIDENCE, None])}
-    cells = [cell for table in tables for cell in table.cells()]
-    found: dict[Path, Reproduction] = {}
-    for cell in sorted(cells, key=lambda cell: order[cell.evidence]):
-        if cell.method is None or cell.task is None or cell.row.model_free:
-            continue
-        address = (cell.method, cell.task)
-        if address in results.by_cell and cell.published is not None:
-            path = (*address, *score_path(cell.metric, cell.aggregation))
-            found.setdefault(path, reproduce(cell, results, registry))
-    return found
-
-
 def _row(record: Record, path: Path, published: Reproduction | None, source: str) -> ScoreRow:
     parts = MethodId.parse(record.method) or MethodId(record.method, "")
     timings, facts, made = record.timings, record.facts, record.environment
-    passes = facts.get("encoding", [])
-    found = score_at(record.scores, path)
+    score, state = score_at(record.scores, path), "measured"
+    if score is None:
+        why = facts.get("undefined") if path == main_path(record.scores) else None
+        state = f"{CellState.UNDEFINED}: {why}" if why else str(CellState.UNDEFINED)
     return ScoreRow(
         method=record.method,
         encoder=parts.encoder,
@@ -248,8 +175,8 @@ def _row(record: Record, path: Path, published: Reproduction | None, source: str
         seed=record.seed,
         metric=path[0],
         aggregation="/".join(name for name in path[1:] if name != "groups"),
-        state=_state(record, path, found),
-        score=found,
+        state=state,
+        score=score,
         coverage=facts.get("coverage"),
         pairs=record.pairs,
         published=published.cell.points if published else None,
@@ -264,7 +191,7 @@ def _row(record: Record, path: Path, published: Reproduction | None, source: str
         sentences_per_second=facts.get("sentences_per_second"),
         peak_memory_mb=facts.get("peak_memory_mb"),
         device=made.get("device"),
-        dtype=", ".join(dict.fromkeys(how["dtype"] for how in passes)) or None,
+        dtype=", ".join(dict.fromkeys(way["dtype"] for way in facts.get("encoding", []))) or None,
         threads=made.get("threads"),
         harness=made.get("harness"),
         commit=made.get("commit"),
@@ -272,11 +199,3 @@ def _row(record: Record, path: Path, published: Reproduction | None, source: str
         weights=record.digests.get("weights"),
         source=source,
     )
-
-
-def _state(record: Record, path: Path, score: float | None) -> str:
-    """`measured`, or why a score is undefined: the record says it of its main score."""
-    if score is not None:
-        return "measured"
-    why = record.facts.get("undefined") if path == main_path(record.scores) else None
-    return f"{CellState.UNDEFINED}: {why}" if why else str(CellState.UNDEFINED)

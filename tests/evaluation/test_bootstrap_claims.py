@@ -123,16 +123,16 @@ def test_an_interval_is_the_paired_bootstraps_and_an_averages_that_of_the_mean(t
 def test_a_known_interval_stays_until_its_difference_moves(tmp_path):
     loader = library(tmp_path / "library")
     measured(tmp_path, loader, scores={"fake.mean": 61.0, "fake.cls": 58.5})
-    known = {ON_TOY: Interval(2.5, -1.0, 1.0, 9, 0)}
+    known = {ON_TOY: Interval(ON_TOY, 2.5, -1.0, 1.0, 9, 0)}
     assert compared(tmp_path, loader, known)[ON_TOY] == known[ON_TOY]
-    moved = {ON_TOY: Interval(2.4, -1.0, 1.0, 9, 0)}
+    moved = {ON_TOY: Interval(ON_TOY, 2.4, -1.0, 1.0, 9, 0)}
     assert compared(tmp_path, loader, moved)[ON_TOY].difference == 2.5
 
 
 def test_what_was_not_measured_here_keeps_what_is_known_and_gets_nothing_new(tmp_path):
     loader = library(tmp_path / "library")
     measured(tmp_path, loader, scores={"fake.mean": 61.0})
-    known = {ON_TOY: Interval(2.5, -1.0, 1.0, 9, 0)}
+    known = {ON_TOY: Interval(ON_TOY, 2.5, -1.0, 1.0, 9, 0)}
     assert compared(tmp_path, loader, known) == known
     measured(tmp_path, loader, scores={"fake.cls": 58.5})
     for similarities in tmp_path.rglob("fake.mean/**/*.safetensors"):
@@ -155,7 +155,10 @@ def test_an_accuracy_is_the_share_of_right_classes_in_every_resample():
 
 def test_intervals_are_read_as_they_were_written(tmp_path):
     assert read_intervals(tmp_path) == {}
-    known = {AVERAGE: Interval(2.5, -1.0, 1.0, 9, 0), ON_TOY: Interval(1.0, 0.5, 2.0, 9, 0)}
+    known = {
+        AVERAGE: Interval(AVERAGE, 2.5, -1.0, 1.0, 9, 0),
+        ON_TOY: Interval(ON_TOY, 1.0, 0.5, 2.0, 9, 0),
+    }
     write_intervals(tmp_path, known)
     assert read_intervals(tmp_path) == known
     file = intervals_file(tmp_path)

@@ -538,7 +538,10 @@ def complaints(folder):
             ["--table", "bert-flow.t22"],
             "unknown published table 'bert-flow.t22': did you mean bert-f",
         ),
-        (["--cell", "bert-flow.t2/x/sts-b"], "unknown published cell .*did you mean bert-flow"),
+        (
+            ["--cell", "bert-flow.t2/x/sts-b"],
+            "unknown row of bert-flow.t2 'x'.*list cells bert-flow",
+        ),
         (["--method", "minilm.men"], "unknown pooling 'men': did you mean mean"),
         (["--method", "minlm.mean"], "unknown encoder 'minlm': did you mean minilm"),
         (["--table", "a", "--cell", "b"], "one thing is cited at a time"),

@@ -11,7 +11,6 @@ from harness.cli import app
 from harness.core.errors import DataError, UsageError
 from harness.report.build import stale_files, write_files
 from harness.report.pages import PAGE, conformance_page
-from harness.results.conformance import compare_all, read_references
 from harness.results.folder import ResultsFolder
 from harness.results.index import Results
 
@@ -103,7 +102,7 @@ def test_without_references_there_is_no_page(results):
 
 def test_every_committed_score_stands_on_the_page():
     """No cell is blank: what is not measured here says so."""
-    compared = compare_all(read_references(RESULTS), RESULTS)
+    compared = ResultsFolder(RESULTS).compared
     page = conformance_page(compared, Results({}))
     assert "68 of the scores are of programs that papers' authors released, 40 of lib" in page
     for reference, ones in compared:

@@ -187,12 +187,6 @@ def test_a_row_below_a_group_has_one(tmp_path):
         table_of(tmp_path, ("a", 'group = "G"'), ("b", ""))
 
 
-def test_columns_with_one_heading_are_refused(tmp_path):
-    two = '{ id = "a", label = "X", task = "sts-b" }, { id = "b", label = "X", task = "sts-b.dev" }'
-    with pytest.raises(DataError, match="two columns are headed 'X'"):
-        table_of(tmp_path, ("a", ""), columns=two)
-
-
 def test_rows_of_one_label_are_told_apart_by_their_group(tmp_path):
     table = TABLES["bert-whitening.t1"]
     texts = made(table).rows

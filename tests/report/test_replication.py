@@ -25,8 +25,8 @@ from harness.results.claims import (
     Interval,
     Side,
     address,
-    averaged,
     decide,
+    mean_over_tasks,
     rank_order,
     read_claims,
     scored,
@@ -302,13 +302,16 @@ def test_the_average_is_of_the_tasks_and_counts_as_none(tmp_path):
 
 def test_an_average_of_seeds_pairs_them_by_number():
     sides = [Side({0: 10.0, 1: 20.0, 2: 30.0}, True), Side({1: 40.0, 2: 60.0, 3: 0.0}, True)]
-    assert averaged(sides) == Side({1: 30.0, 2: 45.0}, True)
-    assert averaged([one(10.0), one(None)]).value.mean is None
-    assert averaged([one(10.0), Side({})]).value.mean is None
+    assert mean_over_tasks(sides) == Side({1: 30.0, 2: 45.0}, True)
+    assert mean_over_tasks([one(10.0), one(None)]).value.mean is None
+    assert mean_over_tasks([one(10.0), Side({})]).value.mean is None
 
 
 WMEAN = ("spearman", "wmean")
-STORED = Interval(1.0, -0.5, 2.5, 9, 0)
+
+
+def stored_for(contrast: Contrast) -> dict[Contrast, Interval]:
+    return {contrast: Interval(contrast, 1.0, -0.5, 2.5, 9, 0)}
 
 
 @pytest.mark.parametrize("count", [1, 7])
@@ -327,7 +330,7 @@ def test_a_task_and_an_average_have_the_stored_interval(
     stored = Contrast(better, "fake.cls", tuple((task, path) for task in SEVEN[:count]))
     every = fixed("fake.mean", *[60.0] * 7), fixed("fake.cls", *[other] * 7)
     claim = world(tmp_path).resolved[0]
-    found = asked_of(*every, intervals={stored: STORED}).test(claim)
+    found = asked_of(*every, intervals=stored_for(stored)).test(claim)
     decision = (found.findings[0] if count == 1 else found.average).decision
     assert (decision.interval, decision.by) == (interval, "items" if interval else "sign")
     assert decision.outcome is (ClaimOutcome.UNDECIDED if interval else ClaimOutcome.HOLDS)
@@ -339,7 +342,7 @@ def test_seeds_decide_whatever_is_stored(tmp_path):
     stored = Contrast("fake.mean", "other.cls", (("sts12", WMEAN),))
     claim = world(tmp_path, CLAIMS.replace('worse = "low"', 'worse = "middle"')).resolved[0]
     every = fixed("fake.mean", 60.0), records("other.cls", "sts12", *(59 + s for s in STEPS))
-    decision = asked_of(*every, intervals={stored: STORED}).test(claim).findings[0].decision
+    decision = asked_of(*every, intervals=stored_for(stored)).test(claim).findings[0].decision
     assert (decision.by, decision.outcome) == ("seeds", ClaimOutcome.HOLDS)
 
 

@@ -8,7 +8,7 @@ from fakes import FakeConfig, registry, results_folder
 from harness.core.types import Record
 from harness.registry import load_registry
 from harness.report.tallies import different_scores, tallies
-from harness.results.conformance import Comparison, Reference, ReferenceCell
+from harness.results.conformance import Reference, ReferenceCell, ReferenceScore
 from harness.results.index import Results
 from harness.results.published import load_tables
 from harness.results.records import SCHEMA, Store
@@ -47,10 +47,10 @@ def test_cells_are_counted_and_not_their_seeds(tmp_path):
 
 def test_programs_of_authors_and_libraries_are_counted_apart(tmp_path):
     compared = [
-        Comparison(AUTHORS, CELL, "all", 60.0, 60.0, "exact"),
-        Comparison(AUTHORS, CELL, "all", 60.0, 61.0, "differs"),
-        Comparison(LIBRARY, CELL, "all", 60.0, 60.0, "exact"),
-        Comparison(LIBRARY, CELL, "all", 60.0, None, "not run"),
+        ReferenceScore(AUTHORS, CELL, "all", 60.0, 60.0, "exact"),
+        ReferenceScore(AUTHORS, CELL, "all", 60.0, 61.0, "differs"),
+        ReferenceScore(LIBRARY, CELL, "all", 60.0, 60.0, "exact"),
+        ReferenceScore(LIBRARY, CELL, "all", 60.0, None, "not run"),
     ]
     folder = results_folder(tmp_path, FAKES, Results({}))
     folder.compared = [(AUTHORS, compared)]

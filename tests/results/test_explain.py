@@ -9,7 +9,7 @@ from harness.registry import load_registry
 from harness.report.sentences import render_explanation
 from harness.results.explain import explain
 from harness.results.index import Results
-from harness.results.published import load_tables
+from harness.results.published import load_tables, published_cell
 from harness.results.records import SCHEMA
 
 REGISTRY = load_registry()
@@ -25,7 +25,7 @@ def measured(*scores):
     for method, task, score, *metric in scores:
         tree = {"".join(metric) or "spearman": {"all": score, "groups": {}}}
         by_cell[method, task] = [Record(SCHEMA, method, "", task, 0, tree, 9, {}, {}, {})]
-    return explain(CELL, TABLES, Results(by_cell), REGISTRY, {})
+    return explain(published_cell(CELL, TABLES), Results(by_cell), REGISTRY, {})
 
 
 def differences(found):

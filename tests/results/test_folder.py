@@ -30,7 +30,7 @@ def test_a_run_has_its_own_records_and_the_tables_claims_and_questions_of_the_pa
     assert run.traps
     assert (run.records.by_cell, run.intervals, run.comparisons) == ({}, {}, {})
     with pytest.raises(UsageError, match="did you mean"):
-        run.cell("sif.t1/no-such-row/sts12")
+        run.cell("sif.t1/glove-w/sts12")
 
 
 def test_a_folder_without_questions_asks_nothing(tmp_path):
@@ -39,7 +39,7 @@ def test_a_folder_without_questions_asks_nothing(tmp_path):
     folder = ResultsFolder(tmp_path)
     assert folder.papers == tmp_path / "papers"
     assert [table.id for table in folder.tables] == ["sif.t1"]
-    assert (folder.claims, folder.flows, folder.benchmarks, folder.attacks) == (None,) * 4
+    assert (folder.claims, folder.flows) == (None, None)
     assert (*folder.traps, *folder.searches, *folder.references, *folder.compared) == ()
 
 

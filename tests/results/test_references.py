@@ -13,18 +13,14 @@ from harness.results.conformance import (
     NO_SCORE,
     NO_TASK,
     TOLERANCE,
-    compare_all,
     compare_reference,
     confirmed,
-    confirmed_by,
     read_reference,
-    read_references,
-    read_trials,
 )
+from harness.results.folder import ResultsFolder
 from harness.results.index import Results
-from harness.results.published import load_tables
 from harness.results.questions import Trial
-from harness.results.records import SCHEMA, Store
+from harness.results.records import SCHEMA
 from harness.results.verdict import CellState
 
 COMMITTED = Path(__file__).resolve().parents[2] / "results"
@@ -156,7 +152,8 @@ def test_a_protocol_is_confirmed_where_all_of_its_scores_agree(tmp_path):
 
     def poolings(records):
         results = Results({(one.method, one.task): [one] for one in records})
-        return {one.pooling for one in confirmed([read], results, {}, REGISTRY)}
+        scores = compare_reference(read, results, {}, REGISTRY)
+        return {one.pooling for one in confirmed(scores, results, REGISTRY)}
 
     assert poolings(fine) == {"mean", "cls"}
     assert poolings([*fine[:2], replace(record(41.6), task="sts13.senteval")]) == {"cls"}
@@ -165,12 +162,12 @@ def test_a_protocol_is_confirmed_where_all_of_its_scores_agree(tmp_path):
 
 
 @pytest.fixture(scope="module")
-def compared():
-    return compare_all(read_references(COMMITTED), COMMITTED)
+def folder():
+    return ResultsFolder(COMMITTED)
 
 
-def test_every_committed_score_that_was_measured_equals_theirs(compared):
-    every = [one for _, ones in compared for one in ones]
+def test_every_committed_score_that_was_measured_equals_theirs(folder):
+    every = [one for _, ones in folder.compared for one in ones]
     away = {
         f"{one.reference.file} {' '.join(one.cell.what)} {one.score}": one.difference
         for one in every
@@ -180,29 +177,23 @@ def test_every_committed_score_that_was_measured_equals_theirs(compared):
     assert sum(one.agrees is True for one in every) >= 54
 
 
-def test_references_are_told_and_their_tolerances_are_few(compared):
+def test_references_are_told_and_their_tolerances_are_few(folder):
     told = (COMMITTED / "references" / "README.md").read_text(encoding="utf-8")
-    for reference, ones in compared:
+    for reference, ones in folder.compared:
         assert f"`{reference.file}`" in told
         for one in ones:
             tolerance, trained = reference.tolerance_of(one.cell), one.score in ("accuracy", "f1")
             ties = one.cell.task.startswith("sts12")
             assert tolerance <= (0.5 if trained or one.score == "dev_accuracy" else 0.03)
             assert tolerance == TOLERANCE or ties or tolerance == 0.5
-    assert len(compared) >= 3
+    assert len(folder.compared) >= 3
 
 
-def test_what_is_marked_as_confirmed_equals_a_reference_of_its_protocol():
+def test_what_is_marked_as_confirmed_equals_a_reference_of_its_protocol(folder):
     """A reference of equal pooling, post-processor, text form, metric and aggregation is here."""
-    results = Results.read(Store(COMMITTED))
-    programs = confirmed(read_references(COMMITTED), results, read_trials(COMMITTED), REGISTRY)
-    cells = [
-        cell
-        for table in load_tables(COMMITTED / "papers")
-        for cell in table.cells()
-        if cell.evidence == "confirmed"
-    ]
-    unbacked = [c.id for c in cells if confirmed_by(c, programs, results, REGISTRY) is None]
+    cells = [cell for table in folder.tables for cell in table.cells()]
+    cells = [cell.id for cell in cells if cell.evidence == "confirmed"]
+    unbacked = [cell for cell in cells if folder.explain(cell).confirmed_by is None]
     assert cells
     assert unbacked == []
 

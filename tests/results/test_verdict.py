@@ -20,7 +20,6 @@ from harness.results.verdict import (
     Tolerances,
     Verdict,
     prediction_half_width,
-    student_quantile,
     verdict,
 )
 
@@ -103,12 +102,6 @@ def test_a_verdict_has_a_difference_and_a_state_has_none(scores, published, hole
     assert found.state.is_verdict is (found.difference is not None) is not hole
 
 
-def test_every_word_is_a_pass_a_failure_or_a_state():
-    assert {w for w in CellState if w.is_pass} == {"exact", "match", "close", "consistent"}
-    states = {"not run", "no method", "asset missing", "not published", "stale", "undefined"}
-    assert {w for w in CellState if not w.is_verdict} == states | {"other protocol", "other corpus"}
-
-
 @pytest.mark.parametrize("hole", [None, math.nan, math.inf, -math.inf])
 def test_a_missing_score_is_undefined_and_never_skipped(hole):
     assert verdict(Published("50.00"), Measured((hole,))) == Verdict(CellState.UNDEFINED)
@@ -188,18 +181,6 @@ def test_the_half_width_holds_one_more_run_in_95_of_100():
     assert held / len(runs) == pytest.approx(0.95, abs=0.014)
 
 
-@pytest.mark.parametrize(
-    ("df", "printed"), [(1, 12.706), (2, 4.303), (4, 2.776), (10, 2.228), (30, 2.042), (120, 1.980)]
-)
-def test_students_quantile_is_that_of_printed_tables(df, printed):
-    assert round(student_quantile(float(df)), 3) == printed
-
-
-@given(st.floats(1, 2000))
-def test_students_quantile_takes_real_degrees_of_freedom(df):
-    assert student_quantile(df) == pytest.approx(scipy.stats.t.ppf(0.975, df), abs=1e-9)
-
-
 def test_the_sentence_states_every_tolerance():
     assert Tolerances().sentence() == TOLERANCES.sentence()
     for field in fields(Tolerances):
@@ -225,12 +206,6 @@ def test_a_deterministic_cell_has_one_score():
     for scores, is_seeded in [((), False), ((), True), ((50.0, 50.0), False)]:
         with pytest.raises(ScoreError, match="one score"):
             Measured(scores, is_seeded)
-
-
-def test_students_quantile_refuses_less_than_one_degree():
-    for df in (0.5, math.nan, math.inf):
-        with pytest.raises(ScoreError, match="degrees of freedom"):
-            student_quantile(df)
 
 
 def test_reading_verdicts_waits_for_no_array_library():

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from harness.core.types import Pairs
 from harness.registry import load_registry
-from harness.results.published import TASK_ID
+from harness.results.conformance import TASK_ID
 from harness.tasks.loader import limited, limited_corpus
 
 HERE = Path("nowhere")

@@ -12,7 +12,14 @@ from harness.report.leaderboard import Board
 from harness.report.paper_tables import printed
 from harness.report.sentences import change, evidence_of, fitted_on, protocol_of, trained_on
 from harness.results.conformance import confirmed_by
-from harness.results.explain import Recorded, Score, look_around, missing, scores, wanted_protocol
+from harness.results.explain import (
+    Neighbour,
+    Recorded,
+    look_around,
+    missing,
+    scores,
+    wanted_protocol,
+)
 from harness.results.folder import ResultsFolder
 from harness.results.index import SHOWN, score_at
 from harness.results.published import PublishedCell
@@ -36,7 +43,7 @@ class Dialogs:
         self.folder, self.results, self.registry = folder, folder.records, folder.registry
         self.texts: dict[str, int] = {}
         self.keys = {HARNESS: None}
-        self.measured: dict[object, Sequence[Score]] = {}
+        self.measured: dict[object, Sequence[Neighbour]] = {}
         self.neighbours: dict[object, int] = {}
         self.lists: list[Any] = []
         self.digests: dict[tuple[int, ...], int] = {}
@@ -121,7 +128,7 @@ class Dialogs:
         ran = any(score.protocol.encoder == wanted.encoder for score in measured)
         name = one.cell.id if ran else replace(wanted, encoder="", max_length="")
         if name not in self.neighbours:
-            explanation = look_around(one, wanted, measured, None)
+            explanation = look_around(one, wanted, measured)
             lines = [
                 [self._text(change(near)), round(near.value, 2), round(near.difference, 2)]
                 for near in explanation.neighbours[:NEAREST]
