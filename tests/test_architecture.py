@@ -245,7 +245,7 @@ CLASSES_TWICE = """
     Fitted Qnli Score Shard
 """
 FUNCTIONS_TWICE = """
-    answer averaged by_encoder choose entries file_name fit left_out printed released
+    answer by_encoder choose entries file_name fit left_out printed released
     run_command table tuned unpack
 """
 

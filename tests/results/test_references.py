@@ -70,7 +70,7 @@ def test_a_reference_is_read_and_written_again_alike(tmp_path):
         ({"cells": cell(scores={"all": "41"})}, "cell 1: scores.all: wanted a number, found '41'"),
         ({"cells": cell(scores={"all": float("nan")})}, "cell 1: scores.all: wanted a finite"),
         ({"cells": cell(scores={"a b": 1.0})}, "cell 1: scores: 'a b' is no score"),
-        ({"cells": cell(tolerance=0)}, "cell 1: tolerance: wanted points above 0"),
+        ({"cells": cell(tolerance=0)}, "theirs.json: tolerance: wanted points above 0"),
         (
             {"cells": cell(method=None, task=None, training="x")},
             "cell 1: scores: 'all' is no score",
