@@ -242,11 +242,11 @@ def test_a_name_says_what_it_is():
 
 # Names of two things or more. The lists only shrink: one idea has one home, and a name of its own.
 CLASSES_TWICE = """
-    Fitted Qnli Score Shard
+    Fitted Qnli Shard
 """
 FUNCTIONS_TWICE = """
-    answer by_encoder choose entries file_name fit left_out printed released
-    run_command table tuned unpack
+    answer choose entries file_name fit left_out printed released
+    table tuned
 """
 
 

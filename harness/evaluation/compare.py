@@ -32,7 +32,7 @@ from harness.results.comparisons import (
     holm,
     rounded,
 )
-from harness.results.index import Results, by_encoder, main_path, score_at
+from harness.results.index import Results, main_path, methods_by_encoder, score_at
 from harness.results.protocols import SEVEN, SIMCSE, WHITENING, Scoring, averages
 from harness.results.records import Cell, PlannedCell, Store
 from harness.tasks.loader import TaskLoader
@@ -125,7 +125,7 @@ def compare_tables(
     """
     results = Results.read(runs)
     due: dict[Scored, tuple[str, Scoring, dict[str, float]]] = {}
-    for encoder, methods in by_encoder(results.methods).items():
+    for encoder, methods in methods_by_encoder(results.methods).items():
         for scoring in SCORINGS:
             tasks = list(map(scoring.task, SEVEN))
             # A committed record without its per-pair similarities cannot be resampled.
@@ -170,7 +170,7 @@ def row_seconds(
     for cell in cells:
         tasks_of.setdefault(cell.method.id, set()).add(cell.task.name)
     seconds = 0.0
-    for encoder, methods in by_encoder(list(tasks_of)).items():
+    for encoder, methods in methods_by_encoder(list(tasks_of)).items():
         for scoring in SCORINGS:
             seven = {scoring.task(base) for base in SEVEN}
             rows = frozenset(method for method in methods if seven <= tasks_of[method])

@@ -20,7 +20,7 @@ from harness.report.paper_tables import CONTENTS, contents, latex, markdown
 from harness.report.site import page as site
 from harness.report.tallies import first_screen, published_counts
 from harness.results.folder import ResultsFolder
-from harness.results.index import SHOWN, by_encoder
+from harness.results.index import SHOWN, methods_by_encoder
 
 MEASURED_PAGES = ("speed.md", "reliability.md")  # which tools/measured_pages.py writes
 DIGEST = re.compile(r"Records: sha256 `?([0-9a-f]{64})\b")
@@ -50,7 +50,7 @@ def generated(folder: ResultsFolder, readme: Path | None) -> Pages:
     due[folder.path / "LEADERBOARD.md"] = leaderboard(
         records.unread(), registry, published_counts(folder), folder.comparisons
     )
-    for encoder, methods in by_encoder(records.methods).items():
+    for encoder, methods in methods_by_encoder(records.methods).items():
         page = encoder_page(records.unread(), registry, encoder, methods)
         due[tables / f"{file_name(encoder)}.md"] = page
     # Without its file of questions, or references, a page is not due.

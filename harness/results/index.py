@@ -144,7 +144,7 @@ def average(values: Sequence[Value]) -> Value:
     return Value(fmean(means)) if len(means) == len(values) else Value(None, state="–")
 
 
-def by_encoder(methods: Sequence[str]) -> Mapping[str, Sequence[str]]:
+def methods_by_encoder(methods: Sequence[str]) -> Mapping[str, Sequence[str]]:
     """Methods of each encoder, in order."""
     groups: dict[str, list[str]] = {}
     for method in methods:

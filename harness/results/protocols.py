@@ -9,7 +9,7 @@ from math import inf
 from harness.core.metrics import metric_of
 from harness.core.types import LeaderboardColumn, MethodId, Section, Task, is_transductive
 from harness.registry import Registry
-from harness.results.index import Results, Value, average, by_encoder
+from harness.results.index import Results, Value, average, methods_by_encoder
 from harness.results.published import PublishedCell
 from harness.transforms.pooling import INPUT
 
@@ -150,7 +150,7 @@ def complete_encoders(results: Results) -> Mapping[str, Sequence[str]]:
     """The encoders of which a method has an average under SimCSE's or BERT-whitening's scoring."""
     return {
         encoder: methods
-        for encoder, methods in by_encoder(results.methods).items()
+        for encoder, methods in methods_by_encoder(results.methods).items()
         if any(averages(results, methods, scoring) for scoring in (SIMCSE, WHITENING))
     }
 

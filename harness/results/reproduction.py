@@ -13,7 +13,7 @@ from harness.core.errors import HarnessError
 from harness.core.interfaces import EncoderConfig, Hub
 from harness.core.types import Method, Record
 from harness.registry import Registry
-from harness.results.index import Results, by_encoder, score_at
+from harness.results.index import Results, methods_by_encoder, score_at
 from harness.results.protocols import SEVEN, SIMCSE, Scoring, averages
 from harness.results.published import PublishedCell, Table, score_path
 from harness.results.verdict import CellState, Measured, Verdict, verdict
@@ -180,7 +180,7 @@ def coverage_note(shares: Mapping[str, float]) -> str:
 def coverage_notes(results: Results, methods: Sequence[str], tasks: Mapping[str, str]) -> str:
     """What a table of methods and tasks (by heading) says of each of its word vectors."""
     notes: dict[str, str] = {}
-    for encoder, own in by_encoder(methods).items():
+    for encoder, own in methods_by_encoder(methods).items():
         every = {
             heading: coverage(r for method in own for r in results.by_cell.get((method, task), ()))
             for heading, task in tasks.items()
