@@ -73,7 +73,7 @@ def explain(
     return replace(
         look_around(reproduce(cell, results, registry), wanted, measured),
         confirmed_by=confirmed_by(cell, programs, results, registry),
-        command=run_command(str(cell.method), [cell.task] if cell.task else [], registry),
+        command=measuring_command(str(cell.method), [cell.task] if cell.task else [], registry),
     )
 
 
@@ -163,10 +163,10 @@ def scores(results: Results, registry: Registry, wanted: Protocol) -> Iterator[N
             value = results.value(method, name, *filter(None, (metric, way))).mean
             protocol = Protocol.of(method, task, metric, way)
             if value is not None and protocol is not None:
-                yield Neighbour(protocol, value, run_command(method, [name], registry))
+                yield Neighbour(protocol, value, measuring_command(method, [name], registry))
 
 
-def run_command(method: str, tasks: Iterable[str], registry: Registry) -> str:
+def measuring_command(method: str, tasks: Iterable[str], registry: Registry) -> str:
     """The command that measures a method; of an encoder by hand its files are to be filled in."""
     encoder = base_name(method.partition(".")[0])
     files = f" --encoder {encoder}=PATH" if encoder in registry.by_hand else ""
