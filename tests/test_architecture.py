@@ -55,8 +55,6 @@ NAMED = {
         "whitening",
     },  # a protocol is called by who set it
     "results.reproduction": {"simcse"},  # the same
-    "interop.exported": {"flow"},  # the one map that is no module of sentence-transformers
-    "interop.model_card": {"flow"},  # the same
     "report.leaderboard": {"simcse", "sbert", "flow", "whitening"},  # the same
     "report.figures": {"simcse"},  # the same
     "results.questions": {"flow"},  # what its question is about
@@ -242,7 +240,7 @@ def test_a_name_says_what_it_is():
 
 # Names of two things or more. The lists only shrink: one idea has one home, and a name of its own.
 CLASSES_TWICE = """
-    Fitted Qnli Shard
+    Fitted Shard
 """
 FUNCTIONS_TWICE = """
     answer choose entries file_name fit left_out printed released

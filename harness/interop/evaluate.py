@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal
 
 from harness.assets.places import Places
 from harness.core.errors import AssetMissing, HarnessError, UsageError
@@ -100,15 +99,7 @@ def to_frame(rows: Sequence[ScoreRow], library: Literal["pandas", "polars"]) -> 
         )
 
 
-@runtime_checkable
-class Encodes(Protocol):
-    """A model of another library: its `encode` gives rows of numbers."""
-
-    def encode(self, texts: list[str], /) -> Any:
-        """A row for each text."""
-
-
-Model = str | Path | Method | Function | Encodes
+Model = str | Path | Method | Function | Any  # any: an object with `encode`
 
 
 def evaluate(
@@ -162,19 +153,30 @@ def evaluate(
     to_frame((), library)  # raises before anything is measured where the library is not here
     places = Places.from_environment(os.environ) if places is None else places
     registry = Resolver.of(places).registry
-    with _scratch() as scratch:
-        if callable(function := _encode_of(model)):
-            methods, places = _function(function, name, places, registry, scratch)
+    with tempfile.TemporaryDirectory(prefix="harness-") as folder:
+        scratch = Path(folder)
+        function = model if isinstance(model, str) else getattr(model, "encode", model)
+        if callable(function):
+            method, places = _function(function, name, places, registry, scratch)
+            methods = [method]
         else:
-            methods, places = _methods(model, places)
+            methods = []
+            several = isinstance(model, Iterable) and not isinstance(model, str)
+            for word in model if several else [model]:
+                method, places = resolved(word, places)
+                methods.append(method)
             registry = Resolver.of(places).registry
-        on = _tasks(tasks, registry)
-        if not methods or not on:
-            raise UsageError(f"wanted models and tasks, found {len(methods)} and {len(on)} of them")
+        by_name: dict[str, Task] = {}
+        for word in [tasks] if isinstance(tasks, str | Task) else tasks:
+            for task in [word] if isinstance(word, Task) else registry.select_tasks([word]):
+                by_name.setdefault(task.name, task)
+        if not methods or not by_name:
+            counts = f"{len(methods)} and {len(by_name)}"
+            raise UsageError(f"wanted models and tasks, found {counts} of them")
         tables = load_tables(papers_of(own_or_committed(OWN)), registry)
         loader = TaskLoader(places, registry.corpora)
         store = Store(scratch if output is None else Path(output))
-        planned = cells(methods, on, seeds)
+        planned = cells(methods, list(by_name.values()), seeds)
         by_cell: dict[tuple[str, str], list[Record]] = {}
         for outcome in execute(planned, loader, store, Progress(), time.perf_counter):
             if outcome.record is None:
@@ -184,20 +186,9 @@ def evaluate(
     return to_frame(score_rows(Results(by_cell), tables, registry, every_score), library)
 
 
-@contextmanager
-def _scratch() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="harness-") as folder:
-        yield Path(folder)
-
-
-def _encode_of(model: Any) -> Any:
-    """The `encode` of a model of another library; anything else as it is."""
-    return model if isinstance(model, str) else getattr(model, "encode", model)
-
-
 def _function(
     function: Function, name: str, places: Places, registry: Registry, scratch: Path
-) -> tuple[list[Method], Places]:
+) -> tuple[Method, Places]:
     """The method of a function, with a temporary cache. What it raises of probes is raised."""
     if not is_encoder_name(name) or name in registry.encoders:
         raise UsageError(
@@ -206,23 +197,5 @@ def _function(
         )
     config = FunctionConfig(name, function)
     config.identify()
-    here = {**places.encoders, name: scratch}
-    return [Method(config, NATIVE)], replace(places, cache=scratch / "cache", encoders=here)
-
-
-def _methods(model: Any, places: Places) -> tuple[list[Method], Places]:
-    """The methods of one model or several, and the places of their files."""
-    methods = []
-    for one in model if isinstance(model, Iterable) and not isinstance(model, str) else [model]:
-        method, places = resolved(one, places)
-        methods.append(method)
-    return methods, places
-
-
-def _tasks(tasks: str | Task | Sequence[str | Task], registry: Registry) -> list[Task]:
-    """The tasks that are given, and those that names and globs select, each once."""
-    found: dict[str, Task] = {}
-    for one in [tasks] if isinstance(tasks, str | Task) else tasks:
-        for task in [one] if isinstance(one, Task) else registry.select_tasks([one]):
-            found.setdefault(task.name, task)
-    return list(found.values())
+    encoders = {**places.encoders, name: scratch}
+    return Method(config, NATIVE), replace(places, cache=scratch / "cache", encoders=encoders)

@@ -11,8 +11,7 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from safetensors.torch import save_file
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
 from torch import nn
 
-from harness.core.arrays import Float32, Float64
+from harness.core.arrays import Float32
 from harness.core.errors import UsageError
 from harness.core.interfaces import EncoderConfig, Pooling, Transform
 from harness.core.types import Method
@@ -44,7 +43,6 @@ from harness.encoders.word_tokenizer import STOP_WORDS
 from harness.encoders.word_vectors import StaticConfig, StaticEncoder
 from harness.evaluation.evaluate import FittedCell
 from harness.transforms.affine import Affine
-from harness.transforms.flows import Fitted
 from harness.transforms.pooling import Cls, Mean, Pooler
 
 MARK = "▁"  # before each word
@@ -59,31 +57,6 @@ SPLITS = {
 }
 TANH, LINEAR = "torch.nn.modules.activation.Tanh", "torch.nn.modules.linear.Identity"
 COSINE = {"similarity_fn_name": "cosine"}
-ENCODER, FLOW, LOADER = "encoder", "flow.safetensors", "load.py"
-
-LOAD = '''"""Opens this model, whose last step, a normalising flow, is no module of the library.
-
-    from load import encode
-    vectors = encode(["A man is eating."])
-
-It needs the packages sentence-transformers and sentence-embedding-harness.
-"""
-
-from pathlib import Path
-
-from sentence_transformers import SentenceTransformer
-
-from harness.transforms.flows import Fitted
-
-HERE = Path(__file__).parent
-ENCODER = SentenceTransformer(str(HERE / "encoder"), device="cpu")
-FLOW = Fitted.load(HERE / "flow.safetensors")
-
-
-def encode(texts):
-    """One vector a text, in float64."""
-    return FLOW(ENCODER.encode(list(texts)))
-'''
 
 
 def write_model(
@@ -94,52 +67,34 @@ def write_model(
     `config` is the encoder of the cell's seed, whose files lie at `path`. Raises UsageError for a
     folder that holds something, and for a method that the library's modules cannot express.
     """
-    affine, flow = _split(method, cell.transforms)
-    with _new(folder) as whole:
-        place = whole if flow is None else whole / ENCODER
-        place.mkdir(exist_ok=True)
-        _write_encoder(method.pooling, cell, config, path, cache, place)
-        if affine is not None:
-            weight, bias = affine
-            _append_dense(place, weight.T, bias, LINEAR)
-        if flow is not None:
-            flow.save(whole / FLOW)
-            (whole / LOADER).write_text(LOAD, encoding="utf-8")
-
-
-def _split(
-    method: Method, transforms: Sequence[Transform]
-) -> tuple[tuple[Float64[np.ndarray, "D K"], Float64[np.ndarray, " K"]] | None, Fitted | None]:
-    """The weight and bias of the affine maps together, and the flow behind them, if any."""
-    affine: Any = None
-    flow: Fitted | None = None
-    for transform in transforms:
-        if isinstance(transform, Fitted) and flow is None:
-            flow = transform
-        elif isinstance(transform, Affine) and flow is None:
-            weight, bias = transform.weight, -transform.shift @ transform.weight
-            affine = (affine[0] @ weight, affine[1] @ weight + bias) if affine else (weight, bias)
-        else:
-            raise UsageError(
-                f"{method.id}: wanted affine maps and at most a flow behind them, found a "
-                f"{type(transform).__name__}; such a method is not exported"
-            )
-    return affine, flow
-
-
-@contextmanager
-def _new(folder: Path) -> Iterator[Path]:
-    """A scratch folder that becomes this one when all is written."""
     if folder.exists() and (folder.is_file() or any(folder.iterdir())):
         raise UsageError(f"{folder}: wanted a new or an empty folder, found files in it")
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as place:
         scratch = Path(place) / "new"
         scratch.mkdir()
-        yield scratch
+        _write_encoder(method.pooling, cell, config, path, cache, scratch)
+        if cell.transforms:
+            _append_dense(scratch, *_affine(method, cell.transforms), LINEAR)
         if folder.exists():
             folder.rmdir()
         scratch.replace(folder)
+
+
+def _affine(method: Method, transforms: Sequence[Transform]) -> tuple[Any, Any]:
+    """The (K, D) weight and the bias of a chain of affine maps together."""
+    weight: Any = None
+    bias: Any = None
+    for transform in transforms:
+        if not isinstance(transform, Affine):
+            raise UsageError(
+                f"{method.id}: wanted affine maps, found a {type(transform).__name__}, which is "
+                "no module of sentence-transformers; such a method is not exported"
+            )
+        shift = -transform.shift @ transform.weight
+        bias = shift if bias is None else bias @ transform.weight + shift
+        weight = transform.weight if weight is None else weight @ transform.weight
+    return weight.T, bias
 
 
 def _write_encoder(
@@ -149,7 +104,7 @@ def _write_encoder(
         case NativeConfig():
             _copy_native(config, path, folder, cell.identity.max_length)
         case StaticConfig():
-            tokenizer, vectors = as_tokenizer(config.name, config.load(path, cache))
+            tokenizer, vectors = _as_tokenizer(config.name, config.load(path, cache))
             write_json(folder / MODEL, COSINE)
             append_module(folder, STATIC, {}, {"embedding.weight": vectors})
             tokenizer.save(str(folder / "tokenizer.json"))
@@ -163,7 +118,9 @@ def _write_encoder(
             )
 
 
-def as_tokenizer(name: str, encoder: StaticEncoder) -> tuple[Tokenizer, Float32[np.ndarray, "V D"]]:
+def _as_tokenizer(
+    name: str, encoder: StaticEncoder
+) -> tuple[Tokenizer, Float32[np.ndarray, "V D"]]:
     """A tokenizer that finds the words of an encoder, and the vector of each of its ids.
 
     Raises UsageError for a rule that looks a word up in several forms.
@@ -260,10 +217,6 @@ def _append_pooling(folder: Path, encoder: TransformerEncoder, pooling: Pooling)
 def _append_dense(folder: Path, weight: Any, bias: Any, activation: str) -> None:
     """Append a linear layer of a (K, D) weight and a bias of K."""
     outputs, inputs = weight.shape
-    settings = {
-        "in_features": inputs,
-        "out_features": outputs,
-        "bias": True,
-        "activation_function": activation,
-    }
+    sizes = {"in_features": inputs, "out_features": outputs}
+    settings = {**sizes, "bias": True, "activation_function": activation}
     append_module(folder, DENSE, settings, {"linear.weight": weight, "linear.bias": bias})

@@ -1,4 +1,4 @@
-"""The card of an exported model, and its results in the hub's own format.
+"""The card of an exported model.
 
 Every number is of a record of these very weights and maps: encoder, texts of the fit and seed are
 compared by their digests. Nothing else is listed.
@@ -11,30 +11,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from huggingface_hub import EvalResultEntry, ModelCardData, eval_result_entries_to_yaml
-from huggingface_hub.utils import yaml_dump  # type: ignore[attr-defined]
+from huggingface_hub import ModelCardData
 
 from harness.core.interfaces import Hub
 from harness.core.metrics import metric_of, metrics
 from harness.core.types import Record, Task
 from harness.evaluation.evaluate import FittedCell
-from harness.interop.exported import FLOW
 from harness.results.index import Results, score_at
 from harness.results.records import PlannedCell
 
-RESULTS = ".eval_results"
 TAGS = ["sentence-transformers", "sentence-similarity", "feature-extraction"]
 LICENCES = ("apache-2.0", "mit", "bsd-3-clause")  # as the hub writes those that it knows
-
-# The benchmarks of the hub that hold the very pairs of a task, and their names there.
-BENCHMARKS: Mapping[str, tuple[str, str]] = {
-    "sts-b": ("mteb/stsbenchmark-sts", "STSBenchmark"),
-    "sick-r.all": ("mteb/sickr-sts", "SICK-R"),
-    **{
-        f"sts{year}.senteval": (f"mteb/sts{year}-sts", f"STS{year}")
-        for year in (12, 13, 14, 15, 16)
-    },
-}
 
 USE = """```python
 from sentence_transformers import SentenceTransformer
@@ -42,18 +29,10 @@ from sentence_transformers import SentenceTransformer
 model = SentenceTransformer("{folder}")
 vectors = model.encode(["A man is eating.", "Someone eats."])
 ```"""
-USE_FLOW = """The last step is a normalising flow, which is no module of sentence-transformers: this
-model needs the loader `load.py` beside it, and the package sentence-embedding-harness.
-
-```python
-from load import encode
-
-vectors = encode(["A man is eating.", "Someone eats."])
-```"""
 
 
 @dataclass(frozen=True)
-class Score:
+class CardScore:
     """A task's main score of an exported model, in points, its metric, and the mean over seeds."""
 
     task: Task
@@ -65,7 +44,7 @@ class Score:
 
 def scores_of(
     planned: PlannedCell, cell: FittedCell, tasks: Mapping[str, Task], results: Results
-) -> list[Score]:
+) -> list[CardScore]:
     """The scores that records hold of these weights and maps, by task."""
     scores = []
     method, exported = planned.method.id, (cell.identity.key, cell.fitted_on, planned.seed)
@@ -76,29 +55,17 @@ def scores_of(
             points = score_at(record.scores, path)
             if measured == exported and points is not None:
                 over_seeds = str(results.value(method, name, *path))
-                scores.append(Score(task, ".".join(path), points, over_seeds, record))
+                scores.append(CardScore(task, ".".join(path), points, over_seeds, record))
     return scores
 
 
 def write_card(
-    folder: Path, planned: PlannedCell, cell: FittedCell, scores: Sequence[Score], citation: str
+    folder: Path, planned: PlannedCell, cell: FittedCell, scores: Sequence[CardScore], citation: str
 ) -> None:
-    """Write README.md and `.eval_results` into an exported folder; `citation` is BibTeX."""
-    (folder / "README.md").write_text(card(folder, planned, cell, scores, citation), "utf-8")
-    for score in scores:
-        if score.task.name in BENCHMARKS:
-            notes = f"{_protocol(score)}, {_environment(score)}"
-            points = round(score.points, 4)
-            entry = EvalResultEntry(*BENCHMARKS[score.task.name], points, notes=notes)
-            file = folder / RESULTS / f"{score.task.name}.yaml"
-            file.parent.mkdir(exist_ok=True)
-            file.write_text(yaml_dump(eval_result_entries_to_yaml([entry])), "utf-8")
+    """Write README.md into an exported folder: use, scores with their protocol, origin, citation.
 
-
-def card(
-    folder: Path, planned: PlannedCell, cell: FittedCell, scores: Sequence[Score], citation: str
-) -> str:
-    """The card: use, measured numbers with their protocol, origin, citation."""
+    `citation` is BibTeX.
+    """
     method, encoder = planned.method, planned.encoder
     source, licence = encoder.source, encoder.licence.lower()
     header = ModelCardData(
@@ -119,7 +86,7 @@ def card(
         f"---\n{header.to_yaml()}\n---",
         f"# {method.id}",
         f"Sentence embeddings of `{encoder.name}`, written by sentence-embedding-harness.",
-        USE_FLOW if (folder / FLOW).exists() else USE.format(folder=folder.name),
+        USE.format(folder=folder.name),
         "## Measured",
         _table(scores),
         "## Origin",
@@ -128,10 +95,10 @@ def card(
         "## Citation",
         f"```bibtex\n{citation}\n```",
     ]
-    return "\n\n".join(parts) + "\n"
+    (folder / "README.md").write_text("\n\n".join(parts) + "\n", encoding="utf-8")
 
 
-def _table(scores: Sequence[Score]) -> str:
+def _table(scores: Sequence[CardScore]) -> str:
     if not scores:
         return "No record holds a score of these weights and maps."
     rows = [
@@ -144,7 +111,7 @@ def _table(scores: Sequence[Score]) -> str:
     return "\n".join([head, *rows, "", *environments])
 
 
-def _protocol(score: Score) -> str:
+def _protocol(score: CardScore) -> str:
     """What was scored, and how."""
     task, metric = score.task, metric_of(score.task)
     text = "SentEval's text" if task.text == "senteval" else "raw text"
@@ -153,7 +120,7 @@ def _protocol(score: Score) -> str:
     return f"{score.record.pairs:,} scored ({'+'.join(task.scored)}, {text}), {compared}"
 
 
-def _environment(score: Score) -> str:
+def _environment(score: CardScore) -> str:
     """The seed, the code and the libraries that a score was made with."""
     environment = score.record.environment
     packages = sorted((environment.get("packages") or {}).items())

@@ -8,24 +8,19 @@ released TensorFlow program, which defines Glow's initialisation and never runs 
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-import safetensors.torch
 import torch
-from safetensors import safe_open
 from torch import Tensor, nn
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from harness.core.arrays import Bool, Float, Float64, Int
 from harness.core.errors import ScoreError, UsageError
-from harness.core.files import write_atomically
 from harness.transforms.affine import LEAST_SPREAD
 from harness.transforms.flow_layers import (
     Actnorm,
@@ -191,30 +186,6 @@ class Fitted:
         if not finite.all():
             raise ScoreError(f"row {finite.argmin()} of the vectors is not finite behind the map")
         return z
-
-    def save(self, path: Path) -> None:
-        """Write a safetensors file; `load` gives the same map."""
-        tensors = {name: tensor.clone() for name, tensor in self.model.state_dict().items()}
-        tensors["kept"] = torch.from_numpy(self.kept)
-        metadata = {
-            "architecture": json.dumps(asdict(self.architecture)),
-            "losses": json.dumps(self.losses),
-        }
-        write_atomically(path, safetensors.torch.save(tensors, metadata))
-
-    @classmethod
-    def load(cls, path: Path) -> Fitted:
-        """The flow that `save` wrote."""
-        with safe_open(path, framework="pt") as file:
-            metadata = {name: json.loads(text) for name, text in file.metadata().items()}
-        tensors = safetensors.torch.load_file(path)
-        kept = tensors.pop("kept").numpy()
-        shape = metadata["architecture"]
-        shape |= {name: tuple(shape[name]) for name in ("step", "first")}
-        architecture = Architecture(**shape)
-        model = architecture.build(int(kept.sum()), np.random.default_rng(0))
-        model.load_state_dict(tensors)
-        return cls(architecture, kept, model.eval(), tuple(metadata["losses"]))
 
 
 @one_thread()

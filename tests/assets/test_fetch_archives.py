@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from standin import sha256
 
 from harness.assets.catalogue import DATA_ASSETS, Download
-from harness.assets.fetch.archives import unpack
+from harness.assets.fetch.archives import unpack_archive
 from harness.assets.places import asset_named
 from harness.core.errors import DataError
 from harness.core.files import safe
@@ -59,7 +59,7 @@ def files(folder):
 
 def test_the_wanted_members_come_out_as_they_were(pack, into):
     members = [("x/a.txt", b"one"), ("x/b.csv", b"two"), ("c.txt", b"three")]
-    placed = unpack(pack(members), TEXTS, into)
+    placed = unpack_archive(pack(members), TEXTS, into)
     assert placed == {"texts/a.txt": sha256(b"one"), "texts/c.txt": sha256(b"three")}
     assert files(into) == {"texts/a.txt": b"one", "texts/c.txt": b"three"}
 
@@ -72,7 +72,7 @@ def test_a_name_that_leaves_the_folder_is_refused(pack, into, tmp_path, name):
     archive = pack([(name, b"one")])
     before = files(tmp_path)
     with pytest.raises(DataError, match="unsafe name"):
-        unpack(archive, wild, into)
+        unpack_archive(archive, wild, into)
     assert files(tmp_path) == before
 
 
@@ -96,21 +96,21 @@ def test_a_link_or_device_among_the_wanted_is_refused(into, tmp_path, kind):
         info.type, info.linkname = kind, "../outside/secret"
         archive.addfile(info)
     with pytest.raises(DataError, match="link or a device"):
-        unpack(path, TEXTS, into)
+        unpack_archive(path, TEXTS, into)
     assert files(into) == {}
 
 
 def test_an_archive_cannot_fill_the_disk(pack, into):
     members = [("a.txt", b"x" * 60), ("b.txt", b"x" * 60)]
     with pytest.raises(DataError, match="than the 40 bytes that it may hold"):
-        unpack(pack(members), TEXTS, into)
+        unpack_archive(pack(members), TEXTS, into)
     assert files(into) == {}
 
 
 def test_two_members_for_one_place_must_be_the_same(pack, into):
-    unpack(pack([("x/a.txt", b"one"), ("y/a.txt", b"one")]), TEXTS, into)
+    unpack_archive(pack([("x/a.txt", b"one"), ("y/a.txt", b"one")]), TEXTS, into)
     with pytest.raises(DataError, match=r"two members are texts/a\.txt"):
-        unpack(pack([("x/a.txt", b"one"), ("y/a.txt", b"two")]), TEXTS, into)
+        unpack_archive(pack([("x/a.txt", b"one"), ("y/a.txt", b"two")]), TEXTS, into)
 
 
 REFUSED = {
@@ -125,7 +125,7 @@ def test_a_refused_archive_leaves_nothing_of_what_came_before(pack, into, why):
     (into / "texts").mkdir()
     (into / "texts" / "a.txt").write_bytes(b"older")
     with pytest.raises(DataError):
-        unpack(pack([("a.txt", b"1"), ("c.txt", b"3"), REFUSED[why]]), TEXTS, into)
+        unpack_archive(pack([("a.txt", b"1"), ("c.txt", b"3"), REFUSED[why]]), TEXTS, into)
     assert files(into) == {"texts/a.txt": b"older"}
     assert [path.name for path in into.parent.rglob("*.members")] == []
 
@@ -135,7 +135,7 @@ def test_what_a_kill_left_of_an_unpacking_goes(pack, into):
     left = archive.with_name(f"{archive.name}.members") / "texts" / "b.txt"
     left.parent.mkdir(parents=True)
     left.write_bytes(b"2")
-    unpack(archive, TEXTS, into)
+    unpack_archive(archive, TEXTS, into)
     assert files(into) == {"texts/a.txt": b"1"}
     assert not left.exists()
 
@@ -144,7 +144,7 @@ def test_what_a_kill_left_of_an_unpacking_goes(pack, into):
 def test_what_is_no_archive_is_one_line(into, tmp_path, content):
     (tmp_path / "a.zip").write_bytes(content)
     with pytest.raises(DataError, match="wanted an archive") as wrong:
-        unpack(tmp_path / "a.zip", TEXTS, into)
+        unpack_archive(tmp_path / "a.zip", TEXTS, into)
     assert "\n" not in str(wrong.value)
 
 
@@ -152,13 +152,13 @@ def test_a_damaged_archive_is_noticed(into, tmp_path):
     archive = zipped(tmp_path / "a.zip", [("a.txt", b"one two three")])
     archive.write_bytes(archive.read_bytes().replace(b"two", b"owt"))
     with pytest.raises(DataError, match="CRC"):
-        unpack(archive, TEXTS, into)
+        unpack_archive(archive, TEXTS, into)
     assert files(into) == {}
 
 
 def test_an_archive_without_what_is_wanted_is_refused(pack, into):
     with pytest.raises(DataError, match="found none"):
-        unpack(pack([("a.csv", b"one")]), TEXTS, into)
+        unpack_archive(pack([("a.csv", b"one")]), TEXTS, into)
 
 
 # The publishers' archives

@@ -25,7 +25,7 @@ from harness.transforms.flow_layers import (
     initialise_from_data,
     norms_of,
 )
-from harness.transforms.flows import BLOCK, AdamW, Architecture, FitSettings, Fitted, fit, varying
+from harness.transforms.flows import BLOCK, AdamW, Architecture, FitSettings, fit, varying
 
 FLOW = FLOWS["flow"]
 RANDOM = FLOWS["flow:glorot"]
@@ -321,17 +321,6 @@ def test_a_fit_leaves_the_global_generators_and_the_threads_alone(post, three_th
     with pytest.raises(ScoreError):
         FLOW.fit(np.ones((4, 3), np.float32), rng())
     assert state() == before
-
-
-@every
-def test_a_fit_is_saved_and_loaded_with_equal_output(post, tmp_path):
-    x = rows(70, 6)
-    x[:, 2] = 0.5
-    fitted = post.fit(x, rng())
-    fitted.save(tmp_path / "map.safetensors")
-    loaded = Fitted.load(tmp_path / "map.safetensors")
-    assert np.array_equal(loaded(x), fitted(x))
-    assert (loaded.architecture, loaded.losses) == (fitted.architecture, fitted.losses)
 
 
 # What cannot be fitted

@@ -14,7 +14,7 @@ from fakes import snapshot
 from markdown_it import MarkdownIt
 
 from harness.assets.catalogue import Asset, Download
-from harness.assets.fetch.archives import unpack
+from harness.assets.fetch.archives import unpack_archive
 from harness.assets.fetch.carry import CarriedAsset, target_of
 from harness.assets.places import Places, require_pin
 from harness.core.errors import DataError
@@ -72,7 +72,7 @@ def test_an_archive_stays_in_its_folder_or_leaves_nothing(attacked, suffix, tmp_
             archive.write_bytes(content)
         complaint = None
         try:
-            placed = unpack(archive, ANY, here / "into")
+            placed = unpack_archive(archive, ANY, here / "into")
         except (DataError, OSError) as error:  # also a name that this file system does not take
             complaint, placed = error, {}
         assert {*snapshot(here)} == {archive.name, *(f"into/{name}" for name in placed)}, complaint

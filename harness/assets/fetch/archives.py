@@ -26,7 +26,7 @@ DAMAGE = (
 )
 
 
-def unpack(archive: Path, wanted: Download, folder: Path) -> dict[str, str]:
+def unpack_archive(archive: Path, wanted: Download, folder: Path) -> dict[str, str]:
     """The wanted members into the folder, all of them or none: their paths in it and sha256.
 
     They wait beside the archive until it was read to its end.

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from harness.assets.catalogue import Asset, Download, HubTable
 from harness.assets.fetch import hub
-from harness.assets.fetch.archives import unpack
+from harness.assets.fetch.archives import unpack_archive
 from harness.assets.fetch.http import download, unreachable
 from harness.assets.places import Pins, Places, first_seen
 from harness.core.errors import AssetMissing, DataError, HarnessError, UsageError
@@ -110,7 +110,7 @@ class Jobs:
         try:
             pins.check(asset.name, seen)
             if wanted.keep:
-                members = unpack(arrived, wanted, data_dir)
+                members = unpack_archive(arrived, wanted, data_dir)
                 return seen if asset.rows else seen | members
             (data_dir / wanted.into).parent.mkdir(parents=True, exist_ok=True)
             arrived.replace(data_dir / wanted.into)
