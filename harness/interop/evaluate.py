@@ -161,8 +161,10 @@ def evaluate(
             methods = [method]
         else:
             methods = []
-            several = isinstance(model, Iterable) and not isinstance(model, str)
-            for word in model if several else [model]:
+            several: Any = model
+            if isinstance(model, str) or not isinstance(model, Iterable):
+                several = [model]
+            for word in several:
                 method, places = resolved(word, places)
                 methods.append(method)
             registry = Resolver.of(places).registry

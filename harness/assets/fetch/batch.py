@@ -158,16 +158,16 @@ def fetch_all(
     for name, things in wanted.items():
         try:
             yield Fetched(name, f"already here: {', '.join(map(jobs.check, things))}")
-        except (AssetMissing, DataError) as problem:
-            missing[name] = problem
+        except (AssetMissing, DataError) as error:
+            missing[name] = error
     hosts = {name: [host for t in wanted[name] for host in _hosts_of(t)] for name in missing}
     silent = {} if switch else unreachable(host for each in hosts.values() for host in each)
-    for name, problem in missing.items():
+    for name, absence in missing.items():
         reason = next((silent[host] for host in hosts[name] if host in silent), None)
         try:
             if switch and hosts[name]:
                 offline = AssetMissing(f"{name}: {switch} is set, so nothing is downloaded")
-                raise problem if isinstance(problem, DataError) else offline
+                raise absence if isinstance(absence, DataError) else offline
             if reason is not None:
                 raise AssetMissing(
                     f"{name} could not be downloaded ({reason}); check the network, or carry it "
