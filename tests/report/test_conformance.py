@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from harness.cli import app
-from harness.core.errors import DataError, UsageError
+from harness.core.errors import DataError
 from harness.report.build import stale_files, write_files
 from harness.report.pages import PAGE, conformance_page
 from harness.results.folder import ResultsFolder
@@ -78,15 +78,6 @@ def test_a_reference_that_was_sent_is_checked_shown_and_taken_in(results, sent):
         "| `sent.json` | a library    |        4 |          2 |       1 |               9.1873 |"
         in page.read_text()
     )
-
-
-def test_another_reference_of_the_same_name_is_refused(results, sent):
-    assert invoke("reference", "add", sent, "--results", results).exit_code == 0
-    assert invoke("reference", "add", sent, "--results", results).exit_code == 0
-    sent.write_text(json.dumps({**NEW, "version": "3.0"}))
-    answer = invoke("reference", "add", sent, "--results", results)
-    assert isinstance(answer.exception, UsageError)
-    assert "holds another reference" in str(answer.exception)
 
 
 def test_a_wrong_reference_is_not_taken_in(results, sent):

@@ -15,7 +15,7 @@ from harness.results.index import Results
 from harness.results.protocols import SEVEN, SIMCSE
 from harness.results.published import load_table
 from harness.results.records import SCHEMA
-from harness.results.reproduction import LOW, coverage_note, percentage, reproductions
+from harness.results.reproduction import LOW, coverage_note, reproductions
 
 REGISTRY = registry(FakeConfig())
 METHOD, OTHER = "fake.mean", "fake.cls"
@@ -92,12 +92,6 @@ def test_a_note_names_the_task_of_which_least_is_known(shares, note):
     assert coverage_note(shares) == note
 
 
-def test_only_the_whole_is_a_hundred():
-    assert [percentage(s) for s in (1.0, 0.9999, 0.994, 0.0)] == [
-        "100 %", "over 99 %", "99 %", "0 %",
-    ]  # fmt: skip
-
-
 def test_a_paper_table_has_a_footnote_in_both_formats(table):
     low = results(sts12=0.46, sts_b=0.98)
     cells = reproductions(table, low, REGISTRY)
@@ -119,13 +113,6 @@ def test_an_explanation_says_it(table):
         text = render_explanation(explain(table.cells()[0], known, REGISTRY, {}))
         assert said in text
         assert ("word vectors" in text) == bool(said)
-
-
-def test_without_missing_words_a_paper_table_says_nothing(table):
-    for known in (results(), results(sts12=1.0, sts_b=1.0)):
-        page = markdown(table, reproductions(table, known, REGISTRY), REGISTRY, "0" * 64)
-        assert "tokens" not in page
-        assert "¹" not in page
 
 
 def test_the_leaderboard_and_the_encoders_page_say_it_below_their_tables():

@@ -10,7 +10,7 @@ from markdown_it import MarkdownIt
 
 from harness.core.errors import HarnessError
 from harness.report import markdown as md
-from harness.report.paper_tables import latex, latex_escape, markdown, summary
+from harness.report.paper_tables import latex, markdown, summary
 from harness.results.index import Results
 from harness.results.published import Column, Row, Table
 from harness.results.reproduction import reproductions
@@ -135,13 +135,6 @@ def test_any_text_is_one_line_that_reads_as_itself(text):
     }  # fmt: skip
     words = "".join(t.content for t in found if t.type in ("text", "code_inline"))
     assert shown(words) == "x" + shown(text)
-
-
-@given(st.text(st.characters(codec="utf-8"), max_size=60))
-def test_any_text_in_latex_is_one_line_without_a_bare_special(text):
-    line = latex_escape(text)
-    assert len(line.splitlines()) <= 1
-    assert not re.search(r"(?<!\\)[%#&_]", re.sub(r"\\\\", "", line))
 
 
 def test_a_bar_in_a_cell_does_not_end_it():

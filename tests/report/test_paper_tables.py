@@ -12,7 +12,6 @@ from harness.report.paper_tables import (
     EVIDENCE_MARKS,
     MARKS,
     WIDEST,
-    heading,
     latex,
     markdown,
     sheet,
@@ -122,23 +121,6 @@ def test_every_row_says_what_it_was_trained_on_and_why_it_was_not_run(name):
         assert row.method is None or f"`{row.method}`" in text
 
 
-def test_what_trains_an_encoder_is_no_corpus_that_a_post_processor_is_fitted_on():
-    simcse = [row for table in TABLES.values() for row in table.rows if "wiki" in row.fit]
-    assert simcse == []
-    rows = {(t.id, row.id): row for t in TABLES.values() for row in t.rows}
-    row = rows["simcse.t5", "simcse-bert-base-unsup"]
-    assert "Wikipedia" in trained_on(row, method_of(row))
-    assert fitted_on(row, method_of(row)) == ""
-    row = rows["simcse.t5", "bert-base-whitening"]
-    assert fitted_on(row, method_of(row)) == "nli"
-
-
-def test_no_two_columns_of_a_table_share_a_heading():
-    for table in TABLES.values():
-        names = [heading(table, column) for column in table.columns]
-        assert len(set(names)) == len(names), table.id
-
-
 def test_a_wide_table_is_one_table_a_metric():
     for table in TABLES.values():
         shown = made(table)
@@ -161,12 +143,6 @@ def test_measured_numbers_have_the_digits_of_the_published_ones_and_share_a_verd
     assert [number.text for number in ours.numbers] == ["-24.54", "100.00"]
 
 
-def test_gold_beside_itself_is_a_hundred_points():
-    cells = reproductions(TABLES["bert-flow.t6"], Results(COMMITTED), FOUND)
-    cell = cells["bert-flow.t6/gold-similarity/gold"]
-    assert (cell.measured, str(cell.state)) == (100.0, "exact")
-
-
 def test_both_formats_head_the_groups():
     page, tex = pages(TABLES["simcse.t5"])
     for group in ("Unsupervised models", "Supervised models"):
@@ -185,23 +161,6 @@ def table_of(tmp_path, *rows, columns=None):
 def test_a_row_below_a_group_has_one(tmp_path):
     with pytest.raises(DataError, match="row b: group: wanted one, as the row above has 'G'"):
         table_of(tmp_path, ("a", 'group = "G"'), ("b", ""))
-
-
-def test_rows_of_one_label_are_told_apart_by_their_group(tmp_path):
-    table = TABLES["bert-whitening.t1"]
-    texts = made(table).rows
-    assert len({text.partition(" (`")[0] for text in texts}) == len(texts)
-    assert texts[0].startswith("BERTbase-first-last-avg (Published in (Li et al., 2020)) (`")
-
-
-@pytest.mark.parametrize("table", TABLES)
-def test_a_page_names_every_cell(table):
-    found, published = made(TABLES[table]), TABLES[table]
-    for text, row in zip(found.rows, published.rows, strict=True):
-        assert f" (`{row.id}`): " in text
-    page = markdown(published, {}, FOUND, "")
-    assert f"`harness explain {table}/ROW/COLUMN`" in page
-    assert all(f"`{column.id}`" in page for column in published.columns)
 
 
 @pytest.mark.slow

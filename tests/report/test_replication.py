@@ -14,7 +14,6 @@ from scipy import stats
 
 from harness.core.errors import DataError
 from harness.core.types import Record
-from harness.registry import load_registry
 from harness.report.bibtex import entries
 from harness.report.replication import claims_page
 from harness.report.sentences import signed
@@ -170,16 +169,6 @@ def test_the_interval_over_seeds_is_welchs(a, b):
     assert found == pytest.approx((wanted.low, wanted.high), abs=1e-6)
 
 
-@settings(max_examples=40)
-@given(FIVE, st.floats(-90, 90))
-def test_against_a_row_without_seeds_it_is_students(a, b):
-    if np.std(a) < 1e-6:
-        return
-    wanted = stats.ttest_1samp(a, b).confidence_interval()
-    found = decide(many(*a), one(b)).interval
-    assert found == pytest.approx((wanted.low - b, wanted.high - b), abs=1e-6)
-
-
 STEPS = (-0.2, -0.1, 0.0, 0.1, 0.2)
 H = welch_half_width((float(np.std(STEPS, ddof=1)), len(STEPS)))
 
@@ -268,21 +257,6 @@ def test_a_seeded_method_of_one_seed_decides_nothing(method):
 # The word on a whole claim, and its average
 
 
-@pytest.mark.parametrize(
-    ("ahead", "behind", "outcome"),
-    [
-        (4, 3, ClaimOutcome.HOLDS),
-        (3, 4, ClaimOutcome.FAILS),
-        (3, 3, ClaimOutcome.UNDECIDED),
-        (0, 0, ClaimOutcome.NOT_MEASURED),
-    ],
-)
-def test_a_claim_holds_on_more_than_half_of_its_tasks(tmp_path, ahead, behind, outcome):
-    scores = [60.0] * ahead + [40.0] * behind
-    found = asked_of(fixed("fake.mean", *scores), fixed("fake.cls", *[50.0] * len(scores)))
-    assert found.test(world(tmp_path).resolved[0]).outcome is outcome
-
-
 def test_half_of_the_tasks_is_not_more_than_half(tmp_path):
     claim = world(tmp_path, CLAIMS + 'columns = ["sts12", "sts13"]\n').resolved[0]
     found = asked_of(fixed("fake.mean", 60.0, 40.0), fixed("fake.cls", 50.0, 50.0)).test(claim)
@@ -338,14 +312,6 @@ def test_a_task_and_an_average_have_the_stored_interval(
     assert set(others) == {"sign"}
 
 
-def test_seeds_decide_whatever_is_stored(tmp_path):
-    stored = Contrast("fake.mean", "other.cls", (("sts12", WMEAN),))
-    claim = world(tmp_path, CLAIMS.replace('worse = "low"', 'worse = "middle"')).resolved[0]
-    every = fixed("fake.mean", 60.0), records("other.cls", "sts12", *(59 + s for s in STEPS))
-    decision = asked_of(*every, intervals=stored_for(stored)).test(claim).findings[0].decision
-    assert (decision.by, decision.outcome) == ("seeds", ClaimOutcome.HOLDS)
-
-
 # The order of rows
 
 TENTHS = st.integers(-20, 20).map(lambda x: x / 10)
@@ -390,15 +356,6 @@ def test_a_claim_in_words_names_its_methods_and_has_no_published_numbers(tmp_pat
     [line] = [line for line in page.splitlines() if line.startswith("| Avg")]
     cells = [cell.strip() for cell in line.split("|")[1:-1]]
     assert cells == ["Avg.", "–", "–", "–", "60.00", "50.00", "+10.00", "", "holds", "sign"]
-
-
-@pytest.mark.parametrize(
-    "methods", ['["fake.mean"]', '["fake.mean", "no id"]', '["a.cls", "a.cls"]']
-)
-def test_a_claim_in_words_names_two_methods(tmp_path, methods):
-    words = IN_WORDS.replace('["fake.mean", "fake.cls"]', methods)
-    with pytest.raises(DataError, match="methods: wanted the ids of two methods"):
-        world(tmp_path, f'about = "About."\n[rows]\n{words}')
 
 
 # The file
@@ -453,15 +410,6 @@ def test_the_committed_claims_are_those_of_the_papers(committed):
         assert all(column.label for column in claim.columns)
 
 
-def test_the_committed_stand_ins_are_methods(committed):
-    found = load_registry()
-    for stand_ins in committed.rows.values():
-        for method in stand_ins.values():
-            assert found.parse(method).id == method
-    tasks = {c.task for name in committed.rows for c in scored(committed.tables[name])}
-    assert tasks <= set(found.tasks)
-
-
 # The page
 
 
@@ -499,12 +447,6 @@ def test_claims_on_a_failed_training_and_parts_of_a_sentence_are_counted_apart(t
     assert "part of" not in again
 
 
-def test_a_failed_training_of_no_claim_is_refused(tmp_path):
-    text = CLAIMS.replace('[rows."made-up"]', '[failed_trainings]\nno = "x"\n[rows."made-up"]')
-    with pytest.raises(DataError, match="no method here is of the encoder 'no'; remove it"):
-        world(tmp_path, text)
-
-
 def test_a_stand_in_with_another_map_than_its_row_says_so(tmp_path):
     claims = CLAIMS.replace('high = "fake.mean"', 'high = "fake.mean+stretch@target"')
     made = claims_page(world(tmp_path, claims), asked_of())
@@ -522,12 +464,6 @@ def test_a_stand_in_with_another_map_than_its_row_says_so(tmp_path):
         own = read_claims(tmp_path / "claims.toml", [load_table(tmp_path / "made-up.toml")])
         section = claims_page(own, asked_of()).partition("## high-above-low")[2]
         assert said in section
-
-
-def test_a_row_published_on_another_text_is_pointed_out(tmp_path):
-    claims = world(tmp_path, CLAIMS.replace('worse = "low"', 'worse = "middle"'))
-    page = claims_page(claims, asked_of())
-    assert "Row middle is published on `sts12.senteval`, another text form than here." in page
 
 
 @pytest.mark.parametrize(("number", "text"), [(-0.001, "+0.00"), (1.005, "+1.00"), (-2.0, "-2.00")])

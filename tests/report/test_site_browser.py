@@ -69,11 +69,6 @@ def rows(page):
     return [text.removesuffix(" †") for text in found]
 
 
-def column(page, place):
-    shown = page.locator(f".board:not([hidden]) tbody tr td:nth-child({place})").all_inner_texts()
-    return [float(text.split()[0]) for text in shown if text[0].isdigit()]
-
-
 def violations(page):
     page.evaluate(AXE.read_text(encoding="utf-8"))
     found = page.evaluate("axe.run()")
@@ -113,23 +108,6 @@ def test_a_protocol_and_a_task_choose_table_and_column(visit):
     assert page.locator("[name=task]").input_value() == ""
 
 
-def test_a_heading_sorts_by_its_column(visit):
-    page = visit()
-    heading = page.locator(".board:not([hidden]) thead th", has_text="STS12")
-    heading.click()
-    settles(page, lambda: column(page, 3) == sorted(column(page, 3), reverse=True))
-    heading.click()
-    settles(page, lambda: column(page, 3) == sorted(column(page, 3)))
-
-
-def test_every_published_number_is_a_link(visit):
-    page = visit()
-    linked = page.evaluate("""[...document.querySelectorAll("tr.published a")].map(
-        (anchor) => anchor.getAttribute("href").replace("#cell=", ""))""")
-    assert set(linked) == set(page.evaluate("Object.keys(cells)"))
-    assert len(linked) == len(set(linked))
-
-
 def test_a_published_number_opens_with_all_that_is_known_of_it(visit):
     page = visit()
     page.locator(f'main a[href="#cell={CELL}"]').first.click()
@@ -144,37 +122,11 @@ def test_a_published_number_opens_with_all_that_is_known_of_it(visit):
     assert "cell=" not in page.url
 
 
-def test_a_link_with_a_hash_opens_its_number(visit):
-    assert "82.03" in visit(f"#cell={CELL}").locator("dialog").inner_text()
-    page = visit(f"#encoder=simcse-sup-bert-mini&score={SCORE}")
-    assert page.locator("dialog circle").count() == 5
-    assert "mean of 5 seeds" in page.locator("dialog").inner_text()
-    assert {name.split(".")[0] for name in rows(page)} == {"simcse-sup-bert-mini"}
-    page.go_back()
-
-
 @pytest.mark.parametrize("fragment", ["#cell=no/such/cell", "#score=a/b/c", "#cell=<b>&board=none"])
 def test_a_hash_that_names_nothing_opens_nothing(visit, fragment):
     page = visit(fragment)
     assert not page.locator("dialog").is_visible()
     assert rows(page)
-
-
-def test_a_number_that_was_not_run_says_what_it_needs(visit):
-    page = visit("#cell=bert-whitening.t1/bert-base-whitening-256-target/sts-b")
-    shown = page.locator("dialog").inner_text()
-    assert "harness fetch bert-base\n" in shown
-    assert "not run" in shown
-    assert "on minilm" in shown
-
-
-def test_the_command_is_copied(visit):
-    page = visit(f"#cell={CELL}")
-    page.click('dialog button:has-text("Copy") >> nth=0')
-    page.wait_for_selector('dialog button:has-text("Copied")')
-    assert (
-        page.evaluate("navigator.clipboard.readText()") == "harness run -m 'minilm.mean' -t sts-b"
-    )
 
 
 def test_a_reviewer_finds_a_table_and_takes_command_and_citation_along(visit):
@@ -196,23 +148,6 @@ def test_a_reviewer_finds_a_table_and_takes_command_and_citation_along(visit):
     )
     assert "measured 82.03 (+0.00, exact) by minilm.mean" in measured
     assert "records sha256 " in measured
-
-
-def test_words_find_the_tables_of_the_papers(visit):
-    page = visit()
-    every = page.locator("#papers details").count()
-    page.fill("#find input", "bert-whitening table 2")
-    shown = page.locator("#papers details:not([hidden])")
-    titles = shown.locator("summary").all_inner_texts()
-    assert any(title.startswith("Table 2: STS with NLI supervision") for title in titles)
-    assert 0 < len(titles) <= 3
-    assert shown.locator("tbody").first.is_visible()  # so few are opened
-    assert page.locator("#papers h3:not([hidden])").count() <= len(titles)
-    assert page.locator("#tables-found").inner_text() == f"{len(titles)} of {every} tables"
-    page.fill("#find input", "no such words")
-    assert shown.count() == 0
-    page.fill("#find input", "")
-    assert shown.count() == every
 
 
 def test_every_shown_row_is_saved_as_csv(visit):

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from fakes import FakeConfig, registry
 from golden import require_golden
@@ -377,21 +376,6 @@ def test_the_synthetic_table_holds_every_word_that_a_cell_can_have(world):
     assert words(world.judged().values()) == set(CellState) - ELSEWHERE
 
 
-def test_both_formats_print_every_word_but_of_what_is_no_score(world):
-    printed = set(CellState) - ELSEWHERE - {CellState.NOT_PUBLISHED}  # that number stands alone
-    for page in (world.page(), world.tex()):
-        above = page.partition("Differences are measured")[0]  # the rules name the words too
-        assert [w for w in printed if str(w) not in above] == []
-
-
-def test_the_store_reads_the_records_that_the_pages_are_made_from(world):
-    store = Store(world.folder)
-    for one in world.records:
-        store.write(one, np.zeros(1), {})
-    read, held = Results.read(store), world.results()
-    assert list(read.by_cell.items()) == list(held.by_cell.items())
-
-
 def test_markdown_is_golden(world):
     hold("synthetic.md", world.page())
 
@@ -429,21 +413,3 @@ def test_a_run_of_embedded_tasks_alone_has_a_leaderboard_of_them(tmp_path):
 
 def test_traps_are_golden(world):
     hold("protocols.md", traps_of(world))
-
-
-def test_every_cell_is_counted_once_and_only_verdicts_are_counted(world):
-    head = line(world.counts(), "paper")
-    counts = dict(zip(head[1:], map(int, line(world.counts(), "Nobody")[1:]), strict=True))
-    judged = list(world.judged().values())
-    verdict_words = [state for state in CellState if state.is_verdict]
-    assert counts["published"] == len(judged)
-    assert counts["run"] == sum(bool(j.scores) for j in judged)
-    assert {w: counts[str(w)] for w in verdict_words} == {
-        w: sum(j.state == w for j in judged) for w in verdict_words
-    }
-
-
-def test_an_average_over_a_hole_has_no_number(world):
-    assert line(world.page(), "Centred", 1)[-4] == "not run"
-    assert line(world.page(), "Constant", 1)[-4] == "undefined"
-    assert line(world.page(), "Measured with other settings", 1)[-4] == "stale"
