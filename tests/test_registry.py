@@ -71,11 +71,6 @@ def test_registered_methods_have_their_own_repr_and_their_own_file_whatever_the_
     assert len(paths) == len(methods)
 
 
-def test_a_registered_id_keeps_what_its_file_says_of_it():
-    for name, method in FOUND.methods.items():
-        assert FOUND.parse(name) is method
-
-
 @pytest.mark.parametrize(
     ("wrong", "complaint"),
     [
@@ -112,15 +107,6 @@ def test_a_wrong_id_is_refused_in_one_line(wrong, complaint):
     assert refusal.value.exit_status == 2
 
 
-@given(st.sampled_from(sorted(FOUND.encoders)), st.randoms(use_true_random=False))
-def test_a_slip_of_one_letter_is_recognised(name, random):
-    at = random.randrange(len(name))
-    slip = name[:at] + random.choice("abcxyz") + name[at + 1 :]
-    assume(slip not in FOUND.encoders)
-    with pytest.raises(UsageError, match="did you mean"):
-        FOUND.parse(f"{slip}.mean")
-
-
 # --- selections ----------------------------------------------------------------------------------
 
 
@@ -146,11 +132,6 @@ def test_tasks_are_selected_by_name_and_by_glob():
         FOUND.select_tasks(["sts-c"])
     with pytest.raises(UsageError, match="matches no task"):
         FOUND.select_tasks(["nothing*"])
-
-
-def test_nothing_asked_for_is_nothing_selected():
-    assert FOUND.select_methods([]) == ()
-    assert FOUND.select_tasks([]) == ()
 
 
 # --- encoders given by hand ----------------------------------------------------------------------

@@ -189,13 +189,7 @@ class Encoder(Protocol):
         """Kernel, device and precision of its passes, for records; empty where none varies."""
 
     def encode(self, texts: Sequence[str]) -> Encoding:
-        """Encode texts.
-
-        Args:
-            texts: N texts; repetitions are encoded each time.
-
-        Returns:
-            An encoding of N rows, in the order of the texts.
+        """An encoding of N rows, in the order of the N texts; repetitions are encoded each time.
 
         Raises:
             ScoreError: A hidden state is not finite.
@@ -236,53 +230,35 @@ class EncoderConfig(Protocol):
         """The encoder that a seed means: of a family another for each, else this one."""
 
     def with_max_length(self, max_length: int) -> EncoderConfig:
-        """The encoder that cuts texts at another length.
-
-        Args:
-            max_length: In tokens, special ones included.
-
-        Returns:
-            A configuration named so: `bert-base:64`.
+        """The encoder that cuts texts at so many tokens, special ones included: `bert-base:64`.
 
         Raises:
             UsageError: The encoder has no maximum length to set.
         """
 
     def on(self, hardware: Hardware) -> EncoderConfig:
-        """The encoder on a device and in a precision.
-
-        Args:
-            hardware: Device, precision and how much is encoded at a time.
-
-        Returns:
-            A configuration, named by a precision that is not float32: `bert-base-bfloat16`.
+        """The encoder on a device, and in a precision that its name says: `bert-base-bfloat16`.
 
         Raises:
             UsageError: The encoder has no precision to choose.
         """
 
     def identify(self, path: Path) -> Identity:
-        """Digest an encoder's files, without importing torch.
+        """Digest an encoder's files, without importing torch: the identity of what `load` reads.
 
         Args:
             path: The folder or file that holds them, as `Places.encoder` finds it.
-
-        Returns:
-            The identity that an encoder loaded from there has.
 
         Raises:
             DataError: The files are not those that the configuration pins.
         """
 
     def load(self, path: Path, cache: Path) -> Encoder:
-        """Read an encoder's files.
+        """Read an encoder's files, ready to encode.
 
         Args:
             path: The folder or file that holds them, as `Places.encoder` finds it.
             cache: The folder into which a legacy checkpoint may be converted, once.
-
-        Returns:
-            The encoder, ready to encode.
 
         Raises:
             DataError: The files are not those that the configuration pins.
@@ -306,26 +282,16 @@ class Pooling(Protocol):
         """Its word in ids: `mean`, `first-last`."""
 
     def hidden_states(self, depth: int) -> tuple[int, ...]:
-        """The layers that it averages in an encoder of a depth.
+        """The layers that it averages in an encoder whose last layer has the number `depth`.
 
-        Args:
-            depth: The number of the encoder's last layer.
-
-        Returns:
-            Layer numbers, ascending; none where it reads the summary token.
+        Ascending; none where it reads the summary token.
 
         Raises:
             UsageError: The encoder has too few layers.
         """
 
     def __call__(self, encoding: Encoding) -> Float[np.ndarray, "N D"]:
-        """Pool an encoding.
-
-        Args:
-            encoding: N sentences.
-
-        Returns:
-            A matrix of N rows and D columns.
+        """A row for each sentence of an encoding.
 
         Raises:
             UsageError: The encoding lacks a layer, a summary token or a pooler that this needs.
@@ -337,14 +303,7 @@ class Transform(Protocol):
     """A fitted post-processor: a pure function of rows."""
 
     def __call__(self, x: Float[np.ndarray, "m D"]) -> Float64[np.ndarray, "m K"]:
-        """Map rows.
-
-        Args:
-            x: A matrix of m rows and D columns.
-
-        Returns:
-            A matrix of m rows and K columns, in float64.
-        """
+        """Map m rows of D columns to m rows of K columns, in float64."""
 
 
 @runtime_checkable
@@ -394,9 +353,6 @@ class PostProcessor(Protocol):
         Args:
             x: A matrix of n rows and D columns, or their `Moments` if `from_moments`.
             rng: The only source of randomness.
-
-        Returns:
-            The fitted map.
 
         Raises:
             ScoreError: The rows have no direction, or too few, or a value is not finite.

@@ -24,6 +24,9 @@ FROM_WHEEL = (HARNESS / "baselines").is_dir()
 ROOT = HARNESS if FROM_WHEEL else HARNESS.parent
 BASELINES = ROOT / "baselines"
 
+# The libraries that a score may depend on.
+PACKAGES = ("torch", "transformers", "tokenizers", "numpy", "scipy", "safetensors")
+
 
 @contextmanager
 def extra(name: str) -> Iterator[None]:
@@ -54,9 +57,6 @@ def _libraries() -> Any:
     return ThreadpoolController()
 
 
-PACKAGES = ("torch", "transformers", "tokenizers", "numpy", "scipy", "safetensors")
-
-
 @cache
 def code_digest() -> str:
     """The sha256 of the sources of harness and baselines: a result of other code is `stale`.
@@ -80,11 +80,12 @@ def commit() -> dict[str, Any]:
     """
     if FROM_WHEEL:
         return {"commit": None, "dirty": None}
-    head = _git("rev-parse", "HEAD")
-    changes = _git(
-        "status", "--porcelain", "--untracked-files=no", "--", HARNESS.name, BASELINES.name
-    )
-    return {"commit": head, "dirty": None if changes is None else bool(changes)}
+    folders = (HARNESS.name, BASELINES.name)
+    changes = _git("status", "--porcelain", "--untracked-files=no", "--", *folders)
+    return {
+        "commit": _git("rev-parse", "HEAD"),
+        "dirty": None if changes is None else bool(changes),
+    }
 
 
 def _git(*arguments: str) -> str | None:
@@ -127,12 +128,10 @@ def _version(package: str) -> str | None:
 @cache
 def _processor() -> str:
     """The processor's model name on Linux, elsewhere the name that the platform module gives."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor() or platform.machine()
-    names = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
-    return next(names, platform.machine())
+    cpuinfo = Path("/proc/cpuinfo")
+    lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else ()
+    models = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    return next(models, platform.machine()) if lines else platform.processor()
 
 
 def _threads() -> int:

@@ -24,10 +24,11 @@ DTYPES = {
 }  # fmt: skip
 NAMES = {np.dtype(dtype): name for name, dtype in DTYPES.items()}
 
-METADATA = "__metadata__"
-SEAL = "seal"
-TENSOR_DIGEST = "sha256."
+METADATA, SEAL, TENSOR_DIGEST = "__metadata__", "seal", "sha256."
 ALIGNMENT = 8  # bytes, of the first tensor
+
+# What a header raises that is not there, was cut short, changed, or is none.
+DAMAGES = (FileNotFoundError, struct.error, ValueError, LookupError, TypeError, RecursionError)
 
 Layout = Mapping[str, Any]  # dtype, shape and data_offsets of a tensor
 Parsed = TypeVar("Parsed", bound="TensorFile")
@@ -38,20 +39,17 @@ def write_tensors(
 ) -> None:
     """Write a sealed file, whole or not at all; a tensor may be a memory map of any size."""
     layouts: dict[str, Layout] = {}
-    digests: dict[str, str] = {}
+    sealed = dict(metadata)
     buffers: list[memoryview] = []
     end = 0
     for name in sorted(tensors, key=lambda name: (-tensors[name].dtype.itemsize, name)):
         tensor = np.ascontiguousarray(tensors[name])
-        layouts[name] = {
-            "dtype": NAMES[tensor.dtype],
-            "shape": tensor.shape,
-            "data_offsets": (end, end + tensor.nbytes),
-        }
-        digests[TENSOR_DIGEST + name] = _sha256(tensor)
+        offsets = (end, end + tensor.nbytes)
+        dtype = NAMES[tensor.dtype]
+        layouts[name] = {"dtype": dtype, "shape": tensor.shape, "data_offsets": offsets}
+        sealed[TENSOR_DIGEST + name] = _sha256(tensor)
         buffers.append(tensor.data)
-        end += tensor.nbytes
-    sealed = {**metadata, **digests}
+        _, end = offsets
     sealed[SEAL] = _seal(layouts, sealed)
     header = json.dumps({METADATA: sealed, **layouts}, separators=(",", ":")).encode()
     size = -(-len(header) // ALIGNMENT) * ALIGNMENT
@@ -82,14 +80,7 @@ class TensorFile:
             metadata = layouts.pop(METADATA)
             end = max((layout["data_offsets"][1] for layout in layouts.values()), default=0)
             sealed = metadata.pop(SEAL) == _seal(layouts, metadata)
-        except (
-            FileNotFoundError,
-            struct.error,
-            ValueError,
-            LookupError,
-            TypeError,
-            RecursionError,
-        ):
+        except DAMAGES:
             return None
         if not sealed or start + end != size:
             return None

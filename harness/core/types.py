@@ -55,11 +55,6 @@ class MethodId:
         post = tuple(match["post"].split("+")[1:])
         return cls(match["encoder"], match["pooling"], post, match["fit_on"])
 
-    @property
-    def complete(self) -> bool:
-        """Whether post-processors and the corpus that they are fitted on come together."""
-        return bool(self.post) == bool(self.fit_on)
-
 
 def is_transductive(method: str) -> bool:
     """Whether an id names a method that is fitted on the very sentences that are scored."""
@@ -67,9 +62,9 @@ def is_transductive(method: str) -> bool:
 
 
 def is_method_id(text: str) -> bool:
-    """Whether a text has the form of a complete id."""
-    parsed = MethodId.parse(text)
-    return parsed is not None and parsed.complete
+    """Whether a text has the form of an id, with post-processors and a corpus or with neither."""
+    parts = MethodId.parse(text)
+    return parts is not None and bool(parts.post) == bool(parts.fit_on)
 
 
 # How the subsets of a task become one score: concatenated, averaged, averaged by their pairs.
@@ -250,9 +245,9 @@ class Task:
         text: Raw sentences, or SentEval's tokenised form.
         train: The split that `@target-train` fits on; None where there is none.
         graded: The scale of the gold scores (lowest, highest); None for classes.
+        geometry: Whether alignment and uniformity are measured too, as SimCSE does on STS-B.
         on_request: Whether a run that names no tasks leaves it out, since a cell takes minutes or
             serves a picture alone.
-        geometry: Whether alignment and uniformity are measured too, as SimCSE does on STS-B.
         cite: The BibTeX key of its paper.
         licence: The licence of its data.
         note: One sentence on what is peculiar about it.
@@ -287,13 +282,10 @@ class Task:
     aliases: tuple[str, ...] = field(default=(), repr=False)
 
     def pairs(self, data_dir: Path) -> Pairs:
-        """Read and check the scored pairs.
+        """Read and check the pairs of all scored splits, in order.
 
         Args:
             data_dir: The folder that holds the task's asset, as `Places.require_data` finds it.
-
-        Returns:
-            The pairs of all scored splits, in order.
 
         Raises:
             AssetMissing: A file is not there.

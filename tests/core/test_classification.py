@@ -104,21 +104,6 @@ def test_training_is_torchs_number_for_number(classes):
         assert found.accuracy[k] == pytest.approx(accuracy)
 
 
-def test_regressions_are_trained_together_as_alone():
-    data, dev = (labelled(*blobs(n, seed=n)) for n in (150, 60))
-    together = train_regressions(data, dev, 2, PENALTIES, 1, np.random.RandomState(1))
-    for k, penalty in enumerate(PENALTIES):
-        alone = train_regressions(data, dev, 2, (penalty,), 1, np.random.RandomState(1))
-        np.testing.assert_allclose(alone.weights[0], together.weights[k], atol=1e-6)
-
-
-def test_weights_are_kept_from_where_the_held_out_accuracy_was_best():
-    data, dev = (labelled(*blobs(n, seed=n)) for n in (150, 60))
-    found = train_regressions(data, dev, 2, PENALTIES, 1, np.random.RandomState(1))
-    shares = (found.predict(dev.x) == dev.y).mean(axis=1)
-    np.testing.assert_array_equal(shares, found.accuracy)
-
-
 class Counting(np.random.RandomState):
     """A generator that counts the epochs it gives an order to."""
 
@@ -182,24 +167,6 @@ def test_labels_of_what_is_scored_are_never_learned_from(splits):
     parts = [items(rng.integers(0, 2, 60), start) for start in (0, 60, 120)]
     found, _ = predicted_classes(vectors, parts[-1], parts[:splits])
     assert 30 <= 100 * np.mean(found == parts[-1].gold) <= 70
-
-
-def test_the_accuracy_does_not_change_between_runs_and_its_seed_matters():
-    vectors, (learned, test) = by_splits(120, 60, apart=1.0)
-    first, again = (predicted_classes(vectors, test, [learned]) for _ in range(2))
-    np.testing.assert_array_equal(first[0], again[0])
-    assert first[1] == again[1]
-    other = predicted_classes(vectors, test, [learned], seed=1)
-    assert (other[0] != first[0]).any()
-
-
-def test_folds_leave_every_row_out_once_and_spread_the_classes():
-    y = np.repeat([0, 1, 2], [20, 30, 50])
-    parts = list(folds(y, SEED))
-    np.testing.assert_array_equal(np.sort(np.concatenate([left for _, left in parts])), range(100))
-    for learned, left in parts:
-        assert not set(learned) & set(left)
-        assert np.bincount(y[left]).tolist() == [2, 3, 5]
 
 
 def test_a_pair_is_its_difference_and_its_product():

@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from tolerances import ROUNDING, encoding_gap
@@ -51,18 +50,6 @@ def test_an_id_names_its_precision_and_is_another_method():
     assert REGISTRY.parse("bert-mini-float16.native").encoder.of.hardware.dtype == "float16"
     with pytest.raises(UsageError, match="unknown encoder 'bert-min'"):
         REGISTRY.parse("bert-min-float16.mean")
-
-
-def test_no_published_number_is_of_a_method_in_half_precision():
-    from harness.results.published import load_tables
-
-    folder = Path(__file__).resolve().parents[2] / "results" / "papers"
-    named = {cell.method for table in load_tables(folder) for cell in table.cells()}
-    assert not [
-        method
-        for method in named
-        if method and precision_of(method.split(".")[0])[0] != method.split(".")[0]
-    ]
 
 
 def test_a_half_precision_without_its_name_and_an_unknown_one_are_refused():

@@ -1,53 +1,43 @@
-"""Ids are written as they are read."""
+"""Ids are written as they are read; the names of aggregations and legends stand once."""
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.core.types import METHOD_ID, MethodId, is_method_id
-
-LETTERS = "abcdefghijklmnopqrstuvwxyz-"
-DIGITS = "0123456789"
-NAME = st.text(LETTERS + DIGITS, min_size=1)
-
-
-def with_argument(name, argument):
-    return st.one_of(name, st.tuples(name, argument).map(":".join))
-
-
-POST = with_argument(st.text(LETTERS, min_size=1), st.text(LETTERS + DIGITS + ".", min_size=1))
-
-
-@given(
-    with_argument(NAME, st.text(DIGITS, min_size=1)),
-    NAME,
-    st.lists(POST).map(tuple),
-    st.none() | NAME,
+from harness.core.metrics.correlation import aggregations, spearman
+from harness.core.types import (
+    AGGREGATIONS,
+    METHOD_ID,
+    LeaderboardColumn,
+    MethodId,
+    Pairs,
+    is_method_id,
 )
-def test_parts_come_back_from_the_id_that_they_make(encoder, pooling, post, fit_on):
-    parts = MethodId(encoder, pooling, post, fit_on)
-    assert MethodId.parse(str(parts)) == parts
+from harness.report.sentences import AGGREGATION_WORDS
 
 
 @given(st.from_regex(METHOD_ID, fullmatch=True, alphabet=st.characters(codec="ascii")))
 def test_an_id_is_written_as_it_was_read(text):
-    assert str(MethodId.parse(text)) == text
+    parts = MethodId.parse(text)
+    assert str(parts) == text
+    assert MethodId.parse(str(parts)) == parts
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "bert",
-        "bert.",
-        ".mean",
-        "Bert.mean",
-        "bert:x.mean",
-        "bert.mean+",
-        "bert.mean@",
-        "bert.mean ",
-    ],
+WRONG = (
+    "",
+    "bert",
+    "bert.",
+    ".mean",
+    "Bert.mean",
+    "bert:x.mean",
+    "bert.mean+",
+    "bert.mean@",
+    "b.m ",
 )
+
+
+@pytest.mark.parametrize("text", WRONG)
 def test_what_has_another_form_is_no_id(text):
     assert MethodId.parse(text) is None
     assert not is_method_id(text)
@@ -65,3 +55,16 @@ def test_what_has_another_form_is_no_id(text):
 def test_post_processors_and_their_corpus_come_together(text, complete):
     assert MethodId.parse(text) is not None
     assert is_method_id(text) is complete
+
+
+def test_a_correlation_has_every_aggregation_and_each_has_its_words():
+    pairs = Pairs(("a",) * 4, ("b",) * 4, np.arange(4.0), ("x", "x", "y", "y"))
+    found = aggregations(spearman, np.arange(4.0), pairs)
+    assert set(found) == {*AGGREGATIONS, "groups"}
+    assert set(AGGREGATION_WORDS) == {*AGGREGATIONS}
+
+
+def test_a_legend_names_the_scores_that_it_shows():
+    column = LeaderboardColumn("other", "x", legend="{first} and {second}, but {first}.")
+    assert set(column.legend_scores) == {"first", "second"}
+    assert LeaderboardColumn("other", "x").legend_scores == ()

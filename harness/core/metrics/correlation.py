@@ -18,14 +18,6 @@ from harness.core.types import Pairs
 Correlation = Callable[[np.ndarray, np.ndarray], float | None]
 
 
-def correlations(values: Float64[np.ndarray, " P"], pairs: Pairs) -> dict[str, Any]:
-    """Both correlations with gold, each under every aggregation."""
-    return {
-        "spearman": aggregations(spearman, values, pairs),
-        "pearson": aggregations(pearson, values, pairs),
-    }
-
-
 def aggregations(
     correlation: Correlation, values: Float64[np.ndarray, " P"], pairs: Pairs
 ) -> dict[str, Any]:
@@ -73,7 +65,10 @@ def _centred(x: Float64[np.ndarray, " P"]) -> Float64[np.ndarray, " P"]:
 
 METRIC = Metric(
     name="correlation",
-    score=correlations,
+    score=lambda values, pairs: {
+        "spearman": aggregations(spearman, values, pairs),
+        "pearson": aggregations(pearson, values, pairs),
+    },
     main_score=("spearman", "all"),
     words={
         "spearman": "Spearman x100 of {} and gold",

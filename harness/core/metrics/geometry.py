@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 
 from harness.core.arrays import Float, Float32, Float64, Int
-from harness.core.metrics import Metric, PairRows, cosines
+from harness.core.metrics import BLOCK, Metric, PairRows, cosines
 
-BLOCK = 512  # rows at a time, so that they stay in the processor's cache
 SHOWN = 32  # eigenvalues that are stored, by their place evenly spaced on a logarithmic axis
 ROUNDING = 1e-9  # an eigenvalue below this share of the largest is rounding of float32 encodings
 
@@ -41,22 +40,22 @@ def alignment_uniformity(
     gap = unit[a[positive]] - unit[b[positive]]
     alignment = float(np.einsum("pk,pk->p", gap, gap).mean()) if len(gap) else None
     repeats = np.bincount(np.concatenate([a, b]), minlength=len(unit)).astype(np.float64)
-    return {"alignment": alignment, "uniformity": uniformity(unit.astype(np.float32), repeats)}
+    return {"alignment": alignment, "uniformity": _uniformity(unit.astype(np.float32), repeats)}
 
 
-def uniformity(
-    unit: Float32[np.ndarray, "N K"], repeats: Float64[np.ndarray, " N"], block: int = BLOCK
+def _uniformity(
+    unit: Float32[np.ndarray, "N K"], repeats: Float64[np.ndarray, " N"]
 ) -> float | None:
     """log E exp(-2 |f(x) - f(y)|^2) over unordered pairs of sentences, each `repeats` times."""
     total, count = 0.0, repeats.sum()
     weights = repeats.astype(np.float32)
-    for start in range(0, len(unit), block):
-        rows = unit[start : start + block]
+    for start in range(0, len(unit), BLOCK):
+        rows = unit[start : start + BLOCK]
         # exp(-2 |u - v|^2) = exp(4 u.v) / exp(4) on the sphere; later blocks only, since the matrix
         # is symmetric.
         kernel = (4 * rows) @ unit[start:].T
         np.exp(kernel, out=kernel)
-        here = weights[start : start + block]
+        here = weights[start : start + BLOCK]
         later = float(here @ (kernel @ weights[start:]))
         total += 2 * later - float(here @ (kernel[:, : len(rows)] @ here))
     ordered = total - float(repeats @ np.exp(4.0 * np.einsum("nk,nk->n", unit, unit)))
@@ -67,30 +66,25 @@ def uniformity(
 def cosines_and_spectrum(
     vectors: Float[np.ndarray, "N K"], scored: PairRows, labelled: Sequence[PairRows]
 ) -> tuple[Float64[np.ndarray, " P"], dict[str, Any]]:
-    """The cosine of each pair, and the spectrum of all their sentences, repetitions included."""
+    """The cosine of each pair, and the spectrum of all their sentences, repetitions included.
+
+    `spectrum` holds the eigenvalues of the covariance, x100 of the largest, at the places 1 (the
+    largest) to K. `participation_ratio` is (sum l)^2 / (K sum l^2) x100: 100 where all K are equal,
+    100 / K where there is one direction. Vectors that do not vary have no spectrum, and the ratio
+    None.
+    """
     values, facts = cosines(vectors, scored, labelled)
     rows = vectors[np.concatenate([scored.a, scored.b])].astype(np.float64)
-    return values, {**facts, **spectrum(rows)}
-
-
-def spectrum(vectors: Float64[np.ndarray, "N K"]) -> dict[str, Any]:
-    """Eigenvalues of the covariance, x100 of the largest, and their participation ratio.
-
-    `spectrum` holds those at the places 1 (the largest) to K. `participation_ratio` is
-    (sum l)^2 / (K sum l^2) x100: 100 where all K are equal, 100 / K where there is one direction.
-    Vectors that do not vary have no spectrum, and the ratio None.
-    """
-    centred = vectors - vectors.mean(axis=0)
+    centred = rows - rows.mean(axis=0)
     eigenvalues = np.linalg.eigvalsh(centred.T @ centred)[::-1]
     if not len(eigenvalues) or eigenvalues[0] <= 0:
-        return {"participation_ratio": None, "spectrum": {}}
+        return values, {**facts, "participation_ratio": None, "spectrum": {}}
     largest = eigenvalues[0]
     shares = np.where(eigenvalues < ROUNDING * largest, 0.0, eigenvalues / largest)
     places = np.unique(np.geomspace(1, len(shares), SHOWN).round().astype(int))
-    return {
-        "participation_ratio": float(100 * shares.sum() ** 2 / (len(shares) * shares @ shares)),
-        "spectrum": {str(place): float(100 * shares[place - 1]) for place in places},
-    }
+    facts["participation_ratio"] = float(100 * shares.sum() ** 2 / (len(shares) * shares @ shares))
+    facts["spectrum"] = {str(place): float(100 * shares[place - 1]) for place in places}
+    return values, facts
 
 
 METRIC = Metric(
