@@ -82,7 +82,7 @@ def plan_command(
     chosen = select(selection, folders, limit)
     runs = Store(records_folder(output, limit))
     committed = ResultsFolder(own_or_committed(OWN), chosen.registry)
-    forecast = Forecast.read(chosen.cells, runs, committed.store)
+    forecast = Forecast.read(chosen.cells, runs, committed.records)
     planned = plan(chosen.cells, chosen.loader, runs, forecast, jobs or default_jobs())
     if as_json:
         say(json.dumps(asdict(planned) | {"seconds": planned.seconds, "parts": planned.parts}))
@@ -165,11 +165,13 @@ def reproduce_command(
     if profile_name != "all" and (selection.method or selection.task):
         raise UsageError("--profile chooses the cells, and so do -m and -t: give one of them")
     look_up("profile", profile_name, dict.fromkeys(PROFILES, True))
-    output, papers, quiet = execution.output, papers_of(baseline), execution.quiet
-    of_profile = partial(profile, name=profile_name, papers=papers, seeds=selection.seeds)
+    output, quiet = execution.output, execution.quiet
+    of_profile = partial(
+        profile, name=profile_name, papers=papers_of(baseline), seeds=selection.seeds
+    )
     chosen = select(selection, folders, None, of_profile, quiet)
-    runs = ResultsFolder(output, chosen.registry, papers)
     committed = ResultsFolder(baseline, chosen.registry)
+    runs = committed.beside(output)
     before = state_of(output)
 
     planned = _plan(chosen, runs, committed, execution)
@@ -181,10 +183,13 @@ def reproduce_command(
     _compare_rows(chosen, runs, committed, execution)
     records = [outcome.record for outcome in outcomes if outcome.record]
     moves = compare_records(records, committed.records, read_rules(baseline))
-    runs = runs.forget()
-    promoted = _promote(records, runs, committed) if update else None
+    runs = committed.beside(output)
+    promoted = None
+    if update:
+        promoted = _promote(records, runs, committed)
+        committed = committed.beside(baseline)
 
-    lines = claims_that_hold(runs, committed.forget())
+    lines = claims_that_hold(runs, committed)
     lines += _summary(outcomes, moves, runs, committed, promoted)
     if state_of(output) == before:
         lines.append(f"no file of {output} changed")
@@ -199,7 +204,7 @@ def _plan(
     chosen: Selected, runs: ResultsFolder, committed: ResultsFolder, execution: Execution
 ) -> Plan:
     """The plan of a reproduction, with the time to compare the rows of tables."""
-    forecast = Forecast.read(chosen.cells, runs.store, committed.store)
+    forecast = Forecast.read(chosen.cells, runs.store, committed.records)
     measured = None if execution.fresh else runs.store
     planned = plan(chosen.cells, chosen.loader, measured, forecast, execution.engine.workers)
     compared = (*committed.comparisons.values(), *runs.comparisons.values())
@@ -311,8 +316,7 @@ def _summary(
         write_files(runs, None)
         lines.append(f"tables: {runs.path}/LEADERBOARD.md, {runs.path}/tables, {runs.path}/site")
     if promoted is not None:
-        readme = readme_of(committed.path)
-        written = write_files(committed.forget(), readme)
+        written = write_files(committed, readme_of(committed.path))
         lines.append(f"promoted: {promoted} records, {len(written)} generated files rewritten")
     return lines
 

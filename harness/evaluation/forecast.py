@@ -10,6 +10,7 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from statistics import fmean, median
 
@@ -17,6 +18,7 @@ from harness.assets.places import Places
 from harness.core.errors import DataError
 from harness.core.interfaces import Trained
 from harness.core.types import Corpus, MethodId, Record
+from harness.results.index import Results
 from harness.results.records import PlannedCell, Store, read_record
 from harness.tasks.loader import TARGETS
 
@@ -99,11 +101,11 @@ class Forecast:
     pace: float = 1.0
 
     @classmethod
-    def read(cls, cells: Iterable[PlannedCell], runs: Store, committed: Store) -> Forecast:
+    def read(cls, cells: Iterable[PlannedCell], runs: Store, committed: Results) -> Forecast:
         """By the records of a run, as far as they are of these cells, and the committed ones."""
         paths = dict.fromkeys(runs.path(cell.address) for cell in cells)
         own = Clocks.of(_readable(paths))
-        other = Clocks.of(committed.records())
+        other = Clocks.of(chain.from_iterable(committed.by_cell.values()))
         return cls(own, other, _pace(own.seconds, other.seconds) or 1.0)
 
     def with_rates(self, here: Mapping[str, float]) -> Forecast:

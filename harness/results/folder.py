@@ -46,6 +46,8 @@ from harness.results.questions import Maps, Search, Trap, read_searches
 from harness.results.records import Store
 from harness.results.reproduction import Reproduction, reproductions
 
+WRITTEN = ("claims", "references", "trials", "searches", "traps", "flows")  # by people
+
 
 class ResultsFolder:
     """The contents of a results folder; each file is read at most once, when first asked for.
@@ -69,9 +71,12 @@ class ResultsFolder:
         self._looked_at: dict[str, Results] = {}
         self._reproduced: dict[str, Mapping[str, Reproduction]] = {}
 
-    def forget(self) -> ResultsFolder:
-        """A new view of the folder, which reads its files again after they were written."""
-        return ResultsFolder(self.path, self.registry, self.papers)
+    def beside(self, path: Path) -> ResultsFolder:
+        """The records of a folder as they are now, with what people wrote as it was read here."""
+        other = ResultsFolder(path, self.registry, self.papers)
+        other.tables = self.tables
+        vars(other).update((name, vars(self)[name]) for name in WRITTEN if name in vars(self))
+        return other
 
     @cached_property
     def records(self) -> Results:

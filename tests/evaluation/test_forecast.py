@@ -17,6 +17,7 @@ from harness.evaluation.plan import plan, render_plan
 from harness.evaluation.runner import execute
 from harness.registry import load_registry
 from harness.results.comparisons import Comparisons
+from harness.results.index import Results
 from harness.results.protocols import SEVEN
 from harness.results.records import PlannedCell, Store, cells
 from harness.tasks.loader import limited_corpus
@@ -77,12 +78,12 @@ def test_other_machines_clocks_are_scaled_by_the_cells_that_both_measured(tmp_pa
     committed.promote([record(), record("fake.mean+centre@target", fit=9)])
     runs.write(record(fit=5, apply=3, score=1), np.zeros(4), {})
     planned = [cell("mean", "stretch", on="target"), cell("mean", "centre", on="target")]
-    known = Forecast.read(planned, runs, committed)
+    known = Forecast.read(planned, runs, Results.read(committed))
     assert known.pace == 3
     assert [known.of_cell(one) for one in planned] == [9, 30]
     assert known.rate("fake") == pytest.approx(100 / 3)
     runs.path(planned[0].address).write_bytes(b"cut")
-    assert Forecast.read(planned, runs, committed).pace == 1
+    assert Forecast.read(planned, runs, Results.read(committed)).pace == 1
 
 
 def test_without_such_cells_the_speed_of_encoding_scales():

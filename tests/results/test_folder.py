@@ -49,4 +49,4 @@ def test_what_was_written_since_is_seen_by_another_view_alone(tmp_path):
     record = next(Store(Path(COMMITTED)).records())
     folder.store.promote([record])
     assert not folder.records.methods
-    assert folder.forget().records.methods == (record.method,)
+    assert folder.beside(tmp_path).records.methods == (record.method,)
