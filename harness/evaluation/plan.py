@@ -20,7 +20,7 @@ from harness.core.provenance import code_digest
 from harness.core.terminal import duration, table, wrapped
 from harness.core.types import Corpus, Task
 from harness.encoders.cache.encodings import EncoderCache, known_key
-from harness.encoders.cache.gc import size
+from harness.encoders.cache.gc import cache_size
 from harness.encoders.native import left_out
 from harness.evaluation.fit_corpus import (
     DIGITS,
@@ -186,7 +186,7 @@ def plan(
         _with_fits(encoder, group, inputs, forecast, runs, loader)
         for encoder, group in zip(encoders, groups, strict=True)
     ]
-    total = size(loader.places.cache)
+    total = cache_size(loader.places.cache)
     data = tuple(_data(name, loader) for name in _assets(cells, loader))
     return Plan(len(cells), runnable, tuple(encoders), missing, total, data, workers)
 

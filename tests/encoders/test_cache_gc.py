@@ -19,17 +19,13 @@ from harness.core.files import sized
 from harness.encoders.cache import encodings
 from harness.encoders.cache.encodings import EncoderCache, known_key, open_labelled
 from harness.encoders.cache.gc import (
-    SECONDS_TO_WRITE,
-    Entry,
-    choose,
+    CacheEntry,
+    cache_size,
+    cached_entries,
     clear,
-    entries,
-    leftovers,
+    entries_named,
     shrink,
-    size,
-    tidy,
 )
-from harness.encoders.checkpoint import SEAL_SUFFIX
 from harness.evaluation.fit_corpus import MomentsWriter, RowsWriter
 
 NOW = 2e9
@@ -82,7 +78,8 @@ def changes(root):
 
 
 def forced(root):
-    return [clear(root, entry, dry_run=False) for entry in entries(root)]
+    """Which entries went, and which were kept since they are in use."""
+    return {entry.names: clear(root, entry, dry_run=False) for entry in cached_entries(root)}
 
 
 # What there is
@@ -91,23 +88,21 @@ def forced(root):
 def test_an_entry_has_everything_of_its_encoder_and_all_of_it_is_counted(tmp_path):
     fill(tmp_path, ONE)
     add_rest(tmp_path, ONE)
-    found = {entry.kind: entry for entry in entries(tmp_path)}
+    found = {entry.kind: entry for entry in cached_entries(tmp_path)}
     one = found["encoder"]
     assert (one.names, one.key, one.sentences, one.seconds) == (("one",), key_of(ONE), 4, 2.0)
-    assert min(one.moments, one.rows) > 0
     assert found["converted"].names == ("one",)
-    assert sum(e.bytes for e in found.values()) == size(tmp_path)
-    assert size(tmp_path) == sum(snapshot(tmp_path).values())
+    assert sum(e.bytes for e in found.values()) == cache_size(tmp_path)
+    assert cache_size(tmp_path) == sum(snapshot(tmp_path).values())
 
 
 def test_looking_writes_nothing_not_even_where_there_is_nothing(tmp_path):
     fill(tmp_path, ONE)
     (tmp_path / "converted").mkdir()
     before = changes(tmp_path)
-    assert entries(tmp_path)
-    assert not leftovers(tmp_path, NOW)
+    assert cached_entries(tmp_path)
     assert changes(tmp_path) == before
-    assert (entries(tmp_path / "none"), size(tmp_path / "none")) == ([], 0)
+    assert (cached_entries(tmp_path / "none"), cache_size(tmp_path / "none")) == ([], 0)
 
 
 def test_converted_weights_were_used_when_an_encoder_of_theirs_was(tmp_path):
@@ -118,13 +113,13 @@ def test_converted_weights_were_used_when_an_encoder_of_theirs_was(tmp_path):
     for part in ("moments", "rows"):
         for path in (tmp_path / part).rglob("*.safetensors"):
             os.utime(path, (1.0, 1.0))
-    assert {e.last_used for e in entries(tmp_path)} == {NOW}
+    assert {e.last_used for e in cached_entries(tmp_path)} == {NOW}
 
 
 def test_a_run_marks_what_it_uses(tmp_path):
     folder = fill(tmp_path, ONE, used=1.0)
     opened(tmp_path, ONE)
-    assert entries(tmp_path)[0].last_used > 1.0
+    assert cached_entries(tmp_path)[0].last_used > 1.0
     assert [p.suffix for p in sorted(folder.iterdir())] == [".safetensors", ".json"]
 
 
@@ -137,24 +132,16 @@ def test_the_longest_unused_go_until_the_rest_fits(tmp_path_factory, times, most
     root = tmp_path_factory.mktemp("cache")
     for time in times:
         fill(root, FakeConfig(f"e{time}", f"{time}"), texts=time, used=NOW + time)
-    before = entries(root)
-    told = list(shrink(root, most, dry_run=True))
-    assert list(entries(root)) == before
-    done = list(shrink(root, most, dry_run=False))
-    left = entries(root)
-    assert done == told
-    assert [one.what for one in done] + left == before
-    assert size(root) <= most or not left
+    before = cached_entries(root)
+    would = list(shrink(root, most, dry_run=True))
+    assert cached_entries(root) == before
+    did = list(shrink(root, most, dry_run=False))
+    left = cached_entries(root)
+    assert did == would
+    assert [entry for entry, _ in did] + left == before
+    assert cache_size(root) <= most or not left
     # And no more than had to go.
-    assert not done or size(root) + done[-1].what.bytes > most
-
-
-def test_what_was_cleared_is_encoded_again(tmp_path):
-    fill(tmp_path, ONE)
-    forced(tmp_path)
-    assert EncoderCache.open(tmp_path, key_of(ONE)).missing(numbered(0, 4)) == list(numbered(0, 4))
-    fill(tmp_path, ONE)
-    assert EncoderCache.open(tmp_path, key_of(ONE)).missing(numbered(0, 4)) == []
+    assert not did or cache_size(root) + did[-1][0].bytes > most
 
 
 def test_clearing_touches_nothing_that_is_not_the_caches_own(tmp_path):
@@ -172,19 +159,12 @@ def test_clearing_touches_nothing_that_is_not_the_caches_own(tmp_path):
         (root / name).parent.mkdir(exist_ok=True)
         (root / name).write_text("mine")
     (root / "encodings" / key_of(ONE) / "notes.txt").write_text("mine")
+    (root / "moments" / ("d" * 64)).symlink_to(other / "encodings" / key_of(TWO))
     theirs = {path: n for path, n in snapshot(tmp_path).items() if path not in ours}
+    for name in (".writing-x.tmp", ".x.0.block", "x.damaged"):  # what a killed run leaves
+        (root / "encodings" / key_of(ONE) / name).write_text("1")
     forced(root)
-    list(tidy(root, NOW + 2 * SECONDS_TO_WRITE, dry_run=False))
     assert snapshot(tmp_path) == theirs
-
-
-def test_a_cache_that_is_a_link_as_a_whole_part_is_left_alone(tmp_path):
-    fill(tmp_path / "other", ONE)
-    (tmp_path / "cache").mkdir()
-    (tmp_path / "cache" / "encodings").symlink_to(tmp_path / "other" / "encodings")
-    before = snapshot(tmp_path)
-    forced(tmp_path / "cache")
-    assert snapshot(tmp_path) == before
 
 
 # In use
@@ -206,20 +186,14 @@ def test_what_another_process_uses_stays_until_it_ends(tmp_path, end):
     other = FORK.Process(target=use, args=(tmp_path, ready, done))
     other.start()
     assert ready.wait(30)
-    crashed = tmp_path / "encodings" / key_of(ONE) / ".x.tmp"
-    crashed.write_bytes(b"1")
-    os.utime(crashed, (1.0, 1.0))
-    assert [c.in_use for c in tidy(tmp_path, NOW, dry_run=False)] == [True]
-    assert crashed.exists()
-    found = {c.what.names: c.in_use for c in forced(tmp_path)}
-    assert found == {("one",): True, ("two",): False}
+    assert forced(tmp_path) == {("one",): False, ("two",): True}
     if end == "it ends":
         done.set()
     else:
         other.kill()
     other.join(30)
     assert other.exitcode == (0 if end == "it ends" else -9)
-    assert [c.in_use for c in forced(tmp_path)] == [False]
+    assert forced(tmp_path) == {("one",): True}
     assert not list((tmp_path / "encodings").iterdir())
 
 
@@ -227,17 +201,17 @@ def test_where_one_is_in_use_the_next_goes(tmp_path):
     for time, config in enumerate((ONE, TWO)):
         fill(tmp_path, config, used=NOW + time)
     held = EncoderCache.open(tmp_path, key_of(ONE))
-    done = list(shrink(tmp_path, size(tmp_path) - 1, dry_run=False))
-    assert [(c.what.names, c.in_use) for c in done] == [(("one",), True), (("two",), False)]
+    done = shrink(tmp_path, cache_size(tmp_path) - 1, dry_run=False)
+    assert [(entry.names, free) for entry, free in done] == [(("one",), False), (("two",), True)]
     assert held.missing(numbered(0, 4)) == []
 
 
 def test_a_cache_that_is_dropped_is_free(tmp_path):
     cache = EncoderCache.open(tmp_path, key_of(ONE))
     cache.add(["a"], FakeEncoder(key_of(ONE)).encode(["a"]), 1.0)
-    assert forced(tmp_path)[0].in_use
+    assert not all(forced(tmp_path).values())
     del cache
-    assert not forced(tmp_path)[0].in_use
+    assert all(forced(tmp_path).values())
 
 
 def test_who_waited_for_a_clearing_shares_the_folder_that_is_there_then(tmp_path, monkeypatch):
@@ -266,40 +240,15 @@ def test_a_file_system_without_locks_serves_and_clears_nothing(tmp_path, monkeyp
     monkeypatch.setattr(files.fcntl, "flock", refuse)
     fill(tmp_path, ONE)
     assert EncoderCache.open(tmp_path, key_of(ONE)).missing(numbered(0, 4)) == []
-    assert [c.in_use for c in forced(tmp_path)] == [True]
-
-
-# Leftovers
-
-
-def test_leftovers_go_once_nobody_can_be_writing_them(tmp_path):
-    folder = fill(tmp_path, ONE)
-    before = snapshot(tmp_path)
-    (tmp_path / "converted" / ".unfinished-x").mkdir(parents=True)
-    for name, age in (
-        (folder / ".old.tmp", SECONDS_TO_WRITE + 1),
-        (folder / ".old.0.block", SECONDS_TO_WRITE + 1),
-        (folder / ".young.tmp", SECONDS_TO_WRITE - 1),
-        (folder / "x.damaged", 0),
-        (tmp_path / "converted" / ".unfinished-x" / "w.safetensors", SECONDS_TO_WRITE + 1),
-    ):
-        name.write_bytes(b"12345")
-        os.utime(name, (NOW - age, NOW - age))
-        os.utime(name.parent, (NOW - age, NOW - age))
-    assert size(tmp_path) == sum(before.values())
-    would = list(tidy(tmp_path, NOW, dry_run=True))
-    assert sum(c.what.bytes for c in would) == 20
-    assert list(tidy(tmp_path, NOW, dry_run=False)) == would
-    assert set(snapshot(tmp_path)) - set(before) == {folder / ".young.tmp"}
-    assert list((tmp_path / "converted").iterdir()) == []
+    assert forced(tmp_path) == {("one",): False}
 
 
 def test_converted_weights_go_with_their_digest(tmp_path):
     fill(tmp_path, ONE)
     add_rest(tmp_path, ONE)
     [weights] = (tmp_path / "converted").iterdir()
-    weights.with_suffix(SEAL_SUFFIX).write_text("0" * 64)
-    [entry] = [entry for entry in entries(tmp_path) if entry.kind == "converted"]
+    weights.with_suffix(".sha256").write_text("0" * 64)
+    [entry] = [entry for entry in cached_entries(tmp_path) if entry.kind == "converted"]
     clear(tmp_path, entry, dry_run=True)
     assert len(list((tmp_path / "converted").iterdir())) == 2
     clear(tmp_path, entry, dry_run=False)
@@ -314,23 +263,23 @@ def test_a_name_means_all_its_keys_and_the_weights_that_nobody_else_needs(tmp_pa
     for config in (ONE, same):
         fill(tmp_path, config)
     add_rest(tmp_path, ONE)
-    every = entries(tmp_path)
-    assert {e.kind for e in choose(every, ["one"])} == {"encoder", "converted"}
-    assert len(choose(every, ["one"])) == 3
-    [entry] = choose(every, [key_of(TWO)[:8]])
+    every = cached_entries(tmp_path)
+    assert {e.kind for e in entries_named(every, ["one"])} == {"encoder", "converted"}
+    assert len(entries_named(every, ["one"])) == 3
+    [entry] = entries_named(every, [key_of(TWO)[:8]])
     assert (entry.key, entry.names) == (key_of(TWO), ("one",))
     fill(tmp_path, replace(ONE, name="other"))
-    assert [e.kind for e in choose(entries(tmp_path), [key_of(TWO)])] == ["encoder"]
-    assert choose(entries(tmp_path), ["other"])[0].names == ("one", "other")
+    assert [e.kind for e in entries_named(cached_entries(tmp_path), [key_of(TWO)])] == ["encoder"]
+    assert entries_named(cached_entries(tmp_path), ["other"])[0].names == ("one", "other")
 
 
 def test_weights_stay_while_another_key_needs_them():
-    short = Entry("encoder", "a" * 32, ("e:64",), 1, NOW, weights="c" * 32)
-    whole = Entry("encoder", "b" * 32, ("e",), 1, NOW, weights="c" * 32)
-    weights = Entry("converted", "c" * 32, ("e", "e:64"), 1, NOW)
+    short = CacheEntry("encoder", "a" * 32, ("e:64",), 1, NOW, weights="c" * 32)
+    whole = CacheEntry("encoder", "b" * 32, ("e",), 1, NOW, weights="c" * 32)
+    weights = CacheEntry("converted", "c" * 32, ("e", "e:64"), 1, NOW)
     every = [short, whole, weights]
-    assert choose(every, ["e"]) == [whole]
-    assert choose(every, ["e", "e:64"]) == [whole, short, weights]
+    assert entries_named(every, ["e"]) == [whole]
+    assert entries_named(every, ["e", "e:64"]) == [whole, short, weights]
 
 
 @pytest.mark.parametrize(
@@ -339,7 +288,7 @@ def test_weights_stay_while_another_key_needs_them():
 def test_what_is_not_there_is_wrong_usage_and_says_what_is(tmp_path, word):
     fill(tmp_path, ONE)
     with pytest.raises(UsageError, match=r"one of one \(harness cache ls\)"):
-        choose(entries(tmp_path), ["one", word])
+        entries_named(cached_entries(tmp_path), ["one", word])
 
 
 # Labels
@@ -374,7 +323,7 @@ def test_and_forgets_it_when_anything_changes(tmp_path, monkeypatch, change):
     elif change == "code":
         monkeypatch.setattr(encodings, "code_digest", lambda: "other")
     else:
-        (folder / encodings.FILE).write_text("[]")
+        (folder / encodings.LABEL).write_text("[]")
     assert known_key(root, config, path) is None
 
 
@@ -407,7 +356,7 @@ def test_the_list_is_a_table_or_json(call, tmp_path):
     add_rest(tmp_path, ONE)
     status, text = call(tmp_path, "ls")
     assert status == 0
-    assert text.startswith(f"{sized(size(tmp_path))} in {tmp_path}\n")
+    assert text.startswith(f"{sized(cache_size(tmp_path))} in {tmp_path}\n")
     assert {"one", key_of(ONE)[:12], "4", "converted weights of one"} <= {
         cell.strip() for line in text.splitlines() for cell in line.split("  ")
     }
@@ -420,23 +369,22 @@ def test_collecting_says_what_went_and_a_dry_run_says_the_same(call, tmp_path):
     for time, config in enumerate((ONE, TWO)):
         fill(tmp_path, config, used=NOW + time)
     before = snapshot(tmp_path)
-    limit = str(size(tmp_path) - 1)
+    limit = str(cache_size(tmp_path) - 1)
     status, would = call(tmp_path, "gc", "--max-size", limit, "--dry-run")
     assert (status, snapshot(tmp_path)) == (0, before)
     status, did = call(tmp_path, "gc", "--max-size", limit)
     assert would == did.replace("removed", "would remove").replace(" are ", " would be ")
-    assert (status, [e.names for e in entries(tmp_path)]) == (0, [("two",)])
-    assert call(tmp_path, "gc")[1].startswith("nothing to remove; ")
+    assert (status, [e.names for e in cached_entries(tmp_path)]) == (0, [("two",)])
 
 
 def test_a_size_that_cannot_be_reached_is_status_1(call, tmp_path):
     held = opened(tmp_path, ONE)
     status, text = call(tmp_path, "gc", "--max-size", "0")
-    assert (status, "are left, since what else is there is in use" in text) == (1, True)
+    assert (status, "what is left is in use; run it again later" in text) == (1, True)
     assert call(tmp_path, "rm", "one")[0] == 1
     del held
     assert call(tmp_path, "rm", "one")[0] == 0
-    assert size(tmp_path) == 0
+    assert cache_size(tmp_path) == 0
 
 
 def test_removing_wants_names_or_all(call, tmp_path):
@@ -444,9 +392,9 @@ def test_removing_wants_names_or_all(call, tmp_path):
     for wrong in (["rm"], ["rm", "--all", "one"], ["rm", "nobody"], ["gc", "--max-size", "lots"]):
         assert call(tmp_path, *wrong)[0] == 2
     assert call(tmp_path, "rm", "--all", "--dry-run")[0] == 0
-    assert len(entries(tmp_path)) == 1
+    assert len(cached_entries(tmp_path)) == 1
     assert call(tmp_path, "rm", "--all")[0] == 0
-    assert entries(tmp_path) == []
+    assert cached_entries(tmp_path) == []
 
 
 @pytest.mark.parametrize(
@@ -461,8 +409,3 @@ def test_sizes_are_read_as_people_write_them(text, bytes_):
 def test_what_is_no_size_is_wrong_usage(text):
     with pytest.raises(UsageError, match="wanted a size"):
         bytes_in(text)
-
-
-def test_sizes_are_said_as_people_do():
-    said = [sized(n) for n in (0, 999, 1000, 999_999, 12_345_678, 3_140_000_000, 10**15)]
-    assert said == ["0 bytes", "999 bytes", "1 kB", "1000 kB", "12 MB", "3.1 GB", "1000.0 TB"]

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.core.errors import HarnessError
-from harness.core.files import sentence_key, write_atomically
+from harness.core.files import sentence_key
 from harness.core.interfaces import Encoding
 from harness.encoders.cache.encodings import EncoderCache
 from harness.evaluation.embeddings import SHARD, CachedEncoder
@@ -115,11 +115,6 @@ def test_a_part_that_the_encoder_lacks_stays_absent(tmp_path, has):
     assert (found.cls is not None, found.pooler is not None) == (has, not has)
 
 
-def test_a_text_that_is_not_cached_is_a_key_error(tmp_path):
-    with pytest.raises(KeyError):
-        filled(tmp_path).read(["never seen"])
-
-
 def test_many_sentences_go_in_shards_and_progress_counts_them(tmp_path):
     texts, told = numbered(0, SHARD + 1), Told()
     made = bench(tmp_path)
@@ -170,11 +165,6 @@ def test_the_sentences_of_a_cut_shard_are_encoded_again(tmp_path, share):
     require_equal(read_again(tmp_path, TEXTS), FakeEncoder(KEY).encode(TEXTS))
 
 
-def test_a_damaged_key_is_found_when_the_cache_opens(tmp_path):
-    flip_in(filled(tmp_path).shards[0], "keys")
-    assert EncoderCache.open(tmp_path, KEY).missing(TEXTS) == list(TEXTS)
-
-
 @pytest.mark.parametrize("name", ["mean.0", f"mean.{DEPTH}", "cls", "pooler"])
 def test_a_damaged_vector_is_refused_and_encoded_again(tmp_path, name):
     cache = filled(tmp_path)
@@ -203,14 +193,6 @@ def read_again(root, texts):
     made = bench(root)
     made.ensure(texts, Told())
     return made.cache.read(texts)
-
-
-def test_after_damage_every_pooling_gets_the_same_answer(tmp_path):
-    cache = filled(tmp_path)
-    flip_in(cache.shards[0], "cls")
-    for _ in range(2):
-        with pytest.raises(HarnessError, match="set aside"):
-            cache.read(TEXTS)
 
 
 # How it was encoded
@@ -324,20 +306,6 @@ def test_no_more_than_a_few_shards_stand_in_memory(tmp_path, monkeypatch):
 
 class Crash(BaseException):
     """Power goes."""
-
-
-@pytest.mark.parametrize("step", ["os.fsync", "pathlib.Path.replace"])
-def test_a_crash_while_writing_leaves_the_old_file_or_none(tmp_path, monkeypatch, step):
-    def crash(*_):
-        raise Crash
-
-    old = tmp_path / "old"
-    write_atomically(old, b"before")
-    monkeypatch.setattr(step, crash)
-    for path in (old, tmp_path / "new"):
-        with pytest.raises(Crash):
-            write_atomically(path, b"after")
-    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"old": b"before"}
 
 
 def test_a_crash_while_storing_a_shard_leaves_none(tmp_path, monkeypatch):

@@ -14,10 +14,9 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import time
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import repeat
 from pathlib import Path
@@ -61,9 +60,9 @@ class Shard(TensorFile):
         return int(self.tensors["keys"]["shape"][0])
 
     @property
-    def seconds_each(self) -> float:
-        """The cost of encoding one of its sentences, as it was measured."""
-        return float(self.metadata["seconds"]) / max(1, self.rows)
+    def seconds(self) -> float:
+        """The cost of encoding them, as it was measured."""
+        return float(self.metadata["seconds"])
 
 
 @dataclass(frozen=True)
@@ -84,12 +83,6 @@ class EncodingCost:
         return round(self.sentences / self.seconds, 1) if self.seconds else None
 
 
-def set_aside(path: Path) -> None:
-    """Take a damaged file out of the way; another process may have done so already."""
-    with contextlib.suppress(FileNotFoundError):
-        path.rename(path.with_suffix(".damaged"))
-
-
 @dataclass
 class EncoderCache:
     """The cached encodings of one encoder: `known` maps a sentence's key to (shard, row)."""
@@ -103,21 +96,18 @@ class EncoderCache:
     def open(cls, root: Path, key: str) -> EncoderCache:
         """Read the shards' headers and keys; damaged shards are passed over. Writes nothing."""
         cache = cls(root / "encodings" / key)
-        cache._share()
+        cache.hold(make=False)
         for path in sorted(cache.folder.glob("*.safetensors")):
             cache._admit(path)
         return cache
 
-    def _share(self) -> None:
-        """Keep others from clearing the folder, if there is one, as long as this object lives."""
+    def hold(self, make: bool = True) -> None:
+        """Keep others from clearing the folder as long as this object lives, if there is one."""
+        if make:
+            self.folder.mkdir(parents=True, exist_ok=True)
         if not self.held and (handle := share(self.folder)) is not None:
             self.held = True
             weakref.finalize(self, os.close, handle)
-
-    def hold(self) -> None:
-        """Keep others from clearing the folder, which is made where it does not exist yet."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        self._share()
 
     def _admit(self, path: Path) -> None:
         shard = Shard.parse(path)
@@ -139,10 +129,7 @@ class EncoderCache:
         seconds: float,
         how: Mapping[str, Any] | None = None,
     ) -> None:
-        """Store one shard, complete or not at all, and the seconds that it took.
-
-        `how` is what the encoder says of its passes (kernel, device, precision), if it does.
-        """
+        """Store one shard, complete or not at all, its seconds, and the encoder's facts."""
         self.hold()
         tensors = {"keys": np.array([list(sentence_key(t)) for t in texts], dtype=np.uint8)}
         for i, layer in enumerate(encoding.layers):
@@ -163,30 +150,25 @@ class EncoderCache:
 
     def paid(self, texts: Iterable[str]) -> EncodingCost:
         """The cost of encoding these distinct texts."""
-        known = self.known
-        counts = Counter([known[sentence_key(t)][0] for t in texts])
+        counts = Counter([self.known[sentence_key(t)][0] for t in texts])
         shares = [(self.shards[index], count) for index, count in sorted(counts.items())]
-        seconds = sum(count * shard.seconds_each for shard, count in shares)
+        seconds = sum(count * (shard.seconds / max(1, shard.rows)) for shard, count in shares)
         ways = {way for shard, _ in shares if (way := shard.metadata.get("how"))}
-        return EncodingCost(
-            sum(counts.values()),
-            seconds,
-            tuple(json.loads(way) for way in sorted(ways)),
-        )
+        how = tuple(json.loads(way) for way in sorted(ways))
+        return EncodingCost(sum(counts.values()), seconds, how)
 
     @property
     def rate(self) -> float | None:
         """Sentences a second that this encoder took here; None if it never ran."""
-        rows = sum(shard.rows for shard in self.shards)
-        seconds = sum(float(shard.metadata["seconds"]) for shard in self.shards)
-        return rows / seconds if seconds else None
+        seconds = sum(shard.seconds for shard in self.shards)
+        return sum(shard.rows for shard in self.shards) / seconds if seconds else None
 
     def coverage(self, texts: Iterable[str]) -> float | None:
         """The share of the tokens of cached texts that have a vector; None where none are counted.
 
         Encodings that an older version stored have no counts.
         """
-        places = np.array([self.known[sentence_key(t)] for t in texts], np.int64).reshape(-1, 2)
+        places = self._places(texts)
         if any(TOKENS not in self.shards[index].tensors for index in np.unique(places[:, 0])):
             return None
         tokens, with_vector = self._gather(TOKENS, places).sum(axis=0, dtype=np.float64)
@@ -209,8 +191,7 @@ class EncoderCache:
         """
         if not texts:
             raise HarnessError("no texts were asked for; an encoding has one or more")
-        places = np.array([self.known[sentence_key(t)] for t in texts], dtype=np.int64)
-        places = places.reshape(-1, 2)
+        places = self._places(texts)
         first = self.shards[places[0, 0]]
         kept = sorted(int(n[5:]) for n in first.tensors if n.startswith("mean."))
         layers = tuple(kept if layers is None else layers)
@@ -221,6 +202,9 @@ class EncoderCache:
         mean = np.stack(means, axis=1) if means else none
         return Encoding(layers, self.depth, mean, **rest)
 
+    def _places(self, texts: Iterable[str]) -> Int[np.ndarray, "N 2"]:
+        return np.array([self.known[sentence_key(t)] for t in texts], np.int64).reshape(-1, 2)
+
     def _gather(self, name: str, places: Int[np.ndarray, "N 2"]) -> Float32[np.ndarray, "N D"]:
         width = self.shards[places[0, 0]].tensors[name]["shape"][1]
         out = np.empty((len(places), width), dtype=np.float32)
@@ -228,7 +212,8 @@ class EncoderCache:
             shard = self.shards[index]
             tensor = shard.read(name)
             if tensor is None:
-                set_aside(shard.path)
+                with contextlib.suppress(FileNotFoundError):  # another process was quicker
+                    shard.path.rename(shard.path.with_suffix(".damaged"))
                 raise HarnessError(
                     f"{shard.path.name}: cached vectors are damaged and were set aside; run again "
                     "to encode their sentences anew"
@@ -238,8 +223,7 @@ class EncoderCache:
         return out
 
 
-FILE = "label.json"
-DAY = 86_400.0  # seconds: a run again on the same day changes no file
+LABEL = "label.json"
 
 
 @dataclass(frozen=True)
@@ -254,62 +238,56 @@ class Label:
     weights: str = ""
     passed: tuple[str, ...] = ()
 
+    def write(self, folder: Path) -> None:
+        """Replace the label in a folder."""
+        content = json.dumps(asdict(self), indent=1) + "\n"
+        write_atomically(folder / LABEL, content.encode())
+
 
 def read_label(folder: Path) -> Label:
     """The label in a folder; an empty one where there is none, or it was damaged."""
     try:
-        found: Any = json.loads((folder / FILE).read_text(encoding="utf-8"))
-        names = {str(name): str(mark) for name, mark in found["encoders"].items()}
-        return Label(names, str(found["weights"]), tuple(map(str, found.get("passed", ()))))
+        content: Any = json.loads((folder / LABEL).read_text(encoding="utf-8"))
+        names = {str(name): str(mark) for name, mark in content["encoders"].items()}
+        return Label(names, str(content["weights"]), tuple(map(str, content.get("passed", ()))))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return Label()
 
 
 def open_labelled(
-    root: Path,
-    config: EncoderConfig,
-    path: Path,
-    found: Identity,
-    clock: Callable[[], float] = time.time,
+    root: Path, config: EncoderConfig, path: Path, identity: Identity
 ) -> EncoderCache:
-    """The cache of an encoder that is about to run: held, labelled, and marked as used today."""
-    cache = EncoderCache.open(root, found.key)
+    """The cache of an encoder that is about to run: held, labelled, and marked as used now."""
+    cache = EncoderCache.open(root, identity.key)
     # A cache that may only be read still serves what it holds; filling it fails where it must.
     with contextlib.suppress(OSError):
         cache.hold()
-        old, file = read_label(cache.folder), cache.folder / FILE
-        marks = {**old.encoders, config.name: fingerprint(config, path)}
-        new = replace(old, encoders=marks, weights=found.digests.get("weights", ""))
-        if new != old:
-            _write(cache.folder, new)
-        elif clock() - file.stat().st_mtime > DAY:
-            os.utime(file, (clock(), clock()))
+        old = read_label(cache.folder)
+        marks = {**old.encoders, config.name: _fingerprint(config, path)}
+        new = replace(old, encoders=marks, weights=identity.digests.get("weights", ""))
+        if new == old:
+            (cache.folder / LABEL).touch()
+        else:
+            new.write(cache.folder)
     return cache
 
 
 def note_passed(folder: Path, demands: str) -> None:
     """Remember that a loaded encoder has met these demands, if the folder can be written."""
-    old = read_label(folder)
+    label = read_label(folder)
     with contextlib.suppress(OSError):
-        _write(folder, replace(old, passed=(*old.passed, demands)))
-
-
-def _write(folder: Path, label: Label) -> None:
-    write_atomically(folder / FILE, (json.dumps(asdict(label), indent=1) + "\n").encode())
+        replace(label, passed=(*label.passed, demands)).write(folder)
 
 
 def known_key(root: Path, config: EncoderConfig, path: Path) -> str | None:
     """The key that a run found for this encoder in these very files; None if none did."""
-    expected = None
-    for file in sorted(root.glob(f"encodings/*/{FILE}")):
-        stored = read_label(file.parent).encoders.get(config.name)
-        if stored is not None:
-            expected = expected or fingerprint(config, path)
-            if stored == expected:
-                return file.parent.name
+    for file in sorted(root.glob(f"encodings/*/{LABEL}")):
+        mark = read_label(file.parent).encoders.get(config.name)
+        if mark is not None and mark == _fingerprint(config, path):
+            return file.parent.name
     return None
 
 
-def fingerprint(config: EncoderConfig, path: Path) -> str:
+def _fingerprint(config: EncoderConfig, path: Path) -> str:
     """Digest of what an identity rests on: the configuration, the code, the state of the files."""
     return digest_of_repr((config, code_digest(), state_of(path)))
