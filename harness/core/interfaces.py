@@ -148,6 +148,12 @@ class Encoding:
     def __len__(self) -> int:
         return int(self.mean.shape[0])
 
+    @property
+    def arrays(self) -> dict[str, Float32[np.ndarray, "N ..."]]:
+        """Those of its arrays that there are, by the name of the attribute."""
+        names = ("mean", "cls", "pooler", "native", "tokens")
+        return {name: x for name in names if (x := getattr(self, name)) is not None}
+
 
 @dataclass(frozen=True)
 class Identity:

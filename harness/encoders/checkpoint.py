@@ -13,7 +13,6 @@ import pickle
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from harness.core.errors import AssetMissing, DataError, UsageError
@@ -59,10 +58,7 @@ def read_json(path: Path) -> dict[str, Any]:
 def require_weights(name: str, path: Path, wanted: str | None, found: str) -> None:
     """Refuse weights whose sha256 is not the pinned one, or does not begin so."""
     if wanted is not None and not found.startswith(wanted):
-        raise DataError(
-            f"{name}: {path} has sha256 {found}, wanted {wanted}; "
-            "fetch the pinned revision, or give these weights a name of their own"
-        )
+        raise DataError(f"{name}: {path} has sha256 {found}, wanted {wanted}; {REMEDY}")
 
 
 def weights_files(folder: Path) -> tuple[Path, ...]:
@@ -211,7 +207,7 @@ class Fingerprint:
     def require_settings(self, name: str, folder: Path) -> None:
         """Refuse another configuration, or another maximum length in its files."""
         file, length = folder / "config.json", maximum_length(name, folder)
-        _require(name, f"{file} has settings", config_digest(read_json(file)), self.config)
+        _require(f"{name}: {file} has settings", config_digest(read_json(file)), self.config)
         if length != self.max_length:
             raise DataError(
                 f"{name}: {folder} states a maximum length of {length} tokens, wanted "
@@ -220,13 +216,13 @@ class Fingerprint:
 
     def require_vocabulary(self, name: str, folder: Path, vocabulary: Mapping[str, int]) -> None:
         """Refuse a tokenizer with other tokens, or with other ids for them."""
-        what = f"the tokenizer in {folder} has a vocabulary"
-        _require(name, what, digest_of(vocabulary), self.vocabulary)
+        what = f"{name}: the tokenizer in {folder} has a vocabulary"
+        _require(what, digest_of(vocabulary), self.vocabulary)
 
 
-def _require(name: str, what: str, found: str, wanted: str) -> None:
+def _require(what: str, found: str, wanted: str) -> None:
     if found != wanted:
-        raise DataError(f"{name}: {what} with digest {found[:12]}, wanted {wanted[:12]}; {REMEDY}")
+        raise DataError(f"{what} with digest {found[:12]}, wanted {wanted[:12]}; {REMEDY}")
 
 
 # Case, accents, a clitic, digits, currency, a dash, scripts, an emoji, and a rare word that splits.
@@ -261,32 +257,23 @@ def require_golden_ids(name: str, wanted: Sequence[int], found: Sequence[int], s
         )
 
 
-# Sentences of one length share a batch, so that there is no padding to be seen.
-WITHOUT_PADDING: Mapping[str, str] = MappingProxyType(
-    {
-        "convbert": "its convolutions reach over the end of a sentence",
-        "fnet": "its Fourier transforms mix all places, and it takes no mask",
-        "mobilebert": "the embeddings of a token's neighbours are part of its own",
-        "nystromformer": "its convolutions reach over the end of a sentence",
-        "yoso": "its hashing counts all places",
-    }
-)
+# Sentences of one length share a batch, so that there is no padding to be seen: convolutions,
+# Fourier transforms, hashes and neighbours' embeddings reach over the end of a sentence.
+WITHOUT_PADDING = frozenset({"convbert", "fnet", "mobilebert", "nystromformer", "yoso"})
 
 # Architectures that cannot be pooled by layers and tokens, and what to do instead.
-REFUSED: Mapping[str, str] = MappingProxyType(
-    {
-        "canine": "it pools characters by fours between its layers, so that its states do not "
-        "stand for tokens; take an encoder of sub-words",
-        "dpr": "its model returns the pooler's output alone; save its `bert_model` with "
-        "transformers and name that folder, a BERT",
-        "funnel": "its layers shorten the sentence, so that their states do not stand for tokens; "
-        "take an encoder that keeps all of them",
-        "mra": "without CUDA kernels that are downloaded its attention is zero; take an encoder "
-        "whose attention PyTorch computes",
-        "perceiver": "its states are of latent places and not of tokens; take another encoder",
-        "reformer": "its attention is drawn at random for each pass; take another encoder",
-    }
-)
+REFUSED: Mapping[str, str] = {
+    "canine": "it pools characters by fours between its layers, so that its states do not "
+    "stand for tokens; take an encoder of sub-words",
+    "dpr": "its model returns the pooler's output alone; save its `bert_model` with "
+    "transformers and name that folder, a BERT",
+    "funnel": "its layers shorten the sentence, so that their states do not stand for tokens; "
+    "take an encoder that keeps all of them",
+    "mra": "without CUDA kernels that are downloaded its attention is zero; take an encoder "
+    "whose attention PyTorch computes",
+    "perceiver": "its states are of latent places and not of tokens; take another encoder",
+    "reformer": "its attention is drawn at random for each pass; take another encoder",
+}
 
 FULL = "original_full"  # BigBird's other attention, which its model takes at its first short text
 

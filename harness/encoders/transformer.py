@@ -206,21 +206,20 @@ class TransformerEncoder:
 
         Raises DataError for a text without any token.
         """
-        blank: dict[str, Any] = {
-            name: np.empty((len(texts), *array.shape[1:]), np.float32)
-            for name, array in _arrays(self.shape).items()
+        shapes = {name: array.shape[1:] for name, array in self.shape.arrays.items()}
+        arrays: dict[str, Any] = {
+            name: np.empty((len(texts), *shape), np.float32) for name, shape in shapes.items()
         }
-        result = replace(self.shape, **blank)
 
         def encoded(batch: tuple[list[int], list[list[int]]]) -> tuple[list[int], Encoding]:
             rows, ids = batch
             return rows, self.kernel(ids)
 
         for rows, part in run_batches(encoded, self._batches(texts), self.choice):
-            for whole, piece in zip(blank.values(), _arrays(part).values(), strict=True):
+            for name, piece in part.arrays.items():
                 self._require_finite(piece, rows)
-                whole[rows] = piece
-        return result
+                arrays[name][rows] = piece
+        return replace(self.shape, **arrays)
 
     def with_dropout(self, seed: int) -> TransformerEncoder:
         """This encoder with its dropout on, drawn from the seed from call to call."""
@@ -268,8 +267,3 @@ class TransformerEncoder:
                 f"{self.name}: wanted finite numbers, found others in the encoding of text {row}; "
                 "look for a damaged checkpoint"
             )
-
-
-def _arrays(encoding: Encoding) -> dict[str, Float32[np.ndarray, "B ..."]]:
-    parts = {"mean": encoding.mean, "cls": encoding.cls, "pooler": encoding.pooler}
-    return {name: array for name, array in parts.items() if array is not None}

@@ -134,9 +134,7 @@ class EncoderCache:
         tensors = {"keys": np.array([list(sentence_key(t)) for t in texts], dtype=np.uint8)}
         for i, layer in enumerate(encoding.layers):
             tensors[f"mean.{layer}"] = encoding.mean[:, i]
-        for name in (*PARTS, TOKENS):
-            if (part := getattr(encoding, name)) is not None:
-                tensors[name] = part
+        tensors |= {name: array for name, array in encoding.arrays.items() if name != "mean"}
         about = {"depth": str(encoding.depth), "seconds": repr(seconds)}
         about |= {"how": json.dumps(dict(how), sort_keys=True)} if how else {}
         path = self.folder / f"{uuid4().hex}.safetensors"  # another process may write such a shard

@@ -100,12 +100,9 @@ def kernel_of(plain: Any, choice: Choice) -> Kernel:
 
 
 def _agree(reference: Encoding, other: Encoding, tolerance: float) -> bool:
-    parts = [(getattr(reference, p), getattr(other, p)) for p in ("mean", "cls", "pooler")]
-    return all(
-        bool(np.abs(x - y).max() <= tolerance * max(1.0, np.abs(x).max()))
-        for x, y in parts
-        if x is not None
-    )
+    pairs = [(x, other.arrays[name]) for name, x in reference.arrays.items()]
+    gaps = [np.abs(x - y).max() / max(1.0, np.abs(x).max()) for x, y in pairs]
+    return bool(np.max(gaps) <= tolerance)
 
 
 def batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:

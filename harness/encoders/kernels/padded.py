@@ -134,18 +134,15 @@ class PaddedKernel:
 
     def by_length(self, encode: Callable[[Batch], Encoding], batch: Batch) -> Encoding:
         """The encoding of a batch by a pass over these states, in one piece if the model allows."""
-        lengths = np.array([len(ids) for ids in batch])
         if not self.alone:
             return encode(batch)
+        lengths = np.array([len(ids) for ids in batch])
         groups = [np.flatnonzero(lengths == length).tolist() for length in np.unique(lengths)]
         parts = [encode([batch[row] for row in rows]) for rows in groups]
         back = np.argsort(np.concatenate(groups))
-
-        def joined(name: str) -> Any:
-            pieces = [getattr(part, name) for part in parts]
-            return None if pieces[0] is None else np.concatenate(pieces)[back]
-
-        return replace(parts[0], **{name: joined(name) for name in ("mean", "cls", "pooler")})
+        pieces = {name: [part.arrays[name] for part in parts] for name in parts[0].arrays}
+        joined: dict[str, Any] = {name: np.concatenate(x)[back] for name, x in pieces.items()}
+        return replace(parts[0], **joined)
 
     def __call__(self, batch: Batch) -> Encoding:
         return self.by_length(self._encode, batch)
