@@ -8,11 +8,14 @@ files of another encoder in a different way.
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass, field, replace
-from typing import Any, Self
+from typing import Any, TypeVar
 
 from harness.core.errors import UsageError
 from harness.core.hardware import Hardware, require_float32
 from harness.core.interfaces import EncoderConfig, Source
+
+Base = TypeVar("Base", bound="BaseConfig")
+Derived = TypeVar("Derived", bound="DerivedConfig")
 
 
 @dataclass(frozen=True)
@@ -40,11 +43,11 @@ class BaseConfig:
         if length is not None and length < 1:
             raise UsageError(f"{self.name}: wanted a length of 1 or more, found {length}")
 
-    def member(self, seed: int) -> Self:  # noqa: ARG002 - a family's differ
+    def member(self: Base, seed: int) -> Base:  # noqa: ARG002 - a family's differ
         """This encoder, whatever the seed."""
         return self
 
-    def with_max_length(self, max_length: int) -> Self:
+    def with_max_length(self: Base, max_length: int) -> Base:
         """This encoder cut at another length, and named so: `bert-base:64`.
 
         Raises UsageError for an encoder that has no maximum length.
@@ -55,7 +58,7 @@ class BaseConfig:
         changes: dict[str, Any] = {"name": name, "max_length": max_length}
         return replace(self, **changes)
 
-    def on(self, hardware: Hardware) -> Self:
+    def on(self: Base, hardware: Hardware) -> Base:
         """This encoder, on the processor and in float32 whatever the device."""
         require_float32(self.name, hardware)
         return self
@@ -88,14 +91,14 @@ class DerivedConfig:
     def source(self) -> Source:
         return self.of.source
 
-    def member(self, seed: int) -> Self:
+    def member(self: Derived, seed: int) -> Derived:
         """The seed's encoder under this reading."""
         return replace(self, of=self.of.member(seed))
 
-    def with_max_length(self, max_length: int) -> Self:
+    def with_max_length(self: Derived, max_length: int) -> Derived:
         """This encoder cut at another length, and named so."""
         return replace(self, of=self.of.with_max_length(max_length))
 
-    def on(self, hardware: Hardware) -> Self:
+    def on(self: Derived, hardware: Hardware) -> Derived:
         """This encoder on a device and in a precision."""
         return replace(self, of=self.of.on(hardware))

@@ -8,8 +8,6 @@ from tolerances import ROUNDING, relative_gap
 
 from harness.core.errors import UsageError
 from harness.encoders.transformer import TransformerConfig
-from harness.encoders.word_vectors import StaticConfig
-from harness.evaluation.embeddings import DropoutEncoder
 
 TEXTS = ["the cat sat on the mat.", "a dog", "the dog sat", "the cat sat on the mat."]
 KINDS = ("bert", "roberta", "mpnet", "xlnet", "t5", "gpt2")
@@ -77,11 +75,6 @@ def test_equal_seeds_and_calls_are_equal_and_others_are_not(bert):
     assert not same(one, other.encode(TEXTS))
 
 
-def test_two_occurrences_of_a_sentence_differ(bert):
-    found = bert.with_dropout(0).encode(TEXTS)
-    assert (np.abs(found.mean[0] - found.mean[3]).max(axis=1) > 1e-4).all()
-
-
 def test_dropout_keeps_the_mean_of_what_it_drops(bert):
     """The embedding layer is followed by dropout alone."""
     noisy = bert.with_dropout(0)
@@ -124,12 +117,6 @@ def test_a_checkpoint_whose_dropout_is_zero_is_refused(tmp_path, monkeypatch):
     encoder = TransformerConfig("quiet", repo="none").load(make("bert", tmp_path), tmp_path)
     with pytest.raises(UsageError, match=r"^quiet: wanted an encoder with dropout, found [^\n]*$"):
         encoder.with_dropout(0)
-
-
-def test_vectors_have_no_dropout(tmp_path):
-    (tmp_path / "v.txt").write_text("the 1 2\ncat 3 4\n")
-    encoder = StaticConfig("words").load(tmp_path / "v.txt", tmp_path)
-    assert not isinstance(encoder, DropoutEncoder)
 
 
 def test_what_is_passed_over_is_drawn(bert):

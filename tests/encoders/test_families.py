@@ -13,13 +13,12 @@ import transformers as hf
 from safetensors.torch import save_file
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer import modules as st
-from tiny_families import FAMILIES, LAST, NONE, kind_of
+from tiny_families import FAMILIES, NONE, kind_of
 from tolerances import ROUNDING, relative_gap
 from torch import nn
 
 from harness.core.errors import DataError, UsageError
 from harness.encoders.checkpoint import REFUSED, WITHOUT_PADDING, facts_of
-from harness.encoders.kernels.choose import PLAIN
 from harness.encoders.native import NativeConfig
 from harness.encoders.transformer import TransformerConfig
 from harness.transforms.pooling import CLS, NATIVE
@@ -248,11 +247,3 @@ def test_the_modules_of_today_give_what_the_library_gives_one_sentence_at_a_time
         found = NATIVE(config.load(tmp_path / "model", tmp_path).encode(TEXTS))
         wanted = [model.encode([text], prompt_name=prompt or None)[0] for text in TEXTS]
         assert relative_gap(found, wanted) <= ROUNDING
-
-
-def test_the_last_token_of_a_decoder_is_its_summary(made, tmp_path):
-    decoders = [name for name, family in FAMILIES.items() if family.summary == LAST]
-    assert {"gemma3_text", "qwen2", "qwen3", "llama", "mistral"} < set(decoders)
-    encoder = TINY.load(made("qwen3"), tmp_path)
-    assert encoder.choice.route in (PLAIN.route, "swapped")
-    assert encoder.tokenizer(["cat"])[0][-1] == 2  # the end that its tokenizer puts

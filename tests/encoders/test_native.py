@@ -28,7 +28,6 @@ from harness.evaluation.embeddings import letters_at_once
 from harness.evaluation.plan import plan
 from harness.evaluation.runner import execute
 from harness.registry import load_registry
-from harness.resolve import config_for
 from harness.results.records import Store, cells
 from harness.transforms.pooling import CLS, MEAN, NATIVE
 
@@ -299,12 +298,6 @@ def test_a_run_measures_a_model_with_its_modules_beside_its_poolings(tmp_path):
 def test_a_plan_says_which_poolings_pass_over_the_modules(tmp_path, kind, poolings, note):
     folder = saved(tmp_path, kind)
     assert bool(left_out(TransformerConfig("m", ""), folder, poolings)) is note
-
-
-def test_a_folder_without_a_configuration_may_be_a_table_of_vectors(tmp_path):
-    folder = saved(tmp_path, "static")
-    assert not (folder / "config.json").exists()
-    assert isinstance(config_for("m", str(folder), folder), TransformerConfig)
 
 
 def test_a_mean_of_layers_is_not_read_from_a_model_under_its_modules(tmp_path):

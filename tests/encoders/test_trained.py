@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import tiny_models
-from fakes import TOY, FakeConfig, FakeFamily, Told, library, method, task, ticks
+from fakes import TOY, FakeFamily, Told, library, method, task, ticks
 from typer.testing import CliRunner
 
 from baselines.sbert import NLI
@@ -115,13 +115,6 @@ def test_a_plan_says_what_a_seed_costs_where_that_is_stated(tmp_path):
     assert repr(silent) == repr(kin)
 
 
-def test_a_family_depends_on_the_seed_and_a_single_encoder_does_not():
-    assert FakeFamily().member(1) != FakeFamily().member(2)
-    assert FakeConfig().member(1) == FakeConfig().member(2)
-    assert method("mean", encoder=FakeFamily()).seeded
-    assert not method("mean").seeded
-
-
 def test_no_golden_vectors_are_taken_of_what_is_trained_anew(tmp_path):
     planned = cells([method("mean", encoder=FakeFamily())], [TOY], 2)
     encode_golden(planned, trained(tmp_path, 0, 1).places, tmp_path / "runs")
@@ -223,13 +216,6 @@ def test_what_this_recipe_and_seed_did_not_make_is_refused(place, monkeypatch, n
     (folder / "training.json").write_text(json.dumps(told | {name: value}))
     with pytest.raises(DataError, match="wanted seed 0 of harness train simcse-sup"):
         kin.member(0).identify(folder)
-
-
-def test_an_unknown_family_is_refused(monkeypatch, place):
-    done = run_train(monkeypatch, family(place))
-    assert done.exit_code == 0
-    other = CliRunner().invoke(app, ["train", "family", "kim", "--cache", "cache"])
-    assert "unknown family" in str(other.exception)
 
 
 # On the spot
