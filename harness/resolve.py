@@ -17,7 +17,7 @@ from harness.assets.places import Places
 from harness.core.errors import UsageError
 from harness.core.interfaces import EncoderConfig, Hub
 from harness.core.types import GRAMMAR, Method, MethodId
-from harness.encoders.checkpoint import read_json
+from harness.encoders.checkpoint import read_settings
 from harness.encoders.elmo import OPTIONS, WEIGHTS, ElmoConfig
 from harness.encoders.modules import MODULES, own_pooling
 from harness.encoders.subword_vectors import MODEL_TYPE, SubwordConfig
@@ -194,7 +194,7 @@ def config_for(name: str, source: str, path: Path | None) -> EncoderConfig:
         raise UsageError(
             f"--encoder {name}={source}: the folder holds no config.json and no {MODULES}"
         )
-    is_subword = read_json(path / "config.json").get("model_type") == MODEL_TYPE
+    is_subword = read_settings(path / "config.json").get("model_type") == MODEL_TYPE
     kind = SubwordConfig if is_subword else TransformerConfig
     return kind(name=name, repo=path.name, trained_on=unstated)
 

@@ -239,13 +239,8 @@ def test_a_name_says_what_it_is():
 
 
 # Names of two things or more. The lists only shrink: one idea has one home, and a name of its own.
-CLASSES_TWICE = """
-    Fitted Shard
-"""
-FUNCTIONS_TWICE = """
-    answer choose entries file_name fit left_out printed released
-    table tuned
-"""
+CLASSES_TWICE = "Fitted"
+FUNCTIONS_TWICE = "answer file_name fit printed released table tuned"
 
 
 @pytest.mark.parametrize(

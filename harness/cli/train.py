@@ -32,7 +32,7 @@ from harness.cli.options import (
 from harness.core.errors import UsageError
 from harness.core.interfaces import EncoderConfig, Trained
 from harness.core.progress import Bar
-from harness.encoders.checkpoint import read_json
+from harness.encoders.checkpoint import read_settings
 from harness.encoders.trained import FamilyConfig
 from harness.registry import load_registry, look_up
 from harness.resolve import Resolver
@@ -162,7 +162,7 @@ class Recipe(ABC):
         """
         from harness.training.contrastive import ContrastiveTraining, open_mlm_head
 
-        settings = self.settings(defaults(read_json(self.start_folder / "config.json")))
+        settings = self.settings(defaults(read_settings(self.start_folder / "config.json")))
         encoder, masked = self.open(settings), None
         if settings.masked_words:
             start = self.checkpoint

@@ -42,7 +42,7 @@ SANE_LENGTH = 1_000_000  # Hugging Face writes 1e30 for "no limit"
 REMEDY = "fetch the pinned revision, or give this checkpoint a name of its own"
 
 
-def read_json(path: Path) -> dict[str, Any]:
+def read_settings(path: Path) -> dict[str, Any]:
     """A JSON object from a file; an empty one if there is no such file."""
     if not path.is_file():
         return {}
@@ -72,7 +72,7 @@ def weights_files(folder: Path) -> tuple[Path, ...]:
 
 
 def _shards(index: Path) -> tuple[Path, ...]:
-    placed = read_json(index).get("weight_map")
+    placed = read_settings(index).get("weight_map")
     if not isinstance(placed, dict) or not placed:
         raise DataError(f"{index}: wanted a weight_map from tensors to files, found none")
     shards = tuple(index.parent / name for name in sorted(set(map(str, placed.values()))))
@@ -87,7 +87,7 @@ def tokenizer_files(folder: Path) -> tuple[Path, ...]:
 
     Raises DataError where none holds a vocabulary: transformers would make an empty tokenizer.
     """
-    kind = read_json(folder / "tokenizer_config.json").get("tokenizer_class")
+    kind = read_settings(folder / "tokenizer_config.json").get("tokenizer_class")
     if kind not in WITHOUT_VOCABULARY and not _matching(folder, VOCABULARIES):
         raise DataError(f"{folder}: no tokenizer; wanted tokenizer.json or a vocabulary file")
     return tuple(sorted(_matching(folder, TOKENIZER_FILES)))
@@ -155,7 +155,7 @@ def maximum_length(name: str, folder: Path, given: int | None = None) -> int:
     """
     if not (folder / "config.json").is_file():
         raise DataError(f"{folder}: wanted a config.json in it; fetch the whole checkpoint")
-    config = read_json(folder / "config.json")
+    config = read_settings(folder / "config.json")
     limit = config.get("max_position_embeddings", config.get("n_positions"))
     if not isinstance(limit, int) or limit < 1:
         limit = None
@@ -166,8 +166,8 @@ def maximum_length(name: str, folder: Path, given: int | None = None) -> int:
             return given
         raise UsageError(f"{name}: wanted {given} tokens, the checkpoint takes {limit} at most")
     stated = (
-        read_json(folder / "sentence_bert_config.json").get("max_seq_length"),
-        read_json(folder / "tokenizer_config.json").get("model_max_length"),
+        read_settings(folder / "sentence_bert_config.json").get("max_seq_length"),
+        read_settings(folder / "tokenizer_config.json").get("model_max_length"),
         limit,
     )
     length = next((n for n in stated if isinstance(n, int) and 0 < n < SANE_LENGTH), None)
@@ -207,7 +207,7 @@ class Fingerprint:
     def require_settings(self, name: str, folder: Path) -> None:
         """Refuse another configuration, or another maximum length in its files."""
         file, length = folder / "config.json", maximum_length(name, folder)
-        _require(f"{name}: {file} has settings", config_digest(read_json(file)), self.config)
+        _require(f"{name}: {file} has settings", config_digest(read_settings(file)), self.config)
         if length != self.max_length:
             raise DataError(
                 f"{name}: {folder} states a maximum length of {length} tokens, wanted "

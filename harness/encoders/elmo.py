@@ -21,7 +21,7 @@ from harness.core.files import digest_of, sha256_of
 from harness.core.hardware import Hardware, require_float32
 from harness.core.interfaces import Encoding, Identity, LocalFiles, Source, VectorFile
 from harness.core.provenance import extra
-from harness.encoders.checkpoint import convert_once, read_json, require_weights
+from harness.encoders.checkpoint import convert_once, read_settings, require_weights
 from harness.encoders.config import BaseConfig
 from harness.encoders.kernels.choose import batches
 from harness.encoders.word_tokenizer import PENN, Tokeniser
@@ -180,7 +180,7 @@ class Options:
     @classmethod
     def read(cls, path: Path) -> Options:
         """The options of a file. Raises DataError for a model that is none of AllenNLP's."""
-        content = read_json(path)
+        content = read_settings(path)
         try:
             lstm, cnn = content["lstm"], content["char_cnn"]
             settings = (

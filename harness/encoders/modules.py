@@ -19,7 +19,7 @@ from safetensors.numpy import save_file
 
 from harness.core.errors import DataError, UsageError
 from harness.core.files import digest_of, digest_of_files
-from harness.encoders.checkpoint import read_json, weights_files
+from harness.encoders.checkpoint import read_settings, weights_files
 from harness.encoders.subword_vectors import MODEL_TYPE
 from harness.transforms.pooling import MEAN, NATIVE
 
@@ -227,7 +227,7 @@ def _module(file: Path, type_: str, path: str) -> Module:
 
 def _settings(file: Path, kind: str) -> dict[str, Any]:
     """The settings in a file. Raises DataError for a key or a value that is not understood."""
-    settings, allowed = read_json(file), SETTINGS[kind]
+    settings, allowed = read_settings(file), SETTINGS[kind]
     for key, value in settings.items():
         if key not in allowed or (allowed[key] is not ANY and value not in allowed[key]):
             raise DataError(
@@ -243,7 +243,7 @@ def own_pooling(path: Path) -> str:
     `mean` or `cls` where nothing else is asked for, else `native`. Raises DataError for a file
     that is damaged, or a module that is not understood.
     """
-    is_table = path.is_file() or read_json(path / "config.json").get("model_type") == MODEL_TYPE
+    is_table = path.is_file() or read_settings(path / "config.json").get("model_type") == MODEL_TYPE
     if is_table or not (path / MODULES).is_file():
         return MEAN.name
     return read_modules(path.name, path).alike or NATIVE.name
@@ -289,5 +289,5 @@ def write_json(file: Path, content: Any) -> None:
 
 def edit_json(file: Path, **settings: Any) -> None:
     """Change settings in a file; `torch_dtype`, the old name of `dtype`, is removed."""
-    kept = {key: value for key, value in read_json(file).items() if key != "torch_dtype"}
+    kept = {key: value for key, value in read_settings(file).items() if key != "torch_dtype"}
     write_json(file, kept | settings)

@@ -152,7 +152,7 @@ class NativeEncoder:
         return Encoding((), 0, native[:, None][:, :0], native=native, tokens=inner.tokens)
 
 
-def left_out(config: EncoderConfig, path: Path, poolings: Iterable[str]) -> str:
+def modules_left_out(config: EncoderConfig, path: Path, poolings: Iterable[str]) -> str:
     """A sentence on poolings that ignore the modules in an encoder's folder; empty for none.
 
     Vectors that differ from the modules' in length alone are the modules' own.

@@ -30,7 +30,12 @@ from harness.core.errors import DataError, UsageError
 from harness.core.files import digest_of, sha256_of
 from harness.core.hardware import Hardware, require_float32
 from harness.core.interfaces import Encoding, Hub, Identity, LocalFiles, Source
-from harness.encoders.checkpoint import read_json, require_weights, tokenizer_files, weights_files
+from harness.encoders.checkpoint import (
+    read_settings,
+    require_weights,
+    tokenizer_files,
+    weights_files,
+)
 from harness.encoders.config import BaseConfig, DerivedConfig
 from harness.encoders.transformer import TransformerConfig
 from harness.encoders.word_vectors import AverageEncoder
@@ -79,7 +84,7 @@ class SubwordConfig(BaseConfig):
         """The key and digests of a folder."""
         weights = weights_files(path)[0]
         config = path / "config.json"
-        kind = read_json(config).get("model_type")
+        kind = read_settings(config).get("model_type")
         if kind != MODEL_TYPE:
             raise DataError(
                 f"{config}: wanted model_type {MODEL_TYPE}, found {kind}; name a folder that "
@@ -98,7 +103,7 @@ class SubwordConfig(BaseConfig):
     def load(self, path: Path, cache: Path) -> SubwordEncoder:  # noqa: ARG002
         """The encoder, ready. Raises DataError for files that are no Model2Vec folder's."""
         identity, tokenizer = self.identify(path), _tokenizer(path)
-        unknown = read_json(path / "tokenizer.json").get("model", {}).get("unk_token")
+        unknown = read_settings(path / "tokenizer.json").get("model", {}).get("unk_token")
         vocabulary: Mapping[str, int] = tokenizer.get_vocab()
         return SubwordEncoder(
             key=identity.key,
@@ -107,7 +112,7 @@ class SubwordConfig(BaseConfig):
             letters=self.max_length * int(np.median([len(piece) for piece in vocabulary])),
             max_length=self.max_length,
             vectors=_read_table(weights_files(path)[0], len(vocabulary)),
-            unit=bool(read_json(path / "config.json").get("normalize", False)),
+            unit=bool(read_settings(path / "config.json").get("normalize", False)),
         )
 
 

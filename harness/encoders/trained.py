@@ -17,7 +17,7 @@ from harness.core.errors import DataError, UsageError
 from harness.core.files import digest_of
 from harness.core.hardware import Hardware, base_name, in_precision
 from harness.core.interfaces import Identity, Trained
-from harness.encoders.checkpoint import read_json
+from harness.encoders.checkpoint import read_settings
 from harness.encoders.config import BaseConfig
 from harness.encoders.transformer import TransformerConfig
 
@@ -110,7 +110,7 @@ class Member(TransformerConfig):
 
     def identify(self, path: Path) -> Identity:
         """The key and digests of the folder; DataError if recipe and seed did not make it."""
-        training = read_json(path / TRAINING)
+        training = read_settings(path / TRAINING)
         command, seed, start = (training.get(key) for key in ("command", "seed", "start"))
         recipe, start = recipe_of(str(command)), start or {}
         # A start without a known digest is pinned by its revision, or by its first download.

@@ -25,7 +25,7 @@ from harness.encoders.checkpoint import (
     Fingerprint,
     facts_of,
     maximum_length,
-    read_json,
+    read_settings,
     read_tensors,
     require_golden_ids,
     require_weights,
@@ -129,7 +129,7 @@ class TransformerConfig(BaseConfig):
         require_weights(self.name, weights[0], self.weights_sha256, digests["weights"])
         if self.fingerprint is not None:
             self.fingerprint.require_settings(self.name, path)
-        facts = facts_of(read_json(path / "config.json"))
+        facts = facts_of(read_settings(path / "config.json"))
         key = digest_of({"version": ENCODING_VERSION, "max_length": length, **facts, **digests})
         if (dtype := self.hardware.dtype) != FLOAT32:
             key = digest_of({dtype: key})

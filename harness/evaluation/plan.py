@@ -21,7 +21,7 @@ from harness.core.terminal import duration, table, wrapped
 from harness.core.types import Corpus, Task
 from harness.encoders.cache.encodings import EncoderCache, known_key
 from harness.encoders.cache.gc import cache_size
-from harness.encoders.native import left_out
+from harness.encoders.native import modules_left_out
 from harness.evaluation.fit_corpus import (
     DIGITS,
     file_name,
@@ -259,7 +259,7 @@ def _encoder(
         expected_rate=rate,
         cache_bytes=cache.size(),
         where=places.kind_of(config),
-        note=left_out(config, path, (cell.method.pooling.name for cell in planned)),
+        note=modules_left_out(config, path, (cell.method.pooling.name for cell in planned)),
         key=key,
     )
 

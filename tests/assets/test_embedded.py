@@ -13,7 +13,7 @@ from baselines.tuned import SIMCSE_SUP, SIMCSE_SUP_MINI
 from harness.assets.catalogue import DATA_ASSETS
 from harness.assets.places import packaged
 from harness.core.errors import DataError
-from harness.encoders.checkpoint import read_json
+from harness.encoders.checkpoint import read_settings
 from harness.encoders.transformer import TransformerConfig
 from harness.registry import load_registry
 from harness.training.loop import curve_svg
@@ -63,7 +63,7 @@ def test_pinned_weights_come_with_pinned_settings_and_tokens(config):
 @pytest.mark.parametrize("change", [{"layer_norm_eps": 0.1}, {"hidden_act": "relu"}])
 def test_an_embedded_model_with_other_settings_is_refused(change, tmp_path):
     path = shutil.copytree(packaged(SIMCSE_SUP_MINI), tmp_path / "copy")
-    settings = read_json(path / "config.json")
+    settings = read_settings(path / "config.json")
     (path / "config.json").write_text(json.dumps({**settings, **change}))
     with pytest.raises(DataError, match=r"simcse-sup-mini: .*config\.json has settings with"):
         SIMCSE_SUP_MINI.load(path, tmp_path)
@@ -120,4 +120,4 @@ def test_sentence_transformers_opens_the_transformer_alike(tmp_path):
     ours = MEAN(config.load(packaged(config), tmp_path).encode(texts))
     model = SentenceTransformer(str(packaged(config)), device="cpu")
     assert relative_gap(model.encode(texts), ours) <= ROUNDING
-    assert read_json(packaged(config) / "config.json")["dtype"] == "float32"
+    assert read_settings(packaged(config) / "config.json")["dtype"] == "float32"

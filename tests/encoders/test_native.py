@@ -21,8 +21,8 @@ from harness.core.interfaces import Encoder, EncoderConfig
 from harness.core.metrics import cosine
 from harness.core.metrics.correlation import spearman
 from harness.core.types import Method
-from harness.encoders.checkpoint import read_json
-from harness.encoders.native import NativeConfig, PromptedConfig, left_out
+from harness.encoders.checkpoint import read_settings
+from harness.encoders.native import NativeConfig, PromptedConfig, modules_left_out
 from harness.encoders.transformer import TransformerConfig
 from harness.evaluation.embeddings import letters_at_once
 from harness.evaluation.plan import plan
@@ -147,7 +147,7 @@ def write(file, content):
 
 def change(file, **settings):
     """Edit a JSON file of a folder."""
-    return lambda folder: write(folder / file, read_json(folder / file) | settings)
+    return lambda folder: write(folder / file, read_settings(folder / file) | settings)
 
 
 REFUSED = {
@@ -297,7 +297,7 @@ def test_a_run_measures_a_model_with_its_modules_beside_its_poolings(tmp_path):
 )
 def test_a_plan_says_which_poolings_pass_over_the_modules(tmp_path, kind, poolings, note):
     folder = saved(tmp_path, kind)
-    assert bool(left_out(TransformerConfig("m", ""), folder, poolings)) is note
+    assert bool(modules_left_out(TransformerConfig("m", ""), folder, poolings)) is note
 
 
 def test_a_mean_of_layers_is_not_read_from_a_model_under_its_modules(tmp_path):

@@ -11,7 +11,7 @@ import time
 import pytest
 from processes import run, scores, start
 
-from harness.encoders.cache.encodings import Shard, keys_in
+from harness.encoders.cache.encodings import CacheShard, keys_in
 
 ATTACK = "kill"
 # Word vectors take a moment, the transformer a few seconds, both a corpus: enough to be killed in.
@@ -103,7 +103,7 @@ def encoded_twice(cache):
 
 
 def keys_of(path):
-    shard = Shard.parse(path)
+    shard = CacheShard.parse(path)
     return keys_in(shard.read("keys")) if shard else []
 
 

@@ -51,7 +51,7 @@ def keys_in(rows: UInt8[np.ndarray, "N 16"]) -> list[bytes]:
 
 
 @dataclass(frozen=True)
-class Shard(TensorFile):
+class CacheShard(TensorFile):
     """The encodings of a batch of sentences, and what they cost."""
 
     @property
@@ -88,7 +88,7 @@ class EncoderCache:
     """The cached encodings of one encoder: `known` maps a sentence's key to (shard, row)."""
 
     folder: Path
-    shards: list[Shard] = field(default_factory=list)
+    shards: list[CacheShard] = field(default_factory=list)
     known: dict[bytes, tuple[int, int]] = field(default_factory=dict)
     held: bool = False
 
@@ -110,7 +110,7 @@ class EncoderCache:
             weakref.finalize(self, os.close, handle)
 
     def _admit(self, path: Path) -> None:
-        shard = Shard.parse(path)
+        shard = CacheShard.parse(path)
         keys = shard.read("keys") if shard else None
         if shard is None or keys is None:
             return

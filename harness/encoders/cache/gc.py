@@ -18,7 +18,7 @@ from typing import Literal
 
 from harness.core.errors import UsageError
 from harness.core.files import alone, sized
-from harness.encoders.cache.encodings import LABEL, Shard, read_label
+from harness.encoders.cache.encodings import LABEL, CacheShard, read_label
 
 KEY = re.compile(r"[0-9a-f]{32,}")
 BY_KEY = ("encodings", "moments", "rows")  # a folder an encoder key in each
@@ -75,7 +75,7 @@ def _encoder(root: Path, key: str) -> CacheEntry:
     size, written = _size_and_time(files)
     place, label = root / BY_KEY[0] / key, read_label(root / BY_KEY[0] / key)
     paths = [file for file in files if file.parent == place and file.suffix == ".safetensors"]
-    shards = [shard for path in paths if (shard := Shard.parse(path))]
+    shards = [shard for path in paths if (shard := CacheShard.parse(path))]
     return CacheEntry(
         kind="encoder",
         key=key,

@@ -15,7 +15,7 @@ from torch.nn import functional
 from harness.core.arrays import Float32
 from harness.core.errors import DataError
 from harness.core.interfaces import Encoding
-from harness.encoders.checkpoint import read_json, read_tensors, weights_files
+from harness.encoders.checkpoint import read_settings, read_tensors, weights_files
 from harness.encoders.kernels.choose import PLAIN, Kernel
 from harness.encoders.kernels.padded import PaddedKernel, to_numpy
 from harness.encoders.modules import ACTIVATIONS, DENSE, LAYER_NORM, LAYERS, Module, Modules
@@ -67,7 +67,7 @@ def _layer_weights(modules: Modules, cache: Path) -> torch.Tensor | None:
     if module is None:
         return None
     config = modules.first.folder / "config.json"
-    if not read_json(config).get("output_hidden_states"):
+    if not read_settings(config).get("output_hidden_states"):
         raise DataError(
             f"{config}: wanted output_hidden_states = true, without which sentence-transformers "
             f"passes over the {LAYERS} of modules.json"
