@@ -119,12 +119,6 @@ def test_everything_that_is_here_is_there_afterwards(carried, there):
     assert (status, out.count("already here")) == (0, 4)
 
 
-def test_what_was_first_seen_is_known_there(carried, there):
-    there("--import", carried)
-    assert Pins(there.data / OF_DATA).of("table") == {"tables/one.csv": sha256(b"1,2")}
-    assert Pins(there.cache / "pins.json").of("me/loose")["weights"] == sha256(WEIGHTS)
-
-
 def test_both_ways_can_be_repeated(carried, here, there):
     before = snapshot(carried)
     here("--export", carried)
@@ -272,12 +266,6 @@ def test_a_file_of_pins_that_leads_elsewhere_is_refused(there, pin):
     write(there.data, {OF_DATA: json.dumps({"schema": 1, "pins": {"table": pin}}).encode()})
     with pytest.raises(DataError, match="wanted pins as harness fetch writes them"):
         Pins(there.data / OF_DATA).of("table")
-
-
-def test_a_pin_of_files_that_were_refused_is_not_recorded(carried, there):
-    (carried / "data/tables/one.csv").write_bytes(b"1,3")
-    there("--import", carried)
-    assert Pins(there.data / OF_DATA).of("table") == {}
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema": 2, "assets": []}', '{"schema": 1}'])

@@ -5,8 +5,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from harness.assets.catalogue import (
     CATALOGUE_FILE,
@@ -39,7 +37,7 @@ from harness.results.index import Results
 from harness.results.protocols import SEVEN, SIMCSE
 from harness.results.published import load_table
 from harness.results.records import SCHEMA
-from harness.results.reproduction import notes_on, reproductions, source_seen, unregistered
+from harness.results.reproduction import notes_on, reproductions
 
 FOUND = load_registry()
 DOWNLOADS = [(asset, d) for asset in DATA_ASSETS for d in asset.downloads]
@@ -67,15 +65,6 @@ def test_a_mistake_in_the_catalogue_is_named_by_asset_and_key(tmp_path, old, new
     path.write_text(text.replace(old, new, 1), encoding="utf-8")
     with pytest.raises(DataError, match=re.escape(f"catalogue.toml, {said}")):
         read_typed(Catalogue, path)
-
-
-@pytest.mark.parametrize("asset", DATA_ASSETS, ids=lambda asset: asset.name)
-def test_an_asset_says_what_a_reader_needs_to_know(asset):
-    assert all((asset.what, asset.source, asset.licence, asset.get, asset.pinned))
-    assert asset.downloads or "harness fetch" not in asset.get
-    if asset.downloads:
-        fetched = asset.get.removeprefix("harness fetch ")
-        assert asset.name in (fetched, *TOGETHER.get(fetched, ()))
 
 
 def test_whatever_is_read_stands_in_the_catalogue():
@@ -111,11 +100,6 @@ def test_an_asset_is_as_pinned_as_its_least_pinned_download():
         ((), False, "unpinned"),
     ):
         assert replace(made, downloads=downloads, rows=rows).pinned == word
-
-
-@pytest.mark.parametrize("name", ["all-nli", "nli-for-simcse", "wiki1m"])
-def test_what_cannot_be_known_from_here_says_so(name):
-    assert asset_named(name).pinned == "unpinned"
 
 
 @pytest.mark.data
@@ -267,12 +251,6 @@ def test_a_file_of_vectors_inside_a_package_is_found(package):
     assert str(vectors.source) == "package harness_of_tests/embedded/tiny"
 
 
-def test_a_package_without_the_encoder_is_none(package, tmp_path):
-    assert packaged(embedded("other")) is None
-    with pytest.raises(AssetMissing, match="package harness_of_tests/embedded/other"):
-        Places(tmp_path).encoder(embedded("other"))
-
-
 def test_an_encoder_to_be_fetched_is_told_with_its_size(tmp_path):
     bert = FOUND.encoders["bert-base"]
     with pytest.raises(AssetMissing, match=r"@86b5e0934494, about 440 MB\) is not on this machine"):
@@ -281,25 +259,6 @@ def test_an_encoder_to_be_fetched_is_told_with_its_size(tmp_path):
     of_hub = [row for row in rows.values() if row["what"] == "encoder" and row["downloads"]]
     assert all(row["bytes"] > 5e6 for row in of_hub)
     assert rows["sbert-nli-large"]["bytes"] > rows["roberta-base"]["bytes"] > 4 * 110e6
-
-
-def test_what_comes_in_a_package_is_listed_so(package, tmp_path):
-    found = replace(FOUND, encoders={c.name: c for c in (embedded("tiny"), embedded("other"))})
-    rows = {row["asset"]: row for row in assets_rows(found, Places(tmp_path))}
-    tiny, other = rows["tiny"], rows["other"]
-    assert (tiny["source"], tiny["here"], tiny["bytes"]) == (
-        "package harness_of_tests/embedded/tiny",
-        True,
-        2,
-    )
-    assert (other["here"], other["bytes"]) == (False, None)
-
-
-def test_the_harness_own_package_can_carry_an_encoder():
-    """Where its checkpoints will lie: `harness/embedded/<name>`."""
-    own = TransformerConfig("own", "", package="harness/report")
-    assert packaged(own) is None
-    assert str(own.source) == "package harness/report"
 
 
 def test_an_unpinned_snapshot_is_the_one_that_was_seen_first(tmp_path, monkeypatch):
@@ -319,21 +278,8 @@ def test_an_unpinned_snapshot_is_the_one_that_was_seen_first(tmp_path, monkeypat
 
 # Pins
 
+
 # Names of files in any letters, and what no digest is refused (`test_fetch_offline.py`).
-WHAT = st.text(st.characters(exclude_characters="/\\:.", codec="utf-8"), min_size=1)
-PIN = st.dictionaries(WHAT, st.from_regex(r"[0-9a-f]{1,64}", fullmatch=True), max_size=2)
-
-
-@settings(max_examples=20)
-@given(st.dictionaries(st.text(min_size=1), PIN, max_size=3))
-def test_what_is_recorded_is_read_again(tmp_path_factory, made):
-    pins = Pins(tmp_path_factory.mktemp("pins") / "deep" / "pins.json")
-    for name, pin in made.items():
-        pins.record(name, pin)
-        pins.record(name, pin)
-    assert pins.read() == {name: pin for name, pin in made.items() if pin}
-
-
 def test_another_digest_is_refused_and_the_first_kept(tmp_path):
     pins = Pins(tmp_path / "pins.json")
     pins.record("a", {"file": "one"})
@@ -365,29 +311,10 @@ def record(method, task="sts-b"):
     return Record(SCHEMA, method, repr(made), task, 0, scores, 30, {}, digests, {}, facts)
 
 
-def test_a_copy_by_hand_of_what_a_commit_pins_is_shown_as_unpinned():
-    config, made = FOUND.encoders["bert-base"], replace(record("bert-base.cls"), facts={})
-    shown = source_seen(config, [record("bert-base.mean"), made])
-    seen = f"unpinned, first seen {WEIGHTS[:12]}"
-    assert shown == f"a copy by hand of {config.source}, {seen}"
-    assert notes_on(FOUND.parse("bert-base.cls"), [made], FOUND) == [f"bert-base: {shown}"]
-    assert unregistered([made]) == f"by hand, {seen}"
-
-
 def test_a_place_by_hand_says_whether_a_digest_pins_it(tmp_path):
     places = Places(tmp_path, encoders=dict.fromkeys(("minilm", "bert-base"), tmp_path))
     kinds = [places.kind_of(FOUND.encoders[name]) for name in ("minilm", "bert-base")]
     assert kinds == ["by hand", "by hand, unpinned"]
-
-
-def test_only_what_is_unpinned_is_said_to_have_been_seen():
-    held = [record("simcse-unsup-bert-base.cls")]
-    assert source_seen(LOOSE, held) == f"{LOOSE.repo}, unpinned, first seen {WEIGHTS[:12]}"
-    assert source_seen(LOOSE, []) == f"{LOOSE.repo}, unpinned"
-    for name in ("bert-base", "minilm", "glove-840b"):
-        config = FOUND.encoders[name]
-        assert source_seen(config, [record(f"{name}.mean")]) == str(config.source)
-    assert f"unpinned, first seen {WEIGHTS[:12]}" in source_seen(FOUND.encoders["komninos"], held)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """Data frames: typed columns whatever they hold, and no library that was not asked for."""
 
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -56,14 +55,6 @@ def test_a_library_that_is_not_here_is_named_with_its_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "polars", None)
     with pytest.raises(UsageError, match=r"pip install 'sentence-embedding-harness\[polars\]'"):
         to_frame((), "polars")
-
-
-def test_no_library_is_imported_before_it_is_asked_for():
-    code = "import sys; from harness import read_results; print(*sys.modules)"
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True
-    )
-    assert not {"pandas", "polars"} & set(done.stdout.split())
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from mteb.mocks.mock_tasks import MockSTSTask
-from mteb.models import CrossEncoderProtocol, EncoderProtocol, SearchProtocol
 from mteb.results.task_result import TaskError, TaskResult
 
 from harness.assets.places import Places
@@ -46,11 +45,6 @@ def test_an_alias_is_the_name_of_the_counterpart():
 
 
 # A method as mteb's model
-
-
-def test_a_method_is_an_encoder_and_nothing_else():
-    assert isinstance(MODEL, EncoderProtocol)
-    assert not isinstance(MODEL, SearchProtocol | CrossEncoderProtocol)
 
 
 # The classifiers of its smallest tasks guess one class for all.
@@ -92,11 +86,6 @@ def test_every_seed_and_fit_corpus_has_results_of_its_own(tmp_path):
     found = [path.relative_to(folder).parts for path in folder.rglob("MockSTSTask.json")]
     assert len(found) == 3
     assert {parts[0] for parts in found} == {MODEL.embedder.encoder.key}
-
-
-def test_post_processors_without_texts_are_refused():
-    with pytest.raises(UsageError, match="wanted texts"):
-        fake(texts=None)
 
 
 # Its tasks on our files
@@ -202,13 +191,3 @@ def test_every_task_holds_the_pairs_that_mteb_scores(data_dir):
 def test_a_task_without_counterpart_is_refused(tmp_path):
     with pytest.raises(UsageError, match=r"unknown task of mteb 'lexical\.raw'"):
         local_task("lexical.raw", tmp_path)
-
-
-def test_a_model_has_the_names_that_a_run_takes(tmp_path):
-    places = Places(tmp_path / "cache")
-    model = as_mteb("glove-mini", places=places)
-    assert model.mteb_model_meta.name == "harness/glove-mini.mean"
-    texts = ["A man eats.", "It rains.", "A dog runs."]
-    fitted = as_mteb("glove-mini.mean+sn@target", places=places, texts=iter(texts))
-    again = as_mteb("glove-mini.mean+sn@target", places=places, texts=texts)
-    assert fitted.mteb_model_meta.experiment_kwargs == again.mteb_model_meta.experiment_kwargs
