@@ -305,7 +305,8 @@ def check_command(
         """The key of a method's encoder as its files are now; None for one not given by hand."""
         parts = MethodId.parse(method)
         path = patterns.paths.get(base_name(parts.encoder)) if parts else None
-        return current_key(patterns.registry.parse(method).encoder, path) if path else None
+        encoder: Any = patterns.registry.parse(method).encoder if path else None
+        return current_key(encoder, path) if path else None
 
     answer = gate.check(gate.wanted(patterns.methods, patterns.tasks), data_dir, margins, key_now)
     if as_json:
