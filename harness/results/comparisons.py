@@ -71,7 +71,8 @@ def bootstrap_scores(
     resamples depend on the generator and the group sizes alone: a method's scores are the same
     whoever stands beside it, so methods scored in separate calls pair as well.
     """
-    _check(columns, gold, group, resamples)
+    if not (np.isfinite(columns).all() and np.isfinite(gold).all()):
+        raise ScoreError("a cosine or gold to resample is not a finite number")
     columns = np.round(columns.astype(np.float64), TIE_DECIMALS)
     if aggregate == "all":
         return _one_group(columns, gold, metric, resamples, rng)
@@ -112,6 +113,22 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return adjusted.tolist()
 
 
+def _one_group(
+    columns: Float64[np.ndarray, "M P"],
+    gold: Float[np.ndarray, " P"],
+    metric: Metric,
+    resamples: int,
+    rng: np.random.Generator,
+) -> Float64[np.ndarray, "M R"]:
+    blocks = _resample(len(gold), resamples, rng)
+    if metric == "accuracy":
+        right = (columns == gold).astype(np.float64)
+        return np.hstack([100 * (right @ counts) / len(gold) for counts in blocks])
+    centred = _values if metric == "pearson" else _ranks
+    methods, truth = [centred(column) for column in columns], centred(gold)
+    return np.hstack([_correlations(counts, methods, truth) for counts in blocks])
+
+
 def _ranks(x: Float64[np.ndarray, " P"]) -> InResamples:
     """Mid-ranks in each resample, doubled and centred: whole numbers with (weighted) mean 0."""
     order = np.argsort(x, kind="stable")
@@ -130,22 +147,6 @@ def _values(x: Float64[np.ndarray, " P"]) -> InResamples:
     """Centred values, standardised so that `LEAST_SPREAD` is a share of their own spread."""
     z = ((x - x.mean()) / (x.std() or 1.0))[:, None]
     return lambda counts: z - (counts * z).sum(axis=0) / len(x)
-
-
-def _one_group(
-    columns: Float64[np.ndarray, "M P"],
-    gold: Float[np.ndarray, " P"],
-    metric: Metric,
-    resamples: int,
-    rng: np.random.Generator,
-) -> Float64[np.ndarray, "M R"]:
-    blocks = _resample(len(gold), resamples, rng)
-    if metric == "accuracy":
-        right = (columns == gold).astype(np.float64)
-        return np.hstack([100 * (right @ counts) / len(gold) for counts in blocks])
-    read = _values if metric == "pearson" else _ranks
-    methods, truth = [read(column) for column in columns], read(gold)
-    return np.hstack([_correlations(counts, methods, truth) for counts in blocks])
 
 
 def _resample(
@@ -168,42 +169,19 @@ def _correlations(
 ) -> Float64[np.ndarray, "M B"]:
     """Weighted Pearson correlation of each method's centred values (or ranks) with the gold's.
 
-    In points; NaN where a column is constant.
+    In points; NaN where a column is constant. Sums run over items in file order (see `_resample`).
     """
     y = gold(counts)
-    gold_spread = np.sqrt(_dot(counts * y, y))
+    gold_spread = np.sqrt((counts * y * y).sum(axis=0))
     rows = []
     for method in methods:
         x = method(counts)
         weighted = counts * x
-        spread = np.sqrt(_dot(weighted, x)) * gold_spread
+        spread = np.sqrt((weighted * x).sum(axis=0)) * gold_spread
         varies = spread > LEAST_SPREAD * len(counts)
         undefined = np.full(counts.shape[1], np.nan)
-        rows.append(np.divide(_dot(weighted, y), spread, out=undefined, where=varies))
+        rows.append(np.divide((weighted * y).sum(axis=0), spread, out=undefined, where=varies))
     return 100 * np.clip(np.stack(rows), -1, 1)
-
-
-def _dot(x: Num[np.ndarray, "P B"], y: Num[np.ndarray, "P B"]) -> Num[np.ndarray, " B"]:
-    """Sum over items of each resample's products, in file order (see `_resample`)."""
-    total: Num[np.ndarray, " B"] = (x * y).sum(axis=0)
-    return total
-
-
-def _check(
-    columns: Float[np.ndarray, "M P"],
-    gold: Float[np.ndarray, " P"],
-    group: Sequence[str],
-    resamples: int,
-) -> None:
-    """Refuse what would yield a number that means nothing."""
-    sizes = {columns.shape[-1], len(gold), len(group)}
-    if len(sizes) != 1 or sizes == {0} or resamples < 1:
-        raise ScoreError(
-            "a bootstrap needs one cosine, gold and group a pair, and a resample; found "
-            f"{columns.shape[-1]}, {len(gold)}, {len(group)} and {resamples}"
-        )
-    if not (np.isfinite(columns).all() and np.isfinite(gold).all()):
-        raise ScoreError("a cosine or gold to resample is not a finite number")
 
 
 LEVEL = 0.05
@@ -240,13 +218,12 @@ class Comparisons:
 
     def hold_for(self, averages: Mapping[str, float]) -> bool:
         """Whether these are the rows, in this order, with the averages that were compared."""
-        return list(self.averages.items()) == list(rounded(averages).items())
+        return [*self.averages.items()] == [*rounded(averages).items()]
 
     def indistinguishable(self, averages: Mapping[str, float]) -> set[str]:
         """Rows whose average is not distinguishable from the row above; none if rows moved."""
-        if not self.hold_for(averages):
-            return set()
-        return {neighbours.below for neighbours in self.rows if neighbours.p_holm > LEVEL}
+        held = self.rows if self.hold_for(averages) else ()
+        return {neighbours.below for neighbours in held if neighbours.p_holm > LEVEL}
 
 
 def rounded(averages: Mapping[str, float]) -> dict[str, float]:

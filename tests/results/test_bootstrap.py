@@ -3,7 +3,6 @@ import pytest
 import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
-from jaxtyping import TypeCheckError
 
 import harness.results.comparisons
 from harness.core.errors import ScoreError
@@ -58,15 +57,6 @@ def test_means_over_groups_resample_within_each_group():
     np.testing.assert_allclose(scores[0], expected, rtol=0, atol=1e-10)  # as above
 
 
-def test_all_ignores_the_groups():
-    cosines, gold, _ = items()
-    one, two = (
-        bootstrap_scores(cosines, gold, group, resamples=20, rng=generator())
-        for group in (("",) * 60, ("a", "b") * 30)
-    )
-    np.testing.assert_array_equal(one, two)
-
-
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("block", [1, 130, 1000, 60 * 100])
 def test_the_answer_does_not_depend_on_the_block_size(monkeypatch, metric, block):
@@ -87,17 +77,6 @@ def test_a_method_scores_the_same_whoever_stands_beside_it(metric):
     np.testing.assert_array_equal(together[2], alone[0])
 
 
-@given(st.integers(0, 2**32), st.floats(0.1, 5))
-def test_rank_scores_know_only_the_order(seed, power):
-    cosines, gold, group = items()
-    same_order = np.sign(cosines) * np.abs(cosines) ** power
-    before, after = (
-        bootstrap_scores(x, gold, group, resamples=5, rng=generator(seed))
-        for x in (cosines, same_order)
-    )
-    np.testing.assert_array_equal(before, after)
-
-
 def test_cosines_that_differ_by_rounding_alone_tie():
     cosines, gold, group = items()
     noisy = cosines + generator().uniform(-1e-12, 1e-12, size=cosines.shape)
@@ -113,29 +92,12 @@ def test_equal_methods_have_p_one_and_no_difference():
     assert (found.low, found.high, found.p, found.resamples) == (0, 0, 1, 99)
 
 
-def test_comparing_the_other_way_round_mirrors_the_answer():
-    a, b = bootstrap_scores(*items(), resamples=500, rng=generator())
-    there, back = compare_resamples(a, b), compare_resamples(b, a)
-    assert (there.p, there.resamples) == (back.p, back.resamples)
-    # 1e-10: percentiles are interpolated from either end
-    assert [there.low, there.high] == pytest.approx([-back.high, -back.low], abs=1e-10)
-
-
 def test_p_and_interval_by_hand():
     a = np.array([3.0] * 36 + [0.0] + [-1.0] * 2)
     found = compare_resamples(a, np.zeros(39))
     assert found.p == 2 * (1 + 3) / 40
     assert found.low == pytest.approx(-1 + 0 * 0.95, abs=1e-12)  # rank .95 of 38, between two -1
     assert found.high == 3
-
-
-def test_a_clearly_better_method_wins_but_p_is_never_zero():
-    rng = generator()
-    gold = rng.normal(size=300)
-    good, poor = (gold + scale * rng.normal(size=300) for scale in (0.3, 2.0))
-    found = paired_bootstrap(good, poor, gold, ("",) * 300, resamples=999, rng=rng)
-    assert found.low > 0
-    assert found.p == 2 / 1000
 
 
 def test_equally_good_methods_differ_in_5_of_100_trials():
@@ -188,13 +150,6 @@ def test_holm_by_hand():
     assert holm([]) == []
 
 
-@given(p_values)
-def test_holm_keeps_the_order_and_never_helps(p):
-    adjusted = holm(p)
-    assert all(raw <= new <= 1 for raw, new in zip(p, adjusted, strict=True))
-    assert [new for _, new in sorted(zip(p, adjusted, strict=True))] == sorted(adjusted)
-
-
 @given(p_values, st.sampled_from([0.01, 0.05, 0.2]))
 def test_holm_rejects_what_the_step_down_procedure_rejects(p, level):
     rejected: list[float] = []
@@ -205,21 +160,9 @@ def test_holm_rejects_what_the_step_down_procedure_rejects(p, level):
     assert sorted(x for x, new in zip(p, holm(p), strict=True) if new <= level) == rejected
 
 
-def test_bad_input_never_yields_a_number():
+@pytest.mark.parametrize("column", ["cosines", "gold"])
+def test_what_is_not_finite_never_yields_a_number(column):
     cosines, gold, group = items()
-    rng = generator()
-    hole = cosines.copy()
-    hole[1, 3] = np.nan
-    for arguments, words in [
-        ((hole, gold, group), "finite"),
-        ((cosines, np.full(60, np.inf), group), "finite"),
-        ((cosines, gold, group[1:]), "found 60, 60, 59"),
-        ((cosines[:, :0], gold[:0], ()), "found 0, 0, 0"),
-    ]:
-        with pytest.raises(ScoreError, match=words):
-            bootstrap_scores(*arguments, rng=rng)
-    with pytest.raises(ScoreError, match=r"and 0$"):
-        bootstrap_scores(cosines, gold, group, resamples=0, rng=rng)
-    # While tests run, the shapes in the signatures refuse this first.
-    with pytest.raises((ScoreError, TypeCheckError), match=r"found 60, 59, 60|gold"):
-        bootstrap_scores(cosines, gold[1:], group, rng=rng)
+    (cosines[1] if column == "cosines" else gold)[3] = np.nan
+    with pytest.raises(ScoreError, match="finite"):
+        bootstrap_scores(cosines, gold, group, rng=generator())

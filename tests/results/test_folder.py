@@ -9,18 +9,6 @@ from harness.core.errors import UsageError
 from harness.results.folder import ResultsFolder
 from harness.results.layout import COMMITTED
 from harness.results.records import Store
-from harness.results.reproduction import reproductions
-
-
-def test_a_table_is_reproduced_once_and_names_the_records_behind_it():
-    folder = ResultsFolder(COMMITTED)
-    table = next(
-        t for t in folder.tables if any(c.scores for c in folder.reproductions(t).values())
-    )
-    results = folder.records.unread()
-    assert folder.reproductions(table) == reproductions(table, results, folder.registry)
-    assert folder.reproductions(table) is folder.reproductions(table)
-    assert folder.records_behind(table).digest() == results.digest() != folder.records.digest()
 
 
 def test_a_run_has_its_own_records_and_the_tables_claims_and_questions_of_the_papers(tmp_path):

@@ -155,36 +155,12 @@ def test_errors_of_the_papers_are_noted_where_they_stand():
         assert "swaps" in CELLS[f"bert-whitening-pytorch.readme/{row}/sts-b"].notes[0]
 
 
-def test_every_row_names_a_method_or_says_why_none_can():
-    for cell in CELLS.values():
-        assert (cell.method is None) == bool(cell.why_not)
-        assert cell.why_not or cell.task or cell.average_of
-
-
 def test_every_reason_of_the_closed_list_is_explained_and_in_use():
     used = {cell.why_not for cell in CELLS.values()} - {None}
     assert used == set(reasons().values())
     for name, reason in reasons().items():
         assert name == reason.id
         assert reason.explanation.strip(" .") == reason.explanation
-
-
-def test_whatever_is_fitted_on_the_scored_sentences_is_marked():
-    for cell in CELLS.values():
-        if cell.row.fit.split(" ")[0] == "target":
-            assert cell.row.transductive, cell.id
-    assert not CELLS[
-        "bert-flow.readme/bert-large-nli-flow-target-train-only/sts-b"
-    ].row.transductive
-
-
-def test_a_quoted_row_keeps_its_own_protocol():
-    quoted = CELLS["bert-flow.t3/sbert-base-nli-quoted/sts12"]
-    own = CELLS["bert-flow.t2/bert-base/sts12"]
-    assert (quoted.aggregation, own.aggregation) == ("all", "wmean")
-    quoted = CELLS["bert-whitening.t1/bert-base-first-last-avg-quoted/sts-b"]
-    own = CELLS["bert-whitening.t1/bert-base-first-last-avg/sts-b"]
-    assert (quoted.task, own.task) == ("sts-b", "sts-b.senteval")
 
 
 # A table that quotes BERT-flow's Tables 2 and 3, with its rows and the rows that they quote.
@@ -220,22 +196,9 @@ def test_a_quoted_number_has_the_protocol_of_its_source(table):
                 assert getattr(quoted, name) == getattr(own, name), (quoted.id, name)
 
 
-def test_sberts_average_of_bert_is_read_as_bert_as_service_reads_by_default():
-    own = CELLS["sbert.t1/avg-bert-embeddings/sts-b"]
-    quoted = CELLS["bert-flow.t2/avg-bert-embeddings-quoted/sts-b"]
-    for cell in (own, quoted):
-        assert (cell.method, cell.task) == ("bert-base:25.second-last", "sts-b.senteval")
-        assert (cell.aggregation, cell.evidence) == ("all", "inferred")
-
-
 def test_a_set_without_subsets_has_one_aggregation_whatever_its_row_says():
     assert CELLS["simcse.b2/sbert-wmean/sts12"].aggregation == "wmean"
     assert CELLS["simcse.b2/sbert-wmean/sts-b"].aggregation == "all"
-
-
-def test_an_average_runs_over_the_tasks_of_its_own_row():
-    assert CELLS["simcse.t5/simcse-bert-base-unsup/avg"].average_of[5] == "sts-b.senteval"
-    assert CELLS["simcse.t5/sbert-base/avg"].average_of[5] == "sts-b"
 
 
 def test_a_spread_comes_from_the_row_itself_or_from_another_row():
@@ -368,11 +331,6 @@ def test_a_row_says_how_its_protocol_is_known_or_its_table_does(tmp_path):
         small(tmp_path, neither)
 
 
-def test_every_number_that_a_method_reproduces_has_its_evidence():
-    for cell in CELLS.values():
-        assert (cell.evidence in EVIDENCE) == (cell.why_not is None), cell.id
-
-
 def test_a_table_that_stands_in_two_files_is_refused(tmp_path):
     small(tmp_path)
     (tmp_path / "other.toml").write_text(SMALL, encoding="utf-8")
@@ -409,10 +367,4 @@ def test_a_row_may_name_another_method_for_one_column(tmp_path):
 def test_a_faulty_method_of_a_column_is_refused(tmp_path, old, new, said):
     text = SMALL.replace("transductive = true\n", BY_COLUMN.replace(old, new))
     with pytest.raises(DataError, match=f"^small.t1.toml, row ours: {re.escape(said)}"):
-        small(tmp_path, text)
-
-
-def test_methods_by_column_go_with_a_method(tmp_path):
-    text = SMALL.replace('why_not = "quoted"', 'why_not = "quoted"\nmethods = { sts12 = "a.mean" }')
-    with pytest.raises(DataError, match="row theirs: methods: wanted beside method"):
         small(tmp_path, text)

@@ -29,7 +29,6 @@ from harness.results.records import (
     cell_of,
     encode,
     encode_committed,
-    largest_move,
     read_record,
     seal,
 )
@@ -78,12 +77,6 @@ def written(store, made=None):
 
 
 # Written once
-
-
-def test_a_record_reads_back_whole(store):
-    written(store)
-    assert store.read(CELL) == record()
-    assert list(store.records()) == [record()]
 
 
 def test_a_record_is_a_file_for_people_too(store):
@@ -144,12 +137,6 @@ def test_a_number_that_is_none_is_never_written(store):
     assert snapshot(store.folder) == {}
 
 
-def test_pair_similarities_lie_beside_the_record(store):
-    assert store.cosines(CELL) is None
-    written(store)
-    np.testing.assert_array_equal(store.cosines(CELL), COSINES.astype(np.float32))
-
-
 # Done
 
 
@@ -179,11 +166,6 @@ def test_a_record_that_came_without_its_sidecar_is_not_done(store):
     flipped.write_bytes(content)
     assert not store.done(CELL, IDENTITY)
     assert store.read(CELL) == record()
-
-
-def test_a_sidecar_without_a_record_is_not_done(store):
-    written(store).unlink()
-    assert not store.done(CELL, IDENTITY)
 
 
 # Damage
@@ -246,13 +228,6 @@ def test_changed_similarities_are_refused_by_name(store):
     sidecar.write_bytes(content)
     with pytest.raises(DataError, match=r"seed-3\.safetensors was changed or cut; .* run again"):
         store.cosines(CELL)
-
-
-def test_a_record_with_a_number_that_is_none_is_refused(store):
-    path = written(store)
-    path.write_bytes(path.read_bytes().replace(b"70.0", b"NaN"))
-    with pytest.raises(DataError, match=r"seed-3\.json"):
-        store.read(CELL)
 
 
 def test_a_record_of_another_schema_is_refused(store):
@@ -327,16 +302,6 @@ def lines(store):
     return store.committed_path("fake:8").read_bytes().splitlines(keepends=True)
 
 
-def test_what_cells_share_stands_once_and_each_cell_on_a_line(store, lines):
-    assert store.committed_path("fake:8").relative_to(store.folder).as_posix() == (
-        "records/fake%3A8.jsonl"
-    )
-    assert lines[0] == b'{"rows": 3}\n'
-    assert [list(json.loads(line))[1] for line in lines[1:4]] == ["digests", "environment", "repr"]
-    assert [json.loads(line)["seed"] for line in lines[4:]] == [0, 1, 2]
-    assert b"Linux" not in b"".join(lines[4:])
-
-
 def test_a_new_cell_moves_no_other_line(store, lines):
     store.promote(seeds(11, environment={"system": "Darwin"}))
     now = store.committed_path("fake:8").read_bytes().splitlines(keepends=True)
@@ -359,12 +324,6 @@ def test_a_number_that_is_none_is_never_committed(store, lines):
     with pytest.raises(ValueError, match="not JSON compliant"):
         store.promote(seeds(5, scores=scores(float("nan"))))
     assert snapshot(store.folder) == before
-
-
-def test_lines_that_another_system_ends_otherwise_are_read(store, lines):
-    path = store.committed_path("fake:8")
-    path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
-    assert list(store.records()) == seeds(0, 1, 2)
 
 
 @pytest.mark.parametrize("number", range(7))
@@ -463,13 +422,6 @@ def test_a_cell_in_two_places_is_refused_by_name(store, lines):
         list(store.records())
 
 
-def test_a_committed_cell_is_not_done(store, lines):
-    assert store.read(replace(CELL, seed=1)) == record(seed=1)
-    store.write(record(seed=1), COSINES, IDENTITY)
-    assert store.cosines(replace(CELL, seed=1)) is not None
-    assert not store.done(replace(CELL, seed=1), IDENTITY)
-
-
 # Names
 
 
@@ -492,17 +444,6 @@ def test_a_record_never_leaves_its_folder(tmp_path_factory, encoder, rest, task,
 
 
 # What moved
-
-
-@given(TREES, TREES)
-def test_the_largest_move_is_symmetric_and_none_from_itself(one, other):
-    assert largest_move(one, one) == 0
-    assert largest_move(one, other) == largest_move(other, one)
-
-
-@given(st.floats(0, 100), st.none() | st.just({"all": 1.0}))
-def test_a_score_against_a_hole_has_moved_without_bound(number, hole):
-    assert largest_move(number, hole) == float("inf")
 
 
 # Records of version 0.2.0, which hold no digest

@@ -83,14 +83,6 @@ def test_a_mistake_is_refused_by_file_cell_and_key(tmp_path, changes, wanted):
     assert wanted in str(refused.value)
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{", '"x"'])
-def test_what_is_no_json_object_is_refused(tmp_path, text):
-    path = tmp_path / "theirs.json"
-    path.write_text(text)
-    with pytest.raises(DataError, match=r"theirs\.json: wanted (a )?JSON"):
-        read_reference(path)
-
-
 # Comparing
 
 
@@ -196,12 +188,3 @@ def test_what_is_marked_as_confirmed_equals_a_reference_of_its_protocol(folder):
     unbacked = [cell for cell in cells if folder.explain(cell).confirmed_by is None]
     assert cells
     assert unbacked == []
-
-
-@pytest.mark.data
-@pytest.mark.parametrize("task", ["sts12", "sts13", "sts14", "sts15", "sts16"])
-def test_only_sts12_has_many_pairs_of_identical_sentences(task, data_dir):
-    """Which their programs rank by rounding noise: the reason for its larger tolerance."""
-    pairs = REGISTRY.tasks[f"{task}.senteval"].pairs(data_dir)
-    identical = sum(a == b for a, b in zip(pairs.a, pairs.b, strict=True))
-    assert identical == 79 if task == "sts12" else identical < 10

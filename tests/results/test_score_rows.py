@@ -12,7 +12,7 @@ from harness.results.index import Results
 from harness.results.published import load_tables
 from harness.results.records import SCHEMA, Store
 from harness.results.reproduction import reproductions
-from harness.results.score_rows import ScoreRow, paths, score_rows
+from harness.results.score_rows import ScoreRow, score_rows
 
 ROOT = Path(__file__).resolve().parents[2]
 REGISTRY = load_registry()
@@ -79,15 +79,6 @@ def test_every_score_of_a_record_can_be_a_row():
     }
 
 
-def test_no_two_rows_have_one_name():
-    """So that a pivot of every score averages nothing."""
-    results = Results.read(Store(ROOT / "results"))
-    every = score_rows(results, (), REGISTRY, every_score=True)
-    names = {(r.method, r.task, r.seed, r.metric, r.aggregation) for r in every}
-    assert len(names) == len(every)
-    assert "lower/1" in {r.aggregation for r in every if r.task == "distance-quartiles"}
-
-
 def test_what_is_published_stands_beside_the_score_of_its_own_protocol_alone():
     every = {r.aggregation: r for r in rows(record(), every_score=True) if r.metric == "spearman"}
     [cell] = [c for t in TABLES for c in t.cells() if c.id == "mteb.0-0-2/minilm/sts-b"]
@@ -115,7 +106,3 @@ def test_rows_agree_with_the_verdicts_of_the_tables():
 def test_every_column_is_explained():
     told = inspect.getdoc(ScoreRow).partition("Attributes:")[2]
     assert not [field.name for field in fields(ScoreRow) if f"\n    {field.name}: " not in told]
-
-
-def test_the_paths_of_scores_are_those_of_numbers():
-    assert list(paths(SCORES))[-2:] == [("spearman", "groups", "two"), ("alignment",)]
