@@ -17,6 +17,7 @@ from xml.sax.saxutils import escape
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.text import Annotation
     from matplotlib.transforms import BboxBase
 
 STYLE = Path(__file__).with_suffix(".mplstyle")
@@ -72,19 +73,25 @@ def panels(
 
 
 def write_labels(axes: Axes, labels: Sequence[tuple[str, Point]]) -> None:
-    """Write each label beside its point, inside the panel and over no earlier label."""
+    """Write each label beside its point, inside the panel and over few earlier labels."""
     axes.autoscale_view()
     taken: list[BboxBase] = []
     for text, point in labels:
         label = axes.annotate(text, point, (0, 0), "data", "offset points")
         label.set_verticalalignment("center")
-        for place in PLACES:
-            label.set_position(place)
-            label.set_horizontalalignment("left" if place[0] > 0 else "right")
-            box = label.get_window_extent().padded(2)
-            if axes.bbox.count_contains(box.corners()) == 4 and not box.count_overlaps(taken):
-                break
-        taken.append(box)
+        boxes = {place: _moved(label, place) for place in PLACES}
+        cost = {
+            place: (4 - axes.bbox.count_contains(box.corners()), box.count_overlaps(taken))
+            for place, box in boxes.items()
+        }
+        taken.append(_moved(label, min(PLACES, key=cost.__getitem__)))
+
+
+def _moved(label: Annotation, place: Point) -> BboxBase:
+    """The box of a label at a place beside its point."""
+    label.set_position(place)
+    label.set_horizontalalignment("left" if place[0] > 0 else "right")
+    return label.get_window_extent().padded(2)
 
 
 def pdf(figure: Figure) -> bytes:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.core import charts
-from harness.core.toml import read_rows
+from harness.core.toml import read_typed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -109,26 +109,15 @@ def _draw_ground(axes: Axes, panel: Panel) -> None:
         axes.text(1.02, place, words, transform=axes.get_yaxis_transform(), va="center")
 
 
-@dataclass(frozen=True)
-class Look:
-    """The colour and marker of a kind of post-processing."""
-
-    name: str
-    color: str
-    marker: str
-
-
 @cache
-def known_looks() -> Mapping[str, Look]:
-    """The looks of `drawing.toml`, by the names of kinds; spare ones last."""
-    return {
-        look.name: look for look in read_rows(Look, Path(__file__).with_suffix(".toml"), "look")
-    }
+def known_looks() -> Mapping[str, tuple[str, str]]:
+    """The colour and the marker of each kind in `drawing.toml`; spare ones last."""
+    return read_typed(dict[str, tuple[str, str]], Path(__file__).with_suffix(".toml"))
 
 
-def looks_of(kinds: Iterable[str]) -> dict[str, dict[str, Any]]:
+def looks_of(kinds: Iterable[str]) -> dict[str, dict[str, str]]:
     """What Matplotlib draws each kind with; those that are not listed take the spare looks."""
     listed, wanted = known_looks(), sorted(set(kinds))
     spares = cycle(look for name, look in listed.items() if name.startswith(SPARE))
     looks = {kind: listed.get(kind) or next(spares) for kind in wanted}
-    return {kind: {"color": look.color, "marker": look.marker} for kind, look in looks.items()}
+    return {kind: {"color": color, "marker": marker} for kind, (color, marker) in looks.items()}

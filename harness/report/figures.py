@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from itertools import chain, pairwise
 from pathlib import Path
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from harness.core import charts
 from harness.core.files import digest_of_repr, write_atomically
 from harness.core.metrics.word_frequency import RANGES
-from harness.core.toml import read_rows, read_typed
+from harness.core.toml import read_typed
 from harness.report.drawing import GREEN, GREY, RED, Panel, Series, draw
 from harness.report.sentences import signed
 from harness.results.folder import ResultsFolder
@@ -57,7 +57,6 @@ class Figure:
     was chosen. `sides` are the shares of the width at which panels begin and end.
     """
 
-    name: str
     title: str
     about: str
     notes: tuple[str, ...]
@@ -67,14 +66,8 @@ class Figure:
     sides: tuple[float, float] = (0.085, 0.97)
 
 
-@dataclass(frozen=True)
-class Chosen:
-    """The panels of a picture, left to right and down, and words for its texts."""
-
-    panels: Sequence[Panel]
-    words: Mapping[str, object] = field(default_factory=dict)
-
-
+# The panels of a picture, left to right and down, and words for its texts.
+Chosen = tuple[Sequence[Panel], Mapping[str, object]]
 Choose = Callable[[Results], Chosen | None]
 
 
@@ -131,21 +124,19 @@ def pictures(folder: ResultsFolder) -> dict[str, Picture]:
 def picture(name: str, choose: Choose, records: Results) -> Picture | None:
     """The picture of what was chosen; None where there is nothing to show."""
     results, figure = records.unread(), figures()[name]
-    chosen = choose(results)
-    if chosen is None:
+    if (chosen := choose(results)) is None:
         return None
-    title, about, *notes = (
-        text.format(**chosen.words) for text in (figure.title, figure.about, *figure.notes)
-    )
+    panels, words = chosen
+    texts = (figure.title, figure.about, *figure.notes)
+    title, about, *notes = (text.format(**words) for text in texts)
     worded = replace(figure, title=title, about=about, notes=tuple(notes))
-    return Picture(worded, chosen.panels, results.digest())
+    return Picture(worded, panels, results.digest())
 
 
 @cache
 def figures() -> Mapping[str, Figure]:
     """The figures of `figures.toml`, by name."""
-    rows = read_rows(Figure, Path(__file__).with_suffix(".toml"), "figure")
-    return {figure.name: figure for figure in rows}
+    return read_typed(dict[str, Figure], Path(__file__).with_suffix(".toml"))
 
 
 def write_pdfs(folder: ResultsFolder, into: Path) -> list[Path]:
@@ -184,7 +175,7 @@ def published_against_measured(cells: Sequence[Reproduction], results: Results) 
     held = ", ".join(f"{counts[v]} {v}" for v in VERDICTS if counts[v] or v is CellState.DIFFERS)
     words = {"run": counts["run"], "published": counts["published"], "held": held}
     above = Panel(points, {"ylabel": "measured, points"}, guides=[(ends, ends)])
-    return Chosen([above, Panel(differences, below, shades=bounds)], words)
+    return [above, Panel(differences, below, shades=bounds)], words
 
 
 @dataclass(frozen=True)
@@ -227,7 +218,7 @@ def protocol_steps(path: Path, cells: Sequence[Reproduction], results: Results) 
     }
     axes = {"xlabel": "points"}
     panel = Panel(series, axes, joined=True, guides=down, rows=rows, beside=beside)
-    return Chosen([panel], words)
+    return [panel], words
 
 
 def score_against_directions(results: Results) -> Chosen | None:
@@ -271,7 +262,7 @@ def seeds_of_methods(results: Results) -> Chosen | None:
         means.append(([fmean(scores)] * 2, [place - 0.32, place + 0.32]))
     beside = [f"{len(every[method])}: {stdev(every[method]):.2f}" for method in rows]
     panel = Panel(series, {"xlabel": "points"}, guides=means, rows=rows, beside=beside)
-    return Chosen([panel], {"methods": len(rows), "spread": max(map(stdev, every.values()))})
+    return [panel], {"methods": len(rows), "spread": max(map(stdev, every.values()))}
 
 
 def alignment_against_uniformity(results: Results) -> Chosen | None:
@@ -295,7 +286,7 @@ def alignment_against_uniformity(results: Results) -> Chosen | None:
     guides = [([*start.x, *end.x], [*start.y, *end.y]) for start, end in joined if start != end]
     series = [one for _, one in best.values()]
     panel = Panel(series, {"xlabel": "uniformity", "ylabel": "alignment"}, guides=guides)
-    return Chosen([panel], {"methods": len(series)}) if series else None
+    return ([panel], {"methods": len(series)}) if series else None
 
 
 def spectrum_of_embeddings(results: Results) -> Chosen | None:
@@ -321,8 +312,7 @@ def similarity_against_distance(results: Results) -> Chosen | None:
         return None
     gold = _quartiles(results, next(iter(panels)), of="gold")
     every = {"gold": [replace(gold, color=GREY)], **panels}
-    made = _stacked(every, "edit distance, tokens", "{}")
-    return made and replace(made, words={"encoders": ", ".join(panels)})
+    return _stacked(every, "edit distance, tokens", "{}", encoders=", ".join(panels))
 
 
 def _quartiles(results: Results, method: str, of: str = "") -> Series:
@@ -355,15 +345,15 @@ def frequency_of_words(results: Results) -> Chosen | None:
     }
     made = []
     for plain, row in panels.items():
-        last = plain == [*panels][-1]
-        for statistic, column in zip(STATISTICS, row, strict=True):
-            first = statistic == next(iter(STATISTICS))
-            labels = {
-                "ylabel": _with_known_words(results, plain) if first else "",
-                "xlabel": f"{statistic}, by rank" if last else "",
-            }
+        # Where a method lacks vectors of some words, the share of those that it knows.
+        [record, *_] = results.records(plain, "word-frequency")
+        share = 1 - record.facts["zero_vectors"] / record.pairs
+        ylabels = [plain if share == 1 else f"{plain} ({share:.0%})", ""]
+        for statistic, ylabel, column in zip(STATISTICS, ylabels, row, strict=True):
+            xlabel = f"{statistic}, by rank" if plain == [*panels][-1] else ""
+            labels = {"ylabel": ylabel, "xlabel": xlabel}
             made.append(Panel(column, axes | labels, joined=True, level=1.0))
-    return Chosen(made, {"encoders": ", ".join(panels)})
+    return made, {"encoders": ", ".join(panels)}
 
 
 def _ratios(results: Results, method: str) -> Sequence[Series]:
@@ -379,13 +369,6 @@ def _ratios(results: Results, method: str) -> Sequence[Series]:
         places = range(len(ratios))
         series.append(Series(post_processing(method), places, [*ratios.values()], hint))
     return series
-
-
-def _with_known_words(results: Results, method: str) -> str:
-    """A method, with the share of the words that it has vectors of where it lacks some."""
-    [record, *_] = results.records(method, "word-frequency")
-    share = 1 - record.facts["zero_vectors"] / record.pairs
-    return method if share == 1 else f"{method} ({share:.0%})"
 
 
 def quality_against_cost(results: Results) -> Chosen | None:
@@ -410,7 +393,7 @@ def quality_against_cost(results: Results) -> Chosen | None:
     }
     # The best are drawn last, over the others.
     panel = Panel(series[::-1], axes, guides=[(costs, scores)])
-    return Chosen([panel], {"protocol": SIMCSE.title.replace("`", "")})
+    return [panel], {"protocol": SIMCSE.title.replace("`", "")}
 
 
 def _by_encoder(
@@ -430,13 +413,14 @@ def _stacked(
     ylabel: str,
     axes: Mapping[str, object] | None = None,
     level: float | None = None,
+    **words: str,
 ) -> Chosen | None:
     """Lines in panels on top of each other, each labelled by its name; None without any."""
     made = []
     for name, series in panels.items():
         labels = {"ylabel": ylabel.format(name), "xlabel": xlabel if name == [*panels][-1] else ""}
         made.append(Panel(series, {**(axes or {}), **labels}, joined=True, level=level))
-    return Chosen(made, {"panels": ", ".join(panels)}) if made else None
+    return (made, {"panels": ", ".join(panels), **words}) if made else None
 
 
 FROM_RECORDS: Mapping[str, Choose] = {
