@@ -131,15 +131,10 @@ class Modules:
         """The module that reads texts."""
         return self.chain[0]
 
-    def only(self, kind: str) -> Module | None:
-        """The module of a kind that a chain has once or not at all."""
-        return next((module for module in self.chain if module.kind == kind), None)
-
     @property
     def pooling(self) -> Mapping[str, Any]:
         """The settings of the pooling; none for a table of vectors."""
-        module = self.only(POOLING)
-        return module.settings if module else {}
+        return next((module.settings for module in self.chain if module.kind == POOLING), {})
 
     @property
     def modes(self) -> tuple[str, ...]:

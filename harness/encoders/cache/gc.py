@@ -57,8 +57,7 @@ class CacheEntry:
 
 def cached_entries(root: Path) -> list[CacheEntry]:
     """Everything cached, the longest unused first."""
-    keys = {folder.name for part in BY_KEY for folder in _inside(root / part, KEY)}
-    encoders = [_encoder(root, key) for key in keys]
+    encoders = [_encoder(root, key) for key in _keys(root)]
     converted = []
     for weights in {file.stem for file in _inside(root / "converted", CONVERTED)}:
         # Weights are used whenever an encoder that was made from them is.
@@ -71,11 +70,9 @@ def cached_entries(root: Path) -> list[CacheEntry]:
 
 
 def _encoder(root: Path, key: str) -> CacheEntry:
-    files = _stored(root, key)
-    size, written = _size_and_time(files)
+    size, written = _size_and_time(_stored(root, key))
     place, label = root / BY_KEY[0] / key, read_label(root / BY_KEY[0] / key)
-    paths = [file for file in files if file.parent == place and file.suffix == ".safetensors"]
-    shards = [shard for path in paths if (shard := CacheShard.parse(path))]
+    shards = [shard for f in sorted(place.glob("*.safetensors")) if (shard := CacheShard.parse(f))]
     return CacheEntry(
         kind="encoder",
         key=key,
@@ -90,8 +87,7 @@ def _encoder(root: Path, key: str) -> CacheEntry:
 
 def cache_size(root: Path) -> int:
     """Bytes of everything cached."""
-    keys = {folder.name for part in BY_KEY for folder in _inside(root / part, KEY)}
-    files = [file for key in keys for file in _stored(root, key)]
+    files = [file for key in _keys(root) for file in _stored(root, key)]
     return _size_and_time([*files, *_inside(root / "converted", CONVERTED)])[0]
 
 
@@ -156,6 +152,10 @@ def _inside(folder: Path, names: re.Pattern[str]) -> list[Path]:
         return []
     paths = [path for path in folder.iterdir() if names.fullmatch(path.name)]
     return sorted(path for path in paths if not path.is_symlink())
+
+
+def _keys(root: Path) -> set[str]:
+    return {folder.name for part in BY_KEY for folder in _inside(root / part, KEY)}
 
 
 def _stored(root: Path, key: str) -> list[Path]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,17 +18,10 @@ from harness.core.interfaces import Encoding
 from harness.encoders.checkpoint import read_settings, read_tensors, weights_files
 from harness.encoders.kernels.choose import PLAIN, Kernel
 from harness.encoders.kernels.padded import PaddedKernel, to_numpy
-from harness.encoders.modules import ACTIVATIONS, DENSE, LAYER_NORM, LAYERS, Module, Modules
+from harness.encoders.modules import DENSE, LAYER_NORM, LAYERS, Module, Modules
 from harness.encoders.transformer import TransformerEncoder
 
 Map = Callable[[torch.Tensor], torch.Tensor]
-MAKE: Mapping[str, Callable[[], nn.Module]] = dict(
-    zip(
-        ACTIVATIONS,
-        (nn.Identity, nn.Tanh, nn.ReLU, nn.GELU, nn.SiLU, nn.Sigmoid, nn.LeakyReLU),
-        strict=True,
-    )
-)
 TANH = "torch.nn.modules.activation.Tanh"
 
 
@@ -63,7 +56,7 @@ def under_modules(
 
 def _layer_weights(modules: Modules, cache: Path) -> torch.Tensor | None:
     """The share of each hidden state in the tokens; None takes the last."""
-    module = modules.only(LAYERS)
+    module = next((module for module in modules.chain if module.kind == LAYERS), None)
     if module is None:
         return None
     config = modules.first.folder / "config.json"
@@ -175,7 +168,8 @@ def _dense(module: Module, cache: Path) -> Map:
     tensors = _tensors(module, cache)
     weight, bias = tensors["linear.weight"].float(), tensors.get("linear.bias")
     bias = None if bias is None else bias.float()
-    activation = MAKE[module.settings.get("activation_function", TANH)]()
+    name = module.settings.get("activation_function", TANH)  # one of ACTIVATIONS
+    activation = getattr(nn, name.rpartition(".")[2])()
     residual = tensors.get("residual.weight")
 
     def dense(x: torch.Tensor) -> torch.Tensor:
