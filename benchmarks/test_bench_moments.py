@@ -1,8 +1,8 @@
 """Moments of a streamed corpus: at the rate of the bare products, in memory that does not grow."""
 
 import tracemalloc
+from functools import reduce
 from itertools import cycle, islice
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,7 +11,6 @@ from baselines.whitening import Whitening
 from harness.core.metrics import cosine
 from harness.core.metrics.correlation import spearman
 from harness.evaluation.embeddings import SHARD
-from harness.evaluation.fit_corpus import MomentsWriter
 from harness.transforms.affine import Moments
 
 ROWS, SIZE = 1_000_000, 768
@@ -30,10 +29,7 @@ def blocks(count, rows, size):
 
 
 def streamed(parts):
-    sums = MomentsWriter(Path())
-    for part in parts:
-        sums.add(part)
-    return sums.moments
+    return reduce(Moments.merge, map(Moments.of, parts))
 
 
 def test_moments_of_a_million_rows(side_by_side):

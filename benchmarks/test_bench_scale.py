@@ -14,7 +14,7 @@ from process_memory import STATUS, memory
 from harness.assets.places import Places
 from harness.core.types import Method, Progress
 from harness.encoders.function import FunctionConfig
-from harness.evaluation.plan import plan
+from harness.evaluation.plan import make_plan
 from harness.evaluation.runner import execute
 from harness.registry import load_registry
 from harness.results.records import Store, cells
@@ -59,7 +59,9 @@ def planning(folder, count, sentences):
     tasks = [replace(registry.tasks["mini-sts"], name=f"t{n}") for n in range(count // 100)]
     many = fakes.corpus("mini-text", Lines(sentences), "embedded")
     before = memory("VmRSS")
-    found = plan(tuple(cells(methods, tasks, 1)), TaskLoader(Places(folder), {"mini-text": many}))
+    found = make_plan(
+        tuple(cells(methods, tasks, 1)), TaskLoader(Places(folder), {"mini-text": many})
+    )
     assert found.runnable == found.cells == count
     return memory("VmHWM") - before
 

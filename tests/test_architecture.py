@@ -240,7 +240,7 @@ def test_a_name_says_what_it_is():
 
 # Names of two things or more. The lists only shrink: one idea has one home, and a name of its own.
 CLASSES_TWICE = "Fitted"
-FUNCTIONS_TWICE = "answer file_name fit printed released table tuned"
+FUNCTIONS_TWICE = "answer fit printed released table tuned"
 
 
 @pytest.mark.parametrize(
@@ -285,12 +285,8 @@ def test_nothing_is_unpickled():
     assert {use for use in uses if use.startswith("pickle.")} <= {"pickle.UnpicklingError"}
     foreign = r"(pickle\.|c?loudpickle|dill|joblib|shelve|marshal)"
     found = {(n, i) for n, tree in EVERY.items() for i in imported(tree) if re.match(foreign, i)}
-    allowed = {f"joblib{name}" for name in ("", ".Parallel", ".delayed", ".parallel_config")}
-    allowed.add("joblib.externals.loky.process_executor")
     assert {module for module, _ in found} <= {"harness.evaluation.engines"}
-    assert {name for _, name in found} <= allowed | {
-        "joblib.externals.loky.process_executor.TerminatedWorkerError"
-    }
+    assert all(name.startswith("joblib.externals.loky") for _, name in found)
 
 
 def test_nothing_foreign_is_executed():

@@ -49,8 +49,8 @@ from harness.core.types import Progress, Record
 from harness.evaluation.compare import compare_claims, compare_tables, row_seconds
 from harness.evaluation.engines import default_jobs
 from harness.evaluation.forecast import Forecast
-from harness.evaluation.parallel import Shard, Work, execute_on
-from harness.evaluation.plan import Plan, plan, render_plan
+from harness.evaluation.parallel import Part, Work, execute_on
+from harness.evaluation.plan import Plan, make_plan, render_plan
 from harness.evaluation.runner import Outcome
 from harness.evaluation.select import PROFILES, profile
 from harness.gate.check import encode_golden, note_outcomes, promote_gate, quick_set
@@ -83,7 +83,7 @@ def plan_command(
     runs = Store(records_folder(output, limit))
     committed = ResultsFolder(own_or_committed(OWN), chosen.registry)
     forecast = Forecast.read(chosen.cells, runs, committed.records)
-    planned = plan(chosen.cells, chosen.loader, runs, forecast, jobs or default_jobs())
+    planned = make_plan(chosen.cells, chosen.loader, runs, forecast, jobs or default_jobs())
     if as_json:
         say(json.dumps(asdict(planned) | {"seconds": planned.seconds, "parts": planned.parts}))
         return
@@ -206,7 +206,7 @@ def _plan(
     """The plan of a reproduction, with the time to compare the rows of tables."""
     forecast = Forecast.read(chosen.cells, runs.store, committed.records)
     measured = None if execution.fresh else runs.store
-    planned = plan(chosen.cells, chosen.loader, measured, forecast, execution.engine.workers)
+    planned = make_plan(chosen.cells, chosen.loader, measured, forecast, execution.engine.workers)
     compared = (*committed.comparisons.values(), *runs.comparisons.values())
     return replace(planned, comparing=row_seconds(chosen.cells, chosen.loader, compared))
 
@@ -218,12 +218,12 @@ def _execute(
 
     What a printed plan has already said (missing assets) is not said again.
     """
-    engine, shard, store = execution.engine, Shard.parse(execution.shard), printer.store
-    cells, loader = shard.cells(chosen.cells), chosen.loader
+    engine, part, store = execution.engine, Part.parse(execution.shard), printer.store
+    cells, loader = part.cells(chosen.cells), chosen.loader
     trainings = on_the_spot(cells, loader.places)
     outcomes: list[Outcome] = []
     with nullcontext(Progress()) if printer.quiet else Bar(sys.stderr) as progress:
-        made = execute_on(engine, cells, loader, store, progress, execution.fresh, shard, trainings)
+        made = execute_on(engine, cells, loader, store, progress, execution.fresh, part, trainings)
         try:
             for outcome in made:
                 outcomes.append(outcome)

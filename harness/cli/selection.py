@@ -9,7 +9,7 @@ from pathlib import Path
 
 from harness.cli.options import Folders, Selection, note
 from harness.core.types import MethodId
-from harness.evaluation.select import choose, left_out
+from harness.evaluation.select import left_out_by_globs, select_cells
 from harness.registry import Registry, is_glob
 from harness.resolve import Resolver
 from harness.results.records import PlannedCell, on_hardware
@@ -43,11 +43,11 @@ def select(
     if default is not None and not methods and not tasks:
         cells = default(registry)
     else:
-        cells = choose(registry, methods, tasks, selection.seeds)
+        cells = select_cells(registry, methods, tasks, selection.seeds)
     cells = on_hardware(cells, selection.device, selection.dtype, selection.batch_tokens)
     if not quiet:
         _note_meanings(resolver)
-        for line in left_out(registry, methods, tasks):
+        if line := left_out_by_globs(registry, methods, tasks):
             note(line)
     if limit is not None:
         cells = tuple(replace(cell, task=limited(cell.task, limit)) for cell in cells)

@@ -12,13 +12,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise, product
-from typing import get_args
+from typing import cast
 
 import numpy as np
 
 from harness.core.arrays import Float64
 from harness.core.errors import DataError, HarnessError, UsageError
-from harness.core.types import Progress, Record, Task
+from harness.core.types import Progress, Task
 from harness.evaluation.engines import Engine, InProcess
 from harness.registry import Registry
 from harness.results.claims import SIGN, Claims, ClaimTests, Interval, Intervals
@@ -44,10 +44,9 @@ PAIR_SECONDS = 2e-4  # on a core, for a pair of a row on all resamples
 HERE = InProcess()
 
 # The scores that a resample can compute again: correlations with gold, the share of right classes.
-METRICS: Mapping[str, Metric] = {name: name for name in get_args(Metric)}
 RESAMPLED = {("accuracy",), *product(("spearman", "pearson"), ("all", "wmean"))}
 
-Key = tuple[str, str]  # method and task
+Path = tuple[str, ...]  # of a score in a record: metric and aggregation
 
 
 @dataclass(frozen=True)
@@ -55,7 +54,7 @@ class Scored:
     """Methods and the scores by whose mean they are compared: each a task and a path."""
 
     methods: tuple[str, ...]
-    scores: tuple[tuple[Task, tuple[str, ...]], ...]
+    scores: tuple[tuple[Task, Path], ...]
 
 
 def compare_claims(
@@ -75,37 +74,35 @@ def compare_claims(
     tests = ClaimTests(Results.read(runs), registry, known)
     findings = [finding for claim in claims.resolved for finding in tests.test(claim).every]
     intervals = {f.contrast: known[f.contrast] for f in findings if f.contrast in known}
-    due, methods_of = [], dict[tuple[str, tuple[str, ...]], dict[str, None]]()
+    due = []
+    methods_by_score: dict[tuple[str, Path], dict[str, None]] = {}
     for finding in findings:
-        contrast = finding.contrast
-        methods = (contrast.better, contrast.worse)
+        scores, methods = finding.contrast.scores, (finding.contrast.better, finding.contrast.worse)
         if finding.decision.by == SIGN and all(
-            path in RESAMPLED and _similarities_lie_in(runs, methods, task)
-            for task, path in contrast.scores
+            path in RESAMPLED and _similarities_lie_in(runs, methods, task) for task, path in scores
         ):
             due.append(finding)
-            for score in contrast.scores:
-                methods_of.setdefault(score, {}).update(dict.fromkeys(methods))
+            for score in scores:
+                methods_by_score.setdefault(score, {}).update(dict.fromkeys(methods))
     scored = {
-        Scored((*of,), ((registry.tasks[score[0]], score[1]),)): score
-        for score, of in methods_of.items()
+        Scored((*methods,), ((registry.tasks[task], path),)): (task, path)
+        for (task, path), methods in methods_by_score.items()
     }
     what = "comparing the methods of claims"
     resampled = {
         (method, *scored[item]): scores
-        for item, matrix in _on_resamples(what, [*scored], runs, _unread(loader), progress, engine)
+        for item, matrix in _on_resamples(what, [*scored], runs, loader, progress, engine)
         for method, scores in zip(item.methods, matrix, strict=True)
     }
     for finding in due:
         contrast = finding.contrast
-        found = compare_resamples(
-            *(
-                np.mean([resampled[method, *score] for score in contrast.scores], axis=0)
-                for method in (contrast.better, contrast.worse)
-            )
+        better, worse = (
+            np.mean([resampled[method, *score] for score in contrast.scores], axis=0)
+            for method in (contrast.better, contrast.worse)
         )
+        test = compare_resamples(better, worse)
         above, below = (side.value.mean or 0.0 for side in finding.sides)
-        low, high = round(found.low, 4), round(found.high, 4)
+        low, high = round(test.low, 4), round(test.high, 4)
         difference = round(above - below, 4)
         intervals[contrast] = Interval(contrast, difference, low, high, RESAMPLES, SEED)
     return intervals
@@ -138,23 +135,17 @@ def compare_tables(
                 path = (scoring.correlation, scoring.aggregation)
                 item = Scored((*order,), tuple((registry.tasks[task], path) for task in tasks))
                 due[item] = (encoder, scoring, order)
-    what, unread = "comparing rows", _unread(loader)
-    for item, matrix in _on_resamples(what, [*due], runs, unread, progress, engine):
+    for item, matrix in _on_resamples("comparing rows", [*due], runs, loader, progress, engine):
         encoder, scoring, order = due[item]
-        rows = _neighbours(item.methods, matrix)
+        tests = [compare_resamples(above, below) for above, below in pairwise(matrix)]
+        adjusted = holm([test.p for test in tests])
+        rows = tuple(
+            Neighbours(above, below, round(test.low, 4), round(test.high, 4), test.p, p_holm)
+            for (above, below), test, p_holm in zip(
+                pairwise(item.methods), tests, adjusted, strict=True
+            )
+        )
         yield Comparisons(encoder, scoring.id, RESAMPLES, SEED, rounded(order), rows)
-
-
-def _neighbours(
-    methods: Sequence[str], scores: Float64[np.ndarray, "M R"]
-) -> tuple[Neighbours, ...]:
-    """Each row against the next."""
-    tests = [compare_resamples(above, below) for above, below in pairwise(scores)]
-    adjusted = holm([test.p for test in tests])
-    return tuple(
-        Neighbours(above, below, round(test.low, 4), round(test.high, 4), test.p, p_holm)
-        for (above, below), test, p_holm in zip(pairwise(methods), tests, adjusted, strict=True)
-    )
 
 
 def row_seconds(
@@ -224,96 +215,87 @@ def compare_methods(
     Raises UsageError for a task that cannot be compared, with what to do; DataError where the
     methods were scored on other pairs.
     """
+    methods = (first, second)
     if first == second:
         raise UsageError(f"wanted two methods, found {first} twice")
-    own = Results.read(runs).by_cell
-    results = Results({**(Results.read(packaged).by_cell if packaged else {}), **own})
+    measured = Results.read(runs).by_cell
+    results = Results({**(Results.read(packaged).by_cell if packaged else {}), **measured})
     faults = {
-        task: _fault(first, second, task, results, runs, own)
+        task: _fault(methods, task, results, runs, measured)
         for task in tasks or registry.tasks.values()
-        if tasks or (first, task.name) in own or (second, task.name) in own
+        if tasks or any((method, task.name) in measured for method in methods)
     }
     chosen = [task for task, fault in faults.items() if not fault]
-    if tasks and (wrong := [fault for fault in faults.values() if fault]):
-        raise UsageError(wrong[0])
+    if tasks and len(chosen) < len(faults):
+        raise UsageError(next(filter(None, faults.values())))
     if not chosen:
         raise UsageError(
             f"{runs.folder} holds no task that {first} and {second} can be compared on; "
             f"harness run -m {first} {second} -t TASK -o {runs.folder}"
         )
-    pairs = {task: [results.records(m, task.name)[0] for m in (first, second)] for task in chosen}
-    sources = {
-        task: ["own" if (m, task.name) in own else "packaged" for m in (first, second)]
-        for task in chosen
-    }
-    path_of = {task: main_path(one.scores) for task, (one, _) in pairs.items()}
-    due = {
-        Scored((first, second), ((task, path_of[task]),)): task
-        for task in chosen
-        if "packaged" not in sources[task]
-    }
-    for task, records in pairs.items():
-        found = loader.inputs(task).digests if task in due.values() else records[0].digests
-        _require_pairs(records, found["data"])
-    what = f"comparing {first} with {second}"
-    tests = {
-        due[item]: compare_resamples(*matrix)
-        for item, matrix in _on_resamples(what, [*due], runs, loader, progress, HERE)
-    }
+    scores, paths, sources, tested = {}, {}, {}, {}
+    for task in chosen:
+        records = [results.records(method, task.name)[0] for method in methods]
+        paths[task] = main_path(records[0].scores)
+        scores[task] = [score_at(record.scores, paths[task]) or 0.0 for record in records]
+        sources[task] = ["own" if (m, task.name) in measured else "packaged" for m in methods]
+        digest = records[0].digests["data"]
+        if "packaged" not in sources[task]:
+            tested[Scored(methods, ((task, paths[task]),))] = task
+            digest = loader.inputs(task).digests["data"]
+        for record in records:
+            if record.digests["data"] != digest:
+                raise DataError(
+                    f"{record.method} was scored on other pairs of {record.task} than those that "
+                    "it is compared on; run it again"
+                )
+    resampled = _on_resamples(
+        f"comparing {first} with {second}", [*tested], runs, loader, progress, HERE
+    )
+    tests = {tested[item]: compare_resamples(*matrix) for item, matrix in resampled}
     p_holm = dict(zip(tests, holm([test.p for test in tests.values()]), strict=True))
     rows = []
-    for task, records in pairs.items():
-        scores = [score_at(record.scores, path_of[task]) for record in records]
-        one, other = (score for score in scores if score is not None)
+    for task, (one, other) in scores.items():
         test = tests.get(task)
         interval = (test.low, test.high, test.p, p_holm[task]) if test else (None,) * 4
         numbers = (one, other, one - other, *interval)
-        rows.append(PairedTest(task.name, path_of[task][0], *numbers, *sources[task]))
+        rows.append(PairedTest(task.name, paths[task][0], *numbers, *sources[task]))
     return rows
 
 
 def _fault(
-    first: str, second: str, task: Task, results: Results, runs: Store, own: Collection[Key]
+    methods: tuple[str, str],
+    task: Task,
+    results: Results,
+    runs: Store,
+    measured: Collection[tuple[str, str]],
 ) -> str:
-    """Why the methods cannot be compared on a task; empty where they can."""
-    records = {method: results.records(method, task.name)[:1] for method in (first, second)}
-    lacking = [method for method, of in records.items() if not of or of[0].seed]
+    """Why the methods cannot be compared on a task, and what to do; empty where they can."""
+    again = f"{' '.join(methods)} -t {task.name} -o {runs.folder}"
+    records = [record for m in methods for record in results.records(m, task.name)[:1]]
+    lacking = [m for m in methods if m not in {r.method for r in records if r.seed == 0}]
     if lacking:
         return (
             f"{runs.folder} lacks a record of {' and of '.join(lacking)} on {task.name}, seed 0; "
-            f"harness run -m {' '.join(lacking)} -t {task.name} -o {runs.folder}"
+            f"harness run -m {again}"
         )
-    path = main_path(records[first][0].scores)
-    if any(score_at(record.scores, path) is None for [record] in records.values()):
+    path = main_path(records[0].scores)
+    if any(score_at(record.scores, path) is None for record in records):
         return f"{task.name}: a score is undefined"
     if path not in RESAMPLED:
         return f"{task.name}: wanted a correlation or an accuracy, found {path[0]}"
-    both_own = (first, task.name) in own and (second, task.name) in own
-    if both_own and not _similarities_lie_in(runs, (first, second), task.name):
+    both_measured = all((method, task.name) in measured for method in methods)
+    if both_measured and not _similarities_lie_in(runs, methods, task.name):
         return (
-            f"{task.name}: the similarities of {first} or {second} do not lie beside its record; "
-            f"harness run --fresh -m {first} {second} -t {task.name} -o {runs.folder}"
+            f"{task.name}: the similarities of {' or '.join(methods)} do not lie beside its "
+            f"record; harness run --fresh -m {again}"
         )
     return ""
 
 
-def _require_pairs(records: Sequence[Record], digest: str) -> None:
-    for record in records:
-        if record.digests["data"] != digest:
-            raise DataError(
-                f"{record.method} was scored on other pairs of {record.task} than those that it "
-                "is compared on; run it again"
-            )
-
-
-def _similarities_lie_in(runs: Store, methods: Sequence[str], task: str) -> bool:
+def _similarities_lie_in(runs: Store, methods: Iterable[str], task: str) -> bool:
     """Whether the similarities of every method on a task lie beside its record."""
     return all(runs.cosines(Cell(method, task)) is not None for method in methods)
-
-
-def _unread(loader: TaskLoader) -> TaskLoader:
-    """A loader without the texts that were read: it is sent to other processes."""
-    return TaskLoader(loader.places, loader.corpora)
 
 
 def _on_resamples(
@@ -327,7 +309,9 @@ def _on_resamples(
     """Each item with the mean score of its methods, in points, on every resample, as it is done."""
     if due:
         progress.phase(what, len(due))
-    for item, scores in engine.map(partial(_resampled, runs, loader), due):
+    # The texts that a loader has read are not sent to other processes.
+    unread = loader if engine == HERE else TaskLoader(loader.places, loader.corpora)
+    for item, scores in engine.map(partial(_resampled, runs, unread), due):
         if isinstance(scores, HarnessError):
             raise scores
         progress.step(1)
@@ -344,7 +328,7 @@ def _resampled(runs: Store, loader: TaskLoader, item: Scored) -> Float64[np.ndar
             np.stack([column for column in cosines if column is not None]),
             pairs.gold,
             pairs.group,
-            metric=METRICS[metric],
+            metric=cast(Metric, metric),
             aggregate="wmean" if aggregation == ["wmean"] else "all",
             resamples=RESAMPLES,
             rng=np.random.default_rng(SEED),

@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 
@@ -61,36 +61,13 @@ LETTERS = 5  # of a token and the space behind it, about
 SENTENCE = 60  # letters of a sentence, about
 
 
-class DroppingEncoder(Encoder, Protocol):
-    """An encoder whose dropout is on: what it draws depends on the calls before."""
+def with_dropout(encoder: Encoder, seed: int) -> Any:
+    """The encoder with dropout drawn from this seed on: equal calls in order are equal.
 
-    def pass_over(self, texts: Sequence[str]) -> None:
-        """Draw what encoding the texts would draw, and encode nothing."""
-        ...
-
-
-@runtime_checkable
-class DropoutEncoder(Protocol):
-    """An encoder that can leave its dropout on, as in training."""
-
-    def with_dropout(self, seed: int) -> DroppingEncoder:
-        """The encoder with dropout drawn from this seed on: equal calls in order are equal."""
-        ...
-
-
-@runtime_checkable
-class KnownCost(Protocol):
-    """An encoder that states its cost, because its encodings do not show all of its layers."""
-
-    @property
-    def multiplications(self) -> int:
-        """Multiplications that a token takes, roughly."""
-        ...
-
-
-def with_dropout(encoder: Encoder, seed: int) -> DroppingEncoder:
-    """The encoder with its dropout on. Raises UsageError for one that has none."""
-    if not isinstance(encoder, DropoutEncoder):
+    Its `pass_over` draws what encoding some texts would draw. Raises UsageError for an encoder that
+    has no dropout.
+    """
+    if not hasattr(encoder, "with_dropout"):
         raise UsageError("wanted an encoder with dropout, found one that has none to leave on")
     return encoder.with_dropout(seed)
 
@@ -124,16 +101,6 @@ class CachedEncoder:
             places.cache,
             revision_of(path),
         )
-
-    @property
-    def moments_folder(self) -> Path:
-        """Where the moments of corpora lie."""
-        return self.folder / "moments" / self.identity.key
-
-    @property
-    def rows_folder(self) -> Path:
-        """Where the rows of corpora lie."""
-        return self.folder / "rows" / self.identity.key
 
     def loaded(self) -> Encoder:
         """The encoder itself, past its cache."""
@@ -223,7 +190,6 @@ def dropout_batch(encoder: Encoder, probe: Encoding) -> int:
 
 
 def _token_cost(encoder: Encoder, probe: Encoding) -> int:
-    """Multiplications that a token takes, roughly."""
-    if isinstance(encoder, KnownCost):
-        return encoder.multiplications
-    return multiplications(probe.depth, probe.mean.shape[2])
+    """Multiplications that a token takes, roughly; an encoder states it if its layers do not."""
+    stated: int | None = getattr(encoder, "multiplications", None)
+    return stated or multiplications(probe.depth, probe.mean.shape[2])

@@ -13,21 +13,21 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, as_completed
 from dataclasses import dataclass
-from functools import cache
 from importlib import import_module
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, TypeVar
 
 from harness.core.errors import HarnessError, UsageError
 
 Item = TypeVar("Item")
-Result = TypeVar("Result")
 
-INSTALL = "pip install 'sentence-embedding-harness[dask]'"
 SECONDS_TO_LOOK = 0.5  # from one look of a worker at its parent to the next
 # Of a command that was stopped, Python's tracker removes what is left, and need not warn of it.
 QUIET_TRACKER = "ignore:resource_tracker"
+LIBRARIES = ("OMP_NUM", "OPENBLAS_NUM", "MKL_NUM", "BLIS_NUM", "VECLIB_MAXIMUM", "NUMEXPR_NUM")
+ONE_THREAD = {f"{library}_THREADS": "1" for library in LIBRARIES}
+IDLE_SECONDS = 300  # after which a worker ends
 # Dask has its workers return memory at once, so that each large array is mapped anew, and samples
 # their stacks: together a third of the time of a fit.
 QUICK_WORKERS = {
@@ -42,23 +42,6 @@ class WorkersLost(HarnessError):
     """Each worker that was given an item died."""
 
 
-@runtime_checkable
-class Engine(Protocol):
-    """Applies a function to items.
-
-    Attributes:
-        workers: How many processes work beside each other.
-    """
-
-    @property
-    def workers(self) -> int: ...
-
-    def map(
-        self, function: Callable[[Item], Result], items: Sequence[Item]
-    ) -> Iterator[tuple[Item, Result | WorkersLost]]:
-        """Each item and its result as it is done; an error where its workers were lost."""
-
-
 @dataclass(frozen=True)
 class InProcess:
     """This process, one item after the other."""
@@ -66,46 +49,65 @@ class InProcess:
     workers: int = 1
 
     def map(
-        self, function: Callable[[Item], Result], items: Sequence[Item]
-    ) -> Iterator[tuple[Item, Result | WorkersLost]]:
+        self, function: Callable[[Item], Any], items: Sequence[Item]
+    ) -> Iterator[tuple[Item, Any]]:
         """Each item and its result, in order."""
         return ((item, function(item)) for item in items)
 
 
 @dataclass(frozen=True)
 class Processes:
-    """Processes of this machine with one thread each, by joblib."""
+    """Processes of this machine with one thread each, by joblib's loky."""
 
     workers: int
 
     def map(
-        self, function: Callable[[Item], Result], items: Sequence[Item]
-    ) -> Iterator[tuple[Item, Result | WorkersLost]]:
+        self, function: Callable[[Item], Any], items: Sequence[Item]
+    ) -> Iterator[tuple[Item, Any]]:
         """Each item and its result as it is done.
 
         Raises HarnessError if a process is killed: which item it had, nothing tells.
         """
-        from joblib import Parallel, delayed, parallel_config
+        from joblib.externals.loky import get_reusable_executor
         from joblib.externals.loky.process_executor import TerminatedWorkerError
 
-        with (
-            warnings.catch_warnings(),
-            parallel_config("loky", n_jobs=self.workers, inner_max_num_threads=1),
-        ):
-            # One whose memory has grown much is replaced between two items, which harms nothing.
-            warnings.filterwarnings("ignore", message="A worker stopped while some jobs")
-            # What ends a run early says so itself.
-            warnings.filterwarnings("ignore", message=".* tasks which (were|have been)")
-            done = Parallel(return_as="generator_unordered", batch_size=1)(
-                delayed(_with_item)(function, item, os.getpid()) for item in items
-            )
-            try:
-                yield from done
-            except TerminatedWorkerError:
-                raise HarnessError(
-                    "a worker process was killed, perhaps for want of memory; what was done is "
-                    f"kept: run again, with --jobs below {self.workers} if memory was short"
-                ) from None
+        # One whose memory has grown much is replaced between two items, which harms nothing.
+        warnings.filterwarnings("ignore", message="A worker stopped while some jobs")
+        executor = get_reusable_executor(
+            self.workers,
+            timeout=IDLE_SECONDS,
+            initializer=_start_worker,
+            initargs=(os.getpid(),),
+            env=ONE_THREAD,
+        )
+        futures = {executor.submit(function, item): item for item in items}
+        try:
+            for future in as_completed(futures):
+                result = future.result()
+                yield futures.pop(future), result
+        except TerminatedWorkerError:
+            raise HarnessError(
+                "a worker process was killed, perhaps for want of memory; what was done is "
+                f"kept: run again, with --jobs below {self.workers} if memory was short"
+            ) from None
+        finally:
+            if futures:  # nobody wants the rest
+                executor.shutdown(wait=False, kill_workers=True)
+
+
+def _start_worker(parent: int) -> None:
+    """Let a worker grow, and end soon after its parent: a killed one cannot tell its workers to."""
+    # joblib replaces a worker that has grown by 300 MB, which one encoder does, and a new one takes
+    # seconds to import torch: a tenth of a whole reproduction's time.
+    process_executor: Any = import_module("joblib.externals.loky.process_executor")
+    process_executor._MAX_MEMORY_LEAK_SIZE = MEMORY
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(SECONDS_TO_LOOK)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 @dataclass(frozen=True)
@@ -145,16 +147,10 @@ class Cluster:
         """How many threads of workers there are now."""
         return max(1, sum(self.client.nthreads().values()))
 
-    def close(self) -> None:
-        """Leave the cluster; one that was started for this run ends."""
-        self.client.close()
-        if self.client.cluster is not None:
-            self.client.cluster.close()
-
     def map(
-        self, function: Callable[[Item], Result], items: Sequence[Item]
-    ) -> Iterator[tuple[Item, Result | WorkersLost]]:
-        """Each item and its result as it is done; an error for one whose workers were lost.
+        self, function: Callable[[Item], Any], items: Sequence[Item]
+    ) -> Iterator[tuple[Item, Any]]:
+        """Each item and its result as it is done; WorkersLost for one whose workers were lost.
 
         Raises HarnessError if the scheduler is lost.
         """
@@ -180,25 +176,7 @@ class Cluster:
             yield (item, lost) if len(blamed) == 1 else next(self.map(function, [item]))
 
 
-def _with_item(function: Callable[[Item], Result], item: Item, parent: int) -> tuple[Item, Result]:
-    _end_with(parent)
-    # joblib replaces a worker that has grown by 300 MB, which one encoder does, and a new one takes
-    # seconds to import torch: a tenth of a whole reproduction's time.
-    process_executor: Any = import_module("joblib.externals.loky.process_executor")
-    process_executor._MAX_MEMORY_LEAK_SIZE = MEMORY
-    return item, function(item)
-
-
-@cache  # a worker does many items
-def _end_with(parent: int) -> None:
-    """End this process soon after its parent: a killed one cannot tell its workers to."""
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(SECONDS_TO_LOOK)
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
+Engine = InProcess | Processes | Cluster
 
 
 def default_jobs() -> int:

@@ -34,8 +34,8 @@ from harness.evaluation.fit_corpus import (
     FitData,
     apply_in_chunks,
     from_moments,
-    moments_of,
     needs_dropout,
+    parts_of,
 )
 from harness.resolve import Resolver
 from harness.results.records import PlannedCell
@@ -120,13 +120,14 @@ def fit(method: Method, data: FitData, rng: np.random.Generator) -> tuple[Transf
     for post in method.post:
         if transforms:
             vectors = _mapped(transforms[-1], vectors, data.scratch)
-        if post.from_moments:
-            transform = post.fit(_in_memory(vectors, data.scratch), rng)
-        elif data.share < 1:
+        if post.from_moments and data.scratch is not None and not isinstance(vectors, Moments):
+            # The rows may not fit in memory.
+            transform = post.fit(Moments.merged(map(Moments.of, parts_of(vectors))), rng)
+        elif post.from_moments or data.share == 1:
+            transform = post.fit(vectors, rng)
+        else:
             fit: Any = post.fit
             transform = fit(vectors, rng, share=data.share)
-        else:
-            transform = post.fit(vectors, rng)
         if isinstance(vectors, Moments) and not isinstance(transform, Affine):
             raise UsageError(f"{post.name}: fitted from moments, it must give an affine map")
         transforms.append(transform)
@@ -138,11 +139,6 @@ def _mapped(transform: Transform, vectors: Any, scratch: Path | None) -> Any:
     if isinstance(vectors, Moments):
         return vectors.after(cast(Affine, transform))
     return transform(vectors) if scratch is None else apply_in_chunks(transform, vectors, scratch)
-
-
-def _in_memory(vectors: Any, scratch: Path | None) -> Any:
-    """Vectors that may not fit in memory as their moments; anything else as it is."""
-    return vectors if scratch is None or isinstance(vectors, Moments) else moments_of(vectors)
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,11 +161,11 @@ def fit_cell(cell: PlannedCell, loader: TaskLoader, progress: Progress, clock: C
     if text is None:
         return FittedCell(encoder.identity)
     corpora = FitCorpora(encoder, progress, {cell: text})
-    own = ["one sentence"] if text.streams else sorted(set(text.sentences()))
-    if missing := encoder.cache.missing(own):
+    sentences = [PROBE] if text.streams else sorted(set(text.sentences()))
+    if missing := encoder.cache.missing(sentences):
         progress.phase(f"{cell.encoder.name}: encoding", len(missing))
         encoder.ensure(missing, progress)
-    data = corpora.data(cell, encoder.pooled(cell.method.pooling, own))
+    data = corpora.data(cell, encoder.pooled(cell.method.pooling, sentences))
     transforms = fit(cell.method, data, np.random.default_rng(cell.seed)) if data else ()
     return FittedCell(encoder.identity, tuple(transforms), corpora.digest(cell))
 
@@ -282,13 +278,13 @@ def as_texts(texts: Iterable[str]) -> list[str]:
     if isinstance(texts, str) or not isinstance(texts, Iterable):
         kind = "one text" if isinstance(texts, str) else f"a {type(texts).__name__}"
         raise UsageError(f"wanted a list of texts, found {kind}; put it into a list")
-    found = list(texts)
-    for row, text in enumerate(found):
+    texts = list(texts)
+    for row, text in enumerate(texts):
         if not isinstance(text, str):
             raise UsageError(
                 f"wanted texts, found {text!r:.40} in row {row}; leave it out, or make a str of it"
             )
-    return found
+    return texts
 
 
 def resolved(model: str | Path | Method, places: Places) -> tuple[Method, Places]:

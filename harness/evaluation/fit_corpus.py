@@ -11,18 +11,18 @@ from __future__ import annotations
 import math
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import compress, islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from harness.core.arrays import Float, Float32
+from harness.core.arrays import Float
 from harness.core.errors import DataError, UsageError
 from harness.core.files import naming, text_digest
-from harness.core.interfaces import Encoder, Encoding, Pooling, Transform
+from harness.core.interfaces import Encoding, Pooling, Transform
 from harness.core.tensors import TensorFile, write_tensors
 from harness.core.types import Method, Progress
 from harness.evaluation.embeddings import (
@@ -33,7 +33,7 @@ from harness.evaluation.embeddings import (
     with_dropout,
 )
 from harness.results.records import PlannedCell
-from harness.tasks.loader import FitText
+from harness.tasks.loader import TARGETS, FitText
 from harness.transforms.affine import Moments
 
 SHARDS_A_BLOCK = 4  # at least
@@ -68,24 +68,12 @@ def needs_dropout(method: Method) -> bool:
     return any(post.dropout for post in method.post)
 
 
-def sentences_read(method: Method, count: int) -> int:
-    """How many of a corpus's sentences its chain is fitted on: the largest share of its parts."""
-    share = max((post.share for post in method.post if not post.from_moments), default=1.0)
-    return min(count, max(SHARD, math.ceil(share * count)))
-
-
-def file_name(corpus: str, digest: str, dropout: int | None, pooling: Pooling) -> str:
-    """The name of a file of moments or rows; `digest` is of what is fitted on."""
-    noisy = "" if dropout is None else f".dropout-{dropout}"
-    return f"{corpus}.{digest[:DIGITS]}{noisy}.{pooling.name}.safetensors"
-
-
 @dataclass(frozen=True)
 class CorpusSample:
     """Sentences of a fit, and how they are encoded; cells of equal samples share their files.
 
-    `seed` draws `taken` of the `count` sentences, and `dropout` is the seed of the encoder's
-    dropout; None where nothing is drawn.
+    `text` is the digest of the whole corpus. `seed` draws `taken` of its `count` sentences, and
+    `dropout` is the seed of the encoder's dropout; None where nothing is drawn.
     """
 
     corpus: str
@@ -96,12 +84,17 @@ class CorpusSample:
     dropout: int | None = None
 
     @classmethod
-    def of(cls, text: FitText, method: Method, seed: int) -> CorpusSample:
-        """The sentences that a method reads with a seed: a whole task, or a share of a corpus."""
-        taken = sentences_read(method, text.count) if text.streams else text.count
-        drawn = seed if taken < text.count else None
-        dropout = seed if needs_dropout(method) else None
-        return cls(text.name, text.digest, text.count, taken, drawn, dropout)
+    def of(cls, corpus: str, text: str, count: int, method: Method, seed: int) -> CorpusSample:
+        """The sentences that a method reads with a seed: a whole task, or a share of a corpus.
+
+        Of a corpus that is the largest share that a post-processor asks for.
+        """
+        shares = [post.share for post in method.post if not post.from_moments]
+        taken = count
+        if corpus not in TARGETS:
+            taken = min(count, max(SHARD, math.ceil(max(shares, default=1.0) * count)))
+        drawn = seed if taken < count else None
+        return cls(corpus, text, count, taken, drawn, seed if needs_dropout(method) else None)
 
     @property
     def digest(self) -> str:
@@ -125,6 +118,13 @@ class CorpusSample:
         chosen[np.random.default_rng([self.seed, 1]).permutation(self.count)[: self.taken]] = True
         return compress(texts, chosen)
 
+    def file(self, cache: Path, key: str, method: Method) -> Path:
+        """Where the moments or rows lie that an encoder makes of it and a method is fitted on."""
+        noisy = "" if self.dropout is None else f".dropout-{self.dropout}"
+        folder = cache / ("moments" if from_moments(method) else "rows") / key
+        name = f"{self.corpus}.{self.digest[:DIGITS]}{noisy}.{method.pooling.name}.safetensors"
+        return folder / name
+
 
 @dataclass
 class FitCorpora:
@@ -133,7 +133,7 @@ class FitCorpora:
     encoder: CachedEncoder
     progress: Progress
     texts: dict[PlannedCell, FitText] = field(default_factory=dict)
-    stored: dict[CorpusSample, dict[Path, StoredCorpus]] = field(default_factory=dict)
+    stored: dict[CorpusSample, Mapping[Path, FitData]] = field(default_factory=dict)
 
     def digest(self, cell: PlannedCell) -> str | None:
         """The digest of the sentences that a cell is fitted on; None for a cell without a fit."""
@@ -146,18 +146,17 @@ class FitCorpora:
         cells_by_sample: dict[CorpusSample, list[PlannedCell]] = {}
         for cell in filter(self._in_file, cells):
             cells_by_sample.setdefault(self._sample(cell), []).append(cell)
-        for sample, cells_of in cells_by_sample.items():
-            if not all(self._file(cell).exists() for cell in cells_of):
-                yield tuple(cells_of), sample
+        for sample, group in cells_by_sample.items():
+            if not all(self._file(cell).exists() for cell in group):
+                yield tuple(group), sample
 
     def prepare(self, cell: PlannedCell, block: range | None = None) -> None:
         """Make what a cell is fitted on, if it is in a file, or the files of a block of it."""
-        if not self._in_file(cell):
-            return
-        if block is None:
-            self._stored(cell)
-        else:
-            missing = [file for file in self._methods(cell) if not file.exists()]
+        if self._in_file(cell) and block is None:
+            self._read(cell)
+        elif self._in_file(cell) and block is not None:
+            methods = self._methods(self._sample(cell))
+            missing = {file: method for file, method in methods.items() if not file.exists()}
             self._encode(cell, missing, block)
 
     def data(self, cell: PlannedCell, pooled: PooledEmbeddings) -> FitData | None:
@@ -165,9 +164,7 @@ class FitCorpora:
         if cell not in self.texts:
             return None
         if self._in_file(cell):
-            stored, sample = self._stored(cell), self._sample(cell)
-            share = sample.taken / sample.count
-            return FitData(stored.vectors, self.encoder.rows_folder, share, stored.seconds)
+            return self._read(cell)
         text = self.texts[cell]
         sentences = tuple(text.sentences())
         if not from_moments(cell.method):
@@ -180,23 +177,21 @@ class FitCorpora:
         return cell in self.texts and (self.texts[cell].streams or needs_dropout(cell.method))
 
     def _sample(self, cell: PlannedCell) -> CorpusSample:
-        return CorpusSample.of(self.texts[cell], cell.method, cell.seed)
+        text = self.texts[cell]
+        return CorpusSample.of(text.name, text.digest, text.count, cell.method, cell.seed)
 
     def _file(self, cell: PlannedCell) -> Path:
-        """Where its moments or rows lie."""
-        moments, sample = from_moments(cell.method), self._sample(cell)
-        folder = self.encoder.moments_folder if moments else self.encoder.rows_folder
-        return folder / file_name(sample.corpus, sample.digest, sample.dropout, cell.method.pooling)
+        encoder = self.encoder
+        return self._sample(cell).file(encoder.folder, encoder.identity.key, cell.method)
 
-    def _methods(self, cell: PlannedCell) -> dict[Path, Method]:
-        """The files of a cell's sample that this run needs, each with a method fitted on it."""
-        sample = self._sample(cell)
-        peers = [peer for peer, text in self.texts.items() if text.name == sample.corpus]
-        users = [peer for peer in peers if self._in_file(peer) and self._sample(peer) == sample]
-        methods = {self._file(user): user.method for user in users}
-        return {file: methods[file] for file in sorted(methods)}
+    def _methods(self, sample: CorpusSample) -> dict[Path, Method]:
+        """The files of a sample that this run needs, in order, each with a method fitted on it."""
+        users = [c for c, text in self.texts.items() if text.name == sample.corpus]
+        users = [c for c in users if self._in_file(c) and self._sample(c) == sample]
+        methods = {self._file(cell): cell.method for cell in users}
+        return dict(sorted(methods.items()))
 
-    def _stored(self, cell: PlannedCell) -> StoredCorpus:
+    def _read(self, cell: PlannedCell) -> FitData:
         """Moments or rows in a file. Raises an error that says why there are none."""
         file, sample = self._file(cell), self._sample(cell)
         if sample not in self.stored:
@@ -207,13 +202,14 @@ class FitCorpora:
             raise DataError(
                 f"{sample.corpus}: wanted sentences to fit on, found none; get it again"
             )
-        return self.stored[sample][file]
+        return replace(self.stored[sample][file], share=sample.taken / sample.count)
 
-    def _make(self, cell: PlannedCell) -> dict[Path, StoredCorpus]:
+    def _make(self, cell: PlannedCell) -> Mapping[Path, FitData]:
         """All files of a cell's sample that this run needs; missing blocks are encoded."""
-        sample, methods = self._sample(cell), self._methods(cell)
+        sample = self._sample(cell)
+        methods = self._methods(sample)
         stored = {file: read_corpus(file) for file in methods}
-        missing = [file for file in methods if stored[file] is None]
+        missing = {file: methods[file] for file, data in stored.items() if data is None}
         if missing:
             drawn = sample.seed is not None or sample.dropout is not None
             seed = f", seed {cell.seed}" if drawn else ""
@@ -222,56 +218,46 @@ class FitCorpora:
                 self._encode(cell, missing, block)
         for file in missing:
             if len(sample.blocks) > 1:
-                _merge_blocks(file, sample.blocks, _writer(file, methods[file]))
+                _merge_blocks(file, sample.blocks)
             stored[file] = read_corpus(file)
-        return {file: corpus for file, corpus in stored.items() if corpus is not None}
+        return {file: data for file, data in stored.items() if data is not None}
 
-    def _encode(self, cell: PlannedCell, files: Iterable[Path], block: range) -> None:
-        """Encode a block of a cell's sample into files, in one pass, unless the block is there."""
-        sample, methods = self._sample(cell), self._methods(cell)
-        writers = []
-        for file in files:
+    def _encode(self, cell: PlannedCell, methods: Mapping[Path, Method], block: range) -> None:
+        """Encode a block of a cell's sample into files, in one pass, unless the block is there.
+
+        A pooling that the encoder lacks is passed over, and its file is not made.
+        """
+        sample, encoder = self._sample(cell), self.encoder
+        due: dict[Path, Method] = {}
+        for file, method in methods.items():
             target = file if len(sample.blocks) == 1 else _block_file(file, block)
             if target == file or read_corpus(target) is None:
-                writers.append((methods[file].pooling, _writer(target, methods[file])))
-        if not writers:
+                due[target] = method
+        if not due:
             self.progress.step(len(block))
+            return
+        due = {file: m for file, m in due.items() if _has(m.pooling, encoder.probe)}
+        if not due:
             return
         # The last block reads on, since a corpus that has changed says so at its end.
         stop = block.stop if block.stop < sample.taken else None
         texts = islice(sample.drawn(self.texts[cell].sentences()), stop)
-        _encode_block(self.encoder, texts, block.start, writers, sample.dropout, self.progress)
-
-
-def _encode_block(
-    encoder: CachedEncoder,
-    texts: Iterable[str],
-    start: int,
-    writers: Sequence[tuple[Pooling, MomentsWriter | RowsWriter]],
-    dropout: int | None,
-    progress: Progress,
-) -> None:
-    """Encode the texts from `start` on, and give the rows of each pooling to its writer.
-
-    A pooling that the encoder lacks is passed over, and its file is not made.
-    """
-    usable = [(pooling, writer) for pooling, writer in writers if _has(pooling, encoder.probe)]
-    if not usable:
-        return
-    source, batches = _batches(encoder, iter(texts), start, dropout)
-    began = encoder.clock()
-    try:
+        source, batches = _batches(encoder, iter(texts), block.start, sample.dropout)
+        parts: dict[Path, list[Any]] = {file: [] for file in due}
+        began = encoder.clock()
         for batch in batches:
             encoding = source.encode(batch)
-            for pooling, writer in usable:
-                writer.add(pooling(encoding))
-            progress.step(len(batch))
+            for file, method in due.items():
+                parts[file].append(method.pooling(encoding))
+                if from_moments(method):
+                    parts[file] = [Moments.merged(map(Moments.of, parts[file]))]
+            self.progress.step(len(batch))
         seconds = encoder.clock() - began
-        for _, writer in usable:
-            writer.finish(seconds)
-    finally:
-        for _, writer in usable:
-            writer.close()
+        for file, vectors in parts.items():
+            if vectors and isinstance(vectors[0], Moments):
+                write_corpus(file, vectors[0], seconds)
+            elif vectors:
+                write_corpus(file, np.concatenate(vectors), seconds)
 
 
 def _has(pooling: Pooling, encoding: Encoding) -> bool:
@@ -285,8 +271,8 @@ def _has(pooling: Pooling, encoding: Encoding) -> bool:
 
 def _batches(
     encoder: CachedEncoder, texts: Iterator[str], start: int, dropout: int | None
-) -> tuple[Encoder, Iterator[Sequence[str]]]:
-    """What encodes a block, and its batches."""
+) -> tuple[Any, Iterator[Sequence[str]]]:
+    """What encodes the texts from `start` on, and its batches."""
     if dropout is None:
         return encoder.loaded(), encoder.portions(islice(texts, start, None))
     # The order and sizes of the batches are part of the draws, those of blocks before included.
@@ -307,118 +293,52 @@ def _block_file(file: Path, block: range) -> Path:
     return file.with_name(f".{file.name}.{block.start}.block")
 
 
-def _merge_blocks(file: Path, blocks: Iterable[range], writer: MomentsWriter | RowsWriter) -> None:
+def _merge_blocks(file: Path, blocks: Iterable[range]) -> None:
     """Make a file of its blocks, in their order, and remove them."""
-    files, seconds = [_block_file(file, block) for block in blocks], 0.0
-    try:
-        for block_file in files:
-            if (stored := read_corpus(block_file)) is None:
-                return  # the encoder lacks the pooling, or another process has merged them
-            writer.add(stored.vectors)
-            seconds += stored.seconds
-        writer.finish(seconds)
-    finally:
-        writer.close()
-    for block_file in files:
+    block_files = [_block_file(file, block) for block in blocks]
+    made = [data for block_file in block_files if (data := read_corpus(block_file)) is not None]
+    if len(made) < len(block_files):
+        return  # the encoder lacks the pooling, or another process has merged them
+    parts: list[Any] = [data.vectors for data in made]
+    if isinstance(parts[0], Moments):
+        merged: Any = Moments.merged(parts)
+    else:
+        width = parts[0].shape[1]
+        merged = _joined(parts, (sum(map(len, parts)), width), np.dtype(np.float32), file.parent)
+    write_corpus(file, merged, sum(data.seconds for data in made))
+    for block_file in block_files:
         block_file.unlink(missing_ok=True)
 
 
-# Files
+# Files, and matrices larger than memory
 
 
-@dataclass(frozen=True, eq=False)
-class StoredCorpus:
-    """The moments or rows of a corpus, and the seconds of the pass that made them."""
-
-    vectors: Moments | Float32[np.ndarray, "n D"]
-    seconds: float
-
-
-def read_corpus(path: Path) -> StoredCorpus | None:
+def read_corpus(path: Path) -> FitData | None:
     """Stored moments or rows; None if there are none, or they were damaged."""
     file = TensorFile.parse(path)
     tensors: dict[str, Any] = {name: file.read(name) for name in file.tensors} if file else {}
     if file is None or any(tensor is None for tensor in tensors.values()):
         return None
-    seconds = float(file.metadata["seconds"])
-    if TENSOR in tensors:
-        return StoredCorpus(tensors[TENSOR], seconds)
-    return StoredCorpus(Moments(int(file.metadata["count"]), **tensors), seconds)
+    vectors = tensors.get(TENSOR)
+    if vectors is None:
+        vectors = Moments(int(file.metadata["count"]), **tensors)
+    return FitData(vectors, path.parent, seconds=float(file.metadata["seconds"]))
 
 
-def _writer(file: Path, method: Method) -> MomentsWriter | RowsWriter:
-    """The writer of a file that a method is fitted on, or of a block of it."""
-    return MomentsWriter(file) if from_moments(method) else RowsWriter(file)
+def write_corpus(path: Path, vectors: Moments | Float[np.ndarray, "n D"], seconds: float) -> None:
+    """Store moments or rows, and the seconds of the pass that made them."""
+    about = {"seconds": repr(seconds)}
+    if isinstance(vectors, Moments):
+        tensors = {"mean": vectors.mean, "scatter": vectors.scatter}
+        write_tensors(path, tensors, {"count": str(vectors.count), **about})
+    else:
+        write_tensors(path, {TENSOR: vectors}, about)
 
 
-@dataclass
-class MomentsWriter:
-    """Moments that grow by some rows at a time, on their way into a file."""
-
-    path: Path
-    moments: Moments | None = None
-
-    def add(self, rows: Moments | Float32[np.ndarray, "m D"]) -> None:
-        """Merge rows in, or the moments of some."""
-        moments = Moments.of(rows)
-        self.moments = moments if self.moments is None else self.moments.merge(moments)
-
-    def finish(self, seconds: float) -> None:
-        """Write the file; without a row there is none."""
-        if self.moments is not None:
-            tensors = {"mean": self.moments.mean, "scatter": self.moments.scatter}
-            about = {"count": str(self.moments.count), "seconds": repr(seconds)}
-            write_tensors(self.path, tensors, about)
-
-    def close(self) -> None:
-        """Do nothing: no file is held open."""
-
-
-@dataclass
-class RowsWriter:
-    """Rows on their way into a file, in a scratch file without a name until `finish`."""
-
-    path: Path
-    added: int = 0
-    width: int = 0
-    scratch: Any = None
-
-    def add(self, rows: Any) -> None:
-        """Append rows."""
-        if self.scratch is None:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            self.scratch = tempfile.TemporaryFile(dir=self.path.parent)  # noqa: SIM115 - see close
-            self.width = rows.shape[1]
-        for part in parts(rows):
-            with naming(self.path):
-                self.scratch.write(np.ascontiguousarray(part).data)
-        self.added += len(rows)
-
-    def finish(self, seconds: float) -> None:
-        """Write the file; without a row there is none."""
-        if self.scratch is not None:
-            with naming(self.path):
-                self.scratch.flush()
-            shape = (self.added, self.width)
-            rows = {TENSOR: np.memmap(self.scratch, np.float32, "r", shape=shape)}
-            write_tensors(self.path, rows, {"seconds": repr(seconds)})
-        self.close()
-
-    def close(self) -> None:
-        """Remove the scratch file."""
-        if self.scratch is not None:
-            self.scratch.close()
-
-
-def parts(x: Float[np.ndarray, "n D"]) -> Iterator[Float[np.ndarray, "m D"]]:
+def parts_of(x: Float[np.ndarray, "n D"]) -> Iterator[Float[np.ndarray, "m D"]]:
     """The rows, so many at a time as stand in memory."""
     for start in range(0, len(x), PART):
         yield x[start : start + PART]
-
-
-def moments_of(x: Float[np.ndarray, "n D"]) -> Moments:
-    """The moments of rows on disk."""
-    return Moments.merged(Moments.of(part) for part in parts(x))
 
 
 def apply_in_chunks(
@@ -426,14 +346,21 @@ def apply_in_chunks(
 ) -> Float[np.ndarray, "n K"]:
     """Rows behind a map, in float64, in a scratch file that goes when the matrix does."""
     shape = (len(x), transform(x[:1]).shape[1])
+    mapped: Float[np.ndarray, "n K"] = _joined(
+        map(transform, parts_of(x)), shape, np.dtype(np.float64), folder
+    )
+    return mapped
+
+
+def _joined(parts: Iterable[Any], shape: tuple[int, int], dtype: Any, folder: Path) -> Any:
+    """The rows of all parts in a scratch file without a name."""
     with tempfile.TemporaryFile(dir=folder) as file:
         if hasattr(os, "posix_fallocate"):  # a full disk would end the process at some later row
             with naming(folder):
-                size = math.prod(shape) * np.dtype(np.float64).itemsize
-                os.posix_fallocate(file.fileno(), 0, max(1, size))
-        mapped = np.memmap(file, np.float64, "w+", shape=shape)
+                os.posix_fallocate(file.fileno(), 0, max(1, math.prod(shape) * dtype.itemsize))
+        matrix = np.memmap(file, dtype, "w+", shape=shape)
     start = 0
-    for part in parts(x):
-        mapped[start : start + len(part)] = transform(part)
+    for part in parts:
+        matrix[start : start + len(part)] = part
         start += len(part)
-    return mapped
+    return matrix

@@ -11,25 +11,23 @@ import resource
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby
-from typing import Literal
+from typing import Any, Literal
 
 from harness.core.errors import AssetMissing, HarnessError, error_line
 from harness.core.provenance import environment, one_blas_thread
 from harness.core.types import Clock, Progress, Record, Task
 from harness.encoders.cache.encodings import EncodingCost
 from harness.evaluation.embeddings import CachedEncoder, PooledEmbeddings
-from harness.evaluation.evaluate import Measurement, measure
+from harness.evaluation.evaluate import measure
 from harness.evaluation.fit_corpus import FitCorpora
 from harness.evaluation.plan import identity_of
 from harness.results.records import SCHEMA, Cell, PlannedCell, Store
 from harness.tasks.loader import CellInputs, TaskLoader, distinct_sentences
 
 LOG = logging.getLogger(__name__)
-
-Status = Literal["measured", "done", "asset missing", "failed"]
 
 
 @dataclass(frozen=True)
@@ -40,7 +38,7 @@ class Outcome:
     """
 
     cell: Cell
-    status: Status
+    status: Literal["measured", "done", "asset missing", "failed"]
     record: Record | None = None
     message: str = ""
     moved: bool = False
@@ -51,28 +49,22 @@ class Outcome:
 @contextmanager
 def failures(cells: Iterable[PlannedCell]) -> Iterator[list[Outcome]]:
     """Context for a step: if it raises, the list it yields gets a failed outcome for each cell."""
-    found: list[Outcome] = []
+    outcomes: list[Outcome] = []
     try:
-        yield found
+        yield outcomes
     except HarnessError as error:
-        found += failed(cells, error)
+        outcomes += failed(cells, error)
     except Exception as error:
         LOG.debug("", exc_info=error)
-        status, why = HarnessError.exit_status, error_line(error)
-        found += [Outcome(c.address, "failed", message=why, exit_status=status) for c in cells]
+        outcomes += failed(cells, HarnessError(error_line(error)))
 
 
 def failed(cells: Iterable[PlannedCell], error: HarnessError) -> list[Outcome]:
     """An outcome of each of these cells, which an error kept from being measured."""
-    get = error.get if isinstance(error, AssetMissing) else None
-    outcome = partial(
-        Outcome,
-        status="failed" if get is None else "asset missing",
-        message=str(error),
-        exit_status=error.exit_status,
-        get=get or "",
-    )
-    return [outcome(cell.address) for cell in cells]
+    get = error.get if isinstance(error, AssetMissing) else ""
+    status: Any = "asset missing" if isinstance(error, AssetMissing) else "failed"
+    message, exit_status = str(error), error.exit_status
+    return [Outcome(c.address, status, None, message, False, exit_status, get) for c in cells]
 
 
 def execute(
@@ -107,14 +99,15 @@ def open_runs(
     """The work that is left of each encoder; an outcome of each cell that is done or cannot run."""
     for _, group in groupby(cells, key=lambda cell: cell.encoder):
         of_encoder = tuple(group)
-        with failures(of_encoder) as failed:
+        with failures(of_encoder) as failing:
             encoder = CachedEncoder.open(of_encoder[0].encoder, loader.places, clock)
-        yield from failed
-        if failed:
+        yield from failing
+        if failing:
             continue
         corpora = FitCorpora(encoder, progress)
         run = EncoderRun(encoder, corpora, loader, store, progress, clock, fresh, workers)
-        yield from run.look_up(of_encoder)
+        readable = yield from _each(of_encoder, run.read)
+        run.left = yield from _each(readable, run.look_up)
         if run.left:
             yield run
 
@@ -129,11 +122,11 @@ def _each(
     left = []
     for cell in cells:
         outcome = None
-        with failures([cell]) as failed, one_blas_thread():
+        with failures([cell]) as failing, one_blas_thread():
             outcome = step(cell)
-        if outcome is None and not failed:
+        if outcome is None and not failing:
             left.append(cell)
-        yield from failed if outcome is None else [outcome]
+        yield from failing if outcome is None else [outcome]
     return left
 
 
@@ -142,7 +135,8 @@ class EncoderRun:
     """The cells of one encoder, and what is known of each on its way to a record.
 
     `identity` is what a stored result must have been measured with to count as done; `left` are the
-    cells that are not done.
+    cells that are not done; `costs` are those of a task's sentences, and the share of their tokens
+    that have a vector.
     """
 
     encoder: CachedEncoder
@@ -156,18 +150,29 @@ class EncoderRun:
     left: Sequence[PlannedCell] = ()
     inputs: dict[PlannedCell, CellInputs] = field(default_factory=dict)
     identity: dict[PlannedCell, Mapping[str, str]] = field(default_factory=dict)
-    costs: dict[Task, EncodingCost] = field(default_factory=dict)
-    coverage: dict[Task, float | None] = field(default_factory=dict)
+    costs: dict[Task, tuple[EncodingCost, float | None]] = field(default_factory=dict)
 
     @property
     def missing(self) -> list[str]:
         """The sentences of the cells that are left which are not encoded yet."""
         return self.encoder.cache.missing(self._texts(self.left))
 
-    def look_up(self, cells: Sequence[PlannedCell]) -> Iterator[Outcome]:
-        """Read the cells' texts, yield outcomes of those that are done, and keep the others."""
-        cells = yield from _each(cells, self._read)
-        self.left = yield from _each(cells, self._look_up)
+    def read(self, cell: PlannedCell) -> None:
+        """Read a cell's texts."""
+        inputs = self.loader.inputs(cell.task, cell.method.fit_on)
+        self.inputs[cell] = inputs
+        if inputs.fit is not None:
+            self.corpora.texts[cell] = inputs.fit
+
+    def look_up(self, cell: PlannedCell) -> Outcome | None:
+        """The cell's outcome if it is done."""
+        identity = identity_of(cell, self.inputs[cell], self.encoder.identity.key)
+        if (fit := self.corpora.digest(cell)) is not None:
+            identity["fit"] = fit
+        self.identity[cell] = identity
+        if self.fresh or not self.store.done(cell.address, identity):
+            return None
+        return Outcome(cell.address, "done", self.store.read(cell.address))
 
     def prepare(self, block: range | None = None) -> None:
         """Make the files that the cells which are left are fitted on, or a block of them.
@@ -181,79 +186,57 @@ class EncoderRun:
     def outcomes(self) -> Iterator[Outcome]:
         """Encode what is missing, and measure the cells that are left."""
         name = self.left[0].encoder.name
-        cells = yield from self._encode(name, self.left)
+        cells = yield from self._encode(name)
         cells = yield from _each(cells, self.corpora.prepare)
         texts = self._texts(cells)
         if cells:
             self.progress.phase(f"{name}: scoring", len(cells))
         for pooling, group in groupby(cells, key=lambda cell: cell.method.pooling):
             of_pooling = tuple(group)
-            with failures(of_pooling) as failed:
+            with failures(of_pooling) as failing:
                 pooled = self.encoder.pooled(pooling, texts)
-            yield from failed
-            for cell in () if failed else of_pooling:
+            yield from failing
+            for cell in () if failing else of_pooling:
                 yield from _each([cell], partial(self._measure, pooled))
                 self.progress.step(1)
 
-    def _encode(
-        self, name: str, cells: Sequence[PlannedCell]
-    ) -> Generator[Outcome, None, Sequence[PlannedCell]]:
-        """Encode the sentences that are missing; returns the cells whose sentences are encoded."""
-        with failures(cells) as failed:
-            self.encoder.require_checked()
-        if failed:
-            yield from failed
-            return ()
-        missing = self.missing
-        if not missing:
-            return cells
-        self.progress.phase(f"{name}: encoding", len(missing))
-        with failures(cells) as failed:
-            self.encoder.ensure(missing, self.progress)
-        return (yield from self._encode_apart(cells, failed)) if failed else cells
+    def _encode(self, name: str) -> Generator[Outcome, None, Sequence[PlannedCell]]:
+        """Encode the sentences that are missing; returns the cells whose sentences are encoded.
 
-    def _encode_apart(
-        self, cells: Sequence[PlannedCell], failed: Sequence[Outcome]
-    ) -> Generator[Outcome, None, Sequence[PlannedCell]]:
-        """Encode the inputs of cells one after the other, since all of them together failed so."""
-        reasons = {outcome.cell: outcome for outcome in failed}
-        groups: dict[tuple[Task, str | None], list[PlannedCell]] = {}
-        for cell in cells:
-            groups.setdefault((cell.task, cell.method.fit_on), []).append(cell)
-        lost: set[PlannedCell] = set()
-        for group in groups.values():
-            missing = self.encoder.cache.missing(self._texts(group))
-            again = [reasons[cell.address] for cell in group]
-            if missing and self.encoder.encoder is not None:
-                with failures(group) as again:
-                    self.encoder.ensure(missing, self.progress)
-            if missing and again:
-                lost |= set(group)
-                yield from again
-        return [cell for cell in cells if cell not in lost]
+        Where that fails, the inputs of cells are encoded one after the other.
+        """
+        with failures(self.left) as failing:
+            self.encoder.require_checked()
+        if failing:
+            yield from failing
+            return ()
+        if not (missing := self.missing):
+            return self.left
+        self.progress.phase(f"{name}: encoding", len(missing))
+        with failures(self.left) as failing:
+            self.encoder.ensure(missing, self.progress)
+        if not failing:
+            return self.left
+        reasons = {outcome.cell: outcome for outcome in failing}
+        encoded: list[PlannedCell] = []
+        for inputs in dict.fromkeys(self.inputs[cell] for cell in self.left):
+            group = [cell for cell in self.left if self.inputs[cell] is inputs]
+            failing = [reasons[cell.address] for cell in group]
+            if self.encoder.encoder is not None:  # it could be loaded
+                with failures(group) as failing:
+                    self.encoder.ensure(self._texts(group), self.progress)
+            if failing and self.encoder.cache.missing(self._texts(group)):
+                yield from failing
+            else:
+                encoded += group
+        return [cell for cell in self.left if cell in encoded]
 
     def _texts(self, cells: Iterable[PlannedCell]) -> list[str]:
         """The distinct sentences of cells, sorted."""
         return sorted(distinct_sentences(self.inputs[cell] for cell in cells))
 
-    def _read(self, cell: PlannedCell) -> None:
-        inputs = self.loader.inputs(cell.task, cell.method.fit_on)
-        self.inputs[cell] = inputs
-        if inputs.fit is not None:
-            self.corpora.texts[cell] = inputs.fit
-
-    def _look_up(self, cell: PlannedCell) -> Outcome | None:
-        """The cell's outcome if it is done."""
-        identity = identity_of(cell, self.inputs[cell], self.encoder.identity.key)
-        if (fit := self.corpora.digest(cell)) is not None:
-            identity["fit"] = fit
-        self.identity[cell] = identity
-        if self.fresh or not self.store.done(cell.address, identity):
-            return None
-        return Outcome(cell.address, "done", self.store.read(cell.address))
-
     def _measure(self, pooled: PooledEmbeddings, cell: PlannedCell) -> Outcome:
-        inputs, identity = self.inputs[cell], self.identity[cell]
+        inputs, identity, encoder = self.inputs[cell], self.identity[cell], self.encoder
         measurement = measure(
             cell.method,
             cell.task,
@@ -266,54 +249,36 @@ class EncoderRun:
         )
         if cell.task not in self.costs:
             distinct = dict.fromkeys(inputs.pairs.sentences)
-            self.costs[cell.task] = self.encoder.cache.paid(distinct)
-            self.coverage[cell.task] = self.encoder.cache.coverage(distinct)
-        cost = self.costs[cell.task]
-        record = _record(cell, measurement, identity, self.encoder, cost, self.workers)
-        if (share := self.coverage[cell.task]) is not None:
-            record = replace(record, facts={**record.facts, "coverage": round(share, 4)})
+            self.costs[cell.task] = encoder.cache.paid(distinct), encoder.cache.coverage(distinct)
+        cost, coverage = self.costs[cell.task]
+        devices = dict.fromkeys(str(how.get("device", "cpu")) for how in cost.how)
+        timings = {"encode": cost.seconds, **measurement.timings}
+        digests = {name: value for name, value in identity.items() if name != "method"}
+        record = Record(
+            schema=SCHEMA,
+            method=cell.method.id,
+            repr=repr(cell.method),
+            task=cell.task.name,
+            seed=cell.seed,
+            scores=measurement.scores,
+            pairs=len(measurement.cosines),
+            timings={name: round(seconds, 4) for name, seconds in timings.items()},
+            digests={**digests, **encoder.identity.digests},
+            environment=environment() | {"device": ", ".join(devices) or "cpu"},
+            facts={
+                **measurement.facts,
+                **({"revision": encoder.revision} if encoder.revision else {}),
+                "max_length": encoder.identity.max_length,
+                "distinct_sentences": cost.sentences,
+                "sentences_per_second": cost.rate,
+                "peak_memory_mb": _peak_memory_mb(),
+                **({"encoding": list(cost.how)} if cost.how else {}),
+                **({"workers": self.workers} if self.workers > 1 else {}),
+                **({} if coverage is None else {"coverage": round(coverage, 4)}),
+            },
+        )
         moved = self.store.write(record, measurement.cosines, identity)
         return Outcome(cell.address, "measured", record, moved=moved)
-
-
-def _record(
-    cell: PlannedCell,
-    measurement: Measurement,
-    identity: Mapping[str, str],
-    encoder: CachedEncoder,
-    cost: EncodingCost,
-    workers: int,
-) -> Record:
-    """Everything that is stored of a measured cell; what nothing measured is left out."""
-    digests = {name: value for name, value in identity.items() if name != "method"}
-    timings = {"encode": cost.seconds, **measurement.timings}
-    return Record(
-        schema=SCHEMA,
-        method=cell.method.id,
-        repr=repr(cell.method),
-        task=cell.task.name,
-        seed=cell.seed,
-        scores=measurement.scores,
-        pairs=len(measurement.cosines),
-        timings={name: round(seconds, 4) for name, seconds in timings.items()},
-        digests={**digests, **encoder.identity.digests},
-        environment=environment() | {"device": _devices(cost)},
-        facts={
-            **measurement.facts,
-            **({"revision": encoder.revision} if encoder.revision else {}),
-            "max_length": encoder.identity.max_length,
-            "distinct_sentences": cost.sentences,
-            "sentences_per_second": cost.rate,
-            "peak_memory_mb": _peak_memory_mb(),
-            **({"encoding": list(cost.how)} if cost.how else {}),
-            **({"workers": workers} if workers > 1 else {}),
-        },
-    )
-
-
-def _devices(cost: EncodingCost) -> str:
-    """The devices that the cell's sentences were encoded on; word vectors need no other."""
-    return ", ".join(dict.fromkeys(str(how.get("device", "cpu")) for how in cost.how)) or "cpu"
 
 
 def _peak_memory_mb() -> int:

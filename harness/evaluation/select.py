@@ -1,4 +1,4 @@
-"""From what was asked for to cells: patterns, defaults, encoders given by hand."""
+"""From what was asked for to cells: patterns, the tasks and methods by default, profiles."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SHOWN = 8  # of a list of methods in a sentence
 EMBEDDED = "embedded"  # the asset that is always there
 
 
-def choose(
+def select_cells(
     registry: Registry, methods: Sequence[str] | None, tasks: Sequence[str] | None, seeds: int
 ) -> tuple[PlannedCell, ...]:
     """The cells for patterns; by default every registered method on every task of `default_tasks`.
@@ -25,53 +25,40 @@ def choose(
     A method that is asked for by its id runs wherever it is sent; one that a glob or the default
     selects runs where it is meaningful (`Method.tasks`). Raises UsageError if nothing is left.
     """
-    chosen = registry.select_methods(methods or ["*"])
     by_id = {pattern for pattern in methods or () if not is_glob(pattern)}
-    on = registry.select_tasks(tasks) if tasks else default_tasks(registry)
+    on = _tasks(registry, tasks)
     selected = [
         cell
-        for method in chosen
+        for method in registry.select_methods(methods or ["*"])
         for cell in cells([method], on if method.id in by_id else meaningful(method, on), seeds)
     ]
     if not selected:
-        why = left_out(registry, methods, tasks)
-        raise UsageError("; ".join(("nothing is left to run", *why)))
-    return tuple(sorted(selected, key=order))
+        why = left_out_by_globs(registry, methods, tasks)
+        raise UsageError("; ".join(filter(None, ("nothing is left to run", why))))
+    return tuple(sorted(selected, key=_order))
 
 
-def left_out(
+def left_out_by_globs(
     registry: Registry, methods: Sequence[str] | None, tasks: Sequence[str] | None
-) -> tuple[str, ...]:
-    """A message about methods that a glob selects and that no selected task is meant for.
-
-    One sentence for those that run by their ids all the same, and one for those that cannot.
-    """
+) -> str:
+    """A sentence about methods that a glob selects and that some selected task is not meant for."""
     if not methods:
-        return ()
-    named = {pattern for pattern in methods if not is_glob(pattern)}
-    on = registry.select_tasks(tasks) if tasks else default_tasks(registry)
-    every = [method for method in registry.select_methods(methods) if method.id not in named]
-    out = [(method, set(on) - set(meaningful(method, on))) for method in every]
-    unable = [m.id for m, left in out if any(_lacks_training_split(m, task) for task in left)]
-    unmeant = [m.id for m, left in out if left and m.id not in unable]
-    told = []
-    if unmeant:
-        told.append(
-            f"left out, as not registered for every one of these tasks: {_some(unmeant)}; named by "
-            "its id (-m ID) each runs on all of them"
-        )
-    if unable:
-        told.append(
-            f"left out where a task has no training split to fit on: {_some(unable)}; fit on "
-            "@target there"
-        )
-    return tuple(told)
-
-
-def _some(names: Sequence[str]) -> str:
-    """The number of names and the first few of them."""
-    more = f", … and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return f"{len(names)} method{'s' * (len(names) > 1)} ({', '.join(names[:SHOWN])}{more})"
+        return ""
+    by_id, on = {pattern for pattern in methods if not is_glob(pattern)}, _tasks(registry, tasks)
+    left_out = [
+        method.id
+        for method in registry.select_methods(methods)
+        if method.id not in by_id and len(meaningful(method, on)) < len(on)
+    ]
+    if not left_out:
+        return ""
+    more = f", … and {len(left_out) - SHOWN} more" if len(left_out) > SHOWN else ""
+    return (
+        "left out on tasks that they are not registered for, or that have no training split to "
+        f"fit on: {len(left_out)} method{'s' * (len(left_out) > 1)} "
+        f"({', '.join(left_out[:SHOWN])}{more}); named by its id (-m ID), each runs on every task "
+        "that has what it is fitted on"
+    )
 
 
 def profile(registry: Registry, name: str, papers: Path, seeds: int) -> tuple[PlannedCell, ...]:
@@ -80,17 +67,15 @@ def profile(registry: Registry, name: str, papers: Path, seeds: int) -> tuple[Pl
     `embedded` reads nothing but what the harness carries, `standard` is every registered method on
     every task, `papers` every published cell that has a method here, `all` is all of it.
     """
+    registered = () if name == "papers" else select_cells(registry, None, None, seeds)
     if name == "embedded":
-        every = choose(registry, None, None, seeds)
-        return tuple(cell for cell in every if reads_embedded(cell, registry))
-    registered = () if name == "papers" else choose(registry, None, None, seeds)
+        return tuple(cell for cell in registered if _reads_embedded(cell, registry))
     published = () if name == "standard" else _published(registry, papers, seeds)
-    return tuple(
-        sorted({cell.address: cell for cell in (*registered, *published)}.values(), key=order)
-    )
+    every = {cell.address: cell for cell in (*registered, *published)}
+    return tuple(sorted(every.values(), key=_order))
 
 
-def reads_embedded(cell: PlannedCell, registry: Registry) -> bool:
+def _reads_embedded(cell: PlannedCell, registry: Registry) -> bool:
     """Whether a cell reads nothing but what the harness carries."""
     corpus = registry.corpora.get(cell.method.fit_on or "")
     assets = {cell.task.asset, *([corpus.asset] if corpus else [])}
@@ -119,9 +104,13 @@ def _published(registry: Registry, papers: Path, seeds: int) -> Iterator[Planned
         yield from cells([method], tasks, seeds)
 
 
-def order(cell: PlannedCell) -> tuple[bool, str, str, str]:
+def _order(cell: PlannedCell) -> tuple[bool, str, str, str]:
     """The order of a run: embedded encoders first, then by encoder and pooling to share work."""
     return not is_embedded(cell.method.encoder), *by_encoder(cell)
+
+
+def _tasks(registry: Registry, patterns: Sequence[str] | None) -> tuple[Task, ...]:
+    return registry.select_tasks(patterns) if patterns else default_tasks(registry)
 
 
 def default_tasks(registry: Registry) -> tuple[Task, ...]:
@@ -136,9 +125,5 @@ def meaningful(method: Method, tasks: Iterable[Task]) -> tuple[Task, ...]:
         task
         for task in tasks
         if any(fnmatchcase(task.name, pattern) for pattern in method.tasks)
-        and not _lacks_training_split(method, task)
+        and not (method.fit_on == "target-train" and task.train is None)
     )
-
-
-def _lacks_training_split(method: Method, task: Task) -> bool:
-    return method.fit_on == "target-train" and task.train is None

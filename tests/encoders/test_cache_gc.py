@@ -26,7 +26,8 @@ from harness.encoders.cache.gc import (
     entries_named,
     shrink,
 )
-from harness.evaluation.fit_corpus import MomentsWriter, RowsWriter
+from harness.evaluation.fit_corpus import write_corpus
+from harness.transforms.affine import Moments
 
 NOW = 2e9
 ONE, TWO = FakeConfig("one", "one"), FakeConfig("two", "two")
@@ -58,12 +59,9 @@ def add_rest(root, config):
     """Moments, rows and converted weights."""
     identity = config.identify(root)
     encoding = FakeEncoder(identity.key).encode(numbered(0, 5))
-    for writer in (
-        MomentsWriter(root / "moments" / identity.key / "corpus.mean.safetensors"),
-        RowsWriter(root / "rows" / identity.key / "corpus.rows.safetensors"),
-    ):
-        writer.add(encoding.mean[:, 0])
-        writer.finish(1.0)
+    rows = encoding.mean[:, 0]
+    write_corpus(root / "moments" / identity.key / "corpus.mean.safetensors", Moments.of(rows), 1.0)
+    write_corpus(root / "rows" / identity.key / "corpus.rows.safetensors", rows, 1.0)
     converted = root / "converted" / f"{identity.digests['weights']}.safetensors"
     converted.parent.mkdir(exist_ok=True)
     converted.write_text("{}")

@@ -25,7 +25,7 @@ from harness.encoders.checkpoint import read_settings
 from harness.encoders.native import NativeConfig, PromptedConfig, modules_left_out
 from harness.encoders.transformer import TransformerConfig
 from harness.evaluation.embeddings import letters_at_once
-from harness.evaluation.plan import plan
+from harness.evaluation.plan import make_plan
 from harness.evaluation.runner import execute
 from harness.registry import load_registry
 from harness.results.records import Store, cells
@@ -278,7 +278,7 @@ def test_a_run_measures_a_model_with_its_modules_beside_its_poolings(tmp_path):
         a, b = (method.pooling(encoder.encode(column)) for column in pairs.columns)
         wanted = spearman(cosine(a, b)[0], pairs.gold)
         assert outcomes[name].record.scores["spearman"]["all"] == pytest.approx(wanted, abs=1e-4)
-    native, plain = plan(planned, texts).encoders
+    native, plain = make_plan(planned, texts).encoders
     assert plain.note == (
         "m has modules of its own, and cls, mean take other vectors; m.native takes theirs"
     )

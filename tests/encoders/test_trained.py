@@ -25,7 +25,7 @@ from harness.encoders.trained import FamilyConfig, recipe_of
 from harness.encoders.transformer import TransformerConfig
 from harness.evaluation.engines import InProcess, Processes
 from harness.evaluation.parallel import execute_on
-from harness.evaluation.plan import plan, render_plan
+from harness.evaluation.plan import make_plan, render_plan
 from harness.evaluation.runner import execute
 from harness.evaluation.select import is_embedded
 from harness.gate.check import encode_golden
@@ -95,7 +95,7 @@ def test_a_seed_that_is_missing_costs_its_own_cells_and_no_others(tmp_path):
     first, second = execute(planned, texts, Store(tmp_path / "runs"), Told(), ticks())
     assert (first.status, second.status) == ("asset missing", "measured")
     assert "harness train family kin" in first.message
-    told = plan(planned, texts)
+    told = make_plan(planned, texts)
     assert (told.cells, told.runnable) == (2, 1)
     assert list(told.missing) == ["encoder kin"]
 
@@ -103,14 +103,14 @@ def test_a_seed_that_is_missing_costs_its_own_cells_and_no_others(tmp_path):
 def test_a_plan_says_what_a_seed_costs_where_that_is_stated(tmp_path):
     start = TransformerConfig("tiny", repo="", about=90_000_000)
     kin = FamilyConfig("kin", RECIPE, start, sentences=4_800_000, trained_on="mats")
-    told = plan(cells([Method(kin, MEAN)], [TOY], 1), library(tmp_path))
+    told = make_plan(cells([Method(kin, MEAN)], [TOY], 1), library(tmp_path))
     # 400 sentences a second forward, and twice that time backward.
     assert told.missing["encoder kin"].endswith(
         "; a seed takes 4,800,000 sentences forward and backward, about 10.0 h on two ordinary "
         "cores"
     )
     silent = replace(kin, sentences=0)
-    told = plan(cells([Method(silent, MEAN)], [TOY], 1), library(tmp_path))
+    told = make_plan(cells([Method(silent, MEAN)], [TOY], 1), library(tmp_path))
     assert told.missing["encoder kin"].endswith("harness train family kin")
     assert repr(silent) == repr(kin)
 
@@ -234,15 +234,15 @@ def test_a_run_trains_on_the_spot_what_its_cells_need_and_the_plan_says_so(place
     far = family(place, name="far")
     planned = cells([Method(spot, MEAN)], [task()], 2) + cells([Method(far, MEAN)], [task()], 1)
     texts = library(place)
-    told = plan(planned, texts)
+    told = make_plan(planned, texts)
     assert told.runnable == 2
     assert [entry.to_train for entry in told.encoders] == [True, True, False]
     assert "to be trained" in render_plan(told)
-    assert [work() for work in on_the_spot(planned, texts.places)] == [None, None]
+    assert [work.call() for work in on_the_spot(planned, texts.places)] == [None, None]
     assert all(texts.places.encoder(spot.member(n)) for n in range(2))
     assert not texts.places.has_encoder(far)
     assert capsys.readouterr().out.count("harness train simcse-sup") == 2
-    assert [entry.to_train for entry in plan(planned, texts).encoders] == [False] * 3
+    assert [entry.to_train for entry in make_plan(planned, texts).encoders] == [False] * 3
 
 
 @pytest.mark.usefixtures("no_bar")

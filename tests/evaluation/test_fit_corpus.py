@@ -32,9 +32,11 @@ from harness.core.errors import DataError, UsageError
 from harness.core.interfaces import Encoding
 from harness.core.tensors import TensorFile
 from harness.core.types import Method
+from harness.evaluation import fit_corpus
 from harness.evaluation.embeddings import SHARD, dropout_batch, letters_at_once
+from harness.evaluation.engines import Cluster
 from harness.evaluation.evaluate import FitData, fit, fit_method
-from harness.evaluation.fit_corpus import PART, CorpusSample, MomentsWriter, RowsWriter, read_corpus
+from harness.evaluation.fit_corpus import PART, CorpusSample, read_corpus, write_corpus
 from harness.evaluation.parallel import execute_on
 from harness.evaluation.runner import execute
 from harness.results.records import Store, cells
@@ -433,11 +435,10 @@ def test_an_interrupted_pass_goes_on_with_the_block_it_was_in_and_ends_with_the_
     assert not list(tmp_path.rglob(".*.block"))
 
 
-@dataclass(frozen=True)
-class LastFirst:
-    """An engine of two workers of which the second is always quicker."""
+class LastFirst(Cluster):
+    """Two workers of which the second is always quicker."""
 
-    workers: int = 2
+    workers = 2
 
     def map(self, function, items):
         return ((item, function(item)) for item in reversed(items))
@@ -472,7 +473,7 @@ def test_blocks_of_a_pass_that_workers_make_in_any_order_are_merged_into_one_fil
     texts, store = library(tmp_path / "beside", FAR), Store(tmp_path / "beside" / "runs")
     config.log.clear()
     told = Told()
-    beside = {one.cell: one for one in execute_on(LastFirst(), planned, texts, store, told)}
+    beside = {one.cell: one for one in execute_on(LastFirst(None), planned, texts, store, told)}
     assert [name for name, _ in told.phases] == ["encoding", "merging", "scoring"]
     assert len(config.log) == once  # each block by one worker
     assert {cell: one.record.scores for cell, one in beside.items()} == {
@@ -493,17 +494,17 @@ def test_a_block_that_was_damaged_is_made_again(tmp_path, monkeypatch):
     config = FakeConfig()
     planned = cells([Method(config, MEAN, (SN(),), "far")], [TOY], seeds=1)
     [good] = run(tmp_path / "good", planned, FAR).values()
-    finish = MomentsWriter.finish
+    write = fit_corpus.write_corpus
 
-    def killed(writer, seconds):
-        if writer.path.name.startswith("far"):
+    def killed(path, *content):
+        if path.name.startswith("far"):
             raise KeyboardInterrupt
-        finish(writer, seconds)
+        write(path, *content)
 
-    monkeypatch.setattr(MomentsWriter, "finish", killed)
+    monkeypatch.setattr(fit_corpus, "write_corpus", killed)
     with pytest.raises(KeyboardInterrupt):
         run(tmp_path, planned, FAR)
-    monkeypatch.setattr(MomentsWriter, "finish", finish)
+    monkeypatch.setattr(fit_corpus, "write_corpus", write)
     first, *others = sorted((tmp_path / "cache").rglob(".far*.block"))
     assert len(others) == 7
     first.write_bytes(first.read_bytes()[:-1])
@@ -528,28 +529,20 @@ def test_a_pass_has_blocks_of_a_size_that_its_sentences_alone_tell():
 # Files
 
 
-def stored(path, x, seconds=1.5):
-    writer = RowsWriter(path)
-    for part in np.array_split(x, 3):
-        writer.add(part)
-    assert not path.exists()
-    writer.finish(seconds)
-    return path
-
-
 def test_rows_are_safetensors_and_come_back_as_they_were(tmp_path):
-    x = np.random.default_rng(0).normal(size=(PART + 7, 3)).astype(np.float32)
-    path = stored(tmp_path / "x.safetensors", x)
+    x, path = np.random.default_rng(0).normal(size=(PART + 7, 3)), tmp_path / "x.safetensors"
+    write_corpus(path, x.astype(np.float32), 1.5)
     found = read_corpus(path)
-    np.testing.assert_array_equal(found.vectors, x)
-    np.testing.assert_array_equal(load_file(path)["rows"], x)
+    np.testing.assert_array_equal(found.vectors, x.astype(np.float32))
+    np.testing.assert_array_equal(load_file(path)["rows"], found.vectors)
     assert found.seconds == 1.5
     assert not found.vectors.flags.writeable
 
 
 @pytest.mark.parametrize("at", [0, 20, 100, 1200, -1])
 def test_a_changed_byte_is_seen(tmp_path, at):
-    path = stored(tmp_path / "x.safetensors", np.ones((99, 4), np.float32))
+    path = tmp_path / "x.safetensors"
+    write_corpus(path, np.ones((99, 4), np.float32), 1.5)
     data = bytearray(path.read_bytes())
     data[at] ^= 1
     path.write_bytes(data)
@@ -591,10 +584,7 @@ def test_a_fit_on_many_rows_keeps_few_of_them_in_memory(tmp_path, monkeypatch):
     monkeypatch.setattr("harness.evaluation.fit_corpus.PART", 1024)
     monkeypatch.setattr("harness.transforms.flows.BLOCK", 1024)
     rng = np.random.default_rng(0)
-    writer = RowsWriter(tmp_path / "x.safetensors")
-    for _ in range(40):
-        writer.add(rng.normal(size=(2000, 64)).astype(np.float32))
-    writer.finish(0.0)
+    write_corpus(tmp_path / "x.safetensors", rng.normal(size=(80_000, 64)).astype("f4"), 0.0)
     vectors = read_corpus(tmp_path / "x.safetensors").vectors
     short = replace(FLOWS["flow"], epochs=0.01, levels=1, depth=1)
     method = Method(FakeConfig(), MEAN, (short, SN(), short, Whitening()), "stream")

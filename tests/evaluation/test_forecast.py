@@ -12,8 +12,8 @@ from harness.assets.places import Places
 from harness.core.interfaces import Trained
 from harness.core.types import Method, Record
 from harness.evaluation.compare import PAIR_SECONDS, row_seconds
-from harness.evaluation.forecast import GUESSED, TRAINING, Clocks, Forecast
-from harness.evaluation.plan import plan, render_plan
+from harness.evaluation.forecast import TRAINING, Forecast
+from harness.evaluation.plan import GUESSED, make_plan, render_plan
 from harness.evaluation.runner import execute
 from harness.registry import load_registry
 from harness.results.comparisons import Comparisons
@@ -38,7 +38,7 @@ def cell(name="mean", *post, on=None, of=TOY, seed=0) -> PlannedCell:
 
 
 def forecast(own=(), other=()) -> Forecast:
-    return Forecast(Clocks.of(own), Clocks.of(other))
+    return Forecast.of(own).before(Forecast.of(other))
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_a_pass_over_a_corpus_is_counted_once_and_not_in_each_fit():
     known = forecast(other=fits)
     assert known.of_pass("fake", corpus("far", ()), rate=1.0) == 60
     assert known.of_cell(cell("mean", "centre", on="target")) is None
-    assert [known.other.seconds["post-processors", post] for post in ("sn", "nice")] == [1, 4]
+    assert [known.cells["post-processors", post] for post in ("sn", "nice")] == [1, 4]
 
 
 def test_other_machines_clocks_are_scaled_by_the_cells_that_both_measured(tmp_path):
@@ -81,15 +81,9 @@ def test_other_machines_clocks_are_scaled_by_the_cells_that_both_measured(tmp_pa
     known = Forecast.read(planned, runs, Results.read(committed))
     assert known.pace == 3
     assert [known.of_cell(one) for one in planned] == [9, 30]
-    assert known.rate("fake") == pytest.approx(100 / 3)
+    assert known.rates["fake"] == pytest.approx(100 / 3)
     runs.path(planned[0].address).write_bytes(b"cut")
     assert Forecast.read(planned, runs, Results.read(committed)).pace == 1
-
-
-def test_without_such_cells_the_speed_of_encoding_scales():
-    known = forecast(other=[record(rate=100.0)])
-    assert known.with_rates({"fake": 50.0, "new": 1.0}).pace == 2
-    assert known.with_rates({"new": 1.0}) == known
 
 
 def test_a_training_takes_what_other_seeds_took_here(tmp_path):
@@ -107,7 +101,7 @@ def test_a_plan_adds_up_what_is_left_and_leaves_out_what_is_measured(tmp_path):
     posts = [method("mean", "stretch", on="target"), method("mean", "centre", on="target")]
     planned = cells(posts, [TOY], seeds=2)
     known = forecast(other=[record()])
-    made = plan(planned, texts, runs, known, workers=2)
+    made = make_plan(planned, texts, runs, known, workers=2)
     [entry] = made.encoders
     assert (entry.measured, entry.guessed) == (0, 1)
     assert entry.fit_seconds == 2 * 3 + GUESSED
@@ -118,14 +112,14 @@ def test_a_plan_adds_up_what_is_left_and_leaves_out_what_is_measured(tmp_path):
     assert "3 s of fitting and scoring. No record tells how long 1 of the cells take." in told
     list(execute(planned[:2], texts, runs, Told(), ticks()))
     known = forecast(other=[record(rate=None)])
-    made = plan(planned, texts, runs, known)
+    made = make_plan(planned, texts, runs, known)
     assert made.encoders[0].measured == 2
     assert made.seconds == made.encoders[0].fit_seconds == GUESSED
     assert "3 of 3 cells can run here, 2 of them are measured already; about 0 s" in render_plan(
         made
     )
     changed = [replace(one, method=replace(one.method, pooling=CLS)) for one in planned]
-    assert plan(changed, texts, runs, known).encoders[0].measured == 0
+    assert make_plan(changed, texts, runs, known).encoders[0].measured == 0
 
 
 def test_a_corpus_that_was_passed_over_costs_no_second_pass(tmp_path):
@@ -133,14 +127,14 @@ def test_a_corpus_that_was_passed_over_costs_no_second_pass(tmp_path):
     centred = Method(FakeConfig(), MEAN, method("mean", "centre", on="target").post, "far")
     known = forecast(other=[record(centred.id, rate=None, fit=60)])
     planned = cells([centred], [TOY, OTHER], seeds=1)
-    [before] = plan(planned, texts, None, known).encoders
+    [before] = make_plan(planned, texts, None, known).encoders
     assert (before.passes, before.fit_seconds) == ({"far": 60}, 2 * 1)
     list(execute(planned[:1], texts, Store(tmp_path / "runs"), Told(), ticks()))
-    [after] = plan(planned, texts, None, known).encoders
+    [after] = make_plan(planned, texts, None, known).encoders
     assert (after.passes, after.fit_seconds) == ({}, 2 * 1)
     stretch = method("mean", "stretch", on="target").post
     for fitted_on_other_files in (replace(centred, pooling=CLS), replace(centred, post=stretch)):
-        again = plan(cells([fitted_on_other_files], [TOY], 1), texts, None, known)
+        again = make_plan(cells([fitted_on_other_files], [TOY], 1), texts, None, known)
         assert again.encoders[0].passes == {"far": 60}
 
 
@@ -149,21 +143,21 @@ def test_a_pass_without_a_record_takes_its_sentences_at_the_rate_of_the_encoder(
     on_far = Method(FakeConfig(), MEAN, method("mean", "centre", on="target").post, "far")
     planned = cells([on_far], [TOY], seeds=1)
     slow, quick = (forecast(other=[record(rate=rate)]) for rate in (100.0, 500.0))
-    made = plan(planned, library(tmp_path, far), None, slow, workers=2)
+    made = make_plan(planned, library(tmp_path, far), None, slow, workers=2)
     assert made.parts["passes over corpora"] == made.encoders[0].passes["far"] == 10_000
     assert "2.8 h of passes over corpora" in " ".join(render_plan(made).split())
-    made = plan(planned, library(tmp_path, far), None, quick)
+    made = make_plan(planned, library(tmp_path, far), None, quick)
     assert made.encoders[0].passes == {"far": 2_000}
     texts = library(tmp_path, limited_corpus(far, 20))
     texts.corpora = {"far": limited_corpus(far, 20)}
     known = forecast(other=[record(on_far.id, rate=100.0, fit=60)])  # of the whole corpus
-    assert plan(planned, texts, None, known).encoders[0].passes == {"far.limit-20": 0.2}
+    assert make_plan(planned, texts, None, known).encoders[0].passes == {"far.limit-20": 0.2}
 
 
 def test_the_time_of_a_pass_over_an_unknown_number_of_sentences_is_not_known(tmp_path):
     on_far = Method(FakeConfig(), MEAN, method("mean", "centre", on="target").post, "far")
     texts = library(tmp_path, corpus("far", numbered(300, 50)))
-    made = plan(cells([on_far], [TOY], 1), texts, None, forecast(other=[record()]))
+    made = make_plan(cells([on_far], [TOY], 1), texts, None, forecast(other=[record()]))
     assert (made.encoders[0].passes, made.parts["passes over corpora"]) == ({"far": None}, None)
     assert made.seconds == made.encoders[0].seconds + made.encoders[0].fit_seconds
     told = " ".join(render_plan(made).split())

@@ -5,6 +5,7 @@ import signal
 import time
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,15 +23,15 @@ from fakes import (
 )
 
 from harness.core.errors import HarnessError, UsageError
+from harness.core.provenance import code_digest, packages
 from harness.core.types import Method
 from harness.evaluation import parallel
 from harness.evaluation.engines import Cluster, InProcess, Processes, default_jobs, engine
 from harness.evaluation.parallel import (
     WHOLE,
-    Shard,
+    Part,
     Site,
     Work,
-    encode_texts,
     execute_on,
     units,
 )
@@ -46,10 +47,10 @@ METHODS = (
 PLANNED = cells(METHODS, [TOY, OTHER], seeds=2)
 
 
-def run(folder, engine, planned=PLANNED, shard=WHOLE, told=None, store="runs"):
+def run(folder, engine, planned=PLANNED, part=WHOLE, told=None, store="runs"):
     """The outcomes, by cell."""
     made = execute_on(
-        engine, planned, library(folder), Store(folder / store), told or Told(), shard=shard
+        engine, planned, library(folder), Store(folder / store), told or Told(), part=part
     )
     return {outcome.cell: outcome for outcome in made}
 
@@ -67,7 +68,8 @@ def cluster():
     pytest.importorskip("distributed", reason="the dask extra is not installed")
     made = Cluster.connect("local:2")
     yield made
-    made.close()
+    made.client.close()
+    made.client.cluster.close()
 
 
 def test_two_processes_give_the_records_of_one(tmp_path, alone):
@@ -87,26 +89,26 @@ def test_a_cluster_gives_the_records_of_one_process(tmp_path, alone, cluster):
 
 @pytest.mark.parametrize("count", [1, 2, 3, 50])
 def test_the_shards_of_a_plan_are_the_whole_with_no_cell_twice(count):
-    parts = [Shard(number, count).cells(PLANNED) for number in range(count)]
+    parts = [Part(number, count).cells(PLANNED) for number in range(count)]
     assert sorted(map(str, (one.address for part in parts for one in part))) == sorted(
         str(one.address) for one in PLANNED
     )
     texts = [f"sentence {n}" for n in range(100)]
-    assert sorted(t for n in range(count) for t in Shard(n, count).texts(texts)) == sorted(texts)
+    assert sorted(t for n in range(count) for t in Part(n, count).texts(texts)) == sorted(texts)
 
 
 def test_shards_one_after_the_other_leave_the_records_of_one_process(tmp_path, alone):
     found = {}
     for number in range(2):
-        shard = Shard(number, 2)
-        found |= run(tmp_path, InProcess(), shard.cells(PLANNED), shard)
+        part = Part(number, 2)
+        found |= run(tmp_path, InProcess(), part.cells(PLANNED), part)
     assert {cell: outcome.record.scores for cell, outcome in found.items()} == alone
 
 
 @pytest.mark.parametrize("text", ["2", "0/2", "3/2", "a/b", "1/0", "-1/2", "1/2/3"])
 def test_a_shard_that_is_none_is_refused(text):
     with pytest.raises(UsageError, match=f"--shard {text}: wanted "):
-        Shard.parse(text)
+        Part.parse(text)
 
 
 def test_cells_that_share_work_are_one_unit_and_seeds_stand_apart():
@@ -124,7 +126,7 @@ def test_fits_on_a_corpus_are_measured_beside_each_other_after_one_pass(tmp_path
     fits = [method("mean", "centre", on="stream"), method("first-last", "stretch", on="stream")]
     planned = cells([method("mean"), *fits], [TOY, OTHER], seeds=2)
     assert len(units(planned)) == 2
-    assert len(units(planned, corpora_apart=True)) == 3
+    assert len(units(planned, passes_made=True)) == 3
     alone, beside = library(tmp_path / "alone", stream), library(tmp_path / "beside", stream)
     wanted = execute(planned, alone, Store(tmp_path / "alone"), Told(), ticks())
     found = execute_on(Processes(2), planned, beside, Store(tmp_path / "beside"), told)
@@ -138,14 +140,19 @@ def test_fits_on_a_corpus_are_measured_beside_each_other_after_one_pass(tmp_path
         [_] = (tmp_path / "beside" / "cache" / folder).rglob("stream*")
 
 
-def test_a_worker_with_other_code_is_refused(tmp_path):
-    site = Site.of(library(tmp_path), Store(tmp_path), False, 2)
-    old = replace(site, code="0" * 64)
-    with pytest.raises(HarnessError, match=r"the worker on \S+ has other code"):
-        encode_texts(old, FakeConfig(), ["a"])
-    old = replace(site, packages=(("numpy", "0.1"),))
-    with pytest.raises(HarnessError, match=r"the worker on \S+ has numpy \S+, this process 0.1"):
-        encode_texts(old, FakeConfig(), ["a"])
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"code": "0" * 64}, r"the worker on \S+ has other code"),
+        ({"libraries": {**packages(), "numpy": "0.1"}}, r"has numpy \S+, this process 0.1"),
+        ({"results": Path("nowhere")}, "has nothing at nowhere: share it under this path"),
+    ],
+)
+def test_a_worker_of_another_version_or_without_a_folder_is_refused(tmp_path, change, message):
+    loader = library(tmp_path)
+    site = Site(loader.places, {}, tmp_path, fresh=False, workers=2, code=code_digest())
+    with pytest.raises(HarnessError, match=message):
+        replace(site, **change).require_worker()
 
 
 def test_a_worker_with_other_code_trains_nothing(tmp_path, monkeypatch):
@@ -223,7 +230,8 @@ def test_an_item_that_is_always_beside_a_killer_is_done():
     try:
         found = dict(made.map(kill_at_3_while_others_sleep, [3, 4]))
     finally:
-        made.close()
+        made.client.close()
+    made.client.cluster.close()
     assert isinstance(found[3], HarnessError)
     assert found[4] == 4
 

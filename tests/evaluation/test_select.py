@@ -8,7 +8,13 @@ from typer.testing import CliRunner
 
 from harness.cli import app
 from harness.core.errors import UsageError
-from harness.evaluation.select import PROFILES, choose, is_embedded, left_out, profile
+from harness.evaluation.select import (
+    PROFILES,
+    is_embedded,
+    left_out_by_globs,
+    profile,
+    select_cells,
+)
 from harness.registry import load_registry
 
 PAPERS = Path(__file__).resolve().parents[2] / "results" / "papers"
@@ -65,36 +71,30 @@ def test_a_profile_that_means_nothing_is_refused(options, said, tmp_path):
 
 # What globs leave out
 
-FLOWS = ("bert-mini.mean+flow*",)
-
 
 def test_a_glob_names_what_it_leaves_out_and_how_to_run_it():
     found, globs, tasks = load_registry(), ["bert-mini.mean*"], ["sick-r.senteval.dev"]
-    chosen = {cell.method.id for cell in choose(found, globs, tasks, 1)}
+    chosen = {cell.method.id for cell in select_cells(found, globs, tasks, 1)}
     dropped = {method.id for method in found.select_methods(globs)} - chosen
-    [told] = left_out(found, globs, tasks)
+    message = left_out_by_globs(found, globs, tasks)
     assert dropped
     assert chosen
-    assert all(name in told for name in dropped)
-    assert not [name for name in chosen if f"{name}," in told or f"{name})" in told]
-    assert f"{len(dropped)} methods" in told
-    assert "by its id (-m ID)" in told
-    every = choose(found, [*globs, *dropped], tasks, 1)
+    assert all(name in message for name in dropped)
+    assert not [name for name in chosen if f"{name}," in message or f"{name})" in message]
+    assert f"{len(dropped)} methods" in message
+    assert "by its id (-m ID)" in message
+    every = select_cells(found, [*globs, *dropped], tasks, 1)
     assert {cell.method.id for cell in every} == chosen | dropped
-    assert left_out(found, [*globs, *dropped], tasks) == ()
+    assert left_out_by_globs(found, [*globs, *dropped], tasks) == ""
+    assert left_out_by_globs(found, None, tasks) == ""
 
 
 def test_of_an_empty_selection_the_error_names_what_would_run():
     with pytest.raises(UsageError, match=r"bert-mini\.mean\+flow@target.*by its id"):
-        choose(load_registry(), FLOWS, ["sick-r.senteval.dev"], 1)
+        select_cells(load_registry(), ("bert-mini.mean+flow*",), ["sick-r.senteval.dev"], 1)
 
 
-def test_what_cannot_run_is_told_apart():
+def test_what_is_fitted_on_a_training_split_is_left_out_where_there_is_none():
     found = load_registry()
-    [method] = [m for m in found.methods if m.endswith("@target-train")][:1]
-    told = left_out(found, [f"{method}*"], ["sts12"])
-    assert "no training split" in told[-1]
-
-
-def test_nothing_is_said_where_nothing_was_asked_for():
-    assert left_out(load_registry(), None, ["sts12"]) == ()
+    name = next(method for method in found.methods if method.endswith("@target-train"))
+    assert name in left_out_by_globs(found, [f"{name}*"], ["sts12"])
