@@ -88,19 +88,17 @@ def sentence_key(text: str) -> bytes:
     return hashlib.sha256(text.encode()).digest()[:KEY_BYTES]
 
 
-SECONDS_TO_HOLD = 30.0  # a lock whose holder showed no sign of life for so long is taken over
-
-
 @contextmanager
 def exclusive(folder: Path) -> Iterator[None]:
     """Hold the exclusive lock of a folder, on any file system; waits until it is free.
 
-    The lock is a file, so that it also holds where a network file system has no `flock`.
+    The lock is a file, so that it also holds where a network file system has no `flock`; that of a
+    holder without a sign of life for 30 seconds is taken over.
     """
     from filelock import SoftFileLease
 
     folder.mkdir(parents=True, exist_ok=True)
-    with SoftFileLease(folder / ".lock", lease_duration=SECONDS_TO_HOLD, poll_interval=0.01):
+    with SoftFileLease(folder / ".lock", lease_duration=30.0, poll_interval=0.01):
         yield
 
 

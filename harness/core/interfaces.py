@@ -23,23 +23,14 @@ def fixed_by(**pins: object) -> str:
 
 @dataclass(frozen=True)
 class Hub:
-    """A model repository on the Hugging Face hub.
-
-    Args:
-        repo: Its name, `owner/name`.
-        revision: The pinned commit; None is unpinned.
-        sha256: The digest of the weights, where it is known.
-        package: A folder in an installed package that carries the same files and goes first.
-        asset: The name that `harness fetch` takes, if not the encoder's.
-        about: Roughly how many bytes there are to get.
-    """
+    """A model repository on the Hugging Face hub: `owner/name`, at a pinned commit or at none."""
 
     repo: str
     revision: str | None = None
-    sha256: str | None = None
-    package: str | None = None
-    asset: str | None = None
-    about: int | None = None
+    sha256: str | None = None  # of the weights, where it is known
+    package: str | None = None  # a folder in it carries the same files and goes first
+    asset: str | None = None  # the name that `harness fetch` takes, if not the encoder's
+    about: int | None = None  # roughly how many bytes there are to get
 
     def __str__(self) -> str:
         return f"{self.repo}@{self.revision[:12]}" if self.revision else f"{self.repo}, unpinned"
@@ -84,25 +75,15 @@ class LocalFiles:
 
 @dataclass(frozen=True)
 class Trained:
-    """A training on this machine, of which every seed gives another encoder.
+    """A training on this machine, of which every seed gives another encoder of the family."""
 
-    Args:
-        recipe: The arguments of `harness train`, without seed and folders.
-        family: The name of the family that all seeds belong to.
-        folder: The family's folder below the trained encoders of the cache.
-        seed: The seed of one member; None is the family itself, which has no files.
-        on_the_spot: Whether a run that needs a member trains it.
-        sentences: How many sentences it encodes forward and backward; 0 is not stated.
-        start_bytes: Roughly the bytes of the weights that it starts from; 0 is not stated.
-    """
-
-    recipe: str
+    recipe: str  # the arguments of `harness train`, without seed and folders
     family: str
-    folder: str
-    seed: int | None = None
-    on_the_spot: bool = False
-    sentences: int = 0
-    start_bytes: int = 0
+    folder: str  # below the trained encoders of the cache
+    seed: int | None = None  # of one member; None is the family itself, which has no files
+    on_the_spot: bool = False  # whether a run that needs a member trains it
+    sentences: int = 0  # that it encodes forward and backward; 0 is not stated
+    start_bytes: int = 0  # roughly those of the weights that it starts from; 0 is not stated
 
     def __str__(self) -> str:
         return f"harness train {self.recipe}"

@@ -97,11 +97,11 @@ def test_the_initial_weights_are_those_of_a_new_layer_of_torch(classes, width):
 @pytest.mark.parametrize("classes", [2, 3])
 def test_training_is_torchs_number_for_number(classes):
     data, dev = (labelled(*blobs(n, classes=classes, seed=n)) for n in (150, 60))
-    found = train_regressions(data, dev, classes, PENALTIES, 7, np.random.RandomState(7))
+    trained = train_regressions(data, dev, classes, PENALTIES, 7, np.random.RandomState(7))
     for k, penalty in enumerate(PENALTIES):
         weights, accuracy = in_torch(data, dev, classes, penalty, 7)
-        np.testing.assert_allclose(found.weights[k], weights, atol=1e-5)
-        assert found.accuracy[k] == pytest.approx(accuracy)
+        np.testing.assert_allclose(trained[0][k], weights, atol=1e-5)
+        assert trained[1][k] == pytest.approx(accuracy)
 
 
 class Counting(np.random.RandomState):
@@ -117,8 +117,8 @@ class Counting(np.random.RandomState):
 def test_training_ends_at_the_sixth_look_without_a_gain():
     data, order = labelled(*blobs(10)), Counting(0)
     always_class_0 = LabelledRows(np.zeros_like(data.x), np.zeros(10, np.int64))
-    found = train_regressions(data, always_class_0, 2, (1e-5,), 0, order)
-    assert found.accuracy.tolist() == [1.0]
+    _, accuracy = train_regressions(data, always_class_0, 2, (1e-5,), 0, order)
+    assert accuracy.tolist() == [1.0]
     assert order.epochs == 4 * (1 + 6)
 
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tolerances import ROUNDING, relative_gap
 
 from harness.core.errors import DataError, UsageError
+from harness.core.types import Progress
 from harness.encoders.transformer import TransformerConfig
 from harness.training.contrastive import (
     Augmentation,
@@ -415,14 +416,6 @@ def test_a_checkpoint_without_such_a_head_is_refused(bert, opened):
         open_mlm_head("tiny", bert, bert, opened(Setup()))
 
 
-class Quiet:
-    def phase(self, what, steps): ...
-
-    def step(self, steps): ...
-
-    def note(self, text): ...
-
-
 @pytest.mark.parametrize(("head", "pooling"), [("train", CLS), ("keep", POOLER)])
 def test_the_loss_falls_and_the_checkpoint_is_read_as_it_was_trained(
     head, pooling, training, bert, tmp_path
@@ -430,7 +423,7 @@ def test_the_loss_falls_and_the_checkpoint_is_read_as_it_was_trained(
     setup = Setup(head=head, dropout=0.0)
     task = training(TRIPLETS, setup, epochs=15, learning_rate=1e-3)
     schedule = task.settings.schedule(len(SENTENCES))
-    curve = train(task, schedule, 0, Quiet())
+    curve = train(task, schedule, 0, Progress())
     assert len(curve.losses) == 30
     assert np.mean(curve.losses[-5:]) < np.mean(curve.losses[:5]) - 0.3
     made = TrainingInfo("harness train", {}, 0, {}, Curve())

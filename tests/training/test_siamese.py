@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import tiny_models
 import torch
-from test_contrastive import Quiet
 from tolerances import ROUNDING, relative_gap
 from torch import nn
 
 from harness.assets.places import Places
 from harness.core.errors import UsageError
 from harness.core.files import pairs_digest
+from harness.core.types import Progress
 from harness.encoders.transformer import TransformerConfig
 from harness.registry import load_registry
 from harness.training.contrastive import info_nce
@@ -242,7 +242,7 @@ def test_the_classifier_is_drawn_from_its_own_seed(opened):
 def test_the_loss_falls_and_the_checkpoint_is_read_as_it_was_trained(training, bert, tmp_path):
     task = training(epochs=20, learning_rate=1e-2)
     with seeded(0):
-        curve = train(task, task.settings.schedule(len(PREMISES)), 0, Quiet())
+        curve = train(task, task.settings.schedule(len(PREMISES)), 0, Progress())
     assert np.mean(curve.losses[-4:]) < np.mean(curve.losses[:4]) - 0.5
     made = TrainingInfo("harness train", {}, 0, {}, Curve())
     write_checkpoint(tmp_path / "out", task.encoder.transformer, bert, "mean", 40, made)

@@ -41,6 +41,11 @@ class LabelledRows:
         """Some of the rows, in this order."""
         return LabelledRows(self.x[rows], self.y[rows])
 
+    @property
+    def classes(self) -> int:
+        """The number of classes."""
+        return int(self.y.max()) + 1
+
 
 # Predicted classes, the accuracy on held-out data in points, and the penalty that was best there.
 Prediction = tuple[Int[np.ndarray, " n"], float, float]
@@ -102,47 +107,39 @@ def folds(
 def by_dev(learned: LabelledRows, dev: LabelledRows, test: LabelledRows, seed: int) -> Prediction:
     """Train on all rows; the dev split decides when to stop and which penalty is best."""
     order = np.random.RandomState(seed)
-    regressions = train_regressions(learned, dev, _classes(learned), PENALTIES, seed, order)
-    best, accuracy = _best(regressions.accuracy)
-    return regressions.predict(test.x)[best], accuracy, PENALTIES[best]
+    weights, shares = train_regressions(learned, dev, learned.classes, PENALTIES, seed, order)
+    best, accuracy = _best(shares)
+    return predict(weights, test.x)[best], accuracy, PENALTIES[best]
 
 
 def by_folds(learned: LabelledRows, test: LabelledRows, seed: int) -> Prediction:
     """Choose the penalty by ten folds; a random twentieth of the rows then decides when to stop."""
-    classes, accuracies = _classes(learned), []
+    shares = []
     for left, fold in folds(learned.y, seed):
         order = np.random.RandomState(seed)
         parts = learned.at(left), learned.at(fold)
-        accuracies.append(train_regressions(*parts, classes, PENALTIES, seed, order).accuracy)
-    best, accuracy = _best(np.mean(accuracies, axis=0))
+        shares.append(train_regressions(*parts, learned.classes, PENALTIES, seed, order)[1])
+    best, accuracy = _best(np.mean(shares, axis=0))
     order = np.random.RandomState(seed)
     rows = order.permutation(len(learned.y))
     held_out = int(HELD_OUT * len(rows))
     parts = learned.at(rows[held_out:]), learned.at(rows[:held_out])
-    chosen = train_regressions(*parts, classes, PENALTIES[best : best + 1], seed, order)
-    return chosen.predict(test.x)[0], accuracy, PENALTIES[best]
+    penalty = PENALTIES[best]
+    weights, _ = train_regressions(*parts, learned.classes, (penalty,), seed, order)
+    return predict(weights, test.x)[0], accuracy, penalty
 
 
-def _classes(data: LabelledRows) -> int:
-    return int(data.y.max()) + 1
-
-
-def _best(accuracies: Float64[np.ndarray, " R"]) -> tuple[int, float]:
+def _best(shares: Float64[np.ndarray, " R"]) -> tuple[int, float]:
     """The place of the best accuracy, which SentEval rounds, and the accuracy in points."""
-    points = [round(100 * float(accuracy), 2) for accuracy in accuracies]
+    points = [round(100 * float(share), 2) for share in shares]
     return int(np.argmax(points)), max(points)
 
 
-@dataclass(frozen=True, eq=False)
-class Regressions:
-    """Trained regressions, one a penalty, and each one's accuracy on the held-out data (0 to 1)."""
-
-    weights: Float32[np.ndarray, "R C D"]
-    accuracy: Float64[np.ndarray, " R"]
-
-    def predict(self, x: Float32[np.ndarray, "n D"]) -> Int[np.ndarray, "R n"]:
-        """The class of every row, by each regression."""
-        return np.stack([np.argmax(x @ weights.T, axis=1) for weights in self.weights])
+def predict(
+    weights: Float32[np.ndarray, "R C D"], x: Float32[np.ndarray, "n D"]
+) -> Int[np.ndarray, "R n"]:
+    """The class of every row, by each regression."""
+    return np.stack([np.argmax(x @ of_classes.T, axis=1) for of_classes in weights])
 
 
 def train_regressions(
@@ -152,10 +149,11 @@ def train_regressions(
     penalties: tuple[float, ...],
     seed: int,
     order: np.random.RandomState,
-) -> Regressions:
+) -> tuple[Float32[np.ndarray, "R C D"], Float64[np.ndarray, " R"]]:
     """Train a regression for each penalty, and keep each where its held-out accuracy was best.
 
-    `seed` draws the initial weights, `order` the order of the rows in every epoch.
+    `seed` draws the initial weights, `order` the order of the rows in every epoch. Returns the
+    weights, and the accuracies on the held-out data (0 to 1).
     """
     optimiser = _Adam(initial_weights(classes, data.x.shape[1], seed), penalties)
     best = optimiser.weights.copy()
@@ -165,14 +163,14 @@ def train_regressions(
             rows = order.permutation(len(data.y))
             for start in range(0, len(rows), BATCH):
                 optimiser.step(data.at(rows[start : start + BATCH]))
-        now = Regressions(optimiser.weights, accuracy).predict(held_out.x) == held_out.y
+        now = predict(optimiser.weights, held_out.x) == held_out.y
         running = waited <= TENACITY
         better = running & (now.mean(axis=1) > accuracy)
         best[better], accuracy[better] = optimiser.weights[better], now.mean(axis=1)[better]
         waited += running & ~better
         if (waited > TENACITY).all():
             break
-    return Regressions(best, accuracy)
+    return best, accuracy
 
 
 def initial_weights(classes: int, width: int, seed: int) -> Float32[np.ndarray, "C D"]:
