@@ -47,16 +47,13 @@ class Download:
 
 @dataclass(frozen=True)
 class HubTable:
-    """Rows of a hub data set, read by `datasets`, which keeps its own copy of them.
-
-    `into` is the file under the data folder that the rows of `split` are written to, if any.
-    """
+    """Rows of a hub data set, read by `datasets`: those of `split` are written to `into`."""
 
     repo: str
     revision: str
-    config: str | None = None
-    split: str | None = None
-    into: str | None = None
+    config: str
+    split: str
+    into: str
     sha256: ClassVar[None] = None  # its rows are fixed by the commit, its bytes are not known
     size: ClassVar[None] = None
 
@@ -92,7 +89,7 @@ class Asset:
     @property
     def embedded(self) -> bool:
         """Whether it comes with the package, so that there is nothing to look for or to get."""
-        return not self.probe and not self.downloads
+        return not self.probe
 
     @property
     def to_get(self) -> int | None:

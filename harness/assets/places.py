@@ -7,7 +7,6 @@ noticed. Pins of data lie in the data folder and travel with it, pins of encoder
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -15,7 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from harness.assets.catalogue import DATA_ASSETS, Asset, HubTable
+from harness.assets.catalogue import DATA_ASSETS, Asset
 from harness.core.errors import AssetMissing, DataError, UsageError
 from harness.core.files import exclusive, safe, sized, write_atomically
 from harness.core.hardware import base_name
@@ -33,7 +32,6 @@ from harness.core.interfaces import (
 CACHE = "~/.cache/sentence-embedding-harness"
 EMBEDDED = Path(__file__).parent / "embedded" / "mini"
 TRAINED = "trained"  # under the cache folder: what `harness train family` makes
-TABLE_INFO = "dataset_info.json"  # the file that `datasets` writes last
 
 SCHEMA = 1
 OF_DATA = ".harness/pins.json"  # under the data folder
@@ -143,9 +141,6 @@ class Places:
         """The first of its places under the data folder that exists."""
         if asset.embedded:
             return EMBEDDED
-        if not asset.probe:
-            tables = [table_folder(t) for t in asset.downloads if isinstance(t, HubTable)]
-            return tables[0] if all((t / TABLE_INFO).exists() for t in tables) else None
         places = [self.data_dir / place for place in asset.probe] if self.data_dir else []
         return next((place for place in places if place.exists()), None)
 
@@ -198,8 +193,13 @@ class Places:
     def _downloaded(self, source: Source) -> Path | None:
         """The snapshot of the pinned commit, else the first download, else `main`; or the file."""
         if isinstance(source, Hub):
-            seen = {} if source.revision else self.encoder_pins.of(source.repo)
-            return cached_snapshot(source.repo, source.revision or seen.get("revision"))
+            folder = model_folder(source.repo)
+            commit = source.revision or self.encoder_pins.of(source.repo).get("revision")
+            if commit is None and (main := folder / "refs" / "main").exists():
+                commit = main.read_text().strip()
+            snapshot = folder / "snapshots" / (commit or "none")
+            files = (snapshot / "config.json", snapshot / "modules.json")
+            return snapshot if any(file.exists() for file in files) else None
         if isinstance(source, VectorFile) and self.data_dir:
             path = self.data_dir / source.file
             companion = self.data_dir / (source.companion or source.file)
@@ -263,27 +263,6 @@ def model_folder(repo: str) -> Path:
     from huggingface_hub.constants import HF_HUB_CACHE
 
     return Path(HF_HUB_CACHE) / f"models--{repo.replace('/', '--')}"
-
-
-def cached_snapshot(repo: str, revision: str | None) -> Path | None:
-    """A model's snapshot folder in the hub cache: of a commit, or of `main`."""
-    folder = model_folder(repo)
-    if revision is None:
-        main = folder / "refs" / "main"
-        revision = main.read_text().strip() if main.exists() else None
-    snapshot = folder / "snapshots" / revision if revision else None
-    if snapshot and any((snapshot / file).exists() for file in ("config.json", "modules.json")):
-        return snapshot
-    return None
-
-
-def table_folder(table: HubTable) -> Path:
-    """The folder in which `datasets` keeps the rows of a hub data set at its commit."""
-    from huggingface_hub.constants import HF_HOME
-
-    cache = Path(os.environ.get("HF_DATASETS_CACHE") or Path(HF_HOME) / "datasets")
-    folder = cache / table.repo.replace("/", "___") / (table.config or "default")
-    return folder / "0.0.0" / table.revision
 
 
 @dataclass(frozen=True)

@@ -286,7 +286,7 @@ def test_an_unsafe_archive_leaves_nothing(fetch, hub, tmp_path, monkeypatch):
     assert not list(tmp_path.rglob("evil.txt"))
 
 
-TABLE = HubTable("me/table", FIRST)
+TABLE = HubTable("me/table", FIRST, "all", "test", "t.tsv")
 
 
 @pytest.mark.parametrize(
@@ -299,9 +299,7 @@ TABLE = HubTable("me/table", FIRST)
     ],
 )
 def test_rows_that_cannot_be_had_say_why(fetch, hub, monkeypatch, wrong, hint):
-    monkeypatch.setattr(
-        "harness.assets.places.DATA_ASSETS", (replace(asset("t", "t", TABLE), probe=()),)
-    )
+    monkeypatch.setattr("harness.assets.places.DATA_ASSETS", (asset("t", "t", TABLE),))
     if wrong != "no repository":
         commit = SECOND if wrong == "no commit" else FIRST
         hub.dataset("me/table", {}, commit).gated = wrong == "gated"

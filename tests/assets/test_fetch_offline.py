@@ -214,7 +214,6 @@ PATHS = (
     f"models/me/pinned/{COMMIT}/{{outside}}",
     f"models/me/loose/{COMMIT}/{{outside}}",
     "data/texts/{outside}",  # an absolute path
-    "datasets/me/x/default/1/file",
     "index.json",
 )
 

@@ -1,7 +1,6 @@
 """The catalogue's own downloads, from archives rebuilt as their publishers pack them."""
 
 import io
-import json
 import os
 import subprocess
 import sys
@@ -158,18 +157,6 @@ def columns_of(path):
 
 
 CALL = "import sys; from harness.cli import main; main(sys.argv[1:])"
-OFFLINE = """
-import json, sys
-from datasets import load_dataset
-from harness.cli import main
-sys.argv, commit = sys.argv[:-1], sys.argv[-1]
-try:
-    main(sys.argv[1:])
-except SystemExit as ended:
-    assert not ended.code, ended.code
-rows = load_dataset("mteb/sts12-sts", revision=commit)
-print(json.dumps({split: list(rows[split]["score"]) for split in rows}))
-"""
 
 
 def run(code, *arguments, **environment):
@@ -184,26 +171,6 @@ def run(code, *arguments, **environment):
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
-
-
-def test_mtebs_sets_come_to_where_mteb_looks_and_travel(hub, tmp_path):
-    rows = [{"sentence1": "a", "sentence2": "b", "score": n / 2} for n in range(4)]
-    lines = "".join(f"{json.dumps(row)}\n" for row in rows).encode()
-    commits = {table.repo: table.revision for table in asset_named("mteb-sts").downloads}
-    for repo, commit in commits.items():
-        hub.dataset(repo, {"test.jsonl": lines}, commit)
-    own = ("--cache", tmp_path / "cache")
-    here = {"HF_ENDPOINT": hub.url, "HF_HOME": str(tmp_path / "here")}
-    said = run(CALL, "fetch", "mteb-sts", *own, **here)
-    assert said.endswith("(kept by datasets)\n")
-    carried = tmp_path / "carried"
-    run(CALL, "fetch", "mteb-sts", "--export", carried, *own, **here, HF_HUB_OFFLINE="1")
-    there = {"HF_HOME": str(tmp_path / "there"), "HF_HUB_OFFLINE": "1"}
-    asked = len(hub.asked)
-    commit = commits["mteb/sts12-sts"]
-    out = run(OFFLINE, "fetch", "--import", carried, *own, commit, **there)
-    assert json.loads(out.splitlines()[-1]) == {"test": [0.0, 0.5, 1.0, 1.5]}
-    assert len(hub.asked) == asked
 
 
 @pytest.mark.data

@@ -85,13 +85,13 @@ class Jobs:
         if not asset.downloads:
             raise AssetMissing(f"{asset.name} has no download: {asset.get}")
         data_dir = self.places.data_dir
-        if data_dir is None and asset.probe:
+        if data_dir is None:
             raise UsageError(f"fetch {asset.name}: into which folder? give --data-dir DIR")
         digests: dict[str, str] = {}
         for source in asset.downloads:
             if isinstance(source, HubTable):
                 hub.bring_rows(asset.name, source, data_dir)
-            elif data_dir is not None:
+            else:
                 digests |= self._bring_file(asset, source, data_dir)
         self.places.data_pins.record(asset.name, digests)
         line = self.check(asset)
@@ -120,9 +120,7 @@ class Jobs:
 
     def _read(self, asset: Asset, path: Path) -> str:
         """Read all that tasks and corpora take from an asset, which checks it; what was checked."""
-        data_dir = path if asset.embedded else self.places.data_dir
-        if data_dir is None or not (asset.probe or asset.embedded):
-            return "kept by datasets"
+        data_dir = self.places.require_data(asset.name)
         if asset.sha256 is not None and (digest := sha256_of(path)) != asset.sha256:
             raise DataError(f"{path}: wanted sha256 {asset.sha256}, found {digest}; get it again")
         pins = self.places.data_pins

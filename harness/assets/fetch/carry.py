@@ -3,7 +3,6 @@
     DIR/index.json                              what there is, with digests
     DIR/data/<path under the data folder>
     DIR/models/<owner>/<name>/<commit>/<file>
-    DIR/datasets/<owner>/<name>/<config>/<commit>/<file>
 
 Both ways can be repeated: what is already in its place and the same is passed over, and what
 differs is an error that names both digests, never overwritten. A folder to import was written by
@@ -18,11 +17,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path, PurePosixPath
 
-from harness.assets.catalogue import Asset, HubTable
+from harness.assets.catalogue import Asset
 from harness.assets.fetch.archives import write_stream
 from harness.assets.fetch.batch import Fetched, Jobs, Thing
 from harness.assets.fetch.hub import model_files
-from harness.assets.places import Places, model_folder, require_pin, table_folder
+from harness.assets.places import Places, model_folder, require_pin
 from harness.core.errors import AssetMissing, DataError, HarnessError, UsageError
 from harness.core.files import safe, sha256_of, write_atomically
 from harness.core.interfaces import Hub, VectorFile
@@ -101,7 +100,7 @@ def files_of(thing: Thing, places: Places) -> dict[str, Path]:
         return {}
     files: dict[str, Path] = {}
     for root, at in roots_of(thing, places, path.name if path else "").items():
-        if at == path or root.startswith("datasets/"):
+        if at == path:
             paths = [at, *sorted(at.rglob("*"))]
             names = [str(file.relative_to(at)) for file in paths if file.is_file()]
             for name in model_files(names) if root.startswith("models/") else names:
@@ -113,12 +112,8 @@ def files_of(thing: Thing, places: Places) -> dict[str, Path]:
 def roots_of(thing: Thing, places: Places, commit: str) -> dict[str, Path]:
     """A thing's places on this machine, by the path under DIR that stands for each."""
     data_dir = places.data_dir or Path()
-    if isinstance(thing, Asset) and thing.probe:
-        return {f"data/{place}": data_dir / place for place in thing.probe}
     if isinstance(thing, Asset):
-        tables = [table for table in thing.downloads if isinstance(table, HubTable)]
-        names = [f"{table.repo}/{table.config or 'default'}/{table.revision}" for table in tables]
-        return {f"datasets/{name}": table_folder(t) for name, t in zip(names, tables, strict=True)}
+        return {f"data/{place}": data_dir / place for place in thing.probe}
     source = thing.source
     if isinstance(source, VectorFile):
         return {f"data/{source.file}": data_dir / source.file}

@@ -1,6 +1,6 @@
 """Files of hub repositories, as huggingface_hub brings them, each compared with its digest there.
 
-Rows of data sets come through `datasets`, which keeps them where mteb looks for them, too.
+Rows of data sets come through `datasets`.
 """
 
 from __future__ import annotations
@@ -83,8 +83,8 @@ def model_files(names: Iterable[str]) -> list[str]:
     return [n for n in matching if not (n.endswith(".bin") and n.rpartition("/")[0] in better)]
 
 
-def bring_rows(name: str, table: HubTable, data_dir: Path | None) -> None:
-    """Have `datasets` prepare the rows at their commit, and write those that a task reads.
+def bring_rows(name: str, table: HubTable, data_dir: Path) -> None:
+    """Write the rows of a GLUE task, which `datasets` reads at their commit, as GLUE's own file.
 
     Raises AssetMissing if the hub refuses, is silent, or holds no such data set.
     """
@@ -102,11 +102,9 @@ def bring_rows(name: str, table: HubTable, data_dir: Path | None) -> None:
         )
     except (DatasetsError, OSError, ValueError) as error:
         raise AssetMissing(f"{name} could not be read from {page}: {reason_of(error)}") from None
-    if table.into is not None and data_dir is not None:
-        # GLUE's own file of the rows: no quotes, labels in words.
-        labels = rows.features["label"].names
-        lines = ["index\tquestion\tsentence\tlabel"]
-        for row in rows:
-            label = labels[row["label"]]
-            lines.append(f"{row['idx']}\t{row['question']}\t{row['sentence']}\t{label}")
-        write_atomically(data_dir / table.into, "".join(f"{line}\n" for line in lines).encode())
+    labels = rows.features["label"].names
+    lines = ["index\tquestion\tsentence\tlabel"]  # no quotes, labels in words
+    for row in rows:
+        label = labels[row["label"]]
+        lines.append(f"{row['idx']}\t{row['question']}\t{row['sentence']}\t{label}")
+    write_atomically(data_dir / table.into, "".join(f"{line}\n" for line in lines).encode())
