@@ -32,7 +32,7 @@ from .minilm import MINILM
 from .sbert import NLI as SBERT_NLI
 
 if TYPE_CHECKING:
-    from harness.transforms.flows import Fitted, Start
+    from harness.transforms.flows import FittedFlow, Start
 
 WIDTH = 32  # of the hidden layers of a coupling
 
@@ -60,18 +60,18 @@ class Flow:
         """How much of a corpus a fit sees: less than one epoch sees no more than that."""
         return min(1.0, self.epochs)
 
-    def fit(self, x: Any, rng: np.random.Generator, share: float = 1.0) -> Fitted:
+    def fit(self, x: Any, rng: np.random.Generator, share: float = 1.0) -> FittedFlow:
         """Fit on rows (n, D), in any order, which are this share of the corpus."""
-        from harness.transforms.flows import Architecture, FitSettings, fit
+        from harness.transforms.flows import Architecture, FitSettings, fit_flow
 
         shape = (self.levels, self.depth, WIDTH, self.step, self.first, self.autoencoder)
         settings = FitSettings(self.epochs / share, self.learning_rate, start=self.start)
-        return fit(x, Architecture(*shape), settings, rng)
+        return fit_flow(x, Architecture(*shape), settings, rng)
 
 
 @dataclass(frozen=True)
 class DropoutFlow(Flow):
-    """Fitted on encodings that dropout has moved."""
+    """FittedFlow on encodings that dropout has moved."""
 
     dropout: ClassVar[bool] = True
 

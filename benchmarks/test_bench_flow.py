@@ -11,7 +11,7 @@ from torch import nn
 from torch.nn import functional
 
 from harness.transforms.flow_layers import SCALE_FACTOR, initialise_from_data
-from harness.transforms.flows import Architecture, FitSettings, fit, one_thread
+from harness.transforms.flows import Architecture, FitSettings, fit_flow, one_thread
 
 STEPS, ROWS, SIZE = 539, 32, 384  # one epoch of STS-B's sentences, one side a step, on MiniLM
 GLOW = Architecture(3, 3, 32, ("actnorm", "reversal", "additive"))
@@ -165,7 +165,7 @@ def faster(x):
 
 
 def fit_rows(x):
-    return fit(x, GLOW, SETTINGS, np.random.default_rng(0)).losses
+    return fit_flow(x, GLOW, SETTINGS, np.random.default_rng(0)).losses
 
 
 def test_over_convolutions_the_curve_is_the_same():

@@ -76,25 +76,23 @@ class MultiScale(Bijection):
     """Levels of a multi-scale architecture (RealNVP, section 3.6).
 
     Behind each level but the last, half of its coordinates is final and the other half, the larger
-    one if their number is odd, goes on to the next level. `sizes` are the coordinates that enter
-    each level.
+    one if their number is odd, goes on to the next level.
     """
 
-    def __init__(self, levels: Sequence[Bijection], sizes: Sequence[int]) -> None:
+    def __init__(self, levels: Sequence[Bijection]) -> None:
         super().__init__()
         self.levels = cast(Sequence[Bijection], nn.ModuleList(levels))
-        self.goes_on = (*sizes[1:], sizes[-1])
-        self.finished = [size - on for size, on in zip(sizes, self.goes_on, strict=True)]
 
     def forward(self, x: Rows) -> tuple[Rows, LogDet]:
-        finished, log_det = [], cast(LogDet, 0.0)
-        for level, on, done in zip(self.levels, self.goes_on, self.finished, strict=True):
+        final, log_det = [], cast(LogDet, 0.0)
+        for number, level in enumerate(self.levels, start=1):
             x, level_log_det = level(x)
             log_det = log_det + level_log_det
-            if done:
-                x, final = torch.split(x, [on, done], dim=1)
-                finished.append(final)
-        return torch.cat([*finished, x], dim=1), log_det
+            if number < len(self.levels):
+                half = x.shape[1] // 2
+                x, finished = torch.split(x, [x.shape[1] - half, half], dim=1)
+                final.append(finished)
+        return torch.cat([*final, x], dim=1), log_det
 
 
 # Scales are learned as exp(3 s), in actnorm and behind a conditioner (Glow's released code).

@@ -1,6 +1,6 @@
 """Fit a normalising flow to vectors by maximum likelihood, and map vectors to its Gaussian.
 
-`fit` is BERT-flow's released procedure (Li et al. 2020, arXiv 2011.05864): AdamW without bias
+`fit_flow` is BERT-flow's released procedure (Li et al. 2020, arXiv 2011.05864): AdamW without bias
 correction minimises the bits per dimension at a constant learning rate. Actnorm starts from the
 first batch, as in Glow and in the PyTorch port (UKPLab/pytorch-bertflow), or at random, as in the
 released TensorFlow program, which defines Glow's initialisation and never runs it.
@@ -9,7 +9,7 @@ released TensorFlow program, which defines Glow's initialisation and never runs 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
@@ -66,36 +66,28 @@ class Architecture:
 
     def build(self, size: int, rng: np.random.Generator) -> LatentModel:
         """An unfitted model of vectors of this size. Raises UsageError for an unknown layer."""
-        sizes, levels = [size], []
+        if unknown := {*self.first, *self.step} - {*LAYERS}:
+            raise UsageError(f"no layers: {', '.join(unknown)}; wanted some of {', '.join(LAYERS)}")
+        levels, coordinates = [], size
         for number in range(self.levels):
             names = (() if number else self.first) + self.step * self.depth
-            levels.append(Chain([self._layer(name, sizes[-1], rng) for name in names]))
-            sizes.append(sizes[-1] - sizes[-1] // 2)
-        model = MultiScale(levels, sizes[:-1])
+            levels.append(Chain([LAYERS[name](coordinates, self.width, rng) for name in names]))
+            coordinates -= coordinates // 2
+        model = MultiScale(levels)
         return Autoencoder(model, size, self.width, rng) if self.autoencoder else model
 
-    def _layer(self, name: str, size: int, rng: np.random.Generator) -> Bijection:
-        match name:
-            case "actnorm":
-                return Actnorm(size)
-            case "reversal":
-                return Reversal()
-            case "mixing":
-                return InvertibleLinear(size, rng)
-            case "additive":
-                return AdditiveCoupling(size, self.width, rng)
-            case "scaled":
-                return AffineCoupling(size, self.width, rng)
-            case "residual":
-                return ResidualBlock(size, self.width, rng)
-            case "spline":
-                return neural_spline(size, self.width, rng)
-            case "autoregressive":
-                return masked_autoregressive(size, rng)
-        raise UsageError(
-            f"{name!r} is no layer: wanted actnorm, reversal, mixing, additive, scaled, residual, "
-            "spline or autoregressive"
-        )
+
+# By the name of a layer: from the size of its vectors, the width of hidden layers and a generator.
+LAYERS: Mapping[str, Callable[[int, int, np.random.Generator], Bijection]] = {
+    "actnorm": lambda size, *_: Actnorm(size),
+    "reversal": lambda *_: Reversal(),
+    "mixing": lambda size, _, rng: InvertibleLinear(size, rng),
+    "additive": AdditiveCoupling,
+    "scaled": AffineCoupling,
+    "residual": ResidualBlock,
+    "spline": neural_spline,
+    "autoregressive": lambda size, _, rng: masked_autoregressive(size, rng),
+}
 
 
 @dataclass(frozen=True)
@@ -166,7 +158,7 @@ def one_thread() -> Iterator[None]:
 
 
 @dataclass(frozen=True, eq=False)
-class Fitted:
+class FittedFlow:
     """A fitted flow: x -> f(x), in float64. `losses` are the bits per dimension at each step.
 
     Coordinates that were constant in the rows of the fit (`kept` is False) are left out.
@@ -189,12 +181,12 @@ class Fitted:
 
 
 @one_thread()
-def fit(
+def fit_flow(
     x: Float[np.ndarray, "n D"],
     architecture: Architecture,
     settings: FitSettings,
     rng: np.random.Generator,
-) -> Fitted:
+) -> FittedFlow:
     """Fit a flow to rows, in shuffled order.
 
     The order matters: files are sorted by source, and a fit forgets what it saw first. `x` may be
@@ -221,7 +213,7 @@ def fit(
                 "take a lower learning rate"
             )
         optimiser.step(settings.sides * loss)
-    return Fitted(architecture, kept, model.requires_grad_(False).eval(), tuple(losses))
+    return FittedFlow(architecture, kept, model.requires_grad_(False).eval(), tuple(losses))
 
 
 def varying(x: Float[np.ndarray, "n D"]) -> Bool[np.ndarray, " D"]:

@@ -9,6 +9,7 @@ layer. Names follow what was computed, not what papers called it: BERT-flow's "l
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -54,42 +55,47 @@ class Mean:
         return chosen[0] if len(chosen) == 1 else np.mean(chosen, axis=0)
 
 
-class _WithoutLayers:
-    """A pooling that reads another part of an encoding than the means of its layers."""
+class _Part:
+    """A pooling that hands on a part of an encoding, which is no mean of layers."""
+
+    part: ClassVar[str]
+    lacking: ClassVar[str]  # what to say where the encoding does not have it
 
     def hidden_states(self, depth: int) -> tuple[int, ...]:  # noqa: ARG002 - whatever the depth
         return ()
 
+    def __call__(self, encoding: Encoding) -> Float[np.ndarray, "N D"]:
+        vectors: Float[np.ndarray, "N D"] | None = getattr(encoding, self.part)
+        if vectors is None:
+            raise UsageError(f"{self.name}: {self.lacking}")  # type: ignore[attr-defined]
+        return vectors
+
 
 @dataclass(frozen=True)
-class Cls(_WithoutLayers):
+class Cls(_Part):
     """The last layer's summary token before any pooler: [CLS], or the last token of XLNet."""
 
     name: str = "cls"
 
-    def __call__(self, encoding: Encoding) -> Float[np.ndarray, "N D"]:
-        if encoding.cls is None:
-            raise UsageError(f"{self.name}: this encoder has no summary token; use mean")
-        return encoding.cls
+    part = "cls"
+    lacking = "this encoder has no summary token; use mean"
 
 
 @dataclass(frozen=True)
-class Pooler(_WithoutLayers):
+class Pooler(_Part):
     """The checkpoint's own head over [CLS] (BERT: dense and tanh), if it has its weights."""
 
     name: str = "pooler"
 
-    def __call__(self, encoding: Encoding) -> Float[np.ndarray, "N D"]:
-        if encoding.pooler is None:
-            raise UsageError(
-                f"{self.name}: the checkpoint holds no pooler weights, and newly initialised ones "
-                "are never scored; use cls or mean"
-            )
-        return encoding.pooler
+    part = "pooler"
+    lacking = (
+        "the checkpoint holds no pooler weights, and newly initialised ones are never scored; use "
+        "cls or mean"
+    )
 
 
 @dataclass(frozen=True)
-class Native(_WithoutLayers):
+class Native(_Part):
     """The vector that a model's own modules give; `prompt` names what stands before a sentence.
 
     It goes with an encoder that applies them (`harness/encoders/native.py`): prompt, pooling and
@@ -98,22 +104,17 @@ class Native(_WithoutLayers):
 
     prompt: str = ""
 
+    part = "native"
+    lacking = "these encodings are not of a model under its own modules; open it as a NativeConfig"
+
     @property
     def name(self) -> str:
         """`native`, or `native:query` with a prompt that is not the default."""
         return f"native:{self.prompt}" if self.prompt else "native"
 
-    def __call__(self, encoding: Encoding) -> Float[np.ndarray, "N D"]:
-        if encoding.native is None:
-            raise UsageError(
-                f"{self.name}: these encodings are not of a model under its own modules; open it "
-                "as a NativeConfig"
-            )
-        return encoding.native
-
 
 @dataclass(frozen=True)
-class Input(_WithoutLayers):
+class Input(_Part):
     """The mean of the rows that a text's words have in the encoder's input embedding matrix.
 
     It goes with an encoder that reads them (`harness/encoders/subword_vectors.py`).
@@ -121,13 +122,8 @@ class Input(_WithoutLayers):
 
     name: str = "input"
 
-    def __call__(self, encoding: Encoding) -> Float[np.ndarray, "N D"]:
-        if encoding.native is None:
-            raise UsageError(
-                f"{self.name}: these encodings are not of an input embedding matrix; open it as an "
-                "InputConfig"
-            )
-        return encoding.native
+    part = "native"
+    lacking = "these encodings are not of an input embedding matrix; open it as an InputConfig"
 
 
 CLS = Cls()

@@ -25,7 +25,7 @@ from harness.transforms.flow_layers import (
     initialise_from_data,
     norms_of,
 )
-from harness.transforms.flows import BLOCK, AdamW, Architecture, FitSettings, fit, varying
+from harness.transforms.flows import BLOCK, AdamW, Architecture, FitSettings, varying
 
 FLOW = FLOWS["flow"]
 RANDOM = FLOWS["flow:glorot"]
@@ -220,7 +220,7 @@ def test_one_step_of_a_fit_is_the_recipe():
     """A whole batch sets the scales; then the losses of both sides are added, and moved against."""
     x, shape = rows(64, 5), Architecture(2, 1, 4, FLOW.step)
     # No clipping and a large epsilon, so that the size of the gradient shows.
-    fitted = fit(x, shape, FitSettings(epsilon=1.0, clip=1e9, learning_rate=0.1), rng())
+    fitted = fit_flow(x, shape, FitSettings(epsilon=1.0, clip=1e9, learning_rate=0.1), rng())
     drawn = rng()
     batch = torch.from_numpy(x[drawn.permutation(64)]).double()
     model = shape.build(5, drawn)
