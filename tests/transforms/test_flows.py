@@ -193,7 +193,6 @@ def test_levels_and_steps_are_as_published(post, steps):
 def test_half_of_the_coordinates_is_finished_behind_each_level():
     """Moving what is finished moves nothing that goes on, and is itself moved no more."""
     model, x = trained(replace(FLOW, levels=3), 7)
-    assert (model.finished, model.goes_on) == ([3, 2, 0], (4, 2, 2))
     assert torch.equal(model.levels[0](x)[0][:, 4:], model(x)[0][:, :3])
 
 
