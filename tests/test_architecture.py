@@ -59,6 +59,7 @@ NAMED = {
     "report.figures": {"simcse"},  # the same
     "results.questions": {"flow"},  # what its question is about
     "report.flows": {"flow", "whitening"},  # the same
+    "transforms.flows": {"flow"},  # the map, whatever method fits it
     "evaluation.compare": {"simcse", "whitening"},  # a protocol is called by who set it
     "report.replication": {"miniature"},  # its page's own name
     "cli.train": {"simcse", "sbert"},  # the names of commands

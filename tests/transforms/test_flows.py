@@ -25,7 +25,7 @@ from harness.transforms.flow_layers import (
     initialise_from_data,
     norms_of,
 )
-from harness.transforms.flows import BLOCK, AdamW, Architecture, FitSettings, varying
+from harness.transforms.flows import BLOCK, AdamW, Architecture, FitSettings, fit_flow, varying
 
 FLOW = FLOWS["flow"]
 RANDOM = FLOWS["flow:glorot"]
