@@ -222,6 +222,7 @@ def _execute(
     cells, loader = part.cells(chosen.cells), chosen.loader
     trainings = on_the_spot(cells, loader.places)
     outcomes: list[Outcome] = []
+    unnoted: OSError | None = None  # raised where no cell tells of the same disk
     with nullcontext(Progress()) if printer.quiet else Bar(sys.stderr) as progress:
         made = execute_on(engine, cells, loader, store, progress, execution.fresh, part, trainings)
         try:
@@ -231,11 +232,16 @@ def _execute(
         finally:  # interrupted, or ended by what nobody expects: older records are no answer
             reached = {outcome.cell for outcome in outcomes}
             left = [cell.address for cell in cells if cell.address not in reached]
-            note_outcomes(store.folder, outcomes, left)
+            try:
+                note_outcomes(store.folder, outcomes, left)
+            except OSError as error:
+                unnoted = error
     in_plan = ("asset missing",) if planned else ()
     messages = Counter(o.message for o in outcomes if o.message and o.status not in in_plan)
     for message, count in messages.items():
         note(f"harness: {message} ({count} cell{'s' if count > 1 else ''})")
+    if unnoted is not None and not messages:
+        raise unnoted
     return outcomes
 
 
