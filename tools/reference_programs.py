@@ -14,12 +14,13 @@ result files of mteb: a clone of its results repository, or what `harness export
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shlex
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -50,7 +51,7 @@ from harness.core.files import write_atomically
 from harness.core.types import Method, Pairs, Task
 from harness.interop.mteb import COUNTERPARTS, NAMES, OURS, local_task
 from harness.registry import load_registry
-from harness.results.conformance import Reference, ReferenceCell
+from harness.results.conformance import TOLERANCE, Reference, ReferenceCell
 from harness.results.layout import REFERENCES
 from harness.results.questions import read_search
 from harness.training.contrastive import ContrastiveTraining
@@ -441,8 +442,20 @@ def main(arguments: list[str] | None = None) -> None:
         for line in taken.left_out:
             print(f"left out: {line}")
         made = taken.reference
-    write_atomically(options.out / made.file, made.encoded())
+    write_atomically(options.out / made.file, encoded(made))
     print(f"{options.out / made.file}: {len(made.cells)} cells; harness report shows them")
+
+
+def encoded(reference: Reference) -> bytes:
+    """The file of a reference: what has its default is left out."""
+    cells = [
+        {k: v for k, v in asdict(cell).items() if v and k != "scores"} | {"scores": cell.scores}
+        for cell in reference.cells
+    ]
+    head = {k: v for k, v in asdict(reference).items() if v and k not in ("file", "cells")}
+    if reference.tolerance == TOLERANCE:
+        del head["tolerance"]
+    return f"{json.dumps({**head, 'cells': cells}, indent=1, ensure_ascii=False)}\n".encode()
 
 
 if __name__ == "__main__":

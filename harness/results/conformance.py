@@ -7,7 +7,6 @@ key.
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -101,7 +100,7 @@ class Reference:
 
     def __post_init__(self) -> None:
         for name in ("program", "what", "command"):
-            if not str(asdict(self)[name]).strip():
+            if not getattr(self, name).strip():
                 raise ValueError(f"{name}: wanted a text, found none")
         tolerances = {self.tolerance, *(self.tolerance_of(cell) for cell in self.cells)}
         for tolerance in tolerances:
@@ -116,17 +115,6 @@ class Reference:
     def tolerance_of(self, cell: ReferenceCell) -> float:
         """The cell's tolerance, or the file's."""
         return self.tolerance if cell.tolerance is None else cell.tolerance
-
-    def encoded(self) -> bytes:
-        """The file: what has its default is left out."""
-        cells = [
-            {k: v for k, v in asdict(cell).items() if v and k != "scores"} | {"scores": cell.scores}
-            for cell in self.cells
-        ]
-        head = {k: v for k, v in asdict(self).items() if v and k not in ("file", "cells")}
-        if self.tolerance == TOLERANCE:
-            del head["tolerance"]
-        return f"{json.dumps({**head, 'cells': cells}, indent=1, ensure_ascii=False)}\n".encode()
 
 
 def score_path_of(score: str) -> tuple[str, ...]:
