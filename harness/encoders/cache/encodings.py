@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import time
 import weakref
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -222,6 +223,7 @@ class EncoderCache:
 
 
 LABEL = "label.json"
+DAY = 86_400.0  # seconds: a run again on the same day changes no file
 
 
 @dataclass(frozen=True)
@@ -255,7 +257,7 @@ def read_label(folder: Path) -> Label:
 def open_labelled(
     root: Path, config: EncoderConfig, path: Path, identity: Identity
 ) -> EncoderCache:
-    """The cache of an encoder that is about to run: held, labelled, and marked as used now."""
+    """The cache of an encoder that is about to run: held, labelled, and marked as used today."""
     cache = EncoderCache.open(root, identity.key)
     # A cache that may only be read still serves what it holds; filling it fails where it must.
     with contextlib.suppress(OSError):
@@ -263,10 +265,11 @@ def open_labelled(
         old = read_label(cache.folder)
         marks = {**old.encoders, config.name: _fingerprint(config, path)}
         new = replace(old, encoders=marks, weights=identity.digests.get("weights", ""))
-        if new == old:
-            (cache.folder / LABEL).touch()
-        else:
+        label = cache.folder / LABEL
+        if new != old:
             new.write(cache.folder)
+        elif time.time() - label.stat().st_mtime > DAY:
+            label.touch()
     return cache
 
 
