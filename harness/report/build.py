@@ -119,13 +119,13 @@ def verified(folder: ResultsFolder) -> Iterator[str]:
     if not (folder.path / "tables").is_dir():
         raise HarnessError(f"{folder.path} holds no generated pages; harness report writes them")
     due = generated(folder, None)
-    digests = {p: printed(m if isinstance(m, str) else m.made_from) for p, m in due.items()}
+    digests = {p: digest_in(m if isinstance(m, str) else m.made_from) for p, m in due.items()}
     digests |= dict.fromkeys(_strays(folder, due))
     wrong = 0
     for path, wanted in digests.items():
         # A plot is no text and carries no digest; what is missing carries none either.
         text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
-        if (carried := printed(text)) != wanted:
+        if (carried := digest_in(text)) != wanted:
             wrong += 1
             words = [(digest or "none")[:SHOWN] for digest in (wanted, carried)]
             yield f"{path}: wanted digest {words[0]}, found {words[1]}"
@@ -137,7 +137,7 @@ def verified(folder: ResultsFolder) -> Iterator[str]:
     yield f"{len(digests)} pages carry the digest of their records"
 
 
-def printed(text: str) -> str | None:
+def digest_in(text: str) -> str | None:
     """The digest that a page carries; None unless it is exactly one."""
     digests = DIGEST.findall(text)
     return digests[0] if len(digests) == 1 else None

@@ -89,12 +89,12 @@ def cite_harness(folder: ResultsFolder) -> Citation:
     results = Results(by_cell, set(by_cell))
     numbers = sum(len(table.cells()) for table in tables)
     sentence = f"{numbers} numbers published in {len(tables)} tables; "
-    if not by_cell:
+    if by_cell:
+        sentence += f"{len(by_cell)} measured cells ({len(results.methods)} methods, "
+        sentence += f"{len(results.by_task)} tasks) {_made(results)}."
+    else:
         sentence += f"{NOTHING} with {HARNESS} {software()['version']}."
-        return Citation((HARNESS,), (sentence,), None)
-    sentence += f"{len(by_cell)} measured cells ({len(results.methods)} methods, "
-    sentence += f"{len(results.by_task)} tasks) {_made(results)}."
-    return Citation((HARNESS,), (sentence,), results.digest())
+    return _citation((), [sentence], results, bool(by_cell))
 
 
 def cite_table(name: str, folder: ResultsFolder) -> Citation:
@@ -113,9 +113,9 @@ def cite_table(name: str, folder: ResultsFolder) -> Citation:
     else:
         sentence += f"; {NOTHING}."
     methods = (method_of(cell.cell, registry) for cell in cells)
-    keys = [HARNESS, table.cite, *(key for m in methods for key in keys_of(m, registry))]
+    keys = [table.cite, *(key for m in methods for key in keys_of(m, registry))]
     keys += [task.cite for cell in cells for task in _tasks(cell.cell, registry)]
-    return Citation(_unique(keys), (sentence,), results.digest() if run else None)
+    return _citation(keys, [sentence], results, bool(run))
 
 
 def cite_cell(name: str, folder: ResultsFolder) -> Citation:
@@ -123,10 +123,10 @@ def cite_cell(name: str, folder: ResultsFolder) -> Citation:
     cell, results, registry = folder.cell(name), folder.records.unread(), folder.registry
     method, reproduction = method_of(cell, registry), reproduce(cell, results, registry)
     ours = _measured(reproduction, method, results)
-    keys = [HARNESS, cell.table.cite, *keys_of(method, registry)]
+    keys = [cell.table.cite, *keys_of(method, registry)]
     keys += [task.cite for task in _tasks(cell, registry)]
-    digest = results.digest() if reproduction.scores else None
-    return Citation(_unique(keys), (f"{published_sentence(cell, registry)}; {ours}.",), digest)
+    sentence = f"{published_sentence(cell, registry)}; {ours}."
+    return _citation(keys, [sentence], results, bool(reproduction.scores))
 
 
 def cite_method(name: str, folder: ResultsFolder) -> Citation:
@@ -147,18 +147,21 @@ def cite_method(name: str, folder: ResultsFolder) -> Citation:
     if not here:
         sentences.append(f"{name}: {NOTHING}.")
     results = Results(by_cell, {(name, task.name) for task in fresh})
-    keys = [HARNESS, *keys_of(method, registry)]
+    keys = [*keys_of(method, registry)]
     keys += [t.cite for t in folder.tables if any(cell.method == name for cell in t.cells())]
     keys += [task.cite for task in fresh]
-    return Citation(_unique(keys), tuple(sentences), results.digest() if fresh else None)
+    return _citation(keys, sentences, results, bool(fresh))
 
 
 CITE = {"table": cite_table, "cell": cite_cell, "method": cite_method}
 
 
-def _unique(keys: Iterable[str]) -> tuple[str, ...]:
-    """In order, once each; whatever names no paper is left out."""
-    return tuple(dict.fromkeys(filter(None, keys)))
+def _citation(
+    keys: Iterable[str], sentences: Iterable[str], results: Results, measured: bool
+) -> Citation:
+    """The harness's key and these once each; whatever names no paper is left out."""
+    cited = tuple(dict.fromkeys(filter(None, [HARNESS, *keys])))
+    return Citation(cited, tuple(sentences), results.digest() if measured else None)
 
 
 def _tasks(cell: PublishedCell, registry: Registry) -> tuple[Task, ...]:

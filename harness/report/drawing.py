@@ -115,7 +115,7 @@ def known_looks() -> Mapping[str, tuple[str, str]]:
     return read_typed(dict[str, tuple[str, str]], Path(__file__).with_suffix(".toml"))
 
 
-def looks_of(kinds: Iterable[str]) -> dict[str, dict[str, str]]:
+def looks_of(kinds: Iterable[str]) -> dict[str, dict[str, Any]]:
     """What Matplotlib draws each kind with; those that are not listed take the spare looks."""
     listed, wanted = known_looks(), sorted(set(kinds))
     spares = cycle(look for name, look in listed.items() if name.startswith(SPARE))

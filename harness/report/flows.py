@@ -73,7 +73,7 @@ def flows_page(results: Results, maps: Maps) -> str | None:
                 for question in maps.questions
                 if (decisions := _decisions(results, on, maps, question, protocol))
             }
-            answers = "\n".join(f"* {answer(*item)}" for item in compared.items())
+            answers = "\n".join(f"* {answer_line(*item)}" for item in compared.items())
             unanswered = "No question has both of its maps measured: no answer yet."
             rows = _table(results, on, maps, protocol)
             parts += [f"**{protocol.title}**", rows, answers or unanswered]
@@ -127,7 +127,7 @@ def _tally(decisions: Decisions) -> str:
     return f"{_mean(decisions):+.2f} ({ahead}, {behind})"
 
 
-def answer(question: Question, decisions: Decisions) -> str:
+def answer_line(question: Question, decisions: Decisions) -> str:
     """Which map is ahead where and by how much, of the tasks that are decided."""
     first, second = (f"`{chain}`" for chain in (question.first, question.second))
     each = ", ".join(f"{LABELS[task]} {_signed(one)}" for task, one in decisions.items())

@@ -101,10 +101,7 @@ class Sheet:
 def sheet(published: Table, cells: Cells, registry: Registry) -> Sheet:
     """The table as every format prints it: a line of published numbers a row, ours beneath."""
     footnotes: Footnotes = {}
-    blocks = [
-        _block(caption, columns, published, cells, footnotes)
-        for caption, columns in _columns(published)
-    ]
+    blocks = list(_blocks(published, cells, footnotes))
     states = {cell.state for cell in cells.values()}
     words = ", ".join(f"{mark} {state}" for state, mark in MARKS.items() if state in states)
     about = f"{OURS} measured here, with its verdict (or before the numbers, if all have the same)"
@@ -123,16 +120,25 @@ def sheet(published: Table, cells: Cells, registry: Registry) -> Sheet:
     )
 
 
-def _columns(published: Table) -> Iterator[tuple[str, Sequence[Column]]]:
-    """The columns without a caption or, where they are too many, those of each metric with it."""
-    if len(published.columns) <= WIDEST:
-        yield "", published.columns
-        return
+def _blocks(published: Table, cells: Cells, footnotes: Footnotes) -> Iterator[Block]:
+    """Rows below their groups' headings; columns that do not fit beside each other by metric."""
     by_metric: dict[str, list[Column]] = {}
     for column in published.columns:
-        by_metric.setdefault(column.metric or published.metric, []).append(column)
-    for name, columns in by_metric.items():
-        yield metric(name), columns
+        fits = len(published.columns) <= WIDEST
+        caption = "" if fits else metric(column.metric or published.metric)
+        by_metric.setdefault(caption, []).append(column)
+    for caption, columns in by_metric.items():
+        lines: list[Line] = []
+        group = None
+        for row in published.rows:
+            in_row = [cells.get(f"{published.id}/{row.id}/{column.id}") for column in columns]
+            if any(in_row):
+                lines += [Line("heading", row.group)] if row.group and row.group != group else []
+                lines += _row(row, in_row, footnotes)
+                group = row.group
+        headings = (c.label if caption else heading(published, c) for c in columns)
+        head = ["row", EVIDENCE_COLUMN, *headings]
+        yield Block(caption, head, [column.id for column in columns], lines)
 
 
 def heading(published: Table, column: Column) -> str:
@@ -140,23 +146,6 @@ def heading(published: Table, column: Column) -> str:
     name = (column.metric or published.metric).replace("_", " ")
     implied = column.metric in (None, published.metric) or name in column.label
     return column.label if implied else f"{column.label} ({name})"
-
-
-def _block(
-    caption: str, columns: Sequence[Column], published: Table, cells: Cells, footnotes: Footnotes
-) -> Block:
-    """The rows that print a number in these columns, each group below its heading."""
-    lines: list[Line] = []
-    group = None
-    for row in published.rows:
-        in_row = [cells.get(f"{published.id}/{row.id}/{column.id}") for column in columns]
-        if any(in_row):
-            lines += [Line("heading", row.group)] if row.group and row.group != group else []
-            lines += _row(row, in_row, footnotes)
-            group = row.group
-    headings = (c.label if caption else heading(published, c) for c in columns)
-    ids = [column.id for column in columns]
-    return Block(caption, ["row", EVIDENCE_COLUMN, *headings], ids, lines)
 
 
 def _row(row: Row, cells: Sequence[Reproduction | None], footnotes: Footnotes) -> Iterator[Line]:

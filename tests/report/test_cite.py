@@ -25,7 +25,7 @@ from harness.report.bibtex import (
     require_entries,
     software,
 )
-from harness.report.build import printed, verified, write_files
+from harness.report.build import digest_in, verified, write_files
 from harness.report.cite import (
     NOTHING,
     cite_cell,
@@ -397,7 +397,7 @@ def pages_of(folder):
 def test_every_table_carries_one_digest_and_all_are_verified(site):
     tables = [path for path in pages_of(site) if path.suffix in (".md", ".tex")]
     assert len(tables) > 2 * len(PUBLISHED)
-    assert all(printed(path.read_text()) for path in tables)
+    assert all(digest_in(path.read_text()) for path in tables)
     assert list(verified(ResultsFolder(site))) == [
         f"{len(pages_of(site))} pages carry the digest of their records"
     ]
@@ -406,13 +406,13 @@ def test_every_table_carries_one_digest_and_all_are_verified(site):
 def test_a_table_is_cited_by_the_digest_that_its_page_carries(site):
     found = cite_table("mteb.1-12-75", ResultsFolder(site))
     page = site / "tables" / "papers" / "mteb.1-12-75.md"
-    assert found.digest == printed(page.read_text())
+    assert found.digest == digest_in(page.read_text())
 
 
 def flip(path):
     """Change the last hexadecimal digit of the digest in a page."""
     text = path.read_text()
-    digest = printed(text)
+    digest = digest_in(text)
     path.write_text(text.replace(digest, digest[:-1] + f"{int(digest[-1], 16) ^ 1:x}"))
 
 

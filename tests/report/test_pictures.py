@@ -20,7 +20,7 @@ from harness.core.toml import read_typed
 from harness.core.types import Record
 from harness.registry import load_registry
 from harness.report import figures
-from harness.report.build import printed, stale_files, write_files
+from harness.report.build import digest_in, stale_files, write_files
 from harness.report.drawing import known_looks, looks_of
 from harness.report.figures import FROM_RECORDS, picture, write_pdfs
 from harness.report.leaderboard import cost_of
@@ -234,7 +234,7 @@ def test_quality_against_cost_shows_the_best_of_each_encoder_and_kind():
     assert [hint.split(":")[0] for hint in hints(made)] == best[::-1]  # the best over the others
     shown = texts(made.svg, "text")
     assert [shown.count(name) for name in ("quick", "slow", "hole", "sn")] == [1, 1, 0, 1]
-    assert printed(made.svg) is not None
+    assert digest_in(made.svg) is not None
 
 
 def test_a_report_writes_it_beside_the_leaderboard_and_says_when_it_is_stale(tmp_path):

@@ -12,7 +12,7 @@ from fakes import FakeConfig, registry, results_folder
 from test_hostile_text import HOSTILE, table_of
 
 from harness.core.types import Record
-from harness.report.build import Slow, generated, printed
+from harness.report.build import Slow, digest_in, generated
 from harness.report.figures import pictures
 from harness.report.site.page import (
     PAGE,
@@ -115,7 +115,7 @@ def test_tables_have_captions_or_names_and_scopes(committed):
 
 
 def test_it_carries_the_digest_of_all_records(records, committed):
-    assert printed(committed) == Results(records.by_cell, set(records.by_cell)).digest()
+    assert digest_in(committed) == Results(records.by_cell, set(records.by_cell)).digest()
 
 
 def test_the_tables_script_is_npm_s(committed):
