@@ -223,22 +223,6 @@ def test_only_the_share_that_a_fit_looks_at_is_encoded(tmp_path, monkeypatch):
     assert len({o.record.digests["fit"] for o in outcomes}) == 3
 
 
-def test_the_same_seed_draws_the_same_share(tmp_path, monkeypatch):
-    monkeypatch.setattr("harness.evaluation.fit_corpus.SHARD", 4)
-    half = Half()
-    planned = cells([Method(FakeConfig(), MEAN, (half,), "stream")], [TOY], seeds=1)
-    one, other = (run(tmp_path / name, planned, STREAM)[planned[0].address] for name in "ab")
-    np.testing.assert_array_equal(half.given[0][0], half.given[1][0])
-    assert one.record.scores == other.record.scores
-
-
-def test_a_corpus_of_few_sentences_is_taken_whole(tmp_path):
-    half = Half()
-    run(tmp_path, cells([Method(FakeConfig(), MEAN, (half,), "stream")], [TOY], 1), STREAM)
-    [(x, share)] = half.given
-    assert (len(x), share) == (50, 1.0)
-
-
 def test_a_chain_looks_at_the_largest_share_of_its_parts(tmp_path, monkeypatch):
     monkeypatch.setattr("harness.evaluation.fit_corpus.SHARD", 4)
     half = Half()
@@ -328,16 +312,6 @@ def test_poolings_that_come_later_see_the_same_dropout(tmp_path):
     both = [Method(NoisyConfig(), p, (second,), "target") for p in (CLS, MEAN)]
     run(tmp_path / "b", cells(both, [TOY], 1))
     assert any(np.array_equal(first.given[0], x) for x in second.given)
-
-
-@pytest.mark.parametrize("on", ["stream", "target", "target-train"])
-def test_dropout_goes_with_every_corpus(tmp_path, on):
-    dropped = Dropped()
-    planned = cells([Method(NoisyConfig(), MEAN, (Centre(), dropped), on)], [TOY], seeds=1)
-    [outcome] = run(tmp_path, planned, STREAM).values()
-    assert outcome.status == "measured"
-    wanted = {"stream": 50, "target": len(TARGET), "target-train": 60}
-    assert len(dropped.given[0]) == wanted[on]
 
 
 @pytest.mark.parametrize(
@@ -537,16 +511,6 @@ def test_rows_are_safetensors_and_come_back_as_they_were(tmp_path):
     np.testing.assert_array_equal(load_file(path)["rows"], found.vectors)
     assert found.seconds == 1.5
     assert not found.vectors.flags.writeable
-
-
-@pytest.mark.parametrize("at", [0, 20, 100, 1200, -1])
-def test_a_changed_byte_is_seen(tmp_path, at):
-    path = tmp_path / "x.safetensors"
-    write_corpus(path, np.ones((99, 4), np.float32), 1.5)
-    data = bytearray(path.read_bytes())
-    data[at] ^= 1
-    path.write_bytes(data)
-    assert read_corpus(path) is None
 
 
 @pytest.mark.parametrize("harm", ["cut", "flip"])

@@ -98,12 +98,6 @@ def test_each_sentence_of_all_cells_is_encoded_once(tmp_path):
     assert told.steps == len(wanted) + len(planned)
 
 
-def test_only_the_sentences_that_a_cell_needs_are_encoded(tmp_path):
-    config = FakeConfig()
-    run(tmp_path, cells(logged(config, METHODS[0]), [TOY], seeds=1))
-    assert sorted(config.log) == sorted(set(TOY.load(tmp_path, "test").sentences))
-
-
 def test_neither_the_order_of_cells_nor_the_batches_move_a_score(tmp_path, monkeypatch):
     planned = list(cells(METHODS, [TOY, OTHER], seeds=2))
     one = run(tmp_path / "one", planned)
@@ -150,15 +144,6 @@ def test_a_record_says_everything_that_its_number_belongs_to(tmp_path):
     assert record.facts["distinct_sentences"] == 45
     assert record.facts["peak_memory_mb"] > 0
     assert Store(tmp_path / "runs").read(cell) == record
-
-
-def test_alignment_and_uniformity_are_measured_where_the_task_says_so(tmp_path):
-    plain = task("plain", geometry=False)
-    found = run(tmp_path, cells([METHODS[3]], [TOY, plain], seeds=1))
-    scores = {cell.task: dict(outcome.record.scores) for cell, outcome in found.items()}
-    geometry = {name: scores[TOY.name].pop(name) for name in ("alignment", "uniformity")}
-    assert None not in geometry.values()
-    assert scores[plain.name] == scores[TOY.name]
 
 
 def test_a_record_says_what_its_own_sentences_cost_where_cells_share_them(tmp_path):
@@ -374,14 +359,19 @@ def test_an_interrupted_run_loses_the_cell_in_hand_alone(tmp_path, monkeypatch, 
     assert (found.count("done"), found.count("measured")) == (after, len(planned) - after)
 
 
+def contents(folder):
+    """Every file's bytes; when the cache was last used stands in the time of a file."""
+    return {name: content for name, (content, _) in snapshot(folder).items()}
+
+
 def test_a_second_run_measures_nothing_and_writes_nothing(tmp_path):
     planned = cells(METHODS, [TOY, OTHER], seeds=2)
     first = run(tmp_path, planned)
-    before, told = snapshot(tmp_path), Told()
+    before, runs, told = contents(tmp_path), snapshot(tmp_path / "runs"), Told()
     second = run(tmp_path, planned, told=told)
     assert set(statuses(second)) == {"done"}
     assert {c: o.record for c, o in second.items()} == {c: o.record for c, o in first.items()}
-    assert (snapshot(tmp_path), told.phases) == (before, [])
+    assert (contents(tmp_path), snapshot(tmp_path / "runs"), told.phases) == (before, runs, [])
 
 
 def test_other_weights_or_other_data_are_measured_again(tmp_path):
@@ -400,15 +390,6 @@ def test_other_labels_of_a_regression_are_measured_again(tmp_path):
         scored = task("learnt", load=Sentences(labels=labels), metric="regression")
         [outcome] = run(tmp_path, cells([method()], [scored], seeds=1)).values()
         assert outcome.status == "measured"
-
-
-def test_fresh_measures_again_and_leaves_the_same_record(tmp_path):
-    planned = cells(METHODS, [TOY], seeds=1)
-    run(tmp_path, planned)
-    records = {path: path.read_bytes() for path in (tmp_path / "runs").rglob("*.json")}
-    outcomes = run(tmp_path, planned, fresh=True)
-    assert {(o.status, o.moved) for o in outcomes.values()} == {("measured", False)}
-    assert {path: path.read_bytes() for path in (tmp_path / "runs").rglob("*.json")} == records
 
 
 # Corpora that are only fitted on
@@ -449,18 +430,6 @@ def test_a_streamed_corpus_leaves_moments_and_no_vectors(tmp_path):
     assert cache.missing(texts) == texts
     [moments] = (tmp_path / "cache" / "moments").rglob("*.mean.safetensors")
     assert moments.stat().st_size < 2000
-
-
-def test_a_corpus_is_read_in_one_pass_for_all_poolings_and_then_never_again(tmp_path):
-    config = FakeConfig()
-    methods = logged(config, *(method(p, "centre", on="stream") for p in ("mean", "cls", "last2")))
-    first = run(tmp_path, cells(methods, [TOY], seeds=1), STREAM)
-    assert [config.log.count(t) for t in STREAM.sentences(tmp_path)] == [1] * 25
-    config.log.clear()
-    second = run(tmp_path, cells(methods, [TOY, OTHER], seeds=1), STREAM, fresh=True)
-    assert not set(config.log) & set(STREAM.sentences(tmp_path))
-    for cell, outcome in first.items():
-        assert outcome.record.scores == second[cell].record.scores
 
 
 @pytest.mark.parametrize("harm", ["cut", "flip"])
