@@ -6,6 +6,7 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
+import fakes
 import pytest
 from fakes import FakeConfig, FakeEncoder, numbered
 from hypothesis import given, settings
@@ -13,11 +14,10 @@ from hypothesis import strategies as st
 
 from harness.cli import main
 from harness.cli.cache import bytes_in
-from harness.core import files
 from harness.core.errors import UsageError
 from harness.core.files import sized
 from harness.encoders.cache import encodings
-from harness.encoders.cache.encodings import EncoderCache, known_key, open_labelled
+from harness.encoders.cache.encodings import known_key, open_labelled
 from harness.encoders.cache.gc import (
     CacheEntry,
     cache_size,
@@ -71,10 +71,6 @@ def snapshot(root):
     return {p: p.lstat().st_size for p in sorted(root.rglob("*")) if not p.is_dir()}
 
 
-def changes(root):
-    return {p: (p.stat().st_mtime_ns, p.stat().st_ctime_ns) for p in root.rglob("*")}
-
-
 def forced(root):
     """Which entries went, and which were kept since they are in use."""
     return {entry.names: clear(root, entry, dry_run=False) for entry in cached_entries(root)}
@@ -94,31 +90,20 @@ def test_an_entry_has_everything_of_its_encoder_and_all_of_it_is_counted(tmp_pat
     assert cache_size(tmp_path) == sum(snapshot(tmp_path).values())
 
 
-def test_looking_writes_nothing_not_even_where_there_is_nothing(tmp_path):
-    fill(tmp_path, ONE)
-    (tmp_path / "converted").mkdir()
-    before = changes(tmp_path)
-    assert cached_entries(tmp_path)
-    assert changes(tmp_path) == before
-    assert (cached_entries(tmp_path / "none"), cache_size(tmp_path / "none")) == ([], 0)
-
-
-def test_converted_weights_were_used_when_an_encoder_of_theirs_was(tmp_path):
-    fill(tmp_path, ONE, used=NOW)
-    add_rest(tmp_path, ONE)
-    for path in (tmp_path / "converted").iterdir():
-        os.utime(path, (1.0, 1.0))
-    for part in ("moments", "rows"):
-        for path in (tmp_path / part).rglob("*.safetensors"):
-            os.utime(path, (1.0, 1.0))
-    assert {e.last_used for e in cached_entries(tmp_path)} == {NOW}
-
-
 def test_a_run_marks_what_it_uses(tmp_path):
     folder = fill(tmp_path, ONE, used=1.0)
     opened(tmp_path, ONE)
     assert cached_entries(tmp_path)[0].last_used > 1.0
     assert [p.suffix for p in sorted(folder.iterdir())] == [".safetensors", ".json"]
+
+
+def test_looking_writes_nothing_not_even_where_there_is_nothing(tmp_path):
+    fill(tmp_path, ONE)
+    before = fakes.snapshot(tmp_path)
+    assert cached_entries(tmp_path)
+    assert fakes.snapshot(tmp_path) == before
+    assert (cached_entries(tmp_path / "none"), cache_size(tmp_path / "none")) == ([], 0)
+    assert not (tmp_path / "none").exists()
 
 
 # Clearing
@@ -195,64 +180,6 @@ def test_what_another_process_uses_stays_until_it_ends(tmp_path, end):
     assert not list((tmp_path / "encodings").iterdir())
 
 
-def test_where_one_is_in_use_the_next_goes(tmp_path):
-    for time, config in enumerate((ONE, TWO)):
-        fill(tmp_path, config, used=NOW + time)
-    held = EncoderCache.open(tmp_path, key_of(ONE))
-    done = shrink(tmp_path, cache_size(tmp_path) - 1, dry_run=False)
-    assert [(entry.names, free) for entry, free in done] == [(("one",), False), (("two",), True)]
-    assert held.missing(numbered(0, 4)) == []
-
-
-def test_a_cache_that_is_dropped_is_free(tmp_path):
-    cache = EncoderCache.open(tmp_path, key_of(ONE))
-    cache.add(["a"], FakeEncoder(key_of(ONE)).encode(["a"]), 1.0)
-    assert not all(forced(tmp_path).values())
-    del cache
-    assert all(forced(tmp_path).values())
-
-
-def test_who_waited_for_a_clearing_shares_the_folder_that_is_there_then(tmp_path, monkeypatch):
-    folder, flock = tmp_path / "folder", files.fcntl.flock
-    folder.mkdir()
-
-    def cleared_first(handle, kind):
-        monkeypatch.setattr(files.fcntl, "flock", flock)
-        folder.rename(tmp_path / "away")  # not removed: a number of its own stays taken
-        folder.mkdir()
-        flock(handle, kind)
-
-    monkeypatch.setattr(files.fcntl, "flock", cleared_first)
-    handle = files.share(folder)
-    with files.alone(folder) as free:
-        assert not free
-    os.close(handle)
-    with files.alone(folder) as free:
-        assert free
-
-
-def test_a_file_system_without_locks_serves_and_clears_nothing(tmp_path, monkeypatch):
-    def refuse(*_):
-        raise OSError(95, "Operation not supported")
-
-    monkeypatch.setattr(files.fcntl, "flock", refuse)
-    fill(tmp_path, ONE)
-    assert EncoderCache.open(tmp_path, key_of(ONE)).missing(numbered(0, 4)) == []
-    assert forced(tmp_path) == {("one",): False}
-
-
-def test_converted_weights_go_with_their_digest(tmp_path):
-    fill(tmp_path, ONE)
-    add_rest(tmp_path, ONE)
-    [weights] = (tmp_path / "converted").iterdir()
-    weights.with_suffix(".sha256").write_text("0" * 64)
-    [entry] = [entry for entry in cached_entries(tmp_path) if entry.kind == "converted"]
-    clear(tmp_path, entry, dry_run=True)
-    assert len(list((tmp_path / "converted").iterdir())) == 2
-    clear(tmp_path, entry, dry_run=False)
-    assert list((tmp_path / "converted").iterdir()) == []
-
-
 # Names
 
 
@@ -323,16 +250,6 @@ def test_and_forgets_it_when_anything_changes(tmp_path, monkeypatch, change):
     else:
         (folder / encodings.LABEL).write_text("[]")
     assert known_key(root, config, path) is None
-
-
-def test_a_cache_that_may_only_be_read_is_opened(tmp_path, monkeypatch):
-    def refuse(*_):
-        raise PermissionError(13, "Permission denied")
-
-    fill(tmp_path, ONE)
-    monkeypatch.setattr(encodings, "write_atomically", refuse)
-    cache = opened(tmp_path, replace(ONE, name="other"))
-    assert cache.missing(numbered(0, 4)) == []
 
 
 # The commands

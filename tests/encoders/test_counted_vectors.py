@@ -145,22 +145,22 @@ def test_uncounted_words_are_dropped_and_none_else(tmp_path):
     assert not means[5].any()
 
 
-def test_vectors_without_a_counted_word_are_refused():
-    with pytest.raises(DataError, match="words that the corpus counts, found none") as refusal:
-        Counted()(replace(vocabulary(), counts=np.zeros(len(WORDS), np.int64)))
-    assert_one_line(refusal.value)
-
-
-@pytest.mark.parametrize("a", [0.0, -1.0, float("nan")])
-def test_a_weight_without_meaning_is_refused(a):
-    with pytest.raises(UsageError, match="wanted a > 0"):
-        SifWeights(a)
-
-
-def test_word_vectors_are_mapped_by_moments_alone():
-    flow = load_registry().posts["flow"]()
-    with pytest.raises(UsageError, match="are mapped by a deterministic post-processor") as refusal:
-        Fitted(flow)
+@pytest.mark.parametrize(
+    ("refused", "message"),
+    [
+        (
+            lambda: Counted()(replace(vocabulary(), counts=np.zeros(len(WORDS), np.int64))),
+            "words that the corpus counts, found none",
+        ),
+        (lambda: SifWeights(0.0), "wanted a > 0"),
+        (lambda: SifWeights(float("nan")), "wanted a > 0"),
+        (lambda: Fitted(load_registry().posts["flow"]()), "mapped by a deterministic post-proc"),
+        (lambda: config(SifWeights(), file=None), "word counts go with vectors in a file"),
+    ],
+)
+def test_what_has_no_meaning_is_refused_in_one_line(refused, message):
+    with pytest.raises((DataError, UsageError), match=message) as refusal:
+        refused()
     assert_one_line(refusal.value)
 
 
@@ -169,7 +169,6 @@ def test_word_vectors_are_mapped_by_moments_alone():
     [
         ("the 5\ncat\n", r"counts.txt:2: wanted a new word, a blank and a count, found 'cat"),
         ("the 5\nthe 3\n", r"counts.txt:2: wanted a new word"),
-        ("the 0\n", r"counts.txt:1: wanted a new word"),
         ("the 1.5\n", r"counts.txt:1: wanted a new word"),
         ("", "wanted counts of words, found none"),
     ],
@@ -185,22 +184,13 @@ def test_damaged_counts_are_refused_with_their_line(content, message, tmp_path):
 
 def test_counts_and_maps_are_part_of_the_identity(tmp_path):
     folder = write(tmp_path)
-    chains = [
-        (Counted(),),
-        (SifWeights(),),
-        (SifWeights(1e-4),),
-        (Counted(), SifWeights()),
-        (Counted(), Fitted(Whitening())),
-        (Counted(), Fitted(Whitening(), by_count=True)),
-        (Counted(), Fitted(Natsv(3, centred=True))),
-    ]
+    chains = [(Counted(),), (SifWeights(),), (SifWeights(1e-4),)]
+    chains += [(Counted(), Fitted(Whitening(), by_count=weighted)) for weighted in (False, True)]
     keys = {config(*maps).identify(folder).key for maps in chains}
     keys.add(StaticConfig("v", PLAIN, file="v.safetensors").identify(folder).key)
     keys.add(replace(config(Counted()), tokeniser=Tokeniser("words", "lower")).identify(folder).key)
     assert len(keys) == len(chains) + 2
-    assert len({repr(config(*maps)) for maps in chains}) == len(chains)
     before = config(SifWeights()).identify(folder)
-    assert config(SifWeights()).load(folder, tmp_path).key == before.key
     write(tmp_path, {**COUNTS, "the": 901})
     after = config(SifWeights()).identify(folder)
     assert after.key != before.key
@@ -212,8 +202,6 @@ def test_counts_that_are_not_there_are_named(tmp_path):
     (write(tmp_path) / "counts.txt").unlink()
     with pytest.raises(AssetMissing, match=r"no word counts at .*counts\.txt"):
         config(SifWeights()).identify(tmp_path)
-    with pytest.raises(UsageError, match="word counts go with vectors in a file"):
-        config(SifWeights(), file=None)
 
 
 def test_an_encoder_with_counts_is_here_with_both_files_and_fetched_with_both(tmp_path):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from tiny_models import CONFIGS, make
+from tiny_models import CONFIGS, make, rest_slow
 from tolerances import ROUNDING, relative_gap
 
 from harness.core.errors import UsageError
@@ -13,18 +13,9 @@ TEXTS = ["the cat sat on the mat.", "a dog", "the dog sat", "the cat sat on the 
 KINDS = ("bert", "roberta", "mpnet", "xlnet", "t5", "gpt2")
 
 
-@pytest.fixture(scope="module")
-def encoders(tmp_path_factory):
-    """An encoder of each architecture, opened once."""
-    found = {}
-
-    def get(kind):
-        if kind not in found:
-            folder = make(kind, tmp_path_factory.mktemp(kind))
-            found[kind] = TransformerConfig(kind, repo="none").load(folder, folder)
-        return found[kind]
-
-    return get
+@pytest.fixture
+def encoders(checkpoint):
+    return lambda kind: TransformerConfig(kind, "none").load(checkpoint(kind), checkpoint(kind))
 
 
 @pytest.fixture
@@ -36,7 +27,7 @@ def same(one, other):
     return np.array_equal(one.mean, other.mean) and np.array_equal(one.cls, other.cls)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", rest_slow(KINDS, "bert", "t5"))
 def test_dropout_moves_every_layer_of_every_sentence_and_then_is_off_again(encoders, kind):
     encoder = encoders(kind)
     plain = encoder.encode(TEXTS)
@@ -90,12 +81,6 @@ def test_dropout_keeps_the_mean_of_what_it_drops(bert):
         tokens = embedded(input_ids=torch.tensor([ids]))[0].numpy()
     wanted = np.sqrt((tokens**2).sum(axis=0) * 0.1 / 0.9) / len(ids)
     np.testing.assert_allclose(many.std(axis=0), wanted, rtol=0.1)
-
-
-def test_the_global_generators_are_left_alone(bert):
-    before = torch.get_rng_state()
-    bert.with_dropout(0).encode(TEXTS)
-    assert torch.equal(torch.get_rng_state(), before)
 
 
 def test_the_model_is_in_evaluation_mode_after_a_failure(bert):

@@ -1,12 +1,9 @@
 """Embeddings on disk: encoded once ever, never another's, complete or absent, never damaged."""
 
-import hashlib
 import multiprocessing
 import tempfile
-import tracemalloc
-from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
-from threading import Event
 
 import numpy as np
 import pytest
@@ -15,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.core.errors import HarnessError
-from harness.core.files import sentence_key
-from harness.core.interfaces import Encoding
+from harness.core.files import write_atomically
 from harness.encoders.cache.encodings import EncoderCache
 from harness.evaluation.embeddings import SHARD, CachedEncoder
 
@@ -100,13 +96,6 @@ def test_two_encoders_never_share_a_vector(tmp_path):
     assert EncoderCache.open(tmp_path, KEY + "0").missing(TEXTS) == list(TEXTS)
 
 
-def test_only_the_asked_layers_are_read(tmp_path):
-    found = filled(tmp_path).read(TEXTS, (1, DEPTH))
-    wanted = FakeEncoder(KEY).encode(TEXTS)
-    assert found.layers == (1, DEPTH)
-    np.testing.assert_array_equal(found.mean, wanted.mean[:, [1, DEPTH]])
-
-
 @pytest.mark.parametrize("has", [False, True])
 def test_a_part_that_the_encoder_lacks_stays_absent(tmp_path, has):
     made = bench(tmp_path, FakeConfig(has_cls=has, has_pooler=not has))
@@ -131,11 +120,6 @@ def test_the_seconds_paid_are_kept_and_shared_out(tmp_path):
     assert cache.paid(TEXTS[:1]).seconds == pytest.approx(0.5)
     assert cache.rate == pytest.approx(len(TEXTS) / 6.0)
     assert cache.size() == sum(path.stat().st_size for path in shards(tmp_path))
-
-
-def test_a_sentence_is_addressed_by_its_content():
-    assert sentence_key("é") == hashlib.sha256("é".encode()).digest()[:16]
-    assert sentence_key("a") != sentence_key("a ")
 
 
 # Damage
@@ -214,91 +198,31 @@ def test_the_ways_in_which_sentences_were_encoded_are_kept_with_them(tmp_path):
 # Written while the next ones are encoded
 
 
-def test_a_shard_is_written_while_the_next_one_is_encoded(tmp_path, monkeypatch):
-    monkeypatch.setattr("harness.evaluation.embeddings.SHARD", 4)
-    made, encoding, waited = bench(tmp_path), Event(), []
-    add, encode = EncoderCache.add, FakeEncoder.encode
+def failing_at(number, wrapped, error):
+    """The method, which fails when it is called for the so-manieth time."""
+    calls = count(1)
 
-    def patient(*given):
-        if not waited:  # the first is not written before the second is being encoded
-            waited.append(encoding.wait(20))
-        add(*given)
+    def call(*given, **named):
+        if next(calls) == number:
+            raise error
+        return wrapped(*given, **named)
 
-    def told(encoder, texts):
-        if encoder.log:
-            encoding.set()
-        return encode(encoder, texts)
-
-    monkeypatch.setattr(EncoderCache, "add", patient)
-    monkeypatch.setattr(FakeEncoder, "encode", told)
-    made.ensure(TEXTS, Told())
-    assert waited == [True]
-    require_equal(EncoderCache.open(tmp_path, KEY).read(TEXTS), encode(FakeEncoder(KEY), TEXTS))
+    return call
 
 
-@pytest.mark.parametrize("number", [1, 2, 3])
-def test_what_goes_wrong_in_writing_is_raised_and_the_shards_before_are_whole(
-    tmp_path, monkeypatch, number
+@pytest.mark.parametrize(
+    ("cls", "method", "number", "kept"),
+    [(EncoderCache, "add", 1, 0), (EncoderCache, "add", 3, 8), (FakeEncoder, "encode", 4, 8)],
+)
+def test_what_goes_wrong_is_raised_and_the_shards_before_are_whole(
+    cls, method, number, kept, tmp_path, monkeypatch
 ):
     monkeypatch.setattr("harness.evaluation.embeddings.SHARD", 4)
-    made, add, tried = bench(tmp_path), EncoderCache.add, []
-
-    def full(*given):
-        tried.append(given)
-        if len(tried) == number:
-            raise OSError(28, "No space left on device")
-        add(*given)
-
-    monkeypatch.setattr(EncoderCache, "add", full)
+    made, full = bench(tmp_path), OSError(28, "No space left on device")
+    monkeypatch.setattr(cls, method, failing_at(number, getattr(cls, method), full))
     with pytest.raises(OSError, match="No space left"):
         made.ensure(TEXTS, Told())
-    assert len(EncoderCache.open(tmp_path, KEY).known) == 4 * (number - 1)
-
-
-def test_an_encoder_that_fails_leaves_the_shards_before_it(tmp_path, monkeypatch):
-    monkeypatch.setattr("harness.evaluation.embeddings.SHARD", 4)
-    made, encode = bench(tmp_path), FakeEncoder.encode
-
-    def failing(encoder, texts):
-        if len(encoder.log) == 8:
-            raise HarnessError("not finite")
-        return encode(encoder, texts)
-
-    monkeypatch.setattr(FakeEncoder, "encode", failing)
-    with pytest.raises(HarnessError, match="not finite"):
-        made.ensure(TEXTS, Told())
-    assert len(EncoderCache.open(tmp_path, KEY).known) == 8
-
-
-@dataclass(frozen=True)
-class Wide:
-    """An encoder of many dimensions."""
-
-    dimensions: int
-    key: str = KEY
-    asked: list[int] = field(default_factory=list)
-    facts: dict[str, object] = field(default_factory=dict)
-
-    def encode(self, texts):
-        self.asked.append(len(texts))
-        return Encoding((0,), 0, np.ones((len(texts), 1, self.dimensions), np.float32))
-
-
-def test_no_more_than_a_few_shards_stand_in_memory(tmp_path, monkeypatch):
-    rows, shards_, wide = 16, 40, Wide(16_384)
-    one = rows * wide.dimensions * 4  # bytes, a MiB
-    monkeypatch.setattr("harness.evaluation.embeddings.SHARD", rows)
-    made = bench(tmp_path)
-    made.load = lambda: wide
-    texts = numbered(0, rows * shards_)
-    tracemalloc.start()
-    made.ensure(texts, Told())
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert wide.asked == [1] + [rows] * shards_  # the probe tells the width
-    assert len(shards(tmp_path)) == shards_
-    # Two encodings, and the one that is written once more as tensors and as the file's bytes.
-    assert 2 * one < peak < 8 * one
+    assert len(EncoderCache.open(tmp_path, KEY).known) == kept
 
 
 # Complete or absent
@@ -308,11 +232,18 @@ class Crash(BaseException):
     """Power goes."""
 
 
-def test_a_crash_while_storing_a_shard_leaves_none(tmp_path, monkeypatch):
-    def crash(*_):
-        raise Crash
+@pytest.mark.parametrize("step", ["os.fsync", "pathlib.Path.replace"])
+def test_a_crash_while_writing_leaves_the_old_file_or_none(tmp_path, monkeypatch, step):
+    write_atomically(tmp_path / "old", b"before")
+    for name in ("old", "new"):
+        monkeypatch.setattr(step, failing_at(1, None, Crash))
+        with pytest.raises(Crash):
+            write_atomically(tmp_path / name, b"after")
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"old": b"before"}
 
-    monkeypatch.setattr("os.fsync", crash)
+
+def test_a_crash_while_storing_a_shard_leaves_none(tmp_path, monkeypatch):
+    monkeypatch.setattr("os.fsync", failing_at(1, None, Crash))
     with pytest.raises(Crash):
         filled(tmp_path)
     assert list((tmp_path / "encodings" / KEY).iterdir()) == []
@@ -341,10 +272,3 @@ def test_two_processes_may_fill_one_folder(tmp_path):
     cache, texts = EncoderCache.open(tmp_path, KEY), numbered(0, 60)
     assert (cache.missing(texts), shards(tmp_path, "damaged")) == ([], [])
     require_equal(cache.read(texts), FakeEncoder(KEY).encode(texts))
-
-
-def test_what_another_process_stores_does_not_damage_what_this_one_holds(tmp_path):
-    """Both found the same sentences missing; it took them another time."""
-    mine = filled(tmp_path, seconds=1.0)
-    filled(tmp_path, seconds=0.123456789012345678)
-    require_equal(mine.read(TEXTS), FakeEncoder(KEY).encode(TEXTS))

@@ -12,7 +12,6 @@ from tiny_models import BERT, make, pieces
 
 from harness.assets.places import Places
 from harness.core.errors import UsageError
-from harness.core.interfaces import Encoder, EncoderConfig
 from harness.core.metrics import PairRows
 from harness.core.metrics.word_frequency import RANGES, norms_and_neighbours
 from harness.core.types import Method
@@ -46,8 +45,6 @@ def test_a_word_of_one_token_has_its_row_and_others_have_none(folder):
     encoder = config().load(folder, folder / "cache")
     texts = ["cat", "The DOG", "cats", "中", "", "the cats sat, q"]
     found, rows = encoder.encode(texts), matrix(folder)
-    assert isinstance(encoder, Encoder)
-    assert isinstance(config(), EncoderConfig)
 
     def mean(*words):
         return rows[[ROWS[word] for word in words]].mean(axis=0, dtype=np.float64)

@@ -11,7 +11,6 @@ from torch import nn
 from harness.assets.places import Places
 from harness.core.errors import AssetMissing, DataError, ScoreError, UsageError
 from harness.core.files import sha256_of
-from harness.core.interfaces import Encoder, EncoderConfig
 from harness.encoders.cove import CoveConfig
 from harness.encoders.word_tokenizer import Tokeniser
 
@@ -73,9 +72,7 @@ def test_unknown_words_are_counted(weights, tmp_path):
     assert tokens.tolist() == [[3, 3], [1, 1], [4, 3], [1, 0], [0, 0], [27, 27]]
 
 
-def test_it_is_an_encoder_whose_key_holds_both_files(weights, tmp_path):
-    assert isinstance(TINY, EncoderConfig)
-    assert isinstance(TINY.load(weights, tmp_path), Encoder)
+def test_the_key_holds_both_files(weights, tmp_path):
     keys = {TINY.identify(weights).key, TINY.with_max_length(2).identify(weights).key}
     (tmp_path / "v.txt").write_text("the 1 2 3 4 5 6\n")
     keys.add(TINY.identify(weights).key)
@@ -114,19 +111,12 @@ def test_the_vectors_lie_beside_the_weights(weights, tmp_path):
     [
         lambda s: {k: v for k, v in s.items() if k != "bias_hh_l1_reverse"},
         lambda s: {**s, "weight_ih_l0": s["weight_ih_l0"][:, :-1]},
-        lambda s: {f"rnn.{k}": v for k, v in s.items()},
+        lambda s: {**s, "bias_ih_l0": s["bias_ih_l0"] * np.nan},
     ],
 )
 def test_weights_of_another_network_are_refused(weights, tmp_path, change):
     torch.save(change(published()[1]), weights)
-    with pytest.raises(DataError, match="wanted the weights of CoVe") as error:
-        TINY.load(weights, tmp_path)
-    assert "\n" not in str(error.value)
-
-
-def test_a_number_that_is_not_finite_is_refused(weights, tmp_path):
-    state = published()[1]
-    state["bias_ih_l0"][0] = np.nan
-    torch.save(state, weights)
-    with pytest.raises(ScoreError, match="wanted finite numbers"):
+    wanted = "wanted (the weights of CoVe|finite numbers)"
+    with pytest.raises((DataError, ScoreError), match=wanted) as error:
         TINY.load(weights, tmp_path).encode(TEXTS)
+    assert "\n" not in str(error.value)

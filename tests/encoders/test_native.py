@@ -1,6 +1,7 @@
 """A model under its own modules gives what sentence-transformers' encode gives, or is refused."""
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from safetensors.torch import load_file, save_file
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer import modules as st
 from subword_tables import made as model2vec
+from tiny_models import rest_slow
 from tolerances import ROUNDING, relative_gap
 
 from harness.assets.places import Places
@@ -24,7 +26,6 @@ from harness.core.types import Method
 from harness.encoders.checkpoint import read_settings
 from harness.encoders.native import NativeConfig, PromptedConfig, modules_left_out
 from harness.encoders.transformer import TransformerConfig
-from harness.evaluation.embeddings import letters_at_once
 from harness.evaluation.plan import make_plan
 from harness.evaluation.runner import execute
 from harness.registry import load_registry
@@ -33,6 +34,7 @@ from harness.transforms.pooling import CLS, MEAN, NATIVE
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of another's library
 
+EACH_MODULE = ("all-modes", "cls-normalize", "residual", "layers", "lower-case", "static")
 TEXTS = ("the cat sat on the mat", "Dog!", "", "the dog, the cat's mat 42 " * 6, "THE CAT", "a b c")
 
 
@@ -49,7 +51,7 @@ def ours(folder, prompt=""):
     return NATIVE(encoder.encode(TEXTS))
 
 
-@pytest.mark.parametrize("kind", MODULES)
+@pytest.mark.parametrize("kind", rest_slow(MODULES, *EACH_MODULE))
 def test_a_folder_of_the_library_gives_what_its_encode_gives(tmp_path, kind):
     folder = saved(tmp_path, kind, prompts=PROMPTS, default_prompt_name="query")
     assert relative_gap(ours(folder), theirs(folder)) <= ROUNDING
@@ -83,21 +85,6 @@ def test_an_encoders_own_prompt_stands_beside_the_folders(tmp_path):
         of("query", ("query", "other")).identify(folder)
 
 
-@pytest.mark.parametrize("kind", ["mean", "static"])
-def test_sentences_at_a_time_are_those_of_its_transformer(tmp_path, kind):
-    """Its one vector a sentence does not show how many layers a token passes through."""
-    folder = saved(tmp_path, kind)
-    native = NativeConfig(TransformerConfig("m", "")).load(folder, tmp_path / "cache")
-    probe = native.encode(["one sentence"])
-    assert probe.depth == 0
-    if kind == "static":
-        assert native.multiplications == probe.native.shape[1]
-        return
-    plain = TransformerConfig("m", "").load(folder, tmp_path / "cache")
-    letters = letters_at_once(plain, plain.encode(["one sentence"]))
-    assert letters_at_once(native, probe) == letters < letters_at_once(plain, probe)
-
-
 def test_the_first_coordinates_may_be_all_that_is_kept(tmp_path):
     folder = saved(tmp_path, "mean", truncate_dim=4)
     assert ours(folder).shape == (len(TEXTS), 4)
@@ -120,16 +107,9 @@ def test_a_folder_of_the_first_versions_is_read(tmp_path):
     (folder / "config_sentence_transformers.json").unlink()
     kinds = ("0_Transformer", "Transformer"), ("1_Pooling", "Pooling"), ("2_Dense", "Dense")
     write(folder / "modules.json", [entry(*kind) for kind in kinds])
-    write(
-        folder / "1_Pooling/config.json",
-        {
-            "word_embedding_dimension": D,
-            "pooling_mode_cls_token": True,
-            "pooling_mode_mean_tokens": False,
-            "pooling_mode_max_tokens": True,
-            "pooling_mode_mean_sqrt_len_tokens": False,
-        },
-    )
+    modes = {"cls_token": True, "mean_tokens": False, "max_tokens": True}
+    pooling = {f"pooling_mode_{mode}": on for mode, on in modes.items()}
+    write(folder / "1_Pooling/config.json", {"word_embedding_dimension": D, **pooling})
     (folder / "2_Dense").mkdir()
     write(folder / "2_Dense/config.json", {"in_features": 2 * D, "out_features": 3, "bias": True})
     weights = {"linear.weight": torch.randn(3, 2 * D), "linear.bias": torch.randn(3)}
@@ -150,61 +130,44 @@ def change(file, **settings):
     return lambda folder: write(folder / file, read_settings(folder / file) | settings)
 
 
-REFUSED = {
-    "no modules": (lambda f: (f / "modules.json").unlink(), r"m\.native: .* has no modules\.json"),
-    "damaged": (lambda f: (f / "modules.json").write_text("[{}]"), "wanted type and path of each"),
-    "a module of the library": (
-        lambda f: write(f / "modules.json", [entry("", "Transformer"), entry("1_Pooling", "LSTM")]),
-        "found sentence_transformers.models.LSTM",
-    ),
-    "foreign code": (
-        lambda f: write(f / "modules.json", [{"path": "", "type": "custom_st.Transformer"}]),
-        r"found custom_st\.Transformer",
-    ),
-    "no pooling": (
-        lambda f: write(f / "modules.json", [entry("", "Transformer")]),
-        "wanted a Transformer and its Pooling",
-    ),
-    "outside": (
-        lambda f: write(f / "modules.json", [entry("../x", "Transformer")]),
-        "wanted folders inside",
-    ),
-    "an option of a module": (
-        change("1_Pooling/config.json", pooling_mode_attention=True),
+@pytest.fixture(scope="module")
+def dense(tmp_path_factory):
+    return saved(tmp_path_factory.mktemp("dense"), "dense")
+
+
+def modules(*entries):
+    return lambda folder: write(folder / "modules.json", list(entries))
+
+
+POOLING, DENSE = "1_Pooling/config.json", "2_Dense/config.json"
+READER, WHOLE = "sentence_bert_config.json", "config_sentence_transformers.json"
+FIRST = entry("", "Transformer")
+REFUSED = [
+    (lambda f: (f / "modules.json").unlink(), r"m\.native: .* has no modules\.json"),
+    (modules({}), "wanted type and path of each"),
+    (modules(FIRST, entry("1_Pooling", "LSTM")), "found sentence_transformers.models.LSTM"),
+    (modules({"path": "", "type": "custom_st.Transformer"}), r"found custom_st\.Transformer"),
+    (modules(FIRST), "wanted a Transformer and its Pooling"),
+    (modules(entry("../x", "Transformer")), "wanted folders inside"),
+    (
+        change(POOLING, pooling_mode_attention=True),
         "pooling_mode_attention = true is not understood for a Pooling",
     ),
-    "a pooling": (change("1_Pooling/config.json", pooling_mode=["median"]), "found 'median'"),
-    "options of loading": (
-        change("sentence_bert_config.json", model_args={"attn": "sdpa"}),
+    (change(POOLING, pooling_mode=["median"]), "found 'median'"),
+    (
+        change(READER, model_args={"attn": "sdpa"}),
         "model_args = .* is not understood for a Transformer",
     ),
-    "an activation": (
-        change("2_Dense/config.json", activation_function="torch.nn.modules.activation.Softmax"),
-        "activation_function",
-    ),
-    "a dense layer on tokens": (
-        change("2_Dense/config.json", module_input_name="token_embeddings"),
-        "module_input_name",
-    ),
-    "dot products": (
-        change("config_sentence_transformers.json", similarity_fn_name="dot"),
-        "wanted vectors that are compared by their cosine",
-    ),
-    "distances": (
-        change("config_sentence_transformers.json", similarity_fn_name="euclidean"),
-        "similarity_fn_name",
-    ),
-    "a default prompt": (
-        change("config_sentence_transformers.json", default_prompt_name="none"),
-        "native:none",
-    ),
-}
+    (change(DENSE, activation_function="torch.nn.modules.activation.Softmax"), "activation_func"),
+    (change(DENSE, module_input_name="token_embeddings"), "module_input_name"),
+    (change(WHOLE, similarity_fn_name="dot"), "wanted vectors that are compared by their cosine"),
+    (change(WHOLE, default_prompt_name="none"), "native:none"),
+]
 
 
-@pytest.mark.parametrize("what", REFUSED)
-def test_what_is_not_understood_is_refused_by_name(tmp_path, what):
-    folder = saved(tmp_path, "dense")
-    spoil, said = REFUSED[what]
+@pytest.mark.parametrize(("spoil", "said"), REFUSED)
+def test_what_is_not_understood_is_refused_by_name(spoil, said, dense, tmp_path):
+    folder = shutil.copytree(dense, tmp_path / "model")
     spoil(folder)
     with pytest.raises((DataError, UsageError), match=said) as refusal:
         NativeConfig(TransformerConfig("m", "")).identify(folder)
@@ -240,12 +203,12 @@ def test_whatever_changes_a_vector_changes_the_key(tmp_path):
     save_file({n: 2 * w for n, w in weights.items()}, folder / "2_Dense/model.safetensors")
     keys.append(key())
     for file, settings in (
-        ("2_Dense/config.json", {"activation_function": "torch.nn.modules.activation.ReLU"}),
-        ("1_Pooling/config.json", {"pooling_mode": "max"}),
-        ("1_Pooling/config.json", {"include_prompt": False}),
-        ("config_sentence_transformers.json", {"truncate_dim": 2}),
-        ("sentence_bert_config.json", {"do_lower_case": True}),
-        ("config_sentence_transformers.json", {"prompts": {"query": "a"}}),
+        (DENSE, {"activation_function": "torch.nn.modules.activation.ReLU"}),
+        (POOLING, {"pooling_mode": "max"}),
+        (POOLING, {"include_prompt": False}),
+        (WHOLE, {"truncate_dim": 2}),
+        (READER, {"do_lower_case": True}),
+        (WHOLE, {"prompts": {"query": "a"}}),
     ):
         change(file, **settings)(folder)
         keys.append(key("query"))

@@ -4,9 +4,7 @@ import json
 
 import pytest
 
-from harness.assets.places import Places, packaged
 from harness.encoders.modules import own_pooling
-from harness.registry import load_registry
 
 SWITCHES = ("cls_token", "mean_tokens", "max_tokens", "lasttoken")
 QUERY = {"query": "query: "}
@@ -61,9 +59,3 @@ def test_the_pooling_is_read_from_the_files(kinds, pooling, files, wanted, tmp_p
 def test_a_file_of_vectors_is_averaged(tmp_path):
     (tmp_path / "vectors.txt").touch()
     assert own_pooling(tmp_path / "vectors.txt") == "mean"
-
-
-@pytest.mark.parametrize("name", ["bert-mini", "glove-mini", "simcse-sup-mini"])
-def test_what_is_carried_means_the_mean(name):
-    config = load_registry().encoders[name]
-    assert own_pooling(Places(packaged(config).parent).encoder(config)) == "mean"
