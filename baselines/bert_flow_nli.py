@@ -17,7 +17,7 @@ CITE = "li2020bertflow"
 TASKS = ("sts-b", "sick-r", "sts1?", "qnli")
 
 
-def tuned(start: TransformerConfig) -> FamilyConfig:
+def tuned_on_nli(start: TransformerConfig) -> FamilyConfig:
     """The family of one size, cut at 64 as the paper reads it."""
     return FamilyConfig(
         f"bert-flow-nli-{start.name}",
@@ -30,7 +30,7 @@ def tuned(start: TransformerConfig) -> FamilyConfig:
     )
 
 
-ENCODERS = (tuned(BERT_BASE), tuned(BERT_LARGE))
+ENCODERS = (tuned_on_nli(BERT_BASE), tuned_on_nli(BERT_LARGE))
 METHODS = tuple(
     Method(encoder.with_max_length(64), pooling, cite=CITE, tasks=TASKS)
     for encoder in ENCODERS

@@ -15,7 +15,7 @@ from .bert import ABOUT
 CITE = "carlsson2021ct"
 
 
-def released(name: str, repository: str, trained_on: str) -> TransformerConfig:
+def ct_checkpoint(name: str, repository: str, trained_on: str) -> TransformerConfig:
     """One checkpoint of the authors' organisation."""
     return TransformerConfig(
         name,
@@ -28,8 +28,8 @@ def released(name: str, repository: str, trained_on: str) -> TransformerConfig:
 
 
 ENCODERS = (
-    released("ct-bert-base", "BERT-Base-CT", "Wikipedia, unlabelled"),
-    released("ct-sbert-base", "BERT-Base-NLI-CT", "NLI, labelled; Wikipedia, unlabelled"),
+    ct_checkpoint("ct-bert-base", "BERT-Base-CT", "Wikipedia, unlabelled"),
+    ct_checkpoint("ct-sbert-base", "BERT-Base-NLI-CT", "NLI, labelled; Wikipedia, unlabelled"),
 )
 
 METHODS = tuple(Method(encoder, MEAN, cite=CITE) for encoder in ENCODERS)

@@ -16,7 +16,7 @@ CITE = "reimers2019sbert"
 BERT, ROBERTA = "sbert-nli", "sroberta-nli"
 
 
-def released(name: str, repository: str) -> TransformerConfig:
+def nli_checkpoint(name: str, repository: str) -> TransformerConfig:
     """One checkpoint of the sentence-transformers organisation."""
     return TransformerConfig(
         name,
@@ -45,10 +45,10 @@ def general(
 
 
 NLI = (
-    released(f"{BERT}-base", "bert-base-nli-mean-tokens"),
-    released(f"{BERT}-large", "bert-large-nli-mean-tokens"),
-    released(f"{ROBERTA}-base", "roberta-base-nli-mean-tokens"),
-    released(f"{ROBERTA}-large", "roberta-large-nli-mean-tokens"),
+    nli_checkpoint(f"{BERT}-base", "bert-base-nli-mean-tokens"),
+    nli_checkpoint(f"{BERT}-large", "bert-large-nli-mean-tokens"),
+    nli_checkpoint(f"{ROBERTA}-base", "roberta-base-nli-mean-tokens"),
+    nli_checkpoint(f"{ROBERTA}-large", "roberta-large-nli-mean-tokens"),
 )
 ORGANISATION = "sentence-transformers"
 L12 = general(

@@ -19,7 +19,7 @@ from .sbert import CITE, NLI
 PAIRS, EPOCHS = 5_749, 4
 
 
-def tuned(start: TransformerConfig) -> FamilyConfig:
+def tuned_on_sts(start: TransformerConfig) -> FamilyConfig:
     """The family that starts from one checkpoint."""
     before = f"{start.trained_on}; then " if start in NLI else ""
     return FamilyConfig(
@@ -33,5 +33,5 @@ def tuned(start: TransformerConfig) -> FamilyConfig:
     )
 
 
-ENCODERS = tuple(map(tuned, (BERT_BASE, BERT_LARGE, ROBERTA_BASE, ROBERTA_LARGE, *NLI)))
+ENCODERS = tuple(map(tuned_on_sts, (BERT_BASE, BERT_LARGE, ROBERTA_BASE, ROBERTA_LARGE, *NLI)))
 METHODS = tuple(Method(encoder, MEAN, cite=CITE, tasks=("sts-b",)) for encoder in ENCODERS)

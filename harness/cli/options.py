@@ -19,7 +19,7 @@ from typer.core import TyperCommand
 from harness.assets.places import Places
 from harness.core import hardware
 from harness.core.errors import UsageError
-from harness.core.terminal import table, visible, width_of, wrapped
+from harness.core.terminal import text_table, visible, width_of, wrapped
 from harness.evaluation.engines import Engine, engine
 from harness.registry import Registry, load_registry
 from harness.resolve import encoders_by_hand
@@ -368,7 +368,7 @@ def say_rows(rows: Rows, as_json: bool = False, hidden: Container[str] = ()) -> 
         if name not in hidden and any(text[name] not in ("", "no") for text in texts)
     ]
     cells = [[text[name] for name in columns] for text in texts]
-    say(table(cells, columns, terminal_width()))
+    say(text_table(cells, columns, terminal_width()))
 
 
 def cell_text(value: Any) -> str:

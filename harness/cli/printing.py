@@ -11,7 +11,7 @@ from itertools import islice
 
 from harness.cli.options import note, say, say_folded, terminal_width
 from harness.core.files import sized
-from harness.core.terminal import table
+from harness.core.terminal import text_table
 from harness.core.types import Record
 from harness.evaluation.runner import Outcome
 from harness.gate.drift import Move
@@ -95,7 +95,7 @@ class Printer:
                 rows.append((*name, scores[0][0], f"{score}{_remarks(records)}", "", "", ""))
         rows.sort(key=lambda row: row[:2])
         width = len(HEAD) if judged else HEAD.index("published")
-        return table([row[:width] for row in rows], HEAD[:width], terminal_width())
+        return text_table([row[:width] for row in rows], HEAD[:width], terminal_width())
 
     def _published_row(self, reproduction: Reproduction) -> tuple[str, ...]:
         cell, score = reproduction.cell, reproduction.measured

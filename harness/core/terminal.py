@@ -27,7 +27,7 @@ def width_of(terminal: bool) -> int | None:
     return shutil.get_terminal_size().columns if terminal else None
 
 
-def table(
+def text_table(
     rows: Sequence[Sequence[object]],
     head: Sequence[str],
     width: int | None = None,

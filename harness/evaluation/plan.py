@@ -17,7 +17,7 @@ from harness.core.files import sized
 from harness.core.hardware import base_name
 from harness.core.interfaces import Trained
 from harness.core.provenance import code_digest
-from harness.core.terminal import duration, table, wrapped
+from harness.core.terminal import duration, text_table, wrapped
 from harness.core.types import Task
 from harness.encoders.cache.encodings import EncoderCache, known_key
 from harness.encoders.cache.gc import cache_size
@@ -329,7 +329,7 @@ def render_plan(plan: Plan, width: int | None = None) -> str:
     has all.
     """
     head = ("encoder", "cells", "weights", "cached", "to encode", "to fit")
-    encoders = table([_row(e) for e in plan.encoders if not e.missing], head, width)
+    encoders = text_table([_row(e) for e in plan.encoders if not e.missing], head, width)
     data = [(d.name, d.where or "asset missing", _size(d)) for d in plan.data]
     measured = sum(encoder.measured for encoder in plan.encoders)
     already = f", {measured} of them are measured already" if measured else ""
@@ -343,7 +343,7 @@ def render_plan(plan: Plan, width: int | None = None) -> str:
         if width is not None and len(missing) > SHOWN:
             missing[SHOWN:] = [f"  and {len(missing) - SHOWN} more: harness list assets"]
         notes += ["", "asset missing:", *missing]
-    tables = (encoders, "", table(data, ("data", "lie in", "size"), width), "")
+    tables = (encoders, "", text_table(data, ("data", "lie in", "size"), width), "")
     return "\n".join((*tables, *(wrapped(line, width) for line in notes)))
 
 

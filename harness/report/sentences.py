@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from harness.core.metrics import metrics
-from harness.core.terminal import table, wrapped
+from harness.core.terminal import text_table, wrapped
 from harness.core.types import Method, Task
 from harness.registry import Registry
 from harness.results.explain import Explanation, Neighbour
@@ -132,7 +132,7 @@ def render_explanation(explanation: Explanation, width: int | None = None) -> st
         [
             *(wrapped(line, width) for line in lines),
             "",
-            table(rows, ["but with", "measured", "difference"], width),
+            text_table(rows, ["but with", "measured", "difference"], width),
             "",
             f"{len(neighbours)} neighbouring protocols were tried; nearest is "
             f"{nearest.value:.2f} ({signed(nearest.difference)})",

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tabulate import tabulate
 
 from harness.cli.options import note, say
-from harness.core.terminal import table, visible, width_of, wrapped
+from harness.core.terminal import text_table, visible, width_of, wrapped
 
 HEAD = ["encoder", "cells", "source", "note"]
 WORDS = st.text("abc-@:/+", min_size=1, max_size=12)
@@ -18,7 +18,7 @@ ROWS = st.lists(st.tuples(WORDS, st.integers(0, 10**6), TEXTS, TEXTS), min_size=
 
 @given(ROWS, st.integers(24, 100))
 def test_no_line_is_wider_and_no_word_is_lost_or_broken(rows, width):
-    shown = table(rows, HEAD, width)
+    shown = text_table(rows, HEAD, width)
     assert all(len(line.rstrip()) <= width for line in shown.splitlines())
     words = shown.split()
     for row in rows:
@@ -29,13 +29,13 @@ def test_no_line_is_wider_and_no_word_is_lost_or_broken(rows, width):
 @given(ROWS)
 def test_a_pipe_gets_columns(rows):
     texts = [[str(cell) for cell in row] for row in rows]
-    assert table(rows, HEAD) == tabulate(texts, headers=HEAD, disable_numparse=True)
+    assert text_table(rows, HEAD) == tabulate(texts, headers=HEAD, disable_numparse=True)
 
 
 def test_columns_stay_where_they_fit_and_fold_where_they_do_not():
     rows = [("minilm", 33, "sentence-transformers/all-MiniLM-L6-v2", "")]
-    assert len(table(rows, HEAD, 80).splitlines()) == 3
-    assert table(rows, HEAD, 50).splitlines() == [
+    assert len(text_table(rows, HEAD, 80).splitlines()) == 3
+    assert text_table(rows, HEAD, 50).splitlines() == [
         "minilm",
         "  cells: 33   source:",
         "    sentence-transformers/all-MiniLM-L6-v2",
