@@ -71,6 +71,12 @@ def bootstrap_scores(
     resamples depend on the generator and the group sizes alone: a method's scores are the same
     whoever stands beside it, so methods scored in separate calls pair as well.
     """
+    sizes = columns.shape[-1], len(gold), len(group)
+    if len({*sizes}) != 1 or not gold.size or resamples < 1:
+        raise ScoreError(
+            "a bootstrap needs one cosine, gold and group a pair, and a resample; found "
+            f"{sizes[0]}, {sizes[1]}, {sizes[2]} and {resamples}"
+        )
     if not (np.isfinite(columns).all() and np.isfinite(gold).all()):
         raise ScoreError("a cosine or gold to resample is not a finite number")
     columns = np.round(columns.astype(np.float64), TIE_DECIMALS)

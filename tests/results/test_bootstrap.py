@@ -166,3 +166,14 @@ def test_what_is_not_finite_never_yields_a_number(column):
     (cosines[1] if column == "cosines" else gold)[3] = np.nan
     with pytest.raises(ScoreError, match="finite"):
         bootstrap_scores(cosines, gold, group, rng=generator())
+
+
+def test_unequal_lengths_and_no_resample_never_yield_a_number():
+    cosines, gold, group = items()
+    for arguments, resamples, words in [
+        ((cosines, gold, group[1:]), 5, "found 60, 60, 59 and 5"),
+        ((cosines[:, :0], gold[:0], ()), 5, "found 0, 0, 0 and 5"),
+        ((cosines, gold, group), 0, "found 60, 60, 60 and 0"),
+    ]:
+        with pytest.raises(ScoreError, match=words):
+            bootstrap_scores(*arguments, resamples=resamples, rng=generator())
