@@ -83,13 +83,6 @@ def test_dropout_keeps_the_mean_of_what_it_drops(bert):
     np.testing.assert_allclose(many.std(axis=0), wanted, rtol=0.1)
 
 
-def test_the_model_is_in_evaluation_mode_after_a_failure(bert):
-    noisy = bert.with_dropout(0)
-    with pytest.raises(IndexError):
-        noisy.kernel([[10_000]])  # no such token
-    assert not bert.kernel.model.training
-
-
 def test_a_checkpoint_whose_dropout_is_zero_is_refused(tmp_path, monkeypatch):
     make_config = CONFIGS["bert"]
 

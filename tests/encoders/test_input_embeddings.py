@@ -1,8 +1,6 @@
 """A transformer's input embedding matrix as word vectors: BERT-flow, Table 1."""
 
-import re
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,20 +10,15 @@ from tiny_models import BERT, make, pieces
 
 from harness.assets.places import Places
 from harness.core.errors import UsageError
-from harness.core.metrics import PairRows
-from harness.core.metrics.word_frequency import RANGES, norms_and_neighbours
 from harness.core.types import Method
 from harness.encoders.subword_vectors import InputConfig
 from harness.encoders.transformer import TransformerConfig
 from harness.evaluation.embeddings import CachedEncoder
 from harness.gate.golden_vectors import subject
 from harness.registry import load_registry
-from harness.results.index import score_at
-from harness.results.published import load_table
 from harness.transforms.pooling import INPUT, MEAN
 
 ROWS = pieces(*BERT)
-PAPERS = Path(__file__).resolve().parents[2] / "results" / "papers"
 
 
 @pytest.fixture(scope="module")
@@ -90,23 +83,3 @@ def test_an_id_reads_it_and_nothing_else_passes_for_it(folder):
     with pytest.raises(UsageError, match="input: these encodings are not of an input embedding"):
         INPUT(encoding)
     assert Method(replace(method.encoder), INPUT).id == method.id
-
-
-def test_every_statistic_of_the_published_table_is_measured_as_its_note_says(folder):
-    table, found = load_table(PAPERS / "bert-flow.t1.toml"), load_registry()
-    words = [word for word in ROWS if word.isalpha()]
-    vectors = INPUT(config().load(folder, folder / "cache").encode(words))
-    ranks = np.linspace(1, 10_000, len(words)).round()
-    _, facts = norms_and_neighbours(
-        vectors, PairRows(np.arange(len(words)), np.array([], int), ranks), ()
-    )
-    assert facts["zero_vectors"] == 0
-    assert len(table.columns) == len([*RANGES][1:]) == 4
-    paths = []
-    for row in table.rows:
-        said = re.match(r"`harness run -m (\S+) -t (\S+)` measures it: `(\S+)`", row.note)
-        assert found.parse(said[1]).encoder == InputConfig(found.encoders["bert-base"])
-        assert found.tasks[said[2]].metric == "word-frequency"
-        paths.append(said[3])
-        assert score_at(facts, [*said[3].split("."), "5001-10000"]) > 0
-    assert len(set(paths)) == len(table.rows) == 7

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tolerances import ROUNDING, encoding_gap
 
-from harness.core.errors import DataError, ScoreError, UsageError
+from harness.core.errors import DataError, UsageError
 from harness.core.hardware import Hardware
 from harness.encoders.kernels import packed
 from harness.encoders.kernels.choose import (
@@ -97,12 +97,6 @@ def test_a_padding_token_in_a_text_is_counted_as_the_model_counts_it(kind, load)
         assert encoding_gap(plain(batch), kernel(batch)) <= ROUNDING
 
 
-def test_a_summary_that_comes_last_is_the_last_token(load):
-    plain = replace(load("bert").plain, summary=-1)
-    batch = [[5, 6, 7], [5, 8], [9, 6, 7, 4]]
-    assert encoding_gap(plain(batch), kernel_of(plain, ONEDNN)(batch)) <= ROUNDING
-
-
 # Prints by how many kB a process grows while one layer meets many numbers of rows.
 
 
@@ -133,20 +127,6 @@ def test_workers_order_and_batches_leave_no_trace(kind, load):
 def test_a_text_without_tokens_is_named_by_its_own_number(load):
     with pytest.raises(DataError, match=r"text 2 \(''\) has no token"):
         load("gpt2", Choice("swapped", "onednn", 2, 1)).encode(["a", "the cat", "", "dog"])
-
-
-def test_what_is_not_finite_is_named_by_the_texts_own_number(load):
-    encoder = load("bert", ONEDNN)
-
-    def broken(batch):
-        encoding = encoder.kernel(batch)
-        for row, ids in enumerate(batch):
-            if len(ids) == 4:
-                encoding.mean[row, 0, 0] = np.nan
-        return encoding
-
-    with pytest.raises(ScoreError, match="encoding of text 1;"):
-        replace(encoder, kernel=broken).encode(["a", "the dog", "the cat sat"])
 
 
 def test_results_come_in_order_and_items_are_drawn_as_needed():

@@ -2,13 +2,11 @@
 
 import json
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from fakes import TOY, Told, library, ticks
 from modular_models import MODULES, PROMPTS, D, saved, transformer
 from safetensors.torch import load_file, save_file
 from sentence_transformers import SentenceTransformer
@@ -17,20 +15,13 @@ from subword_tables import made as model2vec
 from tiny_models import rest_slow
 from tolerances import ROUNDING, relative_gap
 
-from harness.assets.places import Places
 from harness.core.errors import DataError, UsageError
 from harness.core.interfaces import Encoder, EncoderConfig
-from harness.core.metrics import cosine
-from harness.core.metrics.correlation import spearman
-from harness.core.types import Method
 from harness.encoders.checkpoint import read_settings
 from harness.encoders.native import NativeConfig, PromptedConfig, modules_left_out
 from harness.encoders.transformer import TransformerConfig
-from harness.evaluation.plan import make_plan
-from harness.evaluation.runner import execute
 from harness.registry import load_registry
-from harness.results.records import Store, cells
-from harness.transforms.pooling import CLS, MEAN, NATIVE
+from harness.transforms.pooling import NATIVE
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of another's library
 
@@ -182,13 +173,6 @@ def test_a_decoder_is_never_taken_for_an_encoder(tmp_path):
         ours(tmp_path / "model")
 
 
-def test_layers_are_weighted_only_where_the_library_would_weight_them(tmp_path):
-    folder = saved(tmp_path, "layers")
-    change("config.json", output_hidden_states=False)(folder)
-    with pytest.raises(DataError, match="wanted output_hidden_states = true"):
-        ours(folder)
-
-
 def test_whatever_changes_a_vector_changes_the_key(tmp_path):
     folder = saved(tmp_path, "dense", prompts=PROMPTS)
     config = NativeConfig(TransformerConfig("m", ""))
@@ -222,30 +206,6 @@ def test_its_id_says_that_the_modules_are_the_models_own():
     assert method.encoder == NativeConfig(load_registry().parse("minilm:64.mean").encoder, "query")
     with pytest.raises(UsageError, match="mean takes no argument"):
         load_registry().parse("minilm.mean:query")
-
-
-def test_a_run_measures_a_model_with_its_modules_beside_its_poolings(tmp_path):
-    folder = saved(tmp_path, "dense")
-    config = TransformerConfig("m", "")
-    poolings = {"m.mean": Method(config, MEAN), "m.cls": Method(config, CLS)}
-    methods = {**poolings, "m.native": Method(NativeConfig(config), NATIVE)}
-    texts = replace(library(tmp_path), places=Places(tmp_path, tmp_path / "data", {"m": folder}))
-    store, told = Store(tmp_path / "runs"), Told()
-    planned = cells(list(methods.values()), [TOY], 1)
-    outcomes = {o.cell.method: o for o in execute(planned, texts, store, told, ticks())}
-    assert {outcome.status for outcome in outcomes.values()} == {"measured"}
-    assert told.phases.count(("m: scoring", 2)) == told.phases.count(("m: scoring", 1)) == 1
-    pairs = TOY.pairs(tmp_path)
-    for name, method in methods.items():
-        encoder = method.encoder.load(folder, tmp_path)
-        a, b = (method.pooling(encoder.encode(column)) for column in pairs.columns)
-        wanted = spearman(cosine(a, b)[0], pairs.gold)
-        assert outcomes[name].record.scores["spearman"]["all"] == pytest.approx(wanted, abs=1e-4)
-    native, plain = make_plan(planned, texts).encoders
-    assert plain.note == (
-        "m has modules of its own, and cls, mean take other vectors; m.native takes theirs"
-    )
-    assert not native.note
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import tiny_models
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from tiny_models import rest_slow
 from tolerances import ROUNDING, relative_gap
 from torch import nn
 
@@ -20,7 +21,6 @@ from harness.training.encoder import (
     Setup,
     open_encoder,
     token_chunks,
-    use_dropout,
 )
 from harness.training.gradients import LOSS_SCALES, backward_in_chunks, with_loss_scaling
 from harness.training.loop import seeded
@@ -68,7 +68,7 @@ def moved(z):
 # Vectors
 
 
-@pytest.mark.parametrize("kind", tiny_models.KINDS)
+@pytest.mark.parametrize("kind", rest_slow(tiny_models.KINDS, "bert", "mpnet", "t5"))
 def test_in_evaluation_the_vectors_are_those_of_the_encoder(kind, opened, checkpoint):
     encoding = TransformerConfig(kind, kind).load(checkpoint(kind), checkpoint(kind)).encode(TEXTS)
     opening = opened(kind, pooling=MEAN)
@@ -90,8 +90,8 @@ def test_texts_are_cut_in_training_alone(opened):
         opened(max_length=41)
 
 
-@pytest.mark.parametrize("kind", sorted(PACKED & set(tiny_models.KINDS)))
-@pytest.mark.parametrize("pooling", [CLS, MEAN, FIRST_LAST, STATIC_LAST], ids=lambda p: p.name)
+@pytest.mark.parametrize("kind", rest_slow(sorted(PACKED & set(tiny_models.KINDS)), "bert"))
+@pytest.mark.parametrize("pooling", [CLS, STATIC_LAST], ids=lambda p: p.name)
 def test_packed_and_padded_have_one_gradient(kind, pooling, opened):
     encoder = opened(kind, pooling=pooling, dropout=0.0, head="train").train()
     assert encoder.packs
@@ -105,17 +105,10 @@ def test_packed_and_padded_have_one_gradient(kind, pooling, opened):
     assert_same_gradients(*found, atol=1e-4)
 
 
-def test_every_other_architecture_gets_its_gradient_through_its_own_forward_pass(opened):
-    encoder = opened("distilbert", head="none").train()
-    assert not encoder.packs
-    moved(encoder(encoder.tokenizer(TEXTS))).backward()
-    assert all(p.grad is not None for p in encoder.transformer.parameters())
-
-
 # Dropout
 
 
-@pytest.mark.parametrize("kind", tiny_models.KINDS)
+@pytest.mark.parametrize("kind", rest_slow(tiny_models.KINDS, "bert", "t5"))
 def test_the_switch_reaches_every_dropout(kind, opened):
     silent, loud = opened(kind, pooling=MEAN, dropout=0.0), opened(kind, pooling=MEAN, dropout=0.5)
     rows = silent.tokenizer(TEXTS)
@@ -125,20 +118,6 @@ def test_the_switch_reaches_every_dropout(kind, opened):
         bound = 1e-5 * float(evaluated.abs().max())
         assert (silent.train()(rows) - evaluated).abs().max() < bound
         assert (loud.train()(rows) - loud(rows)).abs().max() > 1e-2
-
-
-def test_without_a_switch_the_checkpoint_decides(opened):
-    encoder, other = opened(), opened(dropout=0.3)
-    find = [m.p for m in encoder.modules() if hasattr(m, "noise") and hasattr(m, "p")]
-    assert set(find) == {0.1}
-    assert not [m for m in encoder.modules() if isinstance(m, nn.Dropout)]
-    assert {m.p for m in other.modules() if hasattr(m, "p")} == {0.3}
-
-
-@pytest.mark.parametrize("p", [-0.1, 1.0, 1.5])
-def test_a_probability_that_leaves_nothing_is_refused(p, opened):
-    with pytest.raises(UsageError, match="from 0 to below 1"):
-        opened(dropout=p)
 
 
 def test_masks_follow_torchs_generator(opened):
@@ -155,13 +134,6 @@ def test_masks_follow_torchs_generator(opened):
         assert (first - view).abs().max() > 1e-2
 
 
-def test_equal_sentences_get_masks_of_their_own(opened):
-    encoder = opened().train()
-    with torch.no_grad():
-        z = encoder(encoder.tokenizer(["the cat sat"] * 4))
-    assert torch.pdist(z).min() > 1e-2
-
-
 @given(st.floats(0, 0.9), st.integers(0, 2**32))
 def test_a_mask_keeps_the_mean_and_its_probability(p, seed):
     noise = Noise()
@@ -172,16 +144,6 @@ def test_a_mask_keeps_the_mean_and_its_probability(p, seed):
     assert abs((mask == 0).double().mean() - p) <= bound
     assert len(mask.unique()) <= 2
     assert abs(mask.double().mean() - 1) <= bound / (1 - p) + 1e-6
-
-
-def test_dropout_has_the_gradient_of_its_mask():
-    model = nn.Sequential(nn.Dropout(0.4))
-    use_dropout(model, None, Noise())
-    x = torch.ones(50, requires_grad=True)
-    y = model(x)
-    y.sum().backward()
-    assert torch.equal(x.grad, y.detach())
-    assert 0 < (y == 0).sum() < 50
 
 
 # Heads
@@ -218,11 +180,13 @@ def test_a_head_cannot_be_kept_where_there_is_no_such_pooler(kind, opened):
     opened(kind, head="train")
 
 
-def test_what_cannot_be_trained_is_refused():
+def test_what_cannot_be_trained_is_refused(opened):
     with pytest.raises(UsageError, match="found pooler; a pooler is cls with a head"):
         Setup(pooling=POOLER)
     with pytest.raises(UsageError, match="fp16 needs a GPU"):
         Setup(precision="fp16")
+    with pytest.raises(UsageError, match="from 0 to below 1"):
+        opened(dropout=1.0)
 
 
 def test_16_bits_are_close_and_weights_stay_in_32(opened):
@@ -249,7 +213,7 @@ def test_portions_hold_every_row_once_in_order_and_no_more_than_they_may(lengths
 
 
 @pytest.mark.parametrize("kind", ["bert", "distilbert"])
-@pytest.mark.parametrize("at_once", [1, 12, 25])
+@pytest.mark.parametrize("at_once", [1, 12])
 def test_the_gradient_of_a_whole_batch_does_not_need_it_in_memory(kind, at_once, opened):
     """Against all portions held at once, under the same dropout."""
     encoder = opened(kind).train()
@@ -268,16 +232,6 @@ def test_the_gradient_of_a_whole_batch_does_not_need_it_in_memory(kind, at_once,
         assert torch.equal(torch.rand(3), follows)  # the generator is where it would be
     assert found == pytest.approx(loss.item(), rel=1e-6)
     assert_same_gradients(gradients(encoder), expected, atol=1e-4)  # sums in another order
-
-
-def test_a_batch_that_fits_and_one_that_does_not_have_one_gradient(opened):
-    encoder = opened(dropout=0.0).train()
-    rows, found = encoder.tokenizer(TEXTS), []
-    for at_once in (1000, 12):
-        encoder.zero_grad(set_to_none=True)
-        backward_in_chunks(encoder, rows, moved, at_once)
-        found.append(gradients(encoder))
-    assert_same_gradients(*found, atol=1e-4)
 
 
 # 16-bit gradients
@@ -311,9 +265,3 @@ def test_an_overflow_at_any_factor_is_said():
     with pytest.raises(ScoreError, match="take bf16 or float32"):
         with_loss_scaling(run, [weight], half=True)
     assert passes(0)[2](1.0) == 2.0
-
-
-def test_without_16_bits_nothing_is_multiplied():
-    weight, seen, run = passes(np.inf)
-    assert with_loss_scaling(run, [weight], half=False) == 2.0
-    assert [scale for scale, _ in seen] == [1.0]
