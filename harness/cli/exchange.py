@@ -197,8 +197,7 @@ def _export_model(
     word: str, folder: Path, task: str | None, seed: int, results: Path, resolver: Resolver
 ) -> None:
     """Write a method as a sentence-transformers folder."""
-    from harness.interop.exported import write_model
-    from harness.interop.model_card import scores_of, write_card
+    from harness.interop.exported import scores_of, write_card, write_model
 
     method, registry, places = resolver.method(word), resolver.registry, resolver.places
     if (method.fit_on in TARGETS) != (task is not None):

@@ -27,8 +27,7 @@ from harness.encoders.word_tokenizer import SENTENCE_TRANSFORMERS, Tokeniser
 from harness.encoders.word_vectors import StaticConfig, write_vectors
 from harness.evaluation.evaluate import Embedder, FitData, FittedCell, fit, fit_cell
 from harness.evaluation.runner import execute
-from harness.interop.exported import write_model
-from harness.interop.model_card import scores_of, write_card
+from harness.interop.exported import scores_of, write_card, write_model
 from harness.registry import load_registry
 from harness.results.index import Results
 from harness.results.records import PlannedCell, Store
