@@ -3,7 +3,6 @@
 import json
 import shutil
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import chain
 
@@ -127,25 +126,6 @@ def test_workers_order_and_batches_leave_no_trace(kind, load):
 def test_a_text_without_tokens_is_named_by_its_own_number(load):
     with pytest.raises(DataError, match=r"text 2 \(''\) has no token"):
         load("gpt2", Choice("swapped", "onednn", 2, 1)).encode(["a", "the cat", "", "dog"])
-
-
-def test_results_come_in_order_and_items_are_drawn_as_needed():
-    drawn = []
-
-    def items():
-        for number in range(30):
-            drawn.append(number)
-            yield number
-
-    before = torch.get_num_threads()
-    results = run_batches(
-        lambda n: (n, torch.get_num_threads()), items(), Choice("packed", "torch", 2, 1)
-    )
-    assert next(results) == (0, 1)
-    assert len(drawn) < 10
-    assert [n for n, _ in results] == list(range(1, 30))
-    with ThreadPoolExecutor(1) as another:  # a new thread has what torch was last told anywhere
-        assert another.submit(torch.get_num_threads).result() == before
 
 
 def test_an_error_in_a_worker_is_raised_here_and_ends_the_work():

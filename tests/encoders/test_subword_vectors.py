@@ -75,23 +75,21 @@ def test_everything_that_changes_a_vector_changes_the_key(tmp_path):
     assert SubwordConfig("other").identify(folder).key == keys[-1]
 
 
+def with_tensors(**tensors):
+    return lambda folder: save_file(tensors, folder / "model.safetensors")
+
+
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
         (lambda f: (f / "config.json").unlink(), "wanted model_type model2vec, found None"),
         (lambda f: (f / "config.json").write_text('{"model_type": "bert"}'), "found bert"),
         (lambda f: (f / "model.safetensors").write_bytes(b"x"), "wanted safetensors"),
-        (lambda f: save_file({"w": VECTORS}, f / "model.safetensors"), "wanted a table `emb"),
-        (lambda f: save_file({"embeddings": VECTORS[:3]}, f / "model.safetensors"), "found 3"),
+        (with_tensors(w=VECTORS), "wanted a table `emb"),
+        (with_tensors(embeddings=VECTORS[:3]), "found 3"),
+        (with_tensors(embeddings=VECTORS * np.inf), "wanted finite numbers"),
         (
-            lambda f: save_file({"embeddings": VECTORS * np.inf}, f / "model.safetensors"),
-            "wanted finite numbers",
-        ),
-        (
-            lambda f: save_file(
-                {"embeddings": VECTORS, "mapping": np.arange(len(PIECES)) - 1},
-                f / "model.safetensors",
-            ),
+            with_tensors(embeddings=VECTORS, mapping=np.arange(len(PIECES)) - 1),
             "wanted a vector for each of the",
         ),
         (lambda f: (f / "tokenizer.json").rename(f / "vocab.txt"), r"wanted a tokenizer\.json"),

@@ -68,20 +68,15 @@ def sigmoid(x):
     return 1 / (1 + np.exp(-x))
 
 
-def word_vector(w, ids, activation=lambda x: np.maximum(x, 0)):
+def word_vector(w, ids):
     """The vector of a word from its character ids."""
     letters = w["char_embed"].astype(float)[ids]
     found = []
-    for n, (width, number) in enumerate(FILTERS):
+    for n, (width, _) in enumerate(FILTERS):
         kernel, bias = w[f"CNN/W_cnn_{n}"][0].astype(float), w[f"CNN/b_cnn_{n}"]
-        places = [
-            [
-                sum(letters[start + k] @ kernel[k, :, f] for k in range(width)) + bias[f]
-                for f in range(number)
-            ]
-            for start in range(len(letters) - width + 1)
-        ]
-        found.append(activation(np.max(places, axis=0)))
+        starts = range(len(letters) - width + 1)
+        places = [np.einsum("kc,kcf->f", letters[s : s + width], kernel) + bias for s in starts]
+        found.append(np.maximum(np.max(places, axis=0), 0))
     x = np.concatenate(found)
     for n in (0, 1):
         high = {part: w[f"CNN_high_{n}/{part}"].astype(float) for part in
@@ -91,7 +86,7 @@ def word_vector(w, ids, activation=lambda x: np.maximum(x, 0)):
     return x @ w["CNN_proj/W_proj"].astype(float) + w["CNN_proj/b_proj"]
 
 
-def lstm_steps(w, cell, inputs, cell_clip=0.4, state_clip=0.3):
+def lstm_steps(w, cell, inputs, cell_clip, state_clip):
     """The states of an LSTM with projection over inputs (T, I), a step at a time."""
     kernel, bias = w[f"{cell}/W_0"].astype(float), w[f"{cell}/B"].astype(float)
     memory, state, states = np.zeros(CELL), np.zeros(PROJECTION), []

@@ -26,10 +26,10 @@ def transformer(folder, kind="bert", **settings):
     return st.Transformer(str(source), **{"max_seq_length": 38, **settings})
 
 
-def layers(start):
-    """Unequal weights of the layers from one on."""
-    weights = nn.Parameter(torch.arange(1.0, 5.0 - start))
-    return st.WeightedLayerPooling(D, num_hidden_layers=3, layer_start=start, layer_weights=weights)
+def layers():
+    """Unequal weights of the layers."""
+    weights = nn.Parameter(torch.arange(1.0, 4.0))
+    return st.WeightedLayerPooling(D, num_hidden_layers=3, layer_start=1, layer_weights=weights)
 
 
 def dense(out, **settings):
@@ -56,30 +56,16 @@ MODULES = {
     "cls-normalize": lambda f: [transformer(f, "roberta"), st.Pooling(D, "cls"), st.Normalize()],
     "all-modes": lambda f: [transformer(f), st.Pooling(D, MODES)],
     "without-prompt": lambda f: [transformer(f), st.Pooling(D, MODES, include_prompt=False)],
-    "mean-without-prompt": lambda f: [
-        transformer(f, "mpnet"),
-        st.Pooling(D, "mean", include_prompt=False),
-    ],
     "dense": lambda f: [transformer(f, "distilbert"), st.Pooling(D, "mean"), dense(5)],
     "residual": lambda f: [
         transformer(f, "electra"),
         st.Pooling(D, "mean"),
         dense(7, use_residual=True, activation_function=nn.GELU()),
     ],
-    "dense-unbiased": lambda f: [
-        transformer(f, "t5"),
-        st.Pooling(D, "mean"),
-        dense(D, bias=False, activation_function=nn.Identity(), use_residual=True),
-        st.Normalize(),
-    ],
-    "layers": lambda f: [transformer(f, hidden=True), layers(1), st.Pooling(D, "mean")],
-    "layers-max": lambda f: [transformer(f, hidden=True), layers(0), st.Pooling(D, "max")],
+    "layers": lambda f: [transformer(f, hidden=True), layers(), st.Pooling(D, "mean")],
     "norm": lambda f: [transformer(f), st.Pooling(D, "mean"), st.Dropout(0.5), normed()],
     "cls-behind": lambda f: [transformer(f, "xlnet"), st.Pooling(D, "cls")],
-    "lower-case": lambda f: [
-        transformer(f, "roberta", do_lower_case=True),
-        st.Pooling(D, "mean"),
-    ],
+    "lower-case": lambda f: [transformer(f, "roberta", do_lower_case=True), st.Pooling(D, "mean")],
     "short": lambda f: [transformer(f, "albert", max_seq_length=6), st.Pooling(D, "mean")],
     "static": lambda f: [static(f), st.Normalize()],
 }
@@ -89,10 +75,8 @@ def saved(folder, kind, **settings):
     """A folder that the library writes, and what it makes of the texts when it opens that again."""
     torch.manual_seed(1)
     model = SentenceTransformer(modules=MODULES[kind](folder), device="cpu", **settings)
+    model.save(str(folder / "model"), create_model_card=False)
     if kind == "lower-case":  # which the library forgets when it saves
-        model.save(str(folder / "model"), create_model_card=False)
         old = {"do_lower_case": True, "max_seq_length": 38}
         (folder / "model/sentence_bert_config.json").write_text(json.dumps(old))
-    else:
-        model.save(str(folder / "model"), create_model_card=False)
     return folder / "model"

@@ -55,7 +55,6 @@ class Repository:
 
     commits: dict[str, dict[str, bytes]]
     gated: bool = False
-    private: bool = False
 
     @property
     def main(self) -> str:
@@ -72,7 +71,6 @@ class Standin:
     faults: dict[str, deque[Fault]] = field(default_factory=dict)
     asked: list[tuple[str, str, dict[str, str]]] = field(default_factory=list)
     ranges: bool = True
-    etags: bool = True
     redirects: dict[str, str] = field(default_factory=dict)
 
     def model(self, name: str, files: Mapping[str, bytes], commit: str = "a" * 40) -> Repository:
@@ -150,7 +148,7 @@ class Handler(BaseHTTPRequestHandler):
         """The files at a revision; answers with the hub's errors where there are none."""
         found = self.hub.repositories.get((kind, name))
         known = self.headers.get("Authorization") == "Bearer hf_me"
-        if found is None or (found.private and not known):
+        if found is None:
             return self.send(401 if not known else 404, b"", {"X-Error-Code": "RepoNotFound"})
         if found.gated and not known:
             return self.send(401, b"", {"X-Error-Code": "GatedRepo"})
@@ -175,10 +173,7 @@ class Handler(BaseHTTPRequestHandler):
             )
             self.json([e for e in entries if e["path"] in form["paths"]])
         else:
-            siblings = [
-                {"rfilename": e["path"], "size": e["size"], "blobId": e["oid"], "lfs": self.lfs(e)}
-                for e in entries
-            ]
+            siblings = [{"rfilename": entry["path"]} for entry in entries]
             self.json(
                 {"id": name, "sha": commit, "siblings": siblings, "private": False, "tags": []}
             )
@@ -202,11 +197,6 @@ class Handler(BaseHTTPRequestHandler):
             entry["lfs"] = {"oid": sha256(content), "size": len(content), "pointerSize": 130}
         return entry
 
-    @staticmethod
-    def lfs(entry: Mapping[str, Any]) -> dict[str, Any] | None:
-        lfs = entry.get("lfs")
-        return lfs and {"sha256": lfs["oid"], "size": lfs["size"], "pointerSize": 130}
-
     def resolve(self, kind: str | None, name: str, revision: str, path: str) -> None:
         found = self.commit("datasets" if kind else "models", name, revision)
         if found is None:
@@ -229,19 +219,15 @@ class Handler(BaseHTTPRequestHandler):
         self.send(302, b"", headers)
 
     def stored(self, digest: str) -> None:
-        for repository in self.hub.repositories.values():
-            for files in repository.commits.values():
-                for content in files.values():
-                    if sha256(content) == digest:
-                        self.body(content, f'"{digest}"')
-                        return
-        self.send(404, b"", {})
+        commits = (files for r in self.hub.repositories.values() for files in r.commits.values())
+        every = {sha256(content): content for files in commits for content in files.values()}
+        self.body(every[digest], f'"{digest}"')
 
     def json(self, content: Any) -> None:
         self.send(200, json.dumps(content).encode(), {"Content-Type": "application/json"})
 
     def body(self, content: bytes, tag: str, headers: Mapping[str, str] = {}) -> None:
-        known = {**headers, "ETag": tag} if self.hub.etags else dict(headers)
+        known = {**headers, "ETag": tag}
         asked, same = self.headers.get("Range"), self.headers.get("If-Range", tag) == tag
         if asked and same and self.hub.ranges:
             first, _, last = asked.removeprefix("bytes=").partition("-")
