@@ -76,13 +76,12 @@ def test_no_text_is_no_row(checkpoint, tmp_path):
 # Weights
 
 
-def test_a_missing_pooler_is_none_and_the_rest_as_before(checkpoint, tmp_path):
-    whole, without = checkpoint("roberta"), tmp_path / "without"
-    shutil.copytree(whole, without)
-    without_weights("pooler")(without)
-    found = TINY.load(without, tmp_path).encode(TEXTS)
+def test_a_missing_pooler_is_none_and_the_rest_as_before(bert, tmp_path):
+    whole = TINY.load(bert, tmp_path).encode(TEXTS)
+    without_weights("pooler")(bert)
+    found = TINY.load(bert, tmp_path).encode(TEXTS)
     assert found.pooler is None
-    assert encoding_gap(replace(TINY.load(whole, tmp_path).encode(TEXTS), pooler=None), found) == 0
+    assert encoding_gap(replace(whole, pooler=None), found) == 0
 
 
 def test_a_decoder_that_is_not_run_may_be_missing(checkpoint, tmp_path):
@@ -106,20 +105,18 @@ def test_weights_that_are_not_finite_never_reach_a_score(bert, tmp_path):
         TINY.load(bert, tmp_path).encode(TEXTS)
 
 
-def test_shards_are_one_checkpoint(checkpoint, tmp_path):
-    sharded = tmp_path / "sharded"
-    shutil.copytree(checkpoint("bert"), sharded)
-    (sharded / "model.safetensors").unlink()
-    model = transformers.AutoModel.from_pretrained(checkpoint("bert"))
-    model.save_pretrained(sharded, max_shard_size="20KB")
-    shards = sorted(sharded.glob("model-*.safetensors"))
+def test_shards_are_one_checkpoint(bert, tmp_path):
+    whole = TINY.load(bert, tmp_path).encode(TEXTS)
+    model = transformers.AutoModel.from_pretrained(bert)
+    (bert / "model.safetensors").unlink()
+    model.save_pretrained(bert, max_shard_size="20KB")
+    shards = sorted(bert.glob("model-*.safetensors"))
     assert len(shards) > 1
-    whole = TINY.load(checkpoint("bert"), tmp_path).encode(TEXTS)
-    assert encoding_gap(whole, TINY.load(sharded, tmp_path).encode(TEXTS)) == 0
+    assert encoding_gap(whole, TINY.load(bert, tmp_path).encode(TEXTS)) == 0
 
     shards[-1].unlink()
     with pytest.raises(DataError, match=f"wanted {shards[-1].name} beside it"):
-        TINY.identify(sharded)
+        TINY.identify(bert)
 
 
 @pytest.mark.parametrize("name", ["../model.safetensors", "/etc/passwd", "weights.bin"])
@@ -201,10 +198,7 @@ def test_a_pinned_tokenizer_keeps_the_beginning_of_a_text(bert, tmp_path):
     config = replace(TINY, golden_ids=tuple(golden))
     assert config.load(bert, tmp_path).key
     change_json(bert / "tokenizer_config.json", truncation_side="left")
-    with pytest.raises(
-        DataError,
-        match="tiny: wanted the beginning of a long text, found a tokenizer that cuts on the left",
-    ):
+    with pytest.raises(DataError, match=r"tiny: wanted the beginning .* that cuts on the left"):
         config.load(bert, tmp_path)
 
 
