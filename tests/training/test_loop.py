@@ -153,6 +153,19 @@ def test_a_loss_that_is_no_number_ends_the_training():
         train(Broken(), SCHEDULE, 0, Told())
 
 
+def test_biases_do_not_decay():
+    class Still(Line):
+        def backward(self, step: int) -> float:
+            for parameter in self.model.parameters():
+                parameter.grad = torch.zeros_like(parameter)
+            return 0.0
+
+    still, before = Still(), Still()
+    train(still, SCHEDULE, 0, Told())
+    for after, first in zip(still.model.parameters(), before.model.parameters(), strict=True):
+        assert torch.equal(after, first) == (first.ndim == 1)
+
+
 def test_a_gradient_is_bounded_unless_the_bound_is_0():
     class Steep(Line):
         def backward(self, step: int) -> float:
