@@ -20,20 +20,24 @@ $(READY): pyproject.toml .ci/constraints.txt
 reproduce: $(READY)  ## the main job: plan, measure, compare, write the leaderboard (PROFILE=embedded|standard|papers|all, ARGS= more options)
 	$(BIN)/harness reproduce --profile $(PROFILE) $(ARGS)
 
-test: $(READY)  ## all tests that can run here; skipped ones are named
-	$(BIN)/pytest -p no:cacheprovider -n logical --dist worksteal $(ARGS)
+PYTEST := $(BIN)/pytest -p no:cacheprovider -n logical --dist worksteal
+
+test: $(READY)  ## the tests that a change needs; skipped ones are named, and the last line counts those left out
+	$(PYTEST) -m 'not slow' $(ARGS)
+
+test-slow: $(READY)  ## the tests that `make test` leaves out
+	$(PYTEST) -m slow $(ARGS)
 
 # Instruction sets and numbers of threads add up in different orders: neither may turn a test red.
 # Threads beyond the cores wait asleep, or they take the time of those that compute.
-ROUNDED := $(BIN)/pytest -p no:cacheprovider -n logical --dist worksteal -m 'not slow' \
-	tests/encoders tests/transforms $(ARGS)
+ROUNDED := $(PYTEST) -m 'not slow' tests/encoders tests/transforms $(ARGS)
 AVX2 := ONEDNN_MAX_CPU_ISA=AVX2 ATEN_CPU_CAPABILITY=avx2 MKL_ENABLE_INSTRUCTIONS=AVX2 OPENBLAS_CORETYPE=Haswell
 
 test-processors: $(READY)  ## encoders and transforms as on other processors: AVX2 with one thread, then four threads
 	$(AVX2) OMP_NUM_THREADS=1 $(ROUNDED)
 	OMP_NUM_THREADS=4 OMP_WAIT_POLICY=passive $(ROUNDED)
 
-test-all: test test-processors  ## all tests, then those of encoders and transforms as on other processors
+test-all: test test-slow test-processors  ## all tests, then those of encoders and transforms as on other processors
 
 check: $(READY) docs  ## lint, format, types, documentation, and whether the generated files are up to date
 	$(BIN)/ruff check .
@@ -72,4 +76,4 @@ report: $(READY)  ## write leaderboard and tables from the committed records
 clean:  ## remove the virtual environment, the runs and the built documentation
 	rm -rf $(VENV) runs build
 
-.PHONY: help setup reproduce test test-processors test-all check docs bench soak mutants bill report clean
+.PHONY: help setup reproduce test test-slow test-processors test-all check docs bench soak mutants bill report clean
