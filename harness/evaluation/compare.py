@@ -277,7 +277,7 @@ def _fault(
     if lacking:
         return (
             f"{runs.folder} lacks a record of {' and of '.join(lacking)} on {task.name}, seed 0; "
-            f"harness run -m {again}"
+            f"harness run -m {' '.join(lacking)} -t {task.name} -o {runs.folder}"
         )
     path = main_path(records[0].scores)
     if any(score_at(record.scores, path) is None for record in records):

@@ -272,7 +272,8 @@ def _record(place: object, fields: Any, remedy: str) -> Record:
     try:
         record = Record(**fields)
     except TypeError as error:
-        raise DataError(f"{place} is no record ({error}); {remedy}") from None
+        [why, *_] = str(error).splitlines()
+        raise DataError(f"{place} is no record ({why}); {remedy}") from None
     if record.schema != SCHEMA:
         raise DataError(f"{place}: wanted schema {SCHEMA}, found {record.schema}; run it again")
     return record
