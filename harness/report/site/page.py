@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections import Counter
@@ -15,15 +14,14 @@ from urllib.parse import quote
 
 from markupsafe import Markup, escape
 
-from harness.core.files import sized
+from harness.core.files import digest_of_repr, sized
 from harness.core.types import Record
-from harness.report.bibtex import HARNESS, bibtex, keys_of, software
+from harness.report.bibtex import HARNESS, bibtex, entries_with, keys_of, software
 from harness.report.figures import Picture
 from harness.report.leaderboard import SECTIONS, Board, section_board, sts_board
 from harness.report.paper_tables import MARKS, Sheet, printed, sheet
 from harness.report.sentences import change, evidence_of, fitted_on, protocol_of, trained_on
 from harness.report.tallies import tallies
-from harness.results.claims import intervals_file
 from harness.results.conformance import confirmed_by
 from harness.results.explain import (
     Neighbour,
@@ -36,7 +34,6 @@ from harness.results.explain import (
 )
 from harness.results.folder import ResultsFolder
 from harness.results.index import SHOWN, Results, score_at
-from harness.results.layout import CONFORMANCE, QUESTIONS, RECORDS, REFERENCES
 from harness.results.protocols import SCORINGS
 from harness.results.published import PublishedCell, Table
 from harness.results.reproduction import Reproduction, composed, count
@@ -59,15 +56,11 @@ MARKED = re.compile(r"`([^`]+)`")  # a code in a text
 def made_from(folder: ResultsFolder, drawn: Mapping[str, Picture]) -> str:
     """The digests of the records, and of all else that the page holds."""
     records = Results(folder.records.by_cell, set(folder.records.by_cell))
-    texts = [*map(repr, folder.registry.by_hand.values()), repr(software())]
-    digest = hashlib.sha256("".join([*texts, *(one.made_from for one in drawn.values())]).encode())
-    written = [folder.papers, folder.written / REFERENCES]
-    written += [folder.written / name / CONFORMANCE for name in (QUESTIONS, RECORDS)]
-    files = [path for root in written for path in root.rglob("*") if path.is_file()]
-    claims = folder.questions / "claims.toml", intervals_file(folder.path)
-    for path in sorted([*files, *filter(Path.exists, claims)]):
-        digest.update(path.name.encode() + b"\0" + path.read_bytes())
-    return f"Records: sha256 {records.digest()}. Other files: sha256 {digest.hexdigest()}"
+    pictures = [picture.made_from for picture in drawn.values()]
+    of_folder = folder.tables, folder.claims, folder.intervals, folder.references, folder.trials
+    sources = folder.registry.by_hand, software(), entries_with(folder.papers)
+    everything_else = digest_of_repr((pictures, of_folder, sources))
+    return f"Records: sha256 {records.digest()}. Other files: sha256 {everything_else}"
 
 
 def site_page(folder: ResultsFolder, drawn: Mapping[str, Picture]) -> str:
