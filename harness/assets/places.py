@@ -316,7 +316,7 @@ class Pins:
 def require_pin(pin: Mapping[str, Any]) -> None:
     """Raise ValueError unless a pin names files below the folder and their digests.
 
-    A file of pins may come from another machine, and the files that it names are read.
+    A file of pins may be copied from another machine, and the files that it names are read.
     """
     for what, digest in pin.items():
         safe(what)

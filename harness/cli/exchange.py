@@ -6,18 +6,14 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterable, Iterator
-from functools import partial
-from itertools import chain
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.progress import DownloadColumn
 
 from harness.assets.catalogue import TOGETHER
-from harness.assets.fetch.batch import Fetched, Jobs, Thing, fetch_all
-from harness.assets.fetch.carry import export_all, files_of, import_all
+from harness.assets.fetch.batch import Jobs, Thing, fetch_all
 from harness.assets.fetch.http import switched_off
 from harness.assets.places import Places, asset_named, companion_of, every_asset, vectors_of
 from harness.cli.options import (
@@ -77,46 +73,25 @@ def fetch_command(
     offline: Annotated[
         bool, typer.Option("--offline", help="Download nothing, only check what is here.")
     ] = False,
-    export: Annotated[
-        Path | None,
-        typer.Option(help="Write assets that are here to a folder; by default all that are."),
-    ] = None,
-    bring_in: Annotated[
-        Path | None, typer.Option("--import", help="Take assets from such a folder.")
-    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Download assets and check them; or carry them to a machine without a network."""
-    if sum(map(bool, (offline, export, bring_in))) > 1:
-        raise UsageError("one of --offline, --export and --import at a time")
+    """Download assets that are not here, and check all of them."""
     # A data folder that does not exist yet is made when something is put into it.
     here = data_dir if data_dir is not None and data_dir.is_dir() else None
     places = Places.from_environment({}, cache=cache, data_dir=here)
     registry, worst = load_registry(), 0
-    things_by_name = partial(fetched_things, registry=registry)
-    with Bar(sys.stderr, DownloadColumn()) as bar:
-        jobs = Jobs(places, bar, tuple(registry.tasks.values()), tuple(registry.corpora.values()))
-        outcomes: Iterator[Fetched]
-        if export is not None:
-            names = assets or [*(asset.name for asset in every_asset()), *registry.encoders]
-            things = chain.from_iterable(things_by_name(names).values())
-            chosen = (thing for thing in things if assets or files_of(thing, places))
-            outcomes = export_all(chosen, jobs, export)
-        elif bring_in is not None:
-            outcomes = import_all(things_by_name, jobs, bring_in, data_dir)
-        else:
-            switch = "--offline" if offline else switched_off(os.environ)
-            wanted = things_by_name(assets or scored_assets(registry))
-            outcomes = fetch_all(wanted, jobs, data_dir, switch)
-        for fetched in outcomes:
-            error = str(fetched.error or "")
-            if as_json:
-                say(json.dumps({"asset": fetched.name, "is": fetched.line, "error": error}))
-            elif not error:
-                say_folded(f"{fetched.name}: {fetched.line}")
-            if fetched.error is not None:
-                note(f"harness: {error}")
-                worst = min(filter(None, (worst, fetched.error.exit_status)))
+    switch = "--offline" if offline else switched_off(os.environ)
+    wanted = fetched_things(assets or scored_assets(registry), registry)
+    jobs = Jobs(places, tuple(registry.tasks.values()), tuple(registry.corpora.values()))
+    for fetched in fetch_all(wanted, jobs, data_dir, switch):
+        error = str(fetched.error or "")
+        if as_json:
+            say(json.dumps({"asset": fetched.name, "is": fetched.line, "error": error}))
+        elif not error:
+            say_folded(f"{fetched.name}: {fetched.line}")
+        if fetched.error is not None:
+            note(f"harness: {error}")
+            worst = min(filter(None, (worst, fetched.error.exit_status)))
     sys.exit(worst)
 
 

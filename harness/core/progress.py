@@ -13,16 +13,16 @@ from harness.core.types import Progress
 
 
 class Bar(Progress):
-    """Progress for people: one bar, renamed at each phase; `count` shows the number of steps."""
+    """Progress for people: one bar, renamed at each phase."""
 
-    def __init__(self, stream: TextIO, count: rich_progress.ProgressColumn | None = None) -> None:
+    def __init__(self, stream: TextIO) -> None:
         self._rich = rich_progress.Progress(
             # Of a long phase the end is cut, so that all numbers are seen.
             rich_progress.TextColumn(
                 "{task.description}", table_column=Column(no_wrap=True, ratio=3)
             ),
             rich_progress.BarColumn(bar_width=None, table_column=Column(ratio=1)),
-            count or rich_progress.MofNCompleteColumn(),
+            rich_progress.MofNCompleteColumn(),
             rich_progress.TextColumn("elapsed"),
             rich_progress.TimeElapsedColumn(),
             rich_progress.TextColumn("left"),

@@ -88,8 +88,8 @@ def tarball(members):
 def fetch(hub, tmp_path, capfd):
     """The command, over folders of its own: its status, its lines, its complaints."""
 
-    def answer(*arguments):
-        own = ("--data-dir", tmp_path / "data", "--cache", tmp_path / "cache")
+    def answer(*arguments, home=tmp_path):
+        own = ("--data-dir", home / "data", "--cache", home / "cache")
         with pytest.raises(SystemExit) as ended:
             main(["fetch", *map(str, (*arguments, *own))])
         out, err = capfd.readouterr()
@@ -346,6 +346,26 @@ def test_offline_what_is_here_is_checked_and_the_rest_refused(
     assert snapshot(tmp_path) == before
 
 
+def test_copied_folders_serve_a_machine_without_a_network(fetch, hub, tmp_path, monkeypatch):
+    names, there = ("plain", "texts", "pinned", "loose"), tmp_path / "there"
+    fetch(*names)
+    for folder in ("data", "cache", "huggingface"):
+        shutil.copytree(tmp_path / folder, there / folder, symlinks=True)
+        shutil.rmtree(tmp_path / folder)
+    hub.asked.clear()
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(there / "huggingface/hub"))
+    status, out, err = fetch(*names, "--offline", home=there)
+    assert (status, out.count("already here"), err) == (0, len(names), "")
+    (there / "data/plain/plain.csv").write_bytes(CSV[::-1])
+    for weights in there.rglob("snapshots/*/model.safetensors"):
+        weights.unlink()
+        weights.write_bytes(WEIGHTS[::-1])
+    status, out, err = fetch(*names, "--offline", home=there)
+    assert (status, out.count("already here"), hub.asked) == (1, 1, [])
+    for line, content in zip(err.splitlines(), (CSV, WEIGHTS, WEIGHTS), strict=True):
+        assert f"wanted {sha256(content)}, found {sha256(content[::-1])}" in line
+
+
 def test_a_host_that_is_silent_does_not_keep_the_others(fetch, hub, monkeypatch):
     def mute(hosts):
         return {host: "no answer" for host in hosts if host.endswith("far.csv")}
@@ -353,7 +373,6 @@ def test_a_host_that_is_silent_does_not_keep_the_others(fetch, hub, monkeypatch)
     monkeypatch.setattr("harness.assets.fetch.batch.unreachable", mute)
     status, out, err = fetch("far", "plain")
     assert status == 3
-    assert "carry it here with --export and --import" in err
     assert out.startswith("plain: ")
     assert err.startswith("harness: far could not be downloaded (no answer)")
 
@@ -369,8 +388,7 @@ def test_by_default_the_data_sets_of_the_tasks_are_fetched():
 
 MISTAKES = {
     "nothing of that name": (["plein"], "did you mean plain or pinned?"),
-    "two ways at once": (["--offline", "--export", "x"], "one of --offline"),
-    "a folder that is none": (["--import", "nowhere"], "wanted a folder that"),
+    "no asset": (["plain", "no-such"], "no-such"),
 }
 
 

@@ -1,5 +1,6 @@
 """The catalogue and the places: what is said of an asset holds, and a local folder serves as is."""
 
+import json
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -279,7 +280,6 @@ def test_an_unpinned_snapshot_is_the_one_that_was_seen_first(tmp_path, monkeypat
 # Pins
 
 
-# Names of files in any letters, and what no digest is refused (`test_fetch_offline.py`).
 def test_another_digest_is_refused_and_the_first_kept(tmp_path):
     pins = Pins(tmp_path / "pins.json")
     pins.record("a", {"file": "one"})
@@ -290,8 +290,19 @@ def test_another_digest_is_refused_and_the_first_kept(tmp_path):
     assert pins.of("b") == {}
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema": 2, "pins": {}}', '{"schema": 1}'])
-def test_a_damaged_file_of_pins_trusts_nothing(tmp_path, text):
+def pinned_as(pin):
+    return json.dumps({"schema": 1, "pins": {"a": pin}})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "[]", "{}", '{"schema": 2, "pins": {}}', '{"schema": 1}'),
+        *map(pinned_as, ({"../x": 1}, {"../x": "00"}, {"/etc/passwd": "00"}, ["weights"])),
+        *map(pinned_as, ({"revision": "../../../else"}, {"weights": "00/.."}, {"weights": None})),
+    ],
+)
+def test_a_file_of_pins_that_is_damaged_or_leads_elsewhere_is_refused(tmp_path, text):
     (tmp_path / "pins.json").write_text(text)
     with pytest.raises(DataError, match=r"pins\.json: wanted"):
         Pins(tmp_path / "pins.json").check("a", {})

@@ -12,7 +12,6 @@ from fakes import TOY, FakeFamily, Told, library, method, task, ticks
 from typer.testing import CliRunner
 
 from baselines.sbert import NLI
-from harness.assets.fetch.carry import files_of
 from harness.assets.places import Places
 from harness.cli import app
 from harness.cli.measure import on_the_spot
@@ -151,7 +150,6 @@ def test_the_command_trains_what_is_missing_and_runs_find_it(place, monkeypatch)
     again = run_train(monkeypatch, kin, "--seeds", "2")
     assert "all 2 seeds are here already" in again.output
     assert (first.read_bytes(), first.stat().st_mtime_ns) == before
-    assert not files_of(kin, places)
 
 
 def test_a_folder_given_by_hand_holds_a_member_a_seed(place, monkeypatch):

@@ -1,4 +1,4 @@
-"""Archives, folders to import and texts of tables that mean harm: refused, or shown as they are."""
+"""Archives, pins and texts of tables that mean harm: refused, or shown as they are."""
 
 import io
 import random
@@ -13,13 +13,10 @@ import pytest
 from fakes import snapshot
 from markdown_it import MarkdownIt
 
-from harness.assets.catalogue import Asset, Download
+from harness.assets.catalogue import Download
 from harness.assets.fetch.archives import unpack_archive
-from harness.assets.fetch.carry import CarriedAsset, target_of
-from harness.assets.places import Places, require_pin
+from harness.assets.places import require_pin
 from harness.core.errors import DataError
-from harness.encoders.transformer import TransformerConfig
-from harness.encoders.word_vectors import StaticConfig
 from harness.report import markdown
 from harness.report.paper_tables import SPELT, latex_escape
 
@@ -79,38 +76,6 @@ def test_an_archive_stays_in_its_folder_or_leaves_nothing(attacked, suffix, tmp_
         assert not any(path.is_symlink() for path in here.rglob("*"))
         shutil.rmtree(here)
         attacked.count("refused" if complaint else "right")
-
-
-THINGS = (
-    Asset("texts", "texts", ("texts",), "me", "none", "ask"),
-    TransformerConfig("pinned", "me/pinned", revision=COMMIT),
-    TransformerConfig("loose", "me/loose"),
-    StaticConfig("vectors", file="texts/a.txt"),
-)
-
-
-def test_what_is_imported_has_its_place_below_the_folder_of_its_kind(
-    attacked, tmp_path, monkeypatch
-):
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
-    (tmp_path / "data").mkdir()
-    dice, places = random.Random(0), Places(tmp_path / "cache", tmp_path / "data")
-    roots = (tmp_path / "data" / "texts", tmp_path / "hub" / "models--me--pinned" / "snapshots")
-    roots += (tmp_path / "hub" / "models--me--loose" / "snapshots",)
-    for _ in range(attacked.times(2000, 200_000)):
-        middle = dice.choice(
-            ["data/texts/", "data/", f"models/me/pinned/{COMMIT}/", "models/me/loose/", ""]
-        )
-        path = middle + names(dice)
-        try:
-            CarriedAsset("x", {path: "00"}, {})
-            target = target_of(dice.choice(THINGS), path, places)
-        except (DataError, ValueError):
-            attacked.count("refused")
-            continue
-        inside = Path(str(target).replace("\0", "0"))
-        assert any(inside.resolve().is_relative_to(root) for root in roots), path
-        attacked.count("right")
 
 
 def test_a_pin_names_files_below_the_folder_and_digests_alone(attacked):

@@ -12,7 +12,6 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from harness.assets.fetch.carry import read_index
 from harness.assets.places import Pins
 from harness.core.errors import DataError, HarnessError
 from harness.core.toml import read_rows, read_typed
@@ -32,13 +31,6 @@ DEEP = "[" * 100_000
 DIGITS = "9" * 5_000
 
 published = cache(lambda: load_tables(RESULTS / "papers"))
-
-INDEX = json.dumps(
-    {
-        "schema": 1,
-        "assets": [{"name": "a", "files": {"data/a": "00"}, "pin": {"sha256": "00"}}],
-    }
-).encode()
 
 
 def searches_beside(folder):
@@ -100,7 +92,6 @@ FILES = {
         RESULTS / "records" / "searches" / "2-dropout.json",
         searches_beside,
     ),
-    "index": ("index.json", INDEX, read_index),
     "pins": (
         "pins.json",
         b'{"schema": 1, "pins": {"a": {"sha256": "00"}}}',

@@ -15,7 +15,7 @@ from harness.assets.places import Pins, Places, first_seen
 from harness.core.errors import AssetMissing, DataError, HarnessError, UsageError
 from harness.core.files import sha256_of
 from harness.core.interfaces import EncoderConfig, Hub, Trained
-from harness.core.types import Corpus, Progress, Task
+from harness.core.types import Corpus, Task
 
 Thing = Asset | EncoderConfig
 UNFINISHED = ".harness/downloads"  # under the data folder
@@ -32,10 +32,9 @@ class Fetched:
 
 @dataclass
 class Jobs:
-    """One call's work: where files go, who is told, and what reads them."""
+    """One call's work: where files go, and what reads them."""
 
     places: Places
-    progress: Progress
     tasks: Collection[Task]
     corpora: Collection[Corpus]
 
@@ -168,8 +167,8 @@ def fetch_all(
                 raise absence if isinstance(absence, DataError) else offline
             if reason is not None:
                 raise AssetMissing(
-                    f"{name} could not be downloaded ({reason}); check the network, or carry it "
-                    "here with --export and --import"
+                    f"{name} could not be downloaded ({reason}); check the network, or copy "
+                    "the folders of a machine that has it (docs/how-to/offline.md)"
                 )
             if into is not None and hosts[name]:
                 into.mkdir(parents=True, exist_ok=True)
