@@ -5,21 +5,39 @@ import re
 import runpy
 from collections import Counter
 from datetime import date
-from itertools import groupby
+from itertools import groupby, product
 
 import numpy as np
 import pytest
 import yaml
-from documents import ROOT, blocks, broken_links, lines, parsed, recipe, starting, told
+from documents import (
+    ROOT,
+    blocks,
+    broken_links,
+    lines,
+    mentions,
+    of_make,
+    parsed,
+    recipe,
+    starting,
+    told,
+)
 from test_architecture import ROOMS
+from typer import BadParameter
+from typer.main import get_command
 
 import harness
+from harness.cli import app
 from harness.gate import pytest_plugin
 from harness.results.verdict import TOLERANCES, CellState
 
 PAGES = {
     str(path.relative_to(ROOT)): path.read_text(encoding="utf-8")
-    for path in (*sorted((ROOT / "docs").rglob("*.md")), ROOT / "CONTRIBUTING.md")
+    for path in (
+        *sorted((ROOT / "docs").rglob("*.md")),
+        ROOT / "README.md",
+        ROOT / "CONTRIBUTING.md",
+    )
 }
 ARCHITECTURE = PAGES["docs/architecture.md"]
 REFERENCE = "".join(text for name, text in PAGES.items() if name.startswith("docs/reference/"))
@@ -141,7 +159,9 @@ def test_the_reference_holds_every_public_name():
 
 def test_every_verdict_and_tolerance_is_explained():
     page = PAGES["docs/verdicts.md"]
-    assert not {state for state in CellState if f"`{state}`" not in page}
+    table = PAGES["README.md"].split("## How to read a verdict")[1].split("\n## ")[0]
+    for text in (page, table):
+        assert not {state for state in CellState if f"`{state}`" not in text}
     assert not {t for t in vars(TOLERANCES).values() if not re.search(rf"\b{t:g}\b", page)}
 
 
@@ -163,16 +183,13 @@ def test_every_marker_is_told():
 # Commands
 
 COMMANDS = {told(words): words for page in PAGES.values() for words in lines(page)}
+MENTIONS = [words for page in PAGES.values() for words in mentions(page)]
+EVERY_COMMAND = [*COMMANDS.values(), *of_make()]
 
 
 def test_a_shell_block_holds_nothing_that_is_not_looked_at():
-    assert {words[0] for words in COMMANDS.values()} == {
-        "harness",
-        "make",
-        "pip",
-        "pytest",
-        "python",
-    }
+    known = {"export", "harness", "make", "pip", "pytest", "python"}
+    assert {words[0] for words in COMMANDS.values()} == known
 
 
 def test_what_is_installed_is_an_extra_of_the_package():
@@ -203,22 +220,49 @@ def _gate_options():
     return parser.getgroup("harness").options
 
 
-@pytest.mark.parametrize("words", starting("harness", among=COMMANDS.values()), ids=told)
+@pytest.mark.parametrize("words", starting("harness", among=EVERY_COMMAND), ids=told)
 def test_a_command_parses(words):
     parsed(words[1:])
 
 
-@pytest.mark.parametrize("words", starting("make", among=COMMANDS.values()), ids=told)
+@pytest.mark.parametrize("words", starting("harness", among=mentions(PAGES["README.md"])), ids=told)
+def test_a_command_in_running_text_parses_as_far_as_it_goes(words):
+    try:
+        parsed(words[1:])
+    except BadParameter:  # one that is missing
+        assert not any(word.startswith("-") for word in words), "then it should be whole"
+
+
+def test_a_renamed_option_would_be_noticed():
+    with pytest.raises(Exception, match="No such option"):
+        parsed(["train", "simcse-sup", "--form", "bert-mini"])
+    with pytest.raises(AssertionError, match="there is no harness measure"):
+        parsed(["measure"])
+
+
+def test_every_command_is_shown():
+    shown = {words[1] for words in starting("harness", among=[*EVERY_COMMAND, *MENTIONS])}
+    assert shown == set(get_command(app).commands)
+
+
+@pytest.mark.parametrize("words", starting("make", among=[*EVERY_COMMAND, *MENTIONS]), ids=told)
 def test_a_target_takes_its_arguments(words):
-    [target] = [word for word in words[1:] if "=" not in word]
+    [target] = [word for word in words[1:] if not re.fullmatch(r"[A-Z_]+=.*", word)]
     commands = recipe(target)
     for setting in {*words[1:]} - {target}:
-        assert f"$({setting.partition('=')[0]})" in commands
+        name, _, value = setting.partition("=")
+        assert f"$({name})" in commands
+        if target == "reproduce" and value.startswith("-"):
+            parsed([target, value])
 
 
 @pytest.mark.parametrize("block", [b for page in PAGES.values() for b in blocks(page, "python")])
 def test_a_python_example_runs(block, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    words = ("man", "dog", "girl", "crowd", "horse"), ("runs", "sits", "eats", "sleeps")
+    where = ("in the park", "on a hill", "at home", "near the river", "by the sea")
+    sentences = map("A {} {} {}.".format, *zip(*product(*words, where), strict=True))
+    (tmp_path / "my_sentences.txt").write_text("\n".join(sentences))
     names = {}
     exec(compile(block, "docs", "exec"), names)  # noqa: S102 - our own text
     shape = tuple(map(int, re.search(r"# \((\d+), (\d+)\), float64", block).groups()))

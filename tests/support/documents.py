@@ -24,6 +24,19 @@ def lines(page):
     return [words for words in every if words]
 
 
+def mentions(page):
+    """The commands in running text: they may leave out what they need."""
+    spans = (span.split() for span in re.findall(r"`([^`]+)`", FENCE.sub("", page)))
+    return [words for words in spans if len(words) > 1 and words[0] in ("harness", "make")]
+
+
+def of_make():
+    """The harness commands of the Makefile, its variables without a value."""
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    commands = re.findall(r"\$\(BIN\)/(harness [^&;\n]+)", makefile)
+    return [re.sub(r"\$\(PROFILE\)", "all", c).replace("$(ARGS)", "").split() for c in commands]
+
+
 def starting(*words, among):
     """The lines that begin with these words."""
     return [line for line in among if tuple(line[: len(words)]) == words]
