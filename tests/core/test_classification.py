@@ -46,7 +46,7 @@ def blobs(count: int, width: int = 6, classes: int = 2, apart: float = 1.0, seed
 
 
 def labelled(x: np.ndarray, y: np.ndarray) -> LabelledRows:
-    return LabelledRows(np.column_stack([x, np.ones(len(x), np.float32)]), y)
+    return LabelledRows(np.column_stack([x, np.ones(len(x), np.float32)]), y, int(y.max()) + 1)
 
 
 def items(y: np.ndarray, first: int = 0) -> PairRows:
@@ -54,20 +54,18 @@ def items(y: np.ndarray, first: int = 0) -> PairRows:
     return PairRows(np.arange(first, first + len(y)), NO_ROWS, y.astype(np.float64))
 
 
-def in_torch(data: LabelledRows, dev: LabelledRows, classes: int, penalty: float, seed: int):
+def in_torch(data: LabelledRows, dev: LabelledRows, penalty: float):
     """One regression by torch's own layer, loss and optimiser, as SentEval trains it."""
-    torch.manual_seed(seed)
-    layer = torch.nn.Linear(data.x.shape[1] - 1, classes)
+    torch.manual_seed(SEED)
+    layer = torch.nn.Linear(data.x.shape[1] - 1, data.classes)
     optimiser = torch.optim.Adam(layer.parameters(), weight_decay=penalty)
-    order, best, kept, waited, epochs = np.random.RandomState(seed), -1.0, None, 0, 0
+    order, best, kept, waited, epochs = np.random.RandomState(SEED), -1.0, None, 0, 0
     x, y = torch.from_numpy(data.x[:, :-1]), torch.from_numpy(data.y)
-    while epochs <= 200:
+    while epochs <= 200 and waited <= 5:
         for _ in range(4):
-            rows = order.permutation(len(y))
-            for start in range(0, len(rows), 64):
-                chosen = torch.from_numpy(rows[start : start + 64])
+            for rows in np.split(order.permutation(len(y)), range(64, len(y), 64)):
                 optimiser.zero_grad()
-                torch.nn.functional.cross_entropy(layer(x[chosen]), y[chosen]).backward()
+                torch.nn.functional.cross_entropy(layer(x[rows]), y[rows]).backward()
                 optimiser.step()
         epochs += 4
         with torch.no_grad():
@@ -76,8 +74,6 @@ def in_torch(data: LabelledRows, dev: LabelledRows, classes: int, penalty: float
             weights = torch.column_stack([layer.weight, layer.bias]).detach().numpy().copy()
             best, kept = now, weights
         else:
-            if waited >= 5:
-                break
             waited += 1
     return kept, best
 
@@ -89,19 +85,18 @@ def in_torch(data: LabelledRows, dev: LabelledRows, classes: int, penalty: float
 def test_the_initial_weights_are_those_of_a_new_layer_of_torch(classes, width):
     torch.manual_seed(SEED)
     layer = torch.nn.Linear(width, classes)
-    found = initial_weights(classes, width + 1, SEED)
-    np.testing.assert_array_equal(found[:, :-1], layer.weight.detach().numpy())
-    np.testing.assert_array_equal(found[:, -1], layer.bias.detach().numpy())
+    wanted = torch.column_stack([layer.weight, layer.bias]).detach().numpy()
+    np.testing.assert_array_equal(initial_weights(classes, width + 1), wanted)
 
 
 @pytest.mark.parametrize("classes", [2, 3])
 def test_training_is_torchs_number_for_number(classes):
     data, dev = (labelled(*blobs(n, classes=classes, seed=n)) for n in (150, 60))
-    trained = train_regressions(data, dev, classes, PENALTIES, 7, np.random.RandomState(7))
-    for k, penalty in enumerate(PENALTIES):
-        weights, accuracy = in_torch(data, dev, classes, penalty, 7)
-        np.testing.assert_allclose(trained[0][k], weights, atol=1e-5)
-        assert trained[1][k] == pytest.approx(accuracy)
+    trained = train_regressions(data, dev, PENALTIES, np.random.RandomState(SEED))
+    for *regression, penalty in zip(*trained, PENALTIES, strict=True):
+        weights, accuracy = in_torch(data, dev, penalty)
+        np.testing.assert_allclose(regression[0], weights, atol=1e-5)
+        assert regression[1] == pytest.approx(accuracy)
 
 
 class Counting(np.random.RandomState):
@@ -116,8 +111,8 @@ class Counting(np.random.RandomState):
 
 def test_training_ends_at_the_sixth_look_without_a_gain():
     data, order = labelled(*blobs(10)), Counting(0)
-    always_class_0 = LabelledRows(np.zeros_like(data.x), np.zeros(10, np.int64))
-    _, accuracy = train_regressions(data, always_class_0, 2, (1e-5,), 0, order)
+    always_class_0 = LabelledRows(np.zeros_like(data.x), np.zeros(10, np.int64), 2)
+    _, accuracy = train_regressions(data, always_class_0, (1e-5,), order)
     assert accuracy.tolist() == [1.0]
     assert order.epochs == 4 * (1 + 6)
 
@@ -125,7 +120,7 @@ def test_training_ends_at_the_sixth_look_without_a_gain():
 def test_no_more_epochs_than_are_allowed(monkeypatch):
     monkeypatch.setattr(classification, "TENACITY", 10**6)
     order = Counting(0)
-    train_regressions(labelled(*blobs(10)), labelled(*blobs(10)), 2, (1e-5,), 0, order)
+    train_regressions(labelled(*blobs(10)), labelled(*blobs(10)), (1e-5,), order)
     assert order.epochs == 204  # looks after 4, 8, ..., 204 epochs, as SentEval's `<=` has it
 
 
@@ -144,19 +139,21 @@ def by_splits(*sizes: int, apart: float = 8.0):
 def test_separable_classes_are_told_apart_as_scikit_learn_does(sizes):
     vectors, (*learned, test) = by_splits(*sizes)
     oracle = LogisticRegression().fit(vectors[learned[0].a], learned[0].gold)
-    found, facts = predicted_classes(vectors, test, learned)
-    assert np.mean(found == oracle.predict(vectors[test.a])) >= 0.95  # it stops early
+    classes, facts = predicted_classes(vectors, test, learned)
+    assert np.mean(classes == oracle.predict(vectors[test.a])) >= 0.95  # it stops early
     assert facts["dev_accuracy"] >= 95
     assert len(facts["penalties"]) == 1
 
 
 def test_without_other_splits_every_fold_is_predicted_by_the_nine_others():
     vectors, (test,) = by_splits(60)
-    found, facts = predicted_classes(vectors, test, [])
+    classes, facts = predicted_classes(vectors, test, [])
     assert len(facts["penalties"]) == FOLDS
-    for left, fold in folds(test.gold.astype(np.int64), SEED):
-        learned, own = (replace(test, a=test.a[r], gold=test.gold[r]) for r in (left, fold))
-        np.testing.assert_array_equal(predicted_classes(vectors, own, [learned])[0], found[fold])
+    for left, fold in folds(test.gold.astype(np.int64)):
+        learned, scored = (replace(test, a=test.a[r], gold=test.gold[r]) for r in (left, fold))
+        np.testing.assert_array_equal(
+            predicted_classes(vectors, scored, [learned])[0], classes[fold]
+        )
 
 
 @pytest.mark.parametrize("splits", [0, 1, 2])
@@ -165,15 +162,14 @@ def test_labels_of_what_is_scored_are_never_learned_from(splits):
     rng = np.random.default_rng(0)
     vectors = 10 * rng.normal(size=(180, 200)).astype(np.float32)
     parts = [items(rng.integers(0, 2, 60), start) for start in (0, 60, 120)]
-    found, _ = predicted_classes(vectors, parts[-1], parts[:splits])
-    assert 30 <= 100 * np.mean(found == parts[-1].gold) <= 70
+    classes, _ = predicted_classes(vectors, parts[-1], parts[:splits])
+    assert 30 <= 100 * np.mean(classes == parts[-1].gold) <= 70
 
 
 def test_a_pair_is_its_difference_and_its_product():
     vectors = np.array([[1, 2], [4, -1]], np.float32)
     pair = PairRows(np.array([0]), np.array([1]), np.array([1.0]))
-    found = classification.labelled_rows(vectors, pair)
-    assert found.x.tolist() == [[3, 3, 4, -2, 1]]
+    assert classification.labelled_rows(vectors, pair).x.tolist() == [[3, 3, 4, -2, 1]]
 
 
 def test_what_cannot_be_classified_is_refused():
@@ -182,12 +178,13 @@ def test_what_cannot_be_classified_is_refused():
     few = replace(learned, gold=np.where(np.arange(120) < 9, 1.0, 0.0))
     spoilt = vectors.copy()
     spoilt[3, 0] = np.nan
-    with pytest.raises(ScoreError, match="wanted classes as gold"):
-        predicted_classes(vectors, test, [graded])
-    with pytest.raises(ScoreError, match="wanted 10 of every class to learn from, found 9"):
-        predicted_classes(vectors, test, [few])
-    with pytest.raises(ScoreError, match="item 4: a vector to classify is not finite"):
-        predicted_classes(spoilt, test, [learned])
+    for x, rows, refusal in (
+        (vectors, graded, "wanted classes as gold"),
+        (vectors, few, "wanted 10 of every class to learn from, found 9"),
+        (spoilt, learned, "item 4: a vector to classify is not finite"),
+    ):
+        with pytest.raises(ScoreError, match=refusal):
+            predicted_classes(x, test, [rows])
 
 
 # --- scores --------------------------------------------------------------------------------------
@@ -200,14 +197,9 @@ def scores(values: list[float], gold: list[float]) -> dict:
 
 
 def test_accuracy_and_f1_are_scikit_learns():
-    rng = np.random.default_rng(0)
-    gold, values = rng.integers(0, 2, (2, 50)).astype(float)
-    found = scores(values.tolist(), gold.tolist())
-    assert found["accuracy"] == pytest.approx(100 * np.mean(gold == values))
-    assert found["f1"] == pytest.approx(100 * f1_score(gold, values))
-
-
-def test_f1_is_of_two_classes_alone_and_undefined_without_class_1():
+    gold, values = np.random.default_rng(0).integers(0, 2, (2, 50)).astype(float)
+    wanted = {"accuracy": 100 * np.mean(gold == values), "f1": 100 * f1_score(gold, values)}
+    assert scores(values.tolist(), gold.tolist()) == pytest.approx(wanted)
     assert "f1" not in scores([0, 1, 2], [0, 1, 2])
     assert scores([0, 0], [0, 0]) == {"accuracy": 100.0, "f1": None}
 

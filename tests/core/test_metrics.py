@@ -9,6 +9,7 @@ import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from nltk import edit_distance
 from scipy.stats import pearsonr, spearmanr
 from sklearn.decomposition import PCA
 from sklearn.metrics import roc_auc_score
@@ -18,7 +19,7 @@ from baselines.minilm import MINILM
 from baselines.whitening import Whitening
 from harness.core import metrics
 from harness.core.errors import HarnessError, ScoreError, UsageError
-from harness.core.metrics import BLOCK, PairRows, cosine, geometry, score
+from harness.core.metrics import PairRows, cosine, geometry, score
 from harness.core.metrics.auc import roc_auc
 from harness.core.metrics.correlation import pearson, spearman
 from harness.core.metrics.edit_distance import token_distances
@@ -54,10 +55,6 @@ def flat(scores) -> list:
     return [np.nan if scores is None else scores]
 
 
-def assert_same_scores(one, other) -> None:
-    np.testing.assert_allclose(flat(one), flat(other), atol=DIGITS)
-
-
 # --- cosine --------------------------------------------------------------------------------------
 
 
@@ -84,15 +81,9 @@ def test_cosines_see_neither_the_order_of_two_vectors_nor_their_lengths(a, b, fa
     assert zero_scaled == zero
 
 
-@given(VECTORS)
-def test_a_vector_and_itself_have_cosine_one_exactly(a):
-    assume(a.any(axis=1).all())
-    assert (cosine(a, a)[0] == 1).all()
-    assert (cosine(a, -a)[0] == -1).all()
-
-
-def test_rounding_takes_no_cosine_beyond_one():
+def test_a_vector_and_itself_have_cosine_one_exactly_and_rounding_takes_none_beyond():
     a = rows(1000, 8).astype(np.float64)
+    assert (cosine(a, a)[0] == 1).all()
     for factor in (3 / 7, -3 / 7):
         assert np.abs(cosine(a, factor * a)[0]).max() == 1
 
@@ -115,17 +106,6 @@ def test_a_vector_that_is_not_finite_is_refused_by_number(value, other):
             cosine(*columns)
 
 
-@pytest.mark.parametrize("count", [0, 1, BLOCK, 2 * BLOCK + 3])
-def test_cosines_of_pairs_of_rows_are_those_of_their_vectors(count):
-    vectors, rng = rows(40, 8), np.random.default_rng(0)
-    vectors[7] = 0
-    a, b = rng.integers(0, 40, (2, count))
-    values, zero = metrics.pair_cosines(vectors, a, b)
-    wanted, wanted_zero = cosine(vectors[a], vectors[b])
-    np.testing.assert_array_equal(values, wanted)
-    assert zero == wanted_zero == ((a == 7) | (b == 7)).sum()
-
-
 # --- correlations --------------------------------------------------------------------------------
 
 
@@ -139,11 +119,8 @@ def test_correlations_are_scipys(pairs):
 
 def test_a_correlation_that_is_undefined_is_none():
     constant, varied = np.full(4, 0.3), np.arange(4.0)
-    for correlation in (spearman, pearson):
-        assert correlation(constant, varied) is None
-        assert correlation(varied, constant) is None
-        assert correlation(varied[:1], varied[:1]) is None
-        assert correlation(varied[:0], varied[:0]) is None
+    undefined = ((constant, varied), (varied, constant), (varied[:1],) * 2, (varied[:0],) * 2)
+    assert {f(x, y) for f in (spearman, pearson) for x, y in undefined} == {None}
 
 
 @given(st.lists(st.tuples(COSINES, st.booleans()), min_size=2, max_size=30))
@@ -213,58 +190,23 @@ def test_no_pairs_have_no_score():
     assert found == {"all": None, "mean": None, "wmean": None, "groups": {}}
 
 
-# --- what a score may not depend on --------------------------------------------------------------
-
-
-@given(SCORED, st.randoms(use_true_random=False), st.sampled_from(["correlation", "auc"]))
-def test_the_order_of_pairs_does_not_matter(rows_of_pairs, random, metric):
-    shuffled = random.sample(rows_of_pairs, len(rows_of_pairs))
-    one, other = (score(task_of(metric), *scored(r)) for r in (rows_of_pairs, shuffled))
-    assert_same_scores(one, other)
-
-
-@given(SCORED, st.sampled_from([np.tanh, np.exp, lambda x: 3 * x - 7, lambda x: x**3]))
-def test_ranks_alone_matter_to_spearman_and_to_the_area(rows_of_pairs, monotone):
-    cosines, pairs = scored(rows_of_pairs)
-    for metric, name in (("correlation", "spearman"), ("auc", "auc")):
-        one, other = (score(task_of(metric), x, pairs)[name] for x in (cosines, monotone(cosines)))
-        assert_same_scores(one, other)
-
-
 @given(SCORED, st.randoms(use_true_random=False))
 def test_rounding_noise_in_cosines_does_not_break_ties(rows_of_pairs, random):
     cosines, pairs = scored(rows_of_pairs)
     noise = np.array([random.uniform(-4e-11, 4e-11) for _ in cosines])
     for metric in ("correlation", "auc"):
-        one, other = (score(task_of(metric), x, pairs) for x in (cosines, cosines + noise))
-        assert_same_scores(one, other)
+        scores = (flat(score(task_of(metric), x, pairs)) for x in (cosines, cosines + noise))
+        np.testing.assert_allclose(*scores, atol=DIGITS)
 
 
 # --- edit distance -------------------------------------------------------------------------------
 
 
-def levenshtein(a: list[str], b: list[str]) -> int:
-    """Wagner & Fischer 1974, row by row."""
-    row = list(range(len(b) + 1))
-    for i, x in enumerate(a, start=1):
-        before, row = row, [i]
-        for j, y in enumerate(b, start=1):
-            row.append(min(before[j] + 1, row[-1] + 1, before[j - 1] + (x != y)))
-    return row[-1]
-
-
 def plain_distances(pairs: Pairs) -> list[int]:
-    return [levenshtein(a.split(), b.split()) for a, b in zip(pairs.a, pairs.b, strict=True)]
+    return [edit_distance(a.split(), b.split()) for a, b in zip(pairs.a, pairs.b, strict=True)]
 
 
 SENTENCES = st.lists(st.sampled_from(["a", "man", "dog", "sleeps", "."]), max_size=8).map(" ".join)
-
-
-@given(st.lists(st.tuples(SENTENCES, SENTENCES), min_size=1, max_size=6))
-def test_token_distance_is_the_textbooks(sentences):
-    a, b = zip(*sentences, strict=True)
-    pairs = Pairs(a, b, np.zeros(len(a)), ("g",) * len(a))
-    assert token_distances(pairs).tolist() == plain_distances(pairs)
 
 
 @given(st.lists(st.tuples(SENTENCES, SENTENCES, COSINES, GRADES), min_size=1, max_size=20))
@@ -273,6 +215,7 @@ def test_lexical_scores_are_spearmans_of_similarity_and_distance(rows_of_pairs):
     pairs = Pairs(a, b, np.array(gold), ("g",) * len(a))
     cosines, distance = np.array(cosines), np.array(plain_distances(pairs), dtype=np.float64)
     near = distance <= 4
+    assert token_distances(pairs).tolist() == distance.tolist()
     assert score(task_of("edit-distance"), cosines, pairs) == {
         "edit_distance": spearman(cosines, distance),
         "edit_distance_near": spearman(cosines[near], distance[near]),
@@ -287,10 +230,10 @@ def test_the_gold_row_of_the_lexical_table_needs_no_model(data_dir):
     task = lexical("lexical", "senteval")
     pairs = task.pairs(data_dir)
     distance = np.array(plain_distances(pairs))
-    found = score(task, pairs.gold, pairs)
+    scores = score(task, pairs.gold, pairs)
     assert round(100 * spearmanr(pairs.gold, distance).statistic, 2) == -24.54
-    assert found["gold_edit_distance"] == pytest.approx(-24.54, abs=0.005)
-    assert found["gold_similarity"] == pytest.approx(100)
+    assert scores["gold_edit_distance"] == pytest.approx(-24.54, abs=0.005)
+    assert scores["gold_similarity"] == pytest.approx(100)
 
 
 # --- alignment and uniformity --------------------------------------------------------------------

@@ -213,14 +213,14 @@ def test_a_score_that_moved_either_way_is_the_scorers(committed, tmp_path, sign)
 
 def test_a_perturbed_cosine_is_the_scorers_and_names_the_pairs(committed, tmp_path, monkeypatch):
     """One pair of the thirty is scored wrongly; everything before the cosine is as it was."""
-    right = metrics.pair_cosines
+    right = metrics.cosine
 
-    def wrong(vectors, a, b):
-        cosines, zero = right(vectors, a, b)
+    def wrong(a, b):
+        cosines, zero = right(a, b)
         cosines[7] = -cosines[7] if abs(cosines[7]) > 0.1 else 1.0
         return cosines, zero
 
-    monkeypatch.setattr(metrics, "pair_cosines", wrong)
+    monkeypatch.setattr(metrics, "cosine", wrong)
     measure(tmp_path, "mutant")
     report = look(tmp_path, "mutant")
     found = only(report)

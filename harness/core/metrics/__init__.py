@@ -22,7 +22,7 @@ from harness.core.types import Pairs, Task
 # Cosines that differ by rounding alone must tie: STS12 holds 61 identical and 194 repeated pairs.
 TIE_DECIMALS = 10
 
-BLOCK = 512  # pairs at a time, so that their vectors stay in the processor's cache
+BLOCK = 512  # rows of a product of all pairs at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,21 +42,11 @@ def cosine(
     A zero vector has no direction; its cosine counts as 0, as in SentEval, and is reported.
     Raises ScoreError for a value that is not finite.
     """
-    pairs = np.arange(len(a))
-    return pair_cosines(np.concatenate([a, b]), pairs, pairs + len(a))
-
-
-def pair_cosines(
-    vectors: Float[np.ndarray, "N K"], a: Int[np.ndarray, " P"], b: Int[np.ndarray, " P"]
-) -> tuple[Float64[np.ndarray, " P"], int]:
-    """Cosines of pairs of rows of a matrix, as `cosine` gives them."""
-    vectors = vectors.astype(np.float64, copy=False)
-    products = np.empty(len(a))
+    a, b = a.astype(np.float64), b.astype(np.float64)
     with np.errstate(invalid="ignore", over="ignore"):  # refused below, by number
-        squares = np.einsum("nk,nk->n", vectors, vectors)
-        norms = np.sqrt(squares[a] * squares[b])
-        for block in (slice(start, start + BLOCK) for start in range(0, len(a), BLOCK)):
-            products[block] = np.einsum("pk,pk->p", vectors[a[block]], vectors[b[block]])
+        squares = np.einsum("pk,pk->p", a, a) * np.einsum("pk,pk->p", b, b)
+        products = np.einsum("pk,pk->p", a, b)
+    norms = np.sqrt(squares)
     if not np.isfinite(norms).all():
         bad = int(np.flatnonzero(~np.isfinite(norms))[0])
         raise ScoreError(f"pair {bad + 1}: a vector to score is not finite")
@@ -80,7 +70,7 @@ def cosines(
     """The cosine of each pair, and the number of pairs with a zero vector."""
     if len(scored.b) != len(scored.a):
         raise ScoreError("wanted pairs to compare, found single sentences; these are classified")
-    values, zero_vector_pairs = pair_cosines(vectors, scored.a, scored.b)
+    values, zero_vector_pairs = cosine(vectors[scored.a], vectors[scored.b])
     return values, {"zero_vector_pairs": zero_vector_pairs}
 
 

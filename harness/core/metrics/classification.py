@@ -36,15 +36,11 @@ class LabelledRows:
 
     x: Float32[np.ndarray, "n D"]
     y: Int[np.ndarray, " n"]
+    classes: int
 
     def at(self, rows: Int[np.ndarray, " m"]) -> LabelledRows:
         """Some of the rows, in this order."""
-        return LabelledRows(self.x[rows], self.y[rows])
-
-    @property
-    def classes(self) -> int:
-        """The number of classes."""
-        return int(self.y.max()) + 1
+        return LabelledRows(self.x[rows], self.y[rows], self.classes)
 
 
 # Predicted classes, the accuracy on held-out data in points, and the penalty that was best there.
@@ -52,10 +48,7 @@ Prediction = tuple[Int[np.ndarray, " n"], float, float]
 
 
 def predicted_classes(
-    vectors: Float[np.ndarray, "N K"],
-    scored: PairRows,
-    labelled: Sequence[PairRows],
-    seed: int = SEED,
+    vectors: Float[np.ndarray, "N K"], scored: PairRows, labelled: Sequence[PairRows]
 ) -> tuple[Float64[np.ndarray, " P"], dict[str, Any]]:
     """The predicted class of each scored sentence or pair, the held-out accuracy, the penalties.
 
@@ -64,18 +57,18 @@ def predicted_classes(
     """
     *learned, test = (labelled_rows(vectors, rows) for rows in (*labelled, scored))
     if learned:
-        first, *dev = learned
-        prediction = by_dev(first, dev[0], test, seed) if dev else by_folds(first, test, seed)
-        classes, accuracy, penalty = prediction
+        classes, accuracy, penalty = (by_dev if len(learned) > 1 else by_folds)(*learned[:2], test)
         return classes.astype(np.float64), {"dev_accuracy": accuracy, "penalties": [penalty]}
     values = np.empty(len(test.y))
-    held_out = []
-    for left, fold in folds(test.y, seed):
-        values[fold], accuracy, penalty = by_folds(test.at(left), test.at(fold), seed)
-        held_out.append((accuracy, penalty))
-    accuracies, penalties = zip(*held_out, strict=True)
-    mean = round(float(np.mean(accuracies)), 2)
-    return values, {"dev_accuracy": mean, "penalties": list(penalties)}
+    accuracies, penalties = [], []
+    for left, fold in folds(test.y):
+        values[fold], accuracy, penalty = by_folds(test.at(left), test.at(fold))
+        accuracies.append(accuracy)
+        penalties.append(penalty)
+    return values, {
+        "dev_accuracy": round(float(np.mean(accuracies)), 2),
+        "penalties": penalties,
+    }
 
 
 def labelled_rows(vectors: Float[np.ndarray, "N K"], rows: PairRows) -> LabelledRows:
@@ -90,43 +83,42 @@ def labelled_rows(vectors: Float[np.ndarray, "N K"], rows: PairRows) -> Labelled
     if not np.isfinite(x).all():
         bad = int(np.flatnonzero(~np.isfinite(x).all(axis=1))[0])
         raise ScoreError(f"item {bad + 1}: a vector to classify is not finite")
-    return LabelledRows(np.column_stack([x, np.ones(len(x), np.float32)]), classes)
+    x = np.column_stack([x, np.ones(len(x), np.float32)])
+    return LabelledRows(x, classes, int(classes.max(initial=0)) + 1)
 
 
 def folds(
-    y: Int[np.ndarray, " n"], seed: int
+    y: Int[np.ndarray, " n"],
 ) -> Iterator[tuple[Int[np.ndarray, " m"], Int[np.ndarray, " k"]]]:
     """The rows to learn from and those left out, ten times; classes spread evenly over folds."""
     from sklearn.model_selection import StratifiedKFold  # type: ignore[import-untyped]
 
     if (least := int(np.unique(y, return_counts=True)[1].min(initial=len(y)))) < FOLDS:
         raise ScoreError(f"wanted {FOLDS} of every class to learn from, found {least} of one")
-    yield from StratifiedKFold(FOLDS, shuffle=True, random_state=seed).split(y, y)
+    yield from StratifiedKFold(FOLDS, shuffle=True, random_state=SEED).split(y, y)
 
 
-def by_dev(learned: LabelledRows, dev: LabelledRows, test: LabelledRows, seed: int) -> Prediction:
+def by_dev(learned: LabelledRows, dev: LabelledRows, test: LabelledRows) -> Prediction:
     """Train on all rows; the dev split decides when to stop and which penalty is best."""
-    order = np.random.RandomState(seed)
-    weights, shares = train_regressions(learned, dev, learned.classes, PENALTIES, seed, order)
+    order = np.random.RandomState(SEED)
+    weights, shares = train_regressions(learned, dev, PENALTIES, order)
     best, accuracy = _best(shares)
     return predict(weights, test.x)[best], accuracy, PENALTIES[best]
 
 
-def by_folds(learned: LabelledRows, test: LabelledRows, seed: int) -> Prediction:
+def by_folds(learned: LabelledRows, test: LabelledRows) -> Prediction:
     """Choose the penalty by ten folds; a random twentieth of the rows then decides when to stop."""
     shares = []
-    for left, fold in folds(learned.y, seed):
-        order = np.random.RandomState(seed)
-        parts = learned.at(left), learned.at(fold)
-        shares.append(train_regressions(*parts, learned.classes, PENALTIES, seed, order)[1])
+    for left, fold in folds(learned.y):
+        order = np.random.RandomState(SEED)
+        shares.append(train_regressions(learned.at(left), learned.at(fold), PENALTIES, order)[1])
     best, accuracy = _best(np.mean(shares, axis=0))
-    order = np.random.RandomState(seed)
+    order = np.random.RandomState(SEED)
     rows = order.permutation(len(learned.y))
     held_out = int(HELD_OUT * len(rows))
     parts = learned.at(rows[held_out:]), learned.at(rows[:held_out])
-    penalty = PENALTIES[best]
-    weights, _ = train_regressions(*parts, learned.classes, (penalty,), seed, order)
-    return predict(weights, test.x)[0], accuracy, penalty
+    weights, _ = train_regressions(*parts, (PENALTIES[best],), order)
+    return predict(weights, test.x)[0], accuracy, PENALTIES[best]
 
 
 def _best(shares: Float64[np.ndarray, " R"]) -> tuple[int, float]:
@@ -145,17 +137,15 @@ def predict(
 def train_regressions(
     data: LabelledRows,
     held_out: LabelledRows,
-    classes: int,
     penalties: tuple[float, ...],
-    seed: int,
     order: np.random.RandomState,
 ) -> tuple[Float32[np.ndarray, "R C D"], Float64[np.ndarray, " R"]]:
     """Train a regression for each penalty, and keep each where its held-out accuracy was best.
 
-    `seed` draws the initial weights, `order` the order of the rows in every epoch. Returns the
-    weights, and the accuracies on the held-out data (0 to 1).
+    `order` draws the order of the rows in every epoch. Returns the weights, and the accuracies on
+    the held-out data (0 to 1).
     """
-    optimiser = _Adam(initial_weights(classes, data.x.shape[1], seed), penalties)
+    optimiser = _Adam(initial_weights(data.classes, data.x.shape[1]), penalties)
     best = optimiser.weights.copy()
     accuracy, waited = np.full(len(penalties), -1.0), np.zeros(len(penalties), int)
     for _ in range(0, MOST_EPOCHS + 1, EPOCHS):
@@ -163,24 +153,24 @@ def train_regressions(
             rows = order.permutation(len(data.y))
             for start in range(0, len(rows), BATCH):
                 optimiser.step(data.at(rows[start : start + BATCH]))
-        now = predict(optimiser.weights, held_out.x) == held_out.y
+        now = (predict(optimiser.weights, held_out.x) == held_out.y).mean(axis=1)
         running = waited <= TENACITY
-        better = running & (now.mean(axis=1) > accuracy)
-        best[better], accuracy[better] = optimiser.weights[better], now.mean(axis=1)[better]
+        better = running & (now > accuracy)
+        best[better], accuracy[better] = optimiser.weights[better], now[better]
         waited += running & ~better
         if (waited > TENACITY).all():
             break
     return best, accuracy
 
 
-def initial_weights(classes: int, width: int, seed: int) -> Float32[np.ndarray, "C D"]:
-    """The weights of torch's new linear layer under a seed; the last column is the bias.
+def initial_weights(classes: int, width: int) -> Float32[np.ndarray, "C D"]:
+    """The weights of torch's new linear layer under SentEval's seed; the last column is the bias.
 
     Uniform between plus and minus one over the root of the number of inputs: 24 bits of each draw
     of a Mersenne Twister, weights before biases.
     """
     bound = np.float32(1 / np.sqrt(width - 1))
-    draws = np.random.RandomState(seed).randint(0, 2**32, classes * width, dtype=np.uint32)
+    draws = np.random.RandomState(SEED).randint(0, 2**32, classes * width, dtype=np.uint32)
     unit = (draws & (2**24 - 1)) / 2**24
     values = (unit * np.float64(bound + bound) - np.float64(bound)).astype(np.float32)
     weights = values[: classes * (width - 1)].reshape(classes, width - 1)

@@ -25,13 +25,10 @@ def aggregations(
 
     A mean over groups exists only if each group's score does.
     """
-    groups: dict[str, float | None] = {}
-    sizes: list[int] = []
     labels = np.array(pairs.group)
-    for name in dict.fromkeys(pairs.group):
-        chosen = np.flatnonzero(labels == name)
-        groups[name] = correlation(values[chosen], pairs.gold[chosen])
-        sizes.append(len(chosen))
+    subsets = {name: labels == name for name in dict.fromkeys(pairs.group)}
+    groups = {name: correlation(values[rows], pairs.gold[rows]) for name, rows in subsets.items()}
+    sizes = [rows.sum() for rows in subsets.values()]
     defined = [score for score in groups.values() if score is not None]
     whole = 0 < len(defined) == len(groups)
     return {
