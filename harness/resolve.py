@@ -18,7 +18,6 @@ from harness.core.errors import UsageError
 from harness.core.interfaces import EncoderConfig, Hub
 from harness.core.types import GRAMMAR, Method, MethodId
 from harness.encoders.checkpoint import read_settings
-from harness.encoders.elmo import OPTIONS, WEIGHTS, ElmoConfig
 from harness.encoders.modules import MODULES, own_pooling
 from harness.encoders.subword_vectors import MODEL_TYPE, SubwordConfig
 from harness.encoders.transformer import TransformerConfig
@@ -26,7 +25,7 @@ from harness.encoders.word_vectors import StaticConfig
 from harness.registry import Registry, is_glob, load_registry, nearest
 from harness.transforms.pooling import Native
 
-VECTOR_SUFFIXES = (".txt", ".vec", ".bin", ".npz", ".safetensors", ".gz")
+VECTOR_SUFFIXES = (".txt", ".vec", ".npz", ".safetensors", ".gz")
 
 
 @dataclass
@@ -188,8 +187,6 @@ def config_for(name: str, source: str, path: Path | None) -> EncoderConfig:
                 f"({', '.join(VECTOR_SUFFIXES)})"
             )
         return StaticConfig(name=name, file=path.name, trained_on=unstated)
-    if all(any(path.glob(pattern)) for pattern in (OPTIONS, WEIGHTS)):
-        return ElmoConfig(name=name, file=path.name, trained_on=unstated)
     if not any((path / file).exists() for file in ("config.json", MODULES)):
         raise UsageError(
             f"--encoder {name}={source}: the folder holds no config.json and no {MODULES}"

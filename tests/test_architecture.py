@@ -31,10 +31,9 @@ ROOMS: tuple[tuple[str, ...], ...] = (
 # Seconds to import: inside a function, or in a module that only functions import.
 HEAVY = {
     *("torch", "transformers", "scipy", "sklearn", "datasets", "mteb", "sentence_transformers"),
-    *("h5py", "matplotlib", "nltk", "zuko"),
+    *("matplotlib", "nltk", "zuko"),
 }
 LAZY = (
-    "encoders.kernels.bilm",
     "encoders.kernels.modules",
     "encoders.kernels.packed",
     "encoders.kernels.padded",

@@ -3,7 +3,6 @@
 import re
 from fnmatch import fnmatchcase
 
-import numpy as np
 import pytest
 from documents import ROOT, lines, parsed, starting, told
 
@@ -54,8 +53,7 @@ def said(tmp_path, monkeypatch, capfd):
     (tmp_path / "path" / "to").mkdir(parents=True)
     for name in ("path/to/folder", "my-simcse"):
         (tmp_path / name).symlink_to(carried)
-    row = np.ones(3, np.float32).tobytes()
-    (tmp_path / "vectors.bin").write_bytes(b"2 3\na " + row + b"\nb " + row + b"\n")
+    (tmp_path / "vectors.txt").write_text("a 1 1 1\nb 1 1 1\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HARNESS_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.delenv("HARNESS_DATA_DIR", raising=False)

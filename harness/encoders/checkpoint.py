@@ -21,7 +21,6 @@ from harness.core.files import digest_of, replacing, sha256_of, write_atomically
 SAFETENSORS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 PICKLED = "pytorch_model.bin"
-PICKLES = (".bin", ".pt", ".pth")
 SEAL_SUFFIX = ".sha256"  # beside a converted file: its own digest
 
 # What a vocabulary may lie in, and what else an AutoTokenizer may read, whatever its class.
@@ -56,8 +55,8 @@ def read_settings(path: Path) -> dict[str, Any]:
 
 
 def require_weights(name: str, path: Path, wanted: str | None, found: str) -> None:
-    """Refuse weights whose sha256 is not the pinned one, or does not begin so."""
-    if wanted is not None and not found.startswith(wanted):
+    """Refuse weights whose sha256 is not the pinned one."""
+    if wanted not in (None, found):
         raise DataError(f"{name}: {path} has sha256 {found}, wanted {wanted}; {REMEDY}")
 
 
@@ -102,7 +101,7 @@ def read_tensors(files: tuple[Path, ...], digest: str, cache: Path) -> dict[str,
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
-    if files[0].suffix in PICKLES:
+    if files[0].name == PICKLED:
         files = (convert_once(cache, digest, lambda new: _unpickle(files[0], new)),)
     tensors: dict[str, Any] = {}
     for file in files:

@@ -35,7 +35,7 @@ class Tokeniser:
     a form among the stop words before that is dropped, as is one that the vocabulary lacks.
     """
 
-    split: Literal["whitespace", "words", "treebank", "nltk", "penn"]
+    split: Literal["whitespace", "words", "treebank", "nltk"]
     case: Literal["keep", "lower", "fallback"]
     strip: bool = False
     stop_words: Literal["none", "english"] = "none"
@@ -48,8 +48,6 @@ class Tokeniser:
         from nltk.tokenize import NLTKWordTokenizer
 
         tokens = NLTKWordTokenizer().tokenize(text)
-        if self.split == "penn":  # one sentence; quotation marks are " and not `` and ''
-            return ['"' if token in ("``", "''") else token for token in tokens]
         # The rule of Ethayarajh's uSIF code (2018), which Yokoi et al.'s (2024) follows; but a text
         # is not split into sentences first, which needs NLTK's data files.
         return [word for token in tokens for word in NOT.sub("not", token).split("-")]
@@ -77,9 +75,6 @@ class Tokeniser:
 
 # For vectors given by hand.
 PLAIN = Tokeniser("words", "fallback")
-
-# For networks that read words as they stand in running text.
-PENN = Tokeniser("penn", "keep")
 
 # What sentence-transformers' average_word_embeddings_* models do (its WhitespaceTokenizer).
 SENTENCE_TRANSFORMERS = Tokeniser("whitespace", "fallback", strip=True, stop_words="english")

@@ -2,9 +2,9 @@
 
 `AverageEncoder` is the base of all encoders that average the rows of a table over a text. Vector
 files are text: GloVe's (no header; words may contain spaces, so lines are split from the right),
-fastText's or word2vec's (a header with count and dimensions); or binary: word2vec's `.bin`, `.npz`
-with `words` and `vectors`, safetensors with `vectors` and `words`, the latter as the bytes of the
-words in UTF-8, one a line. `.gz` around text or `.bin` is undone. Nothing is ever unpickled.
+fastText's (a header with count and dimensions); or arrays: `.npz` with `words` and `vectors`,
+safetensors with `vectors` and `words`, the latter as the bytes of the words in UTF-8, one a line.
+`.gz` around text is undone. Nothing is ever unpickled.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ class StaticConfig(BaseConfig):
         return Identity(digest_of({**facts, "weights": weights}), {"weights": weights})
 
     def load(self, path: Path, cache: Path) -> StaticEncoder:
-        """The encoder, ready. Text and `.bin` are parsed once; `cache` keeps their quick form."""
+        """The encoder, ready. Text is parsed once; `cache` keeps its quick form."""
         identity = self.identify(path)
         words, vectors = read_cached(self._file(path), identity.digests["weights"], cache)
         return StaticEncoder(identity.key, vectors, self.tokeniser, first_rows(words))
@@ -335,10 +335,8 @@ def read_vectors(path: Path) -> Vectors:
         if path.suffix in ARRAYS:
             words, vectors = _read_arrays(path)
         else:
-            unpacked = Path(path.stem) if path.suffix == ".gz" else path
-            read = _read_word2vec if unpacked.suffix == ".bin" else _read_text
             with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-                words, vectors = read(path, file)
+                words, vectors = _read_text(path, file)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise DataError(f"{path}: wanted gzip, found {error}; fetch it again") from error
     if vectors.ndim != 2 or len(words) != len(vectors) or not vectors.size:
@@ -399,27 +397,3 @@ def _read_text(path: Path, file: BufferedIOBase) -> Vectors:
     if count not in (None, len(words)):
         raise DataError(f"{path}: wanted {count} words, found {len(words)}; fetch it again")
     return words, np.asarray(numbers).reshape(-1, dimensions or 1)
-
-
-def _read_word2vec(path: Path, file: BufferedIOBase) -> Vectors:
-    words: list[str] = []
-    numbers = bytearray()
-    header = file.readline(100).split()
-    if len(header) != 2 or not all(field.isdigit() for field in header):
-        raise DataError(f"{path}: wanted word2vec's count and dimensions, found {header!r}")
-    count, dimensions = map(int, header)
-    for number in range(1, count + 1):
-        word = bytearray()
-        while (letter := file.read(1)) not in (b" ", b""):
-            word += letter
-        row = file.read(4 * dimensions)
-        if len(row) < 4 * dimensions:
-            raise DataError(f"{path}: wanted {count} words, found the end in word {number}")
-        try:
-            words.append(word.lstrip(b"\n").decode())
-        except ValueError as error:
-            raise DataError(f"{path}: wanted UTF-8, found word {number} {bytes(word)!r}") from error
-        numbers += row
-    if file.read(2).strip():
-        raise DataError(f"{path}: wanted {count} words, found more behind the last")
-    return words, np.frombuffer(numbers, "<f4").reshape(count, dimensions)
