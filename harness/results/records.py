@@ -4,7 +4,7 @@ A run's record is a file of its own. The committed records of an encoder are JSO
 value that many rows share stands once: the first line counts the rows, then each shared value has
 a line, `{"id": "5f0c...", "environment": {...}}`, and each row one that names shared values by
 their ids. An id is the beginning of the value's sha256, so that a new row moves no other line; a
-row ends with that of what stands before. In files of version 0.2.0 no row has one.
+row ends with that of what stands before.
 """
 
 from __future__ import annotations
@@ -33,7 +33,6 @@ SCHEMA = 1
 SAME_PLATFORM = 1e-3
 
 SEAL = "sha256"  # of a run's file: the digest of all other fields
-UNSEALED = ("0.1.0", "0.2.0")  # versions whose records have none
 
 # Fields that the cells of an encoder have in common: more than half of what its records hold.
 SHARED = ("repr", "digests", "environment")
@@ -197,10 +196,9 @@ def read_record(path: Path) -> Record:
     remedy = "delete it and run again"
     try:
         fields = JSON.decode(path.read_bytes().decode())
-        older = SEAL not in fields and fields["environment"].get("harness") in UNSEALED
-        wanted = None if older else fields.pop(SEAL)
+        wanted = fields.pop(SEAL)
         record = _record(path, fields, remedy)
-        if not older and hashlib.sha256(encode(record)).hexdigest() != wanted:
+        if hashlib.sha256(encode(record)).hexdigest() != wanted:
             raise DataError(f"{path}: wanted content with sha256 {wanted}, found other; {remedy}")
     except DAMAGED as error:
         raise DataError(f"{path} is no record ({error!r}); {remedy}") from None
@@ -230,7 +228,6 @@ def read_committed(path: Path) -> dict[Cell, Record]:
     values: dict[tuple[str, str], Any] = {}
     records: dict[Cell, Record] = {}
     count: Any = "a count of"
-    unsealed = 0
     for number, line in enumerate(path.read_bytes().splitlines(), start=1):
         place = f"{path}:{number}"
         try:
@@ -245,10 +242,7 @@ def read_committed(path: Path) -> dict[Cell, Record]:
                 _require(key, text.partition(f'"{name}": ')[2][:-1])
                 values[name, key] = value
                 continue
-            if "sha256" in fields:
-                _require(fields.pop("sha256"), text.rpartition(LINE_SEAL)[0])
-            else:
-                unsealed += 1
+            _require(fields.pop(SEAL), text.rpartition(LINE_SEAL)[0])
             fields |= {name: values[name, fields[name]] for name in SHARED}
         except DAMAGED as error:
             raise DataError(f"{place} is damaged ({error!r}); restore the file") from None
@@ -259,10 +253,6 @@ def read_committed(path: Path) -> dict[Cell, Record]:
         if f"{file_name(cell.encoder)}.jsonl" != path.name:
             raise DataError(f"{place}: {cell} belongs to another file; restore the file")
         records[cell] = record
-    if 0 < unsealed < len(records):
-        raise DataError(
-            f"{path}: {unsealed} of {len(records)} rows lack their digest; restore the file"
-        )
     if len(records) != count:
         raise DataError(f"{path}: wanted {count} rows, found {len(records)}; restore the file")
     return records
@@ -294,12 +284,8 @@ def _json(value: Any) -> str:
 
 def same_measurement(old: Record, new: Record) -> bool:
     """Whether two records say the same of the same data, weights and configuration."""
-    relevant = (set(old.digests) | set(new.digests)) - {"code"}
-    return (
-        all(old.digests.get(name) == new.digests.get(name) for name in relevant)
-        and (old.repr, old.pairs) == (new.repr, new.pairs)
-        and largest_move(old.scores, new.scores) <= SAME_PLATFORM
-    )
+    before, after = ((r.repr, r.pairs, {**r.digests, "code": ""}) for r in (old, new))
+    return before == after and largest_move(old.scores, new.scores) <= SAME_PLATFORM
 
 
 def largest_move(old: Any, new: Any) -> float:
