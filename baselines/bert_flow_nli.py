@@ -23,7 +23,6 @@ def tuned_on_nli(start: TransformerConfig) -> FamilyConfig:
         f"bert-flow-nli-{start.name}",
         f"sbert-nli --from {start.name} --file all-nli --held-out --max-length 64 --device cuda",
         start,
-        sentences=2 * 961_735,
         trained_on="SNLI in full and MNLI, labelled",
         cite=CITE,
         licence=start.licence,

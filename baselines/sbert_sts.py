@@ -16,8 +16,6 @@ from harness.transforms.pooling import MEAN
 from .bert import BERT_BASE, BERT_LARGE, ROBERTA_BASE, ROBERTA_LARGE
 from .sbert import CITE, NLI
 
-PAIRS, EPOCHS = 5_749, 4
-
 
 def tuned_on_sts(start: TransformerConfig) -> FamilyConfig:
     """The family that starts from one checkpoint."""
@@ -26,7 +24,6 @@ def tuned_on_sts(start: TransformerConfig) -> FamilyConfig:
         f"sbert-sts-{start.name}",
         f"sbert-sts --from {start.name} --device cuda",
         start,
-        sentences=2 * PAIRS * EPOCHS,
         trained_on=f"{before}STS-B's train split, scored; checkpoint chosen on STS-B dev",
         cite=CITE,
         licence=start.licence,

@@ -24,7 +24,6 @@ def replicated(start: TransformerConfig) -> FamilyConfig:
         f"simple-simcse-{start.name}",
         f"simcse-unsup --from {start.name} {OPTIONS}",
         start,
-        sentences=2 * 1_000_000,
         trained_on="1 M Wikipedia sentences, unlabelled; checkpoint chosen on STS-B dev",
         cite=CITE,
         licence=start.licence,

@@ -7,7 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -19,7 +19,6 @@ from harness.cli.options import (
     Baseline,
     Execution,
     Folders,
-    Jobs,
     Json,
     Limit,
     Output,
@@ -46,11 +45,9 @@ from harness.core.files import state_of
 from harness.core.interfaces import EncoderConfig, Trained
 from harness.core.progress import Bar
 from harness.core.types import Progress, Record
-from harness.evaluation.compare import compare_claims, compare_tables, row_seconds
-from harness.evaluation.engines import default_jobs
-from harness.evaluation.forecast import Forecast
+from harness.evaluation.compare import compare_claims, compare_tables
 from harness.evaluation.parallel import Part, Work, execute_on
-from harness.evaluation.plan import Plan, make_plan, render_plan
+from harness.evaluation.plan import make_plan, measured_rates, render_plan
 from harness.evaluation.runner import Outcome
 from harness.evaluation.select import PROFILES, profile
 from harness.gate.check import encode_golden, note_outcomes, promote_gate, quick_set
@@ -71,21 +68,19 @@ def plan_command(
     folders: Folders,
     limit: Limit = None,
     output: Output = Path("runs"),
-    jobs: Jobs = None,
     as_json: Json = False,
 ) -> None:
-    """Show what a run would do: cells, assets and how to get them, what is cached, time.
+    """Show what a run would do: cells, assets and how to get them, what is cached, time to encode.
 
-    Times are those that such cells took here, in OUTPUT, or else when the committed records were
-    made, scaled to this machine.
+    The time is that of the sentences left, at the rate of their encoder here, or else in the
+    committed records; trainings, fits and scorings are counted. OUTPUT holds what is measured.
     """
     chosen = select(selection, folders, limit)
     runs = Store(records_folder(output, limit))
     committed = ResultsFolder(own_or_committed(OWN), chosen.registry)
-    forecast = Forecast.read(chosen.cells, runs, committed.records)
-    planned = make_plan(chosen.cells, chosen.loader, runs, forecast, jobs or default_jobs())
+    planned = make_plan(chosen.cells, chosen.loader, runs, measured_rates(committed.records))
     if as_json:
-        say(json.dumps(asdict(planned) | {"seconds": planned.seconds, "parts": planned.parts}))
+        say(json.dumps(asdict(planned)))
         return
     say(render_plan(planned, terminal_width()))
     if not selection.method and not selection.task:
@@ -174,7 +169,8 @@ def reproduce_command(
     runs = committed.beside(output)
     before = state_of(output)
 
-    planned = _plan(chosen, runs, committed, execution)
+    measured, rates = None if execution.fresh else runs.store, measured_rates(committed.records)
+    planned = make_plan(chosen.cells, chosen.loader, measured, rates)
     if not quiet:
         say(render_plan(planned, terminal_width()))
     printer = Printer(runs.store, chosen.registry, runs.tables, False, execution.verbose, quiet)
@@ -198,17 +194,6 @@ def reproduce_command(
     moved = any(move.moved for move in moves) and not update
     status = _exit_status(outcomes) or int(moved)
     sys.exit(0 if status == AssetMissing.exit_status and not strict else status)
-
-
-def _plan(
-    chosen: Selected, runs: ResultsFolder, committed: ResultsFolder, execution: Execution
-) -> Plan:
-    """The plan of a reproduction, with the time to compare the rows of tables."""
-    forecast = Forecast.read(chosen.cells, runs.store, committed.records)
-    measured = None if execution.fresh else runs.store
-    planned = make_plan(chosen.cells, chosen.loader, measured, forecast, execution.engine.workers)
-    compared = (*committed.comparisons.values(), *runs.comparisons.values())
-    return replace(planned, comparing=row_seconds(chosen.cells, chosen.loader, compared))
 
 
 def _execute(

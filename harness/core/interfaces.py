@@ -82,8 +82,6 @@ class Trained:
     folder: str  # below the trained encoders of the cache
     seed: int | None = None  # of one member; None is the family itself, which has no files
     on_the_spot: bool = False  # whether a run that needs a member trains it
-    sentences: int = 0  # that it encodes forward and backward; 0 is not stated
-    start_bytes: int = 0  # roughly those of the weights that it starts from; 0 is not stated
 
     def __str__(self) -> str:
         return f"harness train {self.recipe}"

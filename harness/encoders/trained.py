@@ -36,8 +36,6 @@ class FamilyConfig(BaseConfig):
         start: The encoder that the recipe's `--from` names.
         max_length: Tokens that texts are cut to; None is the checkpoint's own.
         on_the_spot: Whether a run that needs a member trains it, which takes a minute or two.
-        sentences: How many sentences a training encodes forward and backward, each view and epoch
-            counted; 0 is not stated. Plans forecast its time by it.
 
     Examples:
         >>> from harness import TransformerConfig
@@ -53,21 +51,14 @@ class FamilyConfig(BaseConfig):
     max_length: int | None = None
     hardware: Hardware = field(default=Hardware(), repr=False)
     on_the_spot: bool = field(default=False, repr=False)
-    sentences: int = field(default=0, repr=False)
 
     @property
     def source(self) -> Trained:
         """The training; another recipe or start has another folder, another length has not."""
         family = base_name(self.name)
         digest = digest_of({"recipe": self.recipe, "start": repr(self.start)})
-        return Trained(
-            self.recipe,
-            family,
-            f"{family}-{digest[:12]}",
-            on_the_spot=self.on_the_spot,
-            sentences=self.sentences,
-            start_bytes=self.start.about or 0,
-        )
+        folder = f"{family}-{digest[:12]}"
+        return Trained(self.recipe, family, folder, on_the_spot=self.on_the_spot)
 
     def on(self, hardware: Hardware) -> FamilyConfig:
         """This family in a precision, which its name shows unless it is float32."""

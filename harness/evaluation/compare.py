@@ -8,7 +8,6 @@ items. A mean over tasks is that of each resample's scores.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise, product
@@ -34,13 +33,12 @@ from harness.results.comparisons import (
 )
 from harness.results.index import Results, main_path, methods_by_encoder, score_at
 from harness.results.protocols import SEVEN, SIMCSE, WHITENING, Scoring, averages
-from harness.results.records import Cell, PlannedCell, Store
+from harness.results.records import Cell, Store
 from harness.tasks.loader import TaskLoader
 
 RESAMPLES = 10_000
 SEED = 0
 SCORINGS = (SIMCSE, WHITENING)  # of the leaderboard tables whose rows are compared
-PAIR_SECONDS = 2e-4  # on a core, for a pair of a row on all resamples
 HERE = InProcess()
 
 # The scores that a resample can compute again: correlations with gold, the share of right classes.
@@ -146,30 +144,6 @@ def compare_tables(
             )
         )
         yield Comparisons(encoder, scoring.id, RESAMPLES, SEED, rounded(order), rows)
-
-
-def row_seconds(
-    cells: Sequence[PlannedCell], loader: TaskLoader, known: Iterable[Comparisons]
-) -> float:
-    """Seconds on a core to compare the rows of the leaderboard tables that cells fill.
-
-    A known comparison of a table's rows counts as one that will hold.
-    """
-    compared = {(table.name, frozenset(table.averages)) for table in known}
-    tasks = {cell.task.name: cell.task for cell in cells}
-    tasks_of: dict[str, set[str]] = {}
-    for cell in cells:
-        tasks_of.setdefault(cell.method.id, set()).add(cell.task.name)
-    seconds = 0.0
-    for encoder, methods in methods_by_encoder(list(tasks_of)).items():
-        for scoring in SCORINGS:
-            seven = {scoring.task(base) for base in SEVEN}
-            rows = frozenset(method for method in methods if seven <= tasks_of[method])
-            if len(rows) > 1 and (f"{encoder}.{scoring.id}", rows) not in compared:
-                with suppress(HarnessError):  # without data nothing is compared
-                    pairs = sum(len(loader.inputs(tasks[name]).pairs) for name in seven)
-                    seconds += PAIR_SECONDS * pairs * len(rows)
-    return seconds
 
 
 @dataclass(frozen=True)

@@ -1,15 +1,15 @@
-"""The plan of a run: its cells, the files that they need, what is cached, and the time it takes.
+"""The plan of a run: its cells, the files that they need, what is cached, and what is left to do.
 
 It begins with the identity of a measurement: what a stored result must agree in to count as done.
 """
 
 from __future__ import annotations
 
-import math
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import groupby
-from pathlib import Path
+from dataclasses import dataclass, replace
+from itertools import chain, groupby
+from statistics import median
 
 from harness.assets.places import asset_named
 from harness.core.errors import AssetMissing, HarnessError
@@ -23,7 +23,7 @@ from harness.encoders.cache.encodings import EncoderCache, known_key
 from harness.encoders.cache.gc import cache_size
 from harness.encoders.native import modules_left_out
 from harness.evaluation.fit_corpus import DIGITS, CorpusSample
-from harness.evaluation.forecast import Forecast
+from harness.results.index import Results
 from harness.results.records import PlannedCell, Store, sidecar_metadata
 from harness.tasks.loader import CellInputs, TaskLoader, distinct_sentences
 
@@ -42,118 +42,70 @@ def identity_of(cell: PlannedCell, inputs: CellInputs, encoding: str) -> dict[st
     }
 
 
-# Sentences a second on two ordinary cores for an encoder of MiniLM's size (90 MB of weights),
-# until the cache knows what this encoder took here.
-FIRST_GUESS = 400.0
-FIRST_GUESS_BYTES = 90e6
-GUESSED = 0.2  # seconds of a cell of whose kind there is no record
-NO_RECORDS = Forecast()
-
-
 @dataclass(frozen=True)
 class EncoderPlan:
     """The work of one encoder; `missing` is the line that says how to get its files, or None.
 
-    `where` is the kind of place where its files lie. `seconds` are those of encoding, by the
-    `expected_rate` in sentences a second; `passes`, those of the passes over each corpus that are
-    not made yet, None where the number of its sentences is not known. `fit_seconds`, of fits and
-    scores, count `guessed` cells of whose kind no record exists. What was `measured` before costs
-    nothing. An encoder `to_train` is trained by the run itself; `note` is on modules of the model
-    that no cell applies.
+    `where` is the kind of place where its files lie; an encoder `to_train` is trained by the run
+    itself. `to_encode` counts the sentences that are not cached, and those of passes over corpora
+    that no file holds. `seconds` are theirs by the `rate`, in sentences a second; None is unknown:
+    of a corpus that states no count, or of an encoder that was never timed. Of the cells so many
+    are `measured`, and left are `fits` and `scorings`. `note` is on modules that no cell applies.
     """
 
     name: str
     source: str
     cells: int
     missing: str | None = None
+    where: str = ""
+    to_train: bool = False
     sentences: int = 0
     cached: int = 0
+    to_encode: int | None = 0
+    rate: float | None = None
+    seconds: float | None = 0.0
     measured: int = 0
-    seconds: float = 0.0
-    passes: Mapping[str, float | None] = field(default_factory=dict)
-    fit_seconds: float = 0.0
-    training_seconds: float = 0.0
-    guessed: int = 0
-    expected_rate: float = FIRST_GUESS
-    key: str = ""
+    fits: int = 0
+    scorings: int = 0
     cache_bytes: int = 0
-    to_train: bool = False
-    where: str = ""
     note: str = ""
-
-    @property
-    def pass_seconds(self) -> float:
-        """Seconds of all passes over corpora, as far as they are known."""
-        return math.fsum(seconds for seconds in self.passes.values() if seconds is not None)
-
-
-@dataclass(frozen=True)
-class DataPlan:
-    """A data set that cells read: the kind of place where it lies, or empty if it is missing.
-
-    `bytes` are on disk, or to be fetched, as far as they are known; what cannot be fetched has to
-    be brought `by_hand`.
-    """
-
-    name: str
-    where: str
-    bytes: int | None
-    by_hand: bool
 
 
 @dataclass(frozen=True)
 class Plan:
-    """All of it. `missing` maps an asset to the line that says how to get it.
+    """All of it.
 
-    So many `workers` fit and score beside each other. `cache_bytes` are of everything cached;
-    `comparing` are the seconds to compare the rows of leaderboard tables.
+    `missing` maps an asset to the line that says how to get it, `data` the data sets that are here
+    to the kind of place where they lie. `cache_bytes` are of everything cached.
     """
 
     cells: int
     runnable: int
     encoders: tuple[EncoderPlan, ...]
     missing: Mapping[str, str]
-    cache_bytes: int = 0
-    data: tuple[DataPlan, ...] = ()
-    workers: int = 1
-    comparing: float = 0.0
+    cache_bytes: int
+    data: Mapping[str, str]
 
-    @property
-    def unknown_corpora(self) -> list[str]:
-        """The corpora of whose passes the time is not known."""
-        passes = (item for encoder in self.encoders for item in encoder.passes.items())
-        return list(dict.fromkeys(name for name, seconds in passes if seconds is None))
 
-    @property
-    def parts(self) -> dict[str, float | None]:
-        """Seconds that are left to do, by what takes them; None where that is not known."""
-        passes = sum(encoder.pass_seconds for encoder in self.encoders)
-        training = sum(encoder.training_seconds for encoder in self.encoders)
-        fits = sum(encoder.fit_seconds for encoder in self.encoders)
-        return {
-            "encoding": sum(encoder.seconds for encoder in self.encoders),
-            "passes over corpora": None if self.unknown_corpora else passes,
-            "training": training / self.workers,
-            "fitting and scoring": fits / self.workers,
-            "comparing rows": self.comparing / self.workers,
-        }
-
-    @property
-    def seconds(self) -> float:
-        """Estimated time of all that is left to do, without the parts that are not known."""
-        return sum(seconds for seconds in self.parts.values() if seconds is not None)
+def measured_rates(results: Results) -> dict[str, float]:
+    """The sentences a second of each encoder in records: the median."""
+    rates = defaultdict[str, list[float]](list)
+    for record in chain.from_iterable(results.by_cell.values()):
+        if rate := record.facts.get("sentences_per_second"):
+            rates[record.method.partition(".")[0]].append(rate)
+    return {encoder: median(of_encoder) for encoder, of_encoder in rates.items()}
 
 
 def make_plan(
     cells: Sequence[PlannedCell],
     loader: TaskLoader,
     runs: Store | None = None,
-    forecast: Forecast = NO_RECORDS,
-    workers: int = 1,
+    rates: Mapping[str, float] | None = None,
 ) -> Plan:
     """Look at everything that the cells need.
 
-    `runs` holds what was measured before, if that counts; without a forecast, times are guesses.
+    `runs` holds what was measured before, if that counts; `rates` are for encoders that have not
+    run on this machine.
     """
     missing: dict[str, str] = {}
     names = dict.fromkeys((cell.task, cell.method.fit_on) for cell in cells)
@@ -162,24 +114,24 @@ def make_plan(
     runnable = 0
     for _, group in groupby(cells, key=lambda cell: cell.encoder):
         of_encoder = tuple(group)
-        readable = {
-            cell: texts
-            for cell in of_encoder
-            if (texts := inputs[cell.task, cell.method.fit_on]) is not None
-        }
-        encoder = _encoder(of_encoder, readable, loader, forecast)
+        texts = {cell: inputs[cell.task, cell.method.fit_on] for cell in of_encoder}
+        readable = {cell: found for cell, found in texts.items() if found is not None}
+        encoder = _encoder(of_encoder, readable, loader, runs, rates or {})
         if encoder.missing:
             missing[f"encoder {base_name(of_encoder[0].method.encoder.name)}"] = encoder.missing
         else:
             runnable += len(readable)
-            encoder = _with_fits(encoder, readable, loader, runs, forecast)
         encoders.append(encoder)
-    fitted = (loader.corpora.get(cell.method.fit_on or "") for cell in cells)
-    corpora = (corpus.asset for corpus in fitted if corpus is not None)
+    fitted_on = (loader.corpora.get(cell.method.fit_on or "") for cell in cells)
+    corpora = (corpus.asset for corpus in fitted_on if corpus is not None)
     assets = dict.fromkeys((*(cell.task.asset for cell in cells), *corpora))
-    data = tuple(_data(asset, loader) for asset in assets)
+    data = {
+        name: "package" if asset_named(name).embedded else "data folder"
+        for name in assets
+        if loader.places.has_data(name)
+    }
     cached = cache_size(loader.places.cache)
-    return Plan(len(cells), runnable, tuple(encoders), missing, cached, data, workers)
+    return Plan(len(cells), runnable, tuple(encoders), missing, cached, data)
 
 
 def _inputs(
@@ -195,146 +147,101 @@ def _inputs(
         return None
 
 
-def _data(name: str, loader: TaskLoader) -> DataPlan:
-    asset, places = asset_named(name), loader.places
-    kind = "package" if asset.embedded else "data folder" if asset.probe else "hub cache"
-    if places.data(asset) is None:
-        return DataPlan(name, "", asset.to_get, not asset.downloads)
-    return DataPlan(name, kind, asset.size, not asset.downloads)
-
-
 def _encoder(
     planned: Sequence[PlannedCell],
     readable: Mapping[PlannedCell, CellInputs],
     loader: TaskLoader,
-    forecast: Forecast,
+    runs: Store | None,
+    rates: Mapping[str, float],
 ) -> EncoderPlan:
-    """The plan of an encoder, without fits and scores."""
+    """The plan of an encoder; `readable` are its cells whose data are here."""
     config, places = planned[0].encoder, loader.places
-    source, distinct = config.source, distinct_sentences(readable.values())
-    recorded = forecast.rates.get(planned[0].method.encoder.name)
-    entry = EncoderPlan(config.name, str(source), len(planned))
+    plan = EncoderPlan(config.name, str(config.source), len(planned))
     try:
         path = places.encoder(config)
         key = known_key(places.cache, config, path) or config.identify(path).key
     except HarnessError as error:
-        if not isinstance(source, Trained):
-            return replace(entry, missing=str(error))
-        if not (source.on_the_spot and isinstance(error, AssetMissing)):
-            return replace(entry, missing=f"{error}{_training_cost(source)}")
-        rate = recorded or FIRST_GUESS
-        return replace(
-            entry,
-            sentences=len(distinct),
-            seconds=round(len(distinct) / rate, 1),
-            expected_rate=rate,
-            training_seconds=round(forecast.of_training(source, places), 1),
-            to_train=True,
-        )
-    cache = EncoderCache.open(places.cache, key)
-    left = len(cache.missing(tuple(distinct)))
-    guess = FIRST_GUESS * FIRST_GUESS_BYTES / max(1, _weights_size(path))
-    rate = cache.rate or recorded or guess
+        on_the_spot = isinstance(config.source, Trained) and config.source.on_the_spot
+        if not (on_the_spot and isinstance(error, AssetMissing)):
+            return replace(plan, missing=str(error))
+        plan, key, cache = replace(plan, to_train=True), "", EncoderCache(places.cache)
+    else:
+        note = modules_left_out(config, path, (cell.method.pooling.name for cell in planned))
+        plan = replace(plan, where=places.kind_of(config), note=note)
+        cache = EncoderCache.open(places.cache, key)
+    distinct = tuple(distinct_sentences(readable.values()))
+    missing = len(cache.missing(distinct))
+    left = [cell for cell, inputs in readable.items() if not _is_measured(cell, inputs, key, runs)]
+    of_passes = _sentences_of_passes(left, key, loader)
+    to_encode = None if of_passes is None else missing + of_passes
+    rate = cache.rate or rates.get(planned[0].method.encoder.name)
     return replace(
-        entry,
+        plan,
         sentences=len(distinct),
-        cached=len(distinct) - left,
-        seconds=round(left / rate, 1),
-        expected_rate=rate,
-        cache_bytes=cache.size(),
-        where=places.kind_of(config),
-        note=modules_left_out(config, path, (cell.method.pooling.name for cell in planned)),
-        key=key,
-    )
-
-
-def _training_cost(source: Trained) -> str:
-    """What a seed costs, as far as it is stated; a backward pass takes two forward passes' time."""
-    if not source.sentences or not source.start_bytes:
-        return ""
-    seconds = 3 * source.sentences * source.start_bytes / (FIRST_GUESS * FIRST_GUESS_BYTES)
-    return (
-        f"; a seed takes {source.sentences:,} sentences forward and backward, about "
-        f"{duration(seconds)} on two ordinary cores"
-    )
-
-
-def _weights_size(path: Path) -> int:
-    """Bytes of an encoder's weights; a checkpoint may exist only as `.bin`."""
-    files = [path] if path.is_file() else list(path.glob("*.safetensors"))
-    return sum(file.stat().st_size for file in files or path.glob("*.bin"))
-
-
-def _with_fits(
-    encoder: EncoderPlan,
-    readable: Mapping[PlannedCell, CellInputs],
-    loader: TaskLoader,
-    runs: Store | None,
-    forecast: Forecast,
-) -> EncoderPlan:
-    """An encoder's plan with the times of passes, fits and scores, without measured cells."""
-    left = []
-    for cell, inputs in readable.items():
-        # The sentences of a corpus are not digested to see whether a run holds a cell.
-        path = runs.path(cell.address).with_suffix(".safetensors") if runs is not None else None
-        stored = sidecar_metadata(path) if path is not None and encoder.key else None
-        if stored is None or not identity_of(cell, inputs, encoder.key).items() <= stored.items():
-            left.append(cell)
-    seconds = [forecast.of_cell(cell) for cell in left]
-    fits = math.fsum(GUESSED if took is None else took for took in seconds)
-    return replace(
-        encoder,
+        cached=len(distinct) - missing,
+        to_encode=to_encode,
+        rate=rate,
+        seconds=_seconds(to_encode, rate),
         measured=len(readable) - len(left),
-        passes=_passes(encoder, left, loader, forecast),
-        fit_seconds=round(fits, 1),
-        guessed=seconds.count(None),
+        fits=sum(bool(cell.method.post) for cell in left),
+        scorings=len(left),
+        cache_bytes=cache.size(),
     )
 
 
-def _passes(
-    encoder: EncoderPlan, cells: Iterable[PlannedCell], loader: TaskLoader, forecast: Forecast
-) -> dict[str, float | None]:
-    """Seconds of the passes over each corpus that cells need and that no file holds yet."""
-    seconds_by_sample: dict[CorpusSample, float | None] = {}
+def _seconds(sentences: int | None, rate: float | None) -> float | None:
+    """Seconds to encode sentences; None where their number or the rate is unknown."""
+    if sentences == 0:
+        return 0.0
+    return None if sentences is None or rate is None else round(sentences / rate, 1)
+
+
+def _is_measured(cell: PlannedCell, inputs: CellInputs, key: str, runs: Store | None) -> bool:
+    """Whether a run holds the cell; the sentences of a corpus are not digested to see it."""
+    if runs is None:
+        return False
+    stored = sidecar_metadata(runs.path(cell.address).with_suffix(".safetensors"))
+    return stored is not None and identity_of(cell, inputs, key).items() <= stored.items()
+
+
+def _sentences_of_passes(cells: Iterable[PlannedCell], key: str, loader: TaskLoader) -> int | None:
+    """Sentences of the passes over corpora that cells need and that no file holds yet.
+
+    None where a corpus states no count.
+    """
+    sentences: dict[CorpusSample, int | None] = {}
     for cell in cells:
         corpus = loader.corpora.get(cell.method.fit_on or "")
         if corpus is None:
             continue
         sample = CorpusSample.of(corpus.name, "", corpus.count or 0, cell.method, cell.seed)
-        made = 0
-        if encoder.key:
-            any_digest = replace(sample, text="?" * DIGITS, seed=None)
-            file = any_digest.file(loader.places.cache, encoder.key, cell.method)
-            made = len(list(file.parent.glob(file.name)))
+        of_any_text = replace(sample, text="?" * DIGITS, seed=None)
+        file = of_any_text.file(loader.places.cache, key, cell.method)
+        made = len(list(file.parent.glob(file.name)))
         # Draws without dropout differ by their digests alone; a run makes them in order of seeds.
         if made <= (sample.seed or 0 if sample.dropout is None else 0):
-            name = cell.method.encoder.name
-            whole = forecast.of_pass(name, corpus, encoder.expected_rate)
-            share = sample.taken / sample.count if sample.count else 1.0
-            seconds_by_sample[sample] = None if whole is None else round(share * whole, 1)
-    passes: dict[str, float | None] = {}
-    for sample, seconds in seconds_by_sample.items():
-        before = passes.get(sample.corpus, 0.0)
-        passes[sample.corpus] = None if seconds is None or before is None else seconds + before
-    return passes
+            sentences[sample] = sample.taken if corpus.count else None
+    counts = sentences.values()
+    return None if None in counts else sum(filter(None, counts))
 
 
 SHOWN = 5  # of what is missing, in a terminal
+UNKNOWN = "unknown"
 
 
 def render_plan(plan: Plan, width: int | None = None) -> str:
-    """The plan for people: what is here, what is missing, and the time that is left.
+    """The plan for people: what is here, what is missing, and what is left to do.
 
     In a terminal, which has a width, the first of what is missing are shown: `harness list assets`
     has all.
     """
-    head = ("encoder", "cells", "weights", "cached", "to encode", "to fit")
+    head = ("encoder", "cells", "weights", "cached", "to encode", "time")
     encoders = text_table([_row(e) for e in plan.encoders if not e.missing], head, width)
-    data = [(d.name, d.where or "asset missing", _size(d)) for d in plan.data]
+    data = [(name, kind, _size(name)) for name, kind in plan.data.items()]
     measured = sum(encoder.measured for encoder in plan.encoders)
     already = f", {measured} of them are measured already" if measured else ""
     notes = [
-        f"{plan.runnable} of {plan.cells} cells can run here{already}; {_times(plan)} "
+        f"{plan.runnable} of {plan.cells} cells can run here{already}; {_work_left(plan)} "
         f"The cache takes {sized(plan.cache_bytes)} (harness cache ls).",
         *(f"Note: {encoder.note}." for encoder in plan.encoders if encoder.note),
     ]
@@ -348,37 +255,33 @@ def render_plan(plan: Plan, width: int | None = None) -> str:
 
 
 def _row(encoder: EncoderPlan) -> tuple[str, ...]:
-    encoding = duration(encoder.seconds + encoder.pass_seconds)
     return (
         encoder.name,
         str(encoder.cells),
         "to be trained" if encoder.to_train else encoder.where,
         f"{encoder.cached:,} of {encoder.sentences:,}",
-        encoding + (" + not known" if None in encoder.passes.values() else ""),
-        duration(encoder.training_seconds + encoder.fit_seconds),
+        UNKNOWN if encoder.to_encode is None else f"{encoder.to_encode:,}",
+        UNKNOWN if encoder.seconds is None else duration(encoder.seconds),
     )
 
 
-def _size(data: DataPlan) -> str:
-    """Bytes, and of what is missing whether they can be fetched."""
-    size = sized(data.bytes) if data.bytes else ""
-    if data.where:
-        return size
-    return "to be put there by hand" if data.by_hand else f"to fetch: {size or 'size not stated'}"
+def _size(asset: str) -> str:
+    size = asset_named(asset).size
+    return sized(size) if size else ""
 
 
-def _times(plan: Plan) -> str:
-    """The time that is left, what takes it, and how much of that is a guess."""
-    by = f" for {plan.workers} processes" if plan.workers > 1 else ""
-    parts = ", ".join(
-        f"{duration(seconds)} of {part}"
-        for part, seconds in plan.parts.items()
-        if seconds is not None and seconds >= 1
-    )
-    of = f": {parts}" if parts else ""
-    if plan.unknown_corpora:
-        names = ", ".join(plan.unknown_corpora)
-        of += f", without passes over corpora: how many sentences {names} has is not known"
-    guessed = sum(encoder.guessed for encoder in plan.encoders)
-    guess = f" No record tells how long {guessed} of the cells take." if guessed else ""
-    return f"about {duration(plan.seconds)} of work is left{by}{of}.{guess}"
+def _work_left(plan: Plan) -> str:
+    """The time to encode, as far as it is known, and how much else there is to do."""
+    known = sum(encoder.seconds or 0.0 for encoder in plan.encoders)
+    unknown = [encoder.name for encoder in plan.encoders if encoder.seconds is None]
+    times = [f"about {duration(known)}"] if known or not unknown else []
+    if unknown:
+        times.append(f"an unknown time for {', '.join(unknown)}")
+    counts = {
+        "training": sum(encoder.to_train for encoder in plan.encoders),
+        "fit": sum(encoder.fits for encoder in plan.encoders),
+        "scoring": sum(encoder.scorings for encoder in plan.encoders),
+    }
+    others = [f"{n:,} {what}{'s' * (n > 1)}" for what, n in counts.items() if n]
+    not_timed = f"; not timed are {', '.join(others)}" if others else ""
+    return f"encoding takes {' and '.join(times)}{not_timed}."
