@@ -21,8 +21,6 @@ from harness.transforms.pooling import MEAN
 from .bert import BERT_BASE
 from .sn import SN
 
-NO_COUNT = "natsv nulls k >= 1 directions, not {!r}: write natsv:6"
-
 
 @dataclass(frozen=True)
 class Natsv:
@@ -37,8 +35,8 @@ class Natsv:
     dropout: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        if self.k < 1:
-            raise UsageError(NO_COUNT.format(self.k))
+        if not isinstance(self.k, int) or self.k < 1:  # an id may hold any text after the colon
+            raise UsageError(f"natsv nulls k >= 1 directions, not {self.k!r}: write natsv:6")
 
     @property
     def name(self) -> str:
@@ -48,25 +46,19 @@ class Natsv:
     def fit(self, x: Any, rng: np.random.Generator) -> Affine:  # noqa: ARG002 - draws nothing
         """Fit on rows (n, D) or their Moments; needs k below the rank, or nothing would be left."""
         moments = Moments.of(x)
-        found = moments.principal if self.centred else moments.principal_uncentred
-        if self.k >= found.rank:
+        directions = moments.principal if self.centred else moments.principal_uncentred
+        if self.k >= directions.rank:
             raise ScoreError(
-                f"{self.name} nulls {self.k} directions, but the vectors span only {found.rank} of "
-                f"{len(moments.mean)} dimensions ({moments.count} rows): take a smaller k"
+                f"{self.name} nulls {self.k} directions, but the vectors span only "
+                f"{directions.rank} of {len(moments.mean)} dimensions ({moments.count} rows): "
+                "take a smaller k"
             )
-        top = found.vectors[:, : self.k]
+        top = directions.vectors[:, : self.k]
         shift = moments.mean if self.centred else np.zeros_like(moments.mean)
-        return Affine.nulling(shift, top, rank=found.rank - self.k)
+        return Affine.nulling(shift, top, rank=directions.rank - self.k)
 
 
-def natsv(k: int | str, centred: bool = False) -> Natsv:
-    """From the argument of an id: `natsv:6`. Raises UsageError for anything but a count."""
-    if not isinstance(k, int):
-        raise UsageError(NO_COUNT.format(k))
-    return Natsv(k, centred)
-
-
-POSTS = {"natsv": natsv, "natsv-c": partial(natsv, centred=True)}
+POSTS = {"natsv": Natsv, "natsv-c": partial(Natsv, centred=True)}
 
 # BERT-flow, Table 5: "+NATSV (k=1)", "+NATSV (k=10)", "+SN+NATSV (k=1)", "+SN+NATSV (k=6)".
 METHODS = tuple(

@@ -17,8 +17,6 @@ from harness.transforms.affine import Affine, Moments
 from harness.transforms.pooling import FIRST_LAST
 from .bert import BERT_BASE, BERT_LARGE
 
-NO_COUNT = "whitening keeps k >= 1 directions, not {!r}: write whitening:256"
-
 
 @dataclass(frozen=True)
 class Whitening:
@@ -32,8 +30,10 @@ class Whitening:
     dropout: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        if self.k is not None and self.k < 1:
-            raise UsageError(NO_COUNT.format(self.k))
+        if self.k is not None and (not isinstance(self.k, int) or self.k < 1):
+            raise UsageError(
+                f"whitening keeps k >= 1 directions, not {self.k!r}: write whitening:256"
+            )
 
     @property
     def name(self) -> str:
@@ -43,25 +43,19 @@ class Whitening:
     def fit(self, x: Any, rng: np.random.Generator) -> Affine:  # noqa: ARG002 - draws nothing
         """Fit on rows (n, D) or their Moments; refuses a k above the rank."""
         moments = Moments.of(x)
-        found = moments.principal
-        if self.k is not None and self.k > found.rank:
+        directions = moments.principal
+        if self.k is not None and self.k > directions.rank:
             raise ScoreError(
-                f"{self.name} keeps {self.k} directions, but the vectors span only {found.rank} of "
-                f"{len(moments.mean)} dimensions ({moments.count} rows): take a smaller k"
+                f"{self.name} keeps {self.k} directions, but the vectors span only "
+                f"{directions.rank} of {len(moments.mean)} dimensions ({moments.count} rows): "
+                "take a smaller k"
             )
-        k = found.rank if self.k is None else self.k
-        weight = found.vectors[:, :k] / np.sqrt(found.values[:k])
+        k = directions.rank if self.k is None else self.k
+        weight = directions.vectors[:, :k] / np.sqrt(directions.values[:k])
         return Affine(moments.mean, weight, rank=k)
 
 
-def whitening(k: int | str | None = None) -> Whitening:
-    """From the argument of an id: `whitening:256`. Raises UsageError for anything but a count."""
-    if isinstance(k, str):
-        raise UsageError(NO_COUNT.format(k))
-    return Whitening(k)
-
-
-POSTS = {"whitening": whitening}
+POSTS = {"whitening": Whitening}
 
 # Table 1, in its own order: base with k = 256, large with k = 384.
 METHODS = tuple(

@@ -34,7 +34,6 @@ from .whitening import Whitening
 
 CITE = "yokoi2024zipfian"
 NLTK = Tokeniser("nltk", "lower", strip=True)
-NO_COUNT = "natsv-pc nulls k >= 1 components, not {!r}: write natsv-pc:1"
 
 
 @dataclass(frozen=True)
@@ -65,8 +64,8 @@ class NatsvOfPrincipal:
     dropout: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        if self.k < 1:
-            raise UsageError(NO_COUNT.format(self.k))
+        if not isinstance(self.k, int) or self.k < 1:
+            raise UsageError(f"natsv-pc nulls k >= 1 components, not {self.k!r}: write natsv-pc:1")
 
     @property
     def name(self) -> str:
@@ -79,14 +78,7 @@ class NatsvOfPrincipal:
         return replace(centred, shift=np.zeros_like(centred.shift))
 
 
-def natsv_pc(k: int | str) -> NatsvOfPrincipal:
-    """From the argument of an id: `natsv-pc:1`. Raises UsageError for anything but a count."""
-    if not isinstance(k, int):
-        raise UsageError(NO_COUNT.format(k))
-    return NatsvOfPrincipal(k)
-
-
-POSTS = {"natsv-pc": natsv_pc}
+POSTS = {"natsv-pc": NatsvOfPrincipal}
 
 FULL_NLTK = vectors("glove-840b-nltk", NLTK, FULL, WEB)
 SICK_NLTK = vectors("glove-840b-sick-nltk", NLTK, SICK, WEB)

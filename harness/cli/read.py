@@ -372,11 +372,8 @@ def cite_command(
     verify: Annotated[
         bool, typer.Option("--verify", help="Recompute the digest of every generated page.")
     ] = False,
-    digest: Annotated[
-        str | None, typer.Option(help="Compare with the digest of what is cited.")
-    ] = None,
 ) -> None:
     """Print BibTeX and the sentence to put beside a number, or verify digests."""
     subject = {"table": table, "cell": cell, "method": method}
-    for text in citation(subject, verify, digest, sources.folder):
+    for text in citation(subject, verify, sources.folder):
         (say if text.startswith("@") else say_folded)(text)  # BibTeX keeps its lines

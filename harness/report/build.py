@@ -77,7 +77,6 @@ def generated(folder: ResultsFolder, readme: Path | None) -> Pages:
 
 
 def _strays(folder: ResultsFolder, due: Pages) -> list[Path]:
-    """The files among the tables that nothing calls for."""
     tables = folder.path / "tables"
     called_for = {*due, *(tables / name for name in MEASURED_PAGES)}
     return [path for path in sorted(tables.rglob("*.*")) if path not in called_for]

@@ -6,21 +6,21 @@ other in the order of their paths. Of a single record it is the `sha256` that en
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from harness.core.errors import HarnessError, UsageError
+from harness.core.errors import UsageError
 from harness.core.metrics import metric_of
 from harness.core.types import AGGREGATIONS, Method, Record, Task
-from harness.registry import Registry, look_up
+from harness.registry import Registry
 from harness.report.bibtex import HARNESS, bibtex, keys_of, software
+from harness.report.build import verified
 from harness.report.sentences import aggregation, metric, on, protocol_of
 from harness.results.folder import ResultsFolder
-from harness.results.index import SHOWN, Results, value
+from harness.results.index import Results, value
 from harness.results.published import PublishedCell
-from harness.results.reproduction import Reproduction, is_stale, method_of, reproduce, reproductions
+from harness.results.reproduction import Reproduction, is_stale, method_of, reproduce
 from harness.results.verdict import CellState
 
 NOTHING = "nothing was measured here"
@@ -29,56 +29,31 @@ COMMITS = 3  # more are counted, not listed; the records name their own
 
 @dataclass(frozen=True)
 class Citation:
-    """BibTeX keys, sentences, and the digest of the records; None where nothing was measured."""
+    """Sentences, and the BibTeX keys of what they are about; an empty key names no paper."""
 
-    keys: tuple[str, ...]
-    sentences: tuple[str, ...]
-    digest: str | None
-
-    def compare(self, digest: str) -> str:
-        """Say that the records have this digest, or its beginning; raise if they have another."""
-        given = digest.lower()
-        if not re.fullmatch(f"[0-9a-f]{{{SHOWN},64}}", given):
-            raise UsageError(f"--digest {digest!r}: wanted {SHOWN} to 64 hexadecimal digits")
-        if self.digest is None:
-            raise HarnessError(f"--digest {digest}: {NOTHING}, so no record has a digest")
-        if not self.digest.startswith(given):
-            raise HarnessError(
-                f"--digest {digest}: the records have sha256 {self.digest}; "
-                "restore those that were cited, or cite these"
-            )
-        return f"the records have sha256 {self.digest}"
+    sentences: Sequence[str]
+    keys: Sequence[str] = ()
 
 
-def answer(
-    options: Mapping[str, str | None], verify: bool, digest: str | None, folder: ResultsFolder
-) -> Iterator[str]:
+def answer(options: Mapping[str, str | None], verify: bool, folder: ResultsFolder) -> Iterator[str]:
     """The output of `harness cite`: BibTeX as one text, then sentences and lines.
 
     `options` may name one published `table`, `cell` or `method`; without any it is the harness.
-    Raises HarnessError where a digest is wrong.
+    With `verify` it is what `verified` says. Raises HarnessError where a digest is wrong.
     """
-    subject = {kind: name for kind, name in options.items() if name is not None}
-    named = [f"--{kind}" for kind in subject]
+    named = [f"--{kind}" for kind, name in options.items() if name is not None]
     if len(named) > 1:
         raise UsageError(f"one thing is cited at a time, found {' and '.join(named)}")
     if not folder.path.is_dir():
         raise UsageError(f"--results {folder.path}: there is no such folder")
-    if verify and digest is None:
-        if named:
-            raise UsageError(f"--verify looks at every page; {named[0]} needs a --digest")
-        from harness.report.build import verified  # which makes every page
-
+    if verify and named:
+        raise UsageError(f"--verify looks at every page; give it without {named[0]}")
+    if verify:
         yield from verified(folder)
         return
-    if digest is not None and not named:
-        raise UsageError("--digest needs the --cell, --table or --method whose records it is of")
-    cited = [CITE[kind](name, folder) for kind, name in subject.items()]
+    cited = [CITE[kind](name, folder) for kind, name in options.items() if name is not None]
     [citation] = cited or [cite_harness(folder)]
-    if digest is not None:
-        yield citation.compare(digest)
-        return
-    yield bibtex(citation.keys, folder.papers)
+    yield bibtex(filter(None, [HARNESS, *citation.keys]), folder.papers)
     for sentence in citation.sentences:
         yield from ("", sentence)
 
@@ -94,13 +69,13 @@ def cite_harness(folder: ResultsFolder) -> Citation:
         sentence += f"{len(results.by_task)} tasks) {_made(results)}."
     else:
         sentence += f"{NOTHING} with {HARNESS} {software()['version']}."
-    return _citation((), [sentence], results, bool(by_cell))
+    return Citation([sentence])
 
 
 def cite_table(name: str, folder: ResultsFolder) -> Citation:
     """A published table, by its id, with the records that its page was made from."""
-    table, results, registry = folder.table(name), folder.records.unread(), folder.registry
-    cells = reproductions(table, results, registry).values()
+    table, registry = folder.table(name), folder.registry
+    cells, results = folder.reproductions(table).values(), folder.records_behind(table)
     run = [cell for cell in cells if cell.scores]
     words = ", ".join(filter(None, (metric(table.metric), aggregation(table.aggregation))))
     sentence = f"{table.paper}, {table.title}; {words}; {len(cells)} numbers published"
@@ -114,19 +89,18 @@ def cite_table(name: str, folder: ResultsFolder) -> Citation:
         sentence += f"; {NOTHING}."
     methods = (method_of(cell.cell, registry) for cell in cells)
     keys = [table.cite, *(key for m in methods for key in keys_of(m, registry))]
-    keys += [task.cite for cell in cells for task in _tasks(cell.cell, registry)]
-    return _citation(keys, [sentence], results, bool(run))
+    keys += [registry.tasks[task].cite for cell in cells for task in cell.cell.tasks]
+    return Citation([sentence], keys)
 
 
 def cite_cell(name: str, folder: ResultsFolder) -> Citation:
     """A published cell, TABLE/ROW/COLUMN, with the records of its seeds."""
     cell, results, registry = folder.cell(name), folder.records.unread(), folder.registry
     method, reproduction = method_of(cell, registry), reproduce(cell, results, registry)
-    ours = _measured(reproduction, method, results)
+    measured = _measured(reproduction, method, results)
     keys = [cell.table.cite, *keys_of(method, registry)]
-    keys += [task.cite for task in _tasks(cell, registry)]
-    sentence = f"{published_sentence(cell, registry)}; {ours}."
-    return _citation(keys, [sentence], results, bool(reproduction.scores))
+    keys += [registry.tasks[task].cite for task in cell.tasks]
+    return Citation([f"{published_sentence(cell, registry)}; {measured}."], keys)
 
 
 def cite_method(name: str, folder: ResultsFolder) -> Citation:
@@ -146,27 +120,13 @@ def cite_method(name: str, folder: ResultsFolder) -> Citation:
     sentences += [f"{name}, {task.name}: {NOTHING} ({CellState.STALE})." for task in stale]
     if not here:
         sentences.append(f"{name}: {NOTHING}.")
-    results = Results(by_cell, {(name, task.name) for task in fresh})
     keys = [*keys_of(method, registry)]
     keys += [t.cite for t in folder.tables if any(cell.method == name for cell in t.cells())]
     keys += [task.cite for task in fresh]
-    return _citation(keys, sentences, results, bool(fresh))
+    return Citation(sentences, keys)
 
 
 CITE = {"table": cite_table, "cell": cite_cell, "method": cite_method}
-
-
-def _citation(
-    keys: Iterable[str], sentences: Iterable[str], results: Results, measured: bool
-) -> Citation:
-    """The harness's key and these once each; whatever names no paper is left out."""
-    cited = tuple(dict.fromkeys(filter(None, [HARNESS, *keys])))
-    return Citation(cited, tuple(sentences), results.digest() if measured else None)
-
-
-def _tasks(cell: PublishedCell, registry: Registry) -> tuple[Task, ...]:
-    """The cell's task, or those that it averages."""
-    return tuple(look_up("task", name, registry.tasks) for name in cell.tasks)
 
 
 def published_sentence(cell: PublishedCell, registry: Registry) -> str:
@@ -181,7 +141,6 @@ def published_sentence(cell: PublishedCell, registry: Registry) -> str:
 
 
 def _measured(reproduction: Reproduction, method: Method | None, results: Results) -> str:
-    """Mean, spread, seeds, verdict, method, code and records; only where there is a score."""
     state = reproduction.state
     if not reproduction.scores:
         why = reproduction.cell.why_not

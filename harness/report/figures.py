@@ -117,8 +117,8 @@ def pictures(folder: ResultsFolder) -> dict[str, Picture]:
         "protocol-steps": partial(protocol_steps, path, folder.reproduced),
         **FROM_RECORDS,
     }
-    made = {name: picture(name, choices[name], folder.records) for name in figures()}
-    return {f"tables/{name}.svg": one for name, one in made.items() if one is not None}
+    drawn = {f"tables/{n}.svg": picture(n, choices[n], folder.records) for n in figures()}
+    return {path: picture for path, picture in drawn.items() if picture is not None}
 
 
 def picture(name: str, choose: Choose, records: Results) -> Picture | None:
@@ -127,8 +127,9 @@ def picture(name: str, choose: Choose, records: Results) -> Picture | None:
     if (chosen := choose(results)) is None:
         return None
     panels, words = chosen
-    texts = (figure.title, figure.about, *figure.notes)
-    title, about, *notes = (text.format(**words) for text in texts)
+    title, about, *notes = (
+        text.format(**words) for text in (figure.title, figure.about, *figure.notes)
+    )
     worded = replace(figure, title=title, about=about, notes=tuple(notes))
     return Picture(worded, panels, results.digest())
 
@@ -141,28 +142,28 @@ def figures() -> Mapping[str, Figure]:
 
 def write_pdfs(folder: ResultsFolder, into: Path) -> list[Path]:
     """Write each picture as a PDF, as LaTeX includes them; returns the files."""
-    written = {into / f"{Path(name).stem}.pdf": one for name, one in pictures(folder).items()}
-    for path, one in written.items():
-        write_atomically(path, one.pdf())
-    return list(written)
+    by_path = {into / f"{Path(name).stem}.pdf": one for name, one in pictures(folder).items()}
+    for path, picture in by_path.items():
+        write_atomically(path, picture.pdf())
+    return list(by_path)
 
 
 def published_against_measured(cells: Sequence[Reproduction], results: Results) -> Chosen | None:
     """Published numbers against measured ones; below, differences in the bands of the verdicts."""
-    points = []
-    for one in cells:
-        published, measured = one.cell.points, one.measured
+    points, differences = [], []
+    for cell in cells:
+        published, measured = cell.cell.points, cell.measured
         if published is None or measured is None:
             continue
-        for task in one.cell.tasks:
-            results.records(str(one.cell.method), task)
-        hint = f"published {one.cell.in_points}, measured {measured:.4f}, {one.state}"
-        kind = post_processing(one.cell.method or "")
-        points.append(Series(kind, [published], [measured], f"{one.cell.id}: {hint}"))
+        for task in cell.cell.tasks:
+            results.records(str(cell.cell.method), task)
+        hint = f"published {cell.cell.in_points}, measured {measured:.4f}, {cell.state}"
+        kind = post_processing(cell.cell.method or "")
+        points.append(Series(kind, [published], [measured], f"{cell.cell.id}: {hint}"))
+        differences.append(replace(points[-1], y=[measured - published]))
     if not points:
         return None
     ends = [edge(v for one in points for v in (*one.x, *one.y)) for edge in (min, max)]
-    differences = [replace(one, y=[one.y[0] - one.x[0]]) for one in points]
     bounds = (TOLERANCES.exact, TOLERANCES.match, TOLERANCES.close)
     furthest = max(1.0, *(abs(one.y[0]) * 1.5 for one in differences))
     below = {
@@ -223,46 +224,45 @@ def protocol_steps(path: Path, cells: Sequence[Reproduction], results: Results) 
 
 def score_against_directions(results: Results) -> Chosen | None:
     """Scores by the number of directions that a post-processor keeps or nulls, a panel each."""
-    lines: dict[str, dict[tuple[str, str], list[tuple[int, float]]]] = {}
+    lines: dict[tuple[str, str, str], list[tuple[int, float]]] = {}
     for method, task in results.by_cell:
         match = ONE_POST.fullmatch(method)
         if match and task in LABELS:
             base = results.value(match["plain"], task, *SPEARMAN).mean
             value = results.value(method, task, *SPEARMAN).mean
             if base is not None and value is not None:
-                line = lines.setdefault(match["post"], {}).setdefault((match["plain"], task), [])
+                line = lines.setdefault((match["post"], match["plain"], task), [])
                 line.append((int(match["k"]), value - base))
     panels: dict[str, list[Series]] = {}
-    for post, of in sorted(lines.items()):
-        for (plain, task), line in of.items():
-            if len(line) >= FEWEST:
-                ks, gains = zip(*sorted(line), strict=True)
-                hint, label = f"{plain}+{post} on {task}", f"{plain}, {LABELS[task]}"
-                panels.setdefault(post, []).append(Series(post, ks, gains, hint, label))
+    for (post, plain, task), line in sorted(lines.items(), key=lambda item: item[0][0]):
+        if len(line) >= FEWEST:
+            ks, gains = zip(*sorted(line), strict=True)
+            hint, label = f"{plain}+{post} on {task}", f"{plain}, {LABELS[task]}"
+            panels.setdefault(post, []).append(Series(post, ks, gains, hint, label))
     return _stacked(panels, "k", "+{}: difference", level=0.0)
 
 
 def seeds_of_methods(results: Results) -> Chosen | None:
     """Every score of every method that has two seeds or more, the lowest mean first."""
-    every: dict[str, list[float]] = {}
+    scores_of: dict[str, list[float]] = {}
     for method in results.by_task.get(STS_B, ()):
         records = results.by_cell[method, STS_B]
         scores = [score for r in records if (score := score_at(r.scores, SPEARMAN)) is not None]
         if len(scores) == len(records) > 1:
             results.records(method, STS_B)
-            every[method] = scores
-    if not every:
+            scores_of[method] = scores
+    if not scores_of:
         return None
-    rows = sorted(every, key=lambda method: fmean(every[method]), reverse=True)
-    series, means = [], []
+    rows = sorted(scores_of, key=lambda method: fmean(scores_of[method]), reverse=True)
+    series, means, beside = [], [], []
     for place, method in enumerate(rows):
-        scores = every[method]
+        scores = scores_of[method]
         hint = f"{method}: {', '.join(f'{score:.2f}' for score in scores)}"
         series.append(Series(post_processing(method), scores, [place] * len(scores), hint))
         means.append(([fmean(scores)] * 2, [place - 0.32, place + 0.32]))
-    beside = [f"{len(every[method])}: {stdev(every[method]):.2f}" for method in rows]
+        beside.append(f"{len(scores)}: {stdev(scores):.2f}")
     panel = Panel(series, {"xlabel": "points"}, guides=means, rows=rows, beside=beside)
-    return [panel], {"methods": len(rows), "spread": max(map(stdev, every.values()))}
+    return [panel], {"methods": len(rows), "spread": max(map(stdev, scores_of.values()))}
 
 
 def alignment_against_uniformity(results: Results) -> Chosen | None:
@@ -282,9 +282,12 @@ def alignment_against_uniformity(results: Results) -> Chosen | None:
             label = encoder if kind == AS_ENCODED else ""
             best[encoder, kind] = score, Series(kind, [x], [y], hint, label)
     plain = {encoder: series for (encoder, kind), (_, series) in best.items() if kind == AS_ENCODED}
-    joined = [(plain[encoder], s) for (encoder, _), (_, s) in best.items() if encoder in plain]
-    guides = [([*start.x, *end.x], [*start.y, *end.y]) for start, end in joined if start != end]
-    series = [one for _, one in best.values()]
+    guides = [
+        ([*plain[encoder].x, *end.x], [*plain[encoder].y, *end.y])
+        for (encoder, kind), (_, end) in best.items()
+        if encoder in plain and kind != AS_ENCODED
+    ]
+    series = [series for _, series in best.values()]
     panel = Panel(series, {"xlabel": "uniformity", "ylabel": "alignment"}, guides=guides)
     return ([panel], {"methods": len(series)}) if series else None
 

@@ -12,8 +12,8 @@ from harness.registry import Registry
 from harness.report.markdown import CODE, SPACE, escape, page, table
 from harness.report.sentences import fitted_on, metric, trained_on
 from harness.results.published import EVIDENCE, Column, PublishedCell, Row, Table, reasons
-from harness.results.reproduction import Reproduction, composed, count, coverage_note
-from harness.results.verdict import TOLERANCES, VERDICTS, CellState
+from harness.results.reproduction import Reproduction, composed, coverage_note
+from harness.results.verdict import TOLERANCES, CellState
 
 CONTENTS = "CONTENTS.txt"
 WIDEST = 10  # columns that fit beside each other; more are a table for each metric
@@ -224,7 +224,6 @@ def _about(
 
 
 def _notes(published: Table) -> list[str]:
-    """The table's own notes and its columns'."""
     columns: dict[str, list[str]] = {}
     for column in published.columns:
         if text := "; ".join(filter(None, (_reason(column), column.note))):
@@ -342,29 +341,6 @@ def latex_escape(text: str) -> str:
     parts = [SPECIAL.sub(lambda match: SPELT[match[0]], part) for part in parts]
     parts[1::2] = [f"\\texttt{{{part}}}" for part in parts[1::2]]
     return "".join(parts)
-
-
-# What all tables say together
-
-
-def summary(tables: Sequence[tuple[Table, Cells]], measured: bool = False) -> str:
-    """Per paper: cells run, by each verdict that there is, with a method here, and published.
-
-    With `measured` papers without a measured number have no line; the last counts all papers.
-    """
-    papers: dict[str, list[Reproduction]] = {}
-    for published, cells in tables:
-        papers.setdefault(published.paper, []).extend(cells.values())
-    papers["all"] = [cell for cells in papers.values() for cell in cells]
-    counts = {paper: count(cells_of_paper) for paper, cells_of_paper in papers.items()}
-    verdicts = [str(verdict) for verdict in VERDICTS if counts["all"][verdict]]
-    columns = ["run", *verdicts, "runnable", "published"]
-    lines = [
-        [escape(paper), *(of_paper[column] for column in columns)]
-        for paper, of_paper in counts.items()
-        if of_paper["run"] or paper == "all" or not measured
-    ]
-    return table(["paper", *columns], lines)
 
 
 def contents(tables: Sequence[Table]) -> str:

@@ -57,7 +57,6 @@ def claims_page(claims: Claims, tests: ClaimTests, searches: Sequence[Search] = 
 
 
 def _summary(results: Sequence[ClaimResult]) -> str:
-    """Counts of claims by outcome, then the claims of each."""
     by_claim = Counter(result.outcome for result in results)
     by_task = Counter(outcome for result in results for outcome in result.outcomes)
     links = {
@@ -110,7 +109,6 @@ def _overview(results: Sequence[ClaimResult]) -> str:
 
 
 def _effects(results: Sequence[ClaimResult]) -> str:
-    """Published and measured differences, claims by tasks."""
     labels = dict.fromkeys([*LABELS.values(), AVERAGE])
     labels |= {finding.label: None for result in results for finding in result.findings}
     rows = []
@@ -193,12 +191,10 @@ def _notes(claim: Claim) -> str:
 
 
 def _link(result: ClaimResult) -> str:
-    """The claim's id, with a link to its section."""
     return f"[{result.claim.id}](#{result.claim.id})"
 
 
 def _place(published: Table) -> str:
-    """The paper's table, with a link to its page."""
     return f"[{escape(f'{published.paper}, {published.table}')}](papers/{published.id}.md)"
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from harness.report.paper_tables import summary
+from harness.report.markdown import escape, table
 from harness.report.replication import caveats
 from harness.results.claims import ClaimOutcome
 from harness.results.folder import ResultsFolder
@@ -77,6 +77,25 @@ def first_screen(folder: ResultsFolder) -> str:
     return "\n\n".join([published, "\n".join(bullets), published_counts(folder, measured=True)])
 
 
+def counts_by_paper(folder: ResultsFolder) -> dict[str, Counter[str]]:
+    """What `count` counts of each paper's published cells."""
+    counts: dict[str, Counter[str]] = {}
+    for published in folder.tables:
+        of_table = count(folder.reproductions(published).values())
+        counts[published.paper] = counts.get(published.paper, Counter()) + of_table
+    return counts
+
+
 def published_counts(folder: ResultsFolder, measured: bool = False) -> str:
-    """The counts of each paper; with `measured` of those alone of which something was measured."""
-    return summary([(table, folder.reproductions(table)) for table in folder.tables], measured)
+    """Per paper: cells run, by each verdict that there is, with a method here, and published.
+
+    With `measured` papers without a measured number have no line; the last counts all papers.
+    """
+    counts = counts_by_paper(folder) | {"all": count(folder.reproduced)}
+    columns = ["run", *(str(v) for v in VERDICTS if counts["all"][v]), "runnable", "published"]
+    rows = [
+        [escape(paper), *(of_paper[column] for column in columns)]
+        for paper, of_paper in counts.items()
+        if of_paper["run"] or paper == "all" or not measured
+    ]
+    return table(["paper", *columns], rows)

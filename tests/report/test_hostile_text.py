@@ -3,14 +3,15 @@
 import re
 
 import pytest
-from fakes import FakeConfig, registry
+from fakes import FakeConfig, registry, results_folder
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from harness.core.errors import HarnessError
 from harness.report import markdown as md
-from harness.report.paper_tables import latex, markdown, summary
+from harness.report.paper_tables import latex, markdown
+from harness.report.tallies import published_counts
 from harness.results.index import Results
 from harness.results.published import Column, Row, Table
 from harness.results.reproduction import reproductions
@@ -111,9 +112,8 @@ def test_a_text_is_no_command_of_latex(text):
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_a_paper_of_that_name_does_not_end_the_part_of_a_readme(text):
-    table = table_of(text)
-    counts = summary([(table, reproductions(table, Results({}), REGISTRY))])
+def test_a_paper_of_that_name_does_not_end_the_part_of_a_readme(text, tmp_path):
+    counts = published_counts(results_folder(tmp_path, REGISTRY, Results({}), table_of(text)))
     readme = "before\n<!-- leaderboard -->\n<!-- /leaderboard -->\nafter\n"
     once = md.between_markers(readme, "leaderboard", counts)
     assert md.between_markers(once, "leaderboard", counts) == once

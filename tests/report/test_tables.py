@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fakes import FakeConfig, registry
+from fakes import FakeConfig, registry, results_folder
 from golden import require_golden
 
 from harness.core.toml import read_rows
@@ -19,7 +19,8 @@ from harness.core.types import Record
 from harness.registry import load_registry as everything
 from harness.report.leaderboard import leaderboard
 from harness.report.pages import traps_page
-from harness.report.paper_tables import latex, markdown, summary
+from harness.report.paper_tables import latex, markdown
+from harness.report.tallies import published_counts
 from harness.results.comparisons import Comparisons, Neighbours
 from harness.results.index import Results
 from harness.results.protocols import SEVEN, SIMCSE
@@ -312,7 +313,8 @@ class World:
         return latex(self.published(), self.judged(), REGISTRY, DIGEST)
 
     def counts(self) -> str:
-        return summary([(self.published(), self.judged())])
+        folder = results_folder(self.folder, REGISTRY, self.results(), self.published())
+        return published_counts(folder)
 
 
 @pytest.fixture

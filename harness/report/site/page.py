@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -21,7 +20,7 @@ from harness.report.figures import Picture
 from harness.report.leaderboard import SECTIONS, Board, section_board, sts_board
 from harness.report.paper_tables import MARKS, Sheet, printed, sheet
 from harness.report.sentences import change, evidence_of, fitted_on, protocol_of, trained_on
-from harness.report.tallies import tallies
+from harness.report.tallies import counts_by_paper, tallies
 from harness.results.conformance import confirmed_by
 from harness.results.explain import (
     Neighbour,
@@ -103,14 +102,12 @@ ShownTable = tuple[Table, Mapping[str, int], Sheet]
 
 def papers(folder: ResultsFolder) -> list[tuple[str, Mapping[str, int], list[ShownTable]]]:
     """Each paper with its counts and tables, that of which most was measured first."""
-    tables: dict[str, list[ShownTable]] = {}
-    counts: dict[str, Counter[str]] = {}
+    counts = counts_by_paper(folder)
+    tables: dict[str, list[ShownTable]] = {paper: [] for paper in counts}
     for table in folder.tables:
         cells = folder.reproductions(table)
-        of_table = count(cells.values())
-        shown = table, of_table, sheet(table, cells, folder.registry)
-        tables.setdefault(table.paper, []).append(shown)
-        counts[table.paper] = counts.get(table.paper, Counter()) + of_table
+        shown = table, count(cells.values()), sheet(table, cells, folder.registry)
+        tables[table.paper].append(shown)
     order = sorted(tables, key=lambda paper: (-counts[paper]["run"], -counts[paper]["runnable"]))
     return [(paper, counts[paper], tables[paper]) for paper in order]
 
@@ -221,7 +218,6 @@ class Dialogs:
         return [*map(self._text, texts), cites]
 
     def _cell(self, one: Reproduction) -> list[Any]:
-        """What belongs to the number alone."""
         cell = one.cell
         tasks = [name for name in cell.tasks if name in self.registry.tasks]
         method = "" if cell.row.model_free else cell.method or ""
@@ -295,7 +291,6 @@ class Dialogs:
 
 
 def _environment(record: Record) -> str:
-    """Commit, versions and machine of a record."""
     environment = record.environment
     packages = environment.get("packages", {})
     versions = [f"Python {environment.get('python')}"]
