@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 from harness.assets.catalogue import DATA_ASSETS, Asset
 from harness.core.errors import AssetMissing, DataError, UsageError
@@ -21,13 +20,13 @@ from harness.core.hardware import base_name
 from harness.core.interfaces import (
     EncoderConfig,
     Hub,
-    LocalFiles,
     Packaged,
     Source,
     Trained,
     VectorFile,
     fixed_by,
 )
+from harness.core.toml import read_typed
 
 CACHE = "~/.cache/sentence-embedding-harness"
 EMBEDDED = Path(__file__).parent / "embedded" / "mini"
@@ -169,10 +168,11 @@ class Places:
     def kind_of(self, config: EncoderConfig) -> str:
         """The kind of place that holds an encoder on this machine, for people."""
         source = config.source
+        given = source.family if isinstance(source, Trained) else base_name(config.name)
+        if given in self.encoders:
+            return "by hand" if getattr(source, "sha256", None) else "by hand, unpinned"
         if isinstance(source, Trained):
-            return "by hand" if source.family in self.encoders else "trained here"
-        if base_name(config.name) in self.encoders:
-            return "by hand" if source.sha256 else "by hand, unpinned"
+            return "trained here"
         if packaged(config):
             return "package"
         return "hub cache" if isinstance(source, Hub) else "data folder"
@@ -193,7 +193,9 @@ class Places:
     def _downloaded(self, source: Source) -> Path | None:
         """The snapshot of the pinned commit, else the first download, else `main`; or the file."""
         if isinstance(source, Hub):
-            folder = model_folder(source.repo)
+            from huggingface_hub.constants import HF_HUB_CACHE
+
+            folder = Path(HF_HUB_CACHE) / f"models--{source.repo.replace('/', '--')}"
             commit = source.revision or self.encoder_pins.of(source.repo).get("revision")
             if commit is None and (main := folder / "refs" / "main").exists():
                 commit = main.read_text().strip()
@@ -207,35 +209,22 @@ class Places:
         return None
 
 
-def vectors_of(config: EncoderConfig) -> Asset | None:
-    """The asset that holds an encoder's file or folder under the data folder."""
+def assets_of(config: EncoderConfig) -> tuple[Asset, ...]:
+    """The assets that hold what an encoder reads under the data folder."""
     source = config.source
-    return _asset_of(source.file) if isinstance(source, VectorFile) else None
-
-
-def companion_of(config: EncoderConfig) -> Asset | None:
-    """The asset that holds the second file that such an encoder reads, if it has one."""
-    source = config.source
-    return _asset_of(source.companion) if isinstance(source, VectorFile) else None
-
-
-def _asset_of(file: str | None) -> Asset | None:
-    return next((asset for asset in every_asset() if file in asset.probe), None)
+    files = (source.file, source.companion) if isinstance(source, VectorFile) else ()
+    return tuple(asset for file in files for asset in every_asset() if file in asset.probe)
 
 
 def pinned_by(config: EncoderConfig) -> str:
     """By what an encoder's files are fixed, as `Asset.pinned` has it."""
-    if vectors := vectors_of(config):
-        return vectors.pinned
-    match config.source:
-        case Hub(_, revision, sha256, package):
-            return fixed_by(sha256=sha256, revision=revision, package=package)
-        case Packaged(package, _, sha256):
-            return fixed_by(sha256=sha256, package=package)
-        case VectorFile(_, sha256, _) | LocalFiles(sha256):
-            return fixed_by(sha256=sha256)
-        case Trained():
-            return fixed_by()  # another machine trains other weights
+    source = config.source
+    if isinstance(source, VectorFile):
+        pinned = (asset.pinned for asset in assets_of(config) if source.file in asset.probe)
+        return next(pinned, fixed_by(sha256=source.sha256))
+    # What is trained has none of these: another machine trains other weights.
+    pins = ("sha256", "revision", "package")
+    return fixed_by(**{pin: getattr(source, pin, None) for pin in pins})
 
 
 def revision_of(path: Path) -> str | None:
@@ -258,11 +247,29 @@ def packaged(config: EncoderConfig) -> Path | None:
     return None
 
 
-def model_folder(repo: str) -> Path:
-    """A model's folder in the hub cache."""
-    from huggingface_hub.constants import HF_HUB_CACHE
+@dataclass(frozen=True)
+class PinFile:
+    """What a file of pins holds: by name, the digests of files and the commit of a repository."""
 
-    return Path(HF_HUB_CACHE) / f"models--{repo.replace('/', '--')}"
+    schema: int
+    pins: Mapping[str, Pin]
+
+    def __post_init__(self) -> None:
+        if self.schema != SCHEMA:
+            raise ValueError(f"wanted schema {SCHEMA}, found {self.schema}")
+        for pin in self.pins.values():
+            require_pin(pin)
+
+
+def require_pin(pin: Pin) -> None:
+    """Raise ValueError unless a pin names files below the folder and their digests.
+
+    A file of pins may be copied from another machine, and the files that it names are read.
+    """
+    for what, digest in pin.items():
+        safe(what)
+        if not DIGEST.fullmatch(digest):
+            raise ValueError(f"{what!r} is pinned to {digest!r}, which is no digest")
 
 
 @dataclass(frozen=True)
@@ -271,24 +278,16 @@ class Pins:
 
     path: Path
 
-    def read(self) -> dict[str, dict[str, str]]:
+    def read(self) -> Mapping[str, Pin]:
         """Every pin; none where there is no file. Raises DataError for a file of anything else."""
         if not self.path.exists():
             return {}
         try:
-            file: Any = json.loads(self.path.read_text(encoding="utf-8"))
-            if file["schema"] != SCHEMA:
-                raise DataError(f"{self.path}: wanted schema {SCHEMA}, found {file['schema']!r}")
-            for pin in file["pins"].values():
-                require_pin(pin)
-            return {name: dict(pin) for name, pin in file["pins"].items()}
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise DataError(
-                f"{self.path}: wanted pins as harness fetch writes them, found {error!r}; "
-                "remove the file to trust the next download"
-            ) from None
+            return read_typed(PinFile, self.path).pins
+        except DataError as error:
+            raise DataError(f"{error}; remove {self.path} to trust the next download") from None
 
-    def of(self, name: str) -> dict[str, str]:
+    def of(self, name: str) -> Pin:
         """The pin of that name; empty if it was never seen."""
         return self.read().get(name, {})
 
@@ -304,24 +303,13 @@ class Pins:
     def record(self, name: str, pin: Pin) -> None:
         """Keep a pin, beside what is already known. Raises DataError if they differ."""
         self.check(name, pin)
-        if (before := self.of(name)) | dict(pin) == before:
+        if pin.items() <= self.of(name).items():
             return
         with exclusive(self.path.parent):  # what others record meanwhile stays
             pins = self.read()
-            pins[name] = pins.get(name, {}) | dict(pin)
+            pins = {**pins, name: {**pins.get(name, {}), **pin}}
             text = json.dumps({"schema": SCHEMA, "pins": pins}, indent=1, sort_keys=True)
             write_atomically(self.path, f"{text}\n".encode())
-
-
-def require_pin(pin: Mapping[str, Any]) -> None:
-    """Raise ValueError unless a pin names files below the folder and their digests.
-
-    A file of pins may be copied from another machine, and the files that it names are read.
-    """
-    for what, digest in pin.items():
-        safe(what)
-        if not (isinstance(digest, str) and DIGEST.fullmatch(digest)):
-            raise ValueError(f"{what!r} is pinned to {digest!r}, which is no digest")
 
 
 def first_seen(seen: Pin) -> str:

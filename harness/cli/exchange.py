@@ -13,9 +13,9 @@ from typing import Annotated
 import typer
 
 from harness.assets.catalogue import TOGETHER
-from harness.assets.fetch.batch import Jobs, Thing, fetch_all
+from harness.assets.fetch.batch import Fetcher, Thing, fetch_all
 from harness.assets.fetch.http import switched_off
-from harness.assets.places import Places, asset_named, companion_of, every_asset, vectors_of
+from harness.assets.places import Places, asset_named, assets_of, every_asset
 from harness.cli.options import (
     CacheDir,
     DataDir,
@@ -76,14 +76,15 @@ def fetch_command(
     as_json: Json = False,
 ) -> None:
     """Download assets that are not here, and check all of them."""
-    # A data folder that does not exist yet is made when something is put into it.
+    registry, worst = load_registry(), 0
+    wanted = fetched_things(assets or scored_assets(registry), registry)
+    switch = "--offline" if offline else switched_off(os.environ)
+    if data_dir is not None and not switch:
+        data_dir.mkdir(parents=True, exist_ok=True)
     here = data_dir if data_dir is not None and data_dir.is_dir() else None
     places = Places.from_environment({}, cache=cache, data_dir=here)
-    registry, worst = load_registry(), 0
-    switch = "--offline" if offline else switched_off(os.environ)
-    wanted = fetched_things(assets or scored_assets(registry), registry)
-    jobs = Jobs(places, tuple(registry.tasks.values()), tuple(registry.corpora.values()))
-    for fetched in fetch_all(wanted, jobs, data_dir, switch):
+    tasks, corpora = registry.tasks.values(), registry.corpora.values()
+    for fetched in fetch_all(wanted, Fetcher(places, tasks, corpora, switch)):
         error = str(fetched.error or "")
         if as_json:
             say(json.dumps({"asset": fetched.name, "is": fetched.line, "error": error}))
@@ -111,8 +112,7 @@ def fetched_things(names: Iterable[str], registry: Registry) -> dict[str, tuple[
     for name, parts in TOGETHER.items():
         things[name] = tuple(asset for asset in assets.values() if asset.name in parts)
     for name, config in registry.encoders.items():
-        second = companion_of(config)
-        things[name] = (vectors_of(config) or config, *([second] if second else []))
+        things[name] = assets_of(config) or (config,)
     wanted: dict[str, tuple[Thing, ...]] = {}
     for name in dict.fromkeys(names):
         by_hand = "/" in name and name not in things

@@ -11,7 +11,7 @@ from itertools import product
 from typing import runtime_checkable
 
 from harness.assets.catalogue import Asset
-from harness.assets.places import asset_named, companion_of, vectors_of
+from harness.assets.places import asset_named, assets_of
 from harness.core.hardware import base_name
 from harness.core.interfaces import EncoderConfig, Hub, Trained
 from harness.core.types import AGGREGATIONS
@@ -261,19 +261,19 @@ def missing(cell: PublishedCell, registry: Registry, files: Files) -> Mapping[st
     """The commands that get what a published number needs and what is not there, with bytes."""
     method, needs = method_of(cell, registry), dict[str, int | None]()
     names = [registry.tasks[task].asset for task in cell.tasks if task in registry.tasks]
-    assets: list[Asset | None] = []
+    assets: list[Asset] = []
     if method is not None:
         corpus, encoder = registry.corpora.get(method.fit_on or ""), method.encoder
         names += [corpus.asset] if corpus is not None else []
         if not files.has_encoder(encoder):
-            assets = [vectors_of(encoder), companion_of(encoder)]
+            assets = [*assets_of(encoder)]
             if isinstance(source := encoder.source, Trained):
                 needs[f"harness train family {source.family}"] = None
             elif isinstance(source, Hub):
                 name = source.asset or encoder.name.partition(":")[0]
                 needs[f"harness fetch {name}"] = source.about
     assets += [asset_named(name) for name in dict.fromkeys(names) if not files.has_data(name)]
-    for asset in filter(None, assets):
+    for asset in assets:
         before, size = needs.get(asset.get, 0), asset.to_get
         needs[asset.get] = None if before is None or size is None else before + size
     return needs

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from harness.assets.places import asset_named, pinned_by, vectors_of
+from harness.assets.places import asset_named, assets_of, pinned_by
 from harness.core.errors import HarnessError
 from harness.core.interfaces import EncoderConfig, Hub
 from harness.core.types import Method, Record
@@ -200,7 +200,7 @@ def source_seen(config: EncoderConfig, records: Iterable[Record]) -> str:
         copies = [r for r in records if r.facts.get("revision") != source.revision]
         if copies:
             return f"a copy by hand of {source}, unpinned{_first_seen('weights', copies)}"
-    downloaded = isinstance(source, Hub) or vectors_of(config)
+    downloaded = isinstance(source, Hub) or assets_of(config)
     if pinned_by(config) != "unpinned" or not downloaded:
         return str(source)
     named = str(source).removesuffix(", unpinned")

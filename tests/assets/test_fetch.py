@@ -4,12 +4,14 @@ import io
 import json
 import random
 import shutil
+import socket
 import tarfile
 import time
 from dataclasses import replace
 
 import pytest
 from fakes import snapshot
+from huggingface_hub.file_download import http_get
 from standin import Fault, Repository, at_standin, sha256, standin
 
 from harness.assets.catalogue import Asset, Download, HubTable
@@ -329,9 +331,7 @@ def test_offline_what_is_here_is_checked_and_the_rest_refused(
 ):
     fetch("plain", "loose")
     hub.asked.clear()
-    monkeypatch.setattr(
-        "harness.assets.fetch.batch.unreachable", None
-    )  # nobody may ask for the network
+    monkeypatch.setattr("socket.create_connection", None)  # nobody may ask for the network
     if how == "HF_HUB_OFFLINE":
         monkeypatch.setenv(how, "1")
     arguments = ["--offline"] if how == "--offline" else []
@@ -366,15 +366,22 @@ def test_copied_folders_serve_a_machine_without_a_network(fetch, hub, tmp_path, 
         assert f"wanted {sha256(content)}, found {sha256(content[::-1])}" in line
 
 
-def test_a_host_that_is_silent_does_not_keep_the_others(fetch, hub, monkeypatch):
-    def mute(hosts):
-        return {host: "no answer" for host in hosts if host.endswith("far.csv")}
-
-    monkeypatch.setattr("harness.assets.fetch.batch.unreachable", mute)
-    status, out, err = fetch("far", "plain")
-    assert status == 3
+def test_a_host_that_is_silent_does_not_keep_the_others(fetch, monkeypatch):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        away = Download(f"http://127.0.0.1:{free.getsockname()[1]}/f", "f")
+    plain = asset("plain", "plain/plain.csv", PLAIN)
+    monkeypatch.setattr("harness.assets.places.DATA_ASSETS", (asset("away", "f", away), plain))
+    asked = []  # of huggingface_hub, which would try for minutes
+    monkeypatch.setattr(
+        "huggingface_hub.file_download.http_get",
+        lambda url, *rest, **named: asked.append(url) or http_get(url, *rest, **named),
+    )
+    status, out, err = fetch("away", "plain")
+    assert (status, away.at in asked) == (3, False)
     assert out.startswith("plain: ")
-    assert err.startswith("harness: far could not be downloaded (no answer)")
+    assert err.startswith(f"harness: f could not be downloaded: {away.at} (")
+    assert "refused); check the network" in err
 
 
 # What is asked for

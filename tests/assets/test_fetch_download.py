@@ -2,8 +2,6 @@
 
 import fcntl
 import random
-import socket
-import threading
 import time
 
 import pytest
@@ -12,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from standin import Fault, sha256, standin
 
-from harness.assets.fetch.http import DEADLINE, download, switched_off, unreachable
+from harness.assets.fetch.http import download, switched_off
 from harness.core.errors import AssetMissing, DataError
 
 CONTENT = random.Random(1).randbytes(3_000)
@@ -120,37 +118,6 @@ def test_another_size_is_an_error_that_names_both(hub, tmp_path):
 
 
 # Whether there is a network
-
-
-def closed():
-    """An address of this machine at which nobody listens."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return f"http://127.0.0.1:{free.getsockname()[1]}/file"
-
-
-def test_who_does_not_answer_is_named_with_the_reason(hub):
-    assert unreachable([]) == {}
-    away = closed()
-    hub.fail("HEAD", Fault(status=503))  # an answer
-    silent = unreachable([away, f"{hub.url}/files/a", f"{hub.url}/files/b"])
-    assert list(silent) == [away]
-    assert "refused" in silent[away]
-    assert [path for _, path, _ in hub.asked] == ["/"]  # each host once
-
-
-def test_silent_hosts_are_asked_at_the_same_time(monkeypatch):
-    def hang(_, timeout, *__, **___):
-        threading.Event().wait(timeout / 10)
-        raise OSError("timed out")
-
-    monkeypatch.setattr("socket.create_connection", hang)
-    monkeypatch.setattr("urllib.request.getproxies", dict)
-    start = time.perf_counter()
-    silent = unreachable([f"https://host-{n}.invalid/file" for n in range(30)])
-    assert time.perf_counter() - start < 2
-    assert len(silent) == 30
-    assert DEADLINE < 5
 
 
 @pytest.mark.parametrize(

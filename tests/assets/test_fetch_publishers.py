@@ -12,11 +12,11 @@ from pathlib import Path
 import pyarrow
 import pyarrow.parquet
 import pytest
-from fakes import Told, snapshot
+from fakes import snapshot
 from standin import Fault, at_standin, standin
 
 from harness.assets.catalogue import DATA_ASSETS, Download
-from harness.assets.fetch.batch import Jobs, fetch_all
+from harness.assets.fetch.batch import Fetcher, fetch_all
 from harness.assets.places import Places, asset_named
 from harness.cli.exchange import fetched_things, scored_assets
 from harness.registry import load_registry
@@ -67,11 +67,12 @@ def files(folder, into=""):
 
 def fetched(names, tmp_path, switch=None):
     """What fetching says of each name; none may fail."""
-    places = Places(tmp_path / "cache", tmp_path / "data" if (tmp_path / "data").exists() else None)
+    (tmp_path / "data").mkdir(exist_ok=True)
+    places = Places(tmp_path / "cache", tmp_path / "data")
     known = load_registry()
-    jobs = Jobs(places, Told(), tuple(known.tasks.values()), tuple(known.corpora.values()))
+    fetcher = Fetcher(places, known.tasks.values(), known.corpora.values(), switch)
     wanted = fetched_things(names or scored_assets(known), known)
-    found = list(fetch_all(wanted, jobs, tmp_path / "data", switch))
+    found = list(fetch_all(wanted, fetcher))
     assert [(one.name, one.error) for one in found if one.error] == []
     return {one.name: one.line for one in found}
 

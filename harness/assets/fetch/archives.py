@@ -16,7 +16,7 @@ from typing import Any
 from harness.assets.catalogue import Download
 from harness.assets.fetch.http import reason_of
 from harness.core.errors import DataError
-from harness.core.files import replacing, safe
+from harness.core.files import safe
 
 CHUNK = 2**18
 # What the readers of archives raise; RuntimeError for one that is encrypted.
@@ -41,7 +41,7 @@ def unpack_archive(archive: Path, wanted: Download, folder: Path) -> dict[str, s
     try:
         for name, content in _members(archive, pattern):
             into = safe(pattern.sub(wanted.into, name))
-            digest, size = write_stream(content, waiting / into, left)
+            digest, size = _copy(content, waiting / into, left)
             left -= size
             if digests.setdefault(str(into), digest) != digest:
                 raise DataError(f"{wanted.address}: two members are {into}, and they differ")
@@ -79,16 +79,17 @@ def _members(archive: Path, pattern: re.Pattern[str]) -> Iterator[tuple[str, Any
             yield member.name, file
 
 
-def write_stream(content: Any, target: Path, limit: int | None = None) -> tuple[str, int]:
-    """Copy an open file to its place, all of it or none: its sha256 and size.
+def _copy(content: Any, target: Path, limit: int) -> tuple[str, int]:
+    """Write an open file to a place, and return its sha256 and size.
 
     Raises ValueError if it is longer than the limit.
     """
     sha, size = hashlib.sha256(), 0
-    with replacing(target) as scratch, scratch.open("wb") as file:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with target.open("wb") as file:
         while chunk := content.read(CHUNK):
             size += len(chunk)
-            if limit is not None and size > limit:
+            if size > limit:
                 raise ValueError(f"more than the {limit:,} bytes that it may hold")
             file.write(chunk)
             sha.update(chunk)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from harness.assets.catalogue import Asset, Download, HubTable
 from harness.assets.fetch import hub
 from harness.assets.fetch.archives import unpack_archive
-from harness.assets.fetch.http import download, unreachable
-from harness.assets.places import Pins, Places, first_seen
+from harness.assets.fetch.http import download
+from harness.assets.places import Places, first_seen
 from harness.core.errors import AssetMissing, DataError, HarnessError, UsageError
 from harness.core.files import sha256_of
 from harness.core.interfaces import EncoderConfig, Hub, Trained
@@ -30,13 +29,34 @@ class Fetched:
     error: HarnessError | None = None
 
 
-@dataclass
-class Jobs:
-    """One call's work: where files go, and what reads them."""
+def fetch_all(wanted: Mapping[str, tuple[Thing, ...]], fetcher: Fetcher) -> Iterator[Fetched]:
+    """Fetch the assets and encoders that each name stands for."""
+    for name, things in wanted.items():
+        try:
+            yield Fetched(name, ", ".join(map(fetcher.bring, things)))
+        except HarnessError as error:
+            yield Fetched(name, error=error)
+
+
+@dataclass(frozen=True)
+class Fetcher:
+    """Where files go, what reads them, and what forbids downloads, if anything does."""
 
     places: Places
     tasks: Collection[Task]
     corpora: Collection[Corpus]
+    switch: str | None = None
+
+    def bring(self, thing: Thing) -> str:
+        """Download what is missing or wrong; its place, and what was checked."""
+        try:
+            return f"already here: {self.check(thing)}"
+        except DataError:
+            if self.switch:
+                raise
+        except AssetMissing:
+            pass
+        return self._bring_data(thing) if isinstance(thing, Asset) else self._bring_encoder(thing)
 
     def check(self, thing: Thing) -> str:
         """The place of what is here, and what was checked. Raises AssetMissing, DataError."""
@@ -46,43 +66,29 @@ class Jobs:
                 raise AssetMissing(f"{thing.name} is not here: {thing.get}")
             return f"{path} ({self._read(thing, path)})"
         path = self.places.encoder(thing)
-        pins, name = self.pins_of(thing)
-        pins.check(name, _digests(thing, path))
+        self.places.encoder_pins.check(_pin_of(thing), _digests(thing, path))
         return str(path)
 
-    def bring(self, thing: Thing) -> str:
-        """Download what is missing or wrong; its place, and what was checked."""
-        with suppress(AssetMissing, DataError):
-            return self.check(thing)
-        if isinstance(thing, Asset):
-            return self._bring_data(thing)
-        source = thing.source
+    def _bring_encoder(self, config: EncoderConfig) -> str:
+        source, pins, pin = config.source, self.places.encoder_pins, _pin_of(config)
         if not isinstance(source, Hub):
-            family = f"harness train family {thing.name}"
-            copy = f"name a copy: --encoder {thing.name}=PATH"
+            family = f"harness train family {config.name}"
+            copy = f"name a copy: --encoder {config.name}=PATH"
             raise AssetMissing(
-                f"{thing.name} ({source}) has no download; "
+                f"{config.name} ({source}) has no download; "
                 f"{family if isinstance(source, Trained) else copy}"
             )
-        pins, name = self.pins_of(thing)
-        revision = source.revision or pins.of(name).get("revision")
-        folder = hub.model_snapshot(thing.name, source.repo, revision)
-        digests = _digests(thing, folder)
-        pins.record(name, digests)
+        self._require_network(config.name)
+        revision = source.revision or pins.of(pin).get("revision")
+        folder = hub.model_snapshot(config.name, source.repo, revision)
+        digests = _digests(config, folder)
+        pins.record(pin, digests)
         return str(folder) if source.revision else f"{folder}; {first_seen(digests)}"
-
-    def pins_of(self, thing: Thing) -> tuple[Pins, str]:
-        """The pins that hold what a thing was when it was first seen, and its name there."""
-        if isinstance(thing, Asset):
-            return self.places.data_pins, thing.name
-        source, name = thing.source, thing.name
-        if isinstance(source, Hub):
-            name = f"{source.repo}@{source.revision}" if source.revision else source.repo
-        return self.places.encoder_pins, name
 
     def _bring_data(self, asset: Asset) -> str:
         if not asset.downloads:
             raise AssetMissing(f"{asset.name} has no download: {asset.get}")
+        self._require_network(asset.name)
         data_dir = self.places.data_dir
         if data_dir is None:
             raise UsageError(f"fetch {asset.name}: into which folder? give --data-dir DIR")
@@ -117,6 +123,10 @@ class Jobs:
         finally:
             arrived.unlink(missing_ok=True)
 
+    def _require_network(self, name: str) -> None:
+        if self.switch:
+            raise AssetMissing(f"{name}: {self.switch} is set, so nothing is downloaded")
+
     def _read(self, asset: Asset, path: Path) -> str:
         """Read all that tasks and corpora take from an asset, which checks it; what was checked."""
         data_dir = self.places.require_data(asset.name)
@@ -126,8 +136,8 @@ class Jobs:
         files = {name: data_dir / name for name in pins.of(asset.name)}
         pins.check(asset.name, {n: sha256_of(file) for n, file in files.items() if file.is_file()})
         tasks = [task for task in self.tasks if task.asset == asset.name]
-        splits = {(repr(t.load), split): t.load for t in tasks for split in t.splits}
-        pairs = sum(len(load(data_dir, split)) for (_, split), load in splits.items())
+        splits = {(task.load, split) for task in tasks for split in task.splits}
+        pairs = sum(len(load(data_dir, split)) for load, split in splits)
         corpora = [corpus for corpus in self.corpora if corpus.asset == asset.name]
         sentences = sum(1 for corpus in corpora for _ in corpus.sentences(data_dir))
         counts = {"pairs": pairs, "sentences": sentences}
@@ -135,51 +145,14 @@ class Jobs:
         return ", ".join(checked) or "stored"
 
 
+def _pin_of(config: EncoderConfig) -> str:
+    """The name under which an encoder is pinned: that of its repository, at its commit if any."""
+    if not isinstance(config.source, Hub):
+        return config.name
+    repo, revision = config.source.repo, config.source.revision
+    return f"{repo}@{revision}" if revision else repo
+
+
 def _digests(config: EncoderConfig, folder: Path) -> dict[str, str]:
     """The commit and weights of an encoder. Raises DataError if they are not the pinned ones."""
     return {"revision": folder.name, "weights": config.identify(folder).digests["weights"]}
-
-
-def fetch_all(
-    wanted: Mapping[str, tuple[Thing, ...]],
-    jobs: Jobs,
-    into: Path | None = None,
-    switch: str | None = None,
-) -> Iterator[Fetched]:
-    """Fetch the assets and encoders that each name stands for.
-
-    `into` is the data folder, made when something is downloaded into it; `switch` is what forbids
-    downloads, if anything does.
-    """
-    missing: dict[str, HarnessError] = {}
-    for name, things in wanted.items():
-        try:
-            yield Fetched(name, f"already here: {', '.join(map(jobs.check, things))}")
-        except (AssetMissing, DataError) as error:
-            missing[name] = error
-    hosts = {name: [host for t in wanted[name] for host in _hosts_of(t)] for name in missing}
-    silent = {} if switch else unreachable(host for each in hosts.values() for host in each)
-    for name, absence in missing.items():
-        reason = next((silent[host] for host in hosts[name] if host in silent), None)
-        try:
-            if switch and hosts[name]:
-                offline = AssetMissing(f"{name}: {switch} is set, so nothing is downloaded")
-                raise absence if isinstance(absence, DataError) else offline
-            if reason is not None:
-                raise AssetMissing(
-                    f"{name} could not be downloaded ({reason}); check the network, or copy "
-                    "the folders of a machine that has it (docs/how-to/offline.md)"
-                )
-            if into is not None and hosts[name]:
-                into.mkdir(parents=True, exist_ok=True)
-                jobs.places = replace(jobs.places, data_dir=into)
-            yield Fetched(name, ", ".join(map(jobs.bring, wanted[name])))
-        except HarnessError as error:
-            yield Fetched(name, error=error)
-
-
-def _hosts_of(thing: Thing) -> list[str]:
-    """The addresses that must answer; none for what has no download."""
-    if isinstance(thing, Asset):
-        return [hub.endpoint() if d.repo else d.address for d in thing.downloads]
-    return [hub.endpoint()] if isinstance(thing.source, Hub) else []

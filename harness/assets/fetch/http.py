@@ -1,4 +1,4 @@
-"""The network: whether it may be used, whether hosts answer, and one file over http.
+"""The network: whether it may be used, and one file over http.
 
 huggingface_hub is the library here for every host: it retries, resumes, and shows its own bars.
 """
@@ -9,8 +9,7 @@ import fcntl
 import http.client
 import urllib.error
 import urllib.request
-from collections.abc import Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -29,26 +28,6 @@ def switched_off(environment: Mapping[str, str]) -> str | None:
     return next((name for name in SWITCHES if environment.get(name, "").lower() in on), None)
 
 
-def unreachable(addresses: Iterable[str]) -> dict[str, str]:
-    """The addresses whose host does not answer, and why; all hosts are asked at once."""
-    hosts = {a: urlsplit(a)._replace(path="/", query="", fragment="").geturl() for a in addresses}
-    distinct = sorted(set(hosts.values()))
-    with ThreadPoolExecutor(max(1, len(distinct))) as threads:
-        reasons = dict(zip(distinct, threads.map(_why_silent, distinct), strict=True))
-    return {address: reasons[host] for address, host in hosts.items() if reasons[host]}
-
-
-def _why_silent(host: str) -> str:
-    try:
-        request = urllib.request.Request(host, method="HEAD")  # noqa: S310 - of the catalogue
-        urllib.request.urlopen(request, timeout=DEADLINE).close()  # noqa: S310
-    except (urllib.error.HTTPError, http.client.HTTPException):
-        return ""  # any answer will do
-    except OSError as error:
-        return str(getattr(error, "reason", error))
-    return ""
-
-
 def reason_of(error: BaseException) -> str:
     """The first line of an error's message, or its type."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]
@@ -56,16 +35,20 @@ def reason_of(error: BaseException) -> str:
 
 @contextmanager
 def errors_in_a_line(name: str, page: str) -> Iterator[None]:
-    """What huggingface_hub raises as an AssetMissing of one line; `page` is for people."""
+    """What huggingface_hub raises as an AssetMissing of one line; `page` is for people.
+
+    The host of `page` is asked first, since huggingface_hub tries a silent one for minutes.
+    """
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
     transport: Any = HfHubHTTPError.__bases__[0]  # of whatever http library it was built on
     try:
+        _require_answer(urlsplit(page)._replace(path="/", query="", fragment="").geturl())
         yield
     except (transport, OSError, HFValidationError) as error:
         causes = [getattr(cause, "response", None) for cause in (error, error.__cause__)]
         statuses = [response.status_code for response in causes if response is not None]
-        why = f"({reason_of(error)}); run the same command again"
+        why = f"({reason_of(error)}); check the network and run the same command again"
         if {401, 403} & {*statuses}:
             why = (
                 "is not there or not for everybody: accept its conditions if it has any, then log "
@@ -74,6 +57,16 @@ def errors_in_a_line(name: str, page: str) -> Iterator[None]:
         elif {404, 410} & {*statuses}:
             why = "is not there any more"
         raise AssetMissing(f"{name} could not be downloaded: {page} {why}") from None
+
+
+def _require_answer(host: str) -> None:
+    try:
+        request = urllib.request.Request(host, method="HEAD")  # noqa: S310 - of the catalogue
+        urllib.request.urlopen(request, timeout=DEADLINE).close()  # noqa: S310
+    except (urllib.error.HTTPError, http.client.HTTPException):
+        pass  # any answer will do
+    except urllib.error.URLError as error:
+        raise OSError(str(error.reason)) from None
 
 
 def download(
