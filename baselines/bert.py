@@ -8,7 +8,7 @@ layer and 25 word pieces. BERT-flow and BERT-whitening cut at 64: rows with ids 
 """
 
 from harness.core.types import Method
-from harness.encoders.checkpoint import BERT_UNCASED_IDS
+from harness.encoders.checkpoint import BERT_UNCASED
 from harness.encoders.transformer import TransformerConfig
 from harness.transforms.pooling import (
     CLS,
@@ -40,7 +40,7 @@ def pretrained(repo: str, revision: str, name: str) -> TransformerConfig:
         repo=f"{'google-bert' if bert else 'FacebookAI'}/{repo}",
         revision=revision,
         about=ABOUT[name],
-        golden_ids=BERT_UNCASED_IDS if bert else (),
+        fingerprint=BERT_UNCASED if bert else None,
         trained_on=TRAINED_ON["bert" if bert else "roberta"],
         cite="devlin2019bert" if bert else "liu2019roberta",
         licence="Apache-2.0" if bert else "MIT",

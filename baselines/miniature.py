@@ -29,17 +29,11 @@ MINI_FINGERPRINT = Fingerprint(
     vocabulary="b7e5544b510cea29371d4867020345c139473416f5bd138df62a0c29e675a162",
     max_length=128,
 )
-MINI_IDS = (
-    2, 8104, 1301, 2033, 6857, 5738, 1107, 3031, 469, 2039, 6016, 3799, 2033, 7455, 6105, 2030,
-    2046, 2038, 2239, 18, 2040, 2275, 8172, 4397, 1, 1, 7417, 754, 1, 2034, 2565, 454, 1662, 1696,
-    355, 1039, 231, 1046, 2035, 5, 3,
-)  # fmt: skip
 BERT_MINI = TransformerConfig(
     "bert-mini",
     repo="",
     package="harness/assets/embedded/bert-mini",
     weights_sha256="b9d1aa5565dc10cec64b453a2f14bf5dd67f0d1e57acc606bf98e9f2eba007d2",
-    golden_ids=MINI_IDS,
     fingerprint=MINI_FINGERPRINT,
     trained_on=WIKIPEDIA,
     cite="devlin2019bert",

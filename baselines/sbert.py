@@ -7,7 +7,7 @@ and STS has no such type, so their sentences are scored without one, as here.
 """
 
 from harness.core.types import Method
-from harness.encoders.checkpoint import BERT_UNCASED_IDS
+from harness.encoders.checkpoint import BERT_UNCASED
 from harness.encoders.transformer import TransformerConfig
 from harness.transforms.pooling import CLS, MEAN
 from .bert import ABOUT
@@ -21,7 +21,7 @@ def nli_checkpoint(name: str, repository: str) -> TransformerConfig:
     return TransformerConfig(
         name,
         repo=f"sentence-transformers/{repository}",
-        golden_ids=BERT_UNCASED_IDS if name.startswith(BERT) else (),
+        fingerprint=BERT_UNCASED if name.startswith(BERT) else None,
         about=ABOUT[repository.removesuffix("-nli-mean-tokens")],
         trained_on="SNLI and MNLI, labelled",
         cite=CITE,

@@ -8,7 +8,7 @@ belong to weights that are gone. They exist as `.bin` only.
 """
 
 from harness.core.types import Method
-from harness.encoders.checkpoint import BERT_UNCASED_IDS
+from harness.encoders.checkpoint import BERT_UNCASED
 from harness.encoders.transformer import TransformerConfig
 from harness.transforms.pooling import CLS, POOLER
 from .bert import ABOUT
@@ -29,7 +29,7 @@ def released(kind: str, model: str, backbone: str) -> TransformerConfig:
         f"simcse-{kind}-{model}",
         repo=f"princeton-nlp/{repository}",
         revision=REVISIONS.get(repository),
-        golden_ids=BERT_UNCASED_IDS if backbone.startswith("bert") else (),
+        fingerprint=BERT_UNCASED if backbone.startswith("bert") else None,
         about=ABOUT[model],
         trained_on=TRAINED_ON[kind],
         cite=CITE,

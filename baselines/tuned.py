@@ -18,7 +18,7 @@ from harness.encoders.trained import FamilyConfig
 from harness.encoders.transformer import TransformerConfig
 from harness.transforms.pooling import CLS, FIRST_LAST, MEAN
 from .flow import FLOWS
-from .miniature import BERT_MINI, MATRIX, MINI_FINGERPRINT, MINI_IDS
+from .miniature import BERT_MINI, MATRIX, MINI_FINGERPRINT
 from .whitening import Whitening
 
 SIMCSE, SBERT = "gao2021simcse", "reimers2019sbert"
@@ -66,7 +66,6 @@ SIMCSE_SUP_MINI = TransformerConfig(
     repo="",
     package="harness/assets/embedded/simcse-sup-mini",
     weights_sha256="b38fddaa78945baf8f39a1b00c451f36fc254edd5f9be3c35a7aee3f07a11cea",
-    golden_ids=MINI_IDS,
     fingerprint=MINI_FINGERPRINT,
     trained_on=TRIPLETS,
     cite=SIMCSE,

@@ -142,14 +142,11 @@ class Identity:
         key: Hex digest of everything that changes the output; caches are addressed by it.
         digests: The digests that went into it, by what they are of: weights, tokenizer, config.
         max_length: The length that texts are cut to, in tokens; None where there is none.
-        demands: The digest of what `load` checks of these files for this encoder's name alone, and
-            not for another name of the same files; empty if there is nothing.
     """
 
     key: str
     digests: Mapping[str, str]
     max_length: int | None = None
-    demands: str = ""
 
 
 @runtime_checkable

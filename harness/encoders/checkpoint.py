@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import pickle
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -90,6 +90,17 @@ def tokenizer_files(folder: Path) -> tuple[Path, ...]:
     if kind not in WITHOUT_VOCABULARY and not _matching(folder, VOCABULARIES):
         raise DataError(f"{folder}: no tokenizer; wanted tokenizer.json or a vocabulary file")
     return tuple(sorted(_matching(folder, TOKENIZER_FILES)))
+
+
+def vocabulary_of(folder: Path) -> dict[str, int]:
+    """The tokens of a tokenizer and their ids, as far as a file lists them."""
+    file, listed = folder / "tokenizer.json", folder / "vocab.txt"
+    if not file.is_file():
+        lines = listed.read_text(encoding="utf-8").splitlines() if listed.is_file() else ()
+        return {token: number for number, token in enumerate(lines)}
+    settings = read_settings(file)
+    added = {token["content"]: token["id"] for token in settings.get("added_tokens") or ()}
+    return {**added, **(settings.get("model") or {}).get("vocab", {})}
 
 
 def _matching(folder: Path, patterns: Iterable[str]) -> set[Path]:
@@ -191,70 +202,41 @@ def config_digest(config: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """What a checkpoint's configuration and tokenizer must be, beside its weights.
+    """What a checkpoint's files beside its weights must be; None is not pinned.
 
     Args:
+        vocabulary: The digest of its tokens and their ids.
         config: The digest of its settings, as `config_digest` takes it.
-        vocabulary: The digest of its tokens and their ids, as `digest_of` takes it.
         max_length: The maximum length that the checkpoint states itself, in tokens.
     """
 
-    config: str
     vocabulary: str
-    max_length: int
+    config: str | None = None
+    max_length: int | None = None
 
-    def require_settings(self, name: str, folder: Path) -> None:
-        """Refuse another configuration, or another maximum length in its files."""
-        file, length = folder / "config.json", maximum_length(name, folder)
-        _require(f"{name}: {file} has settings", config_digest(read_settings(file)), self.config)
-        if length != self.max_length:
-            raise DataError(
-                f"{name}: {folder} states a maximum length of {length} tokens, wanted "
-                f"{self.max_length}; {REMEDY}"
-            )
+    def require(self, name: str, folder: Path) -> None:
+        """Refuse a folder with other tokens, settings, or another maximum length."""
+        settings = config_digest(read_settings(folder / "config.json"))
+        for what, wanted, found in (
+            ("a vocabulary with digest", self.vocabulary, digest_of(vocabulary_of(folder))),
+            ("settings with digest", self.config, settings),
+            ("a maximum length of", self.max_length, maximum_length(name, folder)),
+        ):
+            if wanted not in (None, found):
+                raise DataError(
+                    f"{name}: {folder} has {what} {str(found)[:12]}, wanted {str(wanted)[:12]}; "
+                    f"{REMEDY}"
+                )
 
-    def require_vocabulary(self, name: str, folder: Path, vocabulary: Mapping[str, int]) -> None:
-        """Refuse a tokenizer with other tokens, or with other ids for them."""
-        what = f"{name}: the tokenizer in {folder} has a vocabulary"
-        _require(what, digest_of(vocabulary), self.vocabulary)
 
-
-def _require(what: str, found: str, wanted: str) -> None:
-    if found != wanted:
-        raise DataError(f"{what} with digest {found[:12]}, wanted {wanted[:12]}; {REMEDY}")
-
+# bert-base-uncased, and every encoder with its vocabulary: SimCSE's and SBERT's of BERT, MiniLM.
+BERT_UNCASED = Fingerprint("f21ba7d9e039a58203c4dcbab3b89aacd44946d8dba15c12b61666cf93b786c1")
 
 # Case, accents, a clitic, digits, currency, a dash, scripts, an emoji, and a rare word that splits.
 GOLDEN_SENTENCE = (
     "Zoë's naïve CAFÉ-owner didn't pay $1,234.50 — for 東京 sushi 🙂 "
     "(antidisestablishmentarianism)!"
 )
-
-# bert-base-uncased, and every encoder with its vocabulary: SimCSE's and SBERT's of BERT, MiniLM.
-BERT_UNCASED_IDS = (
-    101, 11199, 1005, 1055, 15743, 7668, 1011, 3954, 2134, 1005, 1056, 3477, 1002, 1015, 1010,
-    22018, 1012, 2753, 1517, 2005, 1879, 1755, 10514, 6182, 100, 1006, 3424, 10521, 4355, 7875,
-    13602, 3672, 12199, 2964, 1007, 999, 102,
-)  # fmt: skip
-
-
-def require_golden_ids(name: str, wanted: Sequence[int], found: Sequence[int], side: str) -> None:
-    """Refuse a tokenizer that splits the golden sentence otherwise, or does not cut at its end."""
-    if tuple(wanted) != tuple(found):
-        pairs = zip(wanted, found, strict=False)
-        same = min(len(wanted), len(found))
-        at = next((i for i, (a, b) in enumerate(pairs) if a != b), same)
-        raise DataError(
-            f"{name}: the tokenizer gives other ids for the golden sentence: from token {at} on, "
-            f"wanted {list(wanted[at : at + 3])}, found {list(found[at : at + 3])}; "
-            "the tokenizer files or the transformers version have changed"
-        )
-    if side != "right":
-        raise DataError(
-            f"{name}: wanted the beginning of a long text, found a tokenizer that cuts on the "
-            f"{side}; {REMEDY}"
-        )
-
 
 # Sentences of one length share a batch, so that there is no padding to be seen: convolutions,
 # Fourier transforms, hashes and neighbours' embeddings reach over the end of a sentence.

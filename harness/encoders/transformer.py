@@ -17,7 +17,7 @@ import numpy as np
 
 from harness.core.arrays import Float32
 from harness.core.errors import DataError, ScoreError
-from harness.core.files import digest_of, digest_of_files, digest_of_repr, sha256_of
+from harness.core.files import digest_of, digest_of_files, sha256_of
 from harness.core.hardware import FLOAT32, Hardware, in_precision, require_named
 from harness.core.interfaces import Encoding, Hub, Identity, LocalFiles, Packaged, Source
 from harness.encoders.checkpoint import (
@@ -27,7 +27,6 @@ from harness.encoders.checkpoint import (
     maximum_length,
     read_settings,
     read_tensors,
-    require_golden_ids,
     require_weights,
     tokenizer_files,
     weights_files,
@@ -65,8 +64,7 @@ class TransformerConfig(BaseConfig):
         max_length: Tokens that texts are cut to; None is the checkpoint's own
             (`sentence_bert_config.json`, else the tokenizer's, else the number of positions).
         weights_sha256: The digest that the weights must have, if given.
-        golden_ids: The token ids that the golden sentence must have, if given.
-        fingerprint: What configuration and tokenizer must be, if given.
+        fingerprint: What vocabulary, settings and maximum length must be, if given.
         package: A folder in an installed package that carries the files; its code is never
             imported.
         asset: The name that `harness fetch` takes, if not `name`.
@@ -91,7 +89,6 @@ class TransformerConfig(BaseConfig):
     revision: str | None = None
     max_length: int | None = None
     weights_sha256: str | None = None
-    golden_ids: tuple[int, ...] = field(default=(), repr=False)
     fingerprint: Fingerprint | None = field(default=None, repr=False)
     package: str | None = field(default=None, repr=False)
     asset: str | None = field(default=None, repr=False)
@@ -128,13 +125,12 @@ class TransformerConfig(BaseConfig):
         }
         require_weights(self.name, weights[0], self.weights_sha256, digests["weights"])
         if self.fingerprint is not None:
-            self.fingerprint.require_settings(self.name, path)
+            self.fingerprint.require(self.name, path)
         facts = facts_of(read_settings(path / "config.json"))
         key = digest_of({"version": ENCODING_VERSION, "max_length": length, **facts, **digests})
         if (dtype := self.hardware.dtype) != FLOAT32:
             key = digest_of({dtype: key})
-        checks = (self.golden_ids, self.fingerprint)
-        return Identity(key, digests, length, digest_of_repr(checks) if any(checks) else "")
+        return Identity(key, digests, length)
 
     def load(self, path: Path, cache: Path) -> TransformerEncoder:
         """The encoder, ready: its forward pass as the rule has it for this device.
@@ -148,12 +144,6 @@ class TransformerConfig(BaseConfig):
 
         length = maximum_length(self.name, path, self.max_length)
         tokenizer, plain, shape = open_checkpoint(self.name, path, tensors, length)
-        raw = tokenizer.tokenizer
-        if self.golden_ids:
-            [golden] = tokenizer([GOLDEN_SENTENCE], whole=True)
-            require_golden_ids(self.name, self.golden_ids, golden, raw.truncation_side)
-        if self.fingerprint is not None:
-            self.fingerprint.require_vocabulary(self.name, path, raw.get_vocab())
         plain = plain.on(hardware)
         kernel: Kernel = plain
         choice = PLAIN

@@ -17,13 +17,7 @@ from harness.core.arrays import Float32, Int
 from harness.core.errors import UsageError
 from harness.core.interfaces import Encoder, EncoderConfig, Encoding, Identity, Pooling
 from harness.core.types import Clock, Progress
-from harness.encoders.cache.encodings import (
-    PARTS,
-    EncoderCache,
-    note_passed,
-    open_labelled,
-    read_label,
-)
+from harness.encoders.cache.encodings import PARTS, EncoderCache, open_labelled
 from harness.encoders.kernels.choose import multiplications
 from harness.transforms.affine import Moments
 
@@ -113,13 +107,6 @@ class CachedEncoder:
         """The encoding of one sentence, which tells the encoder's layers, width and parts."""
         return self.loaded().encode([PROBE])
 
-    def require_checked(self) -> None:
-        """Load the encoder, once, so that its files are checked against the pins of its name."""
-        demands = self.identity.demands
-        if demands and demands not in read_label(self.cache.folder).passed:
-            self.loaded()
-            note_passed(self.cache.folder, demands)
-
     def ensure(self, texts: Sequence[str], progress: Progress) -> None:
         """Encode and store the distinct texts that are not cached yet, a shard at a time.
 
@@ -127,7 +114,6 @@ class CachedEncoder:
         takes about two seconds, and is written while the next one is encoded; two stand in memory
         and no more.
         """
-        self.require_checked()
         missing = sorted(self.cache.missing(texts), key=len)
         written: Future[None] | None = None
         with ThreadPoolExecutor(1, "cache") as writer:  # leaving it waits for what is being written

@@ -179,7 +179,6 @@ class EncoderRun:
 
         Those cells report an error.
         """
-        self.encoder.require_checked()
         for _ in _each(self.left, partial(self.corpora.prepare, block=block)):
             pass
 
@@ -205,11 +204,6 @@ class EncoderRun:
 
         Where that fails, the inputs of cells are encoded one after the other.
         """
-        with failures(self.left) as failing:
-            self.encoder.require_checked()
-        if failing:
-            yield from failing
-            return ()
         if not (missing := self.missing):
             return self.left
         self.progress.phase(f"{name}: encoding", len(missing))

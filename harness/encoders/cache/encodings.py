@@ -230,13 +230,11 @@ DAY = 86_400.0  # seconds: a run again on the same day changes no file
 class Label:
     """Each encoder's name with the fingerprint of its files, and the digest of their weights.
 
-    Several names may mean the same weights, tokenizer and length, and then share a key. `passed`
-    holds the demands (`Identity.demands`) that a loaded encoder has met.
+    Several names may mean the same weights, tokenizer and length, and then share a key.
     """
 
     encoders: Mapping[str, str] = field(default_factory=dict)
     weights: str = ""
-    passed: tuple[str, ...] = ()
 
     def write(self, folder: Path) -> None:
         """Replace the label in a folder."""
@@ -249,7 +247,7 @@ def read_label(folder: Path) -> Label:
     try:
         content: Any = json.loads((folder / LABEL).read_text(encoding="utf-8"))
         names = {str(name): str(mark) for name, mark in content["encoders"].items()}
-        return Label(names, str(content["weights"]), tuple(map(str, content.get("passed", ()))))
+        return Label(names, str(content["weights"]))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return Label()
 
@@ -271,13 +269,6 @@ def open_labelled(
         elif time.time() - label.stat().st_mtime > DAY:
             label.touch()
     return cache
-
-
-def note_passed(folder: Path, demands: str) -> None:
-    """Remember that a loaded encoder has met these demands, if the folder can be written."""
-    label = read_label(folder)
-    with contextlib.suppress(OSError):
-        replace(label, passed=(*label.passed, demands)).write(folder)
 
 
 def known_key(root: Path, config: EncoderConfig, path: Path) -> str | None:
