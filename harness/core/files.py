@@ -11,15 +11,13 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cache, lru_cache
 from pathlib import Path, PurePosixPath
 from urllib.parse import quote
 
 from harness.core.types import Pairs
-
-Sha256 = Callable[[Path], str]
 
 KEY_BYTES = 16  # of a sentence's sha256: 2^64 sentences before a collision is likely
 
@@ -30,11 +28,11 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def digest_of_files(files: tuple[Path, ...], sha256: Sha256 = sha256_of) -> str:
+def digest_of_files(files: tuple[Path, ...]) -> str:
     """The digest of one file, as its publisher prints it; of several, over their names too."""
     if len(files) == 1:
-        return sha256(files[0])
-    return digest_of({file.name: sha256(file) for file in files})
+        return sha256_of(files[0])
+    return digest_of({file.name: sha256_of(file) for file in files})
 
 
 def digest_of(facts: Mapping[str, object]) -> str:
@@ -126,11 +124,10 @@ def alone(folder: Path) -> Iterator[bool]:
     handle = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        free = True
     except OSError:
-        free = False
-    try:
-        yield free
+        yield False
+    else:
+        yield True
     finally:
         os.close(handle)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
+import re
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -129,9 +130,8 @@ def _version(package: str) -> str | None:
 def _processor() -> str:
     """The processor's model name on Linux, elsewhere the name that the platform module gives."""
     cpuinfo = Path("/proc/cpuinfo")
-    lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else ()
-    models = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
-    return next(models, platform.machine()) if lines else platform.processor()
+    models = re.findall(r"model name\s*: (.+)", cpuinfo.read_text()) if cpuinfo.exists() else []
+    return models[0] if models else platform.processor() or platform.machine()
 
 
 def _threads() -> int:

@@ -38,25 +38,23 @@ def write_tensors(
     path: Path, tensors: Mapping[str, np.ndarray], metadata: Mapping[str, str]
 ) -> None:
     """Write a sealed file, whole or not at all; a tensor may be a memory map of any size."""
+    names = sorted(tensors, key=lambda name: (-tensors[name].dtype.itemsize, name))
+    arrays = {name: np.ascontiguousarray(tensors[name]) for name in names}
     layouts: dict[str, Layout] = {}
     sealed = dict(metadata)
-    buffers: list[memoryview] = []
     end = 0
-    for name in sorted(tensors, key=lambda name: (-tensors[name].dtype.itemsize, name)):
-        tensor = np.ascontiguousarray(tensors[name])
-        offsets = (end, end + tensor.nbytes)
-        dtype = NAMES[tensor.dtype]
-        layouts[name] = {"dtype": dtype, "shape": tensor.shape, "data_offsets": offsets}
-        sealed[TENSOR_DIGEST + name] = _sha256(tensor)
-        buffers.append(tensor.data)
-        _, end = offsets
+    for name, array in arrays.items():
+        begin, end = end, end + array.nbytes
+        dtype, shape = NAMES[array.dtype], array.shape
+        layouts[name] = {"dtype": dtype, "shape": shape, "data_offsets": (begin, end)}
+        sealed[TENSOR_DIGEST + name] = hashlib.sha256(array.data).hexdigest()
     sealed[SEAL] = _seal(layouts, sealed)
     header = json.dumps({METADATA: sealed, **layouts}, separators=(",", ":")).encode()
     size = -(-len(header) // ALIGNMENT) * ALIGNMENT
     with replacing(path) as scratch, scratch.open("wb") as file:
         file.write(struct.pack("<Q", size) + header.ljust(size))
-        for buffer in buffers:
-            file.write(buffer)
+        for array in arrays.values():
+            file.write(array.data)
 
 
 @dataclass(frozen=True)
@@ -93,18 +91,11 @@ class TensorFile:
         if layout is None or not self.path.exists():
             return None
         begin, end = layout["data_offsets"]
-        data = np.empty(0, np.uint8)
-        if begin < end:
-            mapped = np.memmap(self.path, mode="r", offset=self.start + begin, shape=(end - begin,))
-            data = mapped.view(np.ndarray)
-        if self.digests[name] != _sha256(data):
+        data = np.memmap(self.path, mode="r").view(np.ndarray)[self.start :][begin:end]
+        if self.digests[name] != hashlib.sha256(data).hexdigest():
             return None
         return data.view(DTYPES[layout["dtype"]]).reshape(layout["shape"])
 
 
 def _seal(layouts: Mapping[str, Layout], metadata: Mapping[str, str]) -> str:
     return digest_of({"tensors": layouts, "metadata": metadata})
-
-
-def _sha256(tensor: np.ndarray) -> str:
-    return hashlib.sha256(np.ascontiguousarray(tensor).data).hexdigest()

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from harness.core.files import digest_of_files, sha256_of
+from harness.core.files import digest_of_files
 from harness.core.metrics import cosine
 from harness.core.metrics.correlation import spearman
 from harness.core.types import Pairs, Progress
@@ -38,7 +38,7 @@ class StartCheckpoint:
 
     def digests(self) -> dict[str, str]:
         """The digest of its weights, by its name."""
-        return {self.name: digest_of_files(weights_files(self.folder), sha256_of)}
+        return {self.name: digest_of_files(weights_files(self.folder))}
 
     def open(self, setup: Setup, cache: Path, seed: int) -> SentenceEncoder:
         """The encoder to train."""

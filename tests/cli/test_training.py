@@ -60,19 +60,6 @@ def test_a_device_that_is_not_here_is_refused_likewise(monkeypatch):
     assert "--device cuda:1: found no CUDA device here" in str(found)
 
 
-@pytest.mark.parametrize(("version", "driver"), [("2.13.0+cpu", True), ("2.13.0", False)])
-def test_cuda_needs_a_torch_that_has_it_and_a_driver(monkeypatch, version, driver):
-    def library(_):
-        if not driver:
-            raise OSError
-
-    monkeypatch.setattr(hardware.metadata, "version", lambda _: version)
-    monkeypatch.setattr(hardware.ctypes, "CDLL", library)
-    assert not hardware.cuda_is_possible()
-    monkeypatch.setattr(hardware.metadata, "version", lambda _: "2.13.0+cu130")
-    assert hardware.cuda_is_possible() is driver
-
-
 @pytest.mark.parametrize("tokens", [None, 512])
 def test_the_tokens_of_a_pass_are_the_option_and_the_default_of_the_class(monkeypatch, tokens):
     made = []

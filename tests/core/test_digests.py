@@ -32,7 +32,7 @@ def test_sentences_are_digested_as_lines():
 
 def test_a_running_digest_counts_and_may_be_asked_on_the_way():
     digest = TextDigest(["a"])
-    assert (digest.count, digest.hexdigest()) == (1, text_digest(["a"]))
+    assert digest.hexdigest() == text_digest(["a"])
     digest.add("b")
     assert (digest.count, digest.hexdigest()) == (2, text_digest("ab"))
 

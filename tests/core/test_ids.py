@@ -19,25 +19,13 @@ from harness.report.sentences import AGGREGATION_WORDS
 
 @given(st.from_regex(METHOD_ID, fullmatch=True, alphabet=st.characters(codec="ascii")))
 def test_an_id_is_written_as_it_was_read(text):
-    parts = MethodId.parse(text)
-    assert str(parts) == text
-    assert MethodId.parse(str(parts)) == parts
+    assert str(MethodId.parse(text)) == text
 
 
-WRONG = (
-    "",
-    "bert",
-    "bert.",
-    ".mean",
-    "Bert.mean",
-    "bert:x.mean",
-    "bert.mean+",
-    "bert.mean@",
-    "b.m ",
-)
+WRONG = "|bert|bert.|.mean|Bert.mean|bert:x.mean|bert.mean+|bert.mean@|b.m "
 
 
-@pytest.mark.parametrize("text", WRONG)
+@pytest.mark.parametrize("text", WRONG.split("|"))
 def test_what_has_another_form_is_no_id(text):
     assert MethodId.parse(text) is None
     assert not is_method_id(text)
@@ -59,12 +47,10 @@ def test_post_processors_and_their_corpus_come_together(text, complete):
 
 def test_a_correlation_has_every_aggregation_and_each_has_its_words():
     pairs = Pairs(("a",) * 4, ("b",) * 4, np.arange(4.0), ("x", "x", "y", "y"))
-    found = aggregations(spearman, np.arange(4.0), pairs)
-    assert set(found) == {*AGGREGATIONS, "groups"}
+    assert set(aggregations(spearman, np.arange(4.0), pairs)) == {*AGGREGATIONS, "groups"}
     assert set(AGGREGATION_WORDS) == {*AGGREGATIONS}
 
 
 def test_a_legend_names_the_scores_that_it_shows():
     column = LeaderboardColumn("other", "x", legend="{first} and {second}, but {first}.")
     assert set(column.legend_scores) == {"first", "second"}
-    assert LeaderboardColumn("other", "x").legend_scores == ()
