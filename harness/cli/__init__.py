@@ -25,7 +25,7 @@ app = typer.Typer(
     epilog="Exit status: 0 fine, 1 a cell failed or moved, 2 wrong usage, 3 an asset or a baseline "
     "is missing.",
 )
-app.command("list")(flattened(listing.list_command))
+app.command("list")(listing.list_command)
 app.command("plan", cls=SeveralValues)(flattened(measure.plan_command))
 app.command("run", cls=SeveralValues)(flattened(measure.run_command))
 app.command("reproduce", cls=SeveralValues)(flattened(measure.reproduce_command))
@@ -65,18 +65,13 @@ def root(
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run a command; every error becomes one line and an exit status.
-
-    `--debug` may stand anywhere: an unexpected error is then followed by its traceback.
-    """
+    """Run a command; every error becomes one line and an exit status."""
     # Python has no stream where the caller closed it; others expect one.
     sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115, PTH123
     sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115, PTH123
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    debug = ["--debug"] if "--debug" in given else []
     try:
         with stoppable():
-            app([*debug, *(word for word in given if word != "--debug")], standalone_mode=True)
+            app(arguments)
     except Stopped as stopped:
         end(stopped.exit_status)
     except HarnessError as error:

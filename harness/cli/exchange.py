@@ -26,12 +26,10 @@ from harness.cli.options import (
     Records,
     Results,
     command_group,
-    completed_tasks,
     note,
     option,
     require_folder,
     say,
-    say_folded,
     split_commas,
 )
 from harness.cli.read import no_such_record
@@ -89,7 +87,7 @@ def fetch_command(
         if as_json:
             say(json.dumps({"asset": fetched.name, "is": fetched.line, "error": error}))
         elif not error:
-            say_folded(f"{fetched.name}: {fetched.line}")
+            say(f"{fetched.name}: {fetched.line}")
         if fetched.error is not None:
             note(f"harness: {error}")
             worst = min(filter(None, (worst, fetched.error.exit_status)))
@@ -143,7 +141,6 @@ def export_command(
             "--task",
             "-t",
             callback=split_commas,
-            autocompletion=completed_tasks,
             help="The task that @target means; with --mteb several.",
         ),
     ] = None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,30 +10,65 @@ import typer
 
 from harness.assets.catalogue import HUB, Asset
 from harness.assets.places import Places, every_asset, first_seen, packaged, pinned_by
-from harness.cli.options import DataDir, Folders, Json, Sources, completed_tables, say_rows
+from harness.cli.options import DataDir, Encoders, Folders, Json, Papers, say_rows
 from harness.core.errors import UsageError
 from harness.core.files import rows_digest
 from harness.core.interfaces import EncoderConfig, Hub, Packaged, Trained, VectorFile
 from harness.registry import Registry, look_up
 from harness.resolve import Resolver
-from harness.results.index import Results, main_path
 from harness.results.published import Table, load_tables, published_table
-from harness.results.records import Store
 from harness.tasks.loader import TARGETS
 
 Row = dict[str, Any]
+KINDS = ("methods", "encoders", "tasks", "assets", "posts", "papers", "cells", "digests")
 LAYERS = 12  # of BERT-base, for which the layers of a pooling are named
-TOO_LONG = ("places", "downloads")  # for a table; a program gets them
 
 
-def listed_rows(what: str, of: str, resolver: Resolver, sources: Sources) -> list[Row]:
-    """Rows of one kind of thing: cells can be those `of` one table, digests those of one task.
+def list_command(
+    what: Annotated[str, typer.Argument(help=f"{', '.join(KINDS)}.")] = "methods",
+    of: Annotated[
+        str,
+        typer.Argument(
+            metavar="TABLE|TASK",
+            help="Of cells, those of a table (harness list papers); of digests, the task.",
+            show_default=False,
+        ),
+    ] = "",
+    papers: Papers = Path("results/papers"),
+    encoder: Encoders = None,
+    data_dir: DataDir = None,
+    as_json: Json = False,
+) -> None:
+    """List what there is: methods, encoders, tasks, published numbers and others."""
+    resolver = Resolver.of(Folders(data_dir).places(), encoder or [])
+    say_rows(listed_rows(what, of, resolver, papers), as_json)
+
+
+def listed_rows(what: str, of: str, resolver: Resolver, papers: Path) -> list[Row]:
+    """Rows of one kind of thing: cells can be those `of` one table, digests are those of one task.
 
     Raises UsageError for a kind, a table or a task that there is not.
     """
+    registry, places = resolver.registry, resolver.places
     if of and what not in ("cells", "digests"):
         raise UsageError(f"{of}: wanted harness list cells TABLE or digests TASK, found {what}")
-    return look_up("kind of thing", what, LISTS)(resolver, sources, of)
+    match look_up("kind of thing", what, {kind: kind for kind in KINDS}):
+        case "methods":
+            return fields_of("method", registry.methods, "transductive seeded cite note")
+        case "encoders":
+            return fields_of("encoder", registry.encoders, "source trained_on licence")
+        case "tasks":
+            return fields_of("task", registry.tasks, "metric text scored asset note")
+        case "assets":
+            return assets_rows(registry, places)
+        case "posts":
+            return words_rows(registry)
+        case "papers":
+            return papers_rows(load_tables(papers, registry))
+        case "cells":
+            return cells_rows(load_tables(papers, registry), of)
+        case _:
+            return digests_rows(registry, places, of)
 
 
 def fields_of(kind: str, things: Mapping[str, Any], names: str) -> list[Row]:
@@ -78,7 +113,6 @@ def _weights(encoder: EncoderConfig, places: Places) -> Row:
     here, source = places.has_encoder(encoder), encoder.source
     hub = source if isinstance(source, Hub) else None
     package = source.package if isinstance(source, Hub | Packaged) and packaged(encoder) else None
-    file = source.file if isinstance(source, Packaged | VectorFile) else None
     command = "train family" if isinstance(source, Trained) else "fetch"
     return {
         "asset": encoder.name,
@@ -90,7 +124,7 @@ def _weights(encoder: EncoderConfig, places: Places) -> Row:
         "licence": encoder.licence,
         "cite": encoder.cite,
         "get": f"harness {command} {encoder.name}",
-        "places": [file] if file else [],
+        "places": [source.file] if isinstance(source, Packaged | VectorFile) else [],
         "downloads": [_download(f"{HUB}/{hub.repo}", hub.revision, hub.sha256)] if hub else [],
     }
 
@@ -115,13 +149,12 @@ def _size(path: Path | None) -> int:
 
 
 def words_rows(registry: Registry) -> list[Row]:
-    """Post-processors, poolings and fit corpora: the words of a method id."""
+    """Poolings, post-processors and fit corpora: the words of a method id."""
     words = {}
     for name, pooling in registry.poolings.items():
-        [sentence, *_] = (type(pooling).__doc__ or "").partition("\n")[0].rstrip(".").split(". ")
+        sentence = (type(pooling).__doc__ or "").partition("\n")[0].partition(". ")[0]
         layers = " and ".join(map(str, pooling.hidden_states(LAYERS)))
-        of = f": {layers} of {LAYERS}" if layers else ""
-        words[name] = f"pooling: {sentence[0].lower()}{sentence[1:]}{of}"
+        words[name] = f"pooling: {sentence}" + (f" ({layers} of {LAYERS})" if layers else "")
     words |= {f"+{name}": "post-processor" for name in registry.posts}
     words |= {f"@{name}": f"fit corpus: {meaning}" for name, meaning in TARGETS.items()}
     words |= {f"@{name}": f"fit corpus: {corpus.note}" for name, corpus in registry.corpora.items()}
@@ -142,7 +175,7 @@ def papers_rows(tables: tuple[Table, ...]) -> list[Row]:
     ]
 
 
-def cells_rows(tables: tuple[Table, ...], of: str = "") -> list[Row]:
+def cells_rows(tables: tuple[Table, ...], of: str) -> list[Row]:
     """Published numbers by their ids, with what reproduces each, or why nothing does."""
     chosen = [published_table(of, tables)] if of else tables
     return [
@@ -158,25 +191,6 @@ def cells_rows(tables: tuple[Table, ...], of: str = "") -> list[Row]:
     ]
 
 
-def records_rows(folder: Path) -> list[Row]:
-    """The records of a results folder: a row for each method and task, with its mean over seeds."""
-    results = Results.read(Store(folder))
-    if not results.by_cell:
-        raise UsageError(f"{folder} holds no record: harness run makes them")
-    return [
-        {
-            "method": method,
-            "task": task,
-            "seeds": ",".join(str(record.seed) for record in records),
-            "metric": (path := main_path(records[0].scores))[0],
-            "score": str(results.value(method, task, *path)),
-            "harness": records[0].environment.get("harness"),
-            "commit": (records[0].environment.get("commit") or "")[:12],
-        }
-        for (method, task), records in results.by_cell.items()
-    ]
-
-
 def digests_rows(registry: Registry, places: Places, name: str) -> list[Row]:
     """Number of rows and digest of each split of a task, which its file has to state."""
     task = look_up("task", name, registry.tasks_by_name)
@@ -186,52 +200,3 @@ def digests_rows(registry: Registry, places: Places, name: str) -> list[Row]:
         {"task": task.name, "split": split, "rows": len(pairs), "sha256": rows_digest(pairs)}
         for split, pairs in splits.items()
     ]
-
-
-LISTS: Mapping[str, Callable[[Resolver, Sources, str], list[Row]]] = {
-    "methods": lambda resolver, *_: fields_of(
-        "method", resolver.registry.methods, "transductive seeded cite note"
-    ),
-    "encoders": lambda resolver, *_: fields_of(
-        "encoder", resolver.registry.encoders, "source trained_on licence"
-    ),
-    "tasks": lambda resolver, *_: fields_of(
-        "task", resolver.registry.tasks, "metric text scored asset note"
-    ),
-    "assets": lambda resolver, *_: assets_rows(resolver.registry, resolver.places),
-    "posts": lambda resolver, *_: words_rows(resolver.registry),
-    "papers": lambda resolver, sources, _: papers_rows(
-        load_tables(sources.papers, resolver.registry)
-    ),
-    "cells": lambda resolver, sources, of: cells_rows(
-        load_tables(sources.papers, resolver.registry), of
-    ),
-    "records": lambda _, sources, __: records_rows(sources.results),
-    "digests": lambda resolver, _, of: digests_rows(resolver.registry, resolver.places, of),
-}
-
-
-def list_command(
-    sources: Sources,
-    what: Annotated[
-        str,
-        typer.Argument(
-            help=f"{', '.join(LISTS)}.",
-            autocompletion=lambda incomplete: [n for n in LISTS if n.startswith(incomplete)],
-        ),
-    ] = "methods",
-    of: Annotated[
-        str,
-        typer.Argument(
-            metavar="TABLE|TASK",
-            help="Of cells, those of a table (harness list papers); of digests, the task.",
-            autocompletion=completed_tables,
-            show_default=False,
-        ),
-    ] = "",
-    as_json: Json = False,
-    data_dir: DataDir = None,
-) -> None:
-    """List what there is: methods, encoders, tasks, published numbers, records and others."""
-    resolver = Resolver.of(Folders(data_dir).places(), sources.encoder or [])
-    say_rows(listed_rows(what, of, resolver, sources), as_json, TOO_LONG)

@@ -26,7 +26,6 @@ from harness.cli.options import (
     note,
     require_folder,
     say,
-    say_folded,
     terminal_width,
 )
 from harness.cli.printing import (
@@ -123,9 +122,7 @@ def run_command(
     chosen = select(selection, folders, limit, default, execution.quiet)
     results, papers = records_folder(execution.output, limit), papers_of(baseline)
     tables = load_tables(papers, chosen.registry) if papers.is_dir() else ()
-    printer = Printer(
-        Store(results), chosen.registry, tables, as_json, execution.verbose, execution.quiet
-    )
+    printer = Printer(Store(results), chosen.registry, tables, as_json, execution.quiet)
     outcomes = _execute(chosen, printer, execution)
     if printer.records and not as_json:
         say(f"\n{printer.table()}\nrecords: {results}")
@@ -173,7 +170,7 @@ def reproduce_command(
     planned = make_plan(chosen.cells, chosen.loader, measured, rates)
     if not quiet:
         say(render_plan(planned, terminal_width()))
-    printer = Printer(runs.store, chosen.registry, runs.tables, False, execution.verbose, quiet)
+    printer = Printer(runs.store, chosen.registry, runs.tables, quiet=quiet)
     outcomes = _execute(chosen, printer, execution, planned=True)
 
     _compare_rows(chosen, runs, committed, execution)
@@ -190,7 +187,7 @@ def reproduce_command(
     if state_of(output) == before:
         lines.append(f"no file of {output} changed")
     for line in (*lines, *what_next(committed, runs.records, chosen.loader.places)):
-        say_folded(line)
+        say(line)
     moved = any(move.moved for move in moves) and not update
     status = _exit_status(outcomes) or int(moved)
     sys.exit(0 if status == AssetMissing.exit_status and not strict else status)

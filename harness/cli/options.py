@@ -1,4 +1,4 @@
-"""Options that several commands share, how they are read and completed, and how commands print."""
+"""Options that several commands share, how they are read, and how commands print."""
 
 from __future__ import annotations
 
@@ -19,13 +19,12 @@ from typer.core import TyperCommand
 from harness.assets.places import Places
 from harness.core import hardware
 from harness.core.errors import UsageError
-from harness.core.terminal import text_table, visible, width_of, wrapped
+from harness.core.terminal import text_table, visible, width_of
 from harness.evaluation.engines import Engine, engine
-from harness.registry import Registry, load_registry
+from harness.registry import Registry
 from harness.resolve import encoders_by_hand
 from harness.results.folder import ResultsFolder
-from harness.results.layout import OWN, own_or_committed
-from harness.results.published import load_table
+from harness.results.layout import own_or_committed
 
 DEVICE = re.compile(r"(cpu|cuda|mps)(:\d+)?")
 
@@ -106,50 +105,10 @@ def usable_device(device: str) -> str:
     return device
 
 
-def usable_cache(cache: Path | None) -> Path | None:
-    """A folder, or one that can be made. Raises UsageError for what is no folder."""
-    if cache is not None:
-        path = cache.expanduser()
-        nearest = next(folder for folder in (path, *path.parents) if folder.exists())
-        if not nearest.is_dir():
-            raise UsageError(f"--cache {cache}: wanted a folder, found that {nearest} is none")
-    return cache
-
-
 def require_folder(option: str, folder: Path) -> None:
     """Raise UsageError, naming the option, for a folder that does not exist."""
     if not folder.is_dir():
         raise UsageError(f"{option} {folder}: there is no such folder")
-
-
-# Completion in the shell, which `harness --install-completion` sets up
-
-
-def completed_methods(incomplete: str) -> list[str]:
-    """Encoders, and once a dot is typed, their methods."""
-    registry = load_registry()
-    names = registry.methods if "." in incomplete else registry.encoders
-    return [name for name in names if name.startswith(incomplete)]
-
-
-def completed_tasks(incomplete: str) -> list[str]:
-    """Tasks, by their own names and mteb's."""
-    return [name for name in load_registry().tasks_by_name if name.startswith(incomplete)]
-
-
-def completed_cells(incomplete: str) -> list[str]:
-    """Published tables, and once a slash is typed, their cells."""
-    papers = own_or_committed(OWN / "papers")
-    path = papers / f"{incomplete.partition('/')[0]}.toml"
-    if "/" in incomplete and path.is_file():
-        return [cell.id for cell in load_table(path).cells() if cell.id.startswith(incomplete)]
-    return [f"{name}/" for name in completed_tables(incomplete)]
-
-
-def completed_tables(incomplete: str) -> list[str]:
-    """Published tables."""
-    papers = own_or_committed(OWN / "papers")
-    return sorted(path.stem for path in papers.glob("*.toml") if path.stem.startswith(incomplete))
 
 
 # Single options
@@ -168,7 +127,6 @@ CacheDir = Annotated[
     option(
         "--cache",
         envvar="HARNESS_CACHE_DIR",
-        callback=usable_cache,
         help="Folder for encodings.  [default: ~/.cache/sentence-embedding-harness]",
     ),
 ]
@@ -186,7 +144,6 @@ Methods = Annotated[
         "--method",
         "-m",
         callback=split_commas,
-        autocompletion=completed_methods,
         help="Method id, glob, encoder, hub repository or model folder; several are allowed.",
     ),
 ]
@@ -196,7 +153,6 @@ Tasks = Annotated[
         "--task",
         "-t",
         callback=split_commas,
-        autocompletion=completed_tasks,
         help="Task name or glob, also as mteb spells it (STS12); several are allowed.",
     ),
 ]
@@ -234,19 +190,11 @@ Output = Annotated[
     ),
 ]
 Results = Annotated[Path, typer.Option(help="Folder for records and per-pair similarities.")]
-Baseline = Annotated[
-    Path,
-    typer.Option(
-        "--baseline", "--committed", help="Results to compare with.", callback=own_or_committed
-    ),
-]
+Baseline = Annotated[Path, typer.Option(help="Results to compare with.", callback=own_or_committed)]
 Papers = Annotated[
     Path, typer.Option(help="Folder with the published tables (TOML).", callback=own_or_committed)
 ]
 Records = Annotated[Path, typer.Option(help="Folder with records.", callback=own_or_committed)]
-OnlyOwn = Annotated[
-    bool, typer.Option("--only-own", help="Leave out the results that come with the harness.")
-]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
 
 
@@ -293,9 +241,6 @@ class Execution:
 
     output: Output = Path("runs")
     fresh: Annotated[bool, typer.Option(help="Measure again what is already done.")] = False
-    verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Also print the time that each cell took.")
-    ] = False
     quiet: Annotated[
         bool, typer.Option("--quiet", "-q", help="Print the table at the end and errors, no more.")
     ] = False
@@ -341,14 +286,9 @@ def say(text: str = "") -> None:
     typer.echo(visible(text))
 
 
-def say_folded(text: str) -> None:
-    """Print a line of the answer, folded between words to the width of its terminal."""
-    say(wrapped(visible(text), terminal_width()))
-
-
 def note(text: str) -> None:
-    """Print a line beside the answer, for a person, folded to the width of its terminal."""
-    typer.echo(wrapped(visible(text), width_of(sys.stderr.isatty())), err=True)
+    """Print a line beside the answer, for a person."""
+    typer.echo(visible(text), err=True)
 
 
 def terminal_width() -> int | None:
@@ -356,24 +296,20 @@ def terminal_width() -> int | None:
     return width_of(sys.stdout.isatty())
 
 
-def say_rows(rows: Rows, as_json: bool = False, hidden: Container[str] = ()) -> None:
-    """Print rows as JSON for a program, or as a table for people, who see no empty column."""
+def say_rows(rows: Rows, as_json: bool = False) -> None:
+    """Print rows as JSON for a program, or as a table for people, without empty columns."""
     if as_json:
         say(json.dumps(rows, indent=1))
         return
     texts = [{name: cell_text(value) for name, value in row.items()} for row in rows]
-    columns = [
-        name
-        for name in rows[0]
-        if name not in hidden and any(text[name] not in ("", "no") for text in texts)
-    ]
+    columns = [name for name in rows[0] if any(text[name] not in ("", "no") for text in texts)]
     cells = [[text[name] for name in columns] for text in texts]
     say(text_table(cells, columns, terminal_width()))
 
 
 def cell_text(value: Any) -> str:
-    """A value of a table for people: numbers with two decimals, yes or no, nothing for None."""
-    if value is None:
+    """A value of a table for people: numbers with two decimals, yes or no, no list."""
+    if value is None or isinstance(value, list):
         return ""
     if isinstance(value, bool):
         return "yes" if value else "no"

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 
-from harness.cli.options import note, say, say_folded, terminal_width
+from harness.cli.options import note, say, terminal_width
 from harness.core.files import sized
 from harness.core.terminal import text_table
 from harness.core.types import Record
@@ -46,7 +46,6 @@ class Printer:
     registry: Registry
     tables: Sequence[Table]
     as_json: bool = False
-    verbose: bool = False
     quiet: bool = False
     records: dict[tuple[str, str], list[Record]] = field(default_factory=dict)
     warned: set[tuple[str, str]] = field(default_factory=set)
@@ -66,10 +65,9 @@ class Printer:
                 f"published {printed(r.cell)}, {r.state} ({r.cell.id})" for r in judged[:SHOWN]
             ]
             beside += [f"{len(judged) - SHOWN} more below"] if len(judged) > SHOWN else []
-            took = f" ({sum(record.timings.values()):.1f} s)" if self.verbose else ""
             path = self.store.path(cell)
             place = path if path.exists() else self.store.committed_path(cell.encoder)
-            say_folded(f"{cell}: {'; '.join([shown_score(record), *beside])}{took} -> {place}")
+            say(f"{cell}: {'; '.join([shown_score(record), *beside])} -> {place}")
 
     def _warn(self, encoder: str, record: Record) -> None:
         """Say, once for each encoder and task, that too much of what is scored has no vector."""

@@ -14,7 +14,6 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.cli.listing import cells_rows
 from harness.cli.options import (
     Baseline,
     DataDir,
@@ -22,22 +21,16 @@ from harness.cli.options import (
     Folders,
     Json,
     Methods,
-    OnlyOwn,
     Papers,
     Records,
     Results,
     Rows,
     Sources,
     Tasks,
-    cell_text,
-    completed_cells,
-    completed_methods,
-    completed_tables,
     note,
     option,
     require_folder,
     say,
-    say_folded,
     say_rows,
     split_commas,
     terminal_width,
@@ -53,8 +46,6 @@ from harness.gate.drift import Margins
 from harness.registry import look_up
 from harness.report.build import stale_files, write_files
 from harness.report.cite import answer as citation
-from harness.report.figures import write_pdfs
-from harness.report.markdown import escape, table
 from harness.report.sentences import render_explanation
 from harness.results.folder import ResultsFolder
 from harness.results.layout import COMMITTED, OWN, is_packaged, require_own
@@ -68,12 +59,6 @@ from harness.tasks.loader import TaskLoader
 FORMULAS = ("=", "+", "-", "@", "\t", "\r")  # how a formula of a spreadsheet begins
 # The columns that a person wants first; a program gets all.
 SHORT = ("method", "task", "seed", "metric", "aggregation", "score", "published", "verdict")
-
-
-def say_markdown(rows: Rows) -> None:
-    """Print rows as a Markdown table."""
-    cells = [[escape(cell_text(value)) for value in row.values()] for row in rows]
-    say(table([*rows[0]], cells, words=len(rows[0])))
 
 
 def say_csv(rows: Rows) -> None:
@@ -98,7 +83,6 @@ FORMATS: Mapping[str, Callable[[Rows], None]] = {
     "table": say_rows,
     "csv": say_csv,
     "json": lambda rows: say_rows(rows, as_json=True),
-    "md": say_markdown,
 }
 
 
@@ -111,7 +95,9 @@ def show_command(
     columns: Annotated[
         str | None, typer.Option(help="Names of columns, separated by commas, or all.")
     ] = None,
-    only_own: OnlyOwn = False,
+    only_own: Annotated[
+        bool, typer.Option("--only-own", help="Leave out the results that come with the harness.")
+    ] = False,
     every_score: Annotated[
         bool, typer.Option("--every-score", help="Each aggregation, subset and metric a row.")
     ] = False,
@@ -144,9 +130,7 @@ def show_command(
 
 def no_such_record(results: Path) -> UsageError:
     """The error where a selection leaves no record of a folder."""
-    return UsageError(
-        f"{results} holds no such record: harness list records --results {results} shows all"
-    )
+    return UsageError(f"{results} holds no such record: harness show --results {results} shows all")
 
 
 # compare
@@ -161,7 +145,6 @@ def compare_command(
     folders: Folders,
     task: Tasks = None,
     results: Results = Path("runs"),
-    only_own: OnlyOwn = False,
     as_json: Json = False,
 ) -> None:
     """Test two measured methods against each other: paired bootstrap over pairs, Holm over tasks.
@@ -175,7 +158,7 @@ def compare_command(
     [first, second], registry = patterns.methods, patterns.registry
     tasks = registry.select_tasks(task) if task else ()
     loader = TaskLoader(folders.places(), registry.corpora)
-    packaged_results = None if only_own or is_packaged(results) else Store(COMMITTED)
+    packaged_results = None if is_packaged(results) else Store(COMMITTED)
     with Bar(sys.stderr) as bar:
         tests = compare_methods(
             first, second, tasks, Store(results), loader, registry, bar, packaged_results
@@ -222,20 +205,11 @@ def report_command(
     papers: Papers = Path("results/papers"),
     encoder: Encoders = None,
     check: Annotated[bool, typer.Option(help="Only say whether something would change.")] = False,
-    pdf: Annotated[
-        Path | None, option(help="Write the pictures as PDF into this folder instead.")
-    ] = None,
 ) -> None:
     """Write LEADERBOARD.md, tables/ and site/ from records; of `results` also the README's part."""
     require_folder("--results", results)
     readme = readme or readme_of(results)
     folder = ResultsFolder(results, Sources(encoder=encoder).registry, papers)
-    if pdf is not None:
-        if check:
-            raise UsageError("--check writes nothing, and --pdf writes pictures: give one of them")
-        for picture in write_pdfs(folder, pdf):
-            say(str(picture))
-        return
     if check:
         stale = stale_files(folder, readme)
         for path in stale:
@@ -259,15 +233,6 @@ def readme_of(results: Path) -> Path | None:
 
 
 def check_command(
-    runs: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="[RUNS]",
-            help="Results to check, as --output; before -m, -t, --encoder and --fail-below, which "
-            "take every word that follows them.",
-            show_default=False,
-        ),
-    ] = None,
     output: Annotated[
         Path, typer.Option("--output", "-o", "--results", help="Results to check.")
     ] = Path("runs"),
@@ -291,22 +256,16 @@ def check_command(
 
     By default the quick set and every cell of the run; a data folder shows the sentences of pairs.
     """
-    if runs is not None and output not in (Path("runs"), runs):
-        raise UsageError(f"wanted one folder to check, found {runs} and --output {output}")
-    gate = Gate(runs or output, baseline)
+    gate = Gate(output, baseline)
     margins = Margins.parse(fail_below or ())
     patterns = record_patterns(method, task, encoder)
 
     @cache  # each record asks, and an encoder's files are read whole for it
-    def current_key(config: Any, path: Path) -> str:
-        return config.identify(path).key
-
     def key_now(method: str) -> str | None:
         """The key of a method's encoder as its files are now; None for one not given by hand."""
         parts = MethodId.parse(method)
         path = patterns.paths.get(base_name(parts.encoder)) if parts else None
-        encoder: Any = patterns.registry.parse(method).encoder if path else None
-        return current_key(encoder, path) if path else None
+        return patterns.registry.parse(method).encoder.identify(path).key if path else None
 
     answer = gate.check(gate.wanted(patterns.methods, patterns.tasks), data_dir, margins, key_now)
     if as_json:
@@ -320,22 +279,12 @@ def check_command(
 
 
 def explain_command(
-    cell: Annotated[
-        str,
-        typer.Argument(
-            help="TABLE/ROW/COLUMN; TABLE or TABLE/ROW lists its cells.",
-            autocompletion=completed_cells,
-        ),
-    ],
+    cell: Annotated[str, typer.Argument(help="TABLE/ROW/COLUMN (harness list cells TABLE).")],
     sources: Sources,
     as_json: Json = False,
 ) -> None:
     """Why a published number cannot be reproduced: all neighbouring protocols that were run."""
-    folder = sources.folder
-    if rows := [row for row in cells_rows(folder.tables) if row["cell"].startswith(f"{cell}/")]:
-        say_rows(rows, as_json)
-        return
-    explanation = folder.explain(cell)
+    explanation = sources.folder.explain(cell)
     if not as_json:
         say(render_explanation(explanation, width=terminal_width()))
         return
@@ -356,19 +305,10 @@ def explain_command(
 def cite_command(
     sources: Sources,
     table: Annotated[
-        str | None,
-        typer.Option(
-            help="Published table (harness list papers).", autocompletion=completed_tables
-        ),
+        str | None, typer.Option(help="Published table (harness list papers).")
     ] = None,
-    cell: Annotated[
-        str | None,
-        typer.Option(help="Published cell: TABLE/ROW/COLUMN.", autocompletion=completed_cells),
-    ] = None,
-    method: Annotated[
-        str | None,
-        typer.Option("--method", "-m", help="Method id.", autocompletion=completed_methods),
-    ] = None,
+    cell: Annotated[str | None, typer.Option(help="Published cell: TABLE/ROW/COLUMN.")] = None,
+    method: Annotated[str | None, typer.Option("--method", "-m", help="Method id.")] = None,
     verify: Annotated[
         bool, typer.Option("--verify", help="Recompute the digest of every generated page.")
     ] = False,
@@ -376,4 +316,4 @@ def cite_command(
     """Print BibTeX and the sentence to put beside a number, or verify digests."""
     subject = {"table": table, "cell": cell, "method": method}
     for text in citation(subject, verify, sources.folder):
-        (say if text.startswith("@") else say_folded)(text)  # BibTeX keeps its lines
+        say(text)

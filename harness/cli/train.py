@@ -26,7 +26,7 @@ from harness.cli.options import (
     command_group,
     flattened,
     option,
-    say_folded,
+    say,
     usable_device,
 )
 from harness.core.errors import UsageError
@@ -324,7 +324,7 @@ def train_here(recipe: Recipe, training: Any, data: Mapping[str, str]) -> None:
     if curve.best is not None:
         step, score = curve.best
         line += f", best on {recipe.dev}: {score:.2f} at step {step}"
-    say_folded(line)
+    say(line)
 
 
 Act = Callable[[Any, Any, Mapping[str, str]], None]
@@ -394,7 +394,7 @@ def family(
     config = look_up("family", name, {n: e for n, e in encoders if isinstance(e, FamilyConfig)})
     members = (config.member(seed) for seed in range(seeds))
     if not train_missing(members, resolver.places, threads):
-        say_folded(f"{name}: all {seeds} seeds are here already")
+        say(f"{name}: all {seeds} seeds are here already")
 
 
 def train_missing(
@@ -406,7 +406,7 @@ def train_missing(
         source = member.source
         if not isinstance(source, Trained) or (places.trained(source) / "config.json").exists():
             continue
-        say_folded(f"{member.name}: {source}")
+        say(f"{member.name}: {source}")
         run_recipe(
             source.recipe,
             places.trained(source),

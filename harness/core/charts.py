@@ -94,14 +94,6 @@ def _moved(label: Annotation, place: Point) -> BboxBase:
     return label.get_window_extent().padded(2)
 
 
-def pdf(figure: Figure) -> bytes:
-    """A figure as a PDF without a date."""
-    buffer = io.BytesIO()
-    metadata = {"Title": figure.get_suptitle(), "CreationDate": None, "Creator": None}
-    figure.savefig(buffer, format="pdf", metadata=metadata)
-    return buffer.getvalue()
-
-
 def svg(figure: Figure, hints: Mapping[str, str], about: str = "") -> str:
     """The text of a figure. A hint shows over what has its name as gid; `about` is for machines."""
     buffer, title = io.StringIO(), figure.get_suptitle()

@@ -17,7 +17,7 @@ from statistics import fmean, stdev
 from typing import TYPE_CHECKING
 
 from harness.core import charts
-from harness.core.files import digest_of_repr, write_atomically
+from harness.core.files import digest_of_repr
 from harness.core.metrics.word_frequency import RANGES
 from harness.core.toml import read_typed
 from harness.report.drawing import GREEN, GREY, RED, Panel, Series, draw
@@ -92,11 +92,6 @@ class Picture:
             figure, hints = self._drawn()
             return charts.svg(figure, hints, self.made_from)
 
-    def pdf(self) -> bytes:
-        """It as a PDF, for a paper; the same records give the same bytes."""
-        with charts.style():
-            return charts.pdf(self._drawn()[0])
-
     def _drawn(self) -> tuple[MatplotlibFigure, Mapping[str, str]]:
         words = self.figure
         stacked = len(self.panels) // words.columns
@@ -138,14 +133,6 @@ def picture(name: str, choose: Choose, records: Results) -> Picture | None:
 def figures() -> Mapping[str, Figure]:
     """The figures of `figures.toml`, by name."""
     return read_typed(dict[str, Figure], Path(__file__).with_suffix(".toml"))
-
-
-def write_pdfs(folder: ResultsFolder, into: Path) -> list[Path]:
-    """Write each picture as a PDF, as LaTeX includes them; returns the files."""
-    by_path = {into / f"{Path(name).stem}.pdf": one for name, one in pictures(folder).items()}
-    for path, picture in by_path.items():
-        write_atomically(path, picture.pdf())
-    return list(by_path)
 
 
 def published_against_measured(cells: Sequence[Reproduction], results: Results) -> Chosen | None:

@@ -3,7 +3,6 @@
 import json
 import re
 import shutil
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +25,7 @@ from baselines.natsv import Natsv
 from baselines.whitening import Whitening
 from harness import resolve
 from harness.assets.places import Places
-from harness.cli import main
+from harness.cli import listing
 from harness.core.files import rows_digest
 from harness.evaluation.evaluate import measure
 from harness.registry import load_registry
@@ -34,7 +33,7 @@ from harness.results.records import Store, read_record, seal
 from harness.tasks.mini import SPLITS
 
 ROOT = Path(__file__).resolve().parents[2]
-KINDS = ("methods", "encoders", "tasks", "assets", "posts", "papers", "cells", "digests mini-sts")
+KINDS = (*listing.KINDS[:-1], "digests mini-sts")
 PUBLISHED = "simcse.issue-285.toml"
 
 
@@ -85,7 +84,7 @@ def test_reading_imports_nothing_heavy_and_writes_nothing(tmp_path, vectors):
     before = snapshot(tmp_path)
     code = f"""
 import sys
-from harness.cli import main
+from harness.cli import listing, main
 for arguments in {READING}:
     try:
         main(arguments.split())
@@ -123,12 +122,6 @@ def test_the_cells_of_a_table_can_be_explained(call, tmp_path):
     assert len(cells) == papers["simcse.t5"]
     assert sum(papers.values()) == len(json.loads(call("list", "cells", "--json").out))
     assert call("explain", cells[0]["cell"]).out.startswith(cells[0]["cell"])
-    row = cells[0]["cell"].rpartition("/")[0]
-    in_row = [cell for cell in cells if cell["cell"].startswith(f"{row}/")]
-    for name, listed in (("simcse.t5", cells), (row, in_row)):
-        answer = call("explain", name, "--json")
-        assert (answer.status, json.loads(answer.out)) == (0, listed)
-        assert call("explain", name).out.count("simcse.t5/") == len(listed)
     assert "did you mean simcse.t5" in call("list", "cells", "simcse.t55").complaint
 
 
@@ -239,7 +232,6 @@ MISTAKES = {
     "a plan with a wrong data folder": ("plan -m fake.mean --data-dir nowhere", "no such folder"),
     "results that are not there": ("report --results nowhere", "nowhere"),
     "a baseline that is not there": ("reproduce --baseline nowhere", "nowhere"),
-    "one by its old option": ("reproduce --committed nowhere", "nowhere"),
     "a download that there is not": ("fetch fakke", "did you mean fake?"),
 }
 
@@ -278,7 +270,7 @@ def test_data_that_are_not_there_are_named_with_what_gets_them(toys, monkeypatch
     assert "set HARNESS_DATA_DIR, or get it: harness fetch qnli (2 cells)" in answer.complaint
 
 
-@pytest.mark.parametrize(("option", "status"), [("--results", 1), ("--cache", 2)])
+@pytest.mark.parametrize(("option", "status"), [("--results", 1), ("--cache", 1)])
 def test_a_file_in_the_place_of_a_folder_is_one_line(toys, tmp_path, option, status):
     (tmp_path / "file").touch()
     answer = toys("run", "-m", "fake.mean", "-t", "toy", option, "file")
@@ -431,7 +423,7 @@ main(sys.argv[1:])
 """
 
 
-@pytest.mark.parametrize("where", [("--debug", "list"), ("list", "--debug"), ("list",)])
+@pytest.mark.parametrize("where", [("--debug", "list"), ("list",)])
 def test_an_unexpected_error_is_one_line_and_its_traceback_on_demand(tmp_path, where):
     answer = run(*where, cwd=tmp_path, code=BREAKS)
     line = "harness: unexpected IndexError: first (--debug shows where)"
@@ -578,38 +570,3 @@ def test_from_a_vector_file_to_a_score_on_the_real_tasks(data_dir, tmp_path, vec
     cells = [json.loads(line) for line in measured.out.splitlines()]
     assert (measured.status, [cell["pairs"] for cell in cells]) == (0, [4927, 3108, 4927, 3108])
     assert all(-100 < cell["scores"]["spearman"]["all"] < 100 for cell in cells)
-
-
-def test_an_error_is_folded_between_words_in_a_terminal_and_one_line_elsewhere(monkeypatch, capsys):
-    words = ["run", "-m", "bert-mini.mean+nosuch", "-t", "mini-sts"]
-
-    def said():
-        with pytest.raises(SystemExit):
-            main(words)
-        return capsys.readouterr().err.splitlines()
-
-    [line] = said()
-    monkeypatch.setenv("COLUMNS", "60")
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    folded = said()
-    assert len(folded) > 1
-    assert max(map(len, folded)) <= 60
-    assert " ".join(one.strip() for one in folded) == line
-
-
-def test_a_citation_is_folded_in_a_terminal_and_its_bibtex_is_not(monkeypatch, capsys):
-    def said():
-        with pytest.raises(SystemExit):
-            main(["cite", "--cell", "mteb.1-12-75/minilm/sts-b"])
-        return capsys.readouterr().out
-
-    monkeypatch.chdir(ROOT)
-    *bibtex, sentence = said().rstrip().split("\n\n")
-    assert "\n" not in sentence
-    monkeypatch.setenv("COLUMNS", "60")
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    *again, folded = said().rstrip().split("\n\n")
-    assert again == bibtex
-    assert len(folded.splitlines()) > 5
-    assert all(len(line) <= 60 or " " not in line.strip() for line in folded.splitlines())
-    assert " ".join(line.strip() for line in folded.splitlines()) == sentence

@@ -67,8 +67,7 @@ def test_with_its_files_every_command_reads_the_table(measured, tmp_path):
         (("report",), "files changed under results"),
         (("report", "--check"), "up to date"),
         (("cite", "--verify"), "pages carry the digest"),
-        (("report", "--pdf", "pictures"), "published-against-measured.pdf"),
-        (("check", "results", "-m", "mine", "-t", "mini-sts"), "agrees: 1 cell"),
+        (("check", "-o", "results", "-m", "mine", "-t", "mini-sts"), "agrees: 1 cell"),
         (("plan", "-m", "mine", "-t", "mini-sts"), "1 of 1 cells"),
     ):
         status, out, err = measured(*command, *given)

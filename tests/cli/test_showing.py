@@ -1,4 +1,4 @@
-"""`harness show`, `compare` and `list records` on measured scores."""
+"""`harness show` and `compare` on measured scores."""
 
 import csv
 import io
@@ -43,26 +43,16 @@ def test_a_text_is_no_formula_of_a_spreadsheet(text, capsys):
 
 
 def test_columns_and_scores_are_chosen(call):
-    columns = ("--format", "md", "--columns", "aggregation,score")
+    columns = ("--columns", "aggregation,score")
     out = call("show", "-m", "minilm.mean", "-t", "sts12", "--every-score", *columns)[1]
-    assert out.split("\n")[0].split() == ["|", "aggregation", "|", "score", "|"]
-    assert "| MSRvid" in out
+    assert out.split("\n")[0].split() == ["aggregation", "score"]
+    assert "\nMSRvid" in out
     status, _, err = call("show", "--columns", "scor")
     assert (status, "did you mean score" in err) == (2, True)
     status, _, err = call("show", *CELL, "--format", "xls")
     assert (status, "unknown format 'xls'" in err) == (2, True)
     status, _, err = call("show", "-m", "nobody.*")
-    assert (status, "harness list records" in err) == (2, True)
-
-
-def test_records_are_listed_with_their_seeds(call):
-    status, out, _ = call("list", "records", "--json")
-    rows = {(row["method"], row["task"]): row for row in json.loads(out)}
-    assert status == 0
-    assert rows["minilm.mean", "sts-b"]["score"] == "82.03"
-    assert rows["minilm.mean+flow@target", "sts-b"]["seeds"] == "0,1,2,3,4"
-    status, _, err = call("list", "records", "--results", "docs")
-    assert (status, "docs holds no record" in err) == (2, True)
+    assert (status, "harness show --results" in err) == (2, True)
 
 
 def test_two_methods_are_compared_where_they_were_measured(call, tmp_path):
@@ -131,8 +121,6 @@ def test_a_method_is_compared_with_a_packaged_one(own):
     assert "not tested on mini-kind: the packaged results hold no similarities" in err
     [one] = json.loads(own("compare", *methods, "--json")[1])
     assert (one["first_source"], one["second_source"], one["p"]) == ("own", "packaged", None)
-    status, _, err = own("compare", *methods, "--only-own")
-    assert (status, "holds no task that" in err) == (2, True)
 
 
 def test_a_report_of_ones_own_results_says_that_the_packaged_ones_are_not_in_it(own):

@@ -225,7 +225,8 @@ def test_the_harness_is_asked_for_exactly_what_the_inputs_say(runner):
     assert words.endswith(
         "harness fetch sts-raw harness fetch sick-raw "
         f"harness run --quick --encoder a=x --encoder b=y {chosen} --output my runs --baseline "
-        f"results harness check my runs {chosen} --fail-below 1 --fail-below u=2 --baseline results"
+        f"results harness check --output my runs {chosen} --fail-below 1 --fail-below u=2 "
+        "--baseline results"
     )
     own = [Path(word) for word in runner.noted() if word.endswith("/results")]
     assert all(path.samefile(ROOT / "results") for path in own)

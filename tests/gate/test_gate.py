@@ -191,7 +191,7 @@ def test_checking_writes_nothing_and_imports_nothing_heavy(committed, tmp_path):
         "print(status, sorted(heavy))"
     )
     before = snapshot(tmp_path)
-    arguments = ["check", str(tmp_path / "runs"), "--committed", str(committed)]
+    arguments = ["check", "--output", str(tmp_path / "runs"), "--baseline", str(committed)]
     command = [sys.executable, "-c", code, *arguments]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
     assert (done.stderr, done.stdout.splitlines()[-1]) == ("", "0 []")
@@ -749,33 +749,30 @@ def test_quick_run_promotion_and_check_by_command(harness_says, tmp_path):
     status, said = harness_says("run", "--quick", "--update", *here)
     assert (status, "promoted: 11 records and vectors of results" in said.out) == (0, True)
     assert harness_says("run", "--quick", *here, "--results", "second")[0] == 0
-    status, said = harness_says("check", "second", "--json")
+    status, said = harness_says("check", "-o", "second", "--json")
     found = json.loads(said.out)
     assert (status, found["status"], len(found["cells"])) == (0, 0, 5)
     change_record(tmp_path / "second", scores=shifted(1))
-    status, said = harness_says("check", "second", "--json")
+    status, said = harness_says("check", "-o", "second", "--json")
     [moved] = [cell for cell in json.loads(said.out)["cells"] if cell["state"] != "agrees"]
     assert (status, moved["state"], moved["distance"]) == (1, "scorer moved", pytest.approx(1))
-    assert harness_says("check", "third")[0] == 3
+    assert harness_says("check", "-o", "third")[0] == 3
 
 
 def test_several_values_select_what_is_checked(harness_says, tmp_path):
-    """As in `run`; the folder may be the first word, or an option anywhere."""
     (tmp_path / "results").mkdir()
     (tmp_path / "results" / "gate.toml").write_text(SETS)
     here = ("--encoder", f"fake={tmp_path}")
     two = ("-m", "fake.mean", "fake.cls", "-t", "toy", "no-train")
     assert harness_says("run", "--quick", "--update", *here, *two, "-o", "mine")[0] == 0
-    for line in (("mine", *two), (*two, "-o", "mine"), (*two, "--", "mine")):
-        status, said = harness_says("check", *line)
-        agreeing = "mine against results: agrees: 1 encoder, 4 cells\n"
-        assert (status, said.out) == (0, agreeing), (line, said.err)
+    status, said = harness_says("check", *two, "-o", "mine")
+    assert (status, said.out) == (0, "mine against results: agrees: 1 encoder, 4 cells\n")
     status, said = harness_says("check", *two[:3], "-t", "toy", "-o", "mine", "--json")
     assert {cell["name"] for cell in json.loads(said.out)["cells"]} == {
         "fake.mean on toy, seed 0",
         "fake.cls on toy, seed 0",
     }
-    status, said = harness_says("check", "mine", "-m", "fake", "-t", "toy", *here)
+    status, said = harness_says("check", "-o", "mine", "-m", "fake", "-t", "toy", *here)
     assert (status, "fake is fake.mean here" in said.err) == (0, True)
 
 
@@ -793,7 +790,6 @@ def test_nothing_is_promoted_to_results_that_come_with_the_harness(harness_says,
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ("check one -o two", "wanted one folder to check, found one and --output two"),
         ("check -t STSBenchmrk", "did you mean STSBenchmark"),
         ("check -m minilm.maen -t sts-b", "unknown pooling 'maen': did you mean mean?"),
         ("check -m minilm.mean runs", "'runs' is no method or model"),
@@ -827,10 +823,10 @@ def test_half_a_selection_is_wrong_usage(harness_says, tmp_path, arguments):
 def test_a_quick_run_on_real_data_agrees_with_itself(data_dir, tmp_path, monkeypatch, capfd):
     monkeypatch.setenv("HARNESS_CACHE_DIR", str(tmp_path / "cache"))
     chosen = ["-m", "glove-840b-sick.mean", "-t", "sick-r"]
-    results = ["--committed", str(tmp_path / "results")]
+    results = ["--baseline", str(tmp_path / "results")]
     for command in (
         ["run", "--quick", "--update", *chosen, "--results", str(tmp_path / "runs")],
-        ["check", str(tmp_path / "runs"), *chosen],
+        ["check", "--output", str(tmp_path / "runs"), *chosen],
     ):
         with pytest.raises(SystemExit) as ended:
             main([*command, *results, "--data-dir", str(data_dir)])

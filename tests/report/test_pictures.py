@@ -22,7 +22,7 @@ from harness.registry import load_registry
 from harness.report import figures
 from harness.report.build import digest_in, stale_files, write_files
 from harness.report.drawing import known_looks, looks_of
-from harness.report.figures import FROM_RECORDS, picture, write_pdfs
+from harness.report.figures import FROM_RECORDS, picture
 from harness.report.leaderboard import cost_of
 from harness.results.folder import ResultsFolder
 from harness.results.index import Results
@@ -399,10 +399,3 @@ def test_words_are_shown_with_the_share_of_them_that_a_method_knows():
         assert label in texts(made.svg, "text")
     unknown = on("word-frequency", ("e.mean", scores(None)), facts={"zero_vectors": 0})
     assert drawn("word-frequency", unknown) is None
-
-
-def test_every_picture_is_written_as_a_pdf_and_twice_the_same(tmp_path):
-    one, other = (write_pdfs(ResultsFolder(RESULTS), tmp_path / name) for name in "ab")
-    assert {path.stem for path in one} >= {"published-against-measured", "seeds"}
-    assert all(path.read_bytes().startswith(b"%PDF") for path in one)
-    assert [path.read_bytes() for path in one] == [path.read_bytes() for path in other]
