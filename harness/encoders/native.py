@@ -5,20 +5,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from harness.core.errors import HarnessError, UsageError
+from harness.core.errors import UsageError
 from harness.core.files import digest_of, sha256_of
-from harness.core.interfaces import Encoder, EncoderConfig, Encoding, Identity, Trained
+from harness.core.interfaces import Encoder, Encoding, Identity, Trained
 from harness.encoders.checkpoint import require_weights, weights_files
 from harness.encoders.config import DerivedConfig
 from harness.encoders.kernels.choose import multiplications
-from harness.encoders.modules import MODULES, STATIC, Modules, read_modules
+from harness.encoders.modules import STATIC, Modules, read_modules
 from harness.encoders.subword_vectors import open_table
 from harness.encoders.transformer import TransformerConfig
 
@@ -42,18 +42,18 @@ class PromptedConfig(TransformerConfig):
 
     prompts: tuple[tuple[str, str], ...] = field(kw_only=True)
 
-    def among(self, own: Mapping[str, str]) -> dict[str, str]:
-        """All prompts by name: the folder's own and these.
+    def among(self, in_folder: Mapping[str, str]) -> dict[str, str]:
+        """All prompts by name: the folder's and these.
 
         Raises UsageError where the folder has another text of one name.
         """
         for name, text in self.prompts:
-            if own.get(name, text) != text:
+            if in_folder.get(name, text) != text:
                 raise UsageError(
-                    f"{self.name}.native:{name}: wanted the prompt {text!r}, found {own[name]!r} "
-                    "in the folder; give the registered one another name"
+                    f"{self.name}.native:{name}: wanted the prompt {text!r}, found "
+                    f"{in_folder[name]!r} in the folder; give the registered one another name"
                 )
-        return {**own, **dict(self.prompts)}
+        return {**in_folder, **dict(self.prompts)}
 
 
 @dataclass(frozen=True)
@@ -77,21 +77,20 @@ class NativeConfig(DerivedConfig):
         """The key and digests of a folder, modules and prompt included."""
         modules = self._modules(path)
         if modules.first.kind == STATIC:
-            base = self._table(modules.first.folder)
+            base = self._identify_table(modules.first.folder)
         else:
             base = self._transformer().identify(modules.first.folder)
-        digest, prompt = modules.digest(), modules.prompt(self.prompt)
+        digest = modules.digest()
         facts = {"version": NATIVE_VERSION, "encoder": base.key, "modules": digest}
-        key = digest_of({**facts, "prompt": prompt})
+        key = digest_of({**facts, "prompt": modules.prompt(self.prompt)})
         return replace(base, key=key, digests={**base.digests, "modules": digest})
 
     def load(self, path: Path, cache: Path) -> NativeEncoder:
         """The encoder, ready. Raises DataError for modules that are not understood."""
-        modules, key = self._modules(path), self.identify(path).key
-        prompt, folder = modules.prompt(self.prompt), modules.first.folder
-
         from harness.encoders.kernels.modules import head_of, under_modules
 
+        modules, key = self._modules(path), self.identify(path).key
+        prompt, folder = modules.prompt(self.prompt), modules.first.folder
         inner: Encoder
         if modules.first.kind == STATIC:
             inner = open_table(key, folder)
@@ -100,7 +99,7 @@ class NativeConfig(DerivedConfig):
             plain = self._transformer().load(folder, cache)
             inner = under_modules(plain, modules, prompt, cache)
             cost = multiplications(plain.depth, plain.dimensions)
-        return NativeEncoder(self.name, key, inner, prompt, head_of(modules, cache), cost)
+        return NativeEncoder(key, inner, prompt, head_of(modules, cache), cost)
 
     def _modules(self, path: Path) -> Modules:
         """The folder's modules, with the encoder's own prompts among the folder's."""
@@ -117,7 +116,7 @@ class NativeConfig(DerivedConfig):
             )
         return self.of
 
-    def _table(self, folder: Path) -> Identity:
+    def _identify_table(self, folder: Path) -> Identity:
         """The digests of a table of vectors, whose texts are not cut."""
         weights = weights_files(folder)[0]
         digests = {"weights": sha256_of(weights), "tokenizer": sha256_of(folder / "tokenizer.json")}
@@ -133,7 +132,6 @@ class NativeEncoder:
     `inner` gives the pooled vectors as its only layer; a token takes `multiplications`, roughly.
     """
 
-    name: str
     key: str
     inner: Encoder = field(repr=False)
     prompt: str
@@ -150,21 +148,3 @@ class NativeEncoder:
         inner = self.inner.encode([self.prompt + text for text in texts])
         native = np.asarray(self.head(inner.mean[:, 0]), np.float32)
         return Encoding((), 0, native[:, None][:, :0], native=native, tokens=inner.tokens)
-
-
-def modules_left_out(config: EncoderConfig, path: Path, poolings: Iterable[str]) -> str:
-    """A sentence on poolings that ignore the modules in an encoder's folder; empty for none.
-
-    Vectors that differ from the modules' in length alone are the modules' own.
-    """
-    if isinstance(config, NativeConfig) or not (path / MODULES).is_file():
-        return ""
-    try:
-        alike = read_modules(config.name, path).alike
-    except HarnessError:
-        alike = ""
-    others = ", ".join(sorted(set(poolings) - {alike}))
-    return others and (
-        f"{config.name} has modules of its own, and {others} take other vectors; "
-        f"{config.name}.native takes theirs"
-    )

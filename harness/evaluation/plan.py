@@ -21,7 +21,6 @@ from harness.core.terminal import duration, text_table, wrapped
 from harness.core.types import Task
 from harness.encoders.cache.encodings import EncoderCache, known_key
 from harness.encoders.cache.gc import cache_size
-from harness.encoders.native import modules_left_out
 from harness.evaluation.fit_corpus import DIGITS, CorpusSample
 from harness.results.index import Results
 from harness.results.records import PlannedCell, Store, sidecar_metadata
@@ -50,7 +49,7 @@ class EncoderPlan:
     itself. `to_encode` counts the sentences that are not cached, and those of passes over corpora
     that no file holds. `seconds` are theirs by the `rate`, in sentences a second; None is unknown:
     of a corpus that states no count, or of an encoder that was never timed. Of the cells so many
-    are `measured`, and left are `fits` and `scorings`. `note` is on modules that no cell applies.
+    are `measured`, and left are `fits` and `scorings`.
     """
 
     name: str
@@ -68,7 +67,6 @@ class EncoderPlan:
     fits: int = 0
     scorings: int = 0
     cache_bytes: int = 0
-    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -166,8 +164,7 @@ def _encoder(
             return replace(plan, missing=str(error))
         plan, key, cache = replace(plan, to_train=True), "", EncoderCache(places.cache)
     else:
-        note = modules_left_out(config, path, (cell.method.pooling.name for cell in planned))
-        plan = replace(plan, where=places.kind_of(config), note=note)
+        plan = replace(plan, where=places.kind_of(config))
         cache = EncoderCache.open(places.cache, key)
     distinct = tuple(distinct_sentences(readable.values()))
     missing = len(cache.missing(distinct))
@@ -243,7 +240,6 @@ def render_plan(plan: Plan, width: int | None = None) -> str:
     notes = [
         f"{plan.runnable} of {plan.cells} cells can run here{already}; {_work_left(plan)} "
         f"The cache takes {sized(plan.cache_bytes)} (harness cache ls).",
-        *(f"Note: {encoder.note}." for encoder in plan.encoders if encoder.note),
     ]
     if plan.missing:
         missing = [f"  {line}" for line in plan.missing.values()]

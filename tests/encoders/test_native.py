@@ -18,7 +18,7 @@ from tolerances import ROUNDING, relative_gap
 from harness.core.errors import DataError, UsageError
 from harness.core.interfaces import Encoder, EncoderConfig
 from harness.encoders.checkpoint import read_settings
-from harness.encoders.native import NativeConfig, PromptedConfig, modules_left_out
+from harness.encoders.native import NativeConfig, PromptedConfig
 from harness.encoders.transformer import TransformerConfig
 from harness.registry import load_registry
 from harness.transforms.pooling import NATIVE
@@ -206,21 +206,6 @@ def test_its_id_says_that_the_modules_are_the_models_own():
     assert method.encoder == NativeConfig(load_registry().parse("minilm:64.mean").encoder, "query")
     with pytest.raises(UsageError, match="mean takes no argument"):
         load_registry().parse("minilm.mean:query")
-
-
-@pytest.mark.parametrize(
-    ("kind", "poolings", "note"),
-    [
-        ("mean", ["mean"], False),
-        ("mean", ["mean", "cls"], True),
-        ("cls-normalize", ["cls"], False),
-        ("all-modes", ["cls"], True),
-        ("layers", ["mean"], True),
-    ],
-)
-def test_a_plan_says_which_poolings_pass_over_the_modules(tmp_path, kind, poolings, note):
-    folder = saved(tmp_path, kind)
-    assert bool(modules_left_out(TransformerConfig("m", ""), folder, poolings)) is note
 
 
 def test_a_mean_of_layers_is_not_read_from_a_model_under_its_modules(tmp_path):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from harness.core.errors import DataError
 from harness.core.interfaces import Encoding
 from harness.encoders.checkpoint import read_settings, read_tensors, weights_files
 from harness.encoders.kernels.choose import PLAIN, Kernel
-from harness.encoders.kernels.padded import PaddedKernel, to_numpy
+from harness.encoders.kernels.padded import Batch, PaddedKernel, to_numpy
 from harness.encoders.modules import DENSE, LAYER_NORM, LAYERS, Module, Modules
 from harness.encoders.transformer import TransformerEncoder
 
@@ -45,11 +46,10 @@ def under_modules(
     skips_prompt = prompt and not modules.pooling.get("include_prompt", True)
     skipped = tokenizer.prompt_length(prompt) if skips_prompt else 0
     first = modules.modes == ("cls",) and weights is None and encoder.plain.summary == 0
-    kernel: Kernel
     if not skipped and (modules.modes == ("mean",) or first):
-        kernel, choice = StateKernel(encoder.kernel, weights, first), encoder.choice
+        kernel, choice = pooled_states(encoder.kernel, weights, first), encoder.choice
     else:
-        kernel, choice = TokenKernel(encoder.plain, modules.modes, skipped, weights), PLAIN
+        kernel, choice = pooled_tokens(encoder.plain, modules.modes, skipped, weights), PLAIN
     shape = kernel(tokenizer(["one sentence"]))
     return replace(encoder, tokenizer=tokenizer, kernel=kernel, shape=shape, choice=choice)
 
@@ -70,48 +70,40 @@ def _layer_weights(modules: Modules, cache: Path) -> torch.Tensor | None:
     return torch.cat([torch.zeros(start), weights / weights.sum()])
 
 
-@dataclass(frozen=True, eq=False)
-class StateKernel:
-    """The pooled states of a pass, of which one, or a weighted sum of the layers, is kept."""
+def pooled_states(states: Kernel, layers: torch.Tensor | None, first: bool) -> Kernel:
+    """A pass of which the first token, the last layer or a weighted sum of layers is kept."""
 
-    states: Kernel
-    layers: torch.Tensor | None
-    first: bool
-
-    def __call__(self, batch: Sequence[Sequence[int]]) -> Encoding:
-        encoding = self.states(batch)
-        if self.first:
+    def encode(batch: Batch) -> Encoding:
+        encoding = states(batch)
+        if first:
             return _only(np.asarray(encoding.cls))
-        if self.layers is None:
+        if layers is None:
             return _only(encoding.mean[:, -1])
-        return _only(np.einsum("nld,l->nd", encoding.mean, self.layers.numpy()))
+        return _only(np.einsum("nld,l->nd", encoding.mean, layers.numpy()))
+
+    return encode
 
 
-@dataclass(frozen=True, eq=False)
-class TokenKernel:
+def pooled_tokens(
+    plain: PaddedKernel, modes: Sequence[str], skipped: int, layers: torch.Tensor | None
+) -> Kernel:
     """The plain pass, its tokens pooled in several ways side by side.
 
     The first `skipped` tokens are a prompt's, and left out.
     """
 
-    plain: PaddedKernel
-    modes: tuple[str, ...]
-    skipped: int
-    layers: torch.Tensor | None
-
-    def __call__(self, batch: Sequence[Sequence[int]]) -> Encoding:
-        return self.plain.by_length(self._encode, batch)
-
-    def _encode(self, batch: Sequence[Sequence[int]]) -> Encoding:
+    def encode(batch: Batch) -> Encoding:
         with torch.inference_mode():
-            states, mask, _ = self.plain.states(batch)
+            states, mask, _ = plain.states(batch)
             tokens = states[-1].float()
-            if self.layers is not None:
-                shares = zip(self.layers.tolist(), states, strict=True)
+            if layers is not None:
+                shares = zip(layers.tolist(), states, strict=True)
                 tokens = sum((w * s.float() for w, s in shares if w), torch.zeros_like(tokens))
-            mask = mask & (torch.arange(mask.shape[1], device=mask.device) >= self.skipped)
-            parts = [pool_tokens(mode, tokens, mask) for mode in self.modes]
+            mask = mask & (torch.arange(mask.shape[1], device=mask.device) >= skipped)
+            parts = [pool_tokens(mode, tokens, mask) for mode in modes]
             return _only(to_numpy(torch.cat(parts, dim=1)))
+
+    return partial(plain.by_length, encode)
 
 
 def pool_tokens(mode: str, tokens: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
