@@ -50,7 +50,7 @@ from harness.evaluation.plan import make_plan, measured_rates, render_plan
 from harness.evaluation.runner import Outcome
 from harness.evaluation.select import PROFILES, profile
 from harness.gate.check import encode_golden, note_outcomes, promote_gate, quick_set
-from harness.gate.drift import Move, compare_records, read_rules
+from harness.gate.drift import Checked, compare_record, read_rules
 from harness.registry import look_up
 from harness.report.build import write_files
 from harness.results.claims import write_intervals
@@ -175,7 +175,8 @@ def reproduce_command(
 
     _compare_rows(chosen, runs, committed, execution)
     records = [outcome.record for outcome in outcomes if outcome.record]
-    moves = compare_records(records, committed.records, read_rules(baseline))
+    rules = read_rules(baseline)
+    checks = [compare_record(record, committed.records, rules) for record in records]
     runs = committed.beside(output)
     promoted = None
     if update:
@@ -183,12 +184,12 @@ def reproduce_command(
         committed = committed.beside(baseline)
 
     lines = claims_that_hold(runs, committed)
-    lines += _summary(outcomes, moves, runs, committed, promoted)
+    lines += _summary(outcomes, checks, runs, committed, promoted)
     if state_of(output) == before:
         lines.append(f"no file of {output} changed")
     for line in (*lines, *what_next(committed, runs.records, chosen.loader.places)):
         say(line)
-    moved = any(move.moved for move in moves) and not update
+    moved = any(check.moved for check in checks) and not update
     status = _exit_status(outcomes) or int(moved)
     sys.exit(0 if status == AssetMissing.exit_status and not strict else status)
 
@@ -289,7 +290,7 @@ def _promote(records: Sequence[Record], runs: ResultsFolder, committed: ResultsF
 
 def _summary(
     outcomes: Sequence[Outcome],
-    moves: Sequence[Move],
+    checks: Sequence[Checked],
     runs: ResultsFolder,
     committed: ResultsFolder,
     promoted: int | None,
@@ -298,7 +299,7 @@ def _summary(
     counts = Counter(outcome.status for outcome in outcomes)
     lines = ["", "cells: " + ", ".join(f"{n:,} {status}" for status, n in counts.items())]
     lines += against_papers(outcomes, runs)
-    lines += against_committed(moves, committed)
+    lines += against_committed(checks, committed)
     lines += not_run(outcomes)
     if counts["measured"] or counts["done"]:
         write_files(runs, None)

@@ -14,7 +14,7 @@ from harness.core.files import sized
 from harness.core.terminal import text_table
 from harness.core.types import Record
 from harness.evaluation.runner import Outcome
-from harness.gate.drift import Move
+from harness.gate.drift import Checked, State
 from harness.registry import Registry
 from harness.report.paper_tables import printed
 from harness.report.replication import PAGE
@@ -190,17 +190,17 @@ def _state(cell: Reproduction, lacking: Container[tuple[str | None, str | None]]
     return CellState.ASSET_MISSING if cell.state is CellState.NOT_RUN and away else cell.state
 
 
-def against_committed(moves: Sequence[Move], committed: ResultsFolder) -> list[str]:
+def against_committed(checks: Sequence[Checked], committed: ResultsFolder) -> list[str]:
     """How many cells agree with their committed records, and which of them moved."""
-    compared = [move for move in moves if move.points is not None]
-    moved = [move for move in moves if move.moved]
+    compared = [check for check in checks if check.state is not State.NO_BASELINE]
+    moved = [check for check in checks if check.moved]
     lines = []
     if compared:
         agree = len(compared) - len(moved)
         lines.append(f"{agree:,} of {len(compared):,} agree with {committed.path}/records")
-    if new := len(moves) - len(compared):
+    if new := len(checks) - len(compared):
         lines.append(f"{new:,} have no committed record to agree with (--update makes them)")
-    return lines + [f"  moved: {move}" for move in moved]
+    return lines + [f"  moved: {check.name}: {check.why}" for check in moved]
 
 
 def not_run(outcomes: Iterable[Outcome]) -> list[str]:

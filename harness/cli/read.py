@@ -42,7 +42,7 @@ from harness.core.progress import Bar
 from harness.core.types import MethodId
 from harness.evaluation.compare import compare_methods
 from harness.gate.check import Gate, render_report
-from harness.gate.drift import Margins
+from harness.gate.drift import parse_margins
 from harness.registry import look_up
 from harness.report.build import stale_files, write_files
 from harness.report.cite import answer as citation
@@ -257,7 +257,7 @@ def check_command(
     By default the quick set and every cell of the run; a data folder shows the sentences of pairs.
     """
     gate = Gate(output, baseline)
-    margins = Margins.parse(fail_below or ())
+    margins = parse_margins(fail_below or ())
     patterns = record_patterns(method, task, encoder)
 
     @cache  # each record asks, and an encoder's files are read whole for it

@@ -7,40 +7,50 @@ What did not run is noted beside a run's records: an older record of it is no an
 from __future__ import annotations
 
 import json
-import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from harness.assets.places import Places
+from harness.core.arrays import Float
 from harness.core.errors import DataError, HarnessError, UsageError
 from harness.core.files import exclusive, write_atomically
 from harness.core.interfaces import Trained
 from harness.core.provenance import code_digest
+from harness.core.tensors import TensorFile
 from harness.core.terminal import wrapped
 from harness.core.types import Record
 from harness.evaluation.runner import Outcome
-from harness.gate.drift import Margins, Move, Rules, compare_records, read_rules
-from harness.gate.golden_vectors import (
+from harness.gate.drift import (
+    PROMOTE,
+    Checked,
     PairMove,
-    encode_encoder,
-    encoder_drift,
-    golden_path,
+    Rules,
+    State,
+    compare_record,
+    margin_of,
     most_moved,
-    promote_pairs,
+    moved_part,
+    read_rules,
+    with_margin,
+)
+from harness.gate.golden_vectors import (
+    check_encoder,
+    encode_encoder,
+    golden_path,
     read_golden,
-    read_pairs,
     subject,
     write_golden,
 )
 from harness.registry import Registry, is_glob, load_registry, look_up
 from harness.results.index import Results
-from harness.results.layout import GATE
+from harness.results.layout import GATE, RECORDS
 from harness.results.records import Cell, PlannedCell, Store, by_encoder, cell_of, sidecar_metadata
 from harness.tasks.loader import TaskLoader
 
@@ -69,11 +79,10 @@ def note_failures(results: Path, reasons: Mapping[str, str]) -> None:
     def remembered() -> dict[str, str]:
         return {name: why for name, why in {**read_failures(results), **reasons}.items() if why}
 
-    if remembered() == read_failures(results):
-        return
-    with exclusive(results):  # what others note meanwhile stays
-        text = json.dumps(remembered(), indent=1) + "\n"
-        write_atomically(results / FAILURES_FILE, text.encode())
+    if remembered() != read_failures(results):
+        with exclusive(results):  # what others note meanwhile stays
+            text = json.dumps(remembered(), indent=1) + "\n"
+            write_atomically(results / FAILURES_FILE, text.encode())
 
 
 def read_failures(results: Path) -> dict[str, str]:
@@ -90,53 +99,6 @@ def read_failures(results: Path) -> dict[str, str]:
 # A run against the committed results
 
 AGAIN = "harness run --quick measures again"
-PROMOTE = "harness run --quick --update makes it"
-TEXTS = frozenset(("data", "labels", "fit"))  # inputs without which scores cannot be compared
-
-
-class State(StrEnum):
-    """The outcome of a check of a cell or an encoder."""
-
-    AGREES = "agrees"
-    OTHER_INPUT = "other input"
-    FELL = "fell"  # further than its margin
-    ENCODER = "encoder moved"
-    SCORER = "scorer moved"
-    UNKNOWN = "moved"  # which part cannot be told, for lack of golden vectors
-    NO_BASELINE = "no baseline"
-    COULD_NOT_RUN = "could not run"
-
-    @property
-    def exit_status(self) -> int:
-        """0 fine, 1 moved, 3 could not run or nothing to compare with."""
-        return {State.AGREES: 0, State.COULD_NOT_RUN: 3, State.NO_BASELINE: 3}.get(self, 1)
-
-
-@dataclass(frozen=True)
-class Checked:
-    """The check of one cell, or of one encoder's golden vectors.
-
-    `distance` and `tolerance` are in points, of a coordinate for an encoder; None where there is
-    nothing to compare. `notable` agreement has a tolerance of its own; `pairs` moved most in rank;
-    `before` and `after` are a cell's main scores. With `counts` false it is no failure.
-    """
-
-    name: str
-    state: State
-    why: str
-    distance: float | None = None
-    tolerance: float | None = None
-    notable: bool = False
-    pairs: tuple[PairMove, ...] = ()
-    before: float | None = None
-    after: float | None = None
-    counts: bool = True
-
-    @property
-    def lines(self) -> list[str]:
-        """Its state and the reason, then the pairs that moved most."""
-        why = self.why if self.counts else f"{self.why} (no failure)"
-        return [f"{self.state}: {self.name}: {why}", *(f"    {pair}" for pair in self.pairs)]
 
 
 @dataclass(frozen=True)
@@ -148,8 +110,8 @@ class Report:
 
     @property
     def exit_status(self) -> int:
-        counted = (item for item in (*self.encoders, *self.cells) if item.counts)
-        return min(filter(None, (item.state.exit_status for item in counted)), default=0)
+        counted = (check for check in (*self.encoders, *self.cells) if check.counts)
+        return min(filter(None, (check.state.exit_status for check in counted)), default=0)
 
 
 @dataclass(frozen=True)
@@ -175,11 +137,9 @@ class Gate:
         A method and a task given by their ids are wanted even where there is no record of them.
         """
         pool = tuple(dict.fromkeys((*self.rules.quick_cells, *self.records)))
-        if not methods and not tasks and pool:
-            return pool
-        tasks_here = {**load_registry().tasks_by_name, **{cell.task: None for cell in pool}}
+        known_tasks = {**load_registry().tasks_by_name, **{cell.task: None for cell in pool}}
         for name in (task for task in tasks if not is_glob(task)):
-            look_up("task", name, tasks_here)
+            look_up("task", name, known_tasks)
         chosen = [
             cell
             for cell in pool
@@ -200,7 +160,7 @@ class Gate:
         self,
         cells: Sequence[Cell],
         data_dir: Path | None = None,
-        margins: Margins | None = None,
+        margins: Mapping[str, float] | None = None,
         key_now: Callable[[str], str | None] = lambda _: None,
     ) -> Report:
         """Compare cells of the run with the committed ones, and their encoders' golden vectors.
@@ -210,42 +170,46 @@ class Gate:
         the key that a method's encoder has today, where that is known: records of another are not
         looked at.
         """
-        base, margins = Results.read(Store(self.committed)), margins or Margins()
+        base = Results.read(Store(self.committed))
         for method, task in self.rules.by_cell:
             if not base.records(method, task):  # a misspelt override loosens nothing
                 raise DataError(
                     f"{self.committed / GATE}: wanted overrides of committed cells, found one of "
                     f"{method} on {task}, which has no record; correct it, or remove it"
                 )
+        allowed = {cell: margin_of(cell.task, margins or {}) for cell in cells}
         reasons = {**self._outdated(key_now), **read_failures(self.runs)}
-        records = {c: self.records[c] for c in cells if c in self.records and str(c) not in reasons}
-        moves = {m.cell: m for m in compare_records(records.values(), base, self.rules)}
         encoders: dict[str, Checked | None] = {}
         for name in dict.fromkeys(subject(cell.method) for cell in cells):
-            own = [cell for cell in cells if subject(cell.method) == name]
-            keys = {self.records[c].digests.get("encoding") for c in own if c in self.records}
-            encoders[name] = checked = self._encoder(name, reasons, keys)
-            may_move = all(margins.of(cell.task) is not None for cell in own)
-            if may_move and checked is not None and checked.state is State.ENCODER:
-                encoders[name] = replace(checked, counts=False)
+            of_encoder = [cell for cell in cells if subject(cell.method) == name]
+            recorded = [self.records[cell] for cell in of_encoder if cell in self.records]
+            keys = {record.digests.get("encoding") for record in recorded}
+            check = self._encoder(name, reasons.get(GOLDEN_NOTE.format(name), ""), keys)
+            if check is not None and check.moved and None not in map(allowed.get, of_encoder):
+                check = replace(check, counts=False)
+            encoders[name] = check
         loader = TaskLoader(Places(cache=Path(), data_dir=data_dir), {})
-        answers = []
+        checks = []
         for cell in cells:
-            if cell in moves:
-                similarities = Store(self.runs).cosines(cell)  # DataError where they were changed
-                encoder = encoders[subject(cell.method)]
-                checked = _measured(moves[cell], encoder, margins.of(cell.task))
-                if checked.state is not State.AGREES:
-                    pairs = self._pairs(records[cell], similarities, loader)
-                    checked = replace(checked, pairs=pairs)
-            else:
+            if cell not in self.records or str(cell) in reasons:
                 why = reasons.get(str(cell), f"{self.runs} holds no record")
-                checked = Checked(str(cell), State.COULD_NOT_RUN, why)
+                check = Checked(str(cell), State.COULD_NOT_RUN, why)
                 if not base.records(cell.method, cell.task):  # the worse news
                     why = f"there is no committed record; {PROMOTE}; here, {why}"
-                    checked = Checked(str(cell), State.NO_BASELINE, why)
-            answers.append(checked)
-        return Report(tuple(filter(None, encoders.values())), tuple(answers))
+                    check = Checked(str(cell), State.NO_BASELINE, why)
+                checks.append(check)
+                continue
+            record, margin = self.records[cell], allowed[cell]
+            similarities = Store(self.runs).cosines(cell)  # DataError where they were changed
+            check = compare_record(record, base, self.rules)
+            if margin is not None:
+                check = with_margin(check, margin)
+            else:
+                check = replace(check, state=moved_part(check, encoders[subject(cell.method)]))
+            if check.state is not State.AGREES:
+                check = replace(check, pairs=self._pairs(record, similarities, loader))
+            checks.append(check)
+        return Report(tuple(filter(None, encoders.values())), tuple(checks))
 
     def _outdated(self, key_now: Callable[[str], str | None]) -> dict[str, str]:
         """Why records of an earlier run, by other code or of other encoders, are not looked at."""
@@ -259,32 +223,25 @@ class Gate:
                 reasons[str(cell)] = f"its record is of an earlier run, by other code; {AGAIN}"
         return reasons
 
-    def _encoder(
-        self, name: str, reasons: Mapping[str, str], keys: Collection[str | None]
-    ) -> Checked | None:
+    def _encoder(self, name: str, reason: str, keys: Collection[str | None]) -> Checked | None:
         """The check of an encoder's golden vectors; None where there are none on either side.
 
-        `keys` are those of the encodings that its cells in the run were measured with.
+        `reason` says why the run has none, and `keys` are those of the encodings that its cells
+        were measured with.
         """
         old, new = read_golden(self.committed, name), read_golden(self.runs, name)
-        old_path, new_path = golden_path(self.committed, name), golden_path(self.runs, name)
-        reason = reasons.get(GOLDEN_NOTE.format(name), "")
         if old is None and new is None and not reason:
             return None
         if old is None:
-            return Checked(name, State.NO_BASELINE, f"{old_path} is missing; {PROMOTE}")
+            missing = f"{golden_path(self.committed, name)} is missing; {PROMOTE}"
+            return Checked(name, State.NO_BASELINE, missing)
+        path = golden_path(self.runs, name)
         if new is None:
-            why = reason or f"{new_path} is missing; {AGAIN}"
-            return Checked(name, State.COULD_NOT_RUN, why)
+            return Checked(name, State.COULD_NOT_RUN, reason or f"{path} is missing; {AGAIN}")
         if new.code not in ("", code_digest()) or (keys and new.key not in keys):
-            why = reason or f"{new_path} is of an earlier run; {AGAIN}"
-            return Checked(name, State.COULD_NOT_RUN, why)
-        if old.sentences != new.sentences:
-            why = f"{old_path} is of other golden sentences; {PROMOTE}"
-            return Checked(name, State.NO_BASELINE, why)
-        drift = encoder_drift(old, new)
-        state = State.ENCODER if drift.moved else State.AGREES
-        return Checked(name, state, str(drift), drift.largest, drift.tolerance)
+            outdated = f"{path} is of an earlier run; {AGAIN}"
+            return Checked(name, State.COULD_NOT_RUN, reason or outdated)
+        return check_encoder(old, new)
 
     def _pairs(self, record: Record, similarities: Any, loader: TaskLoader) -> tuple[PairMove, ...]:
         """The pairs whose rank moved most, where similarities of the same pairs are committed.
@@ -305,50 +262,15 @@ class Gate:
         return tuple(replace(m, texts=(a[m.pair - 1], b[m.pair - 1])) for m in moved)
 
 
-def _measured(move: Move, encoder: Checked | None, margin: float | None) -> Checked:
-    """The check of a cell that ran."""
-    points = move.points if move.points is not None and math.isfinite(move.points) else None
-    state, why, tolerance = _moved_part(move, encoder), move.why, move.tolerance
-    if state is State.NO_BASELINE:
-        why = f"{why}; {PROMOTE}"
-    elif margin is not None:
-        compared = not TEXTS.intersection(move.others)
-        held = State.FELL if move.fall > margin else State.AGREES
-        state = held if compared else State.OTHER_INPUT
-        why, tolerance = f"{move.change}, may fall by {margin:g}", margin
-    elif state is not State.AGREES:
-        why = f"{why}; {move.change}"
-    name, notable = str(move.cell), bool(move.note) and margin is None
-    return Checked(
-        name, state, why, points, tolerance, notable, before=move.before, after=move.after
-    )
-
-
-def _moved_part(move: Move, encoder: Checked | None) -> State:
-    """Which part moved a cell, if it moved: its input, else the encoder, else what comes after.
-
-    Other weights, tokenizer or modules are the encoder's own where its golden vectors moved, too.
-    """
-    if move.points is None:
-        return State.NO_BASELINE
-    if move.reason:
-        own = encoder is not None and encoder.state is State.ENCODER
-        return State.ENCODER if own and not TEXTS.intersection(move.others) else State.OTHER_INPUT
-    if not move.moved:
-        return State.AGREES
-    parts = {State.ENCODER: State.ENCODER, State.AGREES: State.SCORER}
-    return State.UNKNOWN if encoder is None else parts.get(encoder.state, State.UNKNOWN)
-
-
 def render_report(report: Report, gate: Gate, width: int | None = None) -> str:
     """What needs attention, then a line of counts, folded to the width of a terminal."""
     lines: list[str] = []
     counts: dict[State, list[str]] = {}
-    for what, checked in (("encoder", report.encoders), ("cell", report.cells)):
-        for item in checked:
-            if item.state is not State.AGREES or item.notable:
-                lines += item.lines
-        for state, number in Counter(item.state for item in checked).items():
+    for what, checks in (("encoder", report.encoders), ("cell", report.cells)):
+        for check in checks:
+            if check.state is not State.AGREES or check.notable:
+                lines += str(check).splitlines()
+        for state, number in Counter(check.state for check in checks).items():
             counts.setdefault(state, []).append(f"{number} {what}{'s' * (number > 1)}")
     states = "; ".join(f"{state}: {', '.join(numbers)}" for state, numbers in counts.items())
     lines.append(f"{gate.runs} against {gate.committed}: {states}")
@@ -399,8 +321,38 @@ def promote_gate(outcomes: Iterable[Outcome], runs: Path, committed: Path) -> in
     changed = Store(committed).promote(records.values())
     changed += sum(promote_pairs(cell, runs, committed) for cell in records)
     for encoder in sorted({subject(cell.method) for cell in records}):
-        new, kept = read_golden(runs, encoder), read_golden(committed, encoder)
-        if new is not None and (kept is None or encoder_drift(kept, new).moved):
+        new, old = read_golden(runs, encoder), read_golden(committed, encoder)
+        if new and (old is None or check_encoder(old, new).state is not State.AGREES):
             write_golden(committed, new)
             changed += 1
     return changed
+
+
+# Similarities that agree to here are the same: encoders repeat their coordinates to 4e-7, and a
+# calibration may stretch that.
+SAME = 1e-5
+
+
+def promote_pairs(cell: Cell, runs: Path, committed: Path) -> bool:
+    """Copy a cell's similarities from a run; those that agree stay as they are."""
+    source, target = Store(runs).path(cell).with_suffix(".safetensors"), pair_path(committed, cell)
+    new, old = Store(runs).cosines(cell), read_pairs(committed, cell)
+    if new is None:
+        return False
+    measured, kept = ({**(sidecar_metadata(path) or {}), "code": ""} for path in (source, target))
+    same_pairs = old is not None and measured == kept and old.shape == new.shape
+    if same_pairs and np.abs(old - new).max(initial=0.0) <= SAME:
+        return False
+    write_atomically(target, source.read_bytes())
+    return True
+
+
+def pair_path(results: Path, cell: Cell) -> Path:
+    """Where the committed similarities of a cell stand or would stand."""
+    return (results / RECORDS).joinpath("quick", *cell.names).with_suffix(".safetensors")
+
+
+def read_pairs(results: Path, cell: Cell) -> Float[np.ndarray, " P"] | None:
+    """The committed similarities of a cell, or None where there are no whole ones."""
+    file = TensorFile.parse(pair_path(results, cell))
+    return file.read("cosine") if file else None

@@ -1,83 +1,50 @@
-"""Margins: how far a score may fall before `harness check --fail-below` fails.
+"""A cell against its committed record: tolerances, and the rules of a results folder.
 
-With a margin a cell fails if its score is lower than the committed one by more, whatever made it
-so: other weights and a moved encoder are then no failure by themselves. Other data are, since
-their scores cannot be compared.
+With a margin (`harness check --fail-below`) a cell fails if its score is lower than the committed
+one by more, whatever made it so. Other data fail all the same: their scores cannot be compared.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from fnmatch import fnmatchcase
 from pathlib import Path
-from statistics import fmean, stdev
 from typing import Any
 
+import numpy as np
+
+from harness.core.arrays import Float
 from harness.core.errors import UsageError
 from harness.core.toml import read_typed
 from harness.core.types import Record
-from harness.results.index import Results, main_score
+from harness.results.index import Results, main_score, value
 from harness.results.layout import GATE
 from harness.results.records import SAME_PLATFORM, Cell, cell_of, largest_move
 from harness.results.verdict import prediction_half_width
 
-FORM = "wanted POINTS or TASK=POINTS, as 0.5 or 'sts*=1'"
-
-
-@dataclass(frozen=True)
-class Margins:
-    """Margins in points: of tasks, as name or glob, and of all others (None: held as ever).
-
-    The first task that matches decides.
-    """
-
-    by_task: tuple[tuple[str, float], ...] = ()
-    others: float | None = None
-
-    @classmethod
-    def parse(cls, texts: Sequence[str]) -> Margins:
-        """Margins as they are written on the command line. Raises UsageError."""
-        parsed = []
-        for text in texts:
-            task, equals, points = text.rpartition("=")
-            try:
-                margin = float(points)
-            except ValueError:
-                margin = math.nan
-            if not 0 <= margin < math.inf or (equals and not task):
-                raise UsageError(f"--fail-below {text}: {FORM}")
-            parsed.append((task, margin))
-        others = [margin for task, margin in parsed if not task]
-        if len(others) > 1:
-            raise UsageError(f"--fail-below: found two margins for all tasks; {FORM}")
-        by_task = tuple((task, margin) for task, margin in parsed if task)
-        return cls(by_task, others[0] if others else None)
-
-    def of(self, task: str) -> float | None:
-        """The margin of a task, or None."""
-        matching = (points for pattern, points in self.by_task if fnmatchcase(task, pattern))
-        return next(matching, self.others)
-
-
 # In points. Another processor or another build of the libraries sums in another order.
 ACROSS_PLATFORMS = 0.05
-
-# Of golden vectors: the largest difference of a coordinate after normalisation. MiniLM's moves by
-# 4e-7 with threads, batches and instruction sets, and by 3e-4 with weights rounded to float16.
-GOLDEN_SAME_PLATFORM = 1e-5
-GOLDEN_ACROSS_PLATFORMS = 1e-4
 
 MOST_SEEDS = 1000  # of a cell of the quick set
 
 # Two environments that agree in these are one platform.
 PLATFORM = ("system", "machine", "processor", "threads", "packages", "device")
 
+NO_INPUT = {"code", "encoding"}  # of a record's digests, those that say nothing of what went in
+TEXTS = {"data", "labels", "fit"}  # inputs without which scores cannot be compared
+
+PROMOTE = "harness run --quick --update makes it"
+
 
 def platform(environment: Mapping[str, Any]) -> dict[str, Any]:
     """The part of an environment that can move a number."""
     return {name: environment.get(name) for name in PLATFORM}
+
+
+# The rules of a results folder
 
 
 @dataclass(frozen=True)
@@ -128,7 +95,7 @@ class Rules:
     overrides: tuple[Override, ...] = ()
 
     def __post_init__(self) -> None:
-        if len(set(self.quick_cells)) < len(self.quick_cells):
+        if len({(row.method, row.task) for row in self.quick}) < len(self.quick):
             raise ValueError("the set quick names a cell twice")
         if len(self.by_cell) < len(self.overrides):
             raise ValueError("a method on a task has two overrides")
@@ -150,114 +117,140 @@ def read_rules(results: Path) -> Rules:
     return read_typed(Rules, path) if path.is_file() else Rules()
 
 
-# Of a record's digests, the two that say nothing of what went in.
-NO_INPUT = {"code", "encoding"}
+# The check of a cell
+
+
+class State(StrEnum):
+    """The outcome of a check of a cell or an encoder."""
+
+    AGREES = "agrees"
+    OTHER_INPUT = "other input"
+    FELL = "fell"  # further than its margin
+    ENCODER = "encoder moved"
+    SCORER = "scorer moved"
+    UNKNOWN = "moved"  # which part cannot be told, for lack of golden vectors
+    NO_BASELINE = "no baseline"
+    COULD_NOT_RUN = "could not run"
+
+    @property
+    def exit_status(self) -> int:
+        """0 fine, 1 moved, 3 could not run or nothing to compare with."""
+        return {State.AGREES: 0, State.COULD_NOT_RUN: 3, State.NO_BASELINE: 3}.get(self, 1)
 
 
 @dataclass(frozen=True)
-class Move:
-    """One cell against its committed record; `points` is None where there is none.
+class PairMove:
+    """One pair, counted from 1: its similarity and its rank (mid-ranks for ties), then and now."""
 
-    `others` are the inputs that are not the committed ones; `note` says why the tolerance is not
-    the usual one. `before` and `after` are the main scores where they are defined: before, that of
-    the same seed, else the mean of the committed ones.
+    pair: int
+    committed: float
+    measured: float
+    committed_rank: float
+    measured_rank: float
+    texts: tuple[str, str] | None = None
+
+    def __str__(self) -> str:
+        texts = "" if self.texts is None else f"  {self.texts[0]!r} | {self.texts[1]!r}"
+        return (
+            f"pair {self.pair}: similarity {self.committed:.4f} -> {self.measured:.4f}, "
+            f"rank {self.committed_rank:g} -> {self.measured_rank:g}{texts}"
+        )
+
+
+@dataclass(frozen=True)
+class Checked:
+    """The check of one cell, or of one encoder's golden vectors.
+
+    `distance` and `tolerance` are in points, of a coordinate for an encoder; None where there is
+    nothing to compare. `inputs` are those that are not the committed ones. `before` and `after` are
+    a cell's main scores where they are defined: before, that of the same seed, else the mean of the
+    committed ones. `notable` agreement has a tolerance of its own; `pairs` moved most in rank. With
+    `counts` false it is no failure.
     """
 
-    cell: Cell
-    points: float | None
-    tolerance: float
-    others: tuple[str, ...] = ()
-    note: str = ""
+    name: str
+    state: State
+    why: str
+    distance: float | None = None
+    tolerance: float | None = None
+    inputs: tuple[str, ...] = ()
     before: float | None = None
     after: float | None = None
+    notable: bool = False
+    pairs: tuple[PairMove, ...] = ()
+    counts: bool = True
 
-    @property
-    def reason(self) -> str:
-        """In words, which inputs are not the committed ones; empty if all are."""
-        return f"other {', '.join(self.others)}" if self.others else ""
-
-    @property
-    def fall(self) -> float:
-        """The points that the main score lost; below 0 where it rose, infinite where it is gone."""
-        if self.before is None or self.after is None:
-            return math.inf
-        return round(self.before - self.after, 9)
-
-    @property
-    def change(self) -> str:
-        """The main score before and after, in words."""
-        scores = ("undefined" if s is None else f"{s:.4f}" for s in (self.before, self.after))
-        return " -> ".join(scores)
+    def __str__(self) -> str:
+        why = self.why if self.counts else f"{self.why} (no failure)"
+        return "\n    ".join([f"{self.state}: {self.name}: {why}", *map(str, self.pairs)])
 
     @property
     def moved(self) -> bool:
-        """Beyond the tolerance, or of other data, weights or configuration.
-
-        Rounded, so that tolerances are decimal numbers; what is no number is never within.
-        """
-        beyond = self.points is not None and not round(self.points, 9) <= self.tolerance
-        return bool(self.reason) or beyond
+        """Whether it was compared and does not agree."""
+        return self.state.exit_status == 1
 
     @property
-    def why(self) -> str:
-        """The comparison in words, without the cell."""
-        note = f" ({self.note})" if self.note else ""
-        if self.reason:
-            return self.reason
-        if self.points is None:
-            return "there is no committed record"
-        if math.isinf(self.points):
-            return "a score stands on one side only, or is undefined there"
-        return f"{self.points:.4f} points, tolerance {self.tolerance:.4g}{note}"
-
-    def __str__(self) -> str:
-        return f"{self.cell}: {self.why}"
+    def comparable(self) -> bool:
+        """Whether it is of the committed texts and gold."""
+        return not TEXTS.intersection(self.inputs)
 
 
-def compare_records(records: Iterable[Record], committed: Results, rules: Rules) -> list[Move]:
-    """Each record against the committed one of the same cell, by the committed folder's rules."""
-    return [
-        judge(
-            record,
-            committed.records(record.method, record.task),
-            rules.by_cell.get((record.method, record.task)),
-        )
-        for record in records
-    ]
-
-
-def judge(record: Record, seeds: Sequence[Record], override: Override | None) -> Move:
+def compare_record(record: Record, committed: Results, rules: Rules) -> Checked:
     """One record against the committed ones of its method and task, one a seed.
 
     Against its own seed in every score; where that has moved and there are others, its main score
     (one number, so that 95 % means 95 %) against the interval for one more run.
     """
-    cell = cell_of(record)
+    seeds = committed.records(record.method, record.task)
+    override = rules.by_cell.get((record.method, record.task))
+    name = str(cell_of(record))
     same_seed = next((old for old in seeds if old.seed == record.seed), None)
     if same_seed is None and len(seeds) < 2:
-        return Move(cell, None, 0.0)
-    nearest = same_seed or seeds[0]
-    same = platform(nearest.environment) == platform(record.environment)
-    tolerance, note = (SAME_PLATFORM if same else ACROSS_PLATFORMS), ""
+        return Checked(name, State.NO_BASELINE, f"there is no committed record; {PROMOTE}")
+    inputs, after = other_inputs(seeds, record), main_score(record.scores)[1]
+    over_seeds = value([main_score(old.scores)[1] for old in seeds])
+    if same_seed is None:
+        before, points = over_seeds.mean, math.inf
+    else:
+        before = main_score(same_seed.scores)[1]
+        points = largest_move(same_seed.scores, record.scores)
+    tolerance, note = ACROSS_PLATFORMS, ""
     if override is not None:
         tolerance, note = override.tolerance, override.reason
-    points = largest_move(same_seed.scores, record.scores) if same_seed else math.inf
-    scores = [main_score(old.scores)[1] for old in seeds]
-    defined, after = [s for s in scores if s is not None], main_score(record.scores)[1]
-    mean = fmean(defined) if defined and len(defined) == len(scores) else None
-    before = main_score(same_seed.scores)[1] if same_seed else mean
-    other = other_inputs(seeds, record)
-    move = Move(cell, points, tolerance, other, note, before, after)
-    hole = same_seed is not None and math.isinf(points)
-    if len(seeds) < 2 or hole or other or not move.moved or (override and same_seed):
-        return move
-    if after is None or mean is None:
-        return replace(move, points=math.inf, note="")
-    half_width = prediction_half_width(stdev(defined), len(defined))
-    note = f"from the mean of {len(defined)} committed seeds"
-    if half_width >= tolerance:
-        note += "; their interval for one more run"
-    return replace(move, points=abs(after - mean), tolerance=max(tolerance, half_width), note=note)
+    elif platform((same_seed or seeds[0]).environment) == platform(record.environment):
+        tolerance = SAME_PLATFORM
+
+    lost = same_seed is not None and math.isinf(points)
+    held = override is not None and same_seed is not None
+    if len(seeds) > 1 and not (inputs or lost or held or within(points, tolerance)):
+        points, note = math.inf, ""
+        if after is not None and over_seeds.mean is not None and over_seeds.sd is not None:
+            points = abs(after - over_seeds.mean)
+            half_width = prediction_half_width(over_seeds.sd, over_seeds.seeds)
+            note = f"from the mean of {over_seeds.seeds} committed seeds"
+            note += "; their interval for one more run" if half_width >= tolerance else ""
+            tolerance = max(tolerance, half_width)
+
+    state = State.AGREES if within(points, tolerance) else State.UNKNOWN
+    why = f"{points:.4f} points, tolerance {tolerance:.4g}" + (f" ({note})" if note else "")
+    if inputs:
+        state, why = State.OTHER_INPUT, f"other {', '.join(inputs)}"
+    elif math.isinf(points):
+        why = "a score stands on one side only, or is undefined there"
+    if state is not State.AGREES:
+        why += f"; {before_and_after(before, after)}"
+    distance = points if math.isfinite(points) else None
+    return Checked(name, state, why, distance, tolerance, inputs, before, after, bool(note))
+
+
+def before_and_after(before: float | None, after: float | None) -> str:
+    """The main score before and after, in words."""
+    return " -> ".join("undefined" if s is None else f"{s:.4f}" for s in (before, after))
+
+
+def within(points: float, tolerance: float) -> bool:
+    """Rounded, so that tolerances are decimal numbers; what is no number is never within."""
+    return round(points, 9) <= tolerance
 
 
 def other_inputs(seeds: Sequence[Record], new: Record) -> tuple[str, ...]:
@@ -268,3 +261,79 @@ def other_inputs(seeds: Sequence[Record], new: Record) -> tuple[str, ...]:
     names = set(new.digests).union(*(old.digests for old in seeds)) - NO_INPUT
     fixed = [name for name in names if len({old.digests.get(name) for old in seeds}) == 1]
     return tuple(sorted(n for n in fixed if seeds[0].digests.get(n) != new.digests.get(n)))
+
+
+def moved_part(cell: Checked, encoder: Checked | None) -> State:
+    """Which part moved a cell, if it moved: its input, else the encoder, else what comes after.
+
+    Other weights, tokenizer or modules are the encoder's own where its golden vectors moved, too.
+    """
+    encoder_state = encoder.state if encoder else State.UNKNOWN
+    if cell.state is State.OTHER_INPUT and encoder_state is State.ENCODER and cell.comparable:
+        return State.ENCODER
+    if cell.state is State.UNKNOWN:
+        parts = {State.ENCODER: State.ENCODER, State.AGREES: State.SCORER}
+        return parts.get(encoder_state, State.UNKNOWN)
+    return cell.state
+
+
+# Pairs
+
+MOST_PAIRS = 10
+
+
+def most_moved(
+    committed: Float[np.ndarray, " P"], measured: Float[np.ndarray, " P"]
+) -> tuple[PairMove, ...]:
+    """The pairs whose rank moved, most moved first."""
+    from scipy.stats import rankdata
+
+    old, new = rankdata(committed), rankdata(measured)
+    moves = np.abs(new - old)
+    order = [i for i in np.argsort(-moves, kind="stable")[:MOST_PAIRS] if moves[i] > 0]
+    return tuple(
+        PairMove(int(i) + 1, float(committed[i]), float(measured[i]), float(old[i]), float(new[i]))
+        for i in order
+    )
+
+
+# Margins
+
+FORM = "wanted POINTS or TASK=POINTS, as 0.5 or 'sts*=1'"
+
+
+def parse_margins(texts: Sequence[str]) -> dict[str, float]:
+    """Margins in points by task, as name or glob; `*` are all others. Raises UsageError."""
+    margins: dict[str, float] = {}
+    for text in texts:
+        task, equals, number = text.rpartition("=")
+        try:
+            margin = float(number)
+        except ValueError:
+            margin = math.nan
+        if not 0 <= margin < math.inf or (equals and not task):
+            raise UsageError(f"--fail-below {text}: {FORM}")
+        if (task or "*") in margins:
+            raise UsageError(f"--fail-below: found two margins for {task or 'all tasks'}; {FORM}")
+        margins[task or "*"] = margin
+    return margins
+
+
+def margin_of(task: str, margins: Mapping[str, float]) -> float | None:
+    """The margin of the first pattern that matches, else that of all others."""
+    of_task = (margins[name] for name in margins if name != "*" and fnmatchcase(task, name))
+    return next(of_task, margins.get("*"))
+
+
+def with_margin(cell: Checked, margin: float) -> Checked:
+    """The check of a cell that may move as it likes, but for a fall beyond its margin."""
+    if cell.state is State.NO_BASELINE:
+        return cell
+    fall = math.inf
+    if cell.before is not None and cell.after is not None:
+        fall = round(cell.before - cell.after, 9)
+    state = State.FELL if fall > margin else State.AGREES
+    if not cell.comparable:
+        state = State.OTHER_INPUT
+    why = f"{before_and_after(cell.before, cell.after)}, may fall by {margin:g}"
+    return replace(cell, state=state, why=why, tolerance=margin, notable=False)

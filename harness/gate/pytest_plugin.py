@@ -47,7 +47,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="POINTS|TASK=POINTS",
         help="as in harness check --fail-below: fail only where a score falls by more",
     )
-    group.addoption("--harness-data-dir", metavar="DIR", help="or HARNESS_DATA_DIR")
     group.addoption(
         "--harness-device", default="cpu", metavar="DEVICE", help="as in harness run --device"
     )
@@ -67,22 +66,14 @@ def pytest_collection_modifyitems(
     from harness.gate.golden_vectors import subject
     from harness.results.layout import GATE
 
-    data_dir = config.getoption("--harness-data-dir")
-    gate = GateRun(
-        Path(results),
-        Path(config.getoption("--harness-runs")),
-        tuple(config.getoption("--harness-encoder")),
-        Path(data_dir) if data_dir else None,
-        tuple(config.getoption("--harness-fail-below")),
-        config.getoption("--harness-device"),
-    )
     try:
-        cells = read_rules(gate.results).quick_cells
+        cells = read_rules(Path(results)).quick_cells
     except HarnessError as error:
         raise pytest.UsageError(str(error)) from None
     if not cells:
-        raise pytest.UsageError(f"--harness-gate: {gate.results / GATE} names no quick set")
+        raise pytest.UsageError(f"--harness-gate: {Path(results) / GATE} names no quick set")
     names = (*dict.fromkeys(subject(cell.method) for cell in cells), *map(str, cells))
+    gate = GateRun(config)
     items += [
         GateItem.from_parent(session, name=name, nodeid=f"{FOLDER}::{name}", gate=gate)
         for name in names
@@ -91,14 +82,9 @@ def pytest_collection_modifyitems(
 
 @dataclass(frozen=True)
 class GateRun:
-    """A results folder and the run that is compared with it, measured by the first test."""
+    """The quick set of a results folder, measured by the first test."""
 
-    results: Path
-    runs: Path
-    encoders: tuple[str, ...]
-    data_dir: Path | None
-    fail_below: tuple[str, ...] = ()
-    device: str = "cpu"
+    config: pytest.Config
 
     @cached_property
     def report(self) -> Report:
@@ -107,21 +93,24 @@ class GateRun:
         from harness.core.types import Progress
         from harness.evaluation.runner import execute
         from harness.gate.check import Gate, encode_golden, note_outcomes, quick_set
-        from harness.gate.drift import Margins
+        from harness.gate.drift import parse_margins
         from harness.resolve import encoders_by_hand
         from harness.results.records import Store, on_hardware
         from harness.tasks.loader import TaskLoader
 
-        registry, paths = encoders_by_hand(self.encoders)
-        places = Places.from_environment(os.environ, data_dir=self.data_dir, encoders=paths)
+        option = self.config.getoption
+        results, runs = Path(option("--harness-gate")), Path(option("--harness-runs"))
+        margins = parse_margins(option("--harness-fail-below"))
+        registry, paths = encoders_by_hand(option("--harness-encoder"))
+        places = Places.from_environment(os.environ, encoders=paths)
         loader = TaskLoader(places, registry.corpora)
-        planned = on_hardware(quick_set(registry, self.results), self.device, None, None)
-        outcomes = execute(planned, loader, Store(self.runs), Progress(), time.perf_counter)
-        note_outcomes(self.runs, outcomes)
-        encode_golden(planned, places, self.runs)
-        cells = [cell.address for cell in planned]
-        margins = Margins.parse(self.fail_below)
-        return Gate(self.runs, self.results).check(cells, places.data_dir, margins)
+        cells = quick_set(registry, results)
+        planned = on_hardware(cells, option("--harness-device"), None, None)
+        outcomes = execute(planned, loader, Store(runs), Progress(), time.perf_counter)
+        note_outcomes(runs, outcomes)
+        encode_golden(planned, places, runs)
+        addresses = [cell.address for cell in planned]
+        return Gate(runs, results).check(addresses, places.data_dir, margins)
 
 
 class GateItem(pytest.Item):
@@ -139,10 +128,10 @@ class GateItem(pytest.Item):
             report = self.gate.report
         except HarnessError as error:
             pytest.fail(str(error), pytrace=False)
-        for item in (*report.encoders, *report.cells):
-            if item.name == self.name and item.counts and item.state.exit_status:
-                pytest.fail("\n".join(item.lines), pytrace=False)
+        for check in (*report.encoders, *report.cells):
+            if check.name == self.name and check.counts and check.state.exit_status:
+                pytest.fail(str(check), pytrace=False)
 
     def reportinfo(self) -> tuple[Path, None, str]:
         """The folder and the name of a failure's headline."""
-        return self.gate.results, None, f"{FOLDER}: {self.name}"
+        return Path(self.config.getoption("--harness-gate")), None, f"{FOLDER}: {self.name}"

@@ -21,7 +21,7 @@ from fakes import (
 
 from harness.cli.printing import LINES, against_committed, against_papers, not_run
 from harness.evaluation.runner import Outcome, execute
-from harness.gate.drift import Move
+from harness.gate.drift import Checked, State
 from harness.results.folder import ResultsFolder
 from harness.results.records import Cell, Store, cells
 
@@ -136,14 +136,13 @@ def test_of_many_reasons_the_frequent_ones_are_shown_and_the_rest_counted():
 
 
 def test_what_moved_is_named_and_what_has_no_record_is_counted(tmp_path):
-    cell = Cell("fake.mean", "toy")
-    agrees, moved = Move(cell, 0.0, 0.001), Move(replace(cell, seed=1), 0.5, 0.001)
+    agrees, moved = Checked("a", State.AGREES, ""), Checked("b", State.UNKNOWN, "0.5000 points")
     committed = ResultsFolder(tmp_path, FOUND)
-    lines = against_committed([agrees, moved, Move(replace(cell, seed=2), None, 0.0)], committed)
+    lines = against_committed([agrees, moved, Checked("c", State.NO_BASELINE, "")], committed)
     assert lines == [
         f"1 of 2 agree with {tmp_path}/records",
         "1 have no committed record to agree with (--update makes them)",
-        f"  moved: {moved}",
+        "  moved: b: 0.5000 points",
     ]
 
 

@@ -1,7 +1,6 @@
 """The gate: nothing that moved passes, and what moved it is told apart. Most tests are mutants."""
 
 import json
-import math
 import re
 import shutil
 import subprocess
@@ -26,38 +25,37 @@ from harness.encoders.transformer import TransformerConfig
 from harness.evaluation.runner import execute
 from harness.gate.check import (
     FAILURES_FILE,
+    SAME,
     Gate,
-    State,
     encode_golden,
     note_failures,
     note_outcomes,
+    pair_path,
     promote_gate,
+    promote_pairs,
     quick_set,
     read_failures,
     render_report,
 )
 from harness.gate.drift import (
     ACROSS_PLATFORMS,
-    GOLDEN_ACROSS_PLATFORMS,
-    GOLDEN_SAME_PLATFORM,
-    PLATFORM,
-    Margins,
-    Move,
+    MOST_PAIRS,
     Override,
-    compare_records,
-    judge,
+    Rules,
+    State,
+    compare_record,
+    margin_of,
+    most_moved,
     other_inputs,
+    parse_margins,
     read_rules,
 )
 from harness.gate.golden_vectors import (
-    MOST,
-    SAME,
+    GOLDEN_ACROSS_PLATFORMS,
+    GOLDEN_SAME_PLATFORM,
     Golden,
-    encoder_drift,
+    check_encoder,
     golden_path,
-    most_moved,
-    pair_path,
-    promote_pairs,
     read_golden,
     write_golden,
 )
@@ -89,11 +87,11 @@ quick = [
 """
 
 
-def measure(folder, results, weights="one", cells=CELLS):
+def measure(folder, results, weights="one", cells=CELLS, places=None):
     """A quick run of the fakes into `folder/results`, as the command line does it."""
     found = registry(FakeConfig(weights=weights))
     planned = [PlannedCell(found.parse(c.method), TOY, c.seed) for c in cells]
-    texts = library(folder)
+    texts = library(folder) if places is None else replace(library(folder), places=places)
     runs = folder / results
     outcomes = list(execute(planned, texts, Store(runs), Told(), ticks()))
     note_outcomes(runs, outcomes)
@@ -116,18 +114,23 @@ def committed(tmp_path, promoted):
     return tmp_path / "results"
 
 
+@pytest.fixture
+def runs(committed):
+    return committed.with_name("runs")
+
+
 def look(folder, runs="runs", cells=CELLS, **more):
     return Gate(folder / runs, folder / "results").check(cells, **more)
 
 
 def states(report):
     """The state of each cell, by its name."""
-    return {found.name: found.state for found in report.cells}
+    return {cell.name: cell.state for cell in report.cells}
 
 
 def only(report, cell=PLAIN):
-    [found] = [found for found in report.cells if found.name == str(cell)]
-    return found
+    [check] = [check for check in report.cells if check.name == str(cell)]
+    return check
 
 
 def change_record(results, cell=PLAIN, **change):
@@ -147,35 +150,201 @@ def elsewhere(environment):
     return {**environment, "processor": "another"}
 
 
-# Nothing moved
+def other_digest(name):
+    return lambda digests: {**digests, name: "another"}
 
 
-def test_a_run_agrees_with_what_it_was_promoted_to(committed, tmp_path):
+# What moved, of a run that agreed
+
+
+def record_changed(cell=PLAIN, **change):
+    return lambda runs, committed: change_record(runs, cell, **change)
+
+
+def golden_changed(where="runs", **change):
+    def act(runs, committed):
+        results = runs if where == "runs" else committed
+        write_golden(results, replace(read_golden(results, "fake"), **change))
+
+    return act
+
+
+def golden_moved(by):
+    def act(runs, committed):
+        vectors = read_golden(runs, "fake").vectors.astype(np.float64)
+        vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+        vectors[3, 1] += by
+        golden_changed(vectors=vectors.astype(np.float32))(runs, committed)
+
+    return act
+
+
+def golden_removed(*where):
+    return lambda runs, committed: [
+        golden_path({"runs": runs, "committed": committed}[name], "fake").unlink() for name in where
+    ]
+
+
+def baseline_removed(runs, committed):
+    kept = [r for r in Store(committed).records() if cell_of(r) != PLAIN]
+    Store(committed).committed_path("fake").write_bytes(encode_committed(kept))
+
+
+def aged(runs, committed):
+    """Other code than this has measured the record and its similarities."""
+    path = Store(runs).path(PLAIN).with_suffix(".safetensors")
+    cosines = Store(runs).cosines(PLAIN)
+    write_tensors(path, {"cosine": cosines}, {**sidecar_metadata(path), "code": "other"})
+
+
+def other_encoding(runs, committed):
+    """A tokenizer that only splits other sentences differently, say."""
+    golden_changed(key="another")(runs, committed)
+    for cell in CELLS:
+        change_record(runs, cell, digests=other_digest("encoding"))
+
+
+NUDGE, WAY = 20 * GOLDEN_SAME_PLATFORM, [{"library": "onednn", "route": "packed", "tokens": 2048}]
+AGREES, ENCODER, SCORER = State.AGREES, State.ENCODER, State.SCORER
+NO_BASELINE, COULD_NOT_RUN = State.NO_BASELINE, State.COULD_NOT_RUN
+
+# What is changed; then the states of the cell and of its encoder, the exit status, and the reason.
+CHANGES = {
+    "nothing": ([], AGREES, AGREES, 0, "0.0000 points"),
+    "a score that rose": ([record_changed(scores=shifted(0.002))], SCORER, AGREES, 1, "0.0020"),
+    "a score that fell": ([record_changed(scores=shifted(-0.002))], SCORER, AGREES, 1, "0.0020"),
+    "a score that vanished": (
+        [record_changed(scores=lambda s: {**s, "alignment": 1.5, "extra": 2.0})],
+        SCORER, AGREES, 1, "one side only",
+    ),
+    "golden vectors that rose": (
+        [golden_moved(NUDGE), record_changed(scores=shifted(1))], ENCODER, ENCODER, 1, "1.0000",
+    ),
+    "golden vectors that fell": (
+        [golden_moved(-NUDGE), record_changed(scores=shifted(1))], ENCODER, ENCODER, 1, "1.0000",
+    ),
+    "golden vectors alone": ([golden_moved(NUDGE)], AGREES, ENCODER, 1, "0.0000"),
+    "a golden vector that is no number": (
+        [golden_changed(vectors=np.full((32, 4), np.nan, np.float32))], AGREES, ENCODER, 1, "",
+    ),
+    "another identity with the same vectors": ([other_encoding], AGREES, ENCODER, 1, ""),
+    "no golden vectors at all": (
+        [golden_removed("runs", "committed"), record_changed(scores=shifted(1))],
+        State.UNKNOWN, None, 1, "1.0000",
+    ),
+    "other golden sentences": (
+        [golden_changed("committed", sentences="others")], AGREES, NO_BASELINE, 3, "",
+    ),
+    "no committed golden vectors": ([golden_removed("committed")], AGREES, NO_BASELINE, 3, ""),
+    "no committed record": ([baseline_removed], NO_BASELINE, AGREES, 3, "no committed record"),
+    "golden vectors of other code": ([golden_changed(code="o")], AGREES, COULD_NOT_RUN, 3, ""),
+    "golden vectors of unstated code": ([golden_changed(code="")], AGREES, AGREES, 0, ""),
+    "golden vectors of another run": ([golden_changed(key="o")], AGREES, COULD_NOT_RUN, 3, ""),
+    "a record of other code": (
+        [aged], COULD_NOT_RUN, AGREES, 3, "of an earlier run, by other code; harness run --quick",
+    ),
+    "a record that is gone beside a score that moved": (
+        [
+            lambda runs, _: Store(runs).path(PLAIN).unlink(),
+            record_changed(CENTRED, scores=shifted(1)),
+        ],
+        COULD_NOT_RUN, AGREES, 1, "holds no record",
+    ),
+    "other data and golden vectors that moved": (
+        [golden_moved(NUDGE), record_changed(digests=other_digest("data"))],
+        State.OTHER_INPUT, ENCODER, 1, "other data; ",
+    ),
+    **{
+        f"a score {share} of the tolerance off, elsewhere": (
+            [record_changed(scores=shifted(share * ACROSS_PLATFORMS), environment=elsewhere)],
+            SCORER if abs(share) > 1 else AGREES, AGREES, int(abs(share) > 1), "tolerance 0.05",
+        )
+        for share in (-1.1, -0.9, 0.9, 1.1)
+    },
+    **{
+        f"a score {share} of the tolerance off, encoded in another way": (
+            [record_changed(scores=shifted(share * SAME_PLATFORM),
+                            facts=lambda f: {**f, "encoding": WAY})],
+            SCORER if share > 1 else AGREES, AGREES, int(share > 1), "tolerance 0.001",
+        )
+        for share in (0.9, 1.1)
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_moved_is_told(change, committed, runs, tmp_path):
+    acts, cell_state, encoder_state, status, why = CHANGES[change]
+    for act in acts:
+        act(runs, committed)
     report = look(tmp_path)
-    assert set(states(report).values()) == {State.AGREES}
-    assert [(e.name, e.state, e.distance) for e in report.encoders] == [("fake", "agrees", 0.0)]
-    assert report.exit_status == 0
-    assert render_report(report, Gate(tmp_path / "runs", committed)).endswith(
-        "agrees: 1 encoder, 5 cells"
-    )
+    encoders = [encoder.state for encoder in report.encoders]
+    assert (only(report).state, encoders) == (cell_state, [encoder_state] if encoder_state else [])
+    assert report.exit_status == status
+    assert why in only(report).why
+    text = render_report(report, Gate(runs, committed))
+    assert (f"{cell_state}: {PLAIN}: " in text) == (cell_state is not AGREES)
+    if change == "nothing":
+        assert text.endswith("agrees: 1 encoder, 5 cells")
 
 
-def test_promoting_again_changes_nothing(committed, tmp_path):
-    before = snapshot(committed)
-    assert promote_gate(measure(tmp_path, "again"), tmp_path / "again", committed) == 0
-    assert snapshot(committed) == before
+def test_no_run_is_no_pass_and_no_move(committed, tmp_path):
+    report = look(tmp_path, "nowhere")
+    assert set(states(report).values()) == {COULD_NOT_RUN}
+    assert [e.state for e in report.encoders] == [COULD_NOT_RUN]
+    assert report.exit_status == 3
+    report = Gate(tmp_path / "runs", tmp_path / "nowhere").check([PLAIN])
+    assert (only(report).state, report.exit_status) == (NO_BASELINE, 3)
+    said = render_report(report, Gate(tmp_path / "runs", tmp_path / "nowhere"))
+    assert "harness run --quick --update makes it" in said
+    assert "moved" not in said
 
 
-def test_other_code_that_measures_the_same_changes_no_committed_similarity(committed, tmp_path):
-    """And what measured another identity does."""
-    path = Store(tmp_path / "runs").path(PLAIN).with_suffix(".safetensors")
-    about, cosines = sidecar_metadata(path), Store(tmp_path / "runs").cosines(PLAIN)
-    for name, changed in (("code", False), ("data", True)):
-        write_tensors(path, {"cosine": cosines}, {**about, name: "other"})
-        assert promote_pairs(PLAIN, tmp_path / "runs", committed) is changed
-    write_tensors(path, {"cosine": cosines + np.float32(2 * SAME)}, about)
-    assert promote_pairs(PLAIN, tmp_path / "runs", committed)
-    assert not promote_pairs(PLAIN, tmp_path / "runs", committed)
+def test_a_perturbed_cosine_is_the_scorers_and_names_the_pairs(committed, tmp_path, monkeypatch):
+    """One pair of the thirty is scored wrongly; everything before the cosine is as it was."""
+    right = metrics.cosine
+
+    def wrong(a, b):
+        cosines, zero = right(a, b)
+        cosines[7] = -cosines[7] if abs(cosines[7]) > 0.1 else 1.0
+        return cosines, zero
+
+    monkeypatch.setattr(metrics, "cosine", wrong)
+    measure(tmp_path, "mutant")
+    report = look(tmp_path, "mutant")
+    check = only(report)
+    assert check.state is SCORER
+    assert (check.pairs[0].pair, len(check.pairs)) == (8, MOST_PAIRS)
+    assert check.pairs[0].committed != check.pairs[0].measured
+    text = render_report(report, Gate(tmp_path / "mutant", committed))
+    assert "scorer moved: fake.mean on toy, seed 0: " in text
+    assert "    pair 8: similarity " in text
+
+
+def test_other_weights_are_named_by_cell_and_encoder(committed, tmp_path):
+    kept = read_golden(tmp_path / "runs", "fake")
+    measure(tmp_path, "other", weights="two")
+    report = look(tmp_path, "other")
+    assert set(states(report).values()) == {ENCODER}
+    assert re.fullmatch(r"other weights; -?\d+\.\d{4} -> -?\d+\.\d{4}", only(report).why)
+    assert only(report).pairs
+    [encoder] = report.encoders
+    assert encoder.state is ENCODER
+    assert encoder.why.startswith("other weights, tokenizer, modules or settings; ")
+    write_golden(tmp_path / "other", kept)  # left by another run than the cells
+    [encoder] = look(tmp_path, "other").encoders
+    assert (encoder.state, "of an earlier run" in encoder.why) == (COULD_NOT_RUN, True)
+
+
+def test_what_moved_is_shown_before_and_after(committed, tmp_path):
+    change_record(tmp_path / "runs", scores=shifted(1.25))
+    gate = Gate(tmp_path / "runs", committed)
+    old = Store(committed).read(PLAIN).scores["spearman"]["all"]
+    [line, _] = render_report(look(tmp_path), gate).splitlines()
+    assert line.startswith("scorer moved: fake.mean on toy, seed 0: 1.2500 points, ")
+    assert line.endswith(f"; {old:.4f} -> {old + 1.25:.4f}")
+    folded = render_report(look(tmp_path), gate, width=50).splitlines()
+    assert max(len(line) for line in folded if str(tmp_path) not in line) <= 50
 
 
 def test_checking_writes_nothing_and_imports_nothing_heavy(committed, tmp_path):
@@ -198,76 +367,7 @@ def test_checking_writes_nothing_and_imports_nothing_heavy(committed, tmp_path):
     assert snapshot(tmp_path) == before
 
 
-# Mutants of the scorer
-
-
-@pytest.mark.parametrize("sign", [1, -1])
-def test_a_score_that_moved_either_way_is_the_scorers(committed, tmp_path, sign):
-    change_record(tmp_path / "runs", scores=shifted(sign * 2 * SAME_PLATFORM))
-    report = look(tmp_path)
-    assert only(report).state is State.SCORER
-    assert only(report).distance == pytest.approx(2 * SAME_PLATFORM)
-    assert report.exit_status == 1
-    assert states(report)[str(CENTRED)] is State.AGREES
-
-
-def test_a_perturbed_cosine_is_the_scorers_and_names_the_pairs(committed, tmp_path, monkeypatch):
-    """One pair of the thirty is scored wrongly; everything before the cosine is as it was."""
-    right = metrics.cosine
-
-    def wrong(a, b):
-        cosines, zero = right(a, b)
-        cosines[7] = -cosines[7] if abs(cosines[7]) > 0.1 else 1.0
-        return cosines, zero
-
-    monkeypatch.setattr(metrics, "cosine", wrong)
-    measure(tmp_path, "mutant")
-    report = look(tmp_path, "mutant")
-    found = only(report)
-    assert found.state is State.SCORER
-    assert (found.pairs[0].pair, len(found.pairs)) == (8, MOST)
-    assert found.pairs[0].committed != found.pairs[0].measured
-    text = render_report(report, Gate(tmp_path / "mutant", committed))
-    assert "scorer moved: fake.mean on toy, seed 0: " in text
-    assert "    pair 8: similarity " in text
-
-
-def test_a_score_that_vanished_has_moved(committed, tmp_path):
-    change_record(tmp_path / "runs", scores=lambda s: {**s, "alignment": 1.5, "extra": 2.0})
-    found = only(look(tmp_path))
-    assert (found.state, found.distance) == (State.SCORER, None)
-    assert "one side only" in found.why
-
-
-# Mutants of the encoder
-
-
-def perturb_golden(results, by, **change):
-    old = read_golden(results, "fake")
-    vectors = old.vectors / np.linalg.norm(old.vectors, axis=1, keepdims=True)
-    write_golden(results, replace(old, vectors=vectors.astype(np.float32), **change))
-    vectors = vectors.astype(np.float64)
-    vectors[3, 1] += by
-    write_golden(results, replace(old, vectors=vectors.astype(np.float32), **change))
-
-
-@pytest.mark.parametrize("sign", [1, -1])
-def test_golden_vectors_that_moved_either_way_are_the_encoders(committed, tmp_path, sign):
-    """A cell that moved with them is theirs; one that agrees may have come from the cache."""
-    perturb_golden(tmp_path / "runs", sign * 20 * GOLDEN_SAME_PLATFORM)
-    change_record(tmp_path / "runs", scores=shifted(1))
-    report = look(tmp_path)
-    assert [e.state for e in report.encoders] == [State.ENCODER]
-    assert only(report).state is State.ENCODER
-    assert only(report, CENTRED).state is State.AGREES
-    assert report.exit_status == 1
-
-
-def test_an_encoder_that_moved_fails_even_where_every_cell_agrees(committed, tmp_path):
-    perturb_golden(tmp_path / "runs", 20 * GOLDEN_SAME_PLATFORM)
-    report = look(tmp_path)
-    assert set(states(report).values()) == {State.AGREES}
-    assert report.exit_status == 1
+# Golden vectors
 
 
 @pytest.mark.parametrize(
@@ -277,86 +377,31 @@ def test_an_encoder_that_moved_fails_even_where_every_cell_agrees(committed, tmp
 @pytest.mark.parametrize("share", [0.5, 2])
 def test_golden_vectors_may_move_further_across_platforms(processor, tolerance, share):
     """A unit vector's other coordinate, and a length that counts for nothing."""
-    here = dict.fromkeys(PLATFORM, "here")
     vectors = np.eye(32, 40, dtype=np.float32)
-    old = Golden("e", "key", here, "s", vectors)
+    old = Golden("e", "key", "here", "s", vectors)
     moved = vectors.copy()
     moved[5, 30] = share * tolerance
-    new = replace(old, vectors=3 * moved, platform={**here, "processor": processor})
-    drift = encoder_drift(old, new)
-    assert (drift.tolerance, drift.moved) == (tolerance, share > 1)
-    assert drift.largest == pytest.approx(share * tolerance, rel=1e-3)
-
-
-def test_other_weights_are_named_by_cell_and_encoder(committed, tmp_path):
-    measure(tmp_path, "other", weights="two")
-    report = look(tmp_path, "other")
-    assert set(states(report).values()) == {State.ENCODER}
-    assert re.fullmatch(r"other weights; -?\d+\.\d{4} -> -?\d+\.\d{4}", only(report).why)
-    assert only(report).pairs
-    [encoder] = report.encoders
-    assert encoder.state is State.ENCODER
-    assert encoder.why.startswith("other weights, tokenizer, modules or settings; ")
-
-
-def test_other_data_are_an_input_even_where_the_encoder_moved_too(committed, tmp_path):
-    measure(tmp_path, "other", weights="two")
-    change_record(tmp_path / "other", digests=lambda d: {**d, "data": "others"})
-    assert only(look(tmp_path, "other")).state is State.OTHER_INPUT
-
-
-def test_another_identity_has_moved_even_with_the_same_vectors(committed, tmp_path):
-    """A tokenizer that only splits other sentences differently, say."""
-    old = read_golden(committed, "fake")
-    write_golden(tmp_path / "runs", replace(old, key="another"))
-    for cell in CELLS:
-        change_record(tmp_path / "runs", cell, digests=lambda d: {**d, "encoding": "another"})
-    [encoder] = look(tmp_path).encoders
-    assert (encoder.state, encoder.distance) == (State.ENCODER, 0.0)
-
-
-def test_without_golden_vectors_nobody_says_which_part_moved(committed, tmp_path):
-    for results in (tmp_path / "runs", committed):
-        golden_path(results, "fake").unlink()
-    change_record(tmp_path / "runs", scores=shifted(1))
-    report = look(tmp_path)
-    assert (only(report).state, report.encoders, report.exit_status) == (State.UNKNOWN, (), 1)
-
-
-def test_other_golden_sentences_are_no_baseline(committed, tmp_path):
-    old = read_golden(committed, "fake")
-    write_golden(committed, replace(old, sentences="others"))
-    report = look(tmp_path)
-    assert [e.state for e in report.encoders] == [State.NO_BASELINE]
-    assert report.exit_status == 3
-    assert promote_gate(measure(tmp_path, "again"), tmp_path / "again", committed) == 1
+    check = check_encoder(old, replace(old, vectors=3 * moved, platform=processor))
+    assert (check.tolerance, check.state) == (tolerance, ENCODER if share > 1 else AGREES)
+    assert check.distance == pytest.approx(share * tolerance, rel=1e-3)
 
 
 def test_a_model_under_its_own_modules_has_golden_vectors_of_its_own(tmp_path):
     """Its pooling is part of it, so that a broken one is told as the encoder's."""
     folder = shutil.copytree(ROOT / "harness/assets/embedded/simcse-sup-mini", tmp_path / "model")
-    mine = TransformerConfig("mine", "mine")
-    found, places = (
-        load_registry().with_encoders([mine]),
-        Places(tmp_path, encoders={"mine": folder}),
-    )
-    planned = [
-        PlannedCell(found.parse(name), found.tasks["mini-lexical"], 0)
-        for name in ("mine.native", "mine.mean")
-    ]
+    found = load_registry().with_encoders([TransformerConfig("mine", "mine")])
+    places = Places(tmp_path, encoders={"mine": folder})
+    names = ("mine.native", "mine.mean")
+    planned = [PlannedCell(found.parse(n), found.tasks["mini-lexical"], 0) for n in names]
     encode_golden(planned, places, tmp_path / "before")
     pooling = folder / "1_Pooling" / "config.json"
     held = json.loads(pooling.read_text())
     cls, mean = "pooling_mode_cls_token", "pooling_mode_mean_tokens"
     pooling.write_text(json.dumps({**held, cls: held[mean], mean: held[cls]}))
     encode_golden(planned, places, tmp_path / "after")
-    moved = {
-        name: encoder_drift(
-            *(read_golden(tmp_path / when, name) for when in ("before", "after"))
-        ).moved
-        for name in ("mine.native", "mine")
-    }
-    assert moved == {"mine.native": True, "mine": False}
+    for name, state in (("mine.native", ENCODER), ("mine", AGREES)):
+        vectors = (read_golden(tmp_path / when, name) for when in ("before", "after"))
+        assert check_encoder(*vectors).state is state
 
 
 @pytest.mark.parametrize("damage", [b"", b"cut", b"\0" * 40])
@@ -367,60 +412,40 @@ def test_a_file_without_golden_vectors_is_refused_by_name(committed, damage):
         read_golden(committed, "fake")
 
 
-def test_a_golden_vector_that_is_no_number_is_refused(committed):
-    old = read_golden(committed, "fake")
-    write_golden(committed, replace(old, vectors=old.vectors * np.float32("nan")))
-    with pytest.raises(DataError, match="wanted finite float32 vectors"):
-        read_golden(committed, "fake")
+# Promotion
 
 
-# Holes
+def test_promoting_again_changes_nothing(committed, tmp_path):
+    before = snapshot(committed)
+    assert promote_gate(measure(tmp_path, "again"), tmp_path / "again", committed) == 0
+    assert snapshot(committed) == before
+    golden_changed("committed", sentences="others")(tmp_path / "runs", committed)
+    assert promote_gate(measure(tmp_path, "again"), tmp_path / "again", committed) == 1
 
 
-def test_a_missing_baseline_fails_by_name(committed, tmp_path):
-    held = [r for r in Store(committed).records() if cell_of(r) != PLAIN]
-    Store(committed).committed_path("fake").write_bytes(encode_committed(held))
-    report = look(tmp_path)
-    assert (only(report).state, report.exit_status) == (State.NO_BASELINE, 3)
-    assert "no baseline: fake.mean on toy, seed 0" in render_report(
-        report, Gate(tmp_path / "runs", committed)
-    )
+def test_other_code_that_measures_the_same_changes_no_committed_similarity(committed, runs):
+    """And what measured another identity does."""
+    path = Store(runs).path(PLAIN).with_suffix(".safetensors")
+    about, cosines = sidecar_metadata(path), Store(runs).cosines(PLAIN)
+    for name, changed in (("code", False), ("data", True)):
+        write_tensors(path, {"cosine": cosines}, {**about, name: "other"})
+        assert promote_pairs(PLAIN, runs, committed) is changed
+    write_tensors(path, {"cosine": cosines + np.float32(2 * SAME)}, about)
+    assert promote_pairs(PLAIN, runs, committed)
+    assert not promote_pairs(PLAIN, runs, committed)
 
 
-def test_missing_golden_vectors_of_a_committed_encoder_fail_by_name(committed, tmp_path):
-    golden_path(committed, "fake").unlink()
-    report = look(tmp_path)
-    assert [(e.name, e.state) for e in report.encoders] == [("fake", State.NO_BASELINE)]
-    assert report.exit_status == 3
-
-
-def test_no_run_is_no_pass_and_no_move(committed, tmp_path):
-    report = look(tmp_path, "nowhere")
-    assert set(states(report).values()) == {State.COULD_NOT_RUN}
-    assert [e.state for e in report.encoders] == [State.COULD_NOT_RUN]
-    assert report.exit_status == 3
-
-
-def test_what_moved_outweighs_what_could_not_run(committed, tmp_path):
-    Store(tmp_path / "runs").path(PLAIN).unlink()
-    change_record(tmp_path / "runs", CENTRED, scores=shifted(1))
-    report = look(tmp_path)
-    assert (only(report).state, report.exit_status) == (State.COULD_NOT_RUN, 1)
+# What did not run
 
 
 def test_a_cell_that_failed_is_not_judged_by_an_older_record(committed, tmp_path):
     """The encoder is gone when it is run again; records and vectors of before still lie there."""
-    found = registry(FakeConfig())
-    planned = [PlannedCell(found.parse(PLAIN.method), TOY, 0)]
-    texts = library(tmp_path, encoders=())
-    texts = replace(texts, places=Places(tmp_path / "cache", tmp_path / "data", {}))
-    outcomes = list(execute(planned, texts, Store(tmp_path / "runs"), Told(), ticks()))
-    note_outcomes(tmp_path / "runs", outcomes)
-    encode_golden(planned, texts.places, tmp_path / "runs")
+    gone = Places(tmp_path / "cache", tmp_path / "data", {})
+    measure(tmp_path, "runs", cells=[PLAIN], places=gone)
     report = look(tmp_path, cells=[PLAIN])
-    assert only(report).state is State.COULD_NOT_RUN
+    assert only(report).state is COULD_NOT_RUN
     assert "harness fetch fake" in only(report).why
-    assert [e.state for e in report.encoders] == [State.COULD_NOT_RUN]
+    assert [e.state for e in report.encoders] == [COULD_NOT_RUN]
     measure(tmp_path, "runs")
     assert look(tmp_path).exit_status == 0
 
@@ -451,65 +476,21 @@ def test_a_damaged_list_of_reasons_is_refused_by_name(tmp_path, text):
         read_failures(tmp_path)
 
 
-# Tolerances
+def test_a_record_of_files_that_have_changed_since_is_not_taken_for_this_ones(committed, tmp_path):
+    key = Store(tmp_path / "runs").read(PLAIN).digests["encoding"]
+    assert look(tmp_path, key_now=lambda _: key).exit_status == 0
+    report = look(tmp_path, key_now=lambda method: "new" if method == PLAIN.method else None)
+    assert (only(report).state, report.exit_status) == (COULD_NOT_RUN, 3)
+    assert "files have changed since its record; harness run" in only(report).why
 
 
-def test_a_cell_at_its_tolerance_has_not_moved():
-    moved = [Move(PLAIN, points, 0.001).moved for points in (0.001, 0.001 + 1e-12, 0.0010001)]
-    assert moved == [False, False, True]
-
-
-def test_the_tolerances_are_the_stated_ones():
-    assert (SAME_PLATFORM, ACROSS_PLATFORMS) == (0.001, 0.05)
-
-
-@pytest.mark.parametrize("sign", [1, -1])
-@pytest.mark.parametrize("share", [0.9, 1.1])
-def test_across_platforms_the_gate_opens_wider_on_both_sides(committed, tmp_path, sign, share):
-    by = sign * share * ACROSS_PLATFORMS
-    change_record(tmp_path / "runs", scores=shifted(by), environment=elsewhere)
-    assert only(look(tmp_path)).state is (State.SCORER if share > 1 else State.AGREES)
-
-
-@pytest.mark.parametrize("sign", [1, -1])
-@pytest.mark.parametrize("share", [0.9, 1.1])
-def test_another_way_to_encode_has_no_tolerance_of_its_own(committed, tmp_path, sign, share):
-    by = sign * share * SAME_PLATFORM
-    way = [{"library": "onednn", "route": "packed", "tokens": 2048}]
-    change_record(tmp_path / "runs", scores=shifted(by), facts=lambda f: {**f, "encoding": way})
-    assert only(look(tmp_path)).state is (State.SCORER if share > 1 else State.AGREES)
-
-
-def override(tolerance, cell=PLAIN, reason="it trains"):
-    return (
-        f'\n[[override]]\nmethod = "{cell.method}"\ntask = "{cell.task}"\n'
-        f'tolerance = {tolerance}\nreason = "{reason}"\n'
-    )
-
-
-@pytest.mark.parametrize("sign", [1, -1])
-def test_an_override_is_respected_for_its_cell_alone_and_told(committed, tmp_path, sign):
-    (committed / "gate.toml").write_text(SETS + override(0.5))
-    for cell in (PLAIN, CENTRED):
-        change_record(tmp_path / "runs", cell, scores=shifted(sign * 0.4))
+def test_what_an_interrupted_run_did_not_reach_could_not_run(committed, tmp_path):
+    outcomes = measure(tmp_path, "runs")
+    note_outcomes(tmp_path / "runs", outcomes[:1], [o.cell for o in outcomes[1:]])
     report = look(tmp_path)
-    assert only(report).state is State.AGREES
-    assert only(report, CENTRED).state is State.SCORER
-    assert "tolerance 0.5 (it trains)" in render_report(report, Gate(tmp_path / "runs", committed))
-    change_record(tmp_path / "runs", scores=shifted(sign * 0.2))
-    assert only(look(tmp_path)).state is State.SCORER
-
-
-def test_an_override_can_be_narrower_than_the_rule(committed, tmp_path):
-    (committed / "gate.toml").write_text(SETS + override(SAME_PLATFORM / 100))
-    change_record(tmp_path / "runs", scores=shifted(SAME_PLATFORM / 2))
-    assert only(look(tmp_path)).state is State.SCORER
-
-
-def test_an_override_of_a_cell_that_is_not_committed_is_refused(committed, tmp_path):
-    (committed / "gate.toml").write_text(SETS + override(0.5, replace(PLAIN, method="fake.maen")))
-    with pytest.raises(DataError, match=r"gate\.toml: .* found one of fake\.maen on toy"):
-        look(tmp_path)
+    assert only(report, outcomes[0].cell).state is AGREES
+    late = [only(report, outcome.cell) for outcome in outcomes[1:]]
+    assert {(c.state, c.why) for c in late} == {(COULD_NOT_RUN, "the last run ended before it")}
 
 
 def test_similarities_that_were_changed_are_refused_by_name(committed, tmp_path):
@@ -521,14 +502,39 @@ def test_similarities_that_were_changed_are_refused_by_name(committed, tmp_path)
         look(tmp_path)
 
 
-def test_reproduce_compares_by_the_same_rules(committed, tmp_path):
-    change_record(tmp_path / "runs", scores=shifted(0.4))
-    record = Store(tmp_path / "runs").read(PLAIN)
-    held = Results.read(Store(committed))
-    [move] = compare_records([record], held, read_rules(committed))
-    (committed / "gate.toml").write_text(override(0.5))
-    [allowed] = compare_records([record], held, read_rules(committed))
-    assert (move.moved, allowed.moved) == (True, False)
+# Rules
+
+
+def override(tolerance, cell=PLAIN, reason="it trains"):
+    return (
+        f'\n[[override]]\nmethod = "{cell.method}"\ntask = "{cell.task}"\n'
+        f'tolerance = {tolerance}\nreason = "{reason}"\n'
+    )
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_an_override_is_respected_for_its_cell_alone_and_told(committed, runs, tmp_path, sign):
+    (committed / "gate.toml").write_text(SETS + override(0.5))
+    for cell in (PLAIN, CENTRED):
+        change_record(runs, cell, scores=shifted(sign * 0.4))
+    report = look(tmp_path)
+    assert only(report).state is AGREES
+    assert only(report, CENTRED).state is SCORER
+    assert "tolerance 0.5 (it trains)" in render_report(report, Gate(runs, committed))
+    change_record(runs, scores=shifted(sign * 0.2))
+    assert only(look(tmp_path)).state is SCORER
+
+
+def test_an_override_can_be_narrower_than_the_rule(committed, tmp_path):
+    (committed / "gate.toml").write_text(SETS + override(SAME_PLATFORM / 100))
+    change_record(tmp_path / "runs", scores=shifted(SAME_PLATFORM / 2))
+    assert only(look(tmp_path)).state is SCORER
+
+
+def test_an_override_of_a_cell_that_is_not_committed_is_refused(committed, tmp_path):
+    (committed / "gate.toml").write_text(SETS + override(0.5, replace(PLAIN, method="fake.maen")))
+    with pytest.raises(DataError, match=r"gate\.toml: .* found one of fake\.maen on toy"):
+        look(tmp_path)
 
 
 BAD = {
@@ -553,7 +559,7 @@ def test_a_wrong_rule_is_refused_by_name(tmp_path, text):
         read_rules(tmp_path)
 
 
-# Seeds
+# One record against the committed ones
 
 
 def record(score, seed=0, **change):
@@ -576,6 +582,16 @@ def seeds(*scores):
     return [record(score, seed) for seed, score in enumerate(scores)]
 
 
+def judge(made, committed, *overrides):
+    return compare_record(made, Results({("m", "t"): committed}), Rules(overrides=overrides))
+
+
+def test_the_tolerance_itself_is_within():
+    assert (SAME_PLATFORM, ACROSS_PLATFORMS) == (0.001, 0.05)
+    moved = [judge(record(70 + by), seeds(70.0)).moved for by in (0.001, 0.001 + 1e-12, 0.0010001)]
+    assert moved == [False, False, True]
+
+
 FINITE = st.floats(20, 90).map(lambda x: round(x, 3))
 
 
@@ -585,37 +601,40 @@ def test_a_trained_cell_may_move_within_the_interval_of_its_seeds(scores, sign):
     mean = fmean(scores)
     half = max(prediction_half_width(stdev(scores), len(scores)), SAME_PLATFORM)
     for seed in (0, 99):
-        inside = judge(record(mean + sign * 0.99 * half, seed), seeds(*scores), None)
-        outside = judge(record(mean + sign * 1.01 * half, seed), seeds(*scores), None)
-        same_as_own = seed == 0 and abs(outside.points or 0) <= SAME_PLATFORM
+        inside = judge(record(mean + sign * 0.99 * half, seed), seeds(*scores))
+        outside = judge(record(mean + sign * 1.01 * half, seed), seeds(*scores))
+        same_as_own = seed == 0 and abs(outside.distance or 0) <= SAME_PLATFORM
         assert not inside.moved
         assert outside.moved or same_as_own
 
 
 def test_one_committed_seed_has_no_interval():
-    assert judge(record(70.5), seeds(70.0), None).moved
-    other = judge(record(70.0, seed=1), seeds(70.0), None)
-    assert (other.points, other.moved) == (None, False), "there is no baseline"
+    assert judge(record(70.5), seeds(70.0)).moved
+    assert judge(record(70.0, seed=1), seeds(70.0)).state is NO_BASELINE
 
 
 def test_a_trained_cell_with_an_override_is_held_to_it():
     allowed = Override("m", "t", 0.1, "why")
     assert judge(record(70.5), seeds(70.0, 75.0), allowed).moved
     assert not judge(record(70.05), seeds(70.0, 75.0), allowed).moved
+    assert judge(record(70.5), seeds(70.0)).moved
+    assert not judge(record(70.5), seeds(70.0), replace(allowed, tolerance=0.5)).moved
 
 
-@pytest.mark.parametrize("hole", [{}, {"spearman": {"all": None}}, {"spearman": {}}])
-def test_a_hole_is_in_no_interval(hole):
-    for made in (record(0, scores=hole), record(0, seed=9, scores=hole)):
-        move = judge(made, seeds(70.0, 75.0), None)
-        assert (move.moved, move.points) == (True, math.inf)
-
-
-def test_a_hole_beside_a_main_score_that_agrees_has_moved_all_the_same():
-    lost = record(72.5, scores={"spearman": {"all": 72.5, "groups": {}}, "alignment": 72.5})
-    assert judge(lost, seeds(70.0, 75.0), None).points == math.inf
-    known, hole = seeds(70.0, 75.0), record(0, seed=2, scores={"spearman": {"all": None}})
-    assert judge(record(72.5), [*known, hole], None).points == math.inf
+@pytest.mark.parametrize("scores", [{}, {"spearman": {"all": None}}, {"spearman": {}}])
+def test_a_hole_is_in_no_interval(scores):
+    """Nor is one beside a main score that agrees, or among the committed seeds."""
+    beside = {"spearman": {"all": 72.5, "groups": {}}, "alignment": 72.5}
+    undefined = record(0, seed=2, scores={"spearman": {"all": None}})
+    for made, kept in (
+        (record(0, scores=scores), seeds(70.0, 75.0)),
+        (record(0, seed=9, scores=scores), seeds(70.0, 75.0)),
+        (record(72.5, scores=beside), seeds(70.0, 75.0)),
+        (record(72.5), [*seeds(70.0, 75.0), undefined]),
+    ):
+        check = judge(made, kept)
+        assert (check.moved, check.distance) == (True, None)
+        assert "one side only" in check.why
 
 
 def test_weights_that_training_made_are_no_input_and_other_data_always_are():
@@ -623,9 +642,9 @@ def test_weights_that_training_made_are_no_input_and_other_data_always_are():
     retrained = record(70.5, digests={**trained[0].digests, "weights": "new", "code": "x"})
     assert other_inputs(trained, retrained) == ()
     assert other_inputs(seeds(70.0, 71.0), retrained) == ("weights",)
-    assert not judge(retrained, trained, None).moved
-    elsewhere = record(70.5, digests={**trained[0].digests, "data": "x"})
-    assert judge(elsewhere, trained, None).reason == "other data"
+    assert not judge(retrained, trained).moved
+    others = record(70.5, digests={**trained[0].digests, "data": "x"})
+    assert judge(others, trained).inputs == ("data",)
 
 
 # Pairs
@@ -635,7 +654,7 @@ def test_weights_that_training_made_are_no_input_and_other_data_always_are():
 def test_the_pairs_that_moved_most_come_first(order):
     old, new = np.arange(12.0), np.array(order, float)
     moves = [abs(m.measured_rank - m.committed_rank) for m in most_moved(old, new)]
-    most = sorted(np.abs(new - old), reverse=True)[:MOST]
+    most = sorted(np.abs(new - old), reverse=True)[:MOST_PAIRS]
     assert moves == [move for move in most if move > 0]
 
 
@@ -648,65 +667,100 @@ def test_columns_of_other_pairs_have_no_ranks_to_compare(committed, tmp_path):
     assert only(look(tmp_path)).pairs == ()
 
 
+@pytest.mark.parametrize("asset", [TOY.asset, "embedded"])
 def test_pairs_are_told_with_their_sentences_where_these_are_at_hand(
-    committed, tmp_path, monkeypatch
+    committed, tmp_path, monkeypatch, asset
 ):
-    monkeypatch.setattr("harness.gate.check.load_registry", lambda: registry(FakeConfig()))
-    measure(tmp_path, "other", weights="two")
-    scored = TOY.pairs(tmp_path / "data")
-    for pair in only(look(tmp_path, "other", data_dir=tmp_path / "data")).pairs:
-        assert pair.texts == (scored.a[pair.pair - 1], scored.b[pair.pair - 1])
-    for data_dir in (None, tmp_path / "runs"):
-        assert all(p.texts is None for p in only(look(tmp_path, "other", data_dir=data_dir)).pairs)
-    change_record(tmp_path / "other", digests=lambda d: {**d, "data": "others"})
-    found = only(look(tmp_path, "other", data_dir=tmp_path / "data"))
-    assert all(pair.texts is None for pair in found.pairs), "these are not the scored sentences"
-
-
-def test_sentences_that_the_package_carries_are_told_without_a_data_folder(
-    committed, tmp_path, monkeypatch
-):
-    found, carried = registry(FakeConfig()), replace(TOY, asset="embedded")
-    found.tasks["toy"] = carried
+    """Those that the package carries need no data folder."""
+    found = registry(FakeConfig())
+    found.tasks["toy"] = replace(TOY, asset=asset)
     monkeypatch.setattr("harness.gate.check.load_registry", lambda: found)
     measure(tmp_path, "other", weights="two")
-    scored, told = TOY.pairs(tmp_path), only(look(tmp_path, "other", data_dir=None)).pairs
-    assert [pair.texts for pair in told] == [
-        (scored.a[pair.pair - 1], scored.b[pair.pair - 1]) for pair in told
-    ]
-    assert told
+    scored, embedded = TOY.pairs(tmp_path / "data"), asset == "embedded"
+    for folder in ("data", None, "runs"):
+        at_hand = embedded or folder == "data"
+        data_dir = folder and tmp_path / folder
+        pairs = only(look(tmp_path, "other", data_dir=data_dir)).pairs
+        assert pairs
+        for pair in pairs:
+            texts = (scored.a[pair.pair - 1], scored.b[pair.pair - 1])
+            assert pair.texts == (texts if at_hand else None)
+    change_record(tmp_path / "other", digests=other_digest("data"))
+    check = only(look(tmp_path, "other", data_dir=tmp_path / "data"))
+    assert all(pair.texts is None for pair in check.pairs), "these are not the scored sentences"
+
+
+# Margins
+
+
+@pytest.mark.parametrize(
+    ("by", "allowed"), [(-0.4, True), (-0.5, True), (-0.51, False), (0.51, True), (30, True)]
+)
+def test_with_a_margin_only_a_fall_beyond_it_fails(committed, tmp_path, by, allowed):
+    change_record(tmp_path / "runs", scores=shifted(by))
+    report = look(tmp_path, margins={"*": 0.5})
+    assert only(report).state is (AGREES if allowed else State.FELL)
+    assert report.exit_status == (0 if allowed else 1)
+    assert only(report).after == pytest.approx(only(report).before + by)
+
+
+def test_with_a_margin_other_weights_are_no_failure_and_are_told(committed, tmp_path):
+    measure(tmp_path, "other", weights="two")
+    before = {c: Store(committed).read(c).scores["spearman"]["all"] for c in CELLS}
+    after = {c: Store(tmp_path / "other").read(c).scores["spearman"]["all"] for c in CELLS}
+    most = max(before[c] - after[c] for c in CELLS)
+    report = look(tmp_path, "other", margins={"*": most + 1e-6})
+    assert (report.exit_status, set(states(report).values())) == (0, {AGREES})
+    said = render_report(report, Gate(tmp_path / "other", committed))
+    assert "encoder moved: fake: other weights" in said
+    assert "(no failure)" in said
+    assert look(tmp_path, "other", margins={"*": most - 0.01}).exit_status == 1
+    assert look(tmp_path, "other", margins={"other": 9.0}).exit_status == 1
+
+
+def test_with_a_margin_other_data_and_a_lost_score_fail(committed, tmp_path):
+    change_record(tmp_path / "runs", digests=other_digest("data"))
+    change_record(tmp_path / "runs", CENTRED, scores=lambda s: {**s, "spearman": {"all": None}})
+    report = look(tmp_path, margins={"*": 99.0})
+    assert only(report).state is State.OTHER_INPUT
+    assert only(report, CENTRED).state is State.FELL
+
+
+def test_margins_are_of_tasks_and_of_all_others():
+    margins = parse_margins(["sts*=1", "0.25", "sick-r=2"])
+    assert [margin_of(task, margins) for task in ("sts-b", "sick-r", "qnli")] == [1, 2, 0.25]
+    assert margin_of("qnli", parse_margins(["sts*=1"])) is None
+
+
+@pytest.mark.parametrize("text", ["", "x", "-1", "inf", "nan", "sts=", "=1", "sts=x"])
+def test_a_margin_that_is_none_is_wrong_usage(text):
+    with pytest.raises(UsageError, match="wanted POINTS or TASK=POINTS"):
+        parse_margins([text])
+    with pytest.raises(UsageError, match="two margins for all"):
+        parse_margins(["1", "2"])
 
 
 # What is checked
 
 
-def test_by_default_the_quick_set_and_whatever_was_run(committed, tmp_path):
+def test_by_default_the_quick_set_and_whatever_was_run(committed, runs, tmp_path):
     assert Gate(tmp_path / "nowhere", committed).wanted() == CELLS
     extra = Cell("fake.cls", "toy")
     measure(tmp_path, "runs", cells=[extra])
-    assert Gate(tmp_path / "runs", committed).wanted() == (*CELLS, extra)
-
-
-def test_patterns_narrow_and_ids_are_wanted_by_name(committed, tmp_path):
-    runs = tmp_path / "runs"
+    assert Gate(runs, committed).wanted() == (*CELLS, extra)
     assert Gate(runs, committed).wanted(["*centre*"]) == (CENTRED,)
-    assert Gate(runs, committed).wanted(["*"], ["toy"]) == CELLS
+    assert Gate(runs, committed).wanted(["*"], ["toy"]) == (*CELLS, extra)
     mine = Cell("mine.mean", "toy")
     assert Gate(runs, committed).wanted(["mine.mean"], ["toy"]) == (mine,)
     report = look(tmp_path, cells=[mine])
-    assert (states(report), report.exit_status) == ({str(mine): State.NO_BASELINE}, 3)
-
-
-def test_checking_nothing_is_wrong_usage(committed, tmp_path):
+    assert (states(report), report.exit_status) == ({str(mine): NO_BASELINE}, 3)
     for baseline, methods in ((tmp_path / "nowhere", ()), (committed, ["other*"])):
         with pytest.raises(UsageError, match="nothing to check"):
-            Gate(tmp_path / ("runs" if methods else "nowhere"), baseline).wanted(methods)
+            Gate(runs if methods else tmp_path / "nowhere", baseline).wanted(methods)
 
 
 def test_the_committed_quick_set_can_be_run():
-    from harness.registry import load_registry as real
-
-    planned = quick_set(real(), ROOT / "results")
+    planned = quick_set(load_registry(), ROOT / "results")
     assert {p.address for p in planned} == set(read_rules(ROOT / "results").quick_cells)
     assert len({p.method.encoder.name for p in planned}) > 1
     assert any(p.method.post for p in planned)
@@ -833,129 +887,3 @@ def test_a_quick_run_on_real_data_agrees_with_itself(data_dir, tmp_path, monkeyp
         assert ended.value.code == 0
     assert capfd.readouterr().out.endswith("agrees: 1 encoder, 1 cell\n")
     assert read_golden(tmp_path / "results", "glove-840b-sick").vectors.shape == (32, 300)
-
-
-# Leftovers of an earlier run
-
-
-def age(results, cell=PLAIN, code="other"):
-    """A record and vectors that other code than this has measured."""
-    path = Store(results).path(cell).with_suffix(".safetensors")
-    cosines = Store(results).cosines(cell)
-    write_tensors(path, {"cosine": cosines}, {**sidecar_metadata(path), "code": code})
-
-
-def test_a_record_of_other_code_is_not_taken_for_this_ones(committed, tmp_path):
-    age(tmp_path / "runs")
-    report = look(tmp_path)
-    assert (only(report).state, report.exit_status) == (State.COULD_NOT_RUN, 3)
-    assert "of an earlier run, by other code; harness run --quick" in only(report).why
-    measure(tmp_path, "runs")
-    assert look(tmp_path).exit_status == 0
-
-
-def test_a_record_of_files_that_have_changed_since_is_not_taken_for_this_ones(committed, tmp_path):
-    key = Store(tmp_path / "runs").read(PLAIN).digests["encoding"]
-    assert look(tmp_path, key_now=lambda _: key).exit_status == 0
-    report = look(tmp_path, key_now=lambda method: "new" if method == PLAIN.method else None)
-    assert (only(report).state, report.exit_status) == (State.COULD_NOT_RUN, 3)
-    assert "files have changed since its record; harness run" in only(report).why
-
-
-def test_golden_vectors_of_other_code_are_not_taken_for_this_ones(committed, tmp_path):
-    write_golden(tmp_path / "runs", replace(read_golden(committed, "fake"), code="other"))
-    report = look(tmp_path)
-    assert [e.state for e in report.encoders] == [State.COULD_NOT_RUN]
-    write_golden(tmp_path / "runs", replace(read_golden(committed, "fake"), code=""))
-    assert look(tmp_path).exit_status == 0, "older files do not say it"
-
-
-def test_golden_vectors_of_other_weights_than_the_cells_were_left_by_another_run(
-    committed, tmp_path
-):
-    kept = read_golden(tmp_path / "runs", "fake")
-    measure(tmp_path, "runs", weights="two")
-    write_golden(tmp_path / "runs", kept)
-    [encoder] = look(tmp_path).encoders
-    assert (encoder.state, "of an earlier run" in encoder.why) == (State.COULD_NOT_RUN, True)
-
-
-def test_what_an_interrupted_run_did_not_reach_could_not_run(committed, tmp_path):
-    outcomes = measure(tmp_path, "runs")
-    note_outcomes(tmp_path / "runs", outcomes[:1], [o.cell for o in outcomes[1:]])
-    found = look(tmp_path)
-    assert only(found, outcomes[0].cell).state is State.AGREES
-    late = [only(found, outcome.cell) for outcome in outcomes[1:]]
-    assert {(cell.state, cell.why) for cell in late} == {
-        (State.COULD_NOT_RUN, "the last run ended before it")
-    }
-
-
-# Falls
-
-
-@pytest.mark.parametrize(
-    ("by", "allowed"), [(-0.4, True), (-0.5, True), (-0.51, False), (0.51, True), (30, True)]
-)
-def test_with_a_margin_only_a_fall_beyond_it_fails(committed, tmp_path, by, allowed):
-    change_record(tmp_path / "runs", scores=shifted(by))
-    report = look(tmp_path, margins=Margins.parse(["0.5"]))
-    assert only(report).state is (State.AGREES if allowed else State.FELL)
-    assert report.exit_status == (0 if allowed else 1)
-    assert only(report).after == pytest.approx(only(report).before + by)
-
-
-def test_with_a_margin_other_weights_are_no_failure_and_are_told(committed, tmp_path):
-    measure(tmp_path, "other", weights="two")
-    before = {c: Store(committed).read(c).scores["spearman"]["all"] for c in CELLS}
-    after = {c: Store(tmp_path / "other").read(c).scores["spearman"]["all"] for c in CELLS}
-    most = max(before[c] - after[c] for c in CELLS)
-    report = look(tmp_path, "other", margins=Margins(others=most + 1e-6))
-    assert (report.exit_status, set(states(report).values())) == (0, {State.AGREES})
-    said = render_report(report, Gate(tmp_path / "other", committed))
-    assert "encoder moved: fake: other weights" in said
-    assert "(no failure)" in said
-    assert look(tmp_path, "other", margins=Margins(others=most - 0.01)).exit_status == 1
-    assert look(tmp_path, "other", margins=Margins.parse(["other=9"])).exit_status == 1
-
-
-def test_with_a_margin_other_data_and_a_lost_score_fail(committed, tmp_path):
-    change_record(tmp_path / "runs", digests=lambda d: {**d, "data": "others"})
-    change_record(tmp_path / "runs", CENTRED, scores=lambda s: {**s, "spearman": {"all": None}})
-    report = look(tmp_path, margins=Margins(others=99.0))
-    assert only(report).state is State.OTHER_INPUT
-    assert only(report, CENTRED).state is State.FELL
-
-
-def test_margins_are_of_tasks_and_of_all_others():
-    margins = Margins.parse(["sts*=1", "0.25", "sick-r=2"])
-    found = [margins.of(task) for task in ("sts-b", "sick-r", "qnli")]
-    assert found == [1, 2, 0.25]
-    assert Margins.parse(["sts*=1"]).of("qnli") is None
-
-
-@pytest.mark.parametrize("text", ["", "x", "-1", "inf", "nan", "sts=", "=1", "sts=x"])
-def test_a_margin_that_is_none_is_wrong_usage(text):
-    with pytest.raises(UsageError, match="wanted POINTS or TASK=POINTS"):
-        Margins.parse([text])
-    with pytest.raises(UsageError, match="two margins for all"):
-        Margins.parse(["1", "2"])
-
-
-def test_what_moved_is_shown_before_and_after(committed, tmp_path):
-    change_record(tmp_path / "runs", scores=shifted(1.25))
-    gate = Gate(tmp_path / "runs", committed)
-    old = Store(committed).read(PLAIN).scores["spearman"]["all"]
-    [line, _] = render_report(look(tmp_path), gate).splitlines()
-    assert line.startswith("scorer moved: fake.mean on toy, seed 0: 1.2500 points, ")
-    assert line.endswith(f"; {old:.4f} -> {old + 1.25:.4f}")
-    folded = render_report(look(tmp_path), gate, width=50).splitlines()
-    assert max(len(line) for line in folded if str(tmp_path) not in line) <= 50
-
-
-def test_an_empty_place_for_a_baseline_is_no_move(committed, tmp_path):
-    report = Gate(tmp_path / "runs", tmp_path / "nowhere").check([PLAIN])
-    assert (only(report).state, report.exit_status) == (State.NO_BASELINE, 3)
-    said = render_report(report, Gate(tmp_path / "runs", tmp_path / "nowhere"))
-    assert "harness run --quick --update makes it" in said
-    assert "moved" not in said
