@@ -10,18 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
 
+import papers
 from pages import Report, Table, markdown
-from scores import (
-    ENOUGH,
-    LABELS,
-    SEVEN,
-    Records,
-    Side,
-    decide,
-    number,
-    side,
-    welch,
-)
+from scores import ENOUGH, LABELS, SEVEN, Inputs, Records, Side, decide, number, side, welch
 
 SPEARMAN = ("spearman", "all")
 # The columns beside the seven tasks: a task and the path of a score in its records.
@@ -47,6 +38,17 @@ COLUMNS = {
 GOLD = re.compile(r"token edit distance on (mini-)?STS.*? gold itself has (\S+) .*? and (\S+) ")
 PROTOCOL = re.compile(r"(Spearman|Pearson), `(\w+)`, (SentEval|raw) text")
 ANSWER = re.compile(r"\* \*\*(?P<question>.*?)\*\* (?P<said>.*)")
+
+
+def leaderboard(inputs: Inputs, report: Report) -> None:
+    papers.counts(inputs.results / "LEADERBOARD.md", inputs, report)
+    board_page(inputs.results / "LEADERBOARD.md", inputs.records, report)
+
+
+def encoders(inputs: Inputs, report: Report) -> None:
+    for name in sorted({method.partition(".")[0] for method, _ in inputs.records}):
+        page = inputs.results / "tables" / f"{name.replace(':', '%3A')}.md"
+        board_page(page, inputs.records, report)
 
 
 def board_page(path: Path, records: Records, report: Report) -> None:
@@ -200,8 +202,10 @@ def _every_board(path: Path, done: set[tuple[str, str]], records: Records, repor
                 report.equal(f"{path.name}: {encoder}: {caption}", (encoder, caption) in done, True)
 
 
-def flows_page(path: Path, questions: Path, records: Records, report: Report) -> None:
+def flows_page(inputs: Inputs, report: Report) -> None:
     """Every score and every answer of the page of flows."""
+    path, records = inputs.results / "tables" / "flows.md", inputs.records
+    questions = inputs.results / "questions" / "flows.toml"
     maps = tomllib.loads(questions.read_text(encoding="utf-8"))
     kinds = {"none": "", **dict.fromkeys(maps["linear"], "linear")}
     kinds |= dict.fromkeys(maps["flows"], "flow")

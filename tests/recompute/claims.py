@@ -8,14 +8,13 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 import others
 from pages import Report, Table, markdown
 from papers import SCORES, in_points
-from scores import Decision, Records, Side, averaged, decide, number, side
+from scores import Decision, Inputs, Records, Side, averaged, decide, number, side
 
 OUTCOMES = ("holds", "does not hold", "undecided", "not measured")
 Score = tuple[str, tuple[str, ...]]
@@ -77,11 +76,12 @@ class Claim:
         return str(sum(difference > 0 for difference in claimed if difference is not None))
 
 
-def page(results: Path, tables: Mapping[str, Any], records: Records, report: Report) -> None:
+def page(inputs: Inputs, report: Report) -> None:
     """The whole page."""
+    results, tables, records = inputs.results, inputs.tables, inputs.records
     path = results / "tables" / "replication-in-miniature.md"
     data = tomllib.loads((results / "questions" / "claims.toml").read_text(encoding="utf-8"))
-    claims = all_claims(results, tables, records)
+    claims = all_claims(inputs)
     shown = list(markdown(path))
     _summary(path.read_text(encoding="utf-8"), claims, report)
     for claim in claims:
@@ -97,11 +97,12 @@ def page(results: Path, tables: Mapping[str, Any], records: Records, report: Rep
     report.equal("claims: tables", len(shown), known)
 
 
-def all_claims(results: Path, tables: Mapping[str, Any], records: Records) -> list[Claim]:
+def all_claims(inputs: Inputs) -> list[Claim]:
     """Every claim, tested anew."""
+    results = inputs.results
     data = tomllib.loads((results / "questions" / "claims.toml").read_text(encoding="utf-8"))
     stored = json.loads((results / "records" / "claims.json").read_text(encoding="utf-8"))
-    return [_claim(entry, data, tables, stored, records) for entry in data["claim"]]
+    return [_claim(entry, data, inputs.tables, stored, inputs.records) for entry in data["claim"]]
 
 
 def _columns(table: Mapping[str, Any], chosen: Sequence[str] | None) -> list[Mapping[str, Any]]:

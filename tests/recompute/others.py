@@ -11,11 +11,13 @@ from typing import Any
 
 from pages import Report, Table, markdown
 from papers import in_points
-from scores import Records, at, number, side
+from scores import Inputs, Records, at, number, side
 
 
-def traps(path: Path, questions: Path, records: Records, report: Report) -> None:
+def traps(inputs: Inputs, report: Report) -> None:
     """Each score, and its difference from the first of its trap and task."""
+    path, records = inputs.results / "tables" / "protocols.md", inputs.records
+    questions = inputs.results / "questions" / "traps.toml"
     data = tomllib.loads(questions.read_text(encoding="utf-8"))["trap"]
     shown = list(markdown(path))
     report.equal(f"{path.name}: tables", len(shown), len(data))
@@ -36,8 +38,10 @@ def traps(path: Path, questions: Path, records: Records, report: Report) -> None
             report.expect(f"{where}: difference", line[4], gap)
 
 
-def conformance(path: Path, results: Path, records: Records, report: Report) -> None:
+def conformance(inputs: Inputs, report: Report) -> None:
     """Their scores, ours and the difference; then the counts and the largest difference."""
+    results, records = inputs.results, inputs.records
+    path = results / "tables" / "conformance.md"
     summary, *shown = markdown(path)
     files = sorted((results / "references").glob("*.json"))
     by_authors: dict[bool, int] = {True: 0, False: 0}

@@ -1,4 +1,4 @@
-"""Generated pages taken apart: tables in Markdown and LaTeX, and cells against what is expected.
+"""Generated pages taken apart: tables, their numbers, and cells against what is expected.
 
 An expected cell is its text with more digits than are printed: words have to be equal, a printed
 number has to be the expected one, rounded to the digits that are due.
@@ -7,31 +7,12 @@ number has to be the expected one, rounded to the digits that are due.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 NUMBER = re.compile(r"(?<![\w.])[-+]?\d+(?:\.\d+)?(?![\w.]*\w)")
 RAISED = str.maketrans(dict.fromkeys("⁰¹²³⁴⁵⁶⁷⁸⁹"))
-LATEX = {
-    r"\textbackslash{}": "\\",
-    r"\textasciitilde{}": "~",
-    r"\textless{}": "<",
-    r"\textgreater{}": ">",
-    r"\textbar{}": "|",
-    r"\dag{}": "†",
-    r"\quad{}": "↳",
-    r"$\simeq$": "≃",
-    r"$\sim$": "∼",
-    r"$\pm$": "±",
-    r"$\neq$": "≠",
-    r"\dots{}": "…",
-    r"$\bullet$": "●",
-    r"$\odot$": "◉",
-    r"$\circ$": "○",
-    r"$\triangle$": "△",
-    r"$\times$": "×",
-}
 
 
 @dataclass(frozen=True)
@@ -114,31 +95,15 @@ def _group(line: list[str]) -> list[str]:
     return [line[0].strip("*")] if heads else line
 
 
-def latex(path: Path) -> Iterator[Table]:
-    """The tables of a LaTeX file; the comment before one is its caption."""
-    caption, inside = "", False
-    lines: list[list[str]] = []
+def latex_lines(path: Path) -> Iterator[list[str]]:
+    """The cells of each line of numbers in a LaTeX file, without the marks of their footnotes."""
     for line in path.read_text(encoding="utf-8").splitlines():
-        if line.startswith("% "):
-            caption = line[2:]
-        elif line.startswith(r"\begin{tabular}"):
-            lines, inside = [], True
-        elif line.startswith(r"\end{tabular}"):
-            yield Table((), caption, lines[0], lines[1:])
-            inside = False
-        elif inside and (found := re.fullmatch(r"\\multicolumn\{\d+\}\{l\}\{(.*)\} \\\\", line)):
-            lines.append([unlatex(found[1].removeprefix(r"\textit{").removesuffix("}"))])
-        elif inside and line.endswith(r" \\"):
-            lines.append([unlatex(cell) for cell in line[:-3].split(" & ")])
+        if line.endswith(r" \\") and not line.startswith(r"\multicolumn"):
+            yield re.sub(r"\\textsuperscript\{\d+\}", "", line.removesuffix(r" \\")).split(" & ")
 
 
-def unlatex(cell: str) -> str:
-    """The text of a LaTeX cell; raised digits are the marks of footnotes."""
-    text = re.sub(r"\\textsuperscript\{\d+\}", "", cell.strip().replace("~", " "))
-    for command, symbol in LATEX.items():
-        text = text.replace(command.replace("~", " "), symbol)
-    text = re.sub(r"\\texttt\{(.*?)\}", r"`\1`", text.removeprefix("{}"))
-    return re.sub(r"\\([{}&$%#_])", r"\1", text).strip()
+def numbers(cells: Iterable[str]) -> list[str]:
+    return [number for cell in cells for number in NUMBER.findall(bare(cell))]
 
 
 def bare(cell: str) -> str:

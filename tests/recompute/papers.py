@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,9 +10,9 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
-from pages import Report, Table, bare, latex, markdown
+from pages import Report, Table, bare, latex_lines, markdown, numbers
 from scipy import stats
-from scores import ENOUGH, SEEDED, Records, at, number, welch
+from scores import ENOUGH, SEEDED, Inputs, Records, at, number, welch
 
 SCORES = ("spearman", "pearson", "auc", "edit_distance", "gold_similarity", "accuracy")
 VERDICTS = {
@@ -42,12 +41,6 @@ class Measured:
     scores: Sequence[float]
     verdict: str
     seeded: bool
-
-
-def read_tables(papers: Path) -> dict[str, dict[str, Any]]:
-    """Every published table by its id."""
-    paths = sorted(papers.glob("*.toml"))
-    return {path.stem: tomllib.loads(path.read_text(encoding="utf-8")) for path in paths}
 
 
 def in_points(table: Mapping[str, Any], row: Mapping[str, Any], column: Mapping[str, Any]) -> str:
@@ -140,15 +133,17 @@ def verdict(
     return "consistent" if size <= max(h, 0.05) else "differs"
 
 
-def pages(folder: Path, tables: Mapping[str, Any], records: Records, report: Report) -> None:
-    """Every table in both formats, and the counts of numbers in CONTENTS.txt."""
+def pages(inputs: Inputs, report: Report) -> None:
+    """Every table, its numbers in LaTeX, and the counts of numbers in CONTENTS.txt."""
+    folder, tables = inputs.results / "tables" / "papers", inputs.tables
     for name, table in tables.items():
-        for page, read in ((f"{name}.md", markdown), (f"{name}.tex", latex)):
-            due = list(blocks(table))
-            printed = list(read(folder / page))
-            report.equal(f"{page}: tables", len(printed), len(due))
-            for columns, shown in zip(due, printed, strict=False):
-                _block(page, table, columns, shown, records, report)
+        due, printed = list(blocks(table)), list(markdown(folder / f"{name}.md"))
+        report.equal(f"{name}: tables", len(printed), len(due))
+        for columns, shown in zip(due, printed, strict=False):
+            _block(name, table, columns, shown, inputs.records, report)
+        lines = [li for shown in printed for li in (shown.head, *shown.lines) if len(li) > 1]
+        in_latex = [numbers(line[1:]) for line in latex_lines(folder / f"{name}.tex")]
+        report.equal(f"{name}.tex", in_latex, [numbers(line[1:]) for line in lines])
     lines = (folder / "CONTENTS.txt").read_text(encoding="utf-8").splitlines()[1:]
     counts = {name: str(sum(len(row["values"]) for row in t["row"])) for name, t in tables.items()}
     counts["all"] = str(sum(map(int, counts.values())))
@@ -239,22 +234,17 @@ def printed_digits(digits: str) -> Due:
     return digits, decimals
 
 
-def counts(
-    path: Path, tables: Mapping[str, Any], records: Records, report: Report, run: bool = False
-) -> None:
+def counts(path: Path, inputs: Inputs, report: Report, run: bool = False) -> None:
     """The table of counts over the papers, wherever it stands; with `run` of those measured."""
-    found = {
-        paper: count for paper, count in counted(tables, records).items() if count["run"] or not run
-    }
+    every = counted(inputs.tables, inputs.records)
+    due = {paper: count for paper, count in every.items() if count["run"] or not run}
     [shown] = (table for table in markdown(path) if table.head[0] == "paper")
-    given = [verdict for verdict in VERDICTS if found["all"][verdict]]
-    wanted = ["run", *given, "runnable", "published"]
-    report.equal(f"{path.name}: counts", shown.head[1:], wanted)
-    report.equal(f"{path.name}: papers", [line[0] for line in shown.lines], list(found))
-    for line in shown.lines:
-        for head, cell in zip(shown.head[1:], line[1:], strict=True):
-            expected = str(found.get(line[0], Counter())[head])
-            report.expect(f"{path.name}: {line[0]}: {head}", cell, expected)
+    columns = ["run", *(verdict for verdict in VERDICTS if every["all"][verdict])]
+    columns += ["runnable", "published"]
+    report.equal(f"{path.name}: counts", shown.head[1:], columns)
+    wanted = [[paper, *(str(count[column]) for column in columns)] for paper, count in due.items()]
+    report.equal(f"{path.name}: papers", shown.lines, wanted)
+    report.numbers += sum(map(len, shown.lines))
 
 
 def counted(tables: Mapping[str, Any], records: Records) -> dict[str, Counter[str]]:
@@ -284,9 +274,11 @@ def different_scores(tables: Mapping[str, Any], records: Records) -> int:
     return len({_asked(*cell) for cell in cells(tables) if measured(*cell, records)})
 
 
-def sentence(path: Path, tables: Mapping[str, Any], records: Records, report: Report) -> None:
-    """How many numbers, tables and works there are, and what is known of them, in words."""
-    counts = counted(tables, records)["all"]
+def readme(inputs: Inputs, report: Report) -> None:
+    """The README's counts, and how many numbers there are and what is known of them, in words."""
+    path, tables = inputs.results.parent / "README.md", inputs.tables
+    counts(path, inputs, report, run=True)
+    total = counted(tables, inputs.records)["all"]
     works = len({table["cite"] for table in tables.values()})
     inferred = sum(
         row.get("evidence", table.get("evidence")) == "inferred"
@@ -294,11 +286,11 @@ def sentence(path: Path, tables: Mapping[str, Any], records: Records, report: Re
         if "why_not" not in row and "why_not" not in column
     )
     due = (
-        f"{counts['published']:,} published numbers from {len(tables)} tables of {works} works "
-        f"(papers and repositories). {counts['runnable']:,} name the method and the protocol that "
-        f"should reproduce them, of which {counts['runnable'] - counts['run']:,} have not been run "
+        f"{total['published']:,} published numbers from {len(tables)} tables of {works} works "
+        f"(papers and repositories). {total['runnable']:,} name the method and the protocol that "
+        f"should reproduce them, of which {total['runnable'] - total['run']:,} have not been run "
         f"here and {inferred:,} rest on an inferred protocol; "
-        f"{counts['published'] - counts['runnable']:,} name the reason why none can."
+        f"{total['published'] - total['runnable']:,} name the reason why none can."
     )
     lines = path.read_text(encoding="utf-8").splitlines()
     printed = next(line for line in lines if " published numbers from " in line)

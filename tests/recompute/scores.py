@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,21 @@ LABELS = [task.upper() for task in SEVEN]
 ENOUGH = 5  # seeds for a verdict
 # What the `repr` of a method says where another seed gives another score.
 SEEDED = ("Flow(", "FamilyConfig(")
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """A results folder, its records, and its published tables by id."""
+
+    results: Path
+    records: Records
+    tables: Mapping[str, Any]
+
+
+def read_inputs(results: Path) -> Inputs:
+    paths = sorted((results / "papers").glob("*.toml"))
+    tables = {path.stem: tomllib.loads(path.read_text(encoding="utf-8")) for path in paths}
+    return Inputs(results, read_records(results), tables)
 
 
 def read_records(results: Path) -> Records:

@@ -5,91 +5,61 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from html import unescape
-from html.parser import HTMLParser
 from pathlib import Path
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import Any
 
 import papers
 from boards import COLUMNS, PROTOCOL, average_of, seven_of
-from claims import OUTCOMES, Claim, caveats_of
-from pages import Report, Table
-from scores import LABELS, Records, at, number, side
+from claims import OUTCOMES, all_claims, caveats_of
+from pages import Report, Table, bare, markdown, numbers
+from scores import LABELS, Inputs, Records, at, number, side
 
 DATA = re.compile(r'<script type="application/json" id="data">(.*?)</script>', re.DOTALL)
+TABLE = re.compile(r'<table(?: [a-z-]+="(.*?)")?>(.*?)</table>', re.DOTALL)
+ROW = re.compile(r"<tr.*?>(.*?)</tr>", re.DOTALL)
+CELL = re.compile(r"<t[hd].*?>(.*?)</t[hd]>", re.DOTALL)
 TALLIES = re.compile(r"<li><strong>(.*?)</strong>(.*?)<span>(.*?)</span></li>")
 
 
-class Tables(HTMLParser):
-    """Collects the tables of a page: their attributes, and heads and lines of plain text."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.found: list[tuple[dict[str, str | None], Table]] = []
-        self.rows: list[list[str]] = []
-        self.caption = ""
-        self.into = ""  # the part of a table that text belongs to
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag == "table":
-            self.rows, self.caption = [], ""
-            self.found.append((dict(attrs), Table((), "", [], [])))
-        elif tag == "tr":
-            self.rows.append([])
-        elif tag in ("th", "td"):
-            self.rows[-1].append("")
-            self.into = "cell"
-        elif tag == "caption":
-            self.into = "caption"
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag in ("th", "td", "caption"):
-            self.into = ""
-        elif tag == "table":
-            attributes, _ = self.found.pop()
-            head, *lines = ([" ".join(cell.split()) for cell in row] for row in self.rows)
-            self.found.append((attributes, Table((), self.caption, head, lines)))
-
-    def handle_data(self, data: str) -> None:
-        if self.into == "cell":
-            self.rows[-1][-1] += data
-        elif self.into == "caption":
-            self.caption += data
+def tables_of(text: str) -> Iterator[tuple[str, Table]]:
+    """The tables of a page, of plain text, each with the value of its first attribute."""
+    for value, content in TABLE.findall(text):
+        rows = [[_plain(cell) for cell in CELL.findall(row)] for row in ROW.findall(content)]
+        caption = _plain("".join(re.findall(r"<caption>(.*?)</caption>", content, re.DOTALL)))
+        yield value, Table((), caption, rows[0], rows[1:])
 
 
-def page(
-    path: Path,
-    tables: Mapping[str, Any],
-    claims: Sequence[Claim],
-    records: Records,
-    report: Report,
-) -> None:
+def _plain(html: str) -> str:
+    return " ".join(unescape(re.sub(r"<.*?>", "", html)).split())
+
+
+def page(inputs: Inputs, report: Report) -> None:
     """Every table and every dialog; what waits for an asset and neighbours are not computed."""
-    text = path.read_text(encoding="utf-8")
-    parser = Tables()
-    parser.feed(text)
+    results, records = inputs.results, inputs.records
+    text = (results / "site" / "index.html").read_text(encoding="utf-8")
     parts: dict[str, list[Table]] = {}
-    for attributes, table in parser.found:
-        if board := attributes.get("data-board"):
-            _board(f"site: {board}", table, records, report)
-        elif name := attributes.get("data-table"):
+    for name, table in tables_of(text):
+        if name in inputs.tables:
             parts.setdefault(name, []).append(table)
         elif table.head[0] == "Paper":
-            _counts(table, tables, records, report)
+            _counts(table, results / "LEADERBOARD.md", report)
         elif table.head[0] == "Claim":
-            _claims(table, claims, report)
-    report.equal("site: published tables", sorted(parts), sorted(tables))
+            _claims(table, results / "tables" / "replication-in-miniature.md", report)
+        elif table.head[0] == "Method":
+            _board(f"site: {name}", table, records, report)
+    report.equal("site: published tables", sorted(parts), sorted(inputs.tables))
     for name, shown in parts.items():
-        blocks = list(papers.blocks(tables[name]))
-        report.equal(f"site: {name}: parts", len(shown), len(blocks))
-        for columns, part in zip(blocks, shown, strict=False):
-            _paper(f"site: {name}", tables[name], columns, part, records, report)
-    _tallies(text, tables, claims, records, report)
-    found = DATA.search(text)
-    assert found
-    _dialogs(json.loads(found[1]), tables, records, report)
+        in_markdown = list(markdown(results / "tables" / "papers" / f"{name}.md"))
+        report.equal(f"site: {name}: parts", len(shown), len(in_markdown))
+        for part, other in zip(shown, in_markdown, strict=False):
+            _paper(f"site: {name}", part, other, report)
+    _tallies(text, inputs, report)
+    data = DATA.search(text)
+    assert data
+    _dialogs(json.loads(data[1]), inputs.tables, records, report)
 
 
 def _board(where: str, table: Table, records: Records, report: Report) -> None:
@@ -120,80 +90,51 @@ def _board(where: str, table: Table, records: Records, report: Report) -> None:
             report.expect(f"{where}: {method}: {head}", cell, due)
 
 
-def _paper(
-    where: str,
-    table: Mapping[str, Any],
-    columns: Sequence[Mapping[str, Any]],
-    shown: Table,
-    records: Records,
-    report: Report,
-) -> None:
-    """A published table: numbers as printed; ours with their verdicts; their spread."""
-    due: list[list[papers.Due]] = []
-    group = None
-    for row in table["row"]:
-        here = [column if column["id"] in row["values"] else None for column in columns]
-        if not any(here):
-            continue
-        if row.get("group") not in (None, group):
-            due.append([(row["group"], None)])
-        group = row.get("group")
-        published, *_ = papers.lines_of(table, row, columns, records)
-        due.append(published)
-        found = [papers.measured(table, row, c, records) if c else None for c in here]
-        states = Counter(one.verdict for one in found if one)
-        if not states:
-            continue
-        said = ", ".join(f"{count} {state}" for state, count in states.items())
-        line: list[papers.Due] = [
-            (f"measured: {said if len(states) > 1 else next(iter(states))}", None)
-        ]
-        line.append(("", None))
-        spread: list[papers.Due] = [("sd (seeds)", None), ("", None)]
-        for column, one in zip(here, found, strict=True):
-            if column is None or one is None:
-                line.append((papers.STATE if column else "", None))
-                spread.append(("", None))
-                continue
-            digits = len(papers.in_points(table, row, column).partition(".")[2])
-            mark = papers.VERDICTS[one.verdict]
-            due_digits = min(max(digits, 2), papers.MOST_DIGITS)
-            line.append((f"{number(fmean(one.scores))} {mark}", due_digits))
-            sd = f"{number(stdev(one.scores))} " if len(one.scores) > 1 else ""
-            spread.append((f"{sd}({len(one.scores)})" if one.seeded else "", 2))
-        due.append(line)
-        due += [spread] if any(one and one.seeded for one in found) else []
-    papers.compare_lines(where, shown, due, report)
+def _paper(where: str, shown: Table, in_markdown: Table, report: Report) -> None:
+    """A published table: evidence and numbers as in Markdown, and a verdict beside each of ours."""
+    report.equal(f"{where}: lines", len(shown.lines), len(in_markdown.lines))
+    for line, other in zip(shown.lines, in_markdown.lines, strict=False):
+        report.equal(f"{where}: {line[0]}: evidence", line[1:2], other[1:2])
+        report.equal(f"{where}: {line[0]}", numbers(line[2:]), numbers(other[2:]))
+        report.numbers += len(numbers(line[2:]))
+        if line[0].startswith("measured"):
+            names = {mark: name for name, mark in papers.VERDICTS.items()}
+            marks = Counter(names[cell[-1]] for cell in line[2:] if cell[-1:] in names)
+            verdicts = [f"{count} {name}" for name, count in marks.items()]
+            due = "measured: " + (", ".join(verdicts) if len(marks) > 1 else next(iter(marks)))
+            report.equal(f"{where}: verdicts", bare(line[0]), due)
+            shared = bare(other[0])[-1:]
+            ours = [
+                shared if shared in names else cell[-1] for cell in other[2:] if numbers([cell])
+            ]
+            printed = [cell[-1] for cell in line[2:] if numbers([cell])]
+            report.equal(f"{where}: marks", printed, ours)
 
 
-def _counts(table: Table, tables: Mapping[str, Any], records: Records, report: Report) -> None:
-    found = papers.counted(tables, records)
-    report.equal("site: papers", sorted(line[0] for line in table.lines), sorted(found))
+def _counts(table: Table, leaderboard: Path, report: Report) -> None:
+    """The counts of each paper, as in Markdown, where no numbers are a 0."""
+    [other] = (table for table in markdown(leaderboard) if table.head[0] == "paper")
     names = {"Published": "published", "Runnable": "runnable", "Measured": "run"}
-    for line in table.lines:
-        for head, cell in zip(table.head[1:], line[1:], strict=True):
-            count = found[line[0]][names.get(head, head)]
-            due = str(count) if count or head in names else "–"
-            report.expect(f"site: {line[0]}: {head}", cell, due)
+    report.equal("site: counts", [names.get(head, head) for head in table.head[1:]], other.head[1:])
+    printed = [[cell.replace("–", "0") for cell in line] for line in table.lines]
+    report.equal("site: papers", sorted(printed), sorted(other.lines))
 
 
-def _claims(table: Table, claims: Sequence[Claim], report: Report) -> None:
-    report.equal("site: claims", len(table.lines), len(claims))
-    for line, claim in zip(table.lines, claims, strict=False):
-        held = f"{claim.counts['holds']} of {len(claim.tasks)}"
-        row = dict(zip(table.head, line, strict=True))
-        report.expect(f"site: claim {claim.id}", row["Tasks on which it holds"], held)
-        report.equal(f"site: claim {claim.id}", row["Outcome"], claim.outcome)
+def _claims(table: Table, page: Path, report: Report) -> None:
+    [other] = (table for table in markdown(page) if table.headings[-1] == "Claims")
+    for line, due in zip(table.lines, other.lines, strict=True):
+        shown, wanted = (
+            dict(zip(table.head, line, strict=True)),
+            dict(zip(other.head, due, strict=True)),
+        )
+        held = f"{wanted['holds']} of {wanted['tasks']}"
+        report.expect(f"site: claim {due[0]}", shown["Tasks on which it holds"], held)
+        report.equal(f"site: claim {due[0]}", f"**{shown['Outcome']}**", wanted["verdict"])
 
 
-def _tallies(
-    text: str,
-    tables: Mapping[str, Any],
-    claims: Sequence[Claim],
-    records: Records,
-    report: Report,
-) -> None:
+def _tallies(text: str, inputs: Inputs, report: Report) -> None:
     """The counts on top of the page but those of conformance, which stand on their own page."""
+    tables, records, claims = inputs.tables, inputs.records, all_claims(inputs)
     counts = papers.counted(tables, records)["all"]
     outcomes = Counter(claim.outcome for claim in claims)
     given = [f"{counts[verdict]} {verdict}" for verdict in papers.VERDICTS if counts[verdict]]
@@ -220,11 +161,11 @@ def _dialogs(
     data: Mapping[str, Any], tables: Mapping[str, Any], records: Records, report: Report
 ) -> None:
     """The printed number, the scores and the difference of each cell; the scores of each method."""
-    wanted = {}
-    for name, table in tables.items():
-        for row, column in ((r, c) for r in table["row"] for c in table["columns"]):
-            if column["id"] in row["values"]:
-                wanted[f"{name}/{row['id']}/{column['id']}"] = table, row, column
+    wanted = {
+        f"{name}/{row['id']}/{column['id']}": (table, row, column)
+        for name in tables
+        for table, row, column in papers.cells({name: tables[name]})
+    }
     cells = {f"{row}/{column}": f for row, of in data["cells"].items() for column, f in of.items()}
     report.equal("site: cells of the dialogs", sorted(cells), sorted(wanted))
     for name, (table, row, column) in wanted.items():

@@ -14,91 +14,57 @@ import pytest
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "tests" / "recompute"
 
-LEADERBOARD, README, TABLES = "results/LEADERBOARD.md", "README.md", "results/tables"
-SITE = "results/site/index.html"
-CLAIMS = f"{TABLES}/replication-in-miniature.md"
-# The check that finds it, a page, and a text on it of which the group is replaced: a number by
-# another, or by what is given.
+PAGES = {
+    "leaderboard": "results/LEADERBOARD.md",
+    "flows": "results/tables/flows.md",
+    "claims": "results/tables/replication-in-miniature.md",
+    "traps": "results/tables/protocols.md",
+    "conformance": "results/tables/conformance.md",
+    "README": "README.md",
+    "site": "results/site/index.html",
+}
+# The check that finds it, with the page where it looks at several, and a text of which the group is
+# replaced: a number by another, or by what is given.
 MUTANTS = {
-    "a score of the leaderboard": (
-        "leaderboard",
-        LEADERBOARD,
-        r"\| `minilm\.mean` +\| +(\d\d\.\d\d)",
-    ),
-    "an average": (
-        "leaderboard",
-        LEADERBOARD,
-        r"\| `minilm\.first-last` .*\| +(\d\d\.\d\d) \| +[\d.]+ \|",
-    ),
-    "a cost": ("leaderboard", LEADERBOARD, r"\| `minilm\.last2` .*\| +([\d.]+) \|"),
-    "a count of published numbers": (
-        "leaderboard",
-        LEADERBOARD,
-        r"\| all +\|.*\| +(\d+) \| +\d+ \|\n",
-    ),
-    "a mark of rows that are alike": ("leaderboard", LEADERBOARD, r"\| `\S+`( ≈) *\|", "  "),
-    "gold itself": ("leaderboard", LEADERBOARD, r"gold itself has (-\d+\.\d\d) over all"),
-    "a spread over seeds": ("encoders", f"{TABLES}/minilm.md", r"\| +\d\d\.\d\d ± (\d\.\d\d)"),
-    "a row that is left out": (
-        "encoders",
-        f"{TABLES}/bert-mini.md",
-        r"(\| `bert-mini\.cls` .*\n)",
-        "",
-    ),
-    "a hole": ("encoders", f"{TABLES}/glove-mini.md", r"\| +(\d\d\.\d\d)", "not run"),
-    "a map": ("flows", f"{TABLES}/flows.md", r"\| `sn` +\| linear \| +(\d\d\.\d\d)"),
-    "an interval of an answer": (
-        "flows",
-        f"{TABLES}/flows.md",
-        r"minus `flow`: STS12 \S+ ± (\d\.\d\d)",
-    ),
-    "an answer": ("flows", f"{TABLES}/flows.md", r"is ahead on (\d)"),
-    "a published number": ("papers", f"{TABLES}/papers/bert-flow.t2.md", r"(70\.72)"),
-    "the same in LaTeX": ("papers", f"{TABLES}/papers/bert-flow.t2.tex", r"(70\.72)"),
-    "a measured number": (
-        "papers",
-        f"{TABLES}/papers/mteb.1-12-75.md",
-        r"measured.*? (\d\d\.\d{4})",
-    ),
-    "that in LaTeX": ("papers", f"{TABLES}/papers/mteb.1-12-75.tex", r"measured.*? (\d\d\.\d{4})"),
-    "a verdict": ("papers", f"{TABLES}/papers/sif.t1.md", r"measured\s(∼)", "="),
-    "evidence": ("papers", f"{TABLES}/papers/bert-flow.t5.md", r"\| (◉)", "●"),
-    "evidence in LaTeX": (
-        "papers",
-        f"{TABLES}/papers/bert-flow.t5.tex",
-        r"& (\$\\odot\$)",
-        r"$\bullet$",
-    ),
-    "the count of a table": ("papers", f"{TABLES}/papers/CONTENTS.txt", r"(\d+)  bert-flow\.t2"),
-    "the count of claims": ("claims", CLAIMS, r"\*\*Of (\d+) claims"),
-    "an effect": (
-        "claims",
-        CLAIMS,
-        r"\| \[first-last-above-mean\]\S+ +\| +[-+.\d]+, [-+](\d+\.\d\d)",
-    ),
-    "an interval of a claim": ("claims", CLAIMS, r" to ([-+]\d\.\d\d) \| +holds \|"),
-    "an outcome": ("claims", CLAIMS, r"\| +[-+.\d]+ to [-+.\d]+ \| +(holds) \|", "undecided"),
-    "an order of rows": ("claims", CLAIMS, r"\+1\.00 \((\d) of \d\)"),
-    "a search": ("claims", CLAIMS, r"\| p = 0 .*?(\d\d\.\d\d)"),
-    "a trap": ("traps", f"{TABLES}/protocols.md", r"`wmean` +\| +`minilm\.mean` .*?(\d\d\.\d\d)"),
-    "a difference from authors' code": (
-        "conformance",
-        f"{TABLES}/conformance.md",
-        r"[-+]\d\.\d{3}(\d) \|",
-    ),
-    "a count of the README": ("README", README, r"\n(\d)\S+ published numbers from \d+ tables of"),
-    "an inferred protocol": ("README", README, r"here and ([\d,]+) rest on an inferred protocol"),
-    "claims on a failed training": ("claims", CLAIMS, r"(\d) claims \(.*?\) rest on a training"),
-    "scores of libraries": ("conformance", f"{TABLES}/conformance.md", r"released, (\d+) of libr"),
-    "scores counted once": ("site", SITE, r"by (\d+) different scores"),
-    "a board of the site": ("site", SITE, r"minilm\.mean</th><td>(\d\d\.\d\d)"),
-    "a published number of the site": ("site", SITE, r"<td>△</td><td>(70\.72)"),
-    "a measured number of the site": ("site", SITE, r"<td class=\"exact\">(65\.89) <"),
-    "a verdict of the site": ("site", SITE, r"measured: (exact)<", "match"),
-    "a count of the site": ("site", SITE, r"<strong>(\d+)</strong> of \d,\d{3} "),
-    "a score in a dialog": ("site", SITE, r'avg-glove":\{.*?"sick-r":.*?\[(\d\d\.\d{4})\],'),
-    "a claim of the site": ("site", SITE, r"<td>(\d) of 7</td>"),
-    "a number of the README": ("README", README, r"\| BERT-flow [^|]+\| +(\d+)"),
+    "a score": ("leaderboard", r"\| `minilm\.mean` +\| +(\d\d\.\d\d)"),
+    "an average": ("leaderboard", r"\| `minilm\.first-last` .*\| +(\d\d\.\d\d) \| +[\d.]+ \|"),
+    "a cost": ("leaderboard", r"\| `minilm\.last2` .*\| +([\d.]+) \|"),
+    "a count of published numbers": ("leaderboard", r"\| all +\|.*\| +(\d+) \| +\d+ \|\n"),
+    "a mark of rows that are alike": ("leaderboard", r"\| `\S+`( ≈) *\|", "  "),
+    "gold itself": ("leaderboard", r"gold itself has (-\d+\.\d\d) over all"),
+    "a spread over seeds": ("encoders minilm.md", r"\| +\d\d\.\d\d ± (\d\.\d\d)"),
+    "a row that is left out": ("encoders bert-mini.md", r"(\| `bert-mini\.cls` .*\n)", ""),
+    "a hole": ("encoders glove-mini.md", r"\| +(\d\d\.\d\d)", "not run"),
+    "a map": ("flows", r"\| `sn` +\| linear \| +(\d\d\.\d\d)"),
+    "an interval of an answer": ("flows", r"minus `flow`: STS12 \S+ ± (\d\.\d\d)"),
+    "an answer": ("flows", r"is ahead on (\d)"),
+    "a published number": ("papers papers/bert-flow.t2.md", r"(70\.72)"),
+    "the same in LaTeX": ("papers papers/bert-flow.t2.tex", r"(70\.72)"),
+    "a measured number": ("papers papers/mteb.1-12-75.md", r"measured.*? (\d\d\.\d{4})"),
+    "a verdict": ("papers papers/sif.t1.md", r"measured\s(∼)", "="),
+    "evidence": ("papers papers/bert-flow.t5.md", r"\| (◉)", "●"),
+    "the count of a table": ("papers papers/CONTENTS.txt", r"(\d+)  bert-flow\.t2"),
+    "the count of claims": ("claims", r"\*\*Of (\d+) claims"),
+    "claims on a failed training": ("claims", r"(\d) claims \(.*?\) rest on a training"),
+    "an effect": ("claims", r"\| \[first-last-above-mean\]\S+ +\| +[-+.\d]+, [-+](\d+\.\d\d)"),
+    "an interval of a claim": ("claims", r" to ([-+]\d\.\d\d) \| +holds \|"),
+    "an outcome": ("claims", r"\| +[-+.\d]+ to [-+.\d]+ \| +(holds) \|", "undecided"),
+    "an order of rows": ("claims", r"\+1\.00 \((\d) of \d\)"),
+    "a search": ("claims", r"\| p = 0 .*?(\d\d\.\d\d)"),
+    "a trap": ("traps", r"`wmean` +\| +`minilm\.mean` .*?(\d\d\.\d\d)"),
+    "a difference from authors' code": ("conformance", r"[-+]\d\.\d{3}(\d) \|"),
+    "scores of libraries": ("conformance", r"released, (\d+) of libr"),
+    "a count of the README": ("README", r"\n(\d)\S+ published numbers from \d+ tables of"),
+    "an inferred protocol": ("README", r"here and ([\d,]+) rest on an inferred protocol"),
+    "a number of the README": ("README", r"\| BERT-flow [^|]+\| +(\d+)"),
+    "scores counted once": ("site", r"by (\d+) different scores"),
+    "a board of the site": ("site", r"minilm\.mean</th><td>(\d\d\.\d\d)"),
+    "a published number of the site": ("site", r"<td>△</td><td>(70\.72)"),
+    "a measured number of the site": ("site", r"<td class=\"exact\">(65\.89) <"),
+    "a verdict of the site": ("site", r"measured: (exact)<", "match"),
+    "a count of the site": ("site", r"<strong>(\d+)</strong> of \d,\d{3} "),
+    "a score in a dialog": ("site", r'avg-glove":\{.*?"sick-r":.*?\[(\d\d\.\d{4})\],'),
+    "a claim of the site": ("site", r"<td>(\d) of 7</td>"),
 }
 
 
@@ -106,13 +72,6 @@ MUTANTS = {
 def script() -> Mapping[str, Any]:
     """What the script defines, whose modules are found beside it."""
     return runpy.run_path(str(SCRIPT))
-
-
-@pytest.fixture(scope="module")
-def inputs(script) -> tuple[Any, Any]:
-    """The committed records and published tables, read by the script."""
-    tables = script["papers"].read_tables(ROOT / "results" / "papers")
-    return script["read_records"](ROOT / "results"), tables
 
 
 def test_every_number_on_the_committed_pages_follows_from_the_records():
@@ -125,25 +84,26 @@ def test_every_number_on_the_committed_pages_follows_from_the_records():
 
 
 @pytest.mark.parametrize("what", MUTANTS)
-def test_a_page_with_another_number_is_found_out(what, script, inputs, tmp_path):
-    kind, name, pattern, *given = MUTANTS[what]
+def test_a_page_with_another_number_is_found_out(what, script, tmp_path):
+    named, pattern, *given = MUTANTS[what]
+    kind, _, file = named.partition(" ")
     (tmp_path / "results").mkdir()
-    for one in (ROOT / "results").iterdir():
-        if one.name not in ("LEADERBOARD.md", "tables", "site"):
-            (tmp_path / "results" / one.name).symlink_to(one)
-    for folder in (TABLES, "results/site"):
+    for path in (ROOT / "results").iterdir():
+        if path.name not in ("LEADERBOARD.md", "tables", "site"):
+            (tmp_path / "results" / path.name).symlink_to(path)
+    for folder in ("results/tables", "results/site"):
         shutil.copytree(ROOT / folder, tmp_path / folder)
-    shutil.copy(ROOT / LEADERBOARD, tmp_path / LEADERBOARD)
-    shutil.copy(ROOT / README, tmp_path / README)
-    page = tmp_path / name
+    for name in (PAGES["leaderboard"], PAGES["README"]):
+        shutil.copy(ROOT / name, tmp_path / name)
+    page = tmp_path / (f"results/tables/{file}" if file else PAGES[kind])
     text = page.read_text(encoding="utf-8")
-    found = re.search(pattern, text)
-    assert found, f"{pattern} is not on {name}"
-    changed = given[0] if given else neighbour(found[1])
-    start, end = found.span(1)
+    match = re.search(pattern, text)
+    assert match, f"{pattern} is not on {page}"
+    changed = given[0] if given else neighbour(match[1])
+    start, end = match.span(1)
     page.write_text(text[:start] + changed + text[end:], encoding="utf-8")
     report = script["Report"]()
-    script["CHECKS"][kind](tmp_path / "results", *inputs, report)
+    script["CHECKS"][kind](script["read_inputs"](tmp_path / "results"), report)
     assert 1 <= len(report.faults) <= 3, report.faults  # this place, and what its line is part of
 
 
