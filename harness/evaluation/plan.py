@@ -66,7 +66,6 @@ class EncoderPlan:
     measured: int = 0
     fits: int = 0
     scorings: int = 0
-    cache_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -182,7 +181,6 @@ def _encoder(
         measured=len(readable) - len(left),
         fits=sum(bool(cell.method.post) for cell in left),
         scorings=len(left),
-        cache_bytes=cache.size(),
     )
 
 

@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.core.errors import HarnessError
-from harness.core.files import write_atomically
 from harness.encoders.cache.encodings import EncoderCache
 from harness.evaluation.embeddings import SHARD, CachedEncoder
 
@@ -29,9 +28,16 @@ def bench(root, config=None):
     return CachedEncoder(identity, cache, lambda: config.load(root, root), ticks(), root)
 
 
-def filled(root, texts=TEXTS, seconds=1.0):
-    cache, encoder = EncoderCache.open(root, KEY), FakeEncoder(KEY)
-    cache.add(texts, encoder.encode(texts), seconds)
+def ensured(root, texts, config=None):
+    """The cached encoder after a run over the texts."""
+    made = bench(root, config)
+    made.ensure(texts, Told())
+    return made
+
+
+def filled(root, texts=TEXTS, seconds=1.0, how=None):
+    cache = EncoderCache.open(root, KEY)
+    cache.add(texts, FakeEncoder(KEY).encode(texts), seconds, how)
     return cache
 
 
@@ -39,10 +45,12 @@ def shards(root, suffix="safetensors"):
     return sorted((root / "encodings").rglob(f"*.{suffix}"))
 
 
-def require_equal(found, wanted):
-    assert (found.layers, found.depth) == (wanted.layers, wanted.depth)
+def require_right(encoding, texts):
+    """Bit for bit what the encoder gives."""
+    wanted = FakeEncoder(KEY).encode(texts)
+    assert (encoding.layers, encoding.depth) == (wanted.layers, wanted.depth)
     for name in ("mean", "cls", "pooler"):
-        np.testing.assert_array_equal(getattr(found, name), getattr(wanted, name))
+        np.testing.assert_array_equal(getattr(encoding, name), getattr(wanted, name))
 
 
 # Once, in order, and each encoder its own
@@ -50,28 +58,18 @@ def require_equal(found, wanted):
 
 @settings(max_examples=30, deadline=None)
 @given(SENTENCES, SENTENCES)
-def test_what_is_read_is_what_was_encoded(stored, asked):
-    with tempfile.TemporaryDirectory() as folder:
-        made = bench(Path(folder))
-        made.ensure(stored, Told())
-        made.ensure(asked, Told())
-        again = EncoderCache.open(Path(folder), KEY)
-        require_equal(again.read(asked), FakeEncoder(KEY).encode(asked))
-
-
-@settings(max_examples=30, deadline=None)
-@given(st.lists(SENTENCES, max_size=4))
-def test_each_distinct_sentence_is_encoded_once_ever(runs):
+def test_each_distinct_sentence_is_encoded_once_ever_and_read_as_it_was(stored, asked):
     config = FakeConfig()
     with tempfile.TemporaryDirectory() as folder:
-        for texts in runs:
-            bench(Path(folder), config).ensure(texts, Told())
-    assert sorted(config.log) == sorted({text for texts in runs for text in texts})
+        for texts in (stored, asked, stored):
+            ensured(Path(folder), texts, config)
+        require_right(EncoderCache.open(Path(folder), KEY).read(asked), asked)
+    assert sorted(config.log) == sorted({*stored, *asked})
 
 
 def test_order_and_repetitions_are_the_callers(tmp_path):
     asked = [*TEXTS[::-1], *TEXTS[:3], TEXTS[0]]
-    require_equal(filled(tmp_path).read(asked), FakeEncoder(KEY).encode(asked))
+    require_right(filled(tmp_path).read(asked), asked)
 
 
 def test_missing_keeps_the_order_and_drops_repetitions(tmp_path):
@@ -81,27 +79,22 @@ def test_missing_keeps_the_order_and_drops_repetitions(tmp_path):
 
 def test_an_encoder_is_loaded_only_for_a_sentence_that_is_missing(tmp_path):
     filled(tmp_path)
-    made = bench(tmp_path)
-    made.ensure(TEXTS, Told())
-    assert made.encoder is None
+    assert ensured(tmp_path, TEXTS).encoder is None
 
 
 def test_two_encoders_never_share_a_vector(tmp_path):
-    one, other = FakeConfig(weights="one"), FakeConfig(weights="other")
-    for config in (one, other):
-        bench(tmp_path, config).ensure(TEXTS, Told())
-    assert one.log == other.log
-    a, b = (bench(tmp_path, config).cache.read(TEXTS).mean for config in (one, other))
+    configs = FakeConfig(weights="one"), FakeConfig(weights="other")
+    a, b = (ensured(tmp_path, TEXTS, config).cache.read(TEXTS).mean for config in configs)
+    assert configs[0].log == configs[1].log
     assert not np.isclose(a, b).any()
     assert EncoderCache.open(tmp_path, KEY + "0").missing(TEXTS) == list(TEXTS)
 
 
 @pytest.mark.parametrize("has", [False, True])
 def test_a_part_that_the_encoder_lacks_stays_absent(tmp_path, has):
-    made = bench(tmp_path, FakeConfig(has_cls=has, has_pooler=not has))
-    made.ensure(TEXTS, Told())
-    found = made.cache.read(TEXTS)
-    assert (found.cls is not None, found.pooler is not None) == (has, not has)
+    config = FakeConfig(has_cls=has, has_pooler=not has)
+    encoding = ensured(tmp_path, TEXTS, config).cache.read(TEXTS)
+    assert (encoding.cls is not None, encoding.pooler is not None) == (has, not has)
 
 
 def test_many_sentences_go_in_shards_and_progress_counts_them(tmp_path):
@@ -113,21 +106,20 @@ def test_many_sentences_go_in_shards_and_progress_counts_them(tmp_path):
     assert list(map(len, made.encoder.log)) == sorted(map(len, texts))
 
 
-def test_the_seconds_paid_are_kept_and_shared_out(tmp_path):
-    filled(tmp_path, TEXTS[:4], seconds=2.0)
-    cache = filled(tmp_path, TEXTS[4:], seconds=4.0)
-    assert cache.paid(TEXTS).seconds == pytest.approx(6.0)
+def test_what_sentences_cost_and_how_they_were_encoded_is_kept_with_them(tmp_path):
+    plain, packed = ({"route": route, "threads": 2} for route in ("plain", "packed"))
+    filled(tmp_path, TEXTS[:4], seconds=2.0, how=plain)
+    filled(tmp_path, TEXTS[4:8], seconds=4.0, how=packed)
+    cache = filled(tmp_path, TEXTS[8:], seconds=4.0, how=plain)
+    assert cache.paid(TEXTS).seconds == pytest.approx(10.0)
     assert cache.paid(TEXTS[:1]).seconds == pytest.approx(0.5)
-    assert cache.rate == pytest.approx(len(TEXTS) / 6.0)
-    assert cache.size() == sum(path.stat().st_size for path in shards(tmp_path))
+    assert cache.rate == pytest.approx(len(TEXTS) / 10.0)
+    assert cache.paid([*TEXTS[:4], *TEXTS[8:]]).how == (plain,)
+    assert cache.paid(TEXTS[4:8]).how == (packed,)
+    assert cache.paid(TEXTS).how == (packed, plain)
 
 
 # Damage
-
-
-def cut(path, share):
-    data = path.read_bytes()
-    path.write_bytes(data[: int(len(data) * share)])
 
 
 def flip(path, bit):
@@ -136,26 +128,23 @@ def flip(path, bit):
     path.write_bytes(bytes(data))
 
 
-def flip_in(shard, name):
-    flip(shard.path, 8 * (shard.start + shard.tensors[name]["data_offsets"][1] - 1))
-
-
 @pytest.mark.parametrize("share", [0.0, 0.001, 0.3, 0.999])
 def test_the_sentences_of_a_cut_shard_are_encoded_again(tmp_path, share):
     filled(tmp_path)
     [path] = shards(tmp_path)
-    cut(path, share)
+    path.write_bytes(path.read_bytes()[: int(path.stat().st_size * share)])
     assert EncoderCache.open(tmp_path, KEY).missing(TEXTS) == list(TEXTS)
-    require_equal(read_again(tmp_path, TEXTS), FakeEncoder(KEY).encode(TEXTS))
+    require_right(ensured(tmp_path, TEXTS).cache.read(TEXTS), TEXTS)
 
 
 @pytest.mark.parametrize("name", ["mean.0", f"mean.{DEPTH}", "cls", "pooler"])
 def test_a_damaged_vector_is_refused_and_encoded_again(tmp_path, name):
     cache = filled(tmp_path)
-    flip_in(cache.shards[0], name)
+    [shard] = cache.shards
+    flip(shard.path, 8 * (shard.start + shard.tensors[name]["data_offsets"][1] - 1))
     with pytest.raises(HarnessError, match="damaged and were set aside; run again"):
         cache.read(TEXTS)
-    require_equal(read_again(tmp_path, TEXTS), FakeEncoder(KEY).encode(TEXTS))
+    require_right(ensured(tmp_path, TEXTS).cache.read(TEXTS), TEXTS)
 
 
 @settings(max_examples=60, deadline=None)
@@ -167,35 +156,13 @@ def test_no_flipped_bit_is_ever_served(data):
         path = filled(root, TEXTS[:3]).shards[0].path
         flip(path, data.draw(st.integers(0, 8 * path.stat().st_size - 1)))
         try:
-            found = read_again(root, TEXTS[:3])
+            encoding = ensured(root, TEXTS[:3]).cache.read(TEXTS[:3])
         except HarnessError:
-            found = read_again(root, TEXTS[:3])
-        require_equal(found, FakeEncoder(KEY).encode(TEXTS[:3]))
+            encoding = ensured(root, TEXTS[:3]).cache.read(TEXTS[:3])
+        require_right(encoding, TEXTS[:3])
 
 
-def read_again(root, texts):
-    made = bench(root)
-    made.ensure(texts, Told())
-    return made.cache.read(texts)
-
-
-# How it was encoded
-
-
-PLAIN, PACKED = ({"route": route, "threads": 2, "device": "cpu"} for route in ("plain", "packed"))
-
-
-def test_the_ways_in_which_sentences_were_encoded_are_kept_with_them(tmp_path):
-    cache, encoder = EncoderCache.open(tmp_path, KEY), FakeEncoder(KEY)
-    for texts, how in ((TEXTS[:3], PLAIN), (TEXTS[3:6], PACKED), (TEXTS[6:9], PLAIN)):
-        cache.add(texts, encoder.encode(texts), 1.0, how=how)
-    again = EncoderCache.open(tmp_path, KEY)
-    assert again.paid(TEXTS[:3]).how == again.paid(TEXTS[6:9]).how == (PLAIN,)
-    assert again.paid(TEXTS[3:6]).how == (PACKED,)
-    assert again.paid(TEXTS[:9]).how == (PACKED, PLAIN)
-
-
-# Written while the next ones are encoded
+# Complete or absent
 
 
 def failing_at(number, wrapped, error):
@@ -218,14 +185,11 @@ def test_what_goes_wrong_is_raised_and_the_shards_before_are_whole(
     cls, method, number, kept, tmp_path, monkeypatch
 ):
     monkeypatch.setattr("harness.evaluation.embeddings.SHARD", 4)
-    made, full = bench(tmp_path), OSError(28, "No space left on device")
+    full = OSError(28, "No space left on device")
     monkeypatch.setattr(cls, method, failing_at(number, getattr(cls, method), full))
     with pytest.raises(OSError, match="No space left"):
-        made.ensure(TEXTS, Told())
+        ensured(tmp_path, TEXTS)
     assert len(EncoderCache.open(tmp_path, KEY).known) == kept
-
-
-# Complete or absent
 
 
 class Crash(BaseException):
@@ -233,31 +197,18 @@ class Crash(BaseException):
 
 
 @pytest.mark.parametrize("step", ["os.fsync", "pathlib.Path.replace"])
-def test_a_crash_while_writing_leaves_the_old_file_or_none(tmp_path, monkeypatch, step):
-    write_atomically(tmp_path / "old", b"before")
-    for name in ("old", "new"):
-        monkeypatch.setattr(step, failing_at(1, None, Crash))
-        with pytest.raises(Crash):
-            write_atomically(tmp_path / name, b"after")
-    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"old": b"before"}
-
-
-def test_a_crash_while_storing_a_shard_leaves_none(tmp_path, monkeypatch):
-    monkeypatch.setattr("os.fsync", failing_at(1, None, Crash))
+def test_a_crash_while_storing_a_shard_leaves_none(tmp_path, monkeypatch, step):
+    monkeypatch.setattr(step, failing_at(1, None, Crash))
     with pytest.raises(Crash):
         filled(tmp_path)
     assert list((tmp_path / "encodings" / KEY).iterdir()) == []
     assert EncoderCache.open(tmp_path, KEY).missing(TEXTS) == list(TEXTS)
 
 
-# Two at once
-
-
 def fill(root, start, barrier):
-    made = bench(Path(root))
     barrier.wait()
     for first in range(start, start + 40, 10):
-        made.ensure(numbered(first, 10), Told())
+        ensured(root, numbered(first, 10))
 
 
 def test_two_processes_may_fill_one_folder(tmp_path):
@@ -271,4 +222,4 @@ def test_two_processes_may_fill_one_folder(tmp_path):
     assert [worker.exitcode for worker in workers] == [0, 0]
     cache, texts = EncoderCache.open(tmp_path, KEY), numbered(0, 60)
     assert (cache.missing(texts), shards(tmp_path, "damaged")) == ([], [])
-    require_equal(cache.read(texts), FakeEncoder(KEY).encode(texts))
+    require_right(cache.read(texts), texts)

@@ -18,7 +18,7 @@ import time
 import weakref
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from itertools import repeat
 from pathlib import Path
 from typing import Any
@@ -97,15 +97,13 @@ class EncoderCache:
     def open(cls, root: Path, key: str) -> EncoderCache:
         """Read the shards' headers and keys; damaged shards are passed over. Writes nothing."""
         cache = cls(root / "encodings" / key)
-        cache.hold(make=False)
+        cache.hold()
         for path in sorted(cache.folder.glob("*.safetensors")):
             cache._admit(path)
         return cache
 
-    def hold(self, make: bool = True) -> None:
-        """Keep others from clearing the folder as long as this object lives, if there is one."""
-        if make:
-            self.folder.mkdir(parents=True, exist_ok=True)
+    def hold(self) -> None:
+        """Keep others from clearing the folder, if there is one, as long as this object lives."""
         if not self.held and (handle := share(self.folder)) is not None:
             self.held = True
             weakref.finalize(self, os.close, handle)
@@ -131,6 +129,7 @@ class EncoderCache:
         how: Mapping[str, Any] | None = None,
     ) -> None:
         """Store one shard, complete or not at all, its seconds, and the encoder's facts."""
+        self.folder.mkdir(parents=True, exist_ok=True)
         self.hold()
         tensors = {"keys": np.array([list(sentence_key(t)) for t in texts], dtype=np.uint8)}
         for i, layer in enumerate(encoding.layers):
@@ -172,10 +171,6 @@ class EncoderCache:
             return None
         tokens, with_vector = self._gather(TOKENS, places).sum(axis=0, dtype=np.float64)
         return float(with_vector / tokens) if tokens else None
-
-    def size(self) -> int:
-        """Bytes on disk."""
-        return sum(shard.path.stat().st_size for shard in self.shards)
 
     def read(
         self,
@@ -236,11 +231,6 @@ class Label:
     encoders: Mapping[str, str] = field(default_factory=dict)
     weights: str = ""
 
-    def write(self, folder: Path) -> None:
-        """Replace the label in a folder."""
-        content = json.dumps(asdict(self), indent=1) + "\n"
-        write_atomically(folder / LABEL, content.encode())
-
 
 def read_label(folder: Path) -> Label:
     """The label in a folder; an empty one where there is none, or it was damaged."""
@@ -259,25 +249,23 @@ def open_labelled(
     cache = EncoderCache.open(root, identity.key)
     # A cache that may only be read still serves what it holds; filling it fails where it must.
     with contextlib.suppress(OSError):
+        cache.folder.mkdir(parents=True, exist_ok=True)
         cache.hold()
-        old = read_label(cache.folder)
-        marks = {**old.encoders, config.name: _fingerprint(config, path)}
-        new = replace(old, encoders=marks, weights=identity.digests.get("weights", ""))
-        label = cache.folder / LABEL
-        if new != old:
-            new.write(cache.folder)
-        elif time.time() - label.stat().st_mtime > DAY:
-            label.touch()
+        label, file = read_label(cache.folder), cache.folder / LABEL
+        marks = {**label.encoders, config.name: _fingerprint(config, path)}
+        changed = Label(marks, identity.digests.get("weights", ""))
+        if changed != label:
+            write_atomically(file, json.dumps(asdict(changed), indent=1).encode() + b"\n")
+        elif time.time() - file.stat().st_mtime > DAY:
+            file.touch()
     return cache
 
 
 def known_key(root: Path, config: EncoderConfig, path: Path) -> str | None:
     """The key that a run found for this encoder in these very files; None if none did."""
-    for file in sorted(root.glob(f"encodings/*/{LABEL}")):
-        mark = read_label(file.parent).encoders.get(config.name)
-        if mark is not None and mark == _fingerprint(config, path):
-            return file.parent.name
-    return None
+    mark = _fingerprint(config, path)
+    folders = (file.parent for file in sorted(root.glob(f"encodings/*/{LABEL}")))
+    return next((f.name for f in folders if read_label(f).encoders.get(config.name) == mark), None)
 
 
 def _fingerprint(config: EncoderConfig, path: Path) -> str:

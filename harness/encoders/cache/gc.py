@@ -87,15 +87,13 @@ def _encoder(root: Path, key: str) -> CacheEntry:
 
 def cache_size(root: Path) -> int:
     """Bytes of everything cached."""
-    files = [file for key in _keys(root) for file in _stored(root, key)]
-    return _size_and_time([*files, *_inside(root / "converted", CONVERTED)])[0]
+    return sum(entry.bytes for entry in cached_entries(root))
 
 
 def shrink(root: Path, most: int, dry_run: bool) -> Iterator[tuple[CacheEntry, bool]]:
     """Clear what was unused for longest until so many bytes are left; whether each could be."""
-    entries = cached_entries(root)
-    left = sum(entry.bytes for entry in entries)
-    for entry in entries:
+    left = cache_size(root)
+    for entry in cached_entries(root):
         if left > most:
             cleared = clear(root, entry, dry_run)
             left -= entry.bytes if cleared else 0
@@ -121,28 +119,23 @@ def clear(root: Path, entry: CacheEntry, dry_run: bool) -> bool:
     return free
 
 
-def entries_named(every: Sequence[CacheEntry], words: Sequence[str]) -> list[CacheEntry]:
+def entries_named(entries: Sequence[CacheEntry], words: Sequence[str]) -> list[CacheEntry]:
     """The entries that names of encoders or beginnings of keys mean. Raises UsageError.
 
-    An encoder's converted weights go with it if no other encoder needs them.
+    A name means the weights that were converted for its encoder, too.
     """
     chosen: dict[str, CacheEntry] = {}
     for word in words:
-        hits = [e for e in every if word in e.names and e.kind == "encoder"]
-        if not hits and re.fullmatch(rf"[0-9a-f]{{{SHORTEST},}}", word):
-            hits = [e for e in every if e.key.startswith(word)]
-            if len(hits) > 1:
-                raise UsageError(f"{word}: {len(hits)} keys begin so; give more digits")
-        if not hits:
-            names = sorted({name for e in every for name in e.names})
+        named = [entry for entry in entries if word in entry.names]
+        if not named and re.fullmatch(rf"[0-9a-f]{{{SHORTEST},}}", word):
+            named = [entry for entry in entries if entry.key.startswith(word)]
+        if not named:
+            names = sorted({name for entry in entries for name in entry.names})
             raise UsageError(
                 f"{word!r} is not in the cache: wanted a key of {SHORTEST} digits or more, or one "
                 f"of {', '.join(names) or 'no names'} (harness cache ls)"
             )
-        chosen |= {entry.key: entry for entry in hits}
-    needed = {e.weights for e in every if e.key not in chosen}
-    unneeded = {e.weights for e in chosen.values()} - needed
-    chosen |= {e.key: e for e in every if e.kind == "converted" and e.key in unneeded}
+        chosen |= {entry.key: entry for entry in named}
     return list(chosen.values())
 
 
