@@ -7,8 +7,8 @@ meanwhile: by digest where one is known, and by their count after the last.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -29,7 +29,7 @@ class CorpusFile:
 
     asset: str
     files: tuple[str, ...]
-    read: Callable[[Path], Iterator[str]] = field(repr=False)
+    read: Callable[[Path], Iterator[str]] = field(repr=False, compare=False)
     count: int
     digests: tuple[tuple[int, str], ...] = field(default=(), repr=False)
     prefix: bool = False
@@ -45,20 +45,17 @@ class Sentences:
     path: Path
     source: CorpusFile
 
-    def __len__(self) -> int:
-        return self.source.count
-
     def __iter__(self) -> Iterator[str]:
-        due, digest = dict(self.source.digests), TextDigest()
-        sentences = self.source.read(self.path)
-        for sentence in islice(sentences, len(self)) if self.source.prefix else sentences:
+        wanted, digests, digest = self.source.count, dict(self.source.digests), TextDigest()
+        last = wanted if self.source.prefix else None
+        for sentence in islice(self.source.read(self.path), last):
             digest.add(sentence)
-            if digest.count in due and (sha256 := digest.hexdigest()) != due[digest.count]:
+            if digest.count in digests and (sha256 := digest.hexdigest()) != digests[digest.count]:
                 place = f"wanted other sentences up to number {digest.count}"
                 raise DataError(f"{self.path}: {place}, found sha256 {sha256}; {AGAIN}")
             yield sentence
-        if digest.count != len(self):
-            counts = f"wanted {len(self)} sentences, found {digest.count}"
+        if digest.count != wanted:
+            counts = f"wanted {wanted} sentences, found {digest.count}"
             raise DataError(f"{self.path}: {counts}; {AGAIN}")
 
 
@@ -85,20 +82,20 @@ ALL_NLI = {
     ("snli", "test"): 9_824,
     ("mnli", "train"): 392_702,
 }
-# MultiNLI's matched and mismatched dev sets, which some papers leave out and others fit on.
-MNLI_DEV = {("mnli", "dev"): 9_815, ("mnli", "test"): 9_832}
+# With MultiNLI's matched and mismatched dev sets, which some papers leave out and others fit on.
+WHOLE_ALL_NLI = ALL_NLI | {("mnli", "dev"): 9_815, ("mnli", "test"): 9_832}
 
 
-def all_nli_pairs(path: Path, with_mnli_dev: bool = False) -> Iterator[str]:
-    """Both sentences of every pair of SNLI and of MultiNLI's train split, or of all of the file."""
+def all_nli_pairs(path: Path, parts: Collection[tuple[str, str]]) -> Iterator[str]:
+    """Both sentences of every pair of these parts."""
     for place, line in body(path, ALL_NLI_HEADER):
         split, dataset, _, first, second, _ = fields(place, line, 6)
-        source = (dataset.lower().replace("multi", "m"), split)  # MultiNLI is also written MNLI
-        if source in ALL_NLI or (with_mnli_dev and source in MNLI_DEV):
+        part = (dataset.lower().replace("multi", "m"), split)  # MultiNLI is also written MNLI
+        if part not in WHOLE_ALL_NLI:
+            raise DataError(f"{place}: wanted SNLI or MultiNLI, found {dataset} {split}; {AGAIN}")
+        if part in parts:
             yield first
             yield second
-        elif source not in MNLI_DEV:
-            raise DataError(f"{place}: wanted SNLI or MultiNLI, found {dataset} {split}; {AGAIN}")
 
 
 ENWIKI = (
@@ -106,6 +103,38 @@ ENWIKI = (
     (100_000, "3b3b18f6ebb23761d99f239cf6cc08547316e4470a7d6c678817ab1788177ac6"),
     (1_000_000, "81b7f7687816075a89ee46c775a61246e97da49265e90fa72dfa7fab20874ae4"),
 )
+
+
+def corpus(name: str, source: CorpusFile, licence: str, note: str, published: bool) -> Corpus:
+    """A corpus of all sentences of its file, or of a prefix."""
+    return Corpus(name, source, source.asset, published, licence, note, source.count)
+
+
+def all_nli(name: str, parts: Mapping[tuple[str, str], int], what: str) -> Corpus:
+    """Some parts of AllNLI, or all."""
+    files = ("nli/AllNLI.tsv.gz", "nli/AllNLI.tsv")
+    read = partial(all_nli_pairs, parts=parts)
+    source = CorpusFile("all-nli", files, read, count=2 * sum(parts.values()))
+    note = f"{what}; checked by count: no digest is published"
+    return corpus(name, source, "SNLI CC BY-SA 4.0, MultiNLI per source", note, published=True)
+
+
+def enwiki(name: str, count: int) -> Corpus:
+    """The first sentences of the shuffled million; any prefix is a random sample."""
+    file = ("wiki/enwiki_1m_sentences.txt.xz",)
+    source = CorpusFile("enwiki-1m", file, one_a_line, count, ENWIKI, prefix=True)
+    note = "random sentences of English Wikipedia; stands in for the million of SimCSE, is not it"
+    return corpus(name, source, "CC BY-SA", note, published=False)
+
+
+WIKI = CorpusFile(
+    asset="wiki1m",
+    files=("wiki/wiki1m_for_simcse.txt",),
+    read=one_a_line,
+    count=1_000_000,
+    digests=((11_914, "423e56115d182ab21d4f413473f6f615888d140fec81f06a750297b5940aa190"),),
+)
+WIKI_NOTE = "SimCSE's million sentences; checked by count and by the first 11,914"
 
 SNLI_18K = CorpusFile(
     asset="snli-18k",
@@ -115,70 +144,15 @@ SNLI_18K = CorpusFile(
     digests=((36_000, "99616c97921fef54fd8fd5a81f549a585d7957c03e86d06668f72ad72cd7e19b"),),
 )
 
-NLI = CorpusFile(
-    asset="all-nli",
-    files=("nli/AllNLI.tsv.gz", "nli/AllNLI.tsv"),
-    read=all_nli_pairs,
-    count=2 * sum(ALL_NLI.values()),
-)
-
-WHOLE_ALL_NLI = replace(
-    NLI,
-    read=partial(all_nli_pairs, with_mnli_dev=True),
-    count=NLI.count + 2 * sum(MNLI_DEV.values()),
-)
-
-WIKI = CorpusFile(
-    asset="wiki1m",
-    files=("wiki/wiki1m_for_simcse.txt",),
-    read=one_a_line,
-    count=1_000_000,
-    digests=((11_914, "423e56115d182ab21d4f413473f6f615888d140fec81f06a750297b5940aa190"),),
-)
-
-
-def corpus(
-    name: str, source: CorpusFile, licence: str, note: str, *, published: bool = False
-) -> Corpus:
-    """A corpus of all sentences of its file, or of a prefix."""
-    return Corpus(name, source, source.asset, published, licence, note, source.count)
-
-
-def enwiki(name: str, count: int) -> Corpus:
-    """The first sentences of the shuffled million; any prefix is a random sample."""
-    file = ("wiki/enwiki_1m_sentences.txt.xz",)
-    source = CorpusFile("enwiki-1m", file, one_a_line, count, ENWIKI, prefix=True)
-    note = "random sentences of English Wikipedia; stands in for the million of SimCSE, is not it"
-    return corpus(name, source, "CC BY-SA", note)
-
-
-NLI_LICENCE = "SNLI CC BY-SA 4.0, MultiNLI per source"
-
 CORPORA = (
-    corpus(
+    all_nli(
         "nli",
-        NLI,
-        NLI_LICENCE,
-        "SNLI train, dev and test, and MultiNLI train, as in sentence-transformers' AllNLI; "
-        "checked by count: no digest is published",
-        published=True,
+        ALL_NLI,
+        "SNLI train, dev and test, and MultiNLI train, as in sentence-transformers' AllNLI",
     ),
-    corpus(
-        "all-nli",
-        WHOLE_ALL_NLI,
-        NLI_LICENCE,
-        "the whole AllNLI.tsv, MultiNLI's dev sets included; "
-        "checked by count: no digest is published",
-        published=True,
-    ),
-    corpus(
-        "wiki",
-        WIKI,
-        "CC BY-SA",
-        "SimCSE's million sentences; checked by count and by the first 11,914",
-        published=True,
-    ),
-    corpus("snli-18k", SNLI_18K, "CC BY-SA 4.0", "18,000 pairs of SNLI train"),
+    all_nli("all-nli", WHOLE_ALL_NLI, "the whole AllNLI.tsv, MultiNLI's dev sets included"),
+    corpus("wiki", WIKI, "CC BY-SA", WIKI_NOTE, published=True),
+    corpus("snli-18k", SNLI_18K, "CC BY-SA 4.0", "18,000 pairs of SNLI train", published=False),
     enwiki("enwiki-10k", 10_000),
     enwiki("enwiki-100k", 100_000),
     enwiki("enwiki-1m", 1_000_000),

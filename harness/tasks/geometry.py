@@ -10,7 +10,7 @@ The other tasks serve pictures of the papers, not scores: a run measures them wh
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -18,28 +18,19 @@ import numpy as np
 
 from harness.core.errors import DataError
 from harness.core.types import LeaderboardColumn, Pairs, Task
-from harness.tasks.readers import AGAIN, Text, checked, known_split, lines, locate, published_rows
-from harness.tasks.sts import SCALE, SPLITS, StsBenchmark, benchmark
+from harness.tasks.readers import AGAIN, PublishedSet, Text, lines
+from harness.tasks.sts import benchmark
 
 WORDS = 10_000  # as many as BERT-flow's Table 1 ranks
+COUNTS = {"all": ("enwiki_vocab_min200.txt",)}
 
 
-@dataclass(frozen=True)
-class FrequentWords:
-    """Loads the most frequent words of English Wikipedia, most frequent first; gold is the rank.
+def parse_words(path: Path, count: int = WORDS) -> Pairs:
+    """The most frequent words of English Wikipedia, most frequent first; gold is the rank.
 
-    Numbers are spelled out in its counts, so that `one` and `zero` stand near the top.
+    A line holds a word, a blank and its count. Numbers are spelled out, so that `one` and `zero`
+    stand near the top.
     """
-
-    def __call__(self, data_dir: Path, split: str) -> Pairs:
-        known_split(split, ("all",))
-        path = locate(data_dir, "enwiki-word-counts", "vectors/enwiki_vocab_min200.txt")
-        published = published_rows("word-frequency")[split]
-        return checked(parse_words(path, WORDS), path, published.pairs, published.sha256["raw"])
-
-
-def parse_words(path: Path, count: int) -> Pairs:
-    """The first words of a file with a word, a blank and its count a line, by descending count."""
     words, last = [], None
     for place, line in islice(lines(path), count):
         word, _, times = line.rpartition(" ")
@@ -53,18 +44,11 @@ def parse_words(path: Path, count: int) -> Pairs:
 
 def lexical(name: str, text: Text) -> Task:
     """STS-B dev against edit distance; the groups stay STS-B's."""
-    return Task(
-        name=name,
-        load=StsBenchmark(text),
-        splits=SPLITS,
-        scored=("dev",),
+    return replace(
+        benchmark(name, text, "dev"),
         metric="edit-distance",
-        asset=f"sts-{text}",
-        text=text,
-        train="train",
-        graded=SCALE,
+        geometry=False,
         cite="li2020bertflow",
-        licence="scores CC BY-SA 4.0, texts per source",
         note="edit distance counts whitespace tokens, not normalised; the paper does not define it",
     )
 
@@ -101,7 +85,9 @@ TASKS = (
     ),
     Task(
         name="word-frequency",
-        load=FrequentWords(),
+        load=PublishedSet(
+            "word-frequency", "enwiki-word-counts", "raw", parse_words, COUNTS, ("vectors/",)
+        ),
         splits=("all",),
         scored=("all",),
         metric="word-frequency",

@@ -141,7 +141,7 @@ class TaskLoader:
 
     places: Places
     corpora: Mapping[str, Corpus]
-    splits: dict[tuple[str, str], Pairs] = field(default_factory=dict)
+    splits: dict[tuple[Callable[[Path, str], Pairs], str], Pairs] = field(default_factory=dict)
     streams: dict[str, FitText] = field(default_factory=dict)
     cells: dict[tuple[Task, str | None], CellInputs] = field(default_factory=dict)
 
@@ -182,7 +182,6 @@ class TaskLoader:
 
     def _split(self, task: Task, split: str) -> Pairs:
         data_dir = self.places.require_data(task.asset)
-        name = (repr(task.load), split)
-        if name not in self.splits:
-            self.splits[name] = task.load(data_dir, split)
-        return self.splits[name]
+        if (task.load, split) not in self.splits:
+            self.splits[task.load, split] = task.load(data_dir, split)
+        return self.splits[task.load, split]

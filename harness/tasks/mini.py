@@ -29,9 +29,8 @@ under CC0 1.0.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -71,7 +70,6 @@ def embedded_rows(name: str, columns: int) -> list[list[str]]:
     return [fields(place, line, columns) for place, line in placed]
 
 
-@cache
 def embedded_pairs(name: str, split: str) -> Pairs:
     """One split of an embedded set. A row is group, gold and two sentences."""
     rows = embedded_rows(f"{name.removeprefix('mini-')}-{split}.tsv", 4)
@@ -81,39 +79,30 @@ def embedded_pairs(name: str, split: str) -> Pairs:
 
 @dataclass(frozen=True)
 class MiniPairs:
-    """Loads one split of an embedded set; the data folder is not looked at."""
+    """Loads one split of an embedded set, labelled anew or not; it needs no data folder."""
 
     name: str
+    relabel: Callable[[Pairs], Pairs] | None = None
 
     def __call__(self, data_dir: Path, split: str) -> Pairs:  # noqa: ARG002 - as tasks are loaded
-        return embedded_pairs(self.name, known_split(split, SPLITS[self.name]))
+        pairs = embedded_pairs(self.name, known_split(split, SPLITS[self.name]))
+        return self.relabel(pairs) if self.relabel else pairs
 
 
-@dataclass(frozen=True)
-class MiniKinds:
-    """Loads one split of `mini-kind`."""
-
-    def __call__(self, data_dir: Path, split: str) -> Pairs:  # noqa: ARG002 - as tasks are loaded
-        pairs = embedded_pairs("mini-sts", known_split(split, SPLITS["mini-sts"]))
-        kinds = sorted(set(pairs.group))
-        return replace(pairs, b=(), gold=np.array([float(kinds.index(g)) for g in pairs.group]))
+def by_kind(pairs: Pairs) -> Pairs:
+    """The first sentences, whose class is their group."""
+    kinds = sorted(set(pairs.group))
+    return replace(pairs, b=(), gold=np.array([float(kinds.index(g)) for g in pairs.group]))
 
 
-@dataclass(frozen=True)
-class MiniParaphrases:
-    """Loads one split of `mini-paraphrase`."""
-
-    def __call__(self, data_dir: Path, split: str) -> Pairs:  # noqa: ARG002 - as tasks are loaded
-        pairs = embedded_pairs("mini-sts", known_split(split, SPLITS["mini-sts"]))
-        return replace(pairs, gold=(pairs.gold >= PARAPHRASE).astype(np.float64))
+def by_paraphrase(pairs: Pairs) -> Pairs:
+    """The pairs, of class 1 from a gold of 3 on."""
+    return replace(pairs, gold=(pairs.gold >= PARAPHRASE).astype(np.float64))
 
 
 @dataclass(frozen=True)
 class EmbeddedText:
-    """The sentences of an embedded corpus: the first columns of each row of its file.
-
-    Called with a data folder, which it does not look at.
-    """
+    """The sentences of an embedded corpus: the first columns of each row; needs no data folder."""
 
     file: str
     columns: int = field(repr=False)
@@ -127,16 +116,8 @@ class EmbeddedText:
             yield from row[: self.sentences]
 
 
-def mini(
-    name: str,
-    of: str,
-    scored: str,
-    metric: str = "correlation",
-    note: str = "",
-    heading: str = "",
-) -> Task:
+def mini(name: str, of: str, scored: str, heading: str = "", metric: str = "correlation") -> Task:
     """One embedded task, scored on one split of a set; with a heading, a leaderboard column."""
-    about = legend("mini-STS dev") if metric == "edit-distance" else ""
     return Task(
         name=name,
         load=MiniPairs(of),
@@ -150,34 +131,36 @@ def mini(
         geometry=of == "mini-sts" and metric == "correlation",
         cite=CITE,
         licence=LICENCE,
-        note=note,
-        columns=(LeaderboardColumn("embedded", heading, legend=about),) if heading else (),
+        columns=(LeaderboardColumn("embedded", heading),) if heading else (),
     )
 
 
-def classes(name: str, load: MiniKinds | MiniParaphrases) -> Task:
+def classes(name: str, relabel: Callable[[Pairs], Pairs]) -> Task:
     """One embedded task for a classifier, on the splits of `mini-sts`."""
-    task = mini(name, "mini-sts", "test", "classification", heading=f"{name} (accuracy)")
-    return replace(task, load=load, graded=None)
+    task = mini(name, "mini-sts", "test", f"{name} (accuracy)", "classification")
+    return replace(task, load=MiniPairs("mini-sts", relabel), graded=None)
+
+
+LEXICAL = LeaderboardColumn("embedded", "mini-lexical", legend=legend("mini-STS dev"))
+
+TASKS = (
+    mini("mini-sts", "mini-sts", "test", "mini-STS"),
+    mini("mini-sts.dev", "mini-sts", "dev"),
+    mini("mini-sts.train", "mini-sts", "train"),
+    mini("mini-sick", "mini-sick", "test", "mini-SICK"),
+    mini("mini-sick.dev", "mini-sick", "dev"),
+    mini("mini-sick.train", "mini-sick", "train"),
+    mini("mini-qnli", "mini-qnli", "dev", "mini-QNLI (AUC)", "auc"),
+    replace(mini("mini-lexical", "mini-sts", "dev", metric="edit-distance"), columns=(LEXICAL,)),
+    classes("mini-kind", by_kind),
+    classes("mini-paraphrase", by_paraphrase),
+)
 
 
 def embedded_corpus(name: str, text: EmbeddedText, count: int, note: str) -> Corpus:
     """One embedded corpus of so many sentences."""
     return Corpus(name, text, ASSET, licence=LICENCE, note=note, count=count)
 
-
-TASKS = (
-    mini("mini-sts", "mini-sts", "test", heading="mini-STS"),
-    mini("mini-sts.dev", "mini-sts", "dev"),
-    mini("mini-sts.train", "mini-sts", "train"),
-    mini("mini-sick", "mini-sick", "test", heading="mini-SICK"),
-    mini("mini-sick.dev", "mini-sick", "dev"),
-    mini("mini-sick.train", "mini-sick", "train"),
-    mini("mini-qnli", "mini-qnli", "dev", metric="auc", heading="mini-QNLI (AUC)"),
-    mini("mini-lexical", "mini-sts", "dev", metric="edit-distance", heading="mini-lexical"),
-    classes("mini-kind", MiniKinds()),
-    classes("mini-paraphrase", MiniParaphrases()),
-)
 
 CORPORA = (
     embedded_corpus(

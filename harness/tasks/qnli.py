@@ -6,54 +6,27 @@ Table 4).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from harness.core.errors import DataError
 from harness.core.types import LeaderboardColumn, Pairs, Task
-from harness.tasks.readers import (
-    AGAIN,
-    ScoredPair,
-    body,
-    checked,
-    fields,
-    known_split,
-    locate,
-    pairs_of,
-)
+from harness.tasks.readers import PublishedSet, class_of, read_scored_pairs
 
 HEADER = ("index", "question", "sentence", "label")
-GOLD = {"entailment": 1.0, "not_entailment": 0.0}
-PAIRS = 5463
-SHA256 = "b7fd88520d8e37962cf28654f37c2a2b3f657db06496f60e2ff221db6210aa44"
-
-
-@dataclass(frozen=True)
-class Qnli:
-    """Loads the dev split; the labels of test are not public."""
-
-    def __call__(self, data_dir: Path, split: str) -> Pairs:
-        known_split(split, ("dev",))
-        path = locate(data_dir, "qnli", "glue/QNLI/dev.tsv", "QNLI/dev.tsv")
-        return checked(parse_qnli(path), path, PAIRS, SHA256)
+CLASSES = ("not_entailment", "entailment")
+FILES = {"dev": ("QNLI/dev.tsv",)}  # the labels of test are not public
 
 
 def parse_qnli(path: Path) -> Pairs:
     """A header, then number, question, sentence, label."""
-
-    def row(place: str, line: str) -> ScoredPair:
-        _, question, sentence, label = fields(place, line, 4)
-        if label not in GOLD:
-            raise DataError(f"{place}: wanted {' or '.join(GOLD)}, found {label!r}; {AGAIN}")
-        return question, sentence, GOLD[label]
-
-    return pairs_of((row(place, line) for place, line in body(path, HEADER)), "qnli")
+    gold = partial(class_of, classes=CLASSES)
+    return read_scored_pairs(path, "qnli", (1, 2, 3), gold, counts=(4,), header=HEADER)
 
 
 TASKS = (
     Task(
         name="qnli",
-        load=Qnli(),
+        load=PublishedSet("qnli", "qnli", "raw", parse_qnli, FILES, folders=("glue/", "")),
         splits=("dev",),
         scored=("dev",),
         metric="auc",

@@ -12,8 +12,8 @@ import codecs
 import gzip
 import lzma
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from io import BufferedIOBase
 from pathlib import Path
@@ -49,6 +49,30 @@ class PublishedRows:
     sha256: Mapping[str, str]
 
 
+@dataclass(frozen=True)
+class PublishedSet:
+    """Loads a split of a set: finds its files, parses them, compares the rows with the published.
+
+    `files` are those of each split, `folders` the places under the data folder where they may lie.
+    """
+
+    family: str
+    asset: str
+    text: Text
+    parse: Callable[..., Pairs] = field(repr=False, compare=False)
+    files: Mapping[str, Sequence[str]] = field(repr=False, compare=False)
+    folders: tuple[str, ...] = field(repr=False)
+
+    def __call__(self, data_dir: Path, split: str) -> Pairs:
+        names = self.files[known_split(split, self.files)]
+        paths = [
+            locate(data_dir, self.asset, *(folder + name for folder in self.folders))
+            for name in names
+        ]
+        rows = published_rows(self.family)[split]
+        return checked(self.parse(*paths), paths[0], rows.pairs, rows.sha256[self.text])
+
+
 @cache
 def published_rows(family: str) -> Mapping[str, PublishedRows]:
     """The published rows of each split or subset of a task family."""
@@ -65,11 +89,6 @@ def locate(data_dir: Path, asset: str, *candidates: str) -> Path:
         f"wanted {' or '.join(candidates)} in {data_dir}, found none; "
         f"`harness fetch {asset}`, or name the folder that has it with --data-dir"
     )
-
-
-def locate_text(data_dir: Path, text: Text, family: str, name: str) -> Path:
-    """The file of that name, `STS/...` or `SICK/...`, in one text form. Raises AssetMissing."""
-    return locate(data_dir, f"{family}-{text}", *(folder + name for folder in FOLDERS[text]))
 
 
 def known_split(split: str, splits: Iterable[str]) -> str:
@@ -134,6 +153,34 @@ def number(place: str, text: str, scale: tuple[float, float]) -> float:
     if not low <= value <= high:  # nan is nowhere on the scale
         raise DataError(f"{place}: wanted a score from {low} to {high}, found {text!r}; {AGAIN}")
     return value
+
+
+def class_of(place: str, label: str, classes: Sequence[str]) -> int:
+    """The number of a class. Raises DataError for one that is not known."""
+    if label not in classes:
+        raise DataError(f"{place}: wanted {' or '.join(classes)}, found {label!r}; {AGAIN}")
+    return classes.index(label)
+
+
+def read_scored_pairs(
+    path: Path,
+    group: str,
+    columns: tuple[int, int, int],
+    gold: Callable[[str, str], float],
+    counts: Sequence[int],
+    header: Sequence[str] = (),
+) -> Pairs:
+    """Scored pairs, one a line: two sentences and a gold score, which stand in these columns.
+
+    `gold` reads the score, given its place; `counts` are the numbers of fields that a line may
+    have. Raises DataError for any other line.
+    """
+    a, b, score = columns
+    rows = []
+    for place, line in body(path, header) if header else lines(path):
+        texts = fields(place, line, *counts)
+        rows.append((texts[a], texts[b], float(gold(place, texts[score]))))
+    return pairs_of(rows, group)
 
 
 def pairs_of(rows: Iterable[ScoredPair], group: str) -> Pairs:

@@ -7,60 +7,36 @@ mteb all 9,927 pairs of the three splits. They are `sick-r` and `sick-r.all`; mt
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from harness.core.types import LeaderboardColumn, Pairs, Task
-from harness.tasks.readers import (
-    ScoredPair,
-    Text,
-    body,
-    checked,
-    fields,
-    known_split,
-    locate_text,
-    number,
-    pairs_of,
-    published_rows,
-)
+from harness.tasks.readers import FOLDERS, PublishedSet, Text, number, read_scored_pairs
+from harness.tasks.sts import BY_REGRESSION
 
 SCALE = (1.0, 5.0)
 HEADER = ("pair_ID", "sentence_A", "sentence_B", "relatedness_score", "entailment_judgment")
 
-# The file of each split.
-SPLITS = {"train": "SICK_train.txt", "dev": "SICK_trial.txt", "test": "SICK_test_annotated.txt"}
-
-
-@dataclass(frozen=True)
-class Sick:
-    """Loads one split of SICK."""
-
-    text: Text = "raw"
-
-    def __call__(self, data_dir: Path, split: str) -> Pairs:
-        path = locate_text(
-            data_dir, self.text, "sick", f"SICK/{SPLITS[known_split(split, SPLITS)]}"
-        )
-        rows = published_rows("sick-r")[split]
-        return checked(parse_sick(path), path, rows.pairs, rows.sha256[self.text])
+FILES = {
+    "train": ("SICK/SICK_train.txt",),
+    "dev": ("SICK/SICK_trial.txt",),
+    "test": ("SICK/SICK_test_annotated.txt",),
+}
 
 
 def parse_sick(path: Path) -> Pairs:
     """A header, then number, two sentences, relatedness, entailment judgement."""
-
-    def row(place: str, line: str) -> ScoredPair:
-        _, a, b, score, _ = fields(place, line, 5)
-        return a, b, number(place, score, SCALE)
-
-    return pairs_of((row(place, line) for place, line in body(path, HEADER)), "sick-r")
+    gold = partial(number, scale=SCALE)
+    return read_scored_pairs(path, "sick-r", (1, 2, 3), gold, counts=(5,), header=HEADER)
 
 
 def sick(name: str, text: Text, *scored: str, note: str = "") -> Task:
     """SICK relatedness, scored on these splits together."""
     return Task(
         name=name,
-        load=Sick(text),
-        splits=tuple(SPLITS),
+        load=PublishedSet("sick-r", f"sick-{text}", text, parse_sick, FILES, FOLDERS[text]),
+        splits=tuple(FILES),
         scored=scored,
         metric="correlation",
         asset=f"sick-{text}",
@@ -74,8 +50,6 @@ def sick(name: str, text: Text, *scored: str, note: str = "") -> Task:
 
 
 EVERY = "all 9,927 pairs, as mteb scores them; the papers score the 4,927 of `sick-r`"
-
-BY_REGRESSION = "predicted by a regressor trained on labels, as SentEval's default; no paper here"
 
 TASKS = (
     sick("sick-r", "raw", "test"),

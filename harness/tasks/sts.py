@@ -8,41 +8,30 @@ drawn from STS12-17: 1,006 of its 1,379 test pairs also stand in the files of ST
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from harness.core.errors import DataError
 from harness.core.types import LeaderboardColumn, Pairs, Task
 from harness.tasks.readers import (
     AGAIN,
-    PublishedRows,
+    FOLDERS,
+    PublishedSet,
     ScoredPair,
     Text,
-    checked,
     fields,
     known_split,
     lines,
-    locate_text,
     number,
     pairs_of,
     published_rows,
+    read_scored_pairs,
 )
 
 SCALE = (0.0, 5.0)
 
-SPLITS = ("train", "dev", "test")  # of STS-B
+BENCHMARK = {s: (f"STS/STSBenchmark/sts-{s}.csv",) for s in ("train", "dev", "test")}
 YEARS = range(12, 17)
-
-
-@dataclass(frozen=True)
-class StsBenchmark:
-    """Loads one split of STS-B."""
-
-    text: Text = "raw"
-
-    def __call__(self, data_dir: Path, split: str) -> Pairs:
-        rows = published_rows("sts-b")[known_split(split, SPLITS)]
-        path = locate_text(data_dir, self.text, "sts", f"STS/STSBenchmark/sts-{split}.csv")
-        return checked(parse_benchmark(path), path, rows.pairs, rows.sha256[self.text])
 
 
 @dataclass(frozen=True)
@@ -50,30 +39,26 @@ class StsYear:
     """Loads all subsets of one year; the only split is `test`."""
 
     year: int
-    text: Text = "raw"
+    text: Text
 
     def __call__(self, data_dir: Path, split: str) -> Pairs:
         known_split(split, ("test",))
-        subsets = published_rows(f"sts{self.year}").values()
-        return Pairs.concatenate(*(self._subset(data_dir, rows) for rows in subsets))
+        subsets = published_rows(f"sts{self.year}")
+        return Pairs.concatenate(*(self._subset(data_dir, name) for name in subsets))
 
-    def _subset(self, data_dir: Path, rows: PublishedRows) -> Pairs:
-        inputs, gold = (
-            locate_text(data_dir, self.text, "sts", f"STS/STS{self.year}-en-test/{name}")
-            for name in (f"STS.input.{rows.name}.txt", f"STS.gs.{rows.name}.txt")
+    def _subset(self, data_dir: Path, name: str) -> Pairs:
+        folder = f"STS/STS{self.year}-en-test"
+        files = {name: (f"{folder}/STS.input.{name}.txt", f"{folder}/STS.gs.{name}.txt")}
+        parse = partial(parse_subset, group=name)
+        load = PublishedSet(
+            f"sts{self.year}", f"sts-{self.text}", self.text, parse, files, FOLDERS[self.text]
         )
-        pairs = parse_subset(inputs, gold, rows.name)
-        return checked(pairs, inputs, rows.pairs, rows.sha256[self.text])
+        return load(data_dir, name)
 
 
 def parse_benchmark(path: Path) -> Pairs:
     """Genre, file, year, number, score, two sentences; in some raw rows then two source notes."""
-
-    def row(place: str, line: str) -> ScoredPair:
-        _, _, _, _, score, a, b, *_ = fields(place, line, 7, 9)
-        return a, b, number(place, score, SCALE)
-
-    return pairs_of((row(place, line) for place, line in lines(path)), "sts-b")
+    return read_scored_pairs(path, "sts-b", (5, 6, 4), partial(number, scale=SCALE), counts=(7, 9))
 
 
 def parse_subset(inputs: Path, gold: Path, group: str) -> Pairs:
@@ -97,8 +82,8 @@ def benchmark(name: str, text: Text, scored: str) -> Task:
     """STS-B, scored on one split."""
     return Task(
         name=name,
-        load=StsBenchmark(text),
-        splits=SPLITS,
+        load=PublishedSet("sts-b", f"sts-{text}", text, parse_benchmark, BENCHMARK, FOLDERS[text]),
+        splits=tuple(BENCHMARK),
         scored=(scored,),
         metric="correlation",
         asset=f"sts-{text}",
@@ -127,7 +112,6 @@ def year(held: int, text: Text) -> Task:
     )
 
 
-PREDICTED = benchmark("sts-b.regression", "raw", "test")
 BY_REGRESSION = "predicted by a regressor trained on labels, as SentEval's default; no paper here"
 
 GEOMETRY = (
@@ -141,7 +125,12 @@ TASKS = (
         benchmark("sts-b.dev", "raw", "dev"), columns=(LeaderboardColumn("other", "STS-B dev"),)
     ),
     benchmark("sts-b.train", "raw", "train"),
-    replace(PREDICTED, metric="regression", geometry=False, note=BY_REGRESSION),
+    replace(
+        benchmark("sts-b.regression", "raw", "test"),
+        metric="regression",
+        geometry=False,
+        note=BY_REGRESSION,
+    ),
     benchmark("sts-b.senteval", "senteval", "test"),
     benchmark("sts-b.senteval.dev", "senteval", "dev"),
     benchmark("sts-b.senteval.train", "senteval", "train"),

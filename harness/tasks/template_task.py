@@ -10,19 +10,11 @@ need an `[[asset]]` in harness/assets/catalogue.toml: where they lie and how to 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from harness.core.types import LeaderboardColumn, Pairs, Task
-from harness.tasks.readers import (
-    ScoredPair,
-    checked,
-    fields,
-    known_split,
-    lines,
-    locate,
-    number,
-    pairs_of,
-)
+from harness.tasks.readers import checked, known_split, locate, number, read_scored_pairs
 
 SCALE = (0.0, 5.0)
 
@@ -42,12 +34,7 @@ class MyPairs:
 
 def parse_my_pairs(path: Path) -> Pairs:
     """Two sentences and a score, separated by tabs."""
-
-    def row(place: str, line: str) -> ScoredPair:
-        a, b, score = fields(place, line, 3)
-        return a, b, number(place, score, SCALE)
-
-    return pairs_of((row(place, line) for place, line in lines(path)), "my-pairs")
+    return read_scored_pairs(path, "my-pairs", (0, 1, 2), partial(number, scale=SCALE), counts=(3,))
 
 
 TASKS = (

@@ -12,37 +12,15 @@ folds follow from the order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from harness.core.errors import DataError
 from harness.core.types import LeaderboardColumn, Pairs, Task
-from harness.tasks.readers import (
-    AGAIN,
-    FOLDERS,
-    body,
-    checked,
-    fields,
-    known_split,
-    lines,
-    locate,
-    published_rows,
-)
-
-# The files of each split. Where there are two, the first holds class 1, which SentEval reads first,
-# the second class 0; SentEval takes the objective sentences for class 1.
-FILES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
-    "mr": {"all": ("MR/rt-polarity.pos", "MR/rt-polarity.neg")},
-    "cr": {"all": ("CR/custrev.pos", "CR/custrev.neg")},
-    "subj": {"all": ("SUBJ/subj.objective", "SUBJ/subj.subjective")},
-    "mpqa": {"all": ("MPQA/mpqa.pos", "MPQA/mpqa.neg")},
-    "sst-2": {s: (f"SST/binary/sentiment-{s}",) for s in ("train", "dev", "test")},
-    "trec": {"train": ("TREC/train_5500.label",), "test": ("TREC/TREC_10.label",)},
-    "mrpc": {s: (f"MRPC/msr_paraphrase_{s}.txt",) for s in ("train", "test")},
-}
+from harness.tasks.readers import AGAIN, FOLDERS, PublishedSet, body, class_of, fields, lines
 
 CLASSES = ("0", "1")
 QUESTIONS = ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM")
@@ -52,23 +30,8 @@ HEADER = ("Quality", "#1 ID", "#2 ID", "#1 String", "#2 String")
 Row = tuple[tuple[list[str], ...], int]
 
 
-@dataclass(frozen=True)
-class SentEvalSet:
-    """Loads a split of a set, in SentEval's order; a set without splits has one, `all`."""
-
-    name: str
-
-    def __call__(self, data_dir: Path, split: str) -> Pairs:
-        names = FILES[self.name][known_split(split, FILES[self.name])]
-        # The project's layout, then SentEval's.
-        folders = ("transfer/", *FOLDERS["senteval"])
-        paths = [locate(data_dir, self.name, *(f + name for f in folders)) for name in names]
-        rows = PARSERS.get(self.name, parse_classes)(*paths)
-        return in_order(rows, self.name, split, paths[0])
-
-
 def parse_classes(positive: Path, negative: Path) -> Iterator[Row]:
-    """A sentence a line, in a file for each class."""
+    """A sentence a line, in a file for each class; SentEval reads class 1 first."""
     for label, path in ((1, positive), (0, negative)):
         for _, line in lines(path):
             yield (line.split(),), label
@@ -98,41 +61,28 @@ def parse_mrpc(path: Path) -> Iterator[Row]:
         yield (a.split(), b.split()), class_of(place, label, CLASSES)
 
 
-def class_of(place: str, label: str, classes: Sequence[str]) -> int:
-    """The number of a class. Raises DataError for one that is not known."""
-    if label not in classes:
-        raise DataError(f"{place}: wanted {' or '.join(classes)}, found {label!r}; {AGAIN}")
-    return classes.index(label)
-
-
-def in_order(rows: Iterable[Row], name: str, split: str, path: Path) -> Pairs:
-    """The rows in SentEval's order, checked: by the lengths in tokens, then by class."""
-    ordered = sorted(rows, key=lambda row: (*map(len, row[0]), row[1]))
+def in_order(parse: Callable[..., Iterator[Row]], name: str, *paths: Path) -> Pairs:
+    """The rows in SentEval's order: by the lengths in tokens, then by class."""
+    ordered = sorted(parse(*paths), key=lambda row: (*map(len, row[0]), row[1]))
     a, *b = zip(*(map(" ".join, texts) for texts, _ in ordered), strict=True)
     gold = np.array([label for _, label in ordered], dtype=np.float64)
-    pairs = Pairs(a, b[0] if b else (), gold, (name,) * len(ordered))
-    published = published_rows(name)[split]
-    return checked(pairs, path, published.pairs, published.sha256["senteval"])
-
-
-PARSERS: Mapping[str, Callable[..., Iterator[Row]]] = {
-    "sst-2": parse_sst,
-    "trec": parse_trec,
-    "mrpc": parse_mrpc,
-}
+    return Pairs(a, b[0] if b else (), gold, (name,) * len(ordered))
 
 
 def transfer(
     name: str,
     cite: str,
     note: str,
+    parse: Callable[..., Iterator[Row]],
+    files: Mapping[str, tuple[str, ...]],
     licence: str = "none stated by its authors; for research",
 ) -> Task:
-    """A transfer task, scored on its last split."""
-    splits = tuple(FILES[name])
+    """A transfer task, scored on its last split; a set without splits has one, `all`."""
+    splits = tuple(files)
+    folders = ("transfer/", *FOLDERS["senteval"])  # the project's layout, then SentEval's
     return Task(
         name=name,
-        load=SentEvalSet(name),
+        load=PublishedSet(name, name, "senteval", partial(in_order, parse, name), files, folders),
         splits=splits,
         scored=splits[-1:],
         metric="classification",
@@ -151,12 +101,20 @@ CROSS = "accuracy of nested ten-fold cross-validation; one classifier seed, Sent
 HELD = "the penalty is chosen by ten folds of train; one classifier seed, SentEval's 1111"
 DEV = "dev chooses the penalty; train holds phrases too; one classifier seed, SentEval's 1111"
 
+MR = {"all": ("MR/rt-polarity.pos", "MR/rt-polarity.neg")}
+CR = {"all": ("CR/custrev.pos", "CR/custrev.neg")}
+SUBJ = {"all": ("SUBJ/subj.objective", "SUBJ/subj.subjective")}  # objective is SentEval's class 1
+MPQA = {"all": ("MPQA/mpqa.pos", "MPQA/mpqa.neg")}
+SST = {split: (f"SST/binary/sentiment-{split}",) for split in ("train", "dev", "test")}
+TREC = {"train": ("TREC/train_5500.label",), "test": ("TREC/TREC_10.label",)}
+MRPC = {split: (f"MRPC/msr_paraphrase_{split}.txt",) for split in ("train", "test")}
+
 TASKS = (
-    transfer("mr", "pang2005mr", CROSS),
-    transfer("cr", "hu2004cr", CROSS),
-    transfer("subj", "pang2004subj", CROSS),
-    transfer("mpqa", "wiebe2005mpqa", CROSS),
-    transfer("sst-2", "socher2013sst", DEV),
-    transfer("trec", "li2002trec", HELD),
-    transfer("mrpc", "dolan2005mrpc", HELD, licence="Microsoft Research; for research"),
+    transfer("mr", "pang2005mr", CROSS, parse_classes, MR),
+    transfer("cr", "hu2004cr", CROSS, parse_classes, CR),
+    transfer("subj", "pang2004subj", CROSS, parse_classes, SUBJ),
+    transfer("mpqa", "wiebe2005mpqa", CROSS, parse_classes, MPQA),
+    transfer("sst-2", "socher2013sst", DEV, parse_sst, SST),
+    transfer("trec", "li2002trec", HELD, parse_trec, TREC),
+    transfer("mrpc", "dolan2005mrpc", HELD, parse_mrpc, MRPC, "Microsoft Research; for research"),
 )

@@ -78,7 +78,7 @@ def test_a_changed_file_is_refused(tmp_path, monkeypatch, line, found):
         rf"qnli-dev\.tsv: wanted lines with sha256 b9ed786d\w+…, found {found}\w+…: the file was"
     )
     with pytest.raises(DataError, match=refused):
-        miniature.embedded_pairs.__wrapped__("mini-qnli", "dev")
+        miniature.embedded_pairs("mini-qnli", "dev")
     with pytest.raises(DataError, match=r"text\.txt: wanted lines with sha256 dbea"):
         list(miniature.CORPORA[0].sentences(NOWHERE))
 

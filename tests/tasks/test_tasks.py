@@ -210,7 +210,7 @@ def test_entailment_is_the_positive_label_and_any_other_word_is_refused(tmp_path
     rows = ["0\tWho?\tHe.\tentailment", '1\tWhy "so?\tIt.\tnot_entailment']
     pairs = qnli.parse_qnli(write(tmp_path / "dev.tsv", header, *rows))
     assert (pairs.gold.tolist(), pairs.a[1]) == ([1.0, 0.0], 'Why "so?')
-    with pytest.raises(DataError, match=r"bad\.tsv:2: .*not_entailment, found 'neutral'"):
+    with pytest.raises(DataError, match=r"bad\.tsv:2: .*or entailment, found 'neutral'"):
         qnli.parse_qnli(write(tmp_path / "bad.tsv", header, "0\tWho?\tHe.\tneutral"))
 
 
@@ -271,7 +271,6 @@ def test_a_corpus_can_be_read_again(tmp_path):
     write(tmp_path / "c.txt", "one", "two", "two")
     sentences = small(corpora.one_a_line, 3)(tmp_path)
     assert list(sentences) == list(sentences) == ["one", "two", "two"]
-    assert len(sentences) == 3
 
 
 @pytest.mark.parametrize("count", [2, 4])
@@ -310,7 +309,7 @@ def test_nli_leaves_out_the_dev_and_test_pairs_of_multinli(tmp_path, suffix):
     path = tmp_path / f"AllNLI.{suffix}"
     path.write_bytes(gzip.compress(text) if suffix == "tsv.gz" else text)
     wanted = [sentence for k in range(len(kept)) for sentence in (f'"{k}', f" {k}")]
-    assert list(corpora.all_nli_pairs(path)) == wanted
+    assert list(CORPORA["nli"].sentences.read(path)) == wanted
 
 
 @pytest.mark.parametrize(
@@ -323,7 +322,7 @@ def test_nli_leaves_out_the_dev_and_test_pairs_of_multinli(tmp_path, suffix):
 def test_a_bad_nli_row_is_refused_by_line(tmp_path, row, complaint):
     path = write(tmp_path / "AllNLI.tsv", "\t".join(corpora.ALL_NLI_HEADER), row)
     with pytest.raises(DataError, match=rf"AllNLI\.tsv:2: {complaint}"):
-        list(corpora.all_nli_pairs(path))
+        list(CORPORA["nli"].sentences.read(path))
 
 
 def test_all_nli_also_holds_the_dev_sets_of_multinli(tmp_path):

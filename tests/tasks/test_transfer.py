@@ -7,7 +7,6 @@ import pytest
 from harness.core.errors import AssetMissing, DataError
 from harness.core.metrics import labelled_splits
 from harness.tasks import transfer
-from harness.tasks.readers import PublishedRows
 
 TASKS = {task.name: task for task in transfer.TASKS}
 
@@ -67,10 +66,7 @@ def test_another_label_than_0_and_1_is_refused(tmp_path, label):
         list(transfer.parse_sst(path))
 
 
-def test_rows_stand_by_lengths_then_class_and_else_as_they_come(monkeypatch, tmp_path):
-    monkeypatch.setattr(transfer, "checked", lambda pairs, *_: pairs)
-    published = PublishedRows("", "all", 0, {"senteval": ""})
-    monkeypatch.setattr(transfer, "published_rows", lambda _: {"all": published})
+def test_rows_stand_by_lengths_then_class_and_else_as_they_come():
     sentences = [
         ((["b", "b"],), 1),
         ((["a"],), 1),
@@ -78,11 +74,11 @@ def test_rows_stand_by_lengths_then_class_and_else_as_they_come(monkeypatch, tmp
         ((["c"],), 0),
         ((["e"],), 0),
     ]
-    found = transfer.in_order(sentences, "cr", "all", tmp_path)
+    found = transfer.in_order(lambda: iter(sentences), "cr")
     assert (found.a, found.b) == (("c", "e", "a", "d d", "b b"), ())
     assert found.gold.tolist() == [0, 0, 1, 0, 1]
     pairs = [((["a"], ["x", "y"]), 0), ((["b"], ["z"]), 1)]
-    found = transfer.in_order(pairs, "mrpc", "all", tmp_path)
+    found = transfer.in_order(lambda: iter(pairs), "mrpc")
     assert (found.a, found.b) == (("b", "a"), ("z", "x y"))
 
 
