@@ -1,7 +1,6 @@
 """The end of a reproduction: what agrees with the papers, what differs, what did not run."""
 
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
