@@ -22,8 +22,9 @@ reproduce: $(READY)  ## the main job: plan, measure, compare, write the leaderbo
 
 PYTEST := $(BIN)/pytest -p no:cacheprovider -n logical --dist worksteal
 
-test: $(READY)  ## the tests that a change needs; skipped ones are named, and the last line counts those left out
+test: $(READY)  ## the tests that a change needs; skipped ones are named
 	$(PYTEST) -m 'not slow' $(ARGS)
+	@echo "what takes more than ten seconds a test was left to make test-all"
 
 test-slow: $(READY)  ## the tests that `make test` leaves out
 	$(PYTEST) -m slow $(ARGS)

@@ -41,19 +41,14 @@ def test_every_registered_word_stands_in_a_registered_method():
 
 
 def test_a_failure_says_the_law_in_words_and_where_it_is_kept():
-    broken = {"broken": Shapeless()}
-    [case] = contracts._held(broken, [contracts.check_configuration_is_frozen], contracts.POST)
+    law = contracts.check_configuration_is_frozen
     with pytest.raises(AssertionError) as failure:
-        case.law()
+        contracts.Case("broken", law, contracts.POST, (object(),)).law()
     assert failure.value.__notes__ == [
         "broken breaks the law: configuration is frozen. baselines/whitening.py keeps it."
     ]
     kept = (contracts.POST, contracts.ENCODER, contracts.TASK)
     assert all((Path(__file__).parent.parent / path).is_file() for path in kept)
-
-
-class Shapeless:
-    """No dataclass."""
 
 
 # --- templates -----------------------------------------------------------------------------------
