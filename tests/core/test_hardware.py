@@ -2,8 +2,10 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+import torch
 from tolerances import ROUNDING, encoding_gap
 
 from harness.assets.places import Places
@@ -18,10 +20,9 @@ MINI = REGISTRY.encoders["bert-mini"]
 TEXTS = ("A man eats.", "Two dogs run in the park.", "It rains.")
 
 
-def loaded(tmp_path, hardware, config=MINI):
-    placed = config.on(hardware)
-    places = Places(tmp_path)
-    return placed, placed.load(places.encoder(placed), places.cache)
+def loaded(tmp_path, hardware):
+    config, places = MINI.on(hardware), Places(tmp_path)
+    return config.load(places.encoder(config), places.cache)
 
 
 # Names
@@ -52,21 +53,27 @@ def test_an_id_names_its_precision_and_is_another_method():
         REGISTRY.parse("bert-min-float16.mean")
 
 
-def test_a_half_precision_without_its_name_and_an_unknown_one_are_refused():
-    with pytest.raises(UsageError, match="wanted float16 in its name"):
-        replace(MINI, hardware=Hardware(dtype="float16"))
-    with pytest.raises(UsageError, match="wanted a precision of float32"):
-        Hardware(dtype="int8")
-    with pytest.raises(UsageError, match="wanted 1 token or more"):
-        Hardware(batch_tokens=0)
+@pytest.mark.parametrize(
+    ("made", "refusal"),
+    [
+        (lambda: replace(MINI, hardware=Hardware(dtype="float16")), "wanted float16 in its name"),
+        (lambda: Hardware(dtype="int8"), "wanted a precision of float32"),
+        (lambda: Hardware(batch_tokens=0), "wanted 1 token or more"),
+        (lambda: loaded(Path(), Hardware("cuda:99")), "a device that torch has, found 'cuda:99'"),
+        (lambda: loaded(Path(), Hardware("toaster")), "a device that torch has, found 'toaster'"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_one_line(made, refusal):
+    with pytest.raises(UsageError, match=refusal):
+        made()
 
 
 # Encodings
 
 
 def test_a_device_and_a_batch_are_told_and_leave_the_key(tmp_path):
-    _, plain = loaded(tmp_path, Hardware())
-    _, placed = loaded(tmp_path, Hardware("cpu:0", batch_tokens=7))
+    plain = loaded(tmp_path, Hardware())
+    placed = loaded(tmp_path, Hardware("cpu:0", batch_tokens=7))
     assert placed.key == plain.key
     assert (placed.facts["device"], placed.facts["dtype"]) == ("cpu:0", "float32")
     assert placed.choice.tokens == 7
@@ -76,24 +83,14 @@ def test_a_device_and_a_batch_are_told_and_leave_the_key(tmp_path):
 def test_a_half_precision_has_a_key_of_its_own_before_and_after_loading(tmp_path):
     keys = set()
     for dtype in ("float32", "bfloat16", "float16"):
-        config, encoder = loaded(tmp_path, Hardware(dtype=dtype))
-        identity = config.identify(Places(tmp_path).encoder(config))
-        assert identity.key == encoder.key
+        encoder, config = loaded(tmp_path, Hardware(dtype=dtype)), MINI.on(Hardware(dtype=dtype))
+        assert config.identify(Places(tmp_path).encoder(config)).key == encoder.key
         assert encoder.facts["dtype"] == dtype
         keys.add(encoder.key)
     assert len(keys) == 3
 
 
-def test_a_device_that_is_not_there_is_refused_in_one_line(tmp_path):
-    with pytest.raises(UsageError, match="wanted a device that torch has, found 'cuda:99'"):
-        loaded(tmp_path, Hardware("cuda:99"))
-    with pytest.raises(UsageError, match="wanted a device that torch has, found 'toaster'"):
-        loaded(tmp_path, Hardware("toaster"))
-
-
 def test_products_are_of_whole_float32_numbers(tmp_path):
-    import torch
-
     torch.backends.cuda.matmul.allow_tf32 = True
     loaded(tmp_path, Hardware())
     assert not torch.backends.cuda.matmul.allow_tf32
@@ -103,17 +100,19 @@ def test_products_are_of_whole_float32_numbers(tmp_path):
 # Cells
 
 
+def planned(*methods):
+    task = REGISTRY.tasks["mini-sts"]
+    return tuple(PlannedCell(REGISTRY.parse(method), task, 0) for method in methods)
+
+
 def test_cells_keep_the_precision_of_their_ids_unless_another_is_wanted():
-    ids = ("bert-mini.mean", "bert-mini-float16.mean")
-    planned = [PlannedCell(REGISTRY.parse(i), REGISTRY.tasks["mini-sts"], 0) for i in ids]
-    placed = on_hardware(planned, "cpu", None, None)
-    assert [cell.method.id for cell in placed] == list(ids)
-    assert list(placed) == planned
-    wanted = on_hardware(planned, "cuda", "bfloat16", 64)
-    assert {cell.method.id for cell in wanted} == {"bert-mini-bfloat16.mean"}
-    assert wanted[0].encoder.hardware == Hardware("cuda", "bfloat16", 64)
-    words = [PlannedCell(REGISTRY.parse("glove-mini.mean"), REGISTRY.tasks["mini-sts"], 0)]
-    assert on_hardware(words, "cuda", None, 64) == tuple(words)
+    cells = planned("bert-mini.mean", "bert-mini-float16.mean")
+    assert on_hardware(cells, "cpu", None, None) == cells
+    placed = on_hardware(cells, "cuda", "bfloat16", 64)
+    assert {cell.method.id for cell in placed} == {"bert-mini-bfloat16.mean"}
+    assert placed[0].encoder.hardware == Hardware("cuda", "bfloat16", 64)
+    words = planned("glove-mini.mean")
+    assert on_hardware(words, "cuda", None, 64) == words
     with pytest.raises(UsageError, match="word vectors are averaged in float32"):
         on_hardware(words, "cpu", "float16", None)
 
