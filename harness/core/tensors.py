@@ -92,7 +92,7 @@ class TensorFile:
             return None
         begin, end = layout["data_offsets"]
         data = np.memmap(self.path, mode="r").view(np.ndarray)[self.start :][begin:end]
-        if self.digests[name] != hashlib.sha256(data).hexdigest():
+        if self.digests[name] != hashlib.sha256(data.data).hexdigest():
             return None
         return data.view(DTYPES[layout["dtype"]]).reshape(layout["shape"])
 

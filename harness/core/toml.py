@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, Field, fields, is_dataclass
+from dataclasses import MISSING, Field, fields, is_dataclass, make_dataclass
 from functools import cache
 from pathlib import Path
 from types import UnionType
@@ -34,27 +34,21 @@ def read_typed(kind: Callable[..., Made], path: Path, /, **given: Any) -> Made:
     of either of two (`tuple[A | B, ...]`), a table is the first dataclass whose first field it
     holds. A ValueError that a dataclass raises is reported with its place.
     """
-    content = _load(path)
-    if not is_dataclass(kind):
-        return _value(kind, content, path.name, "rows")
-    return _dataclass(kind, _table(content, path.name, "content"), path.name, given)
+    is_json = path.suffix == ".json"
+    try:
+        text = path.read_text(encoding="utf-8")
+        content = json.loads(text) if is_json else tomllib.loads(text)
+    except UNREADABLE as error:
+        _refuse(path.name, f"wanted {'JSON' if is_json else 'a TOML table'}, found: {error}")
+    if is_dataclass(kind):
+        return _dataclass(kind, content, path.name, given)
+    return _value(kind, content, f"{path.name}: rows")
 
 
 def read_rows(cls: type[Made], path: Path, key: str = "row") -> tuple[Made, ...]:
     """A TOML file of nothing but one list of tables, each as a dataclass."""
-    table = _load(path)
-    if set(table) != {key}:
-        _refuse(path.name, f"wanted [[{key}]] tables alone, found {', '.join(table) or 'nothing'}")
-    return _rows((cls,), table[key], path.name, key)
-
-
-def _load(path: Path) -> Any:
-    is_json = path.suffix == ".json"
-    try:
-        text = path.read_text(encoding="utf-8")
-        return json.loads(text) if is_json else tomllib.loads(text)
-    except UNREADABLE as error:
-        _refuse(path.name, f"wanted {'JSON' if is_json else 'a TOML table'}, found: {error}")
+    rows = make_dataclass("Rows", [(key, tuple[cls, ...])])  # type: ignore[valid-type]
+    return getattr(read_typed(rows, path), key)
 
 
 @cache
@@ -64,10 +58,9 @@ def _fields(cls: Any) -> Mapping[str, tuple[Field[Any], Any]]:
     return {field.name: (field, types[field.name]) for field in fields(cls)}
 
 
-def _dataclass(
-    cls: Any, table: Mapping[str, Any], place: str, given: Mapping[str, Any] | None = None
-) -> Any:
-    values = dict(given or {})
+def _dataclass(cls: Any, table: Any, place: str, given: Mapping[str, Any]) -> Any:
+    _require(dict, table, place, "a table")
+    values = dict(given)
     keys = {
         name if name in table or not _members(kind) else name.removesuffix("s"): (field, kind)
         for name, (field, kind) in _fields(cls).items()
@@ -77,7 +70,7 @@ def _dataclass(
         _refuse(place, f"unknown key {unknown[0]!r}; known are {', '.join(keys)}")
     for key, (field, kind) in keys.items():
         if key in table:
-            values[field.name] = _value(kind, table[key], place, key)
+            values[field.name] = _value(kind, table[key], f"{place}: {key}")
         elif field.default is MISSING and field.default_factory is MISSING:
             _refuse(place, f"the key {key!r} is missing")
     try:
@@ -93,61 +86,59 @@ def _members(kind: Any) -> tuple[Any, ...]:
     return tuple(filter(is_dataclass, members))
 
 
-def _value(kind: Any, value: Any, place: str, key: str) -> Any:
-    """A value of TOML or JSON as the type of its field."""
+def _value(kind: Any, value: Any, place: str) -> Any:
+    """A value of TOML or JSON as the type of its field; `place` ends with its key."""
     if get_origin(kind) is UnionType:  # `X | None`: TOML has no None
         kind = get_args(kind)[0]
     if kind is Any:
         return value
     if kind in SCALARS:
-        return _scalar(kind, value, place, key)
+        return _scalar(kind, value, place)
     if is_dataclass(kind):
-        return _dataclass(kind, _table(value, place, key), f"{place}, {key}")
+        return _dataclass(kind, value, place, {})
     if members := _members(kind):
-        return _rows(members, value, place, key)
+        return _rows(members, value, place)
     kinds = get_args(kind)
     if get_origin(kind) in (Mapping, dict):
-        table = _table(value, place, key).items()
-        return {name: _value(kinds[1], inner, place, f"{key}.{name}") for name, inner in table}
-    repeated = Ellipsis in kinds  # else so many values, each of its own type
-    if not isinstance(value, list) or not (repeated or len(value) == len(kinds)):
-        wanted = "a list" if repeated else f"a list of {len(kinds)}"
-        _refuse(place, f"{key}: wanted {wanted}, found {value!r}")
-    kinds = kinds[:1] * len(value) if repeated else kinds
-    return tuple(_value(*typed, place, key) for typed in zip(kinds, value, strict=True))
+        _require(dict, value, place, "a table")
+        return {name: _value(kinds[1], inner, f"{place}.{name}") for name, inner in value.items()}
+    _require(list, value, place, "a list")
+    if Ellipsis in kinds:
+        return tuple(_value(kinds[0], inner, place) for inner in value)
+    if len(value) != len(kinds):
+        _refuse(place, f"wanted a list of {len(kinds)}, found {value!r}")
+    return tuple(_value(*typed, place) for typed in zip(kinds, value, strict=True))
 
 
-def _scalar(kind: Any, value: Any, place: str, key: str) -> Any:
-    if type(value) is not kind and not (kind is float and type(value) is int):
+def _scalar(kind: Any, value: Any, place: str) -> Any:
+    if type(value) not in ((int, float) if kind is float else (kind,)):
         quoted = f'; write "{value}"' if kind is str and type(value) in (int, float) else ""
-        _refuse(place, f"{key}: wanted {SCALARS[kind]}, found {value!r}{quoted}")
+        _refuse(place, f"wanted {SCALARS[kind]}, found {value!r:.80}{quoted}")
     if kind is str and CONTROL.search(value):
-        _refuse(place, f"{key}: wanted text without control characters, found {value!r}")
+        _refuse(place, f"wanted text without control characters, found {value!r}")
     try:
         return kind(value)
     except OverflowError:
-        _refuse(place, f"{key}: wanted a number of less than 309 digits, found a longer one")
+        _refuse(place, "wanted a number of less than 309 digits, found a longer one")
 
 
-def _table(value: Any, place: str, key: str) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        _refuse(place, f"{key}: wanted a table, found {value!r:.80}")
-    return value
-
-
-def _rows(members: tuple[Any, ...], value: Any, place: str, key: str) -> tuple[Any, ...]:
+def _rows(members: tuple[Any, ...], value: Any, place: str) -> tuple[Any, ...]:
     """Tables as dataclasses; an error names a row by its id, else its name, else its number."""
     if not isinstance(value, list) or not value:
-        _refuse(place, f"{key}: wanted one table or more, found {value!r:.80}")
+        _refuse(place, f"wanted one table or more, found {value!r:.80}")
+    file, _, key = place.rpartition(": ")
     rows = []
     for number, row in enumerate(value, start=1):
-        where = f"{place}, {key.removesuffix('s')}"
-        if not isinstance(row, dict):
-            _refuse(f"{where} {number}", f"wanted a table, found {row!r}")
-        fitting = (member for member in members if next(iter(_fields(member))) in row)
-        name = row.get("id", row.get("name", number))
-        rows.append(_dataclass(next(fitting, members[0]), row, f"{where} {name}"))
+        keys = row if isinstance(row, dict) else {}
+        fitting = (member for member in members if next(iter(_fields(member))) in keys)
+        where = f"{file}, {key.removesuffix('s')} {keys.get('id', keys.get('name', number))}"
+        rows.append(_dataclass(next(fitting, members[0]), row, where, {}))
     return tuple(rows)
+
+
+def _require(kind: Any, value: Any, place: str, wanted: str) -> None:
+    if not isinstance(value, kind):
+        _refuse(place, f"wanted {wanted}, found {value!r:.80}")
 
 
 def _refuse(place: str, fault: str) -> NoReturn:

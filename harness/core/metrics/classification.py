@@ -57,7 +57,9 @@ def predicted_classes(
     """
     *learned, test = (labelled_rows(vectors, rows) for rows in (*labelled, scored))
     if learned:
-        classes, accuracy, penalty = (by_dev if len(learned) > 1 else by_folds)(*learned[:2], test)
+        train, *dev = learned
+        prediction = by_dev(train, dev[0], test) if dev else by_folds(train, test)
+        classes, accuracy, penalty = prediction
         return classes.astype(np.float64), {"dev_accuracy": accuracy, "penalties": [penalty]}
     values = np.empty(len(test.y))
     accuracies, penalties = [], []
