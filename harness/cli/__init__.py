@@ -39,7 +39,6 @@ app.command("fetch")(exchange.fetch_command)
 app.command("export", cls=SeveralValues)(flattened(exchange.export_command))
 app.add_typer(train.trainings, name="train")
 app.add_typer(cache.caching, name="cache")
-app.add_typer(exchange.reference, name="reference")
 
 
 def _version(wanted: bool) -> bool:

@@ -1,4 +1,4 @@
-"""Commands that bring files in or hand them on: fetch, export, reference add."""
+"""Commands that bring files in or hand them on: fetch, export."""
 
 from __future__ import annotations
 
@@ -22,31 +22,22 @@ from harness.cli.options import (
     Encoders,
     Folders,
     Json,
-    Methods,
     Records,
-    Results,
-    command_group,
+    Tasks,
     note,
-    option,
     require_folder,
     say,
-    split_commas,
 )
 from harness.cli.read import no_such_record
 from harness.cli.selection import record_patterns
 from harness.core.errors import UsageError
-from harness.core.files import write_atomically
 from harness.core.progress import Bar
 from harness.core.provenance import extra
 from harness.evaluation.evaluate import fit_cell
 from harness.registry import Registry, load_registry, look_up
 from harness.report.bibtex import HARNESS, bibtex
-from harness.report.pages import comparison_table
 from harness.resolve import Resolver, config_for
-from harness.results.conformance import compare_reference, read_reference
-from harness.results.folder import ResultsFolder
-from harness.results.index import Results as Index
-from harness.results.layout import REFERENCES
+from harness.results.index import Results
 from harness.results.records import PlannedCell, Store
 from harness.tasks.loader import TARGETS, TaskLoader
 
@@ -124,110 +115,68 @@ def fetched_things(names: Iterable[str], registry: Registry) -> dict[str, tuple[
 
 
 def export_command(
+    method: Annotated[str, typer.Argument(help="Method id, encoder, repository or model folder.")],
+    folder: Annotated[Path, typer.Argument(help="A new folder.")],
     folders: Folders,
-    method: Annotated[
-        str | None,
-        typer.Argument(help="Method id, encoder, repository or model folder.", show_default=False),
-    ] = None,
-    folder: Annotated[Path | None, typer.Argument(help="A new folder.", show_default=False)] = None,
     mteb: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Write measured scores as mteb's result files instead."),
-    ] = None,
-    methods: Methods = None,
-    task: Annotated[
-        list[str] | None,
-        option(
-            "--task",
-            "-t",
-            callback=split_commas,
-            help="The task that @target means; with --mteb several.",
-        ),
-    ] = None,
+        bool, typer.Option("--mteb", help="Write measured scores as mteb's result files instead.")
+    ] = False,
+    task: Tasks = None,
     seed: Annotated[int, typer.Option(min=0, help="The seed of fit and training.")] = 0,
     encoder: Encoders = None,
     results: Records = Path("results"),
 ) -> None:
     """Write a method as a sentence-transformers folder, with a card of its measured scores.
 
-    With --mteb, write the measured scores of methods (-m) on tasks (-t) as files of mteb's results.
+    The task is the one that @target means. With --mteb, METHOD may be a glob, and its measured
+    scores on all tasks, or on those of -t, are written as files of mteb's results.
     """
-    if mteb is not None:
-        if method is not None:
-            raise UsageError(f"export --mteb DIR takes methods by -m, found the argument {method}")
-        _export_scores(mteb, methods, task, results)
-        return
-    if method is None or folder is None or methods or len(task or ()) > 1:
-        raise UsageError(
-            "wanted export METHOD DIR, with one -t TASK for a fit on @target, or export --mteb DIR"
-        )
-    resolver = Resolver.of(folders.places(), encoder or [])
-    _export_model(method, folder, task[0] if task else None, seed, results, resolver)
+    if mteb:
+        _export_scores(method, folder, task, encoder, results)
+    else:
+        resolver = Resolver.of(folders.places(), encoder or [])
+        _export_model(method, folder, task or [], seed, results, resolver)
 
 
 def _export_model(
-    word: str, folder: Path, task: str | None, seed: int, results: Path, resolver: Resolver
+    word: str, folder: Path, tasks: list[str], seed: int, results: Path, resolver: Resolver
 ) -> None:
     """Write a method as a sentence-transformers folder."""
     from harness.interop.exported import scores_of, write_card, write_model
 
     method, registry, places = resolver.method(word), resolver.registry, resolver.places
-    if (method.fit_on in TARGETS) != (task is not None):
+    if len(tasks) != (method.fit_on in TARGETS):
         raise UsageError(
-            f"{word}: wanted -t TASK where a method is fitted on @target, and only there; "
-            f"found {'-t ' + task if task else 'none'}"
+            f"{word}: wanted one -t TASK where a method is fitted on @target, and only there; "
+            f"found {' '.join(tasks) or 'none'}"
         )
-    planned = PlannedCell(method, look_up("task", task or SMALL, registry.tasks_by_name), seed)
+    [task] = registry.select_tasks(tasks or [SMALL])
+    planned = PlannedCell(method, task, seed)
     with Bar(sys.stderr) as bar:
         cell = fit_cell(planned, TaskLoader(places, registry.corpora), bar, time.perf_counter)
     config = planned.encoder
     write_model(method, cell, config, places.encoder(config), places.cache, folder)
-    scores = scores_of(planned, cell, registry.tasks, Index.read(Store(results)))
+    scores = scores_of(planned, cell, registry.tasks, Results.read(Store(results)))
     keys = (key for key in (config.cite, method.cite, HARNESS) if key)
     write_card(folder, planned, cell, scores, bibtex(keys))
     say(f"{folder}: {method.id}, seed {seed}, with {len(scores)} measured scores")
 
 
 def _export_scores(
-    mteb: Path, method: list[str] | None, task: list[str] | None, results: Path
+    method: str, folder: Path, tasks: list[str] | None, encoder: list[str] | None, results: Path
 ) -> None:
     """Write measured scores as mteb's result files."""
     with extra("mteb"):
         from harness.interop.mteb import write_mteb_results
 
     require_folder("--results", results)
-    patterns = record_patterns(method, task)
-    patterns.registry.select_tasks(patterns.tasks or ["*"])
+    patterns = record_patterns([method], tasks, encoder)
+    patterns.registry.select_tasks(patterns.tasks)
     records = [r for r in Store(results).records() if patterns.selects(r.method, r.task)]
-    written = list(write_mteb_results(records, mteb))
-    if records and not written:
+    if not records:
+        raise no_such_record(results)
+    written = list(write_mteb_results(records, folder))
+    if not written:
         names = ", ".join(sorted({record.task for record in records})[:SHOWN])
         raise UsageError(f"{names}: mteb has no such task; name one of its own, as -t STS12")
-    if not written:
-        raise no_such_record(results)
-    say(f"{len(written)} result files under {mteb}")
-
-
-# reference
-
-
-reference = command_group(
-    "Scores of other programs beside ours: results/references, shown by harness report."
-)
-
-
-@reference.command("add")
-def add_reference(
-    file: Annotated[Path, typer.Argument(help="A reference in JSON (docs/how-to/reference.md).")],
-    results: Results = Path("results"),
-) -> None:
-    """Check a reference, show it beside our records, and take it into results/references."""
-    given, place = read_reference(file), results / REFERENCES / file.name
-    if place.exists() and place.read_bytes() != file.read_bytes():
-        raise UsageError(f"{place} holds another reference; rename {file}, or remove that one")
-    folder = ResultsFolder(results)
-    ours = folder.records, folder.trials, folder.registry
-    say(comparison_table(compare_reference(given, *ours)))
-    write_atomically(place, file.read_bytes())
-    scores = sum(len(cell.scores) for cell in given.cells)
-    say(f"{place}: {scores} scores; harness report shows it")
+    say(f"{len(written)} result files under {folder}")

@@ -19,8 +19,8 @@ CONFORMANCE_INTRODUCTION = (
     f"{TOLERANCE:g} points, unless the section says why another one is due. The verdict is that of "
     "published cells: for a deterministic one "
     f"exact up to {TOLERANCES.exact:g}, match up to {TOLERANCES.match:g}, close up to "
-    f"{TOLERANCES.close:g}. `not run` is a hole, never a pass. More references are welcome: "
-    "`harness reference add FILE`."
+    f"{TOLERANCES.close:g}. `not run` is a hole, never a pass. To add one: "
+    "docs/how-to/reference.md."
 )
 HEAD = ("method", "task", "score", "theirs", "ours", "difference", "tolerance", "verdict")
 SUMMARY = ("reference", "program of", "scores", "compared", "equal", "largest difference")

@@ -207,5 +207,5 @@ def test_a_command_exports_a_method(tmp_path, capfd):
     with pytest.raises(SystemExit) as end:
         main(["export", "glove-mini.mean+natsv:1@target", str(tmp_path / "other"), *options])
     assert end.value.code == 2
-    assert "wanted -t TASK" in capfd.readouterr().err
+    assert "wanted one -t TASK" in capfd.readouterr().err
     assert not Path(tmp_path / "other").exists()

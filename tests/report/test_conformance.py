@@ -1,13 +1,11 @@
-"""The page of conformance, and the commands that add to it."""
+"""The page of conformance, and the files that it is made of."""
 
 import json
 import shutil
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from harness.cli import app
 from harness.core.errors import DataError
 from harness.report.build import stale_files, write_files
 from harness.report.pages import PAGE, conformance_page
@@ -43,22 +41,14 @@ def results(tmp_path):
     return folder
 
 
-@pytest.fixture
-def sent(tmp_path):
-    path = tmp_path / "sent.json"
-    path.write_text(json.dumps(NEW), encoding="utf-8")
-    return path
+def send(results, **changes):
+    """Put a reference into the results."""
+    (results / "references").mkdir()
+    (results / "references" / "sent.json").write_text(json.dumps(NEW | changes), encoding="utf-8")
 
 
-def invoke(*arguments):
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
-
-
-def test_a_reference_that_was_sent_is_checked_shown_and_taken_in(results, sent):
-    answer = invoke("reference", "add", sent, "--results", results)
-    assert answer.exit_code == 0, answer.output
-    assert "4 scores; harness report shows it" in answer.output
-    assert (results / "references" / "sent.json").read_bytes() == sent.read_bytes()
+def test_a_reference_is_shown_beside_the_records(results):
+    send(results)
     page = results / "tables" / PAGE
     assert page in stale_files(ResultsFolder(results), None)
     write_files(ResultsFolder(results), None)
@@ -80,11 +70,11 @@ def test_a_reference_that_was_sent_is_checked_shown_and_taken_in(results, sent):
     )
 
 
-def test_a_wrong_reference_is_not_taken_in(results, sent):
-    sent.write_text(json.dumps({**NEW, "program": ""}))
-    answer = invoke("reference", "add", sent, "--results", results)
-    assert isinstance(answer.exception, DataError)
-    assert not (results / "references").exists()
+def test_a_wrong_reference_is_refused_and_no_page_written(results):
+    send(results, program="")
+    with pytest.raises(DataError, match=r"sent.json: program: wanted a text, found none"):
+        write_files(ResultsFolder(results), None)
+    assert not (results / "tables").exists()
 
 
 def test_without_references_there_is_no_page(results):
