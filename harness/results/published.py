@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cache
-from itertools import chain, pairwise
+from itertools import chain
 from pathlib import Path
 
 from harness.core.errors import DataError, UsageError
@@ -292,21 +292,20 @@ def load_tables(folder: Path, registry: Registry | None = None) -> tuple[Table, 
     They are those that come with the harness, and those of encoders by hand that a registry has.
     Raises DataError if there is no table, one stands twice, or a name is unknown.
     """
-    paths = sorted(folder.glob("*.toml"))
-    if not paths:
-        raise DataError(
-            f"{folder}: wanted published tables (*.toml), found none; restore the folder"
-        )
     every = load_registry().with_encoders(registry.by_hand.values() if registry else ())
     tables: dict[tuple[str, str], Table] = {}
-    for table in map(load_table, paths):
-        for place, fault in _unknown_names(table, every):
-            raise DataError(f"{table.id}.toml{place}: {fault}")
+    for path in sorted(folder.glob("*.toml")):
+        table = load_table(path)
+        _require_known_names(table, every)
         first = tables.setdefault((table.paper, table.table), table)
         if first is not table:
             raise DataError(
                 f"{table.id}.toml: {table.paper}, {table.table} also stands in {first.id}"
             )
+    if not tables:
+        raise DataError(
+            f"{folder}: wanted published tables (*.toml), found none; restore the folder"
+        )
     return tuple(tables.values())
 
 
@@ -336,24 +335,17 @@ def published_cell(name: str, tables: Sequence[Table]) -> PublishedCell:
     return look_up(f"column of {table.id}/{row}", column, columns, remedy)
 
 
-def _unknown_names(table: Table, registry: Registry) -> Iterator[tuple[str, str]]:
-    """Place and fault of every name that the registry does not know, with the nearest ones."""
-    tasks = [(f", column {column.id}: task", column.task) for column in table.columns]
-    methods: list[tuple[str, str | None]] = []
-    for row in table.rows:
-        tasks += [(f", row {row.id}: tasks.{name}", task) for name, task in row.tasks.items()]
-        if not row.model_free:
-            methods += [(f", row {row.id}: method", m) for m in (row.method, *row.methods.values())]
-    for place, task in tasks:
+def _require_known_names(table: Table, registry: Registry) -> None:
+    """Raise DataError for the first number whose task or method the registry does not know."""
+    for cell in table.cells():
         try:
-            _ = task and look_up("task", task, registry.tasks)
+            for task in cell.tasks:
+                look_up("task", task, registry.tasks)
+            if cell.method and not cell.row.model_free:
+                registry.parse(cell.method)
         except UsageError as error:
-            yield place, str(error)
-    for place, method in methods:
-        try:
-            _ = method and registry.parse(method)
-        except UsageError as error:
-            yield place, f"{method!r} is no method here: {error}"
+            place = f"row {cell.row.id}, column {cell.column.id}"
+            raise DataError(f"{table.id}.toml, {place}: {error}") from None
 
 
 def _faults(table: Table) -> Iterator[tuple[str, str]]:
@@ -363,56 +355,51 @@ def _faults(table: Table) -> Iterator[tuple[str, str]]:
     for kind, of in (("column", table.columns), ("row", table.rows)):
         counts = Counter(level.id for level in of)
         yield from (("", f"{kind} id {i!r} stands twice") for i, n in counts.items() if n > 1)
-    levels: list[tuple[str, Table | Column | Row]] = [("", table)]
-    levels += [(f", column {column.id}", column) for column in table.columns]
-    levels += [(f", row {row.id}", row) for row in table.rows]
-    for place, level in levels:
-        faults = _level_faults(level)
-        if isinstance(level, Column):
-            faults = chain(faults, _column_faults(level, table))
-        if isinstance(level, Row):
-            faults = chain(faults, _row_faults(level, table))
-        yield from ((place, fault) for fault in faults)
-    for above, row in pairwise(table.rows):
-        if above.group and not row.group:
-            yield f", row {row.id}", f"group: wanted one, as the row above has {above.group!r}"
+    yield from (("", fault) for fault in _word_faults(table, table))
+    for column in table.columns:
+        faults = chain(_word_faults(column, table), _column_faults(column, table))
+        yield from ((f", column {column.id}", fault) for fault in faults)
+    for row in table.rows:
+        faults = chain(_word_faults(row, table), _row_faults(row, table))
+        yield from ((f", row {row.id}", fault) for fault in faults)
 
 
-def _level_faults(level: Table | Column | Row) -> Iterator[str]:
+def _word_faults(level: Table | Column | Row, table: Table) -> Iterator[str]:
     """An id that is none, and words that are none of a closed list."""
     if not ID.fullmatch(level.id):
         yield f"{level.id!r} is no id: lower-case letters and digits between hyphens or dots"
-    if unknown := sorted(set(level.verbatim) - {"metric", "aggregation"}):
-        yield f"verbatim: unknown word {unknown[0]!r}, wanted metric or aggregation"
-    closed = {"metric": METRICS, "aggregation": AGGREGATION_OF, "evidence": EVIDENCE}
-    for key, words in {**closed, "why_not": reasons()}.items():
+    closed: Mapping[str, Iterable[str]] = {
+        "metric": METRICS,
+        "aggregation": AGGREGATION_OF,
+        "evidence": EVIDENCE,
+        "why_not": reasons(),
+        "sd_row": [row.id for row in table.rows],
+    }
+    for key, words in closed.items():
         word = getattr(level, key, None)
         if word not in (None, *words):
             yield f"{key}: wanted one of {', '.join(words)}, found {word!r}"
 
 
+def _one_of(level: Column | Row, *keys: str) -> Iterator[str]:
+    given = [key for key in keys if getattr(level, key)]
+    if len(given) != 1:
+        yield f"wanted exactly one of {', '.join(keys)}; found {', '.join(given) or 'none'}"
+
+
 def _column_faults(column: Column, table: Table) -> Iterator[str]:
-    keys = [name for name in ("task", "average_of", "why_not") if getattr(column, name)]
-    if len(keys) != 1:
-        yield f"wanted exactly one of task, average_of and why_not, found {_listed(keys)}"
+    yield from _one_of(column, "task", "average_of", "why_not")
     tasks = [other.id for other in table.columns if other.task]
     if unknown := sorted({*column.average_of} - {*tasks}):
-        yield f"average_of: {unknown[0]!r} is no column with a task; those are {_listed(tasks)}"
+        yield f"average_of: {unknown[0]!r} is no column with a task; those are {', '.join(tasks)}"
 
 
 def _row_faults(row: Row, table: Table) -> Iterator[str]:
-    if bool(row.method) == bool(row.why_not):
-        keys = [name for name in ("method", "why_not") if getattr(row, name)]
-        yield f"wanted exactly one of method and why_not, found {_listed(keys)}"
-    if row.methods and not row.method:
-        yield "methods: wanted beside method, for the columns that differ"
+    yield from _one_of(row, "method", "why_not")
     for method in (row.method, *row.methods.values()) if row.method else ():
-        if (fitted := is_transductive(str(method))) != row.transductive:
-            wanted, found = (str(flag).lower() for flag in (fitted, row.transductive))
-            yield (
-                f"transductive: wanted {wanted}, found {found}; {method!r} is "
-                f"{'' if fitted else 'not '}fitted on the sentences that are scored"
-            )
+        if (wanted := is_transductive(str(method))) != row.transductive:
+            flags = f"wanted {wanted}, found {row.transductive}".lower()
+            yield f"transductive: {flags} for {method!r}"
     if row.method and not (row.evidence or table.evidence):
         yield f"evidence: wanted one of {', '.join(EVIDENCE)} here or in the table, found none"
     if not row.values:
@@ -420,23 +407,17 @@ def _row_faults(row: Row, table: Table) -> Iterator[str]:
     metrics = {column.id: column.metric or table.metric for column in table.columns}
     for name in ("values", "sd", "median", "methods", "tasks", "notes"):
         if unknown := sorted(set(getattr(row, name)) - metrics.keys()):
-            yield f"{name}: {unknown[0]!r} is no column; the table's are {_listed(metrics)}"
+            yield f"{name}: {unknown[0]!r} is no column; the table's are {', '.join(metrics)}"
     for name in ("values", "sd", "median"):
         for column, number in getattr(row, name).items():
             if not NUMBER.fullmatch(number):
                 yield f"{name}.{column}: wanted a number as printed, like 58.40, found {number!r}"
-            points = float(number) * 100 / table.scale
-            if name == "values" and metrics[column] in SCORES and abs(points) > 100:
-                yield (
-                    f"values.{column}: {number} is {points:g} points at scale = {table.scale}, "
-                    "wanted 100 at most; scale is 100 where points are printed, 1 for fractions"
-                )
-    rows = [other.id for other in table.rows]
-    if row.sd_row not in (None, *rows):
-        yield f"sd_row: {row.sd_row!r} is no row; the table's are {_listed(rows)}"
+    for column, number in row.values.items():
+        points = float(number) * 100 / table.scale
+        if metrics[column] in SCORES and abs(points) > 100:
+            yield (
+                f"values.{column}: {number} is {points:g} points at scale = {table.scale}, "
+                "wanted 100 at most; scale is 100 where points are printed, 1 for fractions"
+            )
     if (row.sd or row.sd_row) and (row.n is None or row.n < 2):
         yield f"n: a standard deviation needs two runs or more, found {row.n}"
-
-
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(names) or "none"

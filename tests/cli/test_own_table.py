@@ -14,9 +14,8 @@ from harness.registry import load_registry
 
 FILE, CELL = "mine.t1.toml", "mine.t1/averaged/mini-sts"
 MISSING = (
-    "harness: mine.t1.toml, row averaged: method: 'mine.mean' is no method here: unknown encoder "
-    "'mine': did you mean mini-gte or minilm or komninos? If it is your own, give --encoder "
-    "mine=PATH\n"
+    "harness: mine.t1.toml, row averaged, column mini-sts: unknown encoder 'mine': did you mean "
+    "mini-gte or minilm or komninos? If it is your own, give --encoder mine=PATH\n"
 )
 
 

@@ -93,15 +93,14 @@ def small(folder: Path, text: str = SMALL) -> Table:
         ('fit = "nli"', 'fit = "none"'),
         ('sts-b = "47.29", ', ""),
     ],
-    ids=["changed by 0.01", "columns swapped", "row renamed", "corpus changed", "cell lost"],
 )
-def test_the_digest_sees(tmp_path, old, new):
+def test_the_digest_sees_a_digit_a_swap_a_name_a_corpus_and_a_loss(tmp_path, old, new):
     name = "bert-flow.t2.toml"
-    shutil.copytree(PAPERS, tmp_path, dirs_exist_ok=True)
     text = (PAPERS / name).read_text(encoding="utf-8")
     assert old in text
     (tmp_path / name).write_text(text.replace(old, new, 1), encoding="utf-8")
-    assert contents(load_tables(tmp_path)) != contents(TABLES)
+    [before] = [table for table in TABLES if table.id == "bert-flow.t2"]
+    assert contents(load_tables(tmp_path)) != contents([before])
 
 
 @pytest.mark.parametrize(
@@ -145,9 +144,11 @@ def test_a_row_average_is_the_mean_of_its_printed_cells(table):
 
 
 def test_errors_of_the_papers_are_noted_where_they_stand():
-    copied = {"bert-flow.t2/bert-cls-vector-quoted/sts16": "38.03"}
-    copied["bert-flow.t3/infersent-glove-quoted/sts16"] = "66.86"
-    copied["simcse.e1/avg-bert-embeddings/mrpc"] = "69.54"
+    copied = {
+        "bert-flow.t2/bert-cls-vector-quoted/sts16": "38.03",
+        "bert-flow.t3/infersent-glove-quoted/sts16": "66.86",
+        "simcse.e1/avg-bert-embeddings/mrpc": "69.54",
+    }
     for cell, printed in (WRONG_AVERAGES | copied).items():
         assert CELLS[cell].value == printed
         assert "error" in CELLS[cell].notes[0]
@@ -158,9 +159,7 @@ def test_errors_of_the_papers_are_noted_where_they_stand():
 def test_every_reason_of_the_closed_list_is_explained_and_in_use():
     used = {cell.why_not for cell in CELLS.values()} - {None}
     assert used == set(reasons().values())
-    for name, reason in reasons().items():
-        assert name == reason.id
-        assert reason.explanation.strip(" .") == reason.explanation
+    assert all(reason.explanation.strip(" .") == reason.explanation for reason in used)
 
 
 # A table that quotes BERT-flow's Tables 2 and 3, with its rows and the rows that they quote.
@@ -202,9 +201,9 @@ def test_a_set_without_subsets_has_one_aggregation_whatever_its_row_says():
 
 
 def test_a_spread_comes_from_the_row_itself_or_from_another_row():
-    own = CELLS["sbert.t2/sbert-stsb-base/sts-b"]
+    itself = CELLS["sbert.t2/sbert-stsb-base/sts-b"]
     other = CELLS["simple-simcse.bert-base/mean/avg"]
-    assert (own.points, own.sd, own.row.n) == (84.67, 0.19, 10)
+    assert (itself.points, itself.sd, itself.row.n) == (84.67, 0.19, 10)
     assert (other.points, other.sd, other.row.n) == (75.11, 0.84, 50)
 
 
@@ -212,7 +211,6 @@ def test_every_score_is_fit_for_a_verdict():
     for cell in CELLS.values():
         assert (cell.published is None) == (cell.table.id == "bert-flow.t1")
         assert cell.published is None or cell.published.points == cell.points
-        assert cell.points is None or -100 <= cell.points <= 100
 
 
 @given(digits=st.text("0123456789", min_size=1, max_size=20), sign=st.sampled_from(["", "-"]))
@@ -226,81 +224,66 @@ def test_a_fraction_becomes_points_without_losing_a_digit(digits, sign):
     assert len(points.partition(".")[2]) == max(len(digits) - 2, 0)
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "said"),
-    [
-        ('label = "Ours"', 'lable = "Ours"', "row ours: unknown key 'lable'"),
-        ('fit = "none"\n', "", "row theirs: the key 'fit' is missing"),
-        ('"58.40"', "58.40", 'row ours: values.sts-b: wanted text, found 58.4; write "58.4"'),
-        ('"58.40"', '"58,40"', "row ours: values.sts-b: wanted a number as printed"),
-        ("n = 5", 'n = "5"', "row ours: n: wanted a whole number, found '5'"),
-        ("n = 5", "n = 1", "row ours: n: a standard deviation needs two runs"),
-        ("transductive = true\n", "", "row ours: transductive"),
-        (
-            'why_not = "quoted"',
-            'method = "glove-840b.mean"\nwhy_not = "quoted"',
-            "row theirs: wanted exactly",
-        ),
-        (
-            'why_not = "quoted"',
-            "",
-            "row theirs: wanted exactly one of method and why_not, found none",
-        ),
-        ('"quoted"', '"qouted"', "row theirs: why_not: wanted one of quoted, not-a-score, "),
-        ('task = "sts12" }', 'why_not = "x" }', "column sts12: why_not: wanted one of quoted, "),
-        ('"sts12.senteval"', '"STS 12"', "row theirs: tasks.sts12: unknown task 'STS 12': did"),
-        ('values = { sts12 = "55.14" }', "values = {}", "row theirs: values: wanted at least one"),
-        ('{ sts12 = "55.14" }', '{ sts13 = "55.14" }', "row theirs: values: 'sts13' is no column"),
-        (
-            ', task = "sts12"',
-            "",
-            "column sts12: wanted exactly one of task, average_of and why_not, found none",
-        ),
-        ('["sts-b", "sts12"]', '["sts-b", "avg"]', "column avg: average_of: 'avg' is no column"),
-        ('metric = "spearman"', 'metric = "kendall"', "metric: wanted one of spearman, pearson"),
-        (
-            'label = "STS12",',
-            'metric = "kendall", label = "STS12",',
-            "column sts12: metric: wanted",
-        ),
-        ('"58.40", sts12', '"158.40", sts12', "row ours: values.sts-b: 158.40 is 158.4 points"),
-        (
-            'evidence = "code"',
-            'evidence = "code"\nscale = 1',
-            "5840 points at scale = 1, wanted 100 at most; scale is",
-        ),
-        (
-            'task = "sts12" }',
-            'task = "sts21" }',
-            "column sts12: task: unknown task 'sts21': did",
-        ),
-        ('"sts12.senteval"', '"sts12.sent"', "row theirs: tasks.sts12: unknown task 'sts12.sent'"),
-        (
-            "bert-base:64.mean",
-            "bert-bse:64.mean",
-            "unknown encoder 'bert-bse': did you mean bert",
-        ),
-        ("bert-base:64.mean", "bert-base:64.maen", "row ours: method: 'bert-base:64.maen+sn+nats"),
-        ('"single set"', '"median"', "column sts-b: aggregation: wanted one of all"),
-        (
-            'evidence = "paper"',
-            'evidence = "likely"',
-            "row ours: evidence: wanted one of confirmed",
-        ),
-        ('evidence = "code"', 'evidence = ""', "evidence: wanted one of confirmed, code, paper, i"),
-        ('cite = "', 'verbatim = { unit = "x" }\ncite = "', "verbatim: unknown word 'unit'"),
-        ('id = "theirs"', 'id = "ours"', "row id 'ours' stands twice"),
-        ('id = "theirs"', 'id = "The irs"', "'The irs' is no id"),
-        ("columns = [", "columns = [ 3,", "column 1: wanted a table, found 3"),
-        ("[[row]]", "[[row]", "wanted a TOML table, found"),
-    ],
-)
-def test_a_faulty_table_is_refused_by_file_row_and_key(tmp_path, old, new, said):
-    small(tmp_path)
-    assert load_tables(tmp_path)
+BY_COLUMN = 'transductive = true\nmethods = { sts12 = "bert-mini.mean+sn@target" }\n'
+FAULTS = [
+    ('label = "Ours"', 'lable = "Ours"', "row ours: unknown key 'lable'"),
+    ('fit = "none"\n', "", "row theirs: the key 'fit' is missing"),
+    ('"58.40"', "58.40", 'row ours: values.sts-b: wanted text, found 58.4; write "58.4"'),
+    ('"58.40"', '"58,40"', "row ours: values.sts-b: wanted a number as printed"),
+    ("n = 5", 'n = "5"', "row ours: n: wanted a whole number, found '5'"),
+    ("n = 5", "n = 1", "row ours: n: a standard deviation needs two runs"),
+    ("n = 5", 'n = 5\nsd_row = "spread"', "row ours: sd_row: wanted one of ours, theirs, found"),
+    ("transductive = true\n", "", "row ours: transductive: wanted true, found false for 'bert"),
+    (
+        "transductive = true\n",
+        BY_COLUMN.replace("+sn@target", ""),
+        "row ours: transductive: wanted false, found true for 'bert-mini.mean'",
+    ),
+    (
+        "transductive = true\n",
+        BY_COLUMN.replace("sts12", "sts13"),
+        "row ours: methods: 'sts13' is no column; the table's are sts-b, sts12, avg",
+    ),
+    (
+        'why_not = "quoted"',
+        'method = "glove-840b.mean"\nwhy_not = "quoted"',
+        "row theirs: wanted exactly one of method, why_not; found method, why_not",
+    ),
+    ('why_not = "quoted"', "", "row theirs: wanted exactly one of method, why_not; found none"),
+    ('"quoted"', '"qouted"', "row theirs: why_not: wanted one of quoted, not-a-score, "),
+    ('task = "sts12" }', 'why_not = "x" }', "column sts12: why_not: wanted one of quoted, "),
+    ('values = { sts12 = "55.14" }', "values = {}", "row theirs: values: wanted at least one"),
+    ('{ sts12 = "55.14" }', '{ sts13 = "55.14" }', "row theirs: values: 'sts13' is no column"),
+    (', task = "sts12"', "", "column sts12: wanted exactly one of task, average_of, why_not; fou"),
+    ('["sts-b", "sts12"]', '["sts-b", "avg"]', "column avg: average_of: 'avg' is no column"),
+    ('metric = "spearman"', 'metric = "kendall"', "metric: wanted one of spearman, pearson"),
+    ('label = "STS12",', 'metric = "kendall", label = "STS12",', "column sts12: metric: wanted"),
+    ('"58.40", sts12', '"158.40", sts12', "row ours: values.sts-b: 158.40 is 158.4 points"),
+    (
+        'evidence = "code"',
+        'evidence = "code"\nscale = 1',
+        "5840 points at scale = 1, wanted 100 at",
+    ),
+    ('evidence = "code"', 'evidence = "code"\nscale = 10', "scale: wanted 1 or 100, found 10"),
+    ('task = "sts12" }', 'task = "sts21" }', "row ours, column sts12: unknown task 'sts21': did"),
+    ('"sts12.senteval"', '"STS 12"', "row theirs, column sts12: unknown task 'STS 12': did"),
+    ("bert-base:64.mean", "bert-bse:64.mean", "unknown encoder 'bert-bse': did you mean bert"),
+    ("bert-base:64.mean", "bert-base:64.maen", "row ours, column sts-b: unknown pooling 'maen'"),
+    ('"single set"', '"median"', "column sts-b: aggregation: wanted one of all"),
+    ('evidence = "paper"', 'evidence = "likely"', "row ours: evidence: wanted one of confirmed"),
+    ('evidence = "code"', 'evidence = ""', "evidence: wanted one of confirmed, code, paper, i"),
+    ('id = "theirs"', 'id = "ours"', "row id 'ours' stands twice"),
+    ('id = "theirs"', 'id = "The irs"', "'The irs' is no id"),
+    ("columns = [", "columns = [ 3,", "column 1: wanted a table, found 3"),
+    ("[[row]]", "[[row]", "wanted a TOML table, found"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "fault"), FAULTS)
+def test_a_faulty_table_is_refused_by_file_row_and_key(tmp_path, old, new, fault):
     assert old in SMALL
     (tmp_path / "small.t1.toml").write_text(SMALL.replace(old, new, 1), encoding="utf-8")
-    with pytest.raises(DataError, match=f"^small.t1.toml.*{re.escape(said)}") as error:
+    with pytest.raises(DataError, match=f"^small.t1.toml.*{re.escape(fault)}") as error:
         load_tables(tmp_path)
     assert "\n" not in str(error.value)
 
@@ -331,19 +314,14 @@ def test_a_row_says_how_its_protocol_is_known_or_its_table_does(tmp_path):
         small(tmp_path, neither)
 
 
-def test_a_table_that_stands_in_two_files_is_refused(tmp_path):
+def test_a_folder_without_tables_and_a_table_in_two_files_are_refused(tmp_path):
+    with pytest.raises(DataError, match="found none"):
+        load_tables(tmp_path)
     small(tmp_path)
+    assert load_tables(tmp_path)
     (tmp_path / "other.toml").write_text(SMALL, encoding="utf-8")
     with pytest.raises(DataError, match="also stands in other"):
         load_tables(tmp_path)
-
-
-def test_a_folder_without_tables_is_refused(tmp_path):
-    with pytest.raises(DataError, match="found none"):
-        load_tables(tmp_path)
-
-
-BY_COLUMN = 'transductive = true\nmethods = { sts12 = "bert-mini.mean+sn@target" }\n'
 
 
 def test_a_row_may_name_another_method_for_one_column(tmp_path):
@@ -351,20 +329,3 @@ def test_a_row_may_name_another_method_for_one_column(tmp_path):
     methods = [cell.method for cell in table.cells() if cell.row.id == "ours"]
     usual = "bert-base:64.mean+sn+natsv:6@target"
     assert methods == [usual, "bert-mini.mean+sn@target", usual]
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "said"),
-    [
-        ("+sn@target", "", "transductive: wanted false, found true; 'bert-mini.mean' is not"),
-        (
-            "{ sts12 =",
-            "{ sts13 =",
-            "methods: 'sts13' is no column; the table's are sts-b, sts12, avg",
-        ),
-    ],
-)
-def test_a_faulty_method_of_a_column_is_refused(tmp_path, old, new, said):
-    text = SMALL.replace("transductive = true\n", BY_COLUMN.replace(old, new))
-    with pytest.raises(DataError, match=f"^small.t1.toml, row ours: {re.escape(said)}"):
-        small(tmp_path, text)
