@@ -8,8 +8,8 @@ from statistics import fmean
 
 from harness.report.markdown import page, table
 from harness.report.sentences import tasks_counted
-from harness.results.claims import ClaimOutcome, Decision, Side, decide
-from harness.results.index import NOT_MEASURED, Results, score_at
+from harness.results.claims import ClaimOutcome, Decision, decide
+from harness.results.index import NOT_MEASURED, Results, SeedScores, score_at
 from harness.results.protocols import LABELS, SEVEN, Scoring, row
 from harness.results.questions import Maps, Question
 from harness.results.verdict import TOLERANCES, CellState
@@ -102,10 +102,10 @@ def _decisions(
     """
     path = (protocol.correlation, protocol.aggregation)
 
-    def side(chain: str, task: str) -> Side:
+    def side(chain: str, task: str) -> SeedScores:
         records = results.records(on.method(chain), protocol.task(task))
         scores = {record.seed: score_at(record.scores, path) for record in records}
-        return Side(scores, seeded=chain in maps.flows or len(scores) > 1)
+        return SeedScores(scores, seeded=chain in maps.flows or len(scores) > 1)
 
     every = {
         task: decide(side(question.first, task), side(question.second, task)) for task in SEVEN

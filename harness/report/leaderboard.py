@@ -35,8 +35,7 @@ from harness.results.reproduction import (
     best_methods,
     coverage_notes,
     milliseconds,
-    source_seen,
-    unregistered,
+    source_of,
 )
 from harness.results.verdict import CellState
 
@@ -199,10 +198,10 @@ def leaderboard(
         config = registry.encoders.get(encoder.partition(":")[0])
         records = [r for (m, _), rs in results.by_cell.items() if m in methods for r in rs]
         if config is None:
-            parts.append(f"Weights: {escape(unregistered(records))}.")
+            parts.append("Weights: by hand, unpinned.")
         else:
             parts.append(
-                f"Weights: {escape(source_seen(config, records))}. "
+                f"Weights: {escape(source_of(config, records))}. "
                 f"Trained on: {escape(config.trained_on)}. Licence: {escape(config.licence)}. "
                 f"Every protocol: [tables](tables/{file_name(encoder)}.md)."
             )

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
+from functools import cached_property
 from itertools import combinations
 from pathlib import Path
 from statistics import fmean
@@ -15,10 +15,10 @@ from harness.core.files import write_atomically
 from harness.core.toml import read_typed
 from harness.core.types import is_method_id
 from harness.registry import Registry
-from harness.results.index import NOT_MEASURED, Results, Value, score_at, value
+from harness.results.index import NOT_MEASURED, Results, SeedScores, mean_over_tasks
 from harness.results.layout import RECORDS
 from harness.results.published import SCORES, Column, Row, Table, score_path
-from harness.results.reproduction import composed, is_stale
+from harness.results.reproduction import seed_scores
 from harness.results.verdict import TOLERANCES, CellState, welch_half_width
 
 # A task, and the path of a score in its records: `("sts12", ("spearman", "all"))`.
@@ -83,7 +83,7 @@ class ClaimEntry:
     table: str
     better: str
     worse: str
-    methods: tuple[str, ...] = ()
+    methods: tuple[str, str] | tuple[()] = ()
     columns: tuple[str, ...] | None = None
     note: str = ""
     part_of: str = ""
@@ -104,9 +104,9 @@ class Claim:
     worse: Row
     methods: tuple[str, str]
     columns: tuple[Column, ...]
-    note: str = ""
-    part_of: str = ""
-    failed_training: str = ""
+    note: str
+    part_of: str
+    failed_training: str
 
     def published(self, column: Column) -> tuple[float, float] | None:
         """The two printed numbers, in points, the claimed one first; None in words alone."""
@@ -129,81 +129,60 @@ class Claims:
     failed_trainings: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for fault in self._faults():
-            raise ValueError(fault)
+        for name, stand_ins in self.rows.items():
+            if name not in self.tables:
+                raise ValueError(f"rows.{name}: there is no such published table")
+            rows = {row.id: row for row in self.tables[name].rows}
+            for row, method in stand_ins.items():
+                if row not in rows:
+                    raise ValueError(f"rows.{name}: there is no row {row!r}")
+                if rows[row].aggregation not in (None, self.tables[name].aggregation):
+                    raise ValueError(f"rows.{name}: {row!r} has another aggregation than its table")
+                if not is_method_id(method):
+                    raise ValueError(f"rows.{name}: {method!r} is no method id")
+        if len({claim.id for claim in self.resolved}) < len(self.claims):
+            raise ValueError("claims: two of them have one id; rename one")
 
-    @property
+    @cached_property
     def resolved(self) -> tuple[Claim, ...]:
         """The claims with their tables, rows, columns and methods."""
         return tuple(map(self._resolve, self.claims))
 
     def _resolve(self, entry: ClaimEntry) -> Claim:
+        place, sides = f"claim {entry.id}", (entry.better, entry.worse)
+        if entry.table not in self.tables:
+            raise ValueError(f"{place}: there is no published table {entry.table!r}")
         table = self.tables[entry.table]
         rows, stand_ins = {row.id: row for row in table.rows}, self.rows.get(entry.table, {})
         if entry.methods:  # in words: rows that print nothing
-            rows = {e: Row(e, e, "", "", "", values={}) for e in (entry.better, entry.worse)}
-            stand_ins = dict(zip((entry.better, entry.worse), entry.methods, strict=True))
+            rows = {words: Row(words, words, "", "", "", values={}) for words in sides}
+            stand_ins = dict(zip(sides, entry.methods, strict=True))
+        if unknown := [side for side in sides if not is_method_id(stand_ins.get(side, ""))]:
+            raise ValueError(f"{place}: no method stands for {unknown[0]!r} of {table.id}; add it")
+        better, worse = (rows[side] for side in sides)
         methods = stand_ins[entry.better], stand_ins[entry.worse]
+        if methods[0] == methods[1]:
+            raise ValueError(f"{place}: wanted two methods, found {methods[0]!r} twice")
+        ids = [column.id for column in scored(table)]
+        chosen = ids if entry.columns is None else list(entry.columns)
+        if not chosen or len({*chosen} & {*ids}) < len(chosen):
+            raise ValueError(f"{place}: columns are some of {', '.join(ids)}; found {chosen}")
+        for row in (better, worse):
+            if row.values and (unprinted := {*chosen} - row.values.keys()):
+                raise ValueError(f"{place}: {table.id}/{row.id} prints no {min(unprinted)}")
         failed = (self.failed_trainings.get(method.partition(".")[0]) for method in methods)
         return Claim(
             entry.id,
             entry.claim,
             table,
-            rows[entry.better],
-            rows[entry.worse],
+            better,
+            worse,
             methods,
-            tuple(c for c in scored(table) if entry.columns is None or c.id in entry.columns),
+            tuple(column for column in scored(table) if column.id in chosen),
             entry.note,
             entry.part_of,
             next(filter(None, failed), ""),
         )
-
-    def _faults(self) -> Iterator[str]:
-        """What is unknown, missing or double, with its place."""
-        for name, stand_ins in self.rows.items():
-            rows = {row.id: row for row in self.tables[name].rows} if name in self.tables else {}
-            if not rows:
-                yield f"rows.{name}: there is no such published table"
-            for row, method in stand_ins.items():
-                if row not in rows:
-                    yield f"rows.{name}: there is no row {row!r}"
-                if rows[row].aggregation not in (None, self.tables[name].aggregation):
-                    yield f"rows.{name}: {row!r} has another aggregation than its table"
-                if not is_method_id(method):
-                    yield f"rows.{name}: {method!r} is no method id"
-            for method, count in Counter(stand_ins.values()).items():
-                if count > 1:
-                    yield f"rows.{name}: {method} stands for two rows; their order needs one each"
-        methods = [method for stand_ins in self.rows.values() for method in stand_ins.values()]
-        methods += [method for entry in self.claims for method in entry.methods]
-        for encoder in self.failed_trainings.keys() - {m.partition(".")[0] for m in methods}:
-            yield f"failed_trainings: no method here is of the encoder {encoder!r}; remove it"
-        for name, count in Counter(entry.id for entry in self.claims).items():
-            if count > 1:
-                yield f"claim {name}: the id stands twice; rename one of the claims"
-        for entry in self.claims:
-            yield from (f"claim {entry.id}: {fault}" for fault in self._claim_faults(entry))
-
-    def _claim_faults(self, entry: ClaimEntry) -> Iterator[str]:
-        table, sides = self.tables.get(entry.table), {entry.better, entry.worse}
-        if table is None:
-            yield f"there is no published table {entry.table!r}"
-            return
-        stand_ins = self.rows.get(entry.table, {})
-        if len(sides) < 2:
-            yield f"wanted two rows, found {entry.better!r} twice"
-        if not entry.methods and (lacking := sides - stand_ins.keys()):
-            yield f"no method stands for {min(lacking)!r} of {entry.table!r}; add it"
-        ids = [method for method in dict.fromkeys(entry.methods) if is_method_id(method)]
-        if entry.methods and (len(ids), len(entry.methods)) != (2, 2):
-            yield f"methods: wanted the ids of two methods, found {list(entry.methods)}"
-        ids = [column.id for column in scored(table)]
-        chosen = ids if entry.columns is None else list(entry.columns)
-        if not chosen or len({*chosen}) < len(chosen) or {*chosen} - {*ids}:
-            yield f"columns are some of {', '.join(ids)}; found {chosen}"
-        for row in table.rows:
-            if row.id in sides and (unprinted := {*chosen} - row.values.keys()):
-                yield f"wanted a score printed in {table.id}/{row.id}/{min(unprinted)}, found none"
 
 
 def address(table: Table, column: Column) -> TaskScore:
@@ -238,23 +217,6 @@ class ClaimOutcome(StrEnum):
 
 
 @dataclass(frozen=True)
-class Side:
-    """A method's scores by seed, in points (None: undefined); without any, why there are none."""
-
-    scores: Mapping[int, float | None]
-    seeded: bool = False
-    state: str = CellState.NOT_RUN
-
-    @property
-    def value(self) -> Value:
-        """Mean and spread over the seeds, or the state."""
-        return value([*self.scores.values()]) if self.scores else Value(None, state=self.state)
-
-    def __str__(self) -> str:
-        return f"{self.value}{f' (k={len(self.scores)})' if self.seeded and self.scores else ''}"
-
-
-@dataclass(frozen=True)
 class Decision:
     """The outcome, the difference, its 95 % interval, and what the outcome rests on."""
 
@@ -264,7 +226,9 @@ class Decision:
     by: str = ""
 
 
-def decide(better: Side, worse: Side, items: tuple[float, float] | None = None) -> Decision:
+def decide(
+    better: SeedScores, worse: SeedScores, items: tuple[float, float] | None = None
+) -> Decision:
     """Whether the first lies above the second.
 
     Where either is seeded, by Welch's 95 % interval over seeds; else by `items`, the bootstrap's
@@ -299,7 +263,7 @@ class Finding:
     label: str
     contrast: Contrast
     published: tuple[float, float] | None
-    sides: tuple[Side, Side]
+    sides: tuple[SeedScores, SeedScores]
     decision: Decision
 
     @property
@@ -375,22 +339,17 @@ class ClaimTests:
             self.tested[claim.id] = ClaimResult(claim, tuple(findings), average)
         return self.tested[claim.id]
 
-    def side(self, identifier: str, task: str, path: tuple[str, ...]) -> Side:
-        """The scores of a cell by seed; none where its records are of other settings."""
-        records = self.results.records(identifier, task)
-        method = composed(identifier, self.registry)
-        if is_stale(records, method):
-            return Side({}, state=CellState.STALE)
-        seeded = len(records) > 1 or (method is not None and method.seeded)
-        return Side({record.seed: score_at(record.scores, path) for record in records}, seeded)
+    def scores(self, identifier: str, score: TaskScore) -> SeedScores:
+        """The scores of a method by seed."""
+        return seed_scores(identifier, *score, self.results, self.registry)
 
     def row_order(self, claims: Claims, table: Table, column: Column) -> str:
         """The published and the measured order of the rows of a table that have a stand-in."""
-        task, path = address(table, column)
         published, measured = [], []
         for row in table.rows:
             if row.id in claims.rows[table.id] and column.id in row.values:
-                mean = self.side(claims.rows[table.id][row.id], task, path).value.mean
+                method = claims.rows[table.id][row.id]
+                mean = self.scores(method, address(table, column)).value.mean
                 if mean is not None:
                     published.append(table.score(row, column))
                     measured.append(mean)
@@ -406,7 +365,7 @@ class ClaimTests:
         """The claim on the mean of some scores, of which one task may have the only one."""
         contrast = Contrast(*claim.methods, tuple(scores))
         better, worse = (
-            mean_over_tasks([self.side(method, *score) for score in scores])
+            mean_over_tasks([self.scores(method, score) for score in scores])
             for method in claim.methods
         )
         decision, stored = decide(better, worse), self.intervals.get(contrast)
@@ -416,19 +375,6 @@ class ClaimTests:
             items = None if moved else (stored.low, stored.high)
             decision = decide(better, worse, items)
         return Finding(label, contrast, published, (better, worse), decision)
-
-
-def mean_over_tasks(sides: Sequence[Side]) -> Side:
-    """The mean over tasks of each seed that all of them have; none where a task has no score."""
-    if len(sides) == 1:
-        return sides[0]
-    means: dict[int, float] = {}
-    for seed in sorted(set.intersection(*(set(side.scores) for side in sides))):
-        scores = [score for side in sides if (score := side.scores[seed]) is not None]
-        if len(scores) < len(sides):
-            return Side({}, state="–")
-        means[seed] = fmean(scores)
-    return Side(means, any(side.seeded for side in sides)) if means else Side({}, state="–")
 
 
 def rank_order(published: Sequence[float], measured: Sequence[float]) -> str:

@@ -17,12 +17,12 @@ from statistics import fmean
 from harness.core.toml import read_typed
 from harness.core.types import AGGREGATIONS, is_method_id
 from harness.registry import Registry
-from harness.results.index import Results, score_at
+from harness.results.index import Results
 from harness.results.layout import CONFORMANCE, QUESTIONS, REFERENCES
 from harness.results.protocols import Protocol, protocols_of
 from harness.results.published import PublishedCell
 from harness.results.questions import Trial, read_searches
-from harness.results.reproduction import composed, is_stale
+from harness.results.reproduction import composed, seed_scores
 from harness.results.verdict import CellState, Measured, Published, verdict
 
 TOLERANCE = 1e-3  # points, between programs that compute one number in floats of 32 bits
@@ -191,18 +191,15 @@ def _ours(
     if cell.training:
         trained = trials.get(cell.training, ())[:1]
         return Measured((asdict(trained[0])[name],)) if trained else CellState.NOT_RUN
-    method = composed(cell.method, registry)
     if cell.task not in registry.tasks:
         return NO_TASK
-    if method is None:
+    if composed(cell.method, registry) is None:
         return CellState.NO_METHOD
-    records = results.records(cell.method, cell.task)
-    if not records:
-        return CellState.NOT_RUN
-    if is_stale(records, method):
-        return CellState.STALE
-    scores = tuple(score_at(record.scores, score_path_of(name)) for record in records)
-    return NO_SCORE if None in scores else Measured(scores, method.seeded)
+    ours = seed_scores(cell.method, cell.task, score_path_of(name), results, registry)
+    if not ours.scores:
+        return ours.state
+    scores = tuple(ours.scores.values())
+    return NO_SCORE if None in scores else Measured(scores, ours.seeded)
 
 
 def confirmed(

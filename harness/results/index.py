@@ -34,6 +34,35 @@ class Value:
         return f"{self.mean:.2f}" if self.sd is None else f"{self.mean:.2f} ± {self.sd:.2f}"
 
 
+@dataclass(frozen=True)
+class SeedScores:
+    """A method's scores by seed, in points (None: undefined); without any, why there are none."""
+
+    scores: Mapping[int, float | None]
+    seeded: bool = False
+    state: str = CellState.NOT_RUN
+
+    @property
+    def value(self) -> Value:
+        """Mean and spread over the seeds, or the state."""
+        return value([*self.scores.values()]) if self.scores else Value(None, state=self.state)
+
+    def __str__(self) -> str:
+        return f"{self.value}{f' (k={len(self.scores)})' if self.seeded and self.scores else ''}"
+
+
+def mean_over_tasks(tasks: Sequence[SeedScores]) -> SeedScores:
+    """The mean over tasks of each seed that all of them have; none where a task has no score."""
+    if len(tasks) == 1:
+        return tasks[0]
+    means: dict[int, float | None] = {}
+    for seed in sorted(set.intersection(*({*task.scores} for task in tasks))):
+        scores = [task.scores[seed] for task in tasks]
+        defined = [score for score in scores if score is not None]
+        means[seed] = fmean(defined) if len(defined) == len(scores) else None
+    return SeedScores(means, any(task.seeded for task in tasks), state="–")
+
+
 @dataclass
 class Results:
     """All records of a folder, by method and task, and which of them were looked at.

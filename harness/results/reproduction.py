@@ -13,7 +13,13 @@ from harness.core.errors import HarnessError
 from harness.core.interfaces import EncoderConfig, Hub
 from harness.core.types import Method, Record
 from harness.registry import Registry
-from harness.results.index import Results, methods_by_encoder, score_at
+from harness.results.index import (
+    Results,
+    SeedScores,
+    mean_over_tasks,
+    methods_by_encoder,
+    score_at,
+)
 from harness.results.protocols import SEVEN, SIMCSE, Scoring, averages
 from harness.results.published import PublishedCell, Table, score_path
 from harness.results.verdict import CellState, Measured, Verdict, verdict
@@ -66,24 +72,29 @@ def reproductions(table: Table, results: Results, registry: Registry) -> dict[st
 def reproduce(cell: PublishedCell, results: Results, registry: Registry) -> Reproduction:
     """One published cell against the records of its method and tasks."""
     method, published = method_of(cell, registry), cell.published
-    if cell.row.model_free:  # it needs no model, so any record of the task has it
-        records = [results.any_of(task)[:1] for task in cell.tasks]
+    if (why := cell.why_not) is not None:
+        state = CellState.OTHER_PROTOCOL if why.other_protocol else CellState.NO_METHOD
+        return Reproduction(cell, (), Verdict(state))
+    if cell.row.model_free:
+        measured = [_of_gold(cell, results, task) for task in cell.tasks]
     else:
-        records = [results.records(str(cell.method), task) for task in cell.tasks]
-    state = _state(cell, method, records, results)
-    if state is not None or published is None:
-        return Reproduction(cell, (), Verdict(state or CellState.NOT_PUBLISHED))
-    seeded = method is not None and method.seeded
-    scores = _scores(cell, records, seeded)
-    if scores is None:
-        return Reproduction(cell, (), Verdict(CellState.UNDEFINED))
-    every = [record for seeds in records for record in seeds]
+        path = score_path(cell.metric, cell.aggregation)
+        measured = [seed_scores(str(cell.method), t, path, results, registry) for t in cell.tasks]
+    lacking = _lacking(cell, method, measured, results)
+    if lacking is not None or published is None:
+        return Reproduction(cell, (), Verdict(lacking or CellState.NOT_PUBLISHED))
+    mean = mean_over_tasks(measured)
+    scores = tuple(mean.scores.values())[: None if mean.seeded else 1]
+    judged = verdict(published, Measured(scores, mean.seeded))
+    if judged.state is CellState.UNDEFINED:
+        return Reproduction(cell, (), judged)
+    every = [record for task in cell.tasks for record in results.records(str(cell.method), task)]
     return Reproduction(
         cell,
-        scores,
-        verdict(published, Measured(scores, seeded)),
-        tuple(notes_on(method, every, registry)),
-        None if cell.row.model_free else coverage(every),
+        tuple(score for score in scores if score is not None),
+        judged,
+        notes_on(method, every, registry),
+        coverage(every),
     )
 
 
@@ -108,45 +119,41 @@ def is_stale(records: Iterable[Record], method: Method | None) -> bool:
     return method is not None and any(record.repr != described for record in records)
 
 
-def _state(
-    cell: PublishedCell,
-    method: Method | None,
-    records: Sequence[Sequence[Record]],
-    results: Results,
+def seed_scores(
+    identifier: str, task: str, path: Iterable[str], results: Results, registry: Registry
+) -> SeedScores:
+    """The scores of a cell by seed; none where its records are of other settings."""
+    records, method = results.records(identifier, task), composed(identifier, registry)
+    if is_stale(records, method):
+        return SeedScores({}, state=CellState.STALE)
+    seeded = len(records) > 1 or (method is not None and method.seeded)
+    return SeedScores({record.seed: score_at(record.scores, path) for record in records}, seeded)
+
+
+def _of_gold(cell: PublishedCell, results: Results, task: str) -> SeedScores:
+    """A score that needs no model, so that any record of the task has it."""
+    records = results.any_of(task)[:1]
+    if cell.metric == "gold_similarity":  # a correlation of gold with itself
+        return SeedScores({record.seed: 100.0 for record in records})
+    return SeedScores({r.seed: score_at(r.scores, (f"gold_{cell.metric}",)) for r in records})
+
+
+def _lacking(
+    cell: PublishedCell, method: Method | None, measured: Sequence[SeedScores], results: Results
 ) -> CellState | None:
     """Why a cell has no score to judge; None if it has one."""
-    if cell.why_not is not None:
-        other = cell.why_not.other_protocol
-        return CellState.OTHER_PROTOCOL if other else CellState.NO_METHOD
     if method is None and not cell.row.model_free:
         return CellState.NO_METHOD
-    if records and all(records):
-        return CellState.STALE if any(is_stale(seeds, method) for seeds in records) else None
+    states = {task.state for task in measured if not task.scores}
+    if measured and CellState.NOT_RUN not in states:
+        return CellState.STALE if states else None
     chain, _, corpus = str(cell.method).partition("@")
     if corpus not in ("", *TARGETS):  # it may have been fitted on a corpus of another name
-        for measured in results.by_task.get(cell.task or "", ()):
-            measured_chain, _, fitted_on = measured.partition("@")
-            if measured_chain == chain and fitted_on not in (corpus, *TARGETS):
+        for other in results.by_task.get(cell.task or "", ()):
+            other_chain, _, fitted_on = other.partition("@")
+            if other_chain == chain and fitted_on not in (corpus, *TARGETS):
                 return CellState.OTHER_CORPUS
     return CellState.NOT_RUN
-
-
-def _scores(
-    cell: PublishedCell, records: Sequence[Sequence[Record]], seeded: bool
-) -> tuple[float, ...] | None:
-    """The cell's score for each seed that all of its tasks have; None where one is undefined."""
-    path = score_path(cell.metric, cell.aggregation)
-    if cell.row.model_free:
-        if cell.metric == "gold_similarity":
-            return (100.0,)  # a correlation of gold with itself
-        path = (f"gold_{cell.metric}",)
-    scores = []
-    for seed in range(min(map(len, records)) if seeded else 1):
-        of_tasks = [score_at(task[seed].scores, path) for task in records]
-        if None in of_tasks:
-            return None
-        scores.append(fmean(score for score in of_tasks if score is not None))
-    return tuple(scores)
 
 
 def coverage(records: Iterable[Record]) -> float | None:
@@ -190,46 +197,31 @@ def coverage_notes(results: Results, methods: Sequence[str], tasks: Mapping[str,
     return "; ".join(f"`{encoder}`: {note}" for encoder, note in notes.items()) + "." * bool(notes)
 
 
-def source_seen(config: EncoderConfig, records: Iterable[Record]) -> str:
-    """Where the weights come from; of unpinned ones also the digests that the records have.
+def source_of(config: EncoderConfig, records: Iterable[Record]) -> str:
+    """Where the weights come from, and whether nothing pins them.
 
     A copy given by hand of what a commit alone pins is unpinned: its records name no such commit.
     """
-    records, source = list(records), config.source
-    if isinstance(source, Hub) and source.revision and not source.sha256:
-        copies = [r for r in records if r.facts.get("revision") != source.revision]
-        if copies:
-            return f"a copy by hand of {source}, unpinned{_first_seen('weights', copies)}"
+    source = config.source
+    commit = source.revision if isinstance(source, Hub) and not source.sha256 else None
+    if commit and any(record.facts.get("revision") != commit for record in records):
+        return f"a copy by hand of {source}, unpinned"
     downloaded = isinstance(source, Hub) or assets_of(config)
-    if pinned_by(config) != "unpinned" or not downloaded:
-        return str(source)
-    named = str(source).removesuffix(", unpinned")
-    return f"{named}, unpinned{_first_seen('weights', records)}"
+    unpinned = bool(downloaded) and pinned_by(config) == "unpinned"
+    return str(source).removesuffix(", unpinned") + ", unpinned" * unpinned
 
 
-def unregistered(records: Iterable[Record]) -> str:
-    """The source of an encoder that is not registered: `--encoder` gave it, and nothing pins it."""
-    return f"by hand, unpinned{_first_seen('weights', records)}"
-
-
-def notes_on(method: Method | None, records: Iterable[Record], registry: Registry) -> list[str]:
+def notes_on(
+    method: Method | None, records: Iterable[Record], registry: Registry
+) -> tuple[str, ...]:
     """A footnote for an unpinned encoder and one for an unpinned fit corpus."""
     if method is None:
-        return []
-    records, notes = list(records), []
-    source = source_seen(method.encoder, records)
-    if ", unpinned" in source:
-        notes.append(f"{method.encoder.name.partition(':')[0]}: {source}")
-    corpus = registry.corpora.get(method.fit_on or "")
-    if corpus is not None and asset_named(corpus.asset).pinned == "unpinned":
-        source = asset_named(corpus.asset).source
-        notes.append(f"@{corpus.name}: {source}, unpinned{_first_seen('fit', records)}")
-    return notes
-
-
-def _first_seen(what: str, records: Iterable[Record]) -> str:
-    digests = sorted({record.digests[what][:12] for record in records if what in record.digests})
-    return f", first seen {' '.join(digests)}" if digests else ""
+        return ()
+    notes = {method.encoder.name.partition(":")[0]: source_of(method.encoder, records)}
+    if corpus := registry.corpora.get(method.fit_on or ""):
+        asset = asset_named(corpus.asset)
+        notes[f"@{corpus.name}"] = asset.source + ", unpinned" * (asset.pinned == "unpinned")
+    return tuple(f"{name}: {note}" for name, note in notes.items() if note.endswith("unpinned"))
 
 
 def milliseconds(results: Results, method: str, protocol: Scoring) -> float | None:

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from harness.core.errors import DataError
 from harness.registry import load_registry
 from harness.report.build import generated
 from harness.report.paper_tables import (
@@ -156,11 +155,6 @@ def table_of(tmp_path, *rows, columns=None):
     text = head if columns else HEAD
     path.write_text(text + "".join(ROW.format(id=i, keys=keys) for i, keys in rows))
     return load_table(path)
-
-
-def test_a_row_below_a_group_has_one(tmp_path):
-    with pytest.raises(DataError, match="row b: group: wanted one, as the row above has 'G'"):
-        table_of(tmp_path, ("a", 'group = "G"'), ("b", ""))
 
 
 @pytest.mark.slow

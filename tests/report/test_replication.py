@@ -22,15 +22,13 @@ from harness.results.claims import (
     ClaimTests,
     Contrast,
     Interval,
-    Side,
     address,
     decide,
-    mean_over_tasks,
     rank_order,
     read_claims,
     scored,
 )
-from harness.results.index import NOT_MEASURED, Results
+from harness.results.index import NOT_MEASURED, Results, SeedScores, mean_over_tasks
 from harness.results.published import load_table, load_tables
 from harness.results.records import SCHEMA
 from harness.results.verdict import welch_half_width
@@ -135,12 +133,12 @@ def fixed(method: str, *scores: float | None) -> list[Record]:
     ]
 
 
-def one(score: float | None) -> Side:
-    return Side({0: score})
+def one(score: float | None) -> SeedScores:
+    return SeedScores({0: score})
 
 
-def many(*scores: float | None) -> Side:
-    return Side(dict(enumerate(scores)), seeded=True)
+def many(*scores: float | None) -> SeedScores:
+    return SeedScores(dict(enumerate(scores)), seeded=True)
 
 
 FIVE = st.lists(st.floats(-90, 90).map(lambda x: round(x, 3)), min_size=5, max_size=8)
@@ -199,9 +197,9 @@ H = welch_half_width((float(np.std(STEPS, ddof=1)), len(STEPS)))
         (many(90.0), one(10.0), None, "undecided", "too few seeds"),
         (one(None), one(10.0), None, "undecided", "undefined"),
         (many(90.0, None, 90.0, 90.0, 90.0), one(1.0), None, "undecided", "undefined"),
-        (Side({}), one(10.0), None, "not measured", ""),
-        (one(10.0), Side({}), None, "not measured", ""),
-        (Side({}), one(None), None, "not measured", ""),
+        (SeedScores({}), one(10.0), None, "not measured", ""),
+        (one(10.0), SeedScores({}), None, "not measured", ""),
+        (SeedScores({}), one(None), None, "not measured", ""),
     ],
 )
 def test_each_word_and_what_it_rests_on(better, worse, items, outcome, by):
@@ -249,7 +247,8 @@ def test_a_record_of_other_settings_is_a_hole(tmp_path):
 def test_a_seeded_method_of_one_seed_decides_nothing(method):
     """By its post-processor, or by its encoder, which is trained once a seed."""
     written = repr(REGISTRY.parse(method))
-    side = judge(records(method, "sts12", 90.0, written=written)).side(method, "sts12", WMEAN)
+    judged = judge(records(method, "sts12", 90.0, written=written))
+    side = judged.scores(method, ("sts12", WMEAN))
     assert str(side) == "90.00 (k=1)"
     assert decide(side, one(10.0)).by == "too few seeds"
 
@@ -275,10 +274,14 @@ def test_the_average_is_of_the_tasks_and_counts_as_none(tmp_path):
 
 
 def test_an_average_of_seeds_pairs_them_by_number():
-    sides = [Side({0: 10.0, 1: 20.0, 2: 30.0}, True), Side({1: 40.0, 2: 60.0, 3: 0.0}, True)]
-    assert mean_over_tasks(sides) == Side({1: 30.0, 2: 45.0}, True)
+    sides = [
+        SeedScores({0: 10.0, 1: 20.0, 2: 30.0}, True),
+        SeedScores({1: 40.0, 2: 60.0, 3: 0.0}, True),
+    ]
+    mean = mean_over_tasks(sides)
+    assert (mean.scores, mean.seeded) == ({1: 30.0, 2: 45.0}, True)
     assert mean_over_tasks([one(10.0), one(None)]).value.mean is None
-    assert mean_over_tasks([one(10.0), Side({})]).value.mean is None
+    assert mean_over_tasks([one(10.0), SeedScores({})]).value.mean is None
 
 
 @pytest.mark.parametrize("count", [1, 7])
@@ -354,7 +357,6 @@ FAULTS = {
     "unknown row": ('low = "fake.cls"', 'lost = "fake.cls"'),
     "no stand-in": ('worse = "low"', 'worse = "part"'),
     "no method id": ('"fake.cls"', '"fake cls"'),
-    "one method for two rows": ('"fake.cls"', '"fake.mean"'),
     "another aggregation": ('low = "fake.cls"', 'low = "fake.cls"\nelsewhere = "fake.last2"'),
     "twice the same row": ('worse = "low"', 'worse = "high"'),
     "unknown column": ('worse = "low"', 'worse = "low"\ncolumns = ["mr"]'),
