@@ -107,13 +107,14 @@ def _matching(folder: Path, patterns: Iterable[str]) -> set[Path]:
     return {file for pattern in patterns for file in folder.glob(pattern) if file.is_file()}
 
 
-def read_tensors(files: tuple[Path, ...], digest: str, cache: Path) -> dict[str, Any]:
-    """Every tensor of the checkpoint, by its name there."""
+def read_tensors(folder: Path, cache: Path) -> dict[str, Any]:
+    """Every tensor of the checkpoint in a folder, by its name there."""
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
+    files = weights_files(folder)
     if files[0].name == PICKLED:
-        files = (convert_once(cache, digest, lambda new: _unpickle(files[0], new)),)
+        files = (convert_once(cache, files[0], _unpickle),)
     tensors: dict[str, Any] = {}
     for file in files:
         if file.name == INDEX:
@@ -125,17 +126,17 @@ def read_tensors(files: tuple[Path, ...], digest: str, cache: Path) -> dict[str,
     return tensors
 
 
-def convert_once(cache: Path, digest: str, write: Callable[[Path], None]) -> Path:
-    """The safetensors form, in the cache, of a file with this digest: complete or absent.
+def convert_once(cache: Path, file: Path, convert: Callable[[Path, Path], None]) -> Path:
+    """The safetensors form of a file, in the cache under its digest: complete or absent.
 
-    `write` fills a scratch file. The form's own sha256 lies beside it and is compared each time: a
-    damaged one is made again. Of two processes the last wins, with equal bytes.
+    `convert` writes a scratch file. The form's own sha256 lies beside it and is compared each time:
+    a damaged one is made again. Of two processes the last wins, with equal bytes.
     """
-    target = cache / "converted" / f"{digest}.safetensors"
+    target = cache / "converted" / f"{sha256_of(file)}.safetensors"
     seal = target.with_suffix(SEAL_SUFFIX)
     if not (target.exists() and seal.exists() and seal.read_bytes() == sha256_of(target).encode()):
         with replacing(target) as scratch:
-            write(scratch)
+            convert(file, scratch)
             write_atomically(seal, sha256_of(scratch).encode())
     return target
 

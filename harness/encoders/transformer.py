@@ -137,8 +137,8 @@ class TransformerConfig(BaseConfig):
 
         `cache` keeps the safetensors form of a pickled checkpoint.
         """
-        identity, hardware = self.identify(path), self.hardware
-        tensors = read_tensors(weights_files(path), identity.digests["weights"], cache)
+        key, hardware = self.identify(path).key, self.hardware
+        tensors = read_tensors(path, cache)
 
         from harness.encoders.kernels.padded import open_checkpoint
 
@@ -154,7 +154,7 @@ class TransformerConfig(BaseConfig):
             choice = replace(choice, tokens=hardware.batch_tokens)
         return TransformerEncoder(
             name=self.name,
-            key=identity.key,
+            key=key,
             tokenizer=tokenizer,
             kernel=kernel,
             plain=plain,

@@ -136,9 +136,11 @@ class StaticConfig(BaseConfig):
 
     def load(self, path: Path, cache: Path) -> StaticEncoder:
         """The encoder, ready. Text is parsed once; `cache` keeps its quick form."""
-        identity = self.identify(path)
-        words, vectors = read_cached(self._file(path), identity.digests["weights"], cache)
-        return StaticEncoder(identity.key, vectors, self.tokeniser, first_rows(words))
+        key, file = self.identify(path).key, self._file(path)
+        if file.suffix not in ARRAYS:  # minutes to parse
+            file = convert_once(cache, file, _convert)
+        words, vectors = read_vectors(file)
+        return StaticEncoder(key, vectors, self.tokeniser, first_rows(words))
 
     def _file(self, folder: Path) -> Path:
         """The vector file: `folder` itself where it is one, else the named file in it."""
@@ -313,11 +315,8 @@ def read_counts(path: Path) -> dict[str, int]:
     return counts
 
 
-def read_cached(path: Path, digest: str, cache: Path) -> Vectors:
-    """Words and vectors, from a safetensors copy in the cache where parsing takes minutes."""
-    if path.suffix not in ARRAYS:
-        path = convert_once(cache, digest, lambda new: write_vectors(new, *read_vectors(path)))
-    return read_vectors(path)
+def _convert(file: Path, new: Path) -> None:
+    write_vectors(new, *read_vectors(file))
 
 
 def write_vectors(path: Path, words: Sequence[str], vectors: Float[np.ndarray, "V D"]) -> None:

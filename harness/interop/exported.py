@@ -115,7 +115,7 @@ def _write_encoder(
             append_module(folder, STATIC, {}, {"embedding.weight": vectors})
             tokenizer.save(str(folder / "tokenizer.json"))
         case TransformerConfig():
-            _copy_transformer(config, path, cache, folder, cell.identity.max_length)
+            _copy_transformer(path, cache, folder, cell.identity.max_length)
             _append_pooling(folder, config.load(path, cache), pooling)
         case _:
             raise UsageError(
@@ -169,17 +169,14 @@ def _copy_native(config: NativeConfig, path: Path, folder: Path, max_length: int
         edit_json(folder / MODEL, default_prompt_name=config.prompt)
 
 
-def _copy_transformer(
-    config: TransformerConfig, path: Path, cache: Path, folder: Path, max_length: int | None
-) -> None:
+def _copy_transformer(path: Path, cache: Path, folder: Path, max_length: int | None) -> None:
     """Copy the checkpoint as the first module, its weights as safetensors."""
     files = weights_files(path)
     pickled = files[0].name == PICKLED
     for file in (path / "config.json", *tokenizer_files(path), *(() if pickled else files)):
         shutil.copy(file, folder / file.name)
     if pickled:
-        tensors = read_tensors(files, config.identify(path).digests["weights"], cache)
-        save_file(tensors, folder / "model.safetensors", {"format": "pt"})
+        save_file(read_tensors(path, cache), folder / "model.safetensors", {"format": "pt"})
     edit_json(folder / "config.json", dtype="float32")  # in use, whatever is on disk
     write_json(folder / MODEL, COSINE)
     append_transformer(folder, max_length)

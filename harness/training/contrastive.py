@@ -22,8 +22,7 @@ from transformers import MODEL_FOR_MASKED_LM_MAPPING, AutoConfig
 
 from harness.core.arrays import Float, Int64
 from harness.core.errors import DataError, UsageError
-from harness.core.files import digest_of_files
-from harness.encoders.checkpoint import read_tensors, weights_files
+from harness.encoders.checkpoint import read_tensors
 from harness.encoders.kernels.padded import filled
 from harness.training.datasets import Batches
 from harness.training.encoder import SentenceEncoder, Setup, TokenIds, token_chunks
@@ -358,8 +357,7 @@ def open_mlm_head(name: str, folder: Path, cache: Path, encoder: SentenceEncoder
 
     Raises DataError if the checkpoint lacks weights of it, UsageError if its architecture has none.
     """
-    files = weights_files(folder)
-    tensors = read_tensors(files, digest_of_files(files), cache)
+    tensors = read_tensors(folder, cache)
     config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     if type(config) not in MODEL_FOR_MASKED_LM_MAPPING:
         raise UsageError(f"{name}: this architecture models no masked words; leave them out")

@@ -21,9 +21,8 @@ from torch.nn import functional as F  # noqa: N812
 
 from harness.core.arrays import Float, Float32, Int, Int64
 from harness.core.errors import UsageError
-from harness.core.files import digest_of_files
 from harness.core.interfaces import Pooling
-from harness.encoders.checkpoint import maximum_length, read_tensors, weights_files
+from harness.encoders.checkpoint import maximum_length, read_tensors
 from harness.encoders.kernels.padded import CuttingTokenizer, open_checkpoint
 from harness.transforms.pooling import CLS, Cls, Mean
 
@@ -345,8 +344,7 @@ def open_encoder(name: str, folder: Path, cache: Path, setup: Setup, seed: int) 
     """
     if torch.device(setup.device).type == "cuda" and not torch.cuda.is_available():
         raise UsageError(f"{name}: wanted to train on {setup.device}, found no CUDA device here")
-    files = weights_files(folder)
-    tensors = read_tensors(files, digest_of_files(files), cache)
+    tensors = read_tensors(folder, cache)
     length = maximum_length(name, folder, setup.max_length)
     tokenizer, kernel, _ = open_checkpoint(name, folder, tensors, length)
     whole = maximum_length(name, folder)

@@ -16,7 +16,7 @@ from torch.nn import functional
 from harness.core.arrays import Float32
 from harness.core.errors import DataError
 from harness.core.interfaces import Encoding
-from harness.encoders.checkpoint import read_settings, read_tensors, weights_files
+from harness.encoders.checkpoint import read_settings, read_tensors
 from harness.encoders.kernels.choose import PLAIN, Kernel
 from harness.encoders.kernels.padded import Batch, PaddedKernel, to_numpy
 from harness.encoders.modules import DENSE, LAYER_NORM, LAYERS, Module, Modules
@@ -65,7 +65,7 @@ def _layer_weights(modules: Modules, cache: Path) -> torch.Tensor | None:
             f"{config}: wanted output_hidden_states = true, without which sentence-transformers "
             f"passes over the {LAYERS} of modules.json"
         )
-    weights = _tensors(module, cache)["layer_weights"].float()
+    weights = read_tensors(module.folder, cache)["layer_weights"].float()
     start = int(module.settings.get("layer_start", 4))
     return torch.cat([torch.zeros(start), weights / weights.sum()])
 
@@ -150,14 +150,14 @@ def _normalize(module: Module, cache: Path) -> Map:  # noqa: ARG001 - it has no 
 
 
 def _layer_norm(module: Module, cache: Path) -> Map:
-    norm = _tensors(module, cache)
+    norm = read_tensors(module.folder, cache)
     weight, bias = norm["norm.weight"].float(), norm["norm.bias"].float()
     return lambda x: functional.layer_norm(x, weight.shape, weight, bias)
 
 
 def _dense(module: Module, cache: Path) -> Map:
     """A linear layer, its activation (Tanh where none is named), and what is added to it."""
-    tensors = _tensors(module, cache)
+    tensors = read_tensors(module.folder, cache)
     weight, bias = tensors["linear.weight"].float(), tensors.get("linear.bias")
     bias = None if bias is None else bias.float()
     name = module.settings.get("activation_function", TANH)  # one of ACTIVATIONS
@@ -174,7 +174,3 @@ def _dense(module: Module, cache: Path) -> Map:
 
 
 MAPS = {DENSE: _dense, LAYER_NORM: _layer_norm, "Normalize": _normalize}
-
-
-def _tensors(module: Module, cache: Path) -> dict[str, Any]:
-    return read_tensors(weights_files(module.folder), module.weights, cache)

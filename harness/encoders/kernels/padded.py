@@ -84,15 +84,20 @@ class CuttingTokenizer:
         [ids] = self([prompt])
         return len(ids) - (ids[-1] in self.tokenizer.all_special_ids)
 
-    def __call__(self, texts: Sequence[str], *, whole: bool = False) -> list[list[int]]:
-        """The ids of each text, special tokens included, cut unless wanted whole."""
+    def __call__(self, texts: Sequence[str]) -> list[list[int]]:
+        """The ids of each text, special tokens included."""
         if not texts:
             return []
-        options: dict[str, Any] = {"padding": False, "verbose": False}
-        options |= {"return_attention_mask": False, "return_token_type_ids": False}  # half the time
-        if not whole:
-            options |= {"truncation": True, "max_length": self.max_length}
-        ids: list[list[int]] = self.tokenizer(list(texts), **options)["input_ids"]
+        encoded = self.tokenizer(
+            list(texts),
+            truncation=True,
+            max_length=self.max_length,
+            padding=False,
+            return_attention_mask=False,  # without it and the next half the time
+            return_token_type_ids=False,
+            verbose=False,
+        )
+        ids: list[list[int]] = encoded["input_ids"]
         return ids
 
 
@@ -282,7 +287,7 @@ def _verify(
             f"{name}: the tokenizer has {tokens} tokens, the checkpoint vectors for {vectors}; "
             "they do not belong together"
         )
-    words = [set(row) for row in tokenizer(WORDS, whole=True)]
+    words = [set(row) for row in tokenizer(WORDS)]
     if set.union(*words) == set.intersection(*words):
         raise DataError(
             f"{name}: the tokenizer makes each of {', '.join(WORDS)} of the ids "
