@@ -5,17 +5,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from fakes import FakeConfig, task
+from fakes import FakeConfig, made_record, results_of, task
 from fakes import registry as fake_registry
 
-from harness.core.types import LeaderboardColumn, Record
+from harness.core.types import LeaderboardColumn
 from harness.report.build import stale_files, write_files
 from harness.report.leaderboard import encoder_page, leaderboard
 from harness.report.paper_tables import CONTENTS, contents
 from harness.results.folder import ResultsFolder
-from harness.results.index import Results
 from harness.results.published import load_tables
-from harness.results.records import SCHEMA
 
 ROOT = Path(__file__).resolve().parents[2]
 PAPERS = ROOT / "results" / "papers"
@@ -77,8 +75,7 @@ def test_a_task_says_itself_on_which_section_of_the_leaderboard_it_stands(sectio
     found = fake_registry(FakeConfig())
     found = replace(found, tasks={**found.tasks, specimen.name: specimen})
     scores = {"spearman": {"all": 12.34}, "further": 5.0, "gold_score": 77.0}
-    made = Record(SCHEMA, "fake.mean", "", "specimen", 0, scores, 9, {}, {}, {})
-    results = Results({("fake.mean", "specimen"): [made]})
+    results = results_of(made_record("fake.mean", "specimen", scores))
     page = encoder_page(results, found, "fake", ["fake.mean"])
     part = page[page.index(f"## {heading} tasks") :]
     lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in part.splitlines()]

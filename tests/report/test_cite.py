@@ -9,13 +9,12 @@ from pathlib import Path
 
 import pytest
 import yaml
-from fakes import OTHER, TOY, FakeConfig, method, registry, results_folder
+from fakes import OTHER, TOY, FakeConfig, made_record, method, registry, results_folder
 
 from harness.assets.catalogue import DATA_ASSETS
 from harness.cli import main
 from harness.core.errors import DataError, HarnessError
 from harness.core.metrics import metrics
-from harness.core.types import Record
 from harness.registry import load_registry
 from harness.report.bibtex import CITATION, HARNESS, bibtex, entries, require_entries, software
 from harness.report.build import digest_in, verified, write_files
@@ -38,6 +37,7 @@ TABLES = load_tables(ROOT / "results" / "papers")
 ENTRIES = entries()
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
+ENVIRONMENT = {"commit": COMMIT, "dirty": False, "harness": "0.1.0"}
 FAKES = registry(FakeConfig())
 REGISTRY = load_registry()
 
@@ -154,19 +154,9 @@ PLAIN_TOY, SEEDED_TOY = "toy.t1/fake.mean/toy", "toy.t1/fake.mean-stretch-target
 
 
 def record(one, task, seed=0, score=70.0, **change):
-    made = Record(
-        schema=1,
-        method=one.id,
-        repr=repr(one),
-        task=task,
-        seed=seed,
-        scores={"spearman": {"all": score, "mean": score, "wmean": score, "groups": {"g": score}}},
-        pairs=30,
-        timings={},
-        digests={},
-        environment={"commit": COMMIT, "dirty": False, "harness": "0.1.0"},
-    )
-    return replace(made, **change)
+    scores = {"spearman": {"all": score, "mean": score, "wmean": score, "groups": {"g": score}}}
+    fields = {"scores": scores, "repr": repr(one), "environment": ENVIRONMENT} | change
+    return made_record(one.id, task, fields.pop("scores"), seed, **fields)
 
 
 def stored(folder, *records):
@@ -230,14 +220,15 @@ def test_code_is_named_as_the_records_have_it():
         made = [record(SEEDED, "toy", i, environment=e) for i, e in enumerate(environments)]
         return cell(SEEDED_TOY, Results({(SEEDED.id, "toy"): made}))
 
-    clean = {"commit": COMMIT, "dirty": False, "harness": "0.1.0"}
-    assert "0123456789ab with uncommitted changes, " in sentence(clean | {"dirty": True})
-    assert "0.1.0, an unknown commit, " in sentence(clean | {"commit": None, "dirty": None})
-    assert "0.1.0 and 0.2.0, commit 0123456789ab, " in sentence(clean, clean | {"harness": "0.2.0"})
-    assert "0.1.0, commit aaaaaaaaaaaa, commit bbbbbbbbbbbb, " in sentence(
-        *(clean | {"commit": letter * 40} for letter in "ab")
+    assert "0123456789ab with uncommitted changes, " in sentence(ENVIRONMENT | {"dirty": True})
+    assert "0.1.0, an unknown commit, " in sentence(ENVIRONMENT | {"commit": None, "dirty": None})
+    assert "0.1.0 and 0.2.0, commit 0123456789ab, " in sentence(
+        ENVIRONMENT, ENVIRONMENT | {"harness": "0.2.0"}
     )
-    assert "0.1.0, 5 commits, " in sentence(*(clean | {"commit": c * 40} for c in "abcde"))
+    assert "0.1.0, commit aaaaaaaaaaaa, commit bbbbbbbbbbbb, " in sentence(
+        *(ENVIRONMENT | {"commit": letter * 40} for letter in "ab")
+    )
+    assert "0.1.0, 5 commits, " in sentence(*(ENVIRONMENT | {"commit": c * 40} for c in "abcde"))
 
 
 def test_every_published_cell_can_be_cited():

@@ -1,20 +1,17 @@
 """Word vectors that lack words: every table says of how many tokens a score is."""
 
-from dataclasses import replace
+from itertools import product
 
 import pytest
-from fakes import FakeConfig, registry, results_folder
+from fakes import FakeConfig, made_record, registry, results_folder, results_of
 
-from harness.core.types import Record
 from harness.report.leaderboard import encoder_page, leaderboard
 from harness.report.paper_tables import latex, markdown
 from harness.report.sentences import render_explanation
 from harness.report.site.page import boards, papers
 from harness.results.explain import explain
-from harness.results.index import Results
 from harness.results.protocols import SEVEN, SIMCSE
 from harness.results.published import load_table
-from harness.results.records import SCHEMA
 from harness.results.reproduction import LOW, coverage_note, reproductions
 
 REGISTRY = registry(FakeConfig())
@@ -48,25 +45,15 @@ LEFT = ": a score is of what is left of the sentences"
 
 def results(**shares):
     """The seven tasks, with the shares of some; of the other method nothing was counted."""
-    records = {}
-    for method in (METHOD, OTHER):
-        for task in SEVEN:
-            share = shares.get(task.replace("-", "_")) if method == METHOD else None
-            record = Record(
-                SCHEMA,
-                method,
-                repr(REGISTRY.parse(method)),
-                SIMCSE.task(task),
-                0,
-                {"spearman": {"all": 50.0, "wmean": 50.0}},
-                30,
-                {},
-                {},
-                {},
-            )
-            facts = {} if share is None else {"coverage": share}
-            records[method, record.task] = [replace(record, facts=facts)]
-    return Results(records)
+    scores = {"spearman": {"all": 50.0, "wmean": 50.0}}
+    records = []
+    for method, task in product((METHOD, OTHER), SEVEN):
+        share = shares.get(task.replace("-", "_")) if method == METHOD else None
+        facts = {} if share is None else {"coverage": share}
+        written = repr(REGISTRY.parse(method))
+        name = SIMCSE.task(task)
+        records.append(made_record(method, name, scores, repr=written, facts=facts))
+    return results_of(*records)
 
 
 @pytest.fixture

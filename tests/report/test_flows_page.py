@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fakes import made_record, results_of
 
 from harness.core.errors import DataError
 from harness.core.toml import read_typed
@@ -16,7 +17,6 @@ from harness.report.flows import NONE, flows_page
 from harness.results.index import Results
 from harness.results.protocols import LABELS
 from harness.results.questions import Maps
-from harness.results.records import SCHEMA
 
 COMMITTED = Path(__file__).parents[2] / "results"
 MAPS = """
@@ -40,10 +40,7 @@ TWO = 2.3060041 * SD * np.sqrt(2 / 5)  # with 8, for the difference of two means
 def records(method: str, task: str, *wmean: float | None) -> list[Record]:
     """One a seed; under `all` each seed has the same."""
     scores = [{"spearman": {"wmean": score, "all": 50.0}} for score in wmean]
-    return [
-        Record(SCHEMA, method, "", task, seed, score, 9, {}, {}, {})
-        for seed, score in enumerate(scores)
-    ]
+    return [made_record(method, task, tree, seed) for seed, tree in enumerate(scores)]
 
 
 def seeded(method: str, task: str, mean: float) -> list[Record]:
@@ -51,10 +48,7 @@ def seeded(method: str, task: str, mean: float) -> list[Record]:
 
 
 def results(*every: list[Record]) -> Results:
-    by_cell: dict[tuple[str, str], list[Record]] = {}
-    for record in chain(*every):
-        by_cell.setdefault((record.method, record.task), []).append(record)
-    return Results(by_cell)
+    return results_of(*chain(*every))
 
 
 @pytest.fixture

@@ -10,14 +10,13 @@ from xml.etree import ElementTree
 import matplotlib
 import numpy as np
 import pytest
-from fakes import FakeConfig, registry
+from fakes import FakeConfig, made_record, registry, results_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.core import charts
 from harness.core.metrics.word_frequency import RANGES
 from harness.core.toml import read_typed
-from harness.core.types import Record
 from harness.registry import load_registry
 from harness.report import figures
 from harness.report.build import digest_in, stale_files, write_files
@@ -61,11 +60,8 @@ def drawn(name, results):
 
 def on(task, *measured, facts=None):
     """Records of a task; `measured` are methods with their scores, repeated ones seeds."""
-    by_cell = {}
-    for method, scores in measured:
-        seeds = by_cell.setdefault((method, task), [])
-        seeds.append(Record(1, method, "", task, len(seeds), scores, 100, {}, {}, {}, facts or {}))
-    return Results(by_cell)
+    fields = {"pairs": 100, "facts": facts or {}}
+    return results_of(*(made_record(method, task, scores, **fields) for method, scores in measured))
 
 
 def on_sts_b(*measured):
@@ -106,8 +102,7 @@ def test_labels_stand_inside_their_panel(points):
 
 def test_labels_keep_out_of_each_other_s_way():
     """A column of five, as the post-processings of one encoder, and neighbours of two others."""
-    points = [(5.0, 60 + 2.0 * n) for n in range(5)] + [(4.5, 63.5), (0.1, 40.0)]
-    boxes, *_ = labelled(points)
+    boxes, *_ = labelled([*((5.0, 60 + 2.0 * n) for n in range(5)), (4.5, 63.5), (0.1, 40.0)])
     assert not any(box.count_overlaps(boxes[:n]) for n, box in enumerate(boxes))
 
 
@@ -149,17 +144,14 @@ def test_no_two_kinds_share_a_colour_or_a_shape_and_every_measured_one_is_listed
     assert chosen["sn"]["color"] == looks["sn"][0]
 
 
-@pytest.mark.parametrize(
-    ("method", "name"),
-    [
-        ("e.mean", "as encoded"),
-        ("e:64.cls@target", "as encoded"),
-        ("e.mean+natsv:6@target-train", "natsv"),
-        ("e.mean+sn+natsv:6", "sn + natsv"),
-    ],
-)
-def test_a_kind_is_what_is_done_to_the_vectors(method, name):
-    assert post_processing(method) == name
+def test_a_kind_is_what_is_done_to_the_vectors():
+    kinds = {
+        "e.mean": "as encoded",
+        "e:64.cls@target": "as encoded",
+        "e.mean+natsv:6@target-train": "natsv",
+        "e.mean+sn+natsv:6": "sn + natsv",
+    }
+    assert {method: post_processing(method) for method in kinds} == kinds
 
 
 # Costs
@@ -169,20 +161,16 @@ def timed(method, task, encode=0.3, apply=0.1, sentences=100, score=60.0):
     clocks = {name: t for name, t in (("encode", encode), ("apply", apply)) if t is not None}
     scores = {"spearman": {"all": score, "wmean": score}}
     facts = {"distinct_sentences": sentences} if sentences else {}
-    return Record(1, method, "", task, 0, scores, 30, clocks, {}, {}, facts)
+    return made_record(method, task, scores, timings=clocks, facts=facts)
 
 
 def seven(method, **change):
     return [timed(method, SIMCSE.task(task), **change) for task in SEVEN]
 
 
-def results(*records):
-    return Results({(one.method, one.task): [one] for one in records})
-
-
 def test_the_cost_is_all_the_time_over_all_the_sentences():
     many, few = (SIMCSE.task(task) for task in ("sts12", "sts13"))
-    measured = results(
+    measured = results_of(
         timed("e.mean", many, 2.0, 1.0, 900),
         timed("e.mean", few, 1.0, 0.0, 100),
         timed("e.mean", "qnli", 50.0, 50.0, 1),  # no column of the table
@@ -192,23 +180,22 @@ def test_the_cost_is_all_the_time_over_all_the_sentences():
     assert cost_of(measured, "e.mean", Scoring("raw", "spearman", "all")) == "not run"
     one, *others = seven("e.mean")
     beside = replace(one, facts={**one.facts, "workers": 2})
-    assert cost_of(results(beside, *others), "e.mean", SIMCSE) == "4.0 ‡"
+    assert cost_of(results_of(beside, *others), "e.mean", SIMCSE) == "4.0 ‡"
 
 
 @pytest.mark.parametrize("hole", ["encode", "apply", "sentences"])
 def test_a_clock_that_is_not_there_is_a_word_and_never_a_zero(hole):
-    whole = results(*seven("e.mean")[1:], seven("e.mean", **{hole: None})[0])
-    assert cost_of(whole, "e.mean", SIMCSE) == "not timed"
-    stopped = results(*seven("e.mean", encode=0.0, apply=0.0))
-    assert cost_of(stopped, "e.mean", SIMCSE) == "not timed"
+    whole = results_of(*seven("e.mean")[1:], seven("e.mean", **{hole: None})[0])
+    stopped = results_of(*seven("e.mean", encode=0.0, apply=0.0))
+    assert {cost_of(one, "e.mean", SIMCSE) for one in (whole, stopped)} == {"not timed"}
     assert drawn("quality-against-cost", whole) is None
 
 
-@pytest.mark.parametrize(
-    ("seconds", "text"), [(0.00123, "0.012"), (0.0123, "0.12"), (0.899, "9.0"), (12.34, "123")]
-)
-def test_two_digits_are_enough_for_orientation(seconds, text):
-    assert cost_of(results(*seven("e.mean", encode=seconds, apply=0.0)), "e.mean", SIMCSE) == text
+def test_two_digits_are_enough_for_orientation():
+    costs = {0.00123: "0.012", 0.0123: "0.12", 0.899: "9.0", 12.34: "123"}
+    for seconds, text in costs.items():
+        measured = results_of(*seven("e.mean", encode=seconds, apply=0.0))
+        assert cost_of(measured, "e.mean", SIMCSE) == text
 
 
 @given(POINTS)
@@ -221,7 +208,7 @@ def test_the_frontier_is_what_nothing_beats_in_both(points):
 
 
 def test_quality_against_cost_shows_the_best_of_each_encoder_and_kind():
-    measured = results(
+    measured = results_of(
         *seven("slow.mean", score=80.0, encode=9.0),
         *seven("slow.cls", score=70.0, encode=9.0),
         *seven("slow.mean+sn@target", score=75.0, encode=9.0),
@@ -241,10 +228,8 @@ def test_a_report_writes_it_beside_the_leaderboard_and_says_when_it_is_stale(tmp
     for one in seven("fake.mean"):
         Store(tmp_path).write(one, np.zeros(30), {})
     shutil.copytree(PAPERS, tmp_path / "papers", ignore=lambda _, names: sorted(names)[1:])
-    folder, name = (
-        ResultsFolder(tmp_path, registry(FakeConfig())),
-        "tables/quality-against-cost.svg",
-    )
+    folder = ResultsFolder(tmp_path, registry(FakeConfig()))
+    name = "tables/quality-against-cost.svg"
     assert tmp_path / name in write_files(folder, None)
     assert f"]({name})" in (tmp_path / "LEADERBOARD.md").read_text()
     assert stale_files(folder, None) == []
@@ -308,7 +293,8 @@ def test_steps_go_from_the_published_number_choice_by_choice(tmp_path, cells):
     path = RESULTS / "questions" / "steps.toml"
 
     def steps(file):
-        return picture("protocol-steps", partial(figures.protocol_steps, file, cells), COMMITTED)
+        choose = partial(figures.protocol_steps, file, cells)
+        return picture("protocol-steps", choose, COMMITTED)
 
     rows = read_typed(figures.Steps, path).rows
     names = ["published", *(row.what for row in rows)]
@@ -321,7 +307,7 @@ def test_steps_go_from_the_published_number_choice_by_choice(tmp_path, cells):
 
 def test_an_encoder_is_shown_by_its_most_measured_encoding_on_the_tasks_own_text():
     names = ["e.cls", "e.mean", "e.mean+sn@target", "e.mean+sn@nli", "e.last2+sn@target", "f.cls"]
-    names += ["e.input"]  # another encoder: it reads the files in another way
+    names.append("e.input")  # another encoder: it reads the files in another way
     measured = on("spectrum", *((name, {}) for name in names))
     assert encodings(measured, "spectrum") == {
         "e.mean": ["e.mean", "e.mean+sn@target"],
@@ -391,9 +377,8 @@ def test_words_are_shown_with_the_share_of_them_that_a_method_knows():
 
     measured = [("e.mean", scores(3.0)), ("e.mean+sn@target", scores(None))]
     for zeros, label in ((0, "e.mean"), (57, "e.mean (43%)")):
-        made = drawn(
-            "word-frequency", on("word-frequency", *measured, facts={"zero_vectors": zeros})
-        )
+        words = on("word-frequency", *measured, facts={"zero_vectors": zeros})
+        made = drawn("word-frequency", words)
         ratios = "e.mean: 1-100: 1.00, 101-500: 1.00, 501-5000: 1.00, 5001-10000: 1.50"
         assert hints(made) == [ratios] * 2
         assert label in texts(made.svg, "text")

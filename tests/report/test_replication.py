@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fakes import FakeConfig, FakeFamily
+from fakes import FakeConfig, FakeFamily, made_record, results_of
 from fakes import registry as fake_registry
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -28,9 +28,8 @@ from harness.results.claims import (
     read_claims,
     scored,
 )
-from harness.results.index import NOT_MEASURED, Results, SeedScores, mean_over_tasks
+from harness.results.index import NOT_MEASURED, SeedScores, mean_over_tasks
 from harness.results.published import load_table, load_tables
-from harness.results.records import SCHEMA
 from harness.results.verdict import welch_half_width
 
 COMMITTED = Path(__file__).parents[2] / "results"
@@ -107,20 +106,16 @@ def rows_of(page: str, start: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines]
 
 
-def records(method: str, task: str, *scores: float | None, seeds=None, written: str = "") -> list:
+def records(method: str, task: str, *scores: float | None, written: str = "") -> list[Record]:
     """One a seed, under `wmean`; under `all` there is another number, which is not asked for."""
-    trees = [{"spearman": {"wmean": score, "all": 1.0}} for score in scores]
     return [
-        Record(SCHEMA, method, written, task, seed, tree, 9, {}, {}, {})
-        for seed, tree in zip(seeds or range(len(scores)), trees, strict=True)
+        made_record(method, task, {"spearman": {"wmean": score, "all": 1.0}}, seed, repr=written)
+        for seed, score in enumerate(scores)
     ]
 
 
 def judge(*every: list[Record], intervals=None) -> ClaimTests:
-    by_cell: dict[tuple[str, str], list[Record]] = {}
-    for record in chain(*every):
-        by_cell.setdefault((record.method, record.task), []).append(record)
-    return ClaimTests(Results(by_cell), REGISTRY, intervals or {})
+    return ClaimTests(results_of(*chain(*every)), REGISTRY, intervals or {})
 
 
 def fixed(method: str, *scores: float | None) -> list[Record]:

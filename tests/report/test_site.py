@@ -8,10 +8,9 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from fakes import FakeConfig, registry, results_folder
+from fakes import FakeConfig, made_record, registry, results_folder, results_of
 from test_hostile_text import HOSTILE, table_of
 
-from harness.core.types import Record
 from harness.report.build import Slow, digest_in, generated
 from harness.report.figures import pictures
 from harness.report.site.page import (
@@ -132,12 +131,9 @@ def test_the_tables_script_is_npm_s(committed):
 
 def test_what_it_is_made_from_changes_with_records_pictures_and_tables(tmp_path):
     fakes = registry(FakeConfig())
-    made = [
-        Record(1, "fake.mean", "", "sts-b", seed, {"spearman": {"all": 60.0}}, 9, {}, {}, {})
-        for seed in range(2)
-    ]
+    made = [made_record("fake.mean", "sts-b", {"spearman": {"all": 60.0}}, n) for n in range(2)]
     empty = results_folder(tmp_path, fakes, Results({}))
-    full = results_folder(tmp_path, fakes, Results({("fake.mean", "sts-b"): made}))
+    full = results_folder(tmp_path, fakes, results_of(*made))
     with_table = results_folder(tmp_path, fakes, Results({}), table_of("a table"))
     lines = [made_from(empty, {}), made_from(full, {}), made_from(full, pictures(full))]
     lines.append(made_from(with_table, {}))

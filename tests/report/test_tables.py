@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fakes import FakeConfig, registry, results_folder
+from fakes import FakeConfig, made_record, registry, results_folder, results_of
 from golden import require_golden
 
 from harness.core.toml import read_rows
@@ -26,7 +26,7 @@ from harness.results.index import Results
 from harness.results.protocols import SEVEN, SIMCSE
 from harness.results.published import load_table
 from harness.results.questions import Trap
-from harness.results.records import SCHEMA, Cell, Store
+from harness.results.records import Cell, Store
 from harness.results.verdict import CellState
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -46,8 +46,7 @@ def correlations(every: float | None, wmean: float | None = None) -> Mapping[str
 
 
 def record(method: str, task: str, scores: Mapping[str, Any], seed: int = 0) -> Record:
-    written = repr(REGISTRY.parse(method))
-    return Record(SCHEMA, method, written, task, seed, scores, 30, {}, {}, {})
+    return made_record(method, task, scores, seed, repr=repr(REGISTRY.parse(method)))
 
 
 def seeds(method: str, task: str, spread: float, *means: float, k: int = 5) -> list[Record]:
@@ -96,11 +95,8 @@ def seven(method: str, first: float, *but: str) -> list[Record]:
 
 def in_order(records: Sequence[Record]) -> Results:
     """Records in memory, in the order in which a store reads them."""
-    by_cell: dict[tuple[str, str], list[Record]] = {}
-    store = Store(Path())
-    for one in sorted(records, key=lambda r: store.path(Cell(r.method, r.task, r.seed))):
-        by_cell.setdefault((one.method, one.task), []).append(one)
-    return Results(by_cell)
+    path = Store(Path()).path
+    return results_of(*sorted(records, key=lambda r: path(Cell(r.method, r.task, r.seed))))
 
 
 @pytest.fixture

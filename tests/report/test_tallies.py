@@ -3,15 +3,14 @@
 from dataclasses import replace
 from pathlib import Path
 
-from fakes import FakeConfig, registry, results_folder
+from fakes import FakeConfig, made_record, registry, results_folder, results_of
 
-from harness.core.types import Record
 from harness.registry import load_registry
 from harness.report.tallies import different_scores, tallies
 from harness.results.conformance import Reference, ReferenceCell, ReferenceScore
 from harness.results.index import Results
 from harness.results.published import load_tables
-from harness.results.records import SCHEMA, Store
+from harness.results.records import Store
 from harness.results.reproduction import reproductions
 
 FAKES = registry(FakeConfig())
@@ -34,12 +33,8 @@ def test_a_score_that_two_tables_publish_counts_once():
 
 
 def test_cells_are_counted_and_not_their_seeds(tmp_path):
-    made = [
-        Record(SCHEMA, "fake.mean", "", "sts-b", seed, {"spearman": {"all": 60.0}}, 9, {}, {}, {})
-        for seed in range(3)
-    ]
-    other = replace(made[0], task="sick-r")
-    results = Results({("fake.mean", "sts-b"): made, ("fake.mean", "sick-r"): [other]})
+    made = [made_record("fake.mean", "sts-b", {"spearman": {"all": 60.0}}, n) for n in range(3)]
+    results = results_of(*made, replace(made[0], task="sick-r"))
     *_, cells = tallies(results_folder(tmp_path, FAKES, results))
     assert cells.number == "2"
     assert cells.what == "measured cells: 1 methods on 2 tasks, 4 records over all seeds"

@@ -17,12 +17,13 @@ from harness.assets.places import Places
 from harness.core.errors import DataError, UsageError
 from harness.core.hardware import Hardware, in_precision
 from harness.core.interfaces import Encoding, Identity, LocalFiles, Source, Trained
-from harness.core.types import Corpus, Method, Pairs, Progress, Task
+from harness.core.types import Corpus, Method, Pairs, Progress, Record, Task
 from harness.evaluation.embeddings import PROBE as PROBED
 from harness.registry import Registry
 from harness.results.folder import ResultsFolder
 from harness.results.index import Results
 from harness.results.published import Table
+from harness.results.records import SCHEMA
 from harness.tasks.loader import TaskLoader
 from harness.transforms.affine import Affine, Moments
 from harness.transforms.pooling import POOLINGS
@@ -241,6 +242,21 @@ def registry(encoder: FakeConfig, *corpora: Corpus) -> Registry:
         tasks={t.name: t for t in (TOY, OTHER, NO_TRAIN)},
         corpora={c.name: c for c in corpora},
     )
+
+
+def made_record(method: str, task: str, scores: Mapping, seed: int = 0, **fields) -> Record:
+    """A record of 30 pairs that holds scores and these fields alone."""
+    empty = {"repr": "", "pairs": 30, "timings": {}, "digests": {}, "environment": {}}
+    facts = {"method": method, "task": task, "scores": scores, "seed": seed}
+    return Record(SCHEMA, **(empty | facts | fields))
+
+
+def results_of(*records: Record) -> Results:
+    """Records in memory, by their cells."""
+    by_cell: dict[tuple[str, str], list[Record]] = {}
+    for record in records:
+        by_cell.setdefault((record.method, record.task), []).append(record)
+    return Results(by_cell)
 
 
 def results_folder(path: Path, found: Registry, records: Results, *tables: Table) -> ResultsFolder:
