@@ -5,13 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from bert_mini import (
-    SPECIAL,
-    MlmSettings,
-    main,
-    pretrain,
-    wordpieces,
-)
+from bert_mini import SPECIAL, MlmSettings, main, pretrain, wordpieces
 from fakes import Told
 
 from harness.core.errors import DataError, UsageError

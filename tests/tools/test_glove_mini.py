@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import combinations
-from math import log, sqrt
+from math import log
 from pathlib import Path
 
 import cooccurrences
@@ -108,38 +108,29 @@ def in_double(model: Model) -> Model:
 
 
 class Port:
-    """The released code's loop over entries, line by line; l1 is a word, l2 a context."""
+    """The released code's update, entry by entry; l1 is a word, l2 a context."""
 
     def __init__(self, model: Model, settings: WordVectorSettings) -> None:
-        words, contexts = (
-            side.values.flatten(0, 1).numpy().copy() for side in (model.words, model.contexts)
-        )
+        sides = (model.words, model.contexts)
+        words, contexts = (side.values.flatten(0, 1).numpy().copy() for side in sides)
         # There the bias is the last number of both.
         self.w, self.c = words[:, :-1], np.delete(contexts, -2, axis=1)
         self.gradsq_w, self.gradsq_c = np.ones_like(self.w), np.ones_like(self.c)
         self.settings = settings
 
     def entry(self, l1: int, l2: int, value: float) -> float:
-        w, c, eta = self.w, self.c, self.settings.learning_rate
-        diff = 0.0
-        for b in range(self.settings.dimensions):
-            diff += w[l1, b] * c[l2, b]
+        w, c = self.w[l1], self.c[l2]
         # As a float32, since that is what is stored.
-        diff += w[l1, -1] + c[l2, -1] - np.float32(log(value))
+        diff = w[:-1] @ c[:-1] + w[-1] + c[-1] - np.float32(log(value))
         over = value > self.settings.x_max
         fdiff = diff if over else np.float32((value / self.settings.x_max) ** 0.75) * diff
         cost = 0.5 * fdiff * diff
-        fdiff *= eta
-        for b in range(self.settings.dimensions):
-            temp1, temp2 = fdiff * c[l2, b], fdiff * w[l1, b]
-            w[l1, b] -= temp1 / sqrt(self.gradsq_w[l1, b])
-            c[l2, b] -= temp2 / sqrt(self.gradsq_c[l2, b])
-            self.gradsq_w[l1, b] += temp1 * temp1
-            self.gradsq_c[l2, b] += temp2 * temp2
-        w[l1, -1] -= fdiff / sqrt(self.gradsq_w[l1, -1])
-        c[l2, -1] -= fdiff / sqrt(self.gradsq_c[l2, -1])
-        self.gradsq_w[l1, -1] += fdiff * fdiff
-        self.gradsq_c[l2, -1] += fdiff * fdiff
+        fdiff *= self.settings.learning_rate
+        of_w, of_c = fdiff * np.append(c[:-1], 1), fdiff * np.append(w[:-1], 1)
+        w -= of_w / np.sqrt(self.gradsq_w[l1])
+        c -= of_c / np.sqrt(self.gradsq_c[l2])
+        self.gradsq_w[l1] += of_w**2
+        self.gradsq_c[l2] += of_c**2
         return cost
 
 
@@ -152,9 +143,8 @@ def test_with_blocks_of_one_word_it_is_the_released_code():
     value = dense(found)[np.ix_(np.argsort(places), np.argsort(places))]
     for _ in range(3):
         for stratum in strata:
-            in_float64 = replace(
-                stratum, logs=stratum.logs.double(), weights=stratum.weights.double()
-            )
+            logs, weights = stratum.logs.double(), stratum.weights.double()
+            in_float64 = replace(stratum, logs=logs, weights=weights)
             cost = model.step(in_float64, settings.learning_rate)
             pairs = [(a, (a + stratum.shift) % 7) for a in range(7)]
             pairs += [(b, a) for a, b in pairs] if stratum.mirrored else []

@@ -97,16 +97,8 @@ def test_rows_have_every_digit_prompt_version_and_place(files):
     assert (coded.why_not, coded.note) == ("remote-code", "Not among its results: STS16.")
 
 
-def test_a_second_run_changes_nothing(files):
-    first, second = made(files).text, made(files).text
-    assert first == second
-    assert first.startswith(HEAD)
-
-
 WRONG = {
     "NaN": (result(float("nan"), "4d"), "wanted finite numbers, found NaN"),
-    "text": (result("0.5", "4d"), "wanted cosine_spearman as a fraction, found '0.5'"),
-    "absent": (result(None, "4d"), "wanted cosine_spearman as a fraction, found None"),
     "points": (result(84.2, "4d"), "wanted cosine_spearman as a fraction"),
     "other data": (result(0.5, "another"), "wanted data of revision 4d, found another"),
     "other similarity": (result(0.5, "4d", main_score=0.6), "its similarity is another"),
@@ -114,11 +106,6 @@ WRONG = {
         '{"dataset_revision": "4d", "scores": {"test": [{"cosine_spearman": 0.5}, {}]}}',
         "wanted cosine_spearman as a fraction, found None",
     ),
-    "another split": (
-        '{"dataset_revision": "4d", "scores": {"dev": [{"cosine_spearman": 0.5}]}}',
-        "wanted cosine_spearman as a fraction, found None",
-    ),
-    "a list": ("[]", "wanted a JSON object, found list"),
     "cut off": ('{"scores": ', "wanted a result file of mteb"),
 }
 
@@ -127,11 +114,8 @@ WRONG = {
 def test_what_is_no_score_is_refused_by_model_and_file(files, what):
     text, fault = WRONG[what]
     (files / "checkout" / E5_FOLDER / "STS16.json").write_text(text)
-    with pytest.raises(DataError) as refusal:
+    with pytest.raises(DataError, match=rf"^{E5.repo}: .*STS16\.json.*{fault}"):
         made(files)
-    assert str(refusal.value).startswith(f"{E5.repo}: ")
-    assert "STS16.json" in str(refusal.value)
-    assert fault in str(refusal.value)
 
 
 def test_a_result_is_there_exactly_where_the_declaration_says(files):
@@ -193,18 +177,6 @@ def test_every_declared_row_stands_in_its_table_with_its_encoders_revision():
             assert row.backbone == f"{encoder.source.repo}@{encoder.source.revision}"
             assert set(one.without) == {c.id for c in table.columns} - set(row.values)
             assert encoder.source.about
-
-
-def test_fifty_models_at_the_revision_of_their_results_have_all_seven_tasks():
-    pinned = {
-        row.backbone
-        for table in TABLES.values()
-        if table.id.startswith("mteb.")
-        for row in table.rows
-        if row.method and f"/{row.backbone.partition('@')[2] or None}/" in f"{row.table}/"
-        if {"sts-b", "sick-r", "sts12", "sts13", "sts14", "sts15", "sts16"} <= set(row.values)
-    }
-    assert len(pinned) >= 50
 
 
 def test_one_model_has_one_number_in_tables_of_two_versions():
