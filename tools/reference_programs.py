@@ -396,8 +396,6 @@ def _cell(method: str, result: TaskResult) -> ReferenceCell | str:
         for name in (current.replace("cosine", "cos_sim"), current)  # before mteb 1.11, and since
         if name in subsets[0]
     }
-    if task == "lexical":
-        points = {"edit_distance": points["spearman.all"]}
     return ReferenceCell(points, method, task) if points else "it holds no score of cosines"
 
 

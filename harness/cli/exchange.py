@@ -142,7 +142,7 @@ def _export_model(
     word: str, folder: Path, tasks: list[str], seed: int, results: Path, resolver: Resolver
 ) -> None:
     """Write a method as a sentence-transformers folder."""
-    from harness.interop.exported import scores_of, write_card, write_model
+    from harness.interop.exported import write_card, write_model
 
     method, registry, places = resolver.method(word), resolver.registry, resolver.places
     if len(tasks) != (method.fit_on in TARGETS):
@@ -154,12 +154,11 @@ def _export_model(
     planned = PlannedCell(method, task, seed)
     with Bar(sys.stderr) as bar:
         cell = fit_cell(planned, TaskLoader(places, registry.corpora), bar, time.perf_counter)
-    config = planned.encoder
-    write_model(method, cell, config, places.encoder(config), places.cache, folder)
-    scores = scores_of(planned, cell, registry.tasks, Results.read(Store(results)))
-    keys = (key for key in (config.cite, method.cite, HARNESS) if key)
-    write_card(folder, planned, cell, scores, bibtex(keys))
-    say(f"{folder}: {method.id}, seed {seed}, with {len(scores)} measured scores")
+    write_model(planned, cell, places, folder)
+    keys = (key for key in (planned.encoder.cite, method.cite, HARNESS) if key)
+    measured = Results.read(Store(results))
+    count = write_card(folder, planned, cell, registry.tasks, measured, bibtex(keys))
+    say(f"{folder}: {method.id}, seed {seed}, with {count} measured scores")
 
 
 def _export_scores(

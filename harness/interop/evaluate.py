@@ -1,4 +1,4 @@
-"""Data frames of results, for pandas and polars: either is imported only when it is asked for."""
+"""Scores as data frames of pandas, which is imported only when one is made."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from harness.assets.places import Places
 from harness.core.errors import AssetMissing, HarnessError, UsageError
@@ -17,7 +17,7 @@ from harness.core.types import Method, Progress, Record, Task
 from harness.encoders.function import Function, FunctionConfig
 from harness.evaluation.evaluate import resolved
 from harness.evaluation.runner import execute
-from harness.registry import Registry, look_up
+from harness.registry import Registry
 from harness.resolve import Resolver, encoders_by_hand, is_encoder_name
 from harness.results.index import Results
 from harness.results.layout import OWN, is_results, own_or_committed, papers_of, require_own
@@ -28,9 +28,7 @@ from harness.tasks.loader import TaskLoader
 from harness.transforms.pooling import NATIVE
 
 # The types of a column by that of its field; a column of whole numbers has holes, too.
-PANDAS = {"str": "string", "bool": "bool", "int": "Int64", "float": "float64"}
-POLARS = {"str": "String", "bool": "Boolean", "int": "Int64", "float": "Float64"}
-TYPES = {"pandas": PANDAS, "polars": POLARS}
+TYPES = {"str": "string", "bool": "bool", "int": "Int64", "float": "float64"}
 
 
 def read_results(
@@ -39,7 +37,6 @@ def read_results(
     every_score: bool = False,
     only_own: bool = False,
     encoders: Sequence[str] = (),
-    library: Literal["pandas", "polars"] = "pandas",
 ) -> Any:
     """Read the records of a folder as a data frame: a row a cell and seed.
 
@@ -78,25 +75,18 @@ def read_results(
     if only_own:
         require_own("only_own", place)
     registry, _ = encoders_by_hand(encoders)
-    return to_frame(folder_rows(Path(folder), registry, every_score, only_own), library)
+    return to_frame(folder_rows(Path(folder), registry, every_score, only_own))
 
 
-def to_frame(rows: Sequence[ScoreRow], library: Literal["pandas", "polars"]) -> Any:
+def to_frame(rows: Sequence[ScoreRow]) -> Any:
     """A data frame with a column for each field, typed by it, even where there is no row."""
-    types = look_up("library", library, TYPES)
-    kinds = {field.name: str(field.type).partition(" ")[0] for field in fields(ScoreRow)}
-    columns = {name: [getattr(row, name) for row in rows] for name in kinds}
-    with extra(library):
-        if library == "polars":
-            import polars
-
-            schema = {name: getattr(polars, types[kind]) for name, kind in kinds.items()}
-            return polars.DataFrame(columns, schema=schema)
+    with extra("pandas"):
         import pandas
-
-        return pandas.DataFrame(
-            {name: pandas.array(columns[name], dtype=types[kind]) for name, kind in kinds.items()}
-        )
+    columns = {}
+    for field in fields(ScoreRow):
+        kind = TYPES[str(field.type).partition(" ")[0]]
+        columns[field.name] = pandas.array([getattr(row, field.name) for row in rows], dtype=kind)
+    return pandas.DataFrame(columns)
 
 
 Model = str | Path | Method | Function | Any  # any: an object with `encode`
@@ -111,7 +101,6 @@ def evaluate(
     output: Path | str | None = None,
     places: Places | None = None,
     every_score: bool = False,
-    library: Literal["pandas", "polars"] = "pandas",
 ) -> Any:
     """Measure a model on tasks.
 
@@ -125,7 +114,6 @@ def evaluate(
         output: A folder that keeps the records, as `harness run -o` does; by default none does.
         places: Where files are looked for; by default where the command line looks.
         every_score: One row for each score of a cell and not for its main score alone.
-        library: The library whose frame is made.
 
     Returns:
         A data frame with a row a cell and seed, as [`read_results`][harness.read_results] makes it:
@@ -133,8 +121,7 @@ def evaluate(
         took.
 
     Raises:
-        UsageError: A name means nothing, there is no model or no task, or the library is not
-            installed.
+        UsageError: A name means nothing, there is no model or no task, or pandas is not installed.
         AssetMissing: A model or data are not on this machine.
         ScoreError: The function does not give one finite row a text, or not the same one twice.
         HarnessError: A cell cannot be measured.
@@ -150,7 +137,7 @@ def evaluate(
     """
     if seeds < 1:
         raise UsageError(f"seeds: wanted 1 or more, found {seeds}")
-    to_frame((), library)  # raises before anything is measured where the library is not here
+    to_frame(())  # raises before anything is measured where pandas is not here
     places = Places.from_environment(os.environ) if places is None else places
     registry = Resolver.of(places).registry
     with tempfile.TemporaryDirectory(prefix="harness-") as folder:
@@ -161,10 +148,9 @@ def evaluate(
             methods = [method]
         else:
             methods = []
-            several: Any = model
-            if isinstance(model, str) or not isinstance(model, Iterable):
-                several = [model]
-            for word in several:
+            several = isinstance(model, Iterable) and not isinstance(model, str)
+            words: Any = model if several else [model]
+            for word in words:
                 method, places = resolved(word, places)
                 methods.append(method)
             registry = Resolver.of(places).registry
@@ -185,7 +171,7 @@ def evaluate(
                 missing = outcome.status == "asset missing"
                 raise AssetMissing(outcome.message) if missing else HarnessError(outcome.message)
             by_cell.setdefault((outcome.cell.method, outcome.cell.task), []).append(outcome.record)
-    return to_frame(score_rows(Results(by_cell), tables, registry, every_score), library)
+    return to_frame(score_rows(Results(by_cell), tables, registry, every_score))
 
 
 def _function(

@@ -11,9 +11,7 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +21,13 @@ from safetensors.torch import save_file
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
 from torch import nn
 
+from harness.assets.places import Places
 from harness.core.arrays import Float32
 from harness.core.errors import UsageError
-from harness.core.interfaces import EncoderConfig, Hub, Pooling, Transform
-from harness.core.metrics import metric_of, metrics
-from harness.core.types import Method, Record, Task
-from harness.encoders.checkpoint import PICKLED, read_tensors, tokenizer_files, weights_files
+from harness.core.interfaces import Hub, Pooling, Transform
+from harness.core.metrics import metric_of
+from harness.core.types import Method, Task
+from harness.encoders.checkpoint import read_tensors, tokenizer_files
 from harness.encoders.modules import (
     DENSE,
     LAYERS,
@@ -59,29 +58,44 @@ END = rf"(?!{WORD})"
 SPLITS = {
     "whitespace": r"\S+",
     "words": f"{WORD}+|{OTHER}",
-    "treebank": (rf"(?i){WORD}+(?=n't{END})|n't{END}|'(?:s|m|d|re|ve|ll){END}|{WORD}+|{OTHER}"),
+    "treebank": rf"(?i){WORD}+(?=n't{END})|n't{END}|'(?:s|m|d|re|ve|ll){END}|{WORD}+|{OTHER}",
 }
 TANH, LINEAR = "torch.nn.modules.activation.Tanh", "torch.nn.modules.linear.Identity"
 COSINE = {"similarity_fn_name": "cosine"}
 
 
-def write_model(
-    method: Method, cell: FittedCell, config: EncoderConfig, path: Path, cache: Path, folder: Path
-) -> None:
-    """Write a method as a folder, all of it or nothing.
+def write_model(planned: PlannedCell, cell: FittedCell, places: Places, folder: Path) -> None:
+    """Write a fitted method as a folder, all of it or nothing.
 
-    `config` is the encoder of the cell's seed, whose files lie at `path`. Raises UsageError for a
-    folder that holds something, and for a method that the library's modules cannot express.
+    Raises UsageError for a folder that holds something, and for a method that the library's modules
+    cannot express.
     """
     if folder.exists() and (folder.is_file() or any(folder.iterdir())):
         raise UsageError(f"{folder}: wanted a new or an empty folder, found files in it")
+    config, cache = planned.encoder, places.cache
+    path = places.encoder(config)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as place:
         scratch = Path(place) / "new"
         scratch.mkdir()
-        _write_encoder(method.pooling, cell, config, path, cache, scratch)
+        match config:
+            case NativeConfig():
+                _copy_native(config, path, scratch, cell.identity.max_length)
+            case StaticConfig():
+                tokenizer, vectors = _as_tokenizer(config.name, config.load(path, cache))
+                write_json(scratch / MODEL, COSINE)
+                append_module(scratch, STATIC, {}, {"embedding.weight": vectors})
+                tokenizer.save(str(scratch / "tokenizer.json"))
+            case TransformerConfig():
+                _copy_transformer(path, cache, scratch, cell.identity.max_length)
+                _append_pooling(scratch, config.load(path, cache), planned.method.pooling)
+            case _:
+                raise UsageError(
+                    f"{config.name}: wanted a transformer, word vectors, or a folder under its own "
+                    f"modules, found a {type(config).__name__}; take {config.name}.native"
+                )
         if cell.transforms:
-            _append_dense(scratch, *_affine(method, cell.transforms), LINEAR)
+            _append_dense(scratch, *_affine(planned.method, cell.transforms), LINEAR)
         if folder.exists():
             folder.rmdir()
         scratch.replace(folder)
@@ -89,39 +103,17 @@ def write_model(
 
 def _affine(method: Method, transforms: Sequence[Transform]) -> tuple[Any, Any]:
     """The (K, D) weight and the bias of a chain of affine maps together."""
-    weight: Any = None
-    bias: Any = None
+    weight: Any = 1.0
+    bias: Any = 0.0
     for transform in transforms:
         if not isinstance(transform, Affine):
             raise UsageError(
                 f"{method.id}: wanted affine maps, found a {type(transform).__name__}, which is "
                 "no module of sentence-transformers; such a method is not exported"
             )
-        shift = -transform.shift @ transform.weight
-        bias = shift if bias is None else bias @ transform.weight + shift
-        weight = transform.weight if weight is None else weight @ transform.weight
+        bias = (bias - transform.shift) @ transform.weight
+        weight = np.dot(weight, transform.weight)
     return weight.T, bias
-
-
-def _write_encoder(
-    pooling: Pooling, cell: FittedCell, config: EncoderConfig, path: Path, cache: Path, folder: Path
-) -> None:
-    match config:
-        case NativeConfig():
-            _copy_native(config, path, folder, cell.identity.max_length)
-        case StaticConfig():
-            tokenizer, vectors = _as_tokenizer(config.name, config.load(path, cache))
-            write_json(folder / MODEL, COSINE)
-            append_module(folder, STATIC, {}, {"embedding.weight": vectors})
-            tokenizer.save(str(folder / "tokenizer.json"))
-        case TransformerConfig():
-            _copy_transformer(path, cache, folder, cell.identity.max_length)
-            _append_pooling(folder, config.load(path, cache), pooling)
-        case _:
-            raise UsageError(
-                f"{config.name}: wanted a transformer, word vectors, or a folder under its own "
-                f"modules, found a {type(config).__name__}; take {config.name}.native"
-            )
 
 
 def _as_tokenizer(
@@ -171,12 +163,9 @@ def _copy_native(config: NativeConfig, path: Path, folder: Path, max_length: int
 
 def _copy_transformer(path: Path, cache: Path, folder: Path, max_length: int | None) -> None:
     """Copy the checkpoint as the first module, its weights as safetensors."""
-    files = weights_files(path)
-    pickled = files[0].name == PICKLED
-    for file in (path / "config.json", *tokenizer_files(path), *(() if pickled else files)):
+    for file in (path / "config.json", *tokenizer_files(path)):
         shutil.copy(file, folder / file.name)
-    if pickled:
-        save_file(read_tensors(path, cache), folder / "model.safetensors", {"format": "pt"})
+    save_file(read_tensors(path, cache), folder / "model.safetensors", {"format": "pt"})
     edit_json(folder / "config.json", dtype="float32")  # in use, whatever is on disk
     write_json(folder / MODEL, COSINE)
     append_transformer(folder, max_length)
@@ -197,9 +186,12 @@ def _append_pooling(folder: Path, encoder: TransformerEncoder, pooling: Pooling)
         case Mean():
             layers = np.zeros(encoder.depth + 1, np.float32)
             layers[list(pooling.hidden_states(encoder.depth))] = 1
-            stated = {"layer_start": 0, "num_hidden_layers": encoder.depth}
-            stated |= {"word_embedding_dimension": size}
-            append_module(folder, LAYERS, stated, {"layer_weights": layers})
+            settings = {
+                "layer_start": 0,
+                "num_hidden_layers": encoder.depth,
+                "word_embedding_dimension": size,
+            }
+            append_module(folder, LAYERS, settings, {"layer_weights": layers})
             edit_json(folder / "config.json", output_hidden_states=True)
         case Cls() | Pooler():
             mode = "cls" if encoder.plain.summary == 0 else "lasttoken"
@@ -213,124 +205,119 @@ def _append_pooling(folder: Path, encoder: TransformerEncoder, pooling: Pooling)
             raise UsageError(
                 f"{encoder.name}: wanted a pooler of one linear layer, found {len(linear)}"
             )
-        weight, bias = linear[0].weight.detach().numpy(), linear[0].bias.detach().numpy()
-        _append_dense(folder, weight, bias, TANH)
+        _append_dense(folder, linear[0].weight.detach(), linear[0].bias.detach(), TANH)
 
 
 def _append_dense(folder: Path, weight: Any, bias: Any, activation: str) -> None:
     """Append a linear layer of a (K, D) weight and a bias of K."""
     outputs, inputs = weight.shape
-    sizes = {"in_features": inputs, "out_features": outputs}
-    settings = {**sizes, "bias": True, "activation_function": activation}
+    settings = {
+        "in_features": inputs,
+        "out_features": outputs,
+        "bias": True,
+        "activation_function": activation,
+    }
     append_module(folder, DENSE, settings, {"linear.weight": weight, "linear.bias": bias})
 
 
 # The card: every number is of a record of these very weights and maps, compared by digests.
 
-TAGS = ["sentence-transformers", "sentence-similarity", "feature-extraction"]
 LICENCES = ("apache-2.0", "mit", "bsd-3-clause")  # as the hub writes those that it knows
 
-USE = """```python
+CARD = """---
+{header}
+---
+
+# {method}
+
+Sentence embeddings of `{encoder}`, written by sentence-embedding-harness.
+
+```python
 from sentence_transformers import SentenceTransformer
 
 model = SentenceTransformer("{folder}")
 vectors = model.encode(["A man is eating.", "Someone eats."])
-```"""
+```
 
+## Measured
 
-@dataclass(frozen=True)
-class CardScore:
-    """A task's main score of an exported model, in points, its metric, and the mean over seeds."""
+{scores}
 
-    task: Task
-    metric: str
-    points: float
-    over_seeds: str
-    record: Record
+## Origin
 
+{fitted} Encoder: {source}; sha256 of {digests}. Trained on: {trained_on}. Licence: {licence}.
 
-def scores_of(
-    planned: PlannedCell, cell: FittedCell, tasks: Mapping[str, Task], results: Results
-) -> list[CardScore]:
-    """The scores that records hold of these weights and maps, by task."""
-    scores = []
-    method, exported = planned.method.id, (cell.identity.key, cell.fitted_on, planned.seed)
-    for name, task in sorted(tasks.items()):
-        path = metrics()[task.metric].main_score
-        for record in results.records(method, name):
-            measured = (record.digests.get("encoding"), record.digests.get("fit"), record.seed)
-            points = score_at(record.scores, path)
-            if measured == exported and points is not None:
-                over_seeds = str(results.value(method, name, *path))
-                scores.append(CardScore(task, ".".join(path), points, over_seeds, record))
-    return scores
+## Citation
+
+```bibtex
+{citation}
+```
+"""
+HEAD = """| task | metric x100 | this model | all seeds | harness at commit | protocol |
+|:--|:--|--:|--:|:--|:--|
+"""
 
 
 def write_card(
-    folder: Path, planned: PlannedCell, cell: FittedCell, scores: Sequence[CardScore], citation: str
-) -> None:
+    folder: Path,
+    planned: PlannedCell,
+    cell: FittedCell,
+    tasks: Mapping[str, Task],
+    results: Results,
+    citation: str,
+) -> int:
     """Write README.md into an exported folder: use, scores with their protocol, origin, citation.
 
-    `citation` is BibTeX.
+    `citation` is BibTeX. Returns the number of scores, of records of these weights and maps.
     """
     method, encoder = planned.method, planned.encoder
     source, licence = encoder.source, encoder.licence.lower()
     header = ModelCardData(
         library_name="sentence-transformers",
         pipeline_tag="sentence-similarity",
-        tags=TAGS,
+        tags=["sentence-transformers", "sentence-similarity", "feature-extraction"],
         base_model=source.repo if isinstance(source, Hub) and source.repo else None,
         license=licence if licence in LICENCES else None,
     )
+    rows = [row for _, task in sorted(tasks.items()) for row in _rows(planned, cell, task, results)]
     fitted = "Nothing is fitted behind the encoder."
     if method.post:
         fitted = (
             f"Fitted on `@{method.fit_on}`, seed {planned.seed}; sha256 of its sentences "
             f"`{cell.fitted_on}`."
         )
-    digests = ", ".join(f"{name} `{digest[:12]}`" for name, digest in cell.identity.digests.items())
-    parts = [
-        f"---\n{header.to_yaml()}\n---",
-        f"# {method.id}",
-        f"Sentence embeddings of `{encoder.name}`, written by sentence-embedding-harness.",
-        USE.format(folder=folder.name),
-        "## Measured",
-        _table(scores),
-        "## Origin",
-        f"{fitted} Encoder: {source}; sha256 of {digests}. Trained on: "
-        f"{encoder.trained_on or 'not stated'}. Licence: {encoder.licence or 'not stated'}.",
-        "## Citation",
-        f"```bibtex\n{citation}\n```",
-    ]
-    (folder / "README.md").write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+    digests = (f"{name} `{digest[:12]}`" for name, digest in cell.identity.digests.items())
+    card = CARD.format(
+        header=header.to_yaml(),
+        method=method.id,
+        encoder=encoder.name,
+        folder=folder.name,
+        scores=HEAD + "\n".join(rows) if rows else "No record holds a score of these weights.",
+        fitted=fitted,
+        source=source,
+        digests=", ".join(digests),
+        trained_on=encoder.trained_on or "not stated",
+        licence=encoder.licence or "not stated",
+        citation=citation,
+    )
+    (folder / "README.md").write_text(card, encoding="utf-8")
+    return len(rows)
 
 
-def _table(scores: Sequence[CardScore]) -> str:
-    if not scores:
-        return "No record holds a score of these weights and maps."
-    rows = [
-        f"| {s.task.name} | {s.metric} | {s.points:.2f} | {s.over_seeds} | {_protocol(s)} |"
-        for s in scores
-    ]
-    head = "| task | metric x100 | this model | all seeds | protocol |\n|:--|:--|--:|--:|:--|"
-    by_environment = Counter(map(_environment, scores)).most_common()
-    environments = (f"* {count} of the scores: {words}." for words, count in by_environment)
-    return "\n".join([head, *rows, "", *environments])
-
-
-def _protocol(score: CardScore) -> str:
-    """What was scored, and how."""
-    task, metric = score.task, metric_of(score.task)
+def _rows(planned: PlannedCell, cell: FittedCell, task: Task, results: Results) -> Iterator[str]:
+    """The main score of each record of these weights, maps and seed on a task, as a row."""
+    method, metric = planned.method.id, metric_of(task)
+    exported = (cell.identity.key, cell.fitted_on, planned.seed)
+    path = metric.main_score
+    compared = metric.words.get(path[0], path[0]).format(metric.compared)
     text = "SentEval's text" if task.text == "senteval" else "raw text"
-    name = score.metric.split(".")[0]
-    compared = metric.words.get(name, name).format(metric.compared)
-    return f"{score.record.pairs:,} scored ({'+'.join(task.scored)}, {text}), {compared}"
-
-
-def _environment(score: CardScore) -> str:
-    """The seed, the code and the libraries that a score was made with."""
-    environment = score.record.environment
-    packages = sorted((environment.get("packages") or {}).items())
-    versions = ", ".join(f"{name} {version}" for name, version in packages)
-    commit = str(environment.get("commit"))[:12]
-    return f"seed {score.record.seed}; harness at commit {commit}, {versions}"
+    for record in results.records(method, task.name):
+        measured = (record.digests.get("encoding"), record.digests.get("fit"), record.seed)
+        points = score_at(record.scores, path)
+        if measured == exported and points is not None:
+            yield (
+                f"| {task.name} | {'.'.join(path)} | {points:.2f} "
+                f"| {results.value(method, task.name, *path)} "
+                f"| {str(record.environment.get('commit'))[:12]} "
+                f"| {record.pairs:,} scored ({'+'.join(task.scored)}, {text}), {compared} |"
+            )

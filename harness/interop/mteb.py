@@ -1,8 +1,7 @@
 """mteb: a method as its model, its tasks on local files, and result files in its format.
 
-SICK-R's test split, QNLI and the edit distance of BERT-flow's Table 6 are tasks that mteb lacks;
-their metadata say all that it asks of a task. Result files lie in folders as in mteb's results
-repository, `<model>/<revision>/<task>.json`, and are written and read by mteb itself.
+SICK-R's test split, which the papers score, is a task that mteb lacks. Result files lie in folders
+as in mteb's results repository, `<model>/<revision>/<task>.json`, and are written by mteb itself.
 """
 
 from __future__ import annotations
@@ -16,9 +15,7 @@ from typing import Any
 import numpy as np
 from datasets import Dataset, DatasetDict
 from mteb import ResultCache
-from mteb.abstasks import AbsTask, AbsTaskSTS
-from mteb.abstasks.pair_classification import AbsTaskPairClassification
-from mteb.abstasks.task_metadata import TaskMetadata
+from mteb.abstasks import AbsTaskSTS
 from mteb.models import ModelMeta
 from mteb.models.model_meta import ScoringFunction
 from mteb.results.task_result import TaskResult
@@ -31,13 +28,11 @@ from mteb.tasks import (
     SickrSTS,
     STSBenchmarkSTS,
 )
-from sklearn.metrics import roc_auc_score  # type: ignore[import-untyped]  # it has no types
 
 from harness.assets.places import Places
 from harness.core.arrays import Float32, Float64
 from harness.core.files import file_name, text_digest
 from harness.core.metrics import TIE_DECIMALS, cosine, directions
-from harness.core.metrics.edit_distance import token_distances
 from harness.core.types import Method, MethodId, Record
 from harness.evaluation.evaluate import Embedder, as_texts, fit_method, resolved
 from harness.registry import load_registry, look_up
@@ -49,18 +44,7 @@ OURS = "harness/"  # what the names of our methods begin with as mteb's models
 NAMES: Mapping[str, str] = {
     "spearman.all": "cosine_spearman",
     "pearson.all": "cosine_pearson",
-    "auc": "cosine_roc_auc",
 }
-GLUE = r"""
-@inproceedings{wang2018glue,
-  author = {Wang, Alex and Singh, Amanpreet and Michael, Julian and Hill, Felix and Levy, Omer and
-Bowman, Samuel},
-  booktitle = {Proceedings of the 2018 EMNLP Workshop BlackboxNLP},
-  pages = {353--355},
-  title = {{GLUE}: A Multi-Task Benchmark and Analysis Platform for Natural Language Understanding},
-  year = {2018},
-}
-"""
 
 
 class SickRTest(AbsTaskSTS):
@@ -76,71 +60,16 @@ class SickRTest(AbsTaskSTS):
     min_score, max_score = 1, 5
 
 
-class Lexical(AbsTaskSTS):
-    """Does similarity follow edit distance? STS-B's development pairs, as in BERT-flow's Table 6.
-
-    The gold score is the number of token edits between two sentences, so that a correlation below
-    0 means that similar sentences share words; that of the graded gold is -0.2454.
-    """
-
-    metadata = STSBenchmarkSTS.metadata.model_copy(
-        update={
-            "name": "STSBenchmarkEditDistance",
-            "description": "Similarity against token edit distance on STS-B's development set.",
-            "dataset": {"path": LOCAL, "revision": "lexical"},
-            "eval_splits": ["validation"],
-            "superseded_by": None,
-        }
-    )
-    min_score, max_score = 0, 50
-
-
-class QnliByAuc(AbsTaskPairClassification):
-    """QNLI by ROC-AUC, as BERT-flow reports it; mteb has neither."""
-
-    metadata = TaskMetadata(
-        name="QNLI",
-        dataset={"path": LOCAL, "revision": "qnli"},
-        description="Does the sentence answer the question? GLUE's QNLI (v2), development set.",
-        reference="https://gluebenchmark.com",
-        type="PairClassification",
-        category="t2t",
-        modalities=["text"],
-        eval_splits=["validation"],
-        eval_langs=["eng-Latn"],
-        main_score="similarity_roc_auc",
-        date=("2016-01-01", "2018-12-31"),
-        domains=["Encyclopaedic", "Written"],
-        task_subtypes=["Question answering"],
-        license="cc-by-sa-4.0",
-        annotations_creators="human-annotated",
-        dialect=[],
-        sample_creation="found",
-        bibtex_citation=GLUE,
-    )
-
-    def _compute_metrics_values(
-        self, scores: Any, labels: Any, high_score_more_similar: bool
-    ) -> dict[str, float]:
-        values = super()._compute_metrics_values(scores, labels, high_score_more_similar)
-        rising = np.asarray(scores) * (1 if high_score_more_similar else -1)
-        return {**values, "roc_auc": float(roc_auc_score(labels, rising))}
-
-
-# By the tasks of the harness whose pairs they hold.
-OWN_TASKS: dict[str, type[AbsTask]] = {"qnli": QnliByAuc, "sick-r": SickRTest, "lexical": Lexical}
-
-
 # Ours, in the text form of mteb's copy, and mteb's. Its SICK-R holds the pairs of all splits.
-COUNTERPARTS: dict[str, type[AbsTask]] = {
+COUNTERPARTS: dict[str, type[AbsTaskSTS]] = {
     "sts-b": STSBenchmarkSTS,
     "sick-r.all": SickrSTS,
+    "sick-r": SickRTest,
     "sts12.senteval": STS12STS,
     "sts13.senteval": STS13STS,
     "sts14.senteval": STS14STS,
     "sts15.senteval": STS15STS,
     "sts16.senteval": STS16STS,
-    **OWN_TASKS,
 }
 
 
@@ -236,11 +165,10 @@ def meta_of(
     )
 
 
-def local_tasks(data_dir: Path | str) -> list[AbsTask]:
-    """Make mteb's STS tasks, and the papers' that it lacks, of local files.
+def local_tasks(data_dir: Path | str) -> list[AbsTaskSTS]:
+    """Make mteb's STS tasks of local files.
 
-    mteb's `SICK-R` holds the pairs of all splits; `SICK-R-test`, `QNLI` and
-    `STSBenchmarkEditDistance` are scored as in the papers.
+    mteb's `SICK-R` holds the pairs of all splits; `SICK-R-test` those that the papers score.
 
     Args:
         data_dir: The folder that holds the data sets, as HARNESS_DATA_DIR names it.
@@ -255,26 +183,20 @@ def local_tasks(data_dir: Path | str) -> list[AbsTask]:
     return [local_task(name, Path(data_dir)) for name in COUNTERPARTS]
 
 
-def local_task(name: str, data_dir: Path) -> AbsTask:
+def local_task(name: str, data_dir: Path) -> AbsTaskSTS:
     """mteb's counterpart of one of our tasks, holding the scored pairs of ours.
 
     Its main score is that of the model's own similarity, which keeps our rules for ties and zero
     vectors; mteb's own, `cosine_spearman`, stands beside it (a zero vector has cosine 1/2 there).
     """
     theirs = look_up("task of mteb", name, COUNTERPARTS)()
-    task = load_registry().tasks[name]
-    pairs = task.pairs(data_dir)
-    gold = {"score": pairs.gold} if task.graded else {"labels": pairs.gold.astype(int)}
-    if task.metric == "edit-distance":
-        gold = {"score": token_distances(pairs)}
-    rows = Dataset.from_dict({"sentence1": pairs.a, "sentence2": pairs.b, **gold})
+    pairs = load_registry().tasks[name].pairs(data_dir)
+    columns = {"sentence1": pairs.a, "sentence2": pairs.b, "score": pairs.gold}
+    rows = Dataset.from_dict(columns)
     theirs.dataset = {"default": DatasetDict(dict.fromkeys(theirs.eval_splits, rows))}
     theirs.data_loaded = True
-    own = {
-        "dataset": {"path": LOCAL, "revision": name},
-        "main_score": "spearman" if task.graded else theirs.metadata.main_score,
-    }
-    theirs.metadata = theirs.metadata.model_copy(update=own)
+    about = {"dataset": {"path": LOCAL, "revision": name}, "main_score": "spearman"}
+    theirs.metadata = theirs.metadata.model_copy(update=about)
     return theirs
 
 
@@ -291,8 +213,9 @@ def write_mteb_results(records: Iterable[Record], folder: Path) -> Iterator[Path
         if theirs is None or main_score is None:
             continue
         made_by = (record.environment.get("harness"), record.environment.get("commit"))
+        ours = {name: score_at(record.scores, path.split(".")) for path, name in NAMES.items()}
         scores = {
-            **_mteb_scores(record),
+            **{name: score / 100 for name, score in ours.items() if score is not None},
             "main_score": main_score / 100,
             "harness": " ".join(filter(None, made_by)),
         }
@@ -301,14 +224,6 @@ def write_mteb_results(records: Iterable[Record], folder: Path) -> Iterator[Path
         model = _model_of(record)
         cache.save_to_cache(result, model)
         yield cache.get_task_result_path(theirs.metadata.name, model)
-
-
-def _mteb_scores(record: Record) -> dict[str, float]:
-    """A record's scores under mteb's names."""
-    if record.task == "lexical":
-        return {"cosine_spearman": record.scores["edit_distance"] / 100}
-    scores = {name: score_at(record.scores, path.split(".")) for path, name in NAMES.items()}
-    return {name: score / 100 for name, score in scores.items() if score is not None}
 
 
 def _model_of(record: Record) -> ModelMeta:

@@ -1,4 +1,4 @@
-"""Data frames: typed columns whatever they hold, and no library that was not asked for."""
+"""Data frames: typed columns whatever they hold, and one's own results before the packaged."""
 
 import sys
 from dataclasses import replace
@@ -27,17 +27,8 @@ def test_a_frame_holds_the_committed_records():
     assert (exact.score - exact.published).abs().max() <= 0.005
 
 
-def test_both_libraries_give_the_same_columns():
-    pandas = read_results(ROOT / "results", every_score=True)
-    polars = read_results(ROOT / "results", every_score=True, library="polars")
-    assert list(pandas.columns) == polars.columns
-    assert polars["score"].null_count() == pandas.score.isna().sum()
-    assert polars["score"].sum() == pytest.approx(pandas.score.sum())
-
-
-@pytest.mark.parametrize("library", ["pandas", "polars"])
-def test_columns_are_typed_without_a_row(library):
-    full, empty = read_results(ROOT / "results", library=library), to_frame((), library)
+def test_columns_are_typed_without_a_row():
+    full, empty = read_results(ROOT / "results"), to_frame(())
     assert len(empty) == 0
     assert list(map(str, empty.dtypes)) == list(map(str, full.dtypes))
 
@@ -51,10 +42,10 @@ def test_a_folder_without_results_and_a_changed_record_are_refused(tmp_path):
         read_results(tmp_path)
 
 
-def test_a_library_that_is_not_here_is_named_with_its_extra(monkeypatch):
-    monkeypatch.setitem(sys.modules, "polars", None)
-    with pytest.raises(UsageError, match=r"pip install 'sentence-embedding-harness\[polars\]'"):
-        to_frame((), "polars")
+def test_without_pandas_its_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(UsageError, match=r"pip install 'sentence-embedding-harness\[pandas\]'"):
+        to_frame(())
 
 
 @pytest.fixture
