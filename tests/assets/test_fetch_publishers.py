@@ -4,8 +4,6 @@ import io
 import os
 import subprocess
 import sys
-import tarfile
-import zipfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +11,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 from fakes import snapshot
+from packers import tarred, zipped
 from standin import Fault, at_standin, standin
 
 from harness.assets.catalogue import DATA_ASSETS, Download
@@ -41,24 +40,6 @@ def hub(monkeypatch, tmp_path):
         known = [replace(a, downloads=tuple(map(moved, a.downloads))) for a in DATA_ASSETS]
         monkeypatch.setattr("harness.assets.places.DATA_ASSETS", tuple(known))
         yield running
-
-
-def zipped(members):
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, content in members.items():
-            archive.writestr(name, content)
-    return packed.getvalue()
-
-
-def tarred(members, mode):
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode=mode) as archive:
-        for name, content in members.items():
-            info = tarfile.TarInfo(name)
-            info.size = len(content)
-            archive.addfile(info, io.BytesIO(content))
-    return packed.getvalue()
 
 
 def files(folder, into=""):

@@ -2,7 +2,7 @@
 
 import json
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -27,6 +27,7 @@ from harness.assets.places import (
 from harness.cli.listing import assets_rows
 from harness.core.errors import AssetMissing, DataError, UsageError
 from harness.core.files import sha256_of
+from harness.core.interfaces import Packaged
 from harness.core.toml import read_typed
 from harness.core.types import Record
 from harness.encoders.transformer import TransformerConfig
@@ -41,6 +42,7 @@ from harness.results.records import SCHEMA
 from harness.results.reproduction import notes_on, reproductions
 
 FOUND = load_registry()
+RESULTS = Path(__file__).parents[2] / "results"
 DOWNLOADS = [(asset, d) for asset in DATA_ASSETS for d in asset.downloads]
 
 # The catalogue
@@ -142,30 +144,6 @@ def test_the_whole_registry_can_be_read_by_a_program():
 
 # Places
 
-LAYOUTS = {
-    "this project's": ("senteval/STS", "senteval/SICK", "raw/STS", "raw/SICK", "glue", "nli"),
-    "an unpacked senteval.tar": ("STS", "SICK"),
-    "SentEval's data folder": ("downstream/STS", "downstream/SICK"),
-    "a checkout that holds SentEval": (
-        "SentEval/data/downstream/STS",
-        "SentEval/data/downstream/SICK",
-    ),
-}
-
-
-@pytest.mark.data
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_a_local_folder_serves_as_it_is(data_dir, tmp_path, layout):
-    for place in LAYOUTS[layout]:
-        held = place if (data_dir / place).exists() else f"senteval/{Path(place).name}"
-        (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / place).symlink_to(data_dir / held)
-    places = Places.from_environment({"HARNESS_DATA_DIR": str(tmp_path)}, cache=tmp_path)
-    for task in ("sts-b.senteval.dev", "sts13.senteval", "sick-r.senteval.dev"):
-        found = FOUND.tasks[task]
-        assert len(found.pairs(places.require_data(found.asset))) > 100
-    assert places.has_data("sts-raw") == (layout == "this project's")
-
 
 def test_what_is_given_goes_before_the_environment_and_that_before_the_default(tmp_path):
     named = {"HARNESS_DATA_DIR": str(tmp_path), "HARNESS_CACHE_DIR": str(tmp_path / "cache")}
@@ -237,19 +215,13 @@ def test_an_encoder_inside_a_package_is_found_at_any_depth(package, tmp_path):
     assert pinned_by(embedded("tiny")) == "package"
 
 
-@dataclass(frozen=True)
-class Carried(StaticConfig):
-    """Vectors that lie in the package of tests."""
-
-    package: str | None = "harness_of_tests/embedded/tiny"
-
-
-def test_a_file_of_vectors_inside_a_package_is_found(package):
-    vectors = Carried("tiny-vectors", file="vectors.txt")
+def test_a_file_of_vectors_inside_a_package_is_found(package, monkeypatch):
+    source = Packaged("harness_of_tests/embedded/tiny", "vectors.txt")
+    monkeypatch.setattr(StaticConfig, "source", source)
+    vectors = StaticConfig("tiny-vectors", file="vectors.txt")
     assert packaged(vectors) is None
     (package / "vectors.txt").touch()
     assert packaged(vectors) == package / "vectors.txt"
-    assert str(vectors.source) == "package harness_of_tests/embedded/tiny"
 
 
 def test_an_encoder_to_be_fetched_is_told_with_its_size(tmp_path):
@@ -342,38 +314,16 @@ def test_a_method_is_noted_for_what_nothing_fixes(method, notes):
     assert notes_on(FOUND.parse(method), [record(method)], FOUND) == notes
 
 
-TABLE = """
-paper = "A"
-table = "Table 1"
-title = "T"
-cite = "gao2021simcse"
-source = "made up"
-metric = "spearman"
-aggregation = "all"
-evidence = "code"
-columns = [{ id = "c", label = "STS-B", task = "sts-b" }]
-
-[[row]]
-id = "r"
-label = "SimCSE"
-method = "simcse-unsup-bert-base.cls"
-backbone = "bert-base"
-fit = "none"
-supervision = "none"
-values = { c = "76.85" }
-"""
-
-
-def test_tables_show_which_copy_was_measured(tmp_path):
-    (tmp_path / "toy.toml").write_text(TABLE)
-    made, name = load_table(tmp_path / "toy.toml"), "simcse-unsup-bert-base.cls"
+def test_tables_show_which_copy_was_measured():
+    table, name = load_table(RESULTS / "papers" / "simcse.t5.toml"), "simcse-unsup-bert-base.cls"
     tasks = [SIMCSE.task(base) for base in SEVEN] + list(SEVEN)
     results = Results({(name, task): [record(name, task)] for task in tasks})
-    judged = reproductions(made, results, FOUND)
     seen = f"{LOOSE.repo}, unpinned"
-    for render, mark in ((markdown, "¹"), (latex, "\\textsuperscript{1}")):
-        page = render(made, judged, FOUND, "0" * 64)
-        assert f"SimCSE{mark}" in page
-        assert f"¹ simcse-unsup-bert-base: {seen}" in page
-    assert "¹" not in markdown(made, reproductions(made, Results({}), FOUND), FOUND, "0" * 64)
+    for render in (markdown, latex):
+        measured, none = (
+            render(table, reproductions(table, r, FOUND), FOUND, "0" * 64)
+            for r in (results, Results({}))
+        )
+        assert f"simcse-unsup-bert-base: {seen}" in measured
+        assert seen not in none
     assert f"Weights: {seen}." in leaderboard(results, FOUND, "", {})

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.assets.places import Places
 from harness.core.errors import AssetMissing, DataError, UsageError
 from harness.core.files import rows_digest
 from harness.core.metrics.edit_distance import edit_distance
@@ -414,8 +415,10 @@ def test_senteval_text_is_found_wherever_senteval_is_unpacked(data_dir, tmp_path
     (tmp_path / under).mkdir(parents=True, exist_ok=True)
     for family in ("STS", "SICK"):
         (tmp_path / under / family).symlink_to(data_dir / "senteval" / family)
-    assert len(TASKS["sts16.senteval"].pairs(tmp_path)) == 1186
-    assert len(TASKS["sick-r.senteval"].pairs(tmp_path)) == 4927
+    places = Places(tmp_path / "cache", tmp_path)
+    for name, pairs in (("sts16.senteval", 1186), ("sick-r.senteval", 4927)):
+        assert len(TASKS[name].pairs(places.require_data(TASKS[name].asset))) == pairs
+    assert not places.has_data("sts-raw")
     with pytest.raises(AssetMissing, match="raw/STS"):
         TASKS["sts-b"].pairs(tmp_path)
 
