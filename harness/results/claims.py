@@ -13,7 +13,6 @@ from statistics import fmean
 
 from harness.core.files import write_atomically
 from harness.core.toml import read_typed
-from harness.core.types import is_method_id
 from harness.registry import Registry
 from harness.results.index import NOT_MEASURED, Results, SeedScores, mean_over_tasks
 from harness.results.layout import RECORDS
@@ -129,19 +128,10 @@ class Claims:
     failed_trainings: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for name, stand_ins in self.rows.items():
-            if name not in self.tables:
-                raise ValueError(f"rows.{name}: there is no such published table")
-            rows = {row.id: row for row in self.tables[name].rows}
-            for row, method in stand_ins.items():
-                if row not in rows:
-                    raise ValueError(f"rows.{name}: there is no row {row!r}")
-                if rows[row].aggregation not in (None, self.tables[name].aggregation):
-                    raise ValueError(f"rows.{name}: {row!r} has another aggregation than its table")
-                if not is_method_id(method):
-                    raise ValueError(f"rows.{name}: {method!r} is no method id")
+        if unknown := self.rows.keys() - self.tables.keys():
+            raise ValueError(f"rows: there is no published table {min(unknown)!r}")
         if len({claim.id for claim in self.resolved}) < len(self.claims):
-            raise ValueError("claims: two of them have one id; rename one")
+            raise ValueError("claims: two of them have one id")
 
     @cached_property
     def resolved(self) -> tuple[Claim, ...]:
@@ -149,40 +139,35 @@ class Claims:
         return tuple(map(self._resolve, self.claims))
 
     def _resolve(self, entry: ClaimEntry) -> Claim:
-        place, sides = f"claim {entry.id}", (entry.better, entry.worse)
-        if entry.table not in self.tables:
-            raise ValueError(f"{place}: there is no published table {entry.table!r}")
-        table = self.tables[entry.table]
-        rows, stand_ins = {row.id: row for row in table.rows}, self.rows.get(entry.table, {})
-        if entry.methods:  # in words: rows that print nothing
-            rows = {words: Row(words, words, "", "", "", values={}) for words in sides}
-            stand_ins = dict(zip(sides, entry.methods, strict=True))
-        if unknown := [side for side in sides if not is_method_id(stand_ins.get(side, ""))]:
-            raise ValueError(f"{place}: no method stands for {unknown[0]!r} of {table.id}; add it")
-        better, worse = (rows[side] for side in sides)
-        methods = stand_ins[entry.better], stand_ins[entry.worse]
-        if methods[0] == methods[1]:
-            raise ValueError(f"{place}: wanted two methods, found {methods[0]!r} twice")
-        ids = [column.id for column in scored(table)]
-        chosen = ids if entry.columns is None else list(entry.columns)
-        if not chosen or len({*chosen} & {*ids}) < len(chosen):
-            raise ValueError(f"{place}: columns are some of {', '.join(ids)}; found {chosen}")
-        for row in (better, worse):
-            if row.values and (unprinted := {*chosen} - row.values.keys()):
-                raise ValueError(f"{place}: {table.id}/{row.id} prints no {min(unprinted)}")
-        failed = (self.failed_trainings.get(method.partition(".")[0]) for method in methods)
-        return Claim(
-            entry.id,
-            entry.claim,
-            table,
-            better,
-            worse,
-            methods,
-            tuple(column for column in scored(table) if column.id in chosen),
-            entry.note,
-            entry.part_of,
-            next(filter(None, failed), ""),
-        )
+        try:
+            table, sides = self.tables[entry.table], (entry.better, entry.worse)
+            rows, stand_ins = {row.id: row for row in table.rows}, self.rows.get(entry.table, {})
+            if entry.methods:  # in words: rows that print nothing
+                rows = {words: Row(words, words, "", "", "", values={}) for words in sides}
+                stand_ins = dict(zip(sides, entry.methods, strict=True))
+            better, worse = (rows[side] for side in sides)
+            methods = stand_ins[entry.better], stand_ins[entry.worse]
+            columns = {column.id: column for column in scored(table)}
+            failed = (self.failed_trainings.get(method.partition(".")[0]) for method in methods)
+            claim = Claim(
+                entry.id,
+                entry.claim,
+                table,
+                better,
+                worse,
+                methods,
+                tuple(columns[name] for name in entry.columns or columns),
+                entry.note,
+                entry.part_of,
+                next(filter(None, failed), ""),
+            )
+            for column in claim.columns:
+                claim.published(column)
+        except LookupError as error:
+            raise ValueError(f"claim {entry.id}: {error} is no such table, row or column") from None
+        if {better.aggregation, worse.aggregation} - {None, table.aggregation}:
+            raise ValueError(f"claim {entry.id}: a row has another aggregation than its table")
+        return claim
 
 
 def address(table: Table, column: Column) -> TaskScore:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -26,23 +27,16 @@ from harness.results.reproduction import composed, seed_scores
 from harness.results.verdict import CellState, Measured, Published, verdict
 
 TOLERANCE = 1e-3  # points, between programs that compute one number in floats of 32 bits
-TASK_ID = re.compile(r"[a-z0-9-]+(\.[a-z]+)*")
 SCORE = re.compile(r"[a-z0-9_]+(\.[a-z0-9_]+)?")
 TRIAL_SCORES = ("before", "best", "loss")  # those of a training, as a search keeps them
 
 
 @dataclass(frozen=True)
 class ReferenceCell:
-    """The scores of a method on a task, or of a training.
+    """The scores of a `method` on a `task`, or of a `training`, the arguments of `harness train`.
 
-    Attributes:
-        scores: By their place in a record: `spearman.all`, `pearson.wmean`, `accuracy`; an
-            aggregation alone is of Spearman's correlation. Of a training `before` and `best`, the
-            development scores, and `loss`, that of the last step. In points, but for losses.
-        method: The id of the method.
-        task: The name of the task.
-        training: In place of both, the arguments of `harness train`, without folders and seed.
-        tolerance: The difference that still counts as equal, where it is not the file's.
+    A score is named by its place in a record, `spearman.all`; an aggregation alone is of Spearman's
+    correlation. Of a training they are `before` and `best`, the development scores, and `loss`.
     """
 
     scores: Mapping[str, float]
@@ -56,8 +50,6 @@ class ReferenceCell:
             raise ValueError("wanted method and task, or training")
         if self.method and not is_method_id(self.method):
             raise ValueError(f"method: {self.method!r} is no method id")
-        if self.task and not TASK_ID.fullmatch(self.task):
-            raise ValueError(f"task: {self.task!r} is no task id")
         if not self.scores:
             raise ValueError("scores: wanted at least one number, found none")
         for name, score in self.scores.items():
@@ -74,18 +66,11 @@ class ReferenceCell:
 
 @dataclass(frozen=True)
 class Reference:
-    """One file: what a program gave.
+    """One file: what a `program` gave, by which `command`, and `what` its scores are.
 
-    Attributes:
-        file: The name of the file.
-        program: The program and its authors.
-        what: What the scores are: metric, text, split, and what is special.
-        command: How they were made.
-        cells: The scores.
-        version: The release or commit of the program.
-        authors_of: The paper whose authors released the program; empty of a library.
-        tolerance: The difference in points that still counts as equal.
-        reason: Why it is not the usual one, in the file or in some cells.
+    `authors_of` is the paper whose authors released the program, empty of a library. `tolerance` is
+    the difference in points that counts as equal, where a cell has none of its own; `reason` says
+    why it is not the usual one.
     """
 
     file: str
@@ -99,18 +84,17 @@ class Reference:
     reason: str = ""
 
     def __post_init__(self) -> None:
-        for name in ("program", "what", "command"):
-            if not getattr(self, name).strip():
-                raise ValueError(f"{name}: wanted a text, found none")
+        if lacking := [n for n in ("program", "what", "command") if not getattr(self, n).strip()]:
+            raise ValueError(f"{lacking[0]}: wanted a text, found none")
         tolerances = {self.tolerance, *(self.tolerance_of(cell) for cell in self.cells)}
-        for tolerance in tolerances:
-            if not 0 < tolerance < math.inf:
-                raise ValueError(f"tolerance: wanted points above 0, found {tolerance}")
+        if not all(0 < tolerance < math.inf for tolerance in tolerances):
+            raise ValueError("tolerance: wanted points above 0")
         if tolerances != {TOLERANCE} and not self.reason.strip():
             raise ValueError(f"reason: a tolerance other than {TOLERANCE:g} needs one")
-        places = [(cell.what, name) for cell in self.cells for name in cell.scores]
-        if twice := [place for place in places if places.count(place) > 1]:
-            raise ValueError(f"cells: {' '.join(twice[0][0])} {twice[0][1]} stands twice")
+        places = Counter((*cell.what, name) for cell in self.cells for name in cell.scores)
+        for place, count in places.items():
+            if count > 1:
+                raise ValueError(f"cells: {' '.join(place)} stands twice")
 
     def tolerance_of(self, cell: ReferenceCell) -> float:
         """The cell's tolerance, or the file's."""

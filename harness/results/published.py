@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cache
-from itertools import chain
 from pathlib import Path
 
 from harness.core.errors import DataError, UsageError
@@ -55,6 +54,8 @@ EVIDENCE: Mapping[str, str] = {
     "paper": "stated in the paper",
     "inferred": "stated nowhere: concluded from the numbers, or from what others found",
 }
+
+BY_COLUMN = ("values", "sd", "median", "methods", "tasks", "notes")  # keys of a row
 
 ID = re.compile(r"[a-z0-9]+([.-][a-z0-9]+)*")
 
@@ -355,63 +356,55 @@ def _faults(table: Table) -> Iterator[tuple[str, str]]:
     for kind, of in (("column", table.columns), ("row", table.rows)):
         counts = Counter(level.id for level in of)
         yield from (("", f"{kind} id {i!r} stands twice") for i, n in counts.items() if n > 1)
-    yield from (("", fault) for fault in _word_faults(table, table))
-    for column in table.columns:
-        faults = chain(_word_faults(column, table), _column_faults(column, table))
-        yield from ((f", column {column.id}", fault) for fault in faults)
-    for row in table.rows:
-        faults = chain(_word_faults(row, table), _row_faults(row, table))
-        yield from ((f", row {row.id}", fault) for fault in faults)
-
-
-def _word_faults(level: Table | Column | Row, table: Table) -> Iterator[str]:
-    """An id that is none, and words that are none of a closed list."""
-    if not ID.fullmatch(level.id):
-        yield f"{level.id!r} is no id: lower-case letters and digits between hyphens or dots"
     closed: Mapping[str, Iterable[str]] = {
         "metric": METRICS,
         "aggregation": AGGREGATION_OF,
         "evidence": EVIDENCE,
         "why_not": reasons(),
         "sd_row": [row.id for row in table.rows],
+        "average_of": [column.id for column in table.columns if column.task],
     }
-    for key, words in closed.items():
-        word = getattr(level, key, None)
-        if word not in (None, *words):
-            yield f"{key}: wanted one of {', '.join(words)}, found {word!r}"
+    columns = [column.id for column in table.columns]
+    closed_in_rows = {**closed, **{key: columns for key in BY_COLUMN}}
+    levels: list[tuple[str, Table | Column | Row]] = [("", table)]
+    levels += [(f", column {column.id}", column) for column in table.columns]
+    levels += [(f", row {row.id}", row) for row in table.rows]
+    for place, level in levels:
+        if not ID.fullmatch(level.id):
+            yield place, f"{level.id!r} is no id: lower-case letters and digits between - or ."
+        for key, words in (closed_in_rows if isinstance(level, Row) else closed).items():
+            word = getattr(level, key, None)
+            given = [word] if isinstance(word, str) else word or ()
+            if unknown := [name for name in given if name not in words]:
+                yield place, f"{key}: wanted one of {', '.join(words)}, found {unknown[0]!r}"
+        if isinstance(level, Row):
+            yield from ((place, fault) for fault in _row_faults(level, table))
+        elif isinstance(level, Column) and _count(level, "task", "average_of", "why_not") != 1:
+            yield place, "wanted exactly one of task, average_of and why_not"
 
 
-def _one_of(level: Column | Row, *keys: str) -> Iterator[str]:
-    given = [key for key in keys if getattr(level, key)]
-    if len(given) != 1:
-        yield f"wanted exactly one of {', '.join(keys)}; found {', '.join(given) or 'none'}"
-
-
-def _column_faults(column: Column, table: Table) -> Iterator[str]:
-    yield from _one_of(column, "task", "average_of", "why_not")
-    tasks = [other.id for other in table.columns if other.task]
-    if unknown := sorted({*column.average_of} - {*tasks}):
-        yield f"average_of: {unknown[0]!r} is no column with a task; those are {', '.join(tasks)}"
+def _count(level: Column | Row, *keys: str) -> int:
+    return sum(bool(getattr(level, key)) for key in keys)
 
 
 def _row_faults(row: Row, table: Table) -> Iterator[str]:
-    yield from _one_of(row, "method", "why_not")
-    for method in (row.method, *row.methods.values()) if row.method else ():
-        if (wanted := is_transductive(str(method))) != row.transductive:
-            flags = f"wanted {wanted}, found {row.transductive}".lower()
-            yield f"transductive: {flags} for {method!r}"
-    if row.method and not (row.evidence or table.evidence):
-        yield f"evidence: wanted one of {', '.join(EVIDENCE)} here or in the table, found none"
-    if not row.values:
-        yield "values: wanted at least one number, found none"
-    metrics = {column.id: column.metric or table.metric for column in table.columns}
-    for name in ("values", "sd", "median", "methods", "tasks", "notes"):
-        if unknown := sorted(set(getattr(row, name)) - metrics.keys()):
-            yield f"{name}: {unknown[0]!r} is no column; the table's are {', '.join(metrics)}"
+    methods = [str(method) for method in (row.method, *row.methods.values()) if row.method]
+    checks = {
+        "wanted exactly one of method and why_not": _count(row, "method", "why_not") != 1,
+        "transductive: wanted true where every method ends in @target, false where none does": any(
+            is_transductive(method) != row.transductive for method in methods
+        ),
+        "evidence: wanted here or in the table": methods and not (row.evidence or table.evidence),
+        "values: wanted at least one number, found none": not row.values,
+        "n: a standard deviation needs two runs or more": (row.sd or row.sd_row)
+        and (row.n or 0) < 2,
+    }
+    yield from (fault for fault, is_there in checks.items() if is_there)
     for name in ("values", "sd", "median"):
         for column, number in getattr(row, name).items():
             if not NUMBER.fullmatch(number):
                 yield f"{name}.{column}: wanted a number as printed, like 58.40, found {number!r}"
+    metrics = {column.id: column.metric or table.metric for column in table.columns}
     for column, number in row.values.items():
         points = float(number) * 100 / table.scale
         if metrics[column] in SCORES and abs(points) > 100:
@@ -419,5 +412,3 @@ def _row_faults(row: Row, table: Table) -> Iterator[str]:
                 f"values.{column}: {number} is {points:g} points at scale = {table.scale}, "
                 "wanted 100 at most; scale is 100 where points are printed, 1 for fractions"
             )
-    if (row.sd or row.sd_row) and (row.n is None or row.n < 2):
-        yield f"n: a standard deviation needs two runs or more, found {row.n}"

@@ -233,29 +233,37 @@ FAULTS = [
     ("n = 5", 'n = "5"', "row ours: n: wanted a whole number, found '5'"),
     ("n = 5", "n = 1", "row ours: n: a standard deviation needs two runs"),
     ("n = 5", 'n = 5\nsd_row = "spread"', "row ours: sd_row: wanted one of ours, theirs, found"),
-    ("transductive = true\n", "", "row ours: transductive: wanted true, found false for 'bert"),
+    ("transductive = true\n", "", "row ours: transductive: wanted true where"),
     (
         "transductive = true\n",
         BY_COLUMN.replace("+sn@target", ""),
-        "row ours: transductive: wanted false, found true for 'bert-mini.mean'",
+        "row ours: transductive: wanted true where every",
     ),
     (
         "transductive = true\n",
         BY_COLUMN.replace("sts12", "sts13"),
-        "row ours: methods: 'sts13' is no column; the table's are sts-b, sts12, avg",
+        "row ours: methods: wanted one of sts-b, sts12, avg, found 'sts13'",
     ),
     (
         'why_not = "quoted"',
         'method = "glove-840b.mean"\nwhy_not = "quoted"',
-        "row theirs: wanted exactly one of method, why_not; found method, why_not",
+        "row theirs: wanted exactly one of method and why_not",
     ),
-    ('why_not = "quoted"', "", "row theirs: wanted exactly one of method, why_not; found none"),
+    ('why_not = "quoted"', "", "row theirs: wanted exactly one of method and why_not"),
     ('"quoted"', '"qouted"', "row theirs: why_not: wanted one of quoted, not-a-score, "),
     ('task = "sts12" }', 'why_not = "x" }', "column sts12: why_not: wanted one of quoted, "),
     ('values = { sts12 = "55.14" }', "values = {}", "row theirs: values: wanted at least one"),
-    ('{ sts12 = "55.14" }', '{ sts13 = "55.14" }', "row theirs: values: 'sts13' is no column"),
-    (', task = "sts12"', "", "column sts12: wanted exactly one of task, average_of, why_not; fou"),
-    ('["sts-b", "sts12"]', '["sts-b", "avg"]', "column avg: average_of: 'avg' is no column"),
+    (
+        '{ sts12 = "55.14" }',
+        '{ sts13 = "55.14" }',
+        "row theirs: values: wanted one of sts-b, sts12",
+    ),
+    (', task = "sts12"', "", "column sts12: wanted exactly one of task, average_of"),
+    (
+        '["sts-b", "sts12"]',
+        '["sts-b", "avg"]',
+        "column avg: average_of: wanted one of sts-b, sts12, found 'avg'",
+    ),
     ('metric = "spearman"', 'metric = "kendall"', "metric: wanted one of spearman, pearson"),
     ('label = "STS12",', 'metric = "kendall", label = "STS12",', "column sts12: metric: wanted"),
     ('"58.40", sts12', '"158.40", sts12', "row ours: values.sts-b: 158.40 is 158.4 points"),
@@ -310,7 +318,7 @@ def test_a_row_says_how_its_protocol_is_known_or_its_table_does(tmp_path):
     at_table = small(tmp_path, SMALL.replace('evidence = "paper"\n', ""))
     assert at_table.cells()[0].evidence == "code"
     neither = SMALL.replace('evidence = "code"\n', "").replace('evidence = "paper"\n', "")
-    with pytest.raises(DataError, match=r"row ours: evidence: wanted one of .* found none"):
+    with pytest.raises(DataError, match="row ours: evidence: wanted here or in the table"):
         small(tmp_path, neither)
 
 
