@@ -12,7 +12,7 @@ import pytest
 from fakes import Told
 
 from harness.assets.places import Places
-from harness.evaluation.runner import execute
+from harness.evaluation.runner import RunContext, execute
 from harness.registry import load_registry
 from harness.results.records import Store, cells
 from harness.tasks.loader import TaskLoader
@@ -77,7 +77,7 @@ class Matrix:
         """Every cell, from the files of the tasks on."""
         library = TaskLoader(self.places(folder / "cache"), load_registry().corpora)
         store = Store(folder / "runs")
-        made = execute(self.planned, library, store, told or Told(), perf_counter, fresh=True)
+        made = execute(self.planned, RunContext(library, store, told or Told(), fresh=True))
         assert [outcome.message for outcome in made] == [""] * len(self.planned)
 
     def from_nothing(self, told=None):

@@ -4,7 +4,6 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
-from time import perf_counter
 
 import fakes
 import numpy as np
@@ -12,10 +11,10 @@ import pytest
 from process_memory import STATUS, memory
 
 from harness.assets.places import Places
-from harness.core.types import Method, Progress
+from harness.core.types import Method
 from harness.encoders.function import FunctionConfig
 from harness.evaluation.plan import make_plan
-from harness.evaluation.runner import execute
+from harness.evaluation.runner import RunContext, execute
 from harness.registry import load_registry
 from harness.results.records import Store, cells
 from harness.tasks.loader import TaskLoader
@@ -45,7 +44,7 @@ def test_what_a_cell_costs_beside_its_own_work(side_by_side, tmp_path):
             Places(folder / "cache", encoders={"lengths": tmp_path}),
             Store(folder / "runs"),
         )
-        done = execute(planned, TaskLoader(places, {}), store, Progress(), perf_counter)
+        done = execute(planned, RunContext(TaskLoader(places, {}), store))
         assert {(outcome.status, outcome.message) for outcome in done} == {("measured", "")}
 
     side_by_side.run(ours, {}, warm=False)

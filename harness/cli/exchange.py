@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
@@ -153,7 +152,7 @@ def _export_model(
     [task] = registry.select_tasks(tasks or [SMALL])
     planned = PlannedCell(method, task, seed)
     with Bar(sys.stderr) as bar:
-        cell = fit_cell(planned, TaskLoader(places, registry.corpora), bar, time.perf_counter)
+        cell = fit_cell(planned, TaskLoader(places, registry.corpora), bar)
     write_model(planned, cell, places, folder)
     keys = (key for key in (planned.encoder.cite, method.cite, HARNESS) if key)
     measured = Results.read(Store(results))

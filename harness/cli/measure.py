@@ -47,7 +47,7 @@ from harness.core.types import Progress, Record
 from harness.evaluation.compare import compare_claims, compare_tables
 from harness.evaluation.parallel import Part, Work, execute_on
 from harness.evaluation.plan import make_plan, measured_rates, render_plan
-from harness.evaluation.runner import Outcome
+from harness.evaluation.runner import Outcome, RunContext
 from harness.evaluation.select import PROFILES, profile
 from harness.gate.check import encode_golden, note_outcomes, promote_gate, quick_set
 from harness.gate.drift import Checked, compare_record, read_rules
@@ -207,7 +207,8 @@ def _execute(
     outcomes: list[Outcome] = []
     unnoted: OSError | None = None  # raised where no cell tells of the same disk
     with nullcontext(Progress()) if printer.quiet else Bar(sys.stderr) as progress:
-        made = execute_on(engine, cells, loader, store, progress, execution.fresh, part, trainings)
+        context = RunContext(loader, store, progress, fresh=execution.fresh)
+        made = execute_on(engine, cells, context, part, trainings)
         try:
             for outcome in made:
                 outcomes.append(outcome)

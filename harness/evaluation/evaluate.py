@@ -30,10 +30,10 @@ from harness.evaluation.embeddings import (
     with_dropout,
 )
 from harness.evaluation.fit_corpus import (
-    FitCorpora,
+    CorpusSample,
     FitData,
     apply_in_chunks,
-    from_moments,
+    corpus_passes,
     needs_dropout,
     parts_of,
 )
@@ -150,24 +150,28 @@ class FittedCell:
     fitted_on: str | None = None
 
 
-def fit_cell(cell: PlannedCell, loader: TaskLoader, progress: Progress, clock: Clock) -> FittedCell:
+def fit_cell(cell: PlannedCell, loader: TaskLoader, progress: Progress) -> FittedCell:
     """Fit the maps of a cell exactly as a run does, through its cache.
 
     Raises AssetMissing for an encoder, data or a corpus that is not here, ScoreError for vectors
     that cannot be fitted.
     """
-    encoder = CachedEncoder.open(cell.encoder, loader.places, clock)
-    text = loader.inputs(cell.task, cell.method.fit_on).fit if cell.method.post else None
+    method, encoder = cell.method, CachedEncoder.open(cell.encoder, loader.places, perf_counter)
+    text = loader.inputs(cell.task, method.fit_on).fit
     if text is None:
         return FittedCell(encoder.identity)
-    corpora = FitCorpora(encoder, progress, {cell: text})
-    sentences = [PROBE] if text.streams else sorted(set(text.sentences()))
-    if missing := encoder.cache.missing(sentences):
-        progress.phase(f"{cell.encoder.name}: encoding", len(missing))
-        encoder.ensure(missing, progress)
-    data = corpora.data(cell, encoder.pooled(cell.method.pooling, sentences))
-    transforms = fit(cell.method, data, np.random.default_rng(cell.seed)) if data else ()
-    return FittedCell(encoder.identity, tuple(transforms), corpora.digest(cell))
+    corpus_pass = corpus_passes(encoder, {cell: text}, progress).get(cell)
+    if corpus_pass is not None:
+        data = corpus_pass.data(method)
+    else:
+        sentences = tuple(text.sentences())
+        distinct = sorted(set(sentences))
+        if missing := encoder.cache.missing(distinct):
+            progress.phase(f"{cell.encoder.name}: encoding", len(missing))
+            encoder.ensure(missing, progress)
+        data = FitData.of(method, encoder.pooled(method.pooling, distinct), text.digest, sentences)
+    transforms = fit(method, data, np.random.default_rng(cell.seed))
+    return FittedCell(encoder.identity, transforms, CorpusSample.of_cell(cell, text).digest)
 
 
 @dataclass(frozen=True, eq=False)
@@ -250,11 +254,7 @@ def fit_method(
         at_once = dropout_batch(encoder, encoder.encode([PROBE]))
         data = FitData(_encoded(method, with_dropout(encoder, seed), texts, at_once))
     else:
-        embeddings = _pooled(method, encoder, texts)
-        if from_moments(method):
-            data = FitData(embeddings.moments("texts", texts)[0])
-        else:
-            data = FitData(embeddings.matrix[embeddings.rows(texts)])
+        data = FitData.of(method, _pooled(method, encoder, texts), "texts", texts)
     return Embedder(method, encoder, fit(method, data, np.random.default_rng(seed)))
 
 

@@ -13,6 +13,7 @@ import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import compress, islice
 from pathlib import Path
 from typing import Any
@@ -57,6 +58,16 @@ class FitData:
     share: float = 1.0
     seconds: float = 0.0
 
+    @classmethod
+    def of(
+        cls, method: Method, pooled: PooledEmbeddings, digest: str, texts: Sequence[str]
+    ) -> FitData:
+        """What a method is fitted on, of texts that are pooled; `digest` is theirs."""
+        if not from_moments(method):
+            return cls(pooled.matrix[pooled.rows(texts)])
+        moments, seconds = pooled.moments(digest, texts)
+        return cls(moments, seconds=seconds)
+
 
 def from_moments(method: Method) -> bool:
     """Whether a mean and a covariance are all that its chain needs."""
@@ -82,6 +93,11 @@ class CorpusSample:
     taken: int
     seed: int | None = None
     dropout: int | None = None
+
+    @classmethod
+    def of_cell(cls, cell: PlannedCell, text: FitText) -> CorpusSample:
+        """The sentences that a cell is fitted on."""
+        return cls.of(text.name, text.digest, text.count, cell.method, cell.seed)
 
     @classmethod
     def of(cls, corpus: str, text: str, count: int, method: Method, seed: int) -> CorpusSample:
@@ -126,138 +142,120 @@ class CorpusSample:
         return folder / name
 
 
-@dataclass
-class FitCorpora:
-    """The fit data of one encoder's cells; `texts` holds the cells that have a fit."""
+@dataclass(eq=False)
+class CorpusPass:
+    """A pass of an encoder over a sample, for all methods that are fitted on it, by their files."""
 
     encoder: CachedEncoder
+    sample: CorpusSample
+    text: FitText
     progress: Progress
-    texts: dict[PlannedCell, FitText] = field(default_factory=dict)
-    stored: dict[CorpusSample, Mapping[Path, FitData]] = field(default_factory=dict)
+    methods: dict[Path, Method] = field(default_factory=dict)
 
-    def digest(self, cell: PlannedCell) -> str | None:
-        """The digest of the sentences that a cell is fitted on; None for a cell without a fit."""
-        return self._sample(cell).digest if cell in self.texts else None
+    def file(self, method: Method) -> Path:
+        """The file of what a method is fitted on."""
+        return self.sample.file(self.encoder.folder, self.encoder.identity.key, method)
 
-    def passes(
-        self, cells: Iterable[PlannedCell]
-    ) -> Iterator[tuple[tuple[PlannedCell, ...], CorpusSample]]:
-        """Cells by the pass that makes their files, where one is missing; what it reads."""
-        cells_by_sample: dict[CorpusSample, list[PlannedCell]] = {}
-        for cell in filter(self._in_file, cells):
-            cells_by_sample.setdefault(self._sample(cell), []).append(cell)
-        for sample, group in cells_by_sample.items():
-            if not all(self._file(cell).exists() for cell in group):
-                yield tuple(group), sample
+    @property
+    def missing(self) -> list[Path]:
+        """The files that are not there."""
+        return [file for file in self.methods if not file.exists()]
 
-    def prepare(self, cell: PlannedCell, block: range | None = None) -> None:
-        """Make what a cell is fitted on, if it is in a file, or the files of a block of it."""
-        if self._in_file(cell) and block is None:
-            self._read(cell)
-        elif self._in_file(cell) and block is not None:
-            methods = self._methods(self._sample(cell))
-            missing = {file: method for file, method in methods.items() if not file.exists()}
-            self._encode(cell, missing, block)
-
-    def data(self, cell: PlannedCell, pooled: PooledEmbeddings) -> FitData | None:
-        """The fit data of a cell's chain; None for a cell without a fit."""
-        if cell not in self.texts:
-            return None
-        if self._in_file(cell):
-            return self._read(cell)
-        text = self.texts[cell]
-        sentences = tuple(text.sentences())
-        if not from_moments(cell.method):
-            return FitData(pooled.matrix[pooled.rows(sentences)])
-        moments, seconds = pooled.moments(text.digest, sentences)
-        return FitData(moments, seconds=seconds)
-
-    def _in_file(self, cell: PlannedCell) -> bool:
-        """Whether its sentences are encoded for the fit alone: a corpus, or with dropout."""
-        return cell in self.texts and (self.texts[cell].streams or needs_dropout(cell.method))
-
-    def _sample(self, cell: PlannedCell) -> CorpusSample:
-        text = self.texts[cell]
-        return CorpusSample.of(text.name, text.digest, text.count, cell.method, cell.seed)
-
-    def _file(self, cell: PlannedCell) -> Path:
-        encoder = self.encoder
-        return self._sample(cell).file(encoder.folder, encoder.identity.key, cell.method)
-
-    def _methods(self, sample: CorpusSample) -> dict[Path, Method]:
-        """The files of a sample that this run needs, in order, each with a method fitted on it."""
-        users = [c for c, text in self.texts.items() if text.name == sample.corpus]
-        users = [c for c in users if self._in_file(c) and self._sample(c) == sample]
-        methods = {self._file(cell): cell.method for cell in users}
-        return dict(sorted(methods.items()))
-
-    def _read(self, cell: PlannedCell) -> FitData:
-        """Moments or rows in a file. Raises an error that says why there are none."""
-        file, sample = self._file(cell), self._sample(cell)
-        if sample not in self.stored:
-            self.stored[sample] = self._make(cell)
-        if file not in self.stored[sample]:
-            # Raises where the encoder lacks what the pooling reads, and says what that is.
-            cell.method.pooling(self.encoder.probe)
-            raise DataError(
-                f"{sample.corpus}: wanted sentences to fit on, found none; get it again"
-            )
-        return replace(self.stored[sample][file], share=sample.taken / sample.count)
-
-    def _make(self, cell: PlannedCell) -> Mapping[Path, FitData]:
-        """All files of a cell's sample that this run needs; missing blocks are encoded."""
-        sample = self._sample(cell)
-        methods = self._methods(sample)
-        stored = {file: read_corpus(file) for file in methods}
-        missing = {file: methods[file] for file, data in stored.items() if data is None}
-        if missing:
-            drawn = sample.seed is not None or sample.dropout is not None
-            seed = f", seed {cell.seed}" if drawn else ""
-            self.progress.phase(f"fitting on {sample.corpus}{seed}", sample.taken)
-            for block in sample.blocks:
-                self._encode(cell, missing, block)
-        for file in missing:
-            if len(sample.blocks) > 1:
-                _merge_blocks(file, sample.blocks)
-            stored[file] = read_corpus(file)
-        return {file: data for file, data in stored.items() if data is not None}
-
-    def _encode(self, cell: PlannedCell, methods: Mapping[Path, Method], block: range) -> None:
-        """Encode a block of a cell's sample into files, in one pass, unless the block is there.
+    def encode(self, block: range, files: Iterable[Path]) -> None:
+        """Encode a block into a part of each of these files, unless that part is there.
 
         A pooling that the encoder lacks is passed over, and its file is not made.
         """
-        sample, encoder = self._sample(cell), self.encoder
-        due: dict[Path, Method] = {}
-        for file, method in methods.items():
-            target = file if len(sample.blocks) == 1 else _block_file(file, block)
-            if target == file or read_corpus(target) is None:
-                due[target] = method
+        encoder, sample = self.encoder, self.sample
+        parts = {_block_file(file, block): self.methods[file] for file in files}
+        due = {
+            part: method
+            for part, method in parts.items()
+            if read_corpus(part) is None and _has(method.pooling, encoder.probe)
+        }
         if not due:
             self.progress.step(len(block))
             return
-        due = {file: m for file, m in due.items() if _has(m.pooling, encoder.probe)}
-        if not due:
-            return
         # The last block reads on, since a corpus that has changed says so at its end.
         stop = block.stop if block.stop < sample.taken else None
-        texts = islice(sample.drawn(self.texts[cell].sentences()), stop)
+        texts = islice(sample.drawn(self.text.sentences()), stop)
         source, batches = _batches(encoder, iter(texts), block.start, sample.dropout)
-        parts: dict[Path, list[Any]] = {file: [] for file in due}
+        vectors: dict[Path, list[Any]] = {part: [] for part in due}
         began = encoder.clock()
         for batch in batches:
             encoding = source.encode(batch)
-            for file, method in due.items():
-                parts[file].append(method.pooling(encoding))
+            for part, method in due.items():
+                vectors[part].append(method.pooling(encoding))
                 if from_moments(method):
-                    parts[file] = [Moments.merged(map(Moments.of, parts[file]))]
+                    vectors[part] = [Moments.merged(map(Moments.of, vectors[part]))]
             self.progress.step(len(batch))
         seconds = encoder.clock() - began
-        for file, vectors in parts.items():
-            if vectors and isinstance(vectors[0], Moments):
-                write_corpus(file, vectors[0], seconds)
-            elif vectors:
-                write_corpus(file, np.concatenate(vectors), seconds)
+        for part, of_batches in vectors.items():
+            if of_batches:
+                merged = from_moments(due[part])
+                write_corpus(part, of_batches[0] if merged else np.concatenate(of_batches), seconds)
+
+    def merge(self, files: Iterable[Path]) -> None:
+        """Make files of their blocks, in their order, and remove these."""
+        for file in files:
+            parts = [_block_file(file, block) for block in self.sample.blocks]
+            blocks = [data for part in parts if (data := read_corpus(part)) is not None]
+            # Else the encoder lacks the pooling, or another process has merged them.
+            if blocks and len(blocks) == len(parts):
+                vectors: list[Any] = [data.vectors for data in blocks]
+                if from_moments(self.methods[file]):
+                    whole: Any = Moments.merged(vectors)
+                else:
+                    shape = sum(map(len, vectors)), vectors[0].shape[1]
+                    whole = _joined(vectors, shape, np.dtype(np.float32), file.parent)
+                write_corpus(file, whole, sum(data.seconds for data in blocks))
+                for part in parts:
+                    part.unlink(missing_ok=True)
+
+    @cached_property
+    def stored(self) -> Mapping[Path, FitData]:
+        """The content of the files; what is missing is encoded."""
+        stored = {file: read_corpus(file) for file in self.methods}
+        missing = [file for file, data in stored.items() if data is None]
+        if missing:
+            sample = self.sample
+            seed = sample.dropout if sample.seed is None else sample.seed
+            drawn = "" if seed is None else f", seed {seed}"
+            self.progress.phase(f"fitting on {sample.corpus}{drawn}", sample.taken)
+            for block in sample.blocks:
+                self.encode(block, missing)
+            self.merge(missing)
+            stored |= {file: read_corpus(file) for file in missing}
+        return {file: data for file, data in stored.items() if data is not None}
+
+    def data(self, method: Method) -> FitData:
+        """What a method is fitted on. Raises an error that says why there is nothing."""
+        stored = self.stored.get(self.file(method))
+        if stored is None:
+            # Raises where the encoder lacks what the pooling reads, and says what that is.
+            method.pooling(self.encoder.probe)
+            raise DataError(
+                f"{self.sample.corpus}: wanted sentences to fit on, found none; get it again"
+            )
+        return replace(stored, share=self.sample.taken / self.sample.count)
+
+
+def corpus_passes(
+    encoder: CachedEncoder, texts: Mapping[PlannedCell, FitText | None], progress: Progress
+) -> dict[PlannedCell, CorpusPass]:
+    """The pass of each cell whose sentences are encoded for the fit alone.
+
+    They are those of a corpus, and those that are encoded with dropout.
+    """
+    passes: dict[CorpusSample, CorpusPass] = {}
+    pass_by_cell = {}
+    for cell, text in texts.items():
+        if text is not None and (text.streams or needs_dropout(cell.method)):
+            sample = CorpusSample.of_cell(cell, text)
+            corpus_pass = passes.setdefault(sample, CorpusPass(encoder, sample, text, progress))
+            corpus_pass.methods[corpus_pass.file(cell.method)] = cell.method
+            pass_by_cell[cell] = corpus_pass
+    return pass_by_cell
 
 
 def _has(pooling: Pooling, encoding: Encoding) -> bool:
@@ -291,23 +289,6 @@ def _batched(texts: Iterator[str], size: int) -> Iterator[Sequence[str]]:
 def _block_file(file: Path, block: range) -> Path:
     """Where a block lies until all of them are merged."""
     return file.with_name(f".{file.name}.{block.start}.block")
-
-
-def _merge_blocks(file: Path, blocks: Iterable[range]) -> None:
-    """Make a file of its blocks, in their order, and remove them."""
-    block_files = [_block_file(file, block) for block in blocks]
-    made = [data for block_file in block_files if (data := read_corpus(block_file)) is not None]
-    if len(made) < len(block_files):
-        return  # the encoder lacks the pooling, or another process has merged them
-    parts: list[Any] = [data.vectors for data in made]
-    if isinstance(parts[0], Moments):
-        merged: Any = Moments.merged(parts)
-    else:
-        width = parts[0].shape[1]
-        merged = _joined(parts, (sum(map(len, parts)), width), np.dtype(np.float32), file.parent)
-    write_corpus(file, merged, sum(data.seconds for data in made))
-    for block_file in block_files:
-        block_file.unlink(missing_ok=True)
 
 
 # Files, and matrices larger than memory

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from itertools import chain
 from operator import methodcaller
@@ -22,11 +22,20 @@ from harness.assets.places import Places
 from harness.core.errors import HarnessError, UsageError
 from harness.core.files import sentence_key
 from harness.core.interfaces import EncoderConfig
-from harness.core.provenance import code_digest, packages
+from harness.core.provenance import code_digest, one_blas_thread, packages
 from harness.core.types import Corpus, Progress
 from harness.evaluation.embeddings import SHARD, CachedEncoder
 from harness.evaluation.engines import Engine, InProcess, Processes, WorkersLost
-from harness.evaluation.runner import EncoderRun, Outcome, execute, failed, failures, open_runs
+from harness.evaluation.fit_corpus import CorpusPass, corpus_passes
+from harness.evaluation.runner import (
+    EncoderRun,
+    Outcome,
+    RunContext,
+    execute,
+    failed,
+    failures,
+    open_runs,
+)
 from harness.results.records import PlannedCell, Store
 from harness.tasks.loader import TARGETS, TaskLoader
 
@@ -98,6 +107,13 @@ class Site:
     libraries: Mapping[str, str | None] = field(default_factory=packages, compare=False)
     run: str = field(default_factory=lambda: uuid4().hex)
 
+    @classmethod
+    def of(cls, context: RunContext) -> Site:
+        """What the workers of a run need."""
+        loader, results = context.loader, context.store.folder.absolute()
+        places = loader.places.absolute()
+        return cls(places, loader.corpora, results, context.fresh, context.workers, code_digest())
+
     def require_worker(self) -> None:
         """Raise HarnessError for a worker of another version, or without a folder of this run."""
         worker = f"the worker on {gethostname()} has"
@@ -130,10 +146,7 @@ class Work:
 def execute_on(
     engine: Engine,
     cells: Sequence[PlannedCell],
-    loader: TaskLoader,
-    store: Store,
-    progress: Progress,
-    fresh: bool = False,
+    context: RunContext,
     part: Part = WHOLE,
     trainings: Sequence[Work] = (),
 ) -> Iterator[Outcome]:
@@ -145,19 +158,20 @@ def execute_on(
     # this process encodes with all threads. The workers of a cluster are there already.
     if isinstance(engine, Processes) and len(units(cells)) < 2:
         engine = InProcess()
-    store.folder.mkdir(parents=True, exist_ok=True)  # or a worker might make one that only it sees
-    places, results = loader.places.absolute(), store.folder.absolute()
-    site = Site(places, loader.corpora, results, fresh, engine.workers, code_digest())
+    progress = context.progress
+    # Or a worker might make a folder that only it sees.
+    context.store.folder.mkdir(parents=True, exist_ok=True)
+    site = Site.of(replace(context, workers=engine.workers))
     untrained = _carried_out(engine, site, trainings, progress, "training")
     for cell in cells:
         if cell.encoder in untrained:
             yield from failed([cell], untrained[cell.encoder])
     able = [cell for cell in cells if cell.encoder not in untrained]
     if part.count == 1 and isinstance(engine, InProcess):
-        yield from execute(able, loader, store, progress, time.perf_counter, fresh)
+        yield from execute(able, context)
         return
     runs = []
-    for run in open_runs(able, loader, store, progress, time.perf_counter, fresh):
+    for run in open_runs(able, context):
         if isinstance(run, Outcome):
             yield run
         else:
@@ -165,7 +179,7 @@ def execute_on(
     # Passes take longest, and so come first.
     encodings = [*_passes(site, runs), *_sentences(site, runs, part)]
     _carried_out(engine, site, encodings, progress, "encoding")
-    _carried_out(engine, site, [*_merges(site, runs)], progress, "merging")
+    _merge(runs, progress)
     left = tuple(cell for run in runs for cell in run.left)
     if left:
         progress.phase("scoring", len(left))
@@ -203,17 +217,24 @@ def _carried_out(
 def _passes(site: Site, runs: Iterable[EncoderRun]) -> Iterator[Work]:
     """The blocks of the passes over corpora that are to be made."""
     for run in runs:
-        for cells, sample in run.corpora.passes(run.left):
-            for block in sample.blocks:
-                yield Work(partial(_prepare_fits, site, cells, block), len(block))
+        cells_by_pass: dict[CorpusPass, list[PlannedCell]] = {}
+        for cell, corpus_pass in run.passes.items():
+            cells_by_pass.setdefault(corpus_pass, []).append(cell)
+        for corpus_pass, cells in cells_by_pass.items():
+            for block in corpus_pass.sample.blocks if corpus_pass.missing else ():
+                yield Work(partial(_encode_block, site, cells, block), len(block))
 
 
-def _merges(site: Site, runs: Iterable[EncoderRun]) -> Iterator[Work]:
-    """The passes whose blocks are to be merged."""
-    for run in runs:
-        for cells, sample in run.corpora.passes(run.left):
-            if len(sample.blocks) > 1:
-                yield Work(partial(_prepare_fits, site, cells))
+def _merge(runs: Iterable[EncoderRun], progress: Progress) -> None:
+    """Make the files of passes of their blocks. The cells that need them report an error."""
+    passes = dict.fromkeys(corpus_pass for run in runs for corpus_pass in run.passes.values())
+    incomplete = [corpus_pass for corpus_pass in passes if corpus_pass.missing]
+    if incomplete:
+        progress.phase("merging", len(incomplete))
+    for corpus_pass in incomplete:
+        with failures(()), one_blas_thread():
+            corpus_pass.merge(corpus_pass.missing)
+        progress.step(1)
 
 
 def _sentences(site: Site, runs: Iterable[EncoderRun], part: Part) -> Iterator[Work]:
@@ -229,8 +250,9 @@ def _sentences(site: Site, runs: Iterable[EncoderRun], part: Part) -> Iterator[W
 
 
 @lru_cache(maxsize=1)
-def _loader(site: Site) -> TaskLoader:
-    return TaskLoader(site.places, site.corpora)
+def _context(site: Site) -> RunContext:
+    loader = TaskLoader(site.places, site.corpora)
+    return RunContext(loader, Store(site.results), fresh=site.fresh, workers=site.workers)
 
 
 @lru_cache(maxsize=1)
@@ -250,17 +272,15 @@ def _encode(site: Site, config: Any, texts: Sequence[str]) -> None:
         _encoder(site, config).ensure(texts, Progress())
 
 
-def _prepare_fits(site: Site, cells: Sequence[PlannedCell], block: range | None = None) -> None:
-    """Make the files that cells are fitted on, or a block of them. The cells report an error."""
-    with failures(()):
-        store = Store(site.results)
-        for run in open_runs(
-            cells, _loader(site), store, Progress(), time.perf_counter, fresh=True
-        ):
-            if isinstance(run, EncoderRun):
-                run.prepare(block)
+def _encode_block(site: Site, cells: Sequence[PlannedCell], block: range) -> None:
+    """Encode a block of the pass that cells share. The cells report an error."""
+    with failures(()), one_blas_thread():
+        config: Any = cells[0].encoder
+        loader, encoder = _context(site).loader, _encoder(site, config)
+        texts = {cell: loader.inputs(cell.task, cell.method.fit_on).fit for cell in cells}
+        corpus_pass = corpus_passes(encoder, texts, Progress())[cells[0]]
+        corpus_pass.encode(block, corpus_pass.missing)
 
 
 def _measured(site: Site, unit: Sequence[PlannedCell]) -> list[Outcome]:
-    loader, store, clock = _loader(site), Store(site.results), time.perf_counter
-    return [*execute(unit, loader, store, Progress(), clock, site.fresh, site.workers)]
+    return [*execute(unit, _context(site))]

@@ -12,8 +12,9 @@ import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from itertools import groupby
+from time import perf_counter
 from typing import Any, Literal
 
 from harness.core.errors import AssetMissing, HarnessError, error_line
@@ -22,7 +23,7 @@ from harness.core.types import Clock, Progress, Record, Task
 from harness.encoders.cache.encodings import EncodingCost
 from harness.evaluation.embeddings import CachedEncoder, PooledEmbeddings
 from harness.evaluation.evaluate import measure
-from harness.evaluation.fit_corpus import FitCorpora
+from harness.evaluation.fit_corpus import CorpusPass, CorpusSample, FitData, corpus_passes
 from harness.evaluation.plan import identity_of
 from harness.results.records import SCHEMA, Cell, PlannedCell, Store
 from harness.tasks.loader import CellInputs, TaskLoader, distinct_sentences
@@ -67,49 +68,43 @@ def failed(cells: Iterable[PlannedCell], error: HarnessError) -> list[Outcome]:
     return [Outcome(c.address, status, None, message, False, exit_status, get) for c in cells]
 
 
-def execute(
-    cells: Sequence[PlannedCell],
-    loader: TaskLoader,
-    store: Store,
-    progress: Progress,
-    clock: Clock,
-    fresh: bool = False,
-    workers: int = 1,
-) -> Iterator[Outcome]:
-    """Run the cells and yield an outcome for each; a cell done here before is not run again.
+@dataclass(frozen=True)
+class RunContext:
+    """What the cells of a run share: who reads texts, keeps records, is told, and measures time.
 
-    `workers` is how many processes work beside each other: records say it, since it costs time.
+    With `fresh`, what is done is measured again. `workers` is how many processes work beside each
+    other: records say it, since it costs time.
     """
-    for run in open_runs(cells, loader, store, progress, clock, fresh, workers):
+
+    loader: TaskLoader
+    store: Store
+    progress: Progress = Progress()  # noqa: RUF009 - it holds nothing
+    clock: Clock = perf_counter
+    fresh: bool = False
+    workers: int = 1
+
+
+def execute(cells: Sequence[PlannedCell], context: RunContext) -> Iterator[Outcome]:
+    """Run the cells and yield an outcome for each; a cell done here before is not run again."""
+    for run in open_runs(cells, context):
         if isinstance(run, Outcome):
             yield run
         else:
             yield from run.outcomes()
 
 
-def open_runs(
-    cells: Sequence[PlannedCell],
-    loader: TaskLoader,
-    store: Store,
-    progress: Progress,
-    clock: Clock,
-    fresh: bool = False,
-    workers: int = 1,
-) -> Iterator[EncoderRun | Outcome]:
+def open_runs(cells: Sequence[PlannedCell], context: RunContext) -> Iterator[EncoderRun | Outcome]:
     """The work that is left of each encoder; an outcome of each cell that is done or cannot run."""
-    for _, group in groupby(cells, key=lambda cell: cell.encoder):
+    for config, group in groupby(cells, key=lambda cell: cell.encoder):
         of_encoder = tuple(group)
         with failures(of_encoder) as failing:
-            encoder = CachedEncoder.open(of_encoder[0].encoder, loader.places, clock)
+            encoder = CachedEncoder.open(config, context.loader.places, context.clock)
+            run = EncoderRun(context, encoder)
         yield from failing
-        if failing:
-            continue
-        corpora = FitCorpora(encoder, progress)
-        run = EncoderRun(encoder, corpora, loader, store, progress, clock, fresh, workers)
-        readable = yield from _each(of_encoder, run.read)
-        run.left = yield from _each(readable, run.look_up)
-        if run.left:
-            yield run
+        if not failing:
+            run.left = yield from _each(of_encoder, run.look_up)
+            if run.left:
+                yield run
 
 
 def _each(
@@ -139,14 +134,8 @@ class EncoderRun:
     that have a vector.
     """
 
+    context: RunContext
     encoder: CachedEncoder
-    corpora: FitCorpora
-    loader: TaskLoader
-    store: Store
-    progress: Progress
-    clock: Clock
-    fresh: bool
-    workers: int
     left: Sequence[PlannedCell] = ()
     inputs: dict[PlannedCell, CellInputs] = field(default_factory=dict)
     identity: dict[PlannedCell, Mapping[str, str]] = field(default_factory=dict)
@@ -157,39 +146,32 @@ class EncoderRun:
         """The sentences of the cells that are left which are not encoded yet."""
         return self.encoder.cache.missing(self._texts(self.left))
 
-    def read(self, cell: PlannedCell) -> None:
-        """Read a cell's texts."""
-        inputs = self.loader.inputs(cell.task, cell.method.fit_on)
-        self.inputs[cell] = inputs
-        if inputs.fit is not None:
-            self.corpora.texts[cell] = inputs.fit
+    @cached_property
+    def passes(self) -> Mapping[PlannedCell, CorpusPass]:
+        """The passes over corpora that the cells which are left need."""
+        texts = {cell: self.inputs[cell].fit for cell in self.left}
+        return corpus_passes(self.encoder, texts, self.context.progress)
 
     def look_up(self, cell: PlannedCell) -> Outcome | None:
-        """The cell's outcome if it is done."""
-        identity = identity_of(cell, self.inputs[cell], self.encoder.identity.key)
-        if (fit := self.corpora.digest(cell)) is not None:
-            identity["fit"] = fit
-        self.identity[cell] = identity
-        if self.fresh or not self.store.done(cell.address, identity):
+        """Read a cell's texts; its outcome if it is done."""
+        inputs = self.context.loader.inputs(cell.task, cell.method.fit_on)
+        identity = identity_of(cell, inputs, self.encoder.identity.key)
+        if inputs.fit is not None:
+            identity["fit"] = CorpusSample.of_cell(cell, inputs.fit).digest
+        self.inputs[cell], self.identity[cell] = inputs, identity
+        store = self.context.store
+        if self.context.fresh or not store.done(cell.address, identity):
             return None
-        return Outcome(cell.address, "done", self.store.read(cell.address))
-
-    def prepare(self, block: range | None = None) -> None:
-        """Make the files that the cells which are left are fitted on, or a block of them.
-
-        Those cells report an error.
-        """
-        for _ in _each(self.left, partial(self.corpora.prepare, block=block)):
-            pass
+        return Outcome(cell.address, "done", store.read(cell.address))
 
     def outcomes(self) -> Iterator[Outcome]:
         """Encode what is missing, and measure the cells that are left."""
-        name = self.left[0].encoder.name
+        name, progress = self.left[0].encoder.name, self.context.progress
         cells = yield from self._encode(name)
-        cells = yield from _each(cells, self.corpora.prepare)
+        cells = yield from _each(cells, self._pass_over)
         texts = self._texts(cells)
         if cells:
-            self.progress.phase(f"{name}: scoring", len(cells))
+            progress.phase(f"{name}: scoring", len(cells))
         for pooling, group in groupby(cells, key=lambda cell: cell.method.pooling):
             of_pooling = tuple(group)
             with failures(of_pooling) as failing:
@@ -197,33 +179,41 @@ class EncoderRun:
             yield from failing
             for cell in () if failing else of_pooling:
                 yield from _each([cell], partial(self._measure, pooled))
-                self.progress.step(1)
+                progress.step(1)
 
     def _encode(self, name: str) -> Generator[Outcome, None, Sequence[PlannedCell]]:
         """Encode the sentences that are missing; returns the cells whose sentences are encoded.
 
         Where that fails, the inputs of cells are encoded one after the other.
         """
-        if not (missing := self.missing):
-            return self.left
-        self.progress.phase(f"{name}: encoding", len(missing))
+        progress = self.context.progress
         with failures(self.left) as failing:
-            self.encoder.ensure(missing, self.progress)
+            if missing := self.missing:
+                progress.phase(f"{name}: encoding", len(missing))
+                self.encoder.ensure(missing, progress)
         if not failing:
             return self.left
-        reasons = {outcome.cell: outcome for outcome in failing}
         encoded: list[PlannedCell] = []
         for inputs in dict.fromkeys(self.inputs[cell] for cell in self.left):
             group = [cell for cell in self.left if self.inputs[cell] is inputs]
-            failing = [reasons[cell.address] for cell in group]
-            if self.encoder.encoder is not None:  # it could be loaded
-                with failures(group) as failing:
-                    self.encoder.ensure(self._texts(group), self.progress)
-            if failing and self.encoder.cache.missing(self._texts(group)):
-                yield from failing
-            else:
-                encoded += group
+            with failures(group) as failing:
+                self.encoder.ensure(self._texts(group), progress)
+            yield from failing
+            encoded += () if failing else group
         return [cell for cell in self.left if cell in encoded]
+
+    def _pass_over(self, cell: PlannedCell) -> None:
+        """Make what a cell is fitted on, if it is in a file."""
+        if cell in self.passes:
+            self.passes[cell].data(cell.method)
+
+    def _fit_data(self, pooled: PooledEmbeddings, cell: PlannedCell) -> FitData | None:
+        if cell in self.passes:
+            return self.passes[cell].data(cell.method)
+        text = self.inputs[cell].fit
+        if text is None:
+            return None
+        return FitData.of(cell.method, pooled, text.digest, tuple(text.sentences()))
 
     def _texts(self, cells: Iterable[PlannedCell]) -> list[str]:
         """The distinct sentences of cells, sorted."""
@@ -231,14 +221,15 @@ class EncoderRun:
 
     def _measure(self, pooled: PooledEmbeddings, cell: PlannedCell) -> Outcome:
         inputs, identity, encoder = self.inputs[cell], self.identity[cell], self.encoder
+        workers = self.context.workers
         measurement = measure(
             cell.method,
             cell.task,
             inputs.pairs,
             pooled,
-            self.corpora.data(cell, pooled),
+            self._fit_data(pooled, cell),
             cell.seed,
-            self.clock,
+            self.context.clock,
             inputs.labelled,
         )
         if cell.task not in self.costs:
@@ -267,11 +258,11 @@ class EncoderRun:
                 "sentences_per_second": cost.rate,
                 "peak_memory_mb": _peak_memory_mb(),
                 **({"encoding": list(cost.how)} if cost.how else {}),
-                **({"workers": self.workers} if self.workers > 1 else {}),
+                **({"workers": workers} if workers > 1 else {}),
                 **({} if coverage is None else {"coverage": round(coverage, 4)}),
             },
         )
-        moved = self.store.write(record, measurement.cosines, identity)
+        moved = self.context.store.write(record, measurement.cosines, identity)
         return Outcome(cell.address, "measured", record, moved=moved)
 
 

@@ -8,7 +8,6 @@ pytest imports this module wherever the harness is installed, so everything else
 from __future__ import annotations
 
 import os
-import time
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -90,8 +89,7 @@ class GateRun:
     def report(self) -> Report:
         """Run the quick set and check it, as `harness run --quick` and `harness check` do."""
         from harness.assets.places import Places
-        from harness.core.types import Progress
-        from harness.evaluation.runner import execute
+        from harness.evaluation.runner import RunContext, execute
         from harness.gate.check import Gate, encode_golden, note_outcomes, quick_set
         from harness.gate.drift import parse_margins
         from harness.resolve import encoders_by_hand
@@ -106,7 +104,7 @@ class GateRun:
         loader = TaskLoader(places, registry.corpora)
         cells = quick_set(registry, results)
         planned = on_hardware(cells, option("--harness-device"), None, None)
-        outcomes = execute(planned, loader, Store(runs), Progress(), time.perf_counter)
+        outcomes = execute(planned, RunContext(loader, Store(runs)))
         note_outcomes(runs, outcomes)
         encode_golden(planned, places, runs)
         addresses = [cell.address for cell in planned]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import tempfile
-import time
 from collections.abc import Iterable, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
@@ -13,10 +12,10 @@ from typing import Any
 from harness.assets.places import Places
 from harness.core.errors import AssetMissing, HarnessError, UsageError
 from harness.core.provenance import extra
-from harness.core.types import Method, Progress, Record, Task
+from harness.core.types import Method, Record, Task
 from harness.encoders.function import Function, FunctionConfig
 from harness.evaluation.evaluate import resolved
-from harness.evaluation.runner import execute
+from harness.evaluation.runner import RunContext, execute
 from harness.registry import Registry
 from harness.resolve import Resolver, encoders_by_hand, is_encoder_name
 from harness.results.index import Results
@@ -166,7 +165,7 @@ def evaluate(
         store = Store(scratch if output is None else Path(output))
         planned = cells(methods, list(by_name.values()), seeds)
         by_cell: dict[tuple[str, str], list[Record]] = {}
-        for outcome in execute(planned, loader, store, Progress(), time.perf_counter):
+        for outcome in execute(planned, RunContext(loader, store)):
             if outcome.record is None:
                 missing = outcome.status == "asset missing"
                 raise AssetMissing(outcome.message) if missing else HarnessError(outcome.message)

@@ -1,7 +1,6 @@
 """What a run prints: each score beside what is published for it, its record, a table at the end."""
 
 import re
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,8 +9,8 @@ import pytest
 
 from harness.assets.places import Places
 from harness.cli.printing import Printer
-from harness.core.types import Progress, Record
-from harness.evaluation.runner import Outcome, execute
+from harness.core.types import Record
+from harness.evaluation.runner import Outcome, RunContext, execute
 from harness.registry import load_registry
 from harness.report.paper_tables import printed as printed_number
 from harness.resolve import encoders_by_hand
@@ -135,7 +134,7 @@ def test_a_run_stores_the_coverage_of_a_task(tmp_path):
     task, store = registry.tasks["mini-sts"], Store(tmp_path / "runs")
     planned = cells([registry.parse("few.mean")], [task], 1)
     for fresh in (False, True):  # from the encoder, then from the cache
-        [outcome] = execute(planned, loader, store, Progress(), time.perf_counter, fresh)
+        [outcome] = execute(planned, RunContext(loader, store, fresh=fresh))
         texts = dict.fromkeys(loader.inputs(task).pairs.sentences)
         known = [[w.lower() in words for w in re.findall(r"\w+|[^\w\s]", t)] for t in texts]
         share = sum(map(sum, known)) / sum(map(len, known))

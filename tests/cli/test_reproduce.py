@@ -10,16 +10,14 @@ from fakes import (
     OTHER,
     TOY,
     FakeConfig,
-    Told,
     library,
     method,
     registry,
     snapshot,
-    ticks,
 )
 
 from harness.cli.printing import LINES, against_committed, against_papers, not_run
-from harness.evaluation.runner import Outcome, execute
+from harness.evaluation.runner import Outcome, RunContext, execute
 from harness.gate.drift import Checked, State
 from harness.results.folder import ResultsFolder
 from harness.results.records import Cell, Store, cells
@@ -71,7 +69,7 @@ def ran(tmp_path, monkeypatch):
         *cells([method("mean"), method("cls")], [TOY, OTHER, NOT_HERE, BROKEN], 1),
     ]
     store = Store(tmp_path / "runs")
-    return list(execute(planned, library(tmp_path), store, Told(), ticks()))
+    return list(execute(planned, RunContext(library(tmp_path), store)))
 
 
 def published(folder, ran, off):
@@ -158,7 +156,7 @@ def test_a_second_reproduction_of_what_is_carried_changes_no_file_and_says_so(
     assert "  2 asset missing: harness fetch sick-raw" in first
     before = snapshot(tmp_path)
     status, second, _ = call("reproduce", *cells, *missing)
-    assert (status, "cells: 2 asset missing, 2 done" in second) == (0, True)
+    assert (status, "cells: 2 done, 2 asset missing" in second) == (0, True)
     tables = "tables: runs/LEADERBOARD.md, runs/tables, runs/site"
     assert f"{tables}\nno file of runs changed\nnext, the most" in second
     assert snapshot(tmp_path) == before

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import tiny_models
-from fakes import TOY, FakeFamily, Told, library, method, task, ticks
+from fakes import TOY, FakeFamily, Told, library, method, task
 from typer.testing import CliRunner
 
 from baselines.sbert import NLI
@@ -25,7 +25,7 @@ from harness.encoders.transformer import TransformerConfig
 from harness.evaluation.engines import InProcess, Processes
 from harness.evaluation.parallel import execute_on
 from harness.evaluation.plan import make_plan, render_plan
-from harness.evaluation.runner import execute
+from harness.evaluation.runner import RunContext, execute
 from harness.evaluation.select import is_embedded
 from harness.gate.check import encode_golden
 from harness.registry import load_registry
@@ -77,21 +77,21 @@ def test_every_seed_is_scored_with_the_encoder_that_it_trained(tmp_path):
     planned = cells([method("mean", encoder=config), method("cls", encoder=config)], [TOY], 3)
     assert len(planned) == 6
     texts, store = trained(tmp_path, 0, 1, 2), Store(tmp_path / "runs")
-    outcomes = list(execute(planned, texts, store, Told(), ticks()))
+    outcomes = list(execute(planned, RunContext(texts, store)))
     records = [o.record for o in outcomes if o.cell.method == "kin.mean"]
     assert [record.seed for record in records] == [0, 1, 2]
     assert len({record.digests["weights"] for record in records}) == 3
     assert len({record.scores["spearman"]["all"] for record in records}) == 3
     sentences = set(TOY.pairs(tmp_path).sentences)
     assert len(config.log) == 3 * len(sentences)  # one pass a seed, for both poolings
-    again = execute(planned, trained(tmp_path), store, Told(), ticks())
+    again = execute(planned, RunContext(trained(tmp_path), store))
     assert {outcome.status for outcome in again} == {"done"}
 
 
 def test_a_seed_that_is_missing_costs_its_own_cells_and_no_others(tmp_path):
     planned = cells([method("mean", encoder=FakeFamily())], [TOY], 2)
     texts = trained(tmp_path, 1)
-    first, second = execute(planned, texts, Store(tmp_path / "runs"), Told(), ticks())
+    first, second = execute(planned, RunContext(texts, Store(tmp_path / "runs")))
     assert (first.status, second.status) == ("asset missing", "measured")
     assert "harness train family kin" in first.message
     told = make_plan(planned, texts)
@@ -214,7 +214,7 @@ def test_a_training_on_the_spot_that_fails_is_told_and_the_rest_runs(place):
     works = on_the_spot(planned, texts.places)
     for engine in (InProcess(), Processes(2)):
         store = Store(place / f"runs-{engine.workers}")
-        made = list(execute_on(engine, planned, texts, store, Told(), trainings=works))
+        made = list(execute_on(engine, planned, RunContext(texts, store), trainings=works))
         assert sorted(one.status for one in made) == ["failed", "measured"]
         [why] = [one.message for one in made if one.message]
         assert why.startswith("kin, seed 0: --file triplets.csv: wanted a file")

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from fakes import TOY, FakeConfig, Told, library, method, numbered, ticks
+from fakes import TOY, FakeConfig, library, method, numbered
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,7 +11,7 @@ from harness.core.metrics import cosine, score
 from harness.core.types import Method
 from harness.evaluation import evaluate as embed
 from harness.evaluation.evaluate import Embedder, fit_method
-from harness.evaluation.runner import execute
+from harness.evaluation.runner import RunContext, execute
 from harness.results.records import PlannedCell, Store
 
 PLAIN = method("first-last")
@@ -29,7 +29,7 @@ def loaded(wanted: Method, folder):
 def test_a_cell_of_a_run_has_the_scores_of_the_same_vectors(wanted, seed, tmp_path):
     texts = library(tmp_path)
     cell = PlannedCell(wanted, TOY, seed)
-    [outcome] = execute([cell], texts, Store(tmp_path / "runs"), Told(), ticks())
+    [outcome] = execute([cell], RunContext(texts, Store(tmp_path / "runs")))
     inputs = texts.inputs(TOY, "target")
     embedder = fit_method(wanted, loaded(wanted, tmp_path), inputs.fit.sentences(), seed)
     pairs = inputs.pairs

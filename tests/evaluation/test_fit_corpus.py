@@ -18,7 +18,6 @@ from fakes import (
     library,
     numbered,
     task,
-    ticks,
 )
 from hypothesis import given
 from hypothesis import strategies as st
@@ -38,7 +37,7 @@ from harness.evaluation.engines import Cluster
 from harness.evaluation.evaluate import FitData, fit, fit_method
 from harness.evaluation.fit_corpus import PART, CorpusSample, read_corpus, write_corpus
 from harness.evaluation.parallel import execute_on
-from harness.evaluation.runner import execute
+from harness.evaluation.runner import RunContext, execute
 from harness.results.records import Store, cells
 from harness.transforms.pooling import CLS, FIRST_LAST, MEAN, POOLER
 
@@ -110,7 +109,13 @@ class Dropped(Stretch):
 
 def run(folder, planned, *corpora, told=None, fresh=False):
     made = execute(
-        planned, library(folder, *corpora), Store(folder / "runs"), told or Told(), ticks(), fresh
+        planned,
+        RunContext(
+            library(folder, *corpora),
+            Store(folder / "runs"),
+            told or Told(),
+            fresh=fresh,
+        ),
     )
     return {outcome.cell: outcome for outcome in made}
 
@@ -289,7 +294,7 @@ def test_what_is_scored_has_no_dropout(tmp_path):
     run(tmp_path, cells(methods, [TOY], seeds=1))
     plain = Method(FakeConfig("plain"), MEAN)
     texts = library(tmp_path, encoders=("fake", "plain"))
-    [outcome] = execute(cells([plain], [TOY], 1), texts, Store(tmp_path / "runs"), Told(), ticks())
+    [outcome] = execute(cells([plain], [TOY], 1), RunContext(texts, Store(tmp_path / "runs")))
     records = {r.method: r.scores for r in Store(tmp_path / "runs").records()}
     assert records["fake.mean"] == outcome.record.scores
 
@@ -447,7 +452,10 @@ def test_blocks_of_a_pass_that_workers_make_in_any_order_are_merged_into_one_fil
     texts, store = library(tmp_path / "beside", FAR), Store(tmp_path / "beside" / "runs")
     config.log.clear()
     told = Told()
-    beside = {one.cell: one for one in execute_on(LastFirst(None), planned, texts, store, told)}
+    beside = {
+        one.cell: one
+        for one in execute_on(LastFirst(None), planned, RunContext(texts, store, told))
+    }
     assert [name for name, _ in told.phases] == ["encoding", "merging", "scoring"]
     assert len(config.log) == once  # each block by one worker
     assert {cell: one.record.scores for cell, one in beside.items()} == {

@@ -19,7 +19,6 @@ from fakes import (
     library,
     method,
     numbered,
-    ticks,
 )
 
 from harness.core.errors import HarnessError, UsageError
@@ -35,7 +34,7 @@ from harness.evaluation.parallel import (
     execute_on,
     units,
 )
-from harness.evaluation.runner import execute
+from harness.evaluation.runner import RunContext, execute
 from harness.results.records import Store, cells
 
 METHODS = (
@@ -50,7 +49,10 @@ PLANNED = cells(METHODS, [TOY, OTHER], seeds=2)
 def run(folder, engine, planned=PLANNED, part=WHOLE, told=None, store="runs"):
     """The outcomes, by cell."""
     made = execute_on(
-        engine, planned, library(folder), Store(folder / store), told or Told(), part=part
+        engine,
+        planned,
+        RunContext(library(folder), Store(folder / store), told or Told()),
+        part=part,
     )
     return {outcome.cell: outcome for outcome in made}
 
@@ -59,7 +61,7 @@ def run(folder, engine, planned=PLANNED, part=WHOLE, told=None, store="runs"):
 def alone(tmp_path_factory):
     """The scores of one process."""
     folder = tmp_path_factory.mktemp("alone")
-    made = execute(PLANNED, library(folder), Store(folder / "runs"), Told(), ticks())
+    made = execute(PLANNED, RunContext(library(folder), Store(folder / "runs")))
     return {outcome.cell: outcome.record.scores for outcome in made}
 
 
@@ -128,14 +130,15 @@ def test_fits_on_a_corpus_are_measured_beside_each_other_after_one_pass(tmp_path
     assert len(units(planned)) == 2
     assert len(units(planned, passes_made=True)) == 3
     alone, beside = library(tmp_path / "alone", stream), library(tmp_path / "beside", stream)
-    wanted = execute(planned, alone, Store(tmp_path / "alone"), Told(), ticks())
-    found = execute_on(Processes(2), planned, beside, Store(tmp_path / "beside"), told)
+    wanted = execute(planned, RunContext(alone, Store(tmp_path / "alone")))
+    found = execute_on(Processes(2), planned, RunContext(beside, Store(tmp_path / "beside"), told))
     scores = {one.cell: one.record.scores for one in wanted}
     assert {one.cell: one.record.scores for one in found} == scores
-    [(first, sentences), (then, count)] = told.phases
-    assert (first, then, count) == ("encoding", "scoring", len(planned))
+    [(_, sentences), (_, merged), (_, count)] = told.phases
+    assert [name for name, _ in told.phases] == ["encoding", "merging", "scoring"]
+    assert (merged, count) == (1, len(planned))
     assert sentences > 60  # those of the corpus, and the tasks'
-    assert told.steps == sentences + count
+    assert told.steps == sentences + merged + count
     for folder in ("moments", "rows"):
         [_] = (tmp_path / "beside" / "cache" / folder).rglob("stream*")
 
@@ -159,7 +162,7 @@ def test_a_worker_with_other_code_trains_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(parallel, "code_digest", lambda: "0" * 64)  # a worker has its own
     trainings = [Work(partial((tmp_path / "trained").touch), trains=FakeConfig())]
     made = execute_on(
-        Processes(2), PLANNED, library(tmp_path), Store(tmp_path), Told(), trainings=trainings
+        Processes(2), PLANNED, RunContext(library(tmp_path), Store(tmp_path)), trainings=trainings
     )
     with pytest.raises(HarnessError, match="has other code"):
         list(made)

@@ -4,11 +4,11 @@ import json
 from dataclasses import replace
 
 import pytest
-from fakes import OTHER, TOY, FakeConfig, Told, corpus, library, method, numbered, ticks
+from fakes import OTHER, TOY, FakeConfig, corpus, library, method, numbered
 
 from harness.core.types import Method, Record
 from harness.evaluation.plan import make_plan, measured_rates, render_plan
-from harness.evaluation.runner import execute
+from harness.evaluation.runner import RunContext, execute
 from harness.registry import load_registry
 from harness.results.index import Results
 from harness.results.records import Store, cells
@@ -45,7 +45,7 @@ def test_a_plan_times_sentences_and_counts_what_else_is_left(tmp_path):
     assert "4 of 4 cells can run here; encoding takes about 1 s; not timed are" in text(made)
     assert "not timed are 3 fits, 4 scorings." in text(made)
 
-    list(execute(planned[:2], texts, runs, Told(), ticks()))
+    list(execute(planned[:2], RunContext(texts, runs)))
     made = make_plan(planned, texts, runs, RATES)
     [entry] = made.encoders
     assert (entry.measured, entry.to_encode, entry.seconds) == (2, 0, 0)
@@ -61,7 +61,7 @@ def test_a_pass_over_a_corpus_is_left_until_its_file_is_made(tmp_path):
     [before] = make_plan(planned, texts, None, RATES).encoders
     assert before.to_encode == before.sentences + FAR.count
     assert before.seconds > FAR.count / 100
-    list(execute(planned[:1], texts, Store(tmp_path / "runs"), Told(), ticks()))
+    list(execute(planned[:1], RunContext(texts, Store(tmp_path / "runs"))))
     [after] = make_plan(planned, texts, None, RATES).encoders
     assert after.to_encode < after.sentences
     stretch = method("mean", "stretch", on="target").post

@@ -33,7 +33,7 @@ from harness.assets.places import Places
 from harness.core.errors import DataError, UsageError
 from harness.core.types import Method
 from harness.evaluation.evaluate import measure
-from harness.evaluation.runner import execute
+from harness.evaluation.runner import RunContext, execute
 from harness.registry import load_registry
 from harness.results.records import Cell, PlannedCell, Store, cells, largest_move
 from harness.tasks.loader import TaskLoader
@@ -53,7 +53,7 @@ def run(folder, planned, *corpora, told=None, fresh=False, weights="weights"):
     """All outcomes, by cell."""
     texts = library(folder, *corpora, weights=weights)
     store = Store(folder / "runs")
-    made = execute(planned, texts, store, told or Told(), ticks(), fresh)
+    made = execute(planned, RunContext(texts, store, told or Told(), clock=ticks(), fresh=fresh))
     return {outcome.cell: outcome for outcome in made}
 
 
@@ -243,7 +243,7 @@ def test_a_cell_that_fails_stops_no_other(tmp_path, why):
         healthy = healthy[-1:]
     texts = library(tmp_path, STREAM, CUT, encoders=("fake", "fine"))
     planned = [PlannedCell(culprit, on, 0), *healthy]
-    made = execute(planned, texts, Store(tmp_path / "runs"), Told(), ticks())
+    made = execute(planned, RunContext(texts, Store(tmp_path / "runs"), clock=ticks()))
     found = {outcome.cell: outcome for outcome in made}
     failed = found.pop(planned[0].address)
     assert (failed.status, failed.message.count("\n")) == ("failed", 0)
@@ -329,7 +329,7 @@ def test_a_killed_run_goes_on_where_it_stopped(tmp_path, after):
     config = FakeConfig()
     planned = cells(logged(config, *METHODS), [TOY], seeds=2)
     store = Store(tmp_path / "runs")
-    killed = execute(planned, library(tmp_path), store, Told(), ticks())
+    killed = execute(planned, RunContext(library(tmp_path), store, clock=ticks()))
     done = {outcome.cell for outcome in islice(killed, after)}
     killed.close()
     before, encoded = snapshot(store.folder), len(config.log)
@@ -472,6 +472,8 @@ def test_no_digit_of_a_score_depends_on_the_number_of_threads(tmp_path):
         places = Places(cache=tmp_path / str(threads))
         loader = TaskLoader(places, registry.corpora)
         with libraries.limit(limits=threads, user_api="blas"):
-            made = execute(planned, loader, Store(tmp_path / f"runs-{threads}"), Told(), ticks())
+            made = execute(
+                planned, RunContext(loader, Store(tmp_path / f"runs-{threads}"), clock=ticks())
+            )
             found.append({outcome.cell: outcome.record.scores for outcome in made})
     assert found[0] == found[1] == found[2]

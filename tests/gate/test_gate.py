@@ -11,7 +11,7 @@ from statistics import fmean, stdev
 
 import numpy as np
 import pytest
-from fakes import TOY, FakeConfig, Told, library, method, registry, snapshot, ticks, use_registry
+from fakes import TOY, FakeConfig, library, method, registry, snapshot, ticks, use_registry
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,7 +22,7 @@ from harness.core.errors import DataError, UsageError
 from harness.core.tensors import write_tensors
 from harness.core.types import Record
 from harness.encoders.transformer import TransformerConfig
-from harness.evaluation.runner import execute
+from harness.evaluation.runner import RunContext, execute
 from harness.gate.check import (
     FAILURES_FILE,
     SAME,
@@ -93,7 +93,7 @@ def measure(folder, results, weights="one", cells=CELLS, places=None):
     planned = [PlannedCell(found.parse(c.method), TOY, c.seed) for c in cells]
     texts = library(folder) if places is None else replace(library(folder), places=places)
     runs = folder / results
-    outcomes = list(execute(planned, texts, Store(runs), Told(), ticks()))
+    outcomes = list(execute(planned, RunContext(texts, Store(runs), clock=ticks())))
     note_outcomes(runs, outcomes)
     encode_golden(planned, texts.places, runs)
     return outcomes
@@ -463,7 +463,7 @@ def test_the_last_reason_counts_and_an_empty_one_forgets(tmp_path_factory, befor
 
 def test_wrong_usage_leaves_no_reason(tmp_path):
     planned = [PlannedCell(method("pooler", encoder=FakeConfig(has_pooler=False)), TOY, 0)]
-    outcomes = list(execute(planned, library(tmp_path), Store(tmp_path), Told(), ticks()))
+    outcomes = list(execute(planned, RunContext(library(tmp_path), Store(tmp_path), clock=ticks())))
     assert [o.exit_status for o in outcomes] == [2]
     note_outcomes(tmp_path, outcomes)
     assert read_failures(tmp_path) == {}

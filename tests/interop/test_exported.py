@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tiny_models
-from fakes import TOY, Told, library, ticks
+from fakes import TOY, Told, library
 from modular_models import PROMPTS, saved
 from sentence_transformers import SentenceTransformer
 from specimens import rows
@@ -26,7 +26,7 @@ from harness.encoders.transformer import TransformerConfig
 from harness.encoders.word_tokenizer import SENTENCE_TRANSFORMERS, Tokeniser
 from harness.encoders.word_vectors import StaticConfig, write_vectors
 from harness.evaluation.evaluate import Embedder, FitData, FittedCell, fit, fit_cell
-from harness.evaluation.runner import execute
+from harness.evaluation.runner import RunContext, execute
 from harness.interop.exported import write_card, write_model
 from harness.registry import load_registry
 from harness.results.index import Results
@@ -174,8 +174,8 @@ def test_a_card_shows_the_scores_of_these_very_maps_and_no_other(tmp_path):
     texts = replace(texts, places=places)
     planned = PlannedCell(Method(CONFIG, MEAN, (SN(),), "target"), task, 0)
     store = Store(tmp_path / "runs")
-    [outcome] = execute([planned], texts, store, Told(), ticks())
-    cell, results = fit_cell(planned, texts, Told(), ticks()), Results.read(store)
+    [outcome] = execute([planned], RunContext(texts, store))
+    cell, results = fit_cell(planned, texts, Told()), Results.read(store)
     out, tasks = tmp_path / "out", {"sts-b": task}
     write_model(planned, cell, places, out)
     assert write_card(out, planned, cell, tasks, results, "@misc{x}") == 1

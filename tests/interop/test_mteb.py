@@ -5,7 +5,7 @@ from pathlib import Path
 import mteb
 import numpy as np
 import pytest
-from fakes import Told, method, numbered, ticks
+from fakes import method, numbered
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -16,7 +16,7 @@ from harness.assets.places import Places
 from harness.core.errors import UsageError
 from harness.core.metrics import TIE_DECIMALS, cosine
 from harness.evaluation.evaluate import fit_method
-from harness.evaluation.runner import execute
+from harness.evaluation.runner import RunContext, execute
 from harness.interop.mteb import COUNTERPARTS, as_mteb, local_task, local_tasks
 from harness.registry import load_registry
 from harness.results.index import main_path, score_at
@@ -97,7 +97,7 @@ def measured(wanted, name, places):
     """Our main score of a cell, as a fraction."""
     found = load_registry()
     cell, store = PlannedCell(wanted, found.tasks[name], 0), Store(places.cache / "runs")
-    [outcome] = execute([cell], TaskLoader(places, found.corpora), store, Told(), ticks())
+    [outcome] = execute([cell], RunContext(TaskLoader(places, found.corpora), store))
     assert outcome.record, outcome.message
     scores = outcome.record.scores
     return score_at(scores, main_path(scores)) / 100

@@ -1,11 +1,9 @@
 """SN, NATSV and whitening against the authors' formulas in plain NumPy, alone and in chains."""
 
-import time
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from fakes import Told
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import spearmanr
@@ -20,7 +18,7 @@ from harness.core.errors import ScoreError, UsageError
 from harness.core.types import Method
 from harness.encoders.cache.encodings import EncoderCache
 from harness.evaluation.evaluate import FitData, fit
-from harness.evaluation.runner import execute
+from harness.evaluation.runner import RunContext, execute
 from harness.registry import load_registry
 from harness.results.records import Store, cells
 from harness.tasks.loader import TaskLoader
@@ -209,9 +207,7 @@ def run(tmp_path_factory):
     library = TaskLoader(Places(folder / "cache"), {})
     task = replace(load_registry().tasks["mini-sts"], splits=("test",))  # which is all of @target
     methods = [load_registry().parse(f"bert-mini.mean{post}") for post in OF_A_RUN]
-    outcomes = execute(
-        cells(methods, [task], seeds=1), library, Store(folder), Told(), time.perf_counter
-    )
+    outcomes = execute(cells(methods, [task], seeds=1), RunContext(library, Store(folder)))
     records = {outcome.cell.method: outcome.record for outcome in outcomes}
     key = BERT_MINI.identify(library.places.encoder(BERT_MINI)).key
     pairs = library.inputs(task).pairs

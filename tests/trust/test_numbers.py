@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from fakes import TOY, FakeConfig, FakeEncoder, Told, library, method, ticks
+from fakes import TOY, FakeConfig, FakeEncoder, library, method
 from processes import run, scores
 from scipy.stats import pearsonr, spearmanr
 from sklearn.metrics import roc_auc_score
@@ -12,7 +12,7 @@ from sklearn.metrics import roc_auc_score
 from harness.cli.printing import shown_score
 from harness.core.metrics.auc import roc_auc
 from harness.core.metrics.correlation import pearson, spearman
-from harness.evaluation.runner import execute
+from harness.evaluation.runner import RunContext, execute
 from harness.results.records import Store, cells, largest_move
 
 ATTACK = "number"
@@ -67,7 +67,7 @@ def test_vectors_without_a_score_are_refused_or_undefined(attacked, kind, tmp_pa
     monkeypatch.setattr(FakeEncoder, "_rows", lambda encoder, text: harm(rows(encoder, text)))
     planned = cells([method("mean", encoder=FakeConfig())], [TOY], seeds=1)
     store = Store(tmp_path / "runs")
-    [outcome] = execute(planned, library(tmp_path), store, Told(), ticks())
+    [outcome] = execute(planned, RunContext(library(tmp_path), store))
     if complaint:
         assert outcome.status == "failed"
         assert complaint in outcome.message
