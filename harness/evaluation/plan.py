@@ -21,6 +21,7 @@ from harness.core.terminal import duration, text_table, wrapped
 from harness.core.types import Task
 from harness.encoders.cache.encodings import EncoderCache, known_key
 from harness.encoders.cache.gc import cache_size
+from harness.encoders.native import bypassed
 from harness.evaluation.fit_corpus import DIGITS, CorpusSample
 from harness.results.index import Results
 from harness.results.records import PlannedCell, Store, sidecar_metadata
@@ -49,7 +50,7 @@ class EncoderPlan:
     itself. `to_encode` counts the sentences that are not cached, and those of passes over corpora
     that no file holds. `seconds` are theirs by the `rate`, in sentences a second; None is unknown:
     of a corpus that states no count, or of an encoder that was never timed. Of the cells so many
-    are `measured`, and left are `fits` and `scorings`.
+    are `measured`, and left are `fits` and `scorings`. `note` is on poolings that bypass modules.
     """
 
     name: str
@@ -66,6 +67,7 @@ class EncoderPlan:
     measured: int = 0
     fits: int = 0
     scorings: int = 0
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -163,7 +165,8 @@ def _encoder(
             return replace(plan, missing=str(error))
         plan, key, cache = replace(plan, to_train=True), "", EncoderCache(places.cache)
     else:
-        plan = replace(plan, where=places.kind_of(config))
+        note = bypassed(config, path, (cell.method.pooling.name for cell in planned))
+        plan = replace(plan, where=places.kind_of(config), note=note)
         cache = EncoderCache.open(places.cache, key)
     distinct = tuple(distinct_sentences(readable.values()))
     missing = len(cache.missing(distinct))
@@ -238,6 +241,7 @@ def render_plan(plan: Plan, width: int | None = None) -> str:
     notes = [
         f"{plan.runnable} of {plan.cells} cells can run here{already}; {_work_left(plan)} "
         f"The cache takes {sized(plan.cache_bytes)} (harness cache ls).",
+        *(f"Note: {encoder.note}." for encoder in plan.encoders if encoder.note),
     ]
     if plan.missing:
         missing = [f"  {line}" for line in plan.missing.values()]

@@ -18,7 +18,7 @@ from tolerances import ROUNDING, relative_gap
 from harness.core.errors import DataError, UsageError
 from harness.core.interfaces import Encoder, EncoderConfig
 from harness.encoders.checkpoint import read_settings
-from harness.encoders.native import NativeConfig, PromptedConfig
+from harness.encoders.native import NativeConfig, PromptedConfig, bypassed
 from harness.encoders.transformer import TransformerConfig
 from harness.registry import load_registry
 from harness.transforms.pooling import NATIVE
@@ -206,6 +206,20 @@ def test_its_id_says_that_the_modules_are_the_models_own():
     assert method.encoder == NativeConfig(load_registry().parse("minilm:64.mean").encoder, "query")
     with pytest.raises(UsageError, match="mean takes no argument"):
         load_registry().parse("minilm.mean:query")
+
+
+@pytest.mark.parametrize(
+    ("kind", "poolings", "modules"),
+    [
+        ("mean", ["mean"], ""),
+        ("mean", ["mean", "cls"], "`cls` bypass the modules of m (Pooling)"),
+        ("cls-normalize", ["cls"], ""),
+        ("layers", ["mean"], "`mean` bypass the modules of m (WeightedLayerPooling, Pooling)"),
+    ],
+)
+def test_a_plan_says_which_poolings_bypass_the_modules(tmp_path, kind, poolings, modules):
+    note = bypassed(TransformerConfig("m", ""), saved(tmp_path, kind), poolings)
+    assert note == (modules and f"Poolings such as {modules}; use `m.native`")
 
 
 def test_a_mean_of_layers_is_not_read_from_a_model_under_its_modules(tmp_path):
