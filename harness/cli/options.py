@@ -6,6 +6,7 @@ import inspect
 import json
 import os
 import re
+import shutil
 import sys
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
@@ -19,7 +20,7 @@ from typer.core import TyperCommand
 from harness.assets.places import Places
 from harness.core import hardware
 from harness.core.errors import UsageError
-from harness.core.terminal import text_table, visible, width_of
+from harness.core.terminal import text_table, visible
 from harness.evaluation.engines import Engine, engine
 from harness.registry import Registry
 from harness.resolve import encoders_by_hand
@@ -293,7 +294,7 @@ def note(text: str) -> None:
 
 def terminal_width() -> int | None:
     """The columns of standard output; None where it is no terminal."""
-    return width_of(sys.stdout.isatty())
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def say_rows(rows: Rows, as_json: bool = False) -> None:

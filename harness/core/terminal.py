@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import textwrap
 from collections.abc import Sequence
 
@@ -20,11 +19,6 @@ def visible(text: str) -> str:
         'a title\\x1b[2J'
     """
     return CONTROL.sub(lambda match: ascii(match[0])[1:-1], text)
-
-
-def width_of(terminal: bool) -> int | None:
-    """The columns of the terminal; None where output goes to a file or a pipe."""
-    return shutil.get_terminal_size().columns if terminal else None
 
 
 def text_table(

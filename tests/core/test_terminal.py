@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tabulate import tabulate
 
 from harness.cli.options import note, say
-from harness.core.terminal import text_table, visible, width_of, wrapped
+from harness.core.terminal import text_table, visible, wrapped
 
 HEAD = ["encoder", "cells", "source", "note"]
 WORDS = st.text("abc-@:/+", min_size=1, max_size=12)
@@ -40,11 +40,6 @@ def test_columns_stay_where_they_fit_and_fold_where_they_do_not():
 def test_a_word_that_is_longer_than_the_line_stays_whole():
     assert wrapped("  see " + "x" * 30, 20) == "  see\n    " + "x" * 30
     assert wrapped("a b", None) == "a b"
-
-
-def test_only_a_terminal_has_a_width(monkeypatch):
-    monkeypatch.setenv("COLUMNS", "71")
-    assert (width_of(True), width_of(False)) == (71, None)
 
 
 @given(st.text())
