@@ -62,10 +62,8 @@ def base_name(encoder: str) -> str:
 def precision_of(encoder: str) -> tuple[str, str]:
     """An encoder's name without the precision, and the precision."""
     name, colon, length = encoder.partition(":")
-    for dtype in HALVES:
-        if name.endswith(f"-{dtype}"):
-            return f"{name.removesuffix(f'-{dtype}')}{colon}{length}", dtype
-    return encoder, FLOAT32
+    stem, _, dtype = name.rpartition("-")
+    return (f"{stem}{colon}{length}", dtype) if dtype in HALVES else (encoder, FLOAT32)
 
 
 def in_precision(encoder: str, dtype: str) -> str:
