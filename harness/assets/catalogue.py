@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar
 
 from harness.core.interfaces import fixed_by
 from harness.core.toml import read_typed
@@ -46,24 +45,6 @@ class Download:
 
 
 @dataclass(frozen=True)
-class HubTable:
-    """Rows of a hub data set, read by `datasets`: those of `split` are written to `into`."""
-
-    repo: str
-    revision: str
-    config: str
-    split: str
-    into: str
-    sha256: ClassVar[None] = None  # its rows are fixed by the commit, its bytes are not known
-    size: ClassVar[None] = None
-
-    @property
-    def address(self) -> str:
-        """The address for a browser."""
-        return f"{HUB}/datasets/{self.repo}/tree/{self.revision}"
-
-
-@dataclass(frozen=True)
 class Asset:
     """A thing that is read.
 
@@ -79,7 +60,7 @@ class Asset:
     source: str
     licence: str
     get: str
-    downloads: tuple[Download | HubTable, ...] = field(default=(), repr=False)
+    downloads: tuple[Download, ...] = field(default=(), repr=False)
     rows: bool = False
     sha256: str | None = None
     cite: tuple[str, ...] = ()

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from harness.assets.catalogue import TOGETHER
-from harness.assets.fetch.batch import Fetcher, Thing, fetch_all
+from harness.assets.fetch.batch import Fetcher, Thing
 from harness.assets.fetch.http import switched_off
 from harness.assets.places import Places, asset_named, assets_of, every_asset
 from harness.cli.options import (
@@ -29,7 +29,7 @@ from harness.cli.options import (
 )
 from harness.cli.read import no_such_record
 from harness.cli.selection import record_patterns
-from harness.core.errors import UsageError
+from harness.core.errors import HarnessError, UsageError
 from harness.core.progress import Bar
 from harness.core.provenance import extra
 from harness.evaluation.evaluate import fit_cell
@@ -71,16 +71,19 @@ def fetch_command(
         data_dir.mkdir(parents=True, exist_ok=True)
     here = data_dir if data_dir is not None and data_dir.is_dir() else None
     places = Places.from_environment({}, cache=cache, data_dir=here)
-    tasks, corpora = registry.tasks.values(), registry.corpora.values()
-    for fetched in fetch_all(wanted, Fetcher(places, tasks, corpora, switch)):
-        error = str(fetched.error or "")
+    fetcher = Fetcher(places, registry.tasks.values(), registry.corpora.values(), switch)
+    for name, things in wanted.items():
+        line = complaint = ""
+        try:
+            line = ", ".join(map(fetcher.bring, things))
+        except HarnessError as error:
+            complaint = str(error)
+            note(f"harness: {complaint}")
+            worst = min(filter(None, (worst, error.exit_status)))
         if as_json:
-            say(json.dumps({"asset": fetched.name, "is": fetched.line, "error": error}))
-        elif not error:
-            say(f"{fetched.name}: {fetched.line}")
-        if fetched.error is not None:
-            note(f"harness: {error}")
-            worst = min(filter(None, (worst, fetched.error.exit_status)))
+            say(json.dumps({"asset": name, "is": line, "error": complaint}))
+        elif line:
+            say(f"{name}: {line}")
     sys.exit(worst)
 
 

@@ -13,7 +13,7 @@ from huggingface_hub.file_download import http_get
 from packers import tarred
 from standin import Fault, Repository, at_standin, sha256, standin
 
-from harness.assets.catalogue import Asset, Download, HubTable
+from harness.assets.catalogue import Asset, Download
 from harness.assets.fetch.hub import model_files
 from harness.assets.places import Pins, Places
 from harness.cli import main
@@ -63,7 +63,6 @@ def hub(monkeypatch, tmp_path):
             asset("plain", "plain/plain.csv", PLAIN),
             asset("texts", "texts", TARRED),
             asset("far", "far.csv", Download(f"{running.url}/files/far.csv", "far.csv")),
-            asset("rows", "t.tsv", HubTable("me/table", FIRST, "all", "test", "t.tsv")),
         )
         monkeypatch.setattr("harness.assets.places.DATA_ASSETS", assets)
         yield running
@@ -185,8 +184,7 @@ CHANGES = {
         lambda h: h.repositories.update({("models", "me/pinned"): WITHOUT_COMMIT}),
         "not there any more",
     ),
-    "no rows": ("rows", lambda h: h.repositories.clear(), "is not there or not for everybody"),
-    "no rows for now": ("rows", lambda h: h.fail("/api/datasets", UNABLE), "same command again"),
+    "no data set": ("plain", lambda h: h.repositories.clear(), "is not there or not for everybody"),
 }
 
 

@@ -58,7 +58,7 @@ def test_every_asset_has_one_name_that_is_no_encoders():
     [
         ("size = 7_158_404", "sizes = 7_158_404", "asset sts-raw: unknown key 'sizes'; known are"),
         ("size = 7_158_404", "size = 7.2e6", "asset sts-raw: size: wanted a whole number, found"),
-        ('split = "validation"', "split = 1", "asset qnli, download 1: split: wanted text, found"),
+        ('into = "glue/QNLI/dev.tsv"', "into = 1", "asset qnli, download 1: into: wanted text"),
         ("into = 'raw/SICK/\\1'\n", "", "asset sick-raw, download 1: the key 'into' is missing"),
     ],
 )

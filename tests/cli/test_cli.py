@@ -299,7 +299,7 @@ def test_without_a_network_a_download_is_one_line(call, monkeypatch):
     monkeypatch.setattr("socket.create_connection", refuse)
     answer = call("fetch", "qnli", "--data-dir", "data")
     assert answer.status == 3
-    assert answer.complaint.startswith("harness: qnli could not be downloaded: ")
+    assert answer.complaint.startswith("harness: QNLIv2.zip could not be downloaded: ")
     assert "(Network is unreachable); check the network" in answer.complaint
 
 

@@ -2,40 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.assets.catalogue import Asset, Download, HubTable
+from harness.assets.catalogue import Asset, Download
 from harness.assets.fetch import hub
 from harness.assets.fetch.archives import unpack_archive
 from harness.assets.fetch.http import download
 from harness.assets.places import Places, first_seen
-from harness.core.errors import AssetMissing, DataError, HarnessError, UsageError
+from harness.core.errors import AssetMissing, DataError, UsageError
 from harness.core.files import sha256_of
 from harness.core.interfaces import EncoderConfig, Hub, Trained
 from harness.core.types import Corpus, Task
 
 Thing = Asset | EncoderConfig
 UNFINISHED = ".harness/downloads"  # under the data folder
-
-
-@dataclass(frozen=True)
-class Fetched:
-    """The outcome for one name: a line about it, or the error that kept it away."""
-
-    name: str
-    line: str = ""
-    error: HarnessError | None = None
-
-
-def fetch_all(wanted: Mapping[str, tuple[Thing, ...]], fetcher: Fetcher) -> Iterator[Fetched]:
-    """Fetch the assets and encoders that each name stands for."""
-    for name, things in wanted.items():
-        try:
-            yield Fetched(name, ", ".join(map(fetcher.bring, things)))
-        except HarnessError as error:
-            yield Fetched(name, error=error)
 
 
 @dataclass(frozen=True)
@@ -93,25 +75,22 @@ class Fetcher:
         if data_dir is None:
             raise UsageError(f"fetch {asset.name}: into which folder? give --data-dir DIR")
         digests: dict[str, str] = {}
-        for source in asset.downloads:
-            if isinstance(source, HubTable):
-                hub.bring_rows(asset.name, source, data_dir)
-            else:
-                digests |= self._bring_file(asset, source, data_dir)
+        for wanted in asset.downloads:
+            digests |= self._bring_file(asset, wanted, data_dir)
         self.places.data_pins.record(asset.name, digests)
         line = self.check(asset)
         return f"{line}; {first_seen(digests)}" if asset.pinned == "unpinned" and digests else line
 
     def _bring_file(self, asset: Asset, wanted: Download, data_dir: Path) -> dict[str, str]:
         """Bring one file of an asset into its place; its digests, and its commit on the hub."""
-        name, url, sha256, size = Path(wanted.at).name, wanted.at, wanted.sha256, wanted.size
-        pins, headers, seen = self.places.data_pins, {}, {}
+        pins, name, seen = self.places.data_pins, Path(wanted.at).name, dict[str, str]()
+        arrived = data_dir / UNFINISHED / name
         if wanted.repo:
             revision = wanted.revision or pins.of(asset.name).get("revision")
-            url, sha256, size, seen["revision"] = hub.located(wanted, revision)
-            headers = hub.headers()
-        arrived = data_dir / UNFINISHED / name
-        seen[name if wanted.keep else wanted.into] = download(url, arrived, sha256, size, headers)
+            digest, seen["revision"] = hub.download_file(wanted, revision, arrived)
+        else:
+            digest = download(wanted.at, arrived, wanted.sha256, wanted.size)
+        seen[name if wanted.keep else wanted.into] = digest
         try:
             pins.check(asset.name, seen)
             if wanted.keep:

@@ -1,20 +1,14 @@
-"""Files of hub repositories, as huggingface_hub brings them, each compared with its digest there.
-
-Rows of data sets come through `datasets`.
-"""
+"""Files of hub repositories, each compared with its digest there."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
 
-from harness.assets.catalogue import Download, HubTable
-from harness.assets.fetch.http import errors_in_a_line, reason_of
+from harness.assets.catalogue import Download
+from harness.assets.fetch.http import download, errors_in_a_line
 from harness.core.errors import AssetMissing, DataError
-from harness.core.files import write_atomically
-from harness.core.provenance import extra
 
 # Of the model, and of its modules in folders such as `2_Dense`.
 WEIGHTS = ("model*.safetensors", "pytorch_model.bin")
@@ -29,16 +23,13 @@ def endpoint() -> str:
     return str(ENDPOINT)
 
 
-def headers() -> dict[str, str]:
-    """What tells the hub who we are; for no other host."""
-    from huggingface_hub.utils import build_hf_headers  # type: ignore[attr-defined]
+def download_file(wanted: Download, revision: str | None, target: Path) -> tuple[str, str]:
+    """Bring a file of a data set to its place, and return its sha256 and its commit.
 
-    return dict(build_hf_headers())
-
-
-def located(wanted: Download, revision: str | None) -> tuple[str, str | None, int | None, str]:
-    """Of a file of a data set: its address, digest and size on the hub, and its commit."""
+    Raises AssetMissing if the hub refuses or is silent, DataError for a file of another digest.
+    """
     from huggingface_hub import get_hf_file_metadata, hf_hub_url
+    from huggingface_hub.utils import build_hf_headers  # type: ignore[attr-defined]
 
     repo = str(wanted.repo)
     with errors_in_a_line(wanted.at, f"{endpoint()}/datasets/{repo}"):
@@ -47,8 +38,8 @@ def located(wanted: Download, revision: str | None) -> tuple[str, str | None, in
     commit = str(metadata.commit_hash)
     url = hf_hub_url(repo, wanted.at, repo_type="dataset", revision=commit)
     # A small file has the digest of git as its tag.
-    sha256 = metadata.etag if len(metadata.etag or "") == 64 else None
-    return url, wanted.sha256 or sha256, metadata.size, commit
+    sha256 = wanted.sha256 or (metadata.etag if len(metadata.etag or "") == 64 else None)
+    return download(url, target, sha256, metadata.size, build_hf_headers()), commit
 
 
 def model_snapshot(name: str, repo: str, revision: str | None) -> Path:
@@ -81,30 +72,3 @@ def model_files(names: Iterable[str]) -> list[str]:
     matching = [name for name in names if any(fnmatchcase(name, p) for p in MODEL_FILES)]
     better = {name.rpartition("/")[0] for name in matching if name.endswith(".safetensors")}
     return [n for n in matching if not (n.endswith(".bin") and n.rpartition("/")[0] in better)]
-
-
-def bring_rows(name: str, table: HubTable, data_dir: Path) -> None:
-    """Write the rows of a GLUE task, which `datasets` reads at their commit, as GLUE's own file.
-
-    Raises AssetMissing if the hub refuses, is silent, or holds no such data set.
-    """
-    from huggingface_hub import HfApi
-
-    page = f"{endpoint()}/datasets/{table.repo}"
-    with errors_in_a_line(name, page):
-        HfApi().dataset_info(table.repo, revision=table.revision)
-    with extra("mteb"):
-        from datasets import load_dataset
-        from datasets.exceptions import DatasetsError
-    try:
-        rows: Any = load_dataset(
-            table.repo, table.config, revision=table.revision, split=table.split
-        )
-    except (DatasetsError, OSError, ValueError) as error:
-        raise AssetMissing(f"{name} could not be read from {page}: {reason_of(error)}") from None
-    labels = rows.features["label"].names
-    lines = ["index\tquestion\tsentence\tlabel"]  # no quotes, labels in words
-    for row in rows:
-        label = labels[row["label"]]
-        lines.append(f"{row['idx']}\t{row['question']}\t{row['sentence']}\t{label}")
-    write_atomically(data_dir / table.into, "".join(f"{line}\n" for line in lines).encode())
