@@ -365,7 +365,7 @@ def _faults(table: Table) -> Iterator[tuple[str, str]]:
         "average_of": [column.id for column in table.columns if column.task],
     }
     columns = [column.id for column in table.columns]
-    closed_in_rows = {**closed, **{key: columns for key in BY_COLUMN}}
+    closed_in_rows = {**closed, **dict.fromkeys(BY_COLUMN, columns)}
     levels: list[tuple[str, Table | Column | Row]] = [("", table)]
     levels += [(f", column {column.id}", column) for column in table.columns]
     levels += [(f", row {row.id}", row) for row in table.rows]
