@@ -32,7 +32,6 @@ from harness.cli.options import (
     require_folder,
     say,
     say_rows,
-    split_commas,
     terminal_width,
 )
 from harness.cli.selection import record_patterns
@@ -42,7 +41,6 @@ from harness.core.progress import Bar
 from harness.core.types import MethodId
 from harness.evaluation.compare import compare_methods
 from harness.gate.check import Gate, render_report
-from harness.gate.drift import parse_margins
 from harness.registry import look_up
 from harness.report.build import stale_files, write_files
 from harness.report.cite import answer as citation
@@ -241,13 +239,8 @@ def check_command(
     task: Tasks = None,
     encoder: Encoders = None,
     fail_below: Annotated[
-        list[str] | None,
-        option(
-            metavar="POINTS|TASK=POINTS",
-            callback=split_commas,
-            help="Fail only where a score falls by more than so many points: of all tasks, or of "
-            "one (name or glob). Several are allowed.",
-        ),
+        float | None,
+        option(metavar="POINTS", help="Fail only where a score falls by more than so many points."),
     ] = None,
     data_dir: DataDir = None,
     as_json: Json = False,
@@ -257,7 +250,6 @@ def check_command(
     By default the quick set and every cell of the run; a data folder shows the sentences of pairs.
     """
     gate = Gate(output, baseline)
-    margins = parse_margins(fail_below or ())
     patterns = record_patterns(method, task, encoder)
 
     @cache  # each record asks, and an encoder's files are read whole for it
@@ -267,7 +259,9 @@ def check_command(
         path = patterns.paths.get(base_name(parts.encoder)) if parts else None
         return patterns.registry.parse(method).encoder.identify(path).key if path else None
 
-    answer = gate.check(gate.wanted(patterns.methods, patterns.tasks), data_dir, margins, key_now)
+    answer = gate.check(
+        gate.wanted(patterns.methods, patterns.tasks), data_dir, fail_below, key_now
+    )
     if as_json:
         say(json.dumps({"status": answer.exit_status} | asdict(answer)))
     else:

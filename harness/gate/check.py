@@ -7,6 +7,7 @@ What did not run is noted beside a run's records: an older record of it is no an
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -34,7 +35,6 @@ from harness.gate.drift import (
     Rules,
     State,
     compare_record,
-    margin_of,
     most_moved,
     moved_part,
     read_rules,
@@ -160,16 +160,18 @@ class Gate:
         self,
         cells: Sequence[Cell],
         data_dir: Path | None = None,
-        margins: Mapping[str, float] | None = None,
+        margin: float | None = None,
         key_now: Callable[[str], str | None] = lambda _: None,
     ) -> Report:
         """Compare cells of the run with the committed ones, and their encoders' golden vectors.
 
-        Pairs that moved have their sentences where these are embedded, or in the data folder. A
-        cell whose task has a margin may move as it likes, but for a fall beyond it. `key_now` is
-        the key that a method's encoder has today, where that is known: records of another are not
-        looked at.
+        Pairs that moved have their sentences where these are embedded, or in the data folder. With
+        a margin, in points, a cell may move as it likes, but for a fall beyond it or beyond its own
+        tolerance. `key_now` is the key that a method's encoder has today, where that is known:
+        records of another are not looked at.
         """
+        if margin is not None and not 0 <= margin < math.inf:
+            raise UsageError(f"--fail-below {margin}: wanted 0 points or more, as 0.5")
         base = Results.read(Store(self.committed))
         for method, task in self.rules.by_cell:
             if not base.records(method, task):  # a misspelt override loosens nothing
@@ -177,7 +179,6 @@ class Gate:
                     f"{self.committed / GATE}: wanted overrides of committed cells, found one of "
                     f"{method} on {task}, which has no record; correct it, or remove it"
                 )
-        allowed = {cell: margin_of(cell.task, margins or {}) for cell in cells}
         reasons = {**self._outdated(key_now), **read_failures(self.runs)}
         encoders: dict[str, Checked | None] = {}
         for name in dict.fromkeys(subject(cell.method) for cell in cells):
@@ -185,31 +186,33 @@ class Gate:
             recorded = [self.records[cell] for cell in of_encoder if cell in self.records]
             keys = {record.digests.get("encoding") for record in recorded}
             check = self._encoder(name, reasons.get(GOLDEN_NOTE.format(name), ""), keys)
-            if check is not None and check.moved and None not in map(allowed.get, of_encoder):
+            if check is not None and check.moved and margin is not None:
                 check = replace(check, counts=False)
             encoders[name] = check
         loader = TaskLoader(Places(cache=Path(), data_dir=data_dir), {})
         checks = []
         for cell in cells:
-            if cell not in self.records or str(cell) in reasons:
-                why = reasons.get(str(cell), f"{self.runs} holds no record")
-                check = Checked(str(cell), State.COULD_NOT_RUN, why)
-                if not base.records(cell.method, cell.task):  # the worse news
-                    why = f"there is no committed record; {PROMOTE}; here, {why}"
-                    check = Checked(str(cell), State.NO_BASELINE, why)
-                checks.append(check)
+            missing = "" if cell in self.records else f"{self.runs} holds no record"
+            if why := reasons.get(str(cell), missing):
+                checks.append(_without_record(cell, why, base))
                 continue
-            record, margin = self.records[cell], allowed[cell]
+            check = self._cell(cell, base, encoders[subject(cell.method)], margin)
             similarities = Store(self.runs).cosines(cell)  # DataError where they were changed
-            check = compare_record(record, base, self.rules)
-            if margin is not None:
-                check = with_margin(check, margin)
-            else:
-                check = replace(check, state=moved_part(check, encoders[subject(cell.method)]))
             if check.state is not State.AGREES:
-                check = replace(check, pairs=self._pairs(record, similarities, loader))
+                pairs = self._pairs(self.records[cell], similarities, loader)
+                check = replace(check, pairs=pairs)
             checks.append(check)
         return Report(tuple(filter(None, encoders.values())), tuple(checks))
+
+    def _cell(
+        self, cell: Cell, base: Results, encoder: Checked | None, margin: float | None
+    ) -> Checked:
+        """The check of a cell that ran, beside that of its encoder."""
+        check = compare_record(self.records[cell], base, self.rules)
+        if margin is None:
+            return replace(check, state=moved_part(check, encoder))
+        override = self.rules.by_cell.get((cell.method, cell.task))
+        return with_margin(check, override.tolerance if override else margin)
 
     def _outdated(self, key_now: Callable[[str], str | None]) -> dict[str, str]:
         """Why records of an earlier run, by other code or of other encoders, are not looked at."""
@@ -260,6 +263,13 @@ class Gate:
             return moved
         a, b = inputs.pairs.a, inputs.pairs.b
         return tuple(replace(m, texts=(a[m.pair - 1], b[m.pair - 1])) for m in moved)
+
+
+def _without_record(cell: Cell, why: str, base: Results) -> Checked:
+    if base.records(cell.method, cell.task):
+        return Checked(str(cell), State.COULD_NOT_RUN, why)
+    missing = f"there is no committed record; {PROMOTE}; here, {why}"  # the worse news
+    return Checked(str(cell), State.NO_BASELINE, missing)
 
 
 def render_report(report: Report, gate: Gate, width: int | None = None) -> str:

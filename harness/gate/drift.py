@@ -10,14 +10,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from harness.core.arrays import Float
-from harness.core.errors import UsageError
 from harness.core.toml import read_typed
 from harness.core.types import Record
 from harness.results.index import Results, main_score, value
@@ -277,6 +275,20 @@ def moved_part(cell: Checked, encoder: Checked | None) -> State:
     return cell.state
 
 
+def with_margin(cell: Checked, margin: float) -> Checked:
+    """The check of a cell that may move as it likes, but for a fall beyond its margin."""
+    if cell.state is State.NO_BASELINE:
+        return cell
+    fall = math.inf
+    if cell.before is not None and cell.after is not None:
+        fall = round(cell.before - cell.after, 9)
+    state = State.FELL if fall > margin else State.AGREES
+    if not cell.comparable:
+        state = State.OTHER_INPUT
+    why = f"{before_and_after(cell.before, cell.after)}, may fall by {margin:g}"
+    return replace(cell, state=state, why=why, tolerance=margin, notable=False)
+
+
 # Pairs
 
 MOST_PAIRS = 10
@@ -295,45 +307,3 @@ def most_moved(
         PairMove(int(i) + 1, float(committed[i]), float(measured[i]), float(old[i]), float(new[i]))
         for i in order
     )
-
-
-# Margins
-
-FORM = "wanted POINTS or TASK=POINTS, as 0.5 or 'sts*=1'"
-
-
-def parse_margins(texts: Sequence[str]) -> dict[str, float]:
-    """Margins in points by task, as name or glob; `*` are all others. Raises UsageError."""
-    margins: dict[str, float] = {}
-    for text in texts:
-        task, equals, number = text.rpartition("=")
-        try:
-            margin = float(number)
-        except ValueError:
-            margin = math.nan
-        if not 0 <= margin < math.inf or (equals and not task):
-            raise UsageError(f"--fail-below {text}: {FORM}")
-        if (task or "*") in margins:
-            raise UsageError(f"--fail-below: found two margins for {task or 'all tasks'}; {FORM}")
-        margins[task or "*"] = margin
-    return margins
-
-
-def margin_of(task: str, margins: Mapping[str, float]) -> float | None:
-    """The margin of the first pattern that matches, else that of all others."""
-    of_task = (margins[name] for name in margins if name != "*" and fnmatchcase(task, name))
-    return next(of_task, margins.get("*"))
-
-
-def with_margin(cell: Checked, margin: float) -> Checked:
-    """The check of a cell that may move as it likes, but for a fall beyond its margin."""
-    if cell.state is State.NO_BASELINE:
-        return cell
-    fall = math.inf
-    if cell.before is not None and cell.after is not None:
-        fall = round(cell.before - cell.after, 9)
-    state = State.FELL if fall > margin else State.AGREES
-    if not cell.comparable:
-        state = State.OTHER_INPUT
-    why = f"{before_and_after(cell.before, cell.after)}, may fall by {margin:g}"
-    return replace(cell, state=state, why=why, tolerance=margin, notable=False)

@@ -41,9 +41,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption(
         "--harness-fail-below",
-        action="append",
-        default=[],
-        metavar="POINTS|TASK=POINTS",
+        type=float,
+        metavar="POINTS",
         help="as in harness check --fail-below: fail only where a score falls by more",
     )
     group.addoption(
@@ -91,14 +90,13 @@ class GateRun:
         from harness.assets.places import Places
         from harness.evaluation.runner import RunContext, execute
         from harness.gate.check import Gate, encode_golden, note_outcomes, quick_set
-        from harness.gate.drift import parse_margins
         from harness.resolve import encoders_by_hand
         from harness.results.records import Store, on_hardware
         from harness.tasks.loader import TaskLoader
 
         option = self.config.getoption
         results, runs = Path(option("--harness-gate")), Path(option("--harness-runs"))
-        margins = parse_margins(option("--harness-fail-below"))
+        margin = option("--harness-fail-below")
         registry, paths = encoders_by_hand(option("--harness-encoder"))
         places = Places.from_environment(os.environ, encoders=paths)
         loader = TaskLoader(places, registry.corpora)
@@ -108,7 +106,7 @@ class GateRun:
         note_outcomes(runs, outcomes)
         encode_golden(planned, places, runs)
         addresses = [cell.address for cell in planned]
-        return Gate(runs, results).check(addresses, places.data_dir, margins)
+        return Gate(runs, results).check(addresses, places.data_dir, margin)
 
 
 class GateItem(pytest.Item):

@@ -199,7 +199,7 @@ def test_the_harness_is_asked_for_exactly_what_the_inputs_say(runner):
     runner.command("harness", NOTE)
     (runner.folder / "a.toy").touch()
     given = {"data-dir": "my data", "encoder": "a=x b=y", "method": "*.toy", "task": "t u"}
-    given["fail-below"] = "1 u=2"
+    given["fail-below"] = "1"
     done = runner.action(**given, fetch="sts-raw sick-raw", runs="my runs")
     words = " ".join(w if "/" not in w else Path(w).name for w in runner.noted())
     assert done.returncode == 0
@@ -207,7 +207,7 @@ def test_the_harness_is_asked_for_exactly_what_the_inputs_say(runner):
     assert words.endswith(
         "harness fetch sts-raw harness fetch sick-raw "
         f"harness run --quick --encoder a=x --encoder b=y {chosen} --output my runs --baseline "
-        f"results harness check --output my runs {chosen} --fail-below 1 --fail-below u=2 "
+        f"results harness check --output my runs {chosen} --fail-below 1 "
         "--baseline results"
     )
     own = [Path(word) for word in runner.noted() if word.endswith("/results")]

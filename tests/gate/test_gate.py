@@ -1,6 +1,7 @@
 """The gate: nothing that moved passes, and what moved it is told apart. Most tests are mutants."""
 
 import json
+import math
 import re
 import shutil
 import subprocess
@@ -44,10 +45,8 @@ from harness.gate.drift import (
     Rules,
     State,
     compare_record,
-    margin_of,
     most_moved,
     other_inputs,
-    parse_margins,
     read_rules,
 )
 from harness.gate.golden_vectors import (
@@ -698,7 +697,7 @@ def test_pairs_are_told_with_their_sentences_where_these_are_at_hand(
 )
 def test_with_a_margin_only_a_fall_beyond_it_fails(committed, tmp_path, by, allowed):
     change_record(tmp_path / "runs", scores=shifted(by))
-    report = look(tmp_path, margins={"*": 0.5})
+    report = look(tmp_path, margin=0.5)
     assert only(report).state is (AGREES if allowed else State.FELL)
     assert report.exit_status == (0 if allowed else 1)
     assert only(report).after == pytest.approx(only(report).before + by)
@@ -709,35 +708,28 @@ def test_with_a_margin_other_weights_are_no_failure_and_are_told(committed, tmp_
     before = {c: Store(committed).read(c).scores["spearman"]["all"] for c in CELLS}
     after = {c: Store(tmp_path / "other").read(c).scores["spearman"]["all"] for c in CELLS}
     most = max(before[c] - after[c] for c in CELLS)
-    report = look(tmp_path, "other", margins={"*": most + 1e-6})
+    report = look(tmp_path, "other", margin=most + 1e-6)
     assert (report.exit_status, set(states(report).values())) == (0, {AGREES})
     said = render_report(report, Gate(tmp_path / "other", committed))
     assert "encoder moved: fake: other weights" in said
     assert "(no failure)" in said
-    assert look(tmp_path, "other", margins={"*": most - 0.01}).exit_status == 1
-    assert look(tmp_path, "other", margins={"other": 9.0}).exit_status == 1
+    assert look(tmp_path, "other", margin=most - 0.01).exit_status == 1
+    (committed / "gate.toml").write_text(SETS + "".join(override(99, cell) for cell in CELLS[:3]))
+    assert look(tmp_path, "other", margin=0.0).exit_status == 0
 
 
 def test_with_a_margin_other_data_and_a_lost_score_fail(committed, tmp_path):
     change_record(tmp_path / "runs", digests=other_digest("data"))
     change_record(tmp_path / "runs", CENTRED, scores=lambda s: {**s, "spearman": {"all": None}})
-    report = look(tmp_path, margins={"*": 99.0})
+    report = look(tmp_path, margin=99.0)
     assert only(report).state is State.OTHER_INPUT
     assert only(report, CENTRED).state is State.FELL
 
 
-def test_margins_are_of_tasks_and_of_all_others():
-    margins = parse_margins(["sts*=1", "0.25", "sick-r=2"])
-    assert [margin_of(task, margins) for task in ("sts-b", "sick-r", "qnli")] == [1, 2, 0.25]
-    assert margin_of("qnli", parse_margins(["sts*=1"])) is None
-
-
-@pytest.mark.parametrize("text", ["", "x", "-1", "inf", "nan", "sts=", "=1", "sts=x"])
-def test_a_margin_that_is_none_is_wrong_usage(text):
-    with pytest.raises(UsageError, match="wanted POINTS or TASK=POINTS"):
-        parse_margins([text])
-    with pytest.raises(UsageError, match="two margins for all"):
-        parse_margins(["1", "2"])
+@pytest.mark.parametrize("margin", [-1.0, math.inf, math.nan])
+def test_a_margin_that_is_none_is_wrong_usage(committed, tmp_path, margin):
+    with pytest.raises(UsageError, match="wanted 0 points or more"):
+        look(tmp_path, margin=margin)
 
 
 # What is checked
