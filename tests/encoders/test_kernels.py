@@ -1,4 +1,4 @@
-"""Forward passes: each gives what the model gives, and a rule says which one is taken."""
+"""Forward passes: each gives what the model gives, dropout or not; a rule says which is taken."""
 
 import json
 import shutil
@@ -12,7 +12,7 @@ import tiny_models
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tolerances import ROUNDING, encoding_gap
+from tolerances import ROUNDING, encoding_gap, relative_gap
 
 from harness.core.errors import DataError, UsageError
 from harness.core.hardware import Hardware
@@ -35,7 +35,7 @@ TINY = TransformerConfig("tiny", "none")
 TEXTS = ("The cat sat on the mat.", "a", "dog cat " * 60, "Hello, 42!", "the dog", "mat?", "", "a")
 PACKED = ("bert", "roberta", "distilbert", "electra", "mpnet")
 EACH_PASS = ("bert", "roberta", "mpnet", "albert", "t5", "gpt2")
-LIBRARIES = ("torch", "onednn")
+DROPPING = ("bert", "roberta", "mpnet", "xlnet", "t5", "gpt2")
 ONEDNN = Choice("packed", "onednn", 2, 1, 64)
 
 
@@ -67,7 +67,7 @@ def route_of(kind):
 # Each pass gives what the model gives
 
 
-@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("library", ["torch", "onednn"])
 @pytest.mark.parametrize("kind", tiny_models.rest_slow(tiny_models.KINDS, *EACH_PASS))
 def test_a_pass_is_the_models_own(kind, library, load):
     encoder = load(kind)
@@ -94,9 +94,6 @@ def test_a_padding_token_in_a_text_is_counted_as_the_model_counts_it(kind, load)
     kernel = kernel_of(plain, Choice("packed", "torch"))
     for batch in ([[5, 1, 7, 8]], [[5, 7, 1], [1, 1], [4, 1, 1, 9, 6], [6, 7, 8]]):
         assert encoding_gap(plain(batch), kernel(batch)) <= ROUNDING
-
-
-# Prints by how many kB a process grows while one layer meets many numbers of rows.
 
 
 # How they are run
@@ -135,10 +132,59 @@ def test_an_error_in_a_worker_is_raised_here_and_ends_the_work():
     assert threading.active_count() == before
 
 
-def test_dropout_is_drawn_over_the_plain_pass_alone(load):
-    """Which sentences share a batch, and so what is dropped, is then the same everywhere."""
-    noisy = [load("bert", choice).with_dropout(3).encode(TEXTS) for choice in (PLAIN, ONEDNN)]
-    assert encoding_gap(*noisy) == 0
+# With dropout
+
+
+def same(a, b):
+    return np.array_equal(a.mean, b.mean) and np.array_equal(a.cls, b.cls)
+
+
+@pytest.mark.parametrize("kind", tiny_models.rest_slow(DROPPING, "bert", "t5"))
+def test_dropout_moves_every_layer_of_every_sentence_and_then_is_off_again(kind, load):
+    encoder = load(kind)
+    plain = encoder.encode(TEXTS[:5])
+    noisy = encoder.with_dropout(0).encode(TEXTS[:5])
+    assert (noisy.layers, noisy.depth) == (plain.layers, plain.depth)
+    assert (np.abs(noisy.mean - plain.mean).max(axis=2) > 1e-4).all()
+    np.testing.assert_array_equal(encoder.encode(TEXTS[:5]).mean, plain.mean)
+
+
+@pytest.mark.parametrize("kind", ["bert", "roberta"])
+def test_dropout_is_the_pass_in_which_the_architecture_trains(kind, load):
+    """One batch by hand: the hidden states in training mode, from the same draw."""
+    encoder = load(kind)
+    [ids] = encoder.tokenizer(TEXTS[:1])
+    model = encoder.plain.model.train()
+    with torch.random.fork_rng(), torch.inference_mode():
+        torch.manual_seed(int(np.random.default_rng(7).integers(2**63)))
+        given = torch.tensor([ids])
+        mask = torch.ones_like(given)
+        out = model(input_ids=given, attention_mask=mask, output_hidden_states=True)
+    model.eval()
+    encoding = encoder.with_dropout(7).encode(TEXTS[:1])
+    states = torch.stack(out.hidden_states)[:, 0].mean(dim=1)  # (layers, D)
+    assert relative_gap(encoding.mean[0], states) <= ROUNDING
+    assert relative_gap(encoding.cls[0], out.last_hidden_state[0, 0]) <= ROUNDING
+
+
+def test_dropout_is_drawn_from_its_seed_alone(load):
+    """Over the plain pass, whose batches are the same everywhere."""
+    first, again = (load("bert", choice).with_dropout(0) for choice in (PLAIN, ONEDNN))
+    calls = [first.encode(TEXTS) for _ in range(2)]
+    assert same(calls[0], again.encode(TEXTS))
+    assert same(calls[1], again.encode(TEXTS))
+    assert not same(*calls)
+    assert not same(calls[0], load("bert").with_dropout(1).encode(TEXTS))
+    behind = load("bert").with_dropout(0)
+    behind.pass_over(TEXTS)
+    assert same(calls[1], behind.encode(TEXTS))
+
+
+def test_a_checkpoint_whose_dropout_is_zero_is_refused(checkpoint, tmp_path):
+    folder = shutil.copytree(checkpoint("bert"), tmp_path / "bert")
+    change_config(folder, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    with pytest.raises(UsageError, match=r"^tiny: wanted an encoder with dropout, found [^\n]*$"):
+        TINY.load(folder, tmp_path).with_dropout(0)
 
 
 # Which one is taken
@@ -179,8 +225,7 @@ def test_the_plain_pass_can_be_asked_for(checkpoint, tmp_path):
     config = replace(TINY, plain_pass=True)
     encoder = config.load(checkpoint("bert"), tmp_path)
     assert (encoder.choice, encoder.kernel) == (PLAIN, encoder.plain)
-    assert encoder.key == TINY.identify(checkpoint("bert")).key
-    assert repr(config) == repr(TINY)
+    assert (encoder.key, repr(config)) == (TINY.identify(checkpoint("bert")).key, repr(TINY))
 
 
 # Precisions and devices

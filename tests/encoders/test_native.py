@@ -18,6 +18,7 @@ from tolerances import ROUNDING, relative_gap
 from harness.core.errors import DataError, UsageError
 from harness.core.interfaces import Encoder, EncoderConfig
 from harness.encoders.checkpoint import read_settings
+from harness.encoders.modules import own_pooling
 from harness.encoders.native import NativeConfig, PromptedConfig, bypassed
 from harness.encoders.transformer import TransformerConfig
 from harness.registry import load_registry
@@ -156,11 +157,11 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("spoil", "said"), REFUSED)
-def test_what_is_not_understood_is_refused_by_name(spoil, said, dense, tmp_path):
+@pytest.mark.parametrize(("spoil", "complaint"), REFUSED)
+def test_what_is_not_understood_is_refused_by_name(spoil, complaint, dense, tmp_path):
     folder = shutil.copytree(dense, tmp_path / "model")
     spoil(folder)
-    with pytest.raises((DataError, UsageError), match=said) as refusal:
+    with pytest.raises((DataError, UsageError), match=complaint) as refusal:
         NativeConfig(TransformerConfig("m", "")).identify(folder)
     assert "\n" not in str(refusal.value)
 
@@ -206,6 +207,51 @@ def test_its_id_says_that_the_modules_are_the_models_own():
     assert method.encoder == NativeConfig(load_registry().parse("minilm:64.mean").encoder, "query")
     with pytest.raises(UsageError, match="mean takes no argument"):
         load_registry().parse("minilm.mean:query")
+
+
+# The pooling that a folder asks for
+
+
+def switch(*on):
+    modes = ("cls_token", "mean_tokens", "max_tokens", "lasttoken")
+    return {"word_embedding_dimension": 4, **{f"pooling_mode_{mode}": mode in on for mode in modes}}
+
+
+POOLED = ("Transformer", "Pooling")
+ASKED_FOR = [
+    ((), {}, {}, "mean"),
+    (POOLED, switch("mean_tokens"), {}, "mean"),
+    ((*POOLED, "Normalize"), switch("mean_tokens"), {}, "mean"),
+    ((*POOLED, "Dense"), switch("mean_tokens"), {}, "native"),
+    (POOLED, switch("cls_token"), {}, "cls"),
+    (POOLED, switch("max_tokens"), {}, "native"),
+    (POOLED, switch("cls_token", "mean_tokens"), {}, "native"),
+    (POOLED, switch(), {}, "mean"),
+    (POOLED, {"pooling_mode": "cls"}, {}, "cls"),
+    (POOLED, {"pooling_mode": "lasttoken"}, {}, "native"),
+    (POOLED, {"pooling_mode": ["cls", "mean"]}, {}, "native"),
+    (POOLED, {}, {READER: {"do_lower_case": True}}, "native"),
+    (POOLED, {}, {WHOLE: {"prompts": PROMPTS, "default_prompt_name": "query"}}, "native"),
+    (POOLED, {}, {WHOLE: {"prompts": PROMPTS, "default_prompt_name": "passage"}}, "mean"),
+    (POOLED, {}, {WHOLE: {"prompts": PROMPTS, "default_prompt_name": None}}, "mean"),
+]
+
+
+@pytest.mark.parametrize(("kinds", "pooling", "files", "wanted"), ASKED_FOR)
+def test_the_pooling_of_a_folder_is_read_from_its_files(kinds, pooling, files, wanted, tmp_path):
+    paths = [f"{number}_{kind}" if number else "" for number, kind in enumerate(kinds)]
+    listed = [entry(*module) for module in zip(paths, kinds, strict=True)]
+    files = {"config.json": {"model_type": "bert"}, **files}
+    files |= {"modules.json": listed, "1_Pooling/config.json": pooling} if kinds else {}
+    for name, content in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        write(tmp_path / name, content)
+    assert own_pooling(tmp_path) == wanted
+
+
+def test_a_file_of_vectors_is_averaged(tmp_path):
+    (tmp_path / "vectors.txt").touch()
+    assert own_pooling(tmp_path / "vectors.txt") == "mean"
 
 
 @pytest.mark.parametrize(
