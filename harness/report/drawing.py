@@ -1,27 +1,62 @@
-"""How the pictures are drawn: the panels that `figures` chose, by Matplotlib.
+"""How the pictures are drawn: the panels that `figures` chose, as SVG text by Matplotlib.
 
-A kind of post-processing has one colour and one marker in all pictures, given in `drawing.toml`.
+The style is `drawing.mplstyle` and `drawing.css`: colours are readable on light and dark pages, and
+the background follows the reader's preference. A kind of post-processing has one colour and one
+marker in all pictures, given in `drawing.toml`. The same numbers give the same bytes.
 """
 
 from __future__ import annotations
 
+import io
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from xml.sax.saxutils import escape
 
-from harness.core import charts
 from harness.core.toml import read_typed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as MatplotlibFigure
+    from matplotlib.text import Annotation
+    from matplotlib.transforms import BboxBase
 
 GREY, GREEN, RED = "#8b949e", "#12a150", "#e5484d"
 SPARE = "spare "  # what the looks begin with that any further kind takes
 
+# Places on the figure, in points: two decimals are finer than any screen.
+PLACED = re.compile(r' (?:d|x|y|transform)="[^"]*"')
+FINER = re.compile(r"(\d\.\d\d)\d+")
+
 Numbers = Sequence[int | float]
+Point = tuple[int | float, int | float]
+# Where a label may stand beside its point, by preference.
+PLACES: Sequence[Point] = [
+    (8, 0),
+    *((x, y) for y in (12, -12, 20, -20, 0, 32, -32) for x in (8, -8)),
+]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """Title, caption and size of a picture, read from `figures.toml`.
+
+    It is `inches` tall: so many, and so many more for each row of a panel or of panels. `heights`
+    are the relative heights of its rows of panels; without any there is a row for each panel that
+    was chosen. `sides` are the shares of the width at which panels begin and end.
+    """
+
+    title: str
+    about: str
+    notes: tuple[str, ...]
+    inches: tuple[float, float] = (0.0, 0.0)
+    heights: tuple[int, ...] = (1,)
+    columns: int = 1
+    sides: tuple[float, float] = (0.085, 0.97)
 
 
 @dataclass(frozen=True)
@@ -60,7 +95,45 @@ class Panel:
     beside: Sequence[str] = ()
 
 
-def draw(every: Sequence[Axes], panels: Sequence[Panel]) -> dict[str, str]:
+def svg(figure: Figure, panels: Sequence[Panel], about: str = "") -> str:
+    """The text of a picture's file; `about` is for machines."""
+    import matplotlib
+
+    with matplotlib.rc_context(fname=Path(__file__).with_suffix(".mplstyle")):
+        drawn, every = laid_out(figure, panels)
+        hints = _draw(every, panels)
+        metadata = {"Title": figure.title, "Description": about, "Date": None, "Creator": None}
+        drawn.savefig(buffer := io.StringIO(), format="svg", metadata=metadata)
+    text = PLACED.sub(lambda place: FINER.sub(r"\1", place[0]), buffer.getvalue())
+    rules = Path(__file__).with_suffix(".css").read_text(encoding="utf-8")
+    text = text.replace("</style>", f"{rules}</style>", 1)
+    for name, hint in hints.items():
+        group = f'<g id="{name}">'
+        text = text.replace(group, f"{group}<title>{escape(hint)}</title>", 1)
+    return text
+
+
+def laid_out(figure: Figure, panels: Sequence[Panel]) -> tuple[MatplotlibFigure, Sequence[Axes]]:
+    """Empty panels below the title and the notes; the edges around them are as wide in all."""
+    from matplotlib.figure import Figure as MatplotlibFigure
+
+    drawn, stacked = MatplotlibFigure(), len(panels) // figure.columns
+    usual, left = drawn.get_figheight(), drawn.subplotpars.left
+    base, each = figure.inches
+    drawn.set_figheight(base + each * (len(panels[0].rows) or stacked) or usual)
+    edges = usual / drawn.get_figheight()
+    drawn.suptitle(figure.title, x=left, y=1 - 0.02 * edges, horizontalalignment="left")
+    notes, under = "\n".join(figure.notes), 1 - 0.065 * edges
+    drawn.text(left, under, notes, color="#59636e", verticalalignment="top")
+    below = drawn.subplotpars.bottom * edges
+    drawn.subplots_adjust(bottom=below, top=1 - (0.07 + 0.075 * len(figure.notes)) * edges)
+    drawn.subplots_adjust(left=figure.sides[0], right=figure.sides[1])
+    heights = figure.heights or (1,) * stacked
+    axes = drawn.subplots(len(heights), figure.columns, height_ratios=heights, squeeze=False)
+    return drawn, list(axes.flat)
+
+
+def _draw(every: Sequence[Axes], panels: Sequence[Panel]) -> dict[str, str]:
     """Draw panels, left to right and down; returns what shows over an element, by its gid."""
     from matplotlib.lines import Line2D
 
@@ -84,7 +157,7 @@ def draw(every: Sequence[Axes], panels: Sequence[Panel]) -> dict[str, str]:
                 axis.set_major_formatter("{x:g}")
                 axis.minorticks_off()
         rightmost = ((s.label, max(zip(s.x, s.y, strict=True))) for s in panel.series)
-        charts.write_labels(axes, [(label, point) for label, point in rightmost if label])
+        write_labels(axes, [(label, point) for label, point in rightmost if label])
     if len(looks) > 1 and not panels[0].rows:
         handles = [Line2D([], [], ls="", label=kind, **look) for kind, look in looks.items()]
         above: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0, 1.02)}
@@ -107,6 +180,28 @@ def _draw_ground(axes: Axes, panel: Panel) -> None:
         axes.set_ylim(len(panel.rows) - 0.4, -0.6)
     for place, words in enumerate(panel.beside):
         axes.text(1.02, place, words, transform=axes.get_yaxis_transform(), va="center")
+
+
+def write_labels(axes: Axes, labels: Sequence[tuple[str, Point]]) -> None:
+    """Write each label beside its point, inside the panel and over few earlier labels."""
+    axes.autoscale_view()
+    taken: list[BboxBase] = []
+    for text, point in labels:
+        label = axes.annotate(text, point, (0, 0), "data", "offset points")
+        label.set_verticalalignment("center")
+        boxes = {place: _moved(label, place) for place in PLACES}
+        cost = {
+            place: (4 - axes.bbox.count_contains(box.corners()), box.count_overlaps(taken))
+            for place, box in boxes.items()
+        }
+        taken.append(_moved(label, min(PLACES, key=cost.__getitem__)))
+
+
+def _moved(label: Annotation, place: Point) -> BboxBase:
+    """The box of a label at a place beside its point."""
+    label.set_position(place)
+    label.set_horizontalalignment("left" if place[0] > 0 else "right")
+    return label.get_window_extent().padded(2)
 
 
 @cache

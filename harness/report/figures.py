@@ -14,13 +14,11 @@ from functools import cache, cached_property, partial
 from itertools import chain, pairwise
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import TYPE_CHECKING
 
-from harness.core import charts
 from harness.core.files import digest_of_repr
 from harness.core.metrics.word_frequency import RANGES
 from harness.core.toml import read_typed
-from harness.report.drawing import GREEN, GREY, RED, Panel, Series, draw
+from harness.report.drawing import GREEN, GREY, RED, Figure, Panel, Series, svg
 from harness.report.sentences import signed
 from harness.results.folder import ResultsFolder
 from harness.results.index import Results, score_at
@@ -36,9 +34,6 @@ from harness.results.reproduction import (
 )
 from harness.results.verdict import TOLERANCES, VERDICTS, CellState
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as MatplotlibFigure
-
 STS_B, SPEARMAN = "sts-b", ("spearman", "all")
 AS_ENCODED = post_processing("")
 FEWEST = 4  # numbers of directions that make a line
@@ -46,24 +41,6 @@ LEAST = 0.01  # percent: an eigenvalue below leaves the frame
 MARGIN = 0.03  # above the largest ratio of words and below the least
 ONE_POST = re.compile(r"(?P<plain>[^+@]+)\+(?P<post>[a-z-]+):(?P<k>\d+)@target")
 STATISTICS = {"norm": ("norm",), "distance of 3 nearest": ("distance", "k=3")}  # of words
-
-
-@dataclass(frozen=True)
-class Figure:
-    """Title, caption and size of a picture, read from `figures.toml`.
-
-    It is `inches` tall: so many, and so many more for each row of a panel or of panels. `heights`
-    are the relative heights of its rows of panels; without any there is a row for each panel that
-    was chosen. `sides` are the shares of the width at which panels begin and end.
-    """
-
-    title: str
-    about: str
-    notes: tuple[str, ...]
-    inches: tuple[float, float] = (0.0, 0.0)
-    heights: tuple[int, ...] = (1,)
-    columns: int = 1
-    sides: tuple[float, float] = (0.085, 0.97)
 
 
 # The panels of a picture, left to right and down, and words for its texts.
@@ -88,20 +65,7 @@ class Picture:
     @cached_property
     def svg(self) -> str:
         """The text of its file."""
-        with charts.style():
-            figure, hints = self._drawn()
-            return charts.svg(figure, hints, self.made_from)
-
-    def _drawn(self) -> tuple[MatplotlibFigure, Mapping[str, str]]:
-        words = self.figure
-        stacked = len(self.panels) // words.columns
-        base, each = words.inches
-        inches = base + each * (len(self.panels[0].rows) or stacked)
-        heights = words.heights or (1,) * stacked
-        figure, axes = charts.panels(
-            words.title, words.notes, heights, inches, words.columns, words.sides
-        )
-        return figure, draw(axes, self.panels)
+        return svg(self.figure, self.panels, self.made_from)
 
 
 def pictures(folder: ResultsFolder) -> dict[str, Picture]:

@@ -13,7 +13,7 @@ import math
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -24,7 +24,6 @@ import torch
 from safetensors import safe_open
 from torch import Tensor, nn
 
-from harness.core import charts
 from harness.core.errors import DataError, ScoreError, UsageError
 from harness.core.files import write_atomically
 from harness.core.provenance import environment
@@ -34,7 +33,6 @@ from harness.encoders.modules import append_pooling, append_transformer, write_j
 
 STATE = "unfinished.safetensors"
 TRAINING = "training.json"
-CURVE = "curve.svg"
 SAVE_SECONDS, SAVE_SHARE = 5.0, 0.05  # between two states, and of the time that saving may take
 SHOWN = 50  # steps whose mean loss the progress bar shows
 
@@ -323,32 +321,6 @@ class TrainingInfo:
         }
 
 
-def curve_svg(losses: Sequence[charts.Point], scores: Sequence[charts.Point]) -> str:
-    """The training curve as SVG: loss and, below it, development scores over the steps.
-
-    Points are (step, value). The last loss and the best score are marked.
-    """
-    curves = {"loss": losses} | ({"dev score": scores} if scores else {})
-    end = max(step for step, _ in (*losses, *scores))
-    marked = "the last loss and the best score are marked" if scores else "the last loss is marked"
-    note = f"{end:,} step{'s' if end != 1 else ''}; {marked}"
-    hints = {}
-    with charts.style():
-        figure, panels = charts.panels("Training curve", [note], (3, 2)[: len(curves)])
-        for axes, (name, points) in zip(panels, curves.items(), strict=True):
-            step, value = points[-1] if name == "loss" else max(points, key=lambda p: p[1])
-            axes.plot(*zip(*points, strict=True), color="C0", marker="")
-            axes.plot(step, value, "o", color="C0", clip_on=False, zorder=3, gid=name)
-            hints[name] = f"{name} at step {step:,}"
-            axes.set(xlim=(0, end), ylabel=name)
-            axes.locator_params("x", integer=True)
-            axes.xaxis.set_major_formatter("{x:,.0f}")
-            digits = 3 if name == "loss" else 2
-            charts.write_labels(axes, [(f"{value:.{digits}f}", (step, value))])
-        panels[-1].set_xlabel("steps")
-        return charts.svg(figure, hints)
-
-
 def require_new(folder: Path) -> None:
     """Raise UsageError for a folder that already holds a checkpoint."""
     if (folder / TRAINING).exists() or (folder / "config.json").exists():
@@ -379,9 +351,6 @@ def write_checkpoint(
         append_transformer(new, max_length)
         append_pooling(new, model.config.hidden_size, pooling)
         write_json(new / TRAINING, info.as_json())
-        if info.curve.losses:
-            picture = curve_svg(info.curve.thinned(), info.curve.scores)
-            (new / CURVE).write_text(picture, encoding="utf-8")
         # The description comes last: a folder without it is no checkpoint yet.
         for file in sorted(new.iterdir(), key=lambda path: path.name == TRAINING):
             file.replace(folder / file.name)

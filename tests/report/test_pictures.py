@@ -14,13 +14,12 @@ from fakes import FakeConfig, made_record, registry, results_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.core import charts
 from harness.core.metrics.word_frequency import RANGES
 from harness.core.toml import read_typed
 from harness.registry import load_registry
-from harness.report import figures
+from harness.report import drawing, figures
 from harness.report.build import digest_in, stale_files, write_files
-from harness.report.drawing import known_looks, looks_of
+from harness.report.drawing import Figure, Panel, Series, known_looks, looks_of
 from harness.report.figures import FROM_RECORDS, picture
 from harness.report.leaderboard import cost_of
 from harness.results.folder import ResultsFolder
@@ -35,7 +34,6 @@ from harness.results.reproduction import (
     post_processing,
     reproductions,
 )
-from harness.training.loop import curve_svg
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"
 PAPERS = RESULTS / "papers"
@@ -72,42 +70,48 @@ def on_sts_b(*measured):
 
 
 def labelled(points):
-    """The boxes of labels at points of a panel, the panel's own, and the figure's text."""
-    with charts.style():
-        figure, (axes,) = charts.panels("Quality <&> cost", ["a note"], (1,))
+    """The boxes of labels at points of a panel, and the panel's own."""
+    with matplotlib.rc_context(fname=Path(drawing.__file__).with_suffix(".mplstyle")):
+        _, [axes] = drawing.laid_out(Figure("Quality", "", ("a note",)), [Panel(())])
         for x, y in points:
             axes.plot(x, y)
-        charts.write_labels(axes, [(f"encoder-{n}", point) for n, point in enumerate(points)])
-        boxes = [label.get_window_extent() for label in axes.texts]
-        return boxes, axes.bbox, charts.svg(figure, {}, "about <&>")
+        drawing.write_labels(axes, [(f"encoder-{n}", point) for n, point in enumerate(points)])
+        return [label.get_window_extent() for label in axes.texts], axes.bbox
+
+
+def pictured(points):
+    series = [Series("flow", [x], [y], f"hint {n}", "name <&>") for n, (x, y) in enumerate(points)]
+    figure = Figure("Quality <&> cost", "", ("a note",))
+    return drawing.svg(figure, [Panel(series)], "about <&>")
 
 
 def test_the_same_numbers_give_the_same_bytes_whatever_the_users_style_and_clock(monkeypatch):
     points = [(n + 1.0, 50.0 + n % 4) for n in range(6)]
-    *_, text = labelled(points)
+    text = pictured(points)
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "0")
     with matplotlib.rc_context({"font.size": 30, "svg.hashsalt": "other", "axes.grid": False}):
-        assert labelled(points)[2] == text
+        assert pictured(points) == text
     assert "1970" not in text
-    assert labelled(points[:-1])[2] != text
+    assert pictured(points[:-1]) != text
 
 
 @settings(max_examples=8, deadline=None)
 @given(POINTS)
 def test_labels_stand_inside_their_panel(points):
-    boxes, frame, text = labelled(points)
-    assert not re.search(r"\b(nan|inf)\b", text)
+    boxes, frame = labelled(points)
+    assert not re.search(r"\b(nan|inf)\b", pictured(points))
     assert all(frame.x0 < box.x0 < box.x1 < frame.x1 for box in boxes)
 
 
 def test_labels_keep_out_of_each_other_s_way():
     """A column of five, as the post-processings of one encoder, and neighbours of two others."""
-    boxes, *_ = labelled([*((5.0, 60 + 2.0 * n) for n in range(5)), (4.5, 63.5), (0.1, 40.0)])
+    boxes, _ = labelled([*((5.0, 60 + 2.0 * n) for n in range(5)), (4.5, 63.5), (0.1, 40.0)])
     assert not any(box.count_overlaps(boxes[:n]) for n, box in enumerate(boxes))
 
 
 def test_names_are_text_and_never_markup():
-    *_, text = labelled([(1.0, 50.0)])
+    text = pictured([(1.0, 50.0)])
+    assert "name <&>" in texts(text, "text")
     assert "Quality <&> cost" in texts(text, "text")
     assert "Quality <&> cost" in texts(text, "title")
     assert "about &lt;&amp;&gt;" in text
@@ -119,16 +123,6 @@ def test_a_dark_page_has_a_colour_for_each_that_is_drawn_in_ink_or_paper():
     parts = re.findall(r'\[style\*="([^"]*)"\]', rules)
     assert len(parts) == 5
     assert [part for part in parts if part not in body] == []
-
-
-def test_a_curve_has_a_panel_for_losses_and_one_for_scores():
-    losses, scores = [(n + 1, 5.0 / (n + 1)) for n in range(9)], [(3, 70.0), (6, 74.5), (9, 74.0)]
-    both, alone = curve_svg(losses, scores), curve_svg(losses, [])
-    assert {"loss at step 9", "dev score at step 6"} <= set(texts(both, "title"))
-    assert {"0.556", "74.50", "loss", "dev score", "steps"} <= set(texts(both, "text"))
-    assert "0.556" in texts(alone, "text")
-    assert "dev score" not in texts(alone, "text")
-    assert "1 step;" in curve_svg([(1, 2.0)], [])
 
 
 # Kinds

@@ -37,7 +37,7 @@ from harness.core.progress import Bar
 from harness.core.types import Progress
 from harness.encoders.word_vectors import write_vectors
 from harness.training.datasets import Text
-from harness.training.loop import CURVE, TRAINING, Curve, TrainingInfo, curve_svg, require_new
+from harness.training.loop import TRAINING, Curve, TrainingInfo, require_new
 from harness.transforms.flows import one_thread
 
 VECTORS = "vectors.safetensors"
@@ -95,7 +95,6 @@ def train_vectors(
     info = TrainingInfo(command, asdict(settings), seed, {corpus.name: digest}, curve)
     out.mkdir(parents=True, exist_ok=True)
     write_vectors(out / VECTORS, matrix.words, vectors.astype(np.float16))
-    write_atomically(out / CURVE, curve_svg(curve.thinned(), ()).encode())
     text = json.dumps(info.as_json() | {"counted": matrix.facts()}, indent=1, ensure_ascii=False)
     write_atomically(out / TRAINING, f"{text}\n".encode())  # last: without it, no checkpoint
     return curve
