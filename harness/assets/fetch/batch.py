@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from harness.assets.catalogue import Asset, Download
-from harness.assets.fetch import hub
+from harness.assets.fetch import http, hub
 from harness.assets.fetch.archives import unpack_archive
-from harness.assets.fetch.http import download
 from harness.assets.places import Places, first_seen
 from harness.core.errors import AssetMissing, DataError, UsageError
 from harness.core.files import sha256_of
-from harness.core.interfaces import EncoderConfig, Hub, Trained
+from harness.core.interfaces import EncoderConfig, Hub
 from harness.core.types import Corpus, Task
 
 Thing = Asset | EncoderConfig
@@ -31,14 +31,25 @@ class Fetcher:
 
     def bring(self, thing: Thing) -> str:
         """Download what is missing or wrong; its place, and what was checked."""
+        download = self._download_of(thing)
         try:
             return f"already here: {self.check(thing)}"
-        except DataError:
-            if self.switch:
-                raise
         except AssetMissing:
-            pass
-        return self._bring_data(thing) if isinstance(thing, Asset) else self._bring_encoder(thing)
+            if download is None:
+                raise
+            if self.switch:
+                offline = f"{thing.name}: {self.switch} is set, so nothing is downloaded"
+                raise AssetMissing(offline) from None
+        except DataError:
+            if download is None or self.switch:
+                raise
+        return download()
+
+    def _download_of(self, thing: Thing) -> Callable[[], str] | None:
+        if isinstance(thing, Asset):
+            return partial(self._bring_data, thing) if thing.downloads else None
+        source = thing.source
+        return partial(self._bring_encoder, thing, source) if isinstance(source, Hub) else None
 
     def check(self, thing: Thing) -> str:
         """The place of what is here, and what was checked. Raises AssetMissing, DataError."""
@@ -51,16 +62,8 @@ class Fetcher:
         self.places.encoder_pins.check(_pin_of(thing), _digests(thing, path))
         return str(path)
 
-    def _bring_encoder(self, config: EncoderConfig) -> str:
-        source, pins, pin = config.source, self.places.encoder_pins, _pin_of(config)
-        if not isinstance(source, Hub):
-            family = f"harness train family {config.name}"
-            copy = f"name a copy: --encoder {config.name}=PATH"
-            raise AssetMissing(
-                f"{config.name} ({source}) has no download; "
-                f"{family if isinstance(source, Trained) else copy}"
-            )
-        self._require_network(config.name)
+    def _bring_encoder(self, config: EncoderConfig, source: Hub) -> str:
+        pins, pin = self.places.encoder_pins, _pin_of(config)
         revision = source.revision or pins.of(pin).get("revision")
         folder = hub.model_snapshot(config.name, source.repo, revision)
         digests = _digests(config, folder)
@@ -68,9 +71,6 @@ class Fetcher:
         return str(folder) if source.revision else f"{folder}; {first_seen(digests)}"
 
     def _bring_data(self, asset: Asset) -> str:
-        if not asset.downloads:
-            raise AssetMissing(f"{asset.name} has no download: {asset.get}")
-        self._require_network(asset.name)
         data_dir = self.places.data_dir
         if data_dir is None:
             raise UsageError(f"fetch {asset.name}: into which folder? give --data-dir DIR")
@@ -89,7 +89,7 @@ class Fetcher:
             revision = wanted.revision or pins.of(asset.name).get("revision")
             digest, seen["revision"] = hub.download_file(wanted, revision, arrived)
         else:
-            digest = download(wanted.at, arrived, wanted.sha256, wanted.size)
+            digest = http.download(wanted.at, arrived, wanted.sha256, wanted.size)
         seen[name if wanted.keep else wanted.into] = digest
         try:
             pins.check(asset.name, seen)
@@ -101,10 +101,6 @@ class Fetcher:
             return seen
         finally:
             arrived.unlink(missing_ok=True)
-
-    def _require_network(self, name: str) -> None:
-        if self.switch:
-            raise AssetMissing(f"{name}: {self.switch} is set, so nothing is downloaded")
 
     def _read(self, asset: Asset, path: Path) -> str:
         """Read all that tasks and corpora take from an asset, which checks it; what was checked."""
