@@ -240,4 +240,5 @@ def _step_lines(step: NextStep) -> Iterator[str]:
     others = [get for get in step.get if not get.startswith(FETCH)]
     commands = [*([FETCH + " ".join(names)] if names else []), *others]
     yield " && ".join(commands) + (f" ({sized(step.bytes)})" if step.bytes else "")
-    yield f"  {step.numbers} published number{'s' * (step.numbers != 1)}"
+    numbers = len(step.cells)
+    yield f"  {numbers} published number{'s' * (numbers != 1)}"

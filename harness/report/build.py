@@ -43,7 +43,8 @@ def generated(folder: ResultsFolder, readme: Path | None) -> Pages:
     records, registry, tables = folder.records, folder.registry, folder.path / "tables"
     due: dict[Path, str | Slow] = {tables / "papers" / CONTENTS: contents(folder.tables)}
     for table in folder.tables:
-        cells, digest = folder.reproductions(table), folder.records_behind(table).digest()
+        cells, looked_at = folder.judged(table)
+        digest = looked_at.digest()
         for suffix, render in (("md", markdown), ("tex", latex)):
             text = render(table, cells, registry, digest)
             due[tables / "papers" / f"{table.id}.{suffix}"] = text

@@ -75,7 +75,7 @@ def cite_harness(folder: ResultsFolder) -> Citation:
 def cite_table(name: str, folder: ResultsFolder) -> Citation:
     """A published table, by its id, with the records that its page was made from."""
     table, registry = folder.table(name), folder.registry
-    cells, results = folder.reproductions(table).values(), folder.records_behind(table)
+    cells, results = folder.reproductions(table).values(), folder.judged(table)[1]
     run = [cell for cell in cells if cell.scores]
     words = ", ".join(filter(None, (metric(table.metric), aggregation(table.aggregation))))
     sentence = f"{table.paper}, {table.title}; {words}; {len(cells)} numbers published"

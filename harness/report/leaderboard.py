@@ -22,11 +22,11 @@ from harness.results.protocols import (
     WHITENING,
     Scoring,
     averages,
+    best_first,
     columns_by_label,
     columns_of,
     complete_encoders,
     legend_of,
-    ranked,
     row,
     rows_of,
 )
@@ -105,12 +105,9 @@ class Board:
 
 def sts_board(results: Results, methods: Sequence[str], protocol: Scoring) -> Board | None:
     """The seven tasks and their average; None where no method has any of them."""
-    values = {method: row(results, method, protocol) for method in methods}
-    rows = [
-        (method, values[method])
-        for method in ranked(results, methods, protocol)
-        if any(value.mean is not None for value in values[method])
-    ]
+    every = ((method, row(results, method, protocol)) for method in methods)
+    rows = [line for line in every if any(value.mean is not None for value in line[1])]
+    rows = best_first(rows, column=-1)
     tasks = columns_by_label(protocol)
     coverage = coverage_notes(results, [method for method, _ in rows], tasks)
     path = (protocol.correlation, protocol.aggregation)
@@ -125,7 +122,8 @@ def section_board(
     """A section beside the seven tasks; None where no method has a value."""
     title, about = SECTIONS[name]
     columns = columns_of(name, registry.tasks.values())
-    rows = rows_of(columns, results, methods, best_first=name != "other")
+    rows = rows_of(columns, results, methods)
+    rows = rows if name == "other" else best_first(rows, column=0)
     if not rows:
         return None
     tasks = {column.heading: task.name for task, column in columns}

@@ -218,11 +218,6 @@ class NextStep:
     bytes: int | None
     cells: tuple[PublishedCell, ...]
 
-    @property
-    def numbers(self) -> int:
-        """How many published numbers it gains."""
-        return len(self.cells)
-
 
 def next_steps(
     cells: Iterable[Reproduction], registry: Registry, files: Files

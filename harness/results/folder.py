@@ -68,8 +68,7 @@ class ResultsFolder:
         self.written = self.papers.parent  # the results folder of what people wrote
         self.questions = self.written / QUESTIONS  # the folder of what pages ask
         self.store = Store(path)
-        self._looked_at: dict[str, Results] = {}
-        self._reproduced: dict[str, Mapping[str, Reproduction]] = {}
+        self._judged: dict[str, tuple[Mapping[str, Reproduction], Results]] = {}
 
     def beside(self, path: Path) -> ResultsFolder:
         """The records of a folder as they are now, with what people wrote as it was read here."""
@@ -96,19 +95,16 @@ class ResultsFolder:
         """The published cell TABLE/ROW/COLUMN. Raises UsageError, which offers the nearest ones."""
         return published_cell(name, self.tables)
 
+    def judged(self, table: Table) -> tuple[Mapping[str, Reproduction], Results]:
+        """Every cell of a published table by its id, and the records that were looked at for it."""
+        if table.id not in self._judged:
+            looked_at = self.records.unread()
+            self._judged[table.id] = reproductions(table, looked_at, self.registry), looked_at
+        return self._judged[table.id]
+
     def reproductions(self, table: Table) -> Mapping[str, Reproduction]:
         """Every cell of a published table against the records, by the cell's id."""
-        if table.id not in self._reproduced:
-            self._looked_at[table.id] = self.records.unread()
-            self._reproduced[table.id] = reproductions(
-                table, self._looked_at[table.id], self.registry
-            )
-        return self._reproduced[table.id]
-
-    def records_behind(self, table: Table) -> Results:
-        """The records, of which those behind the table's cells were looked at."""
-        self.reproductions(table)
-        return self._looked_at[table.id]
+        return self.judged(table)[0]
 
     @cached_property
     def reproduced(self) -> tuple[Reproduction, ...]:

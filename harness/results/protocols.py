@@ -128,6 +128,9 @@ SCORINGS = (
 )
 
 
+MethodRow = tuple[str, list[Value]]
+
+
 def columns_by_label(scoring: Scoring) -> Mapping[str, str]:
     """The seven tasks of a scoring, by the headings of their columns."""
     return {label: scoring.task(task) for task, label in LABELS.items()}
@@ -140,10 +143,10 @@ def row(results: Results, method: str, scoring: Scoring) -> list[Value]:
     return [*values, average(values)]
 
 
-def ranked(results: Results, methods: Sequence[str], scoring: Scoring) -> list[str]:
-    """Methods by their average, best first; those without one after them, as they come."""
-    means = averages(results, methods, scoring)
-    return [*means, *(method for method in methods if method not in means)]
+def best_first(rows: Iterable[MethodRow], column: int) -> list[MethodRow]:
+    """Rows by their value in a column; those without one stand after them, as they come."""
+    means = ((row, row[1][column].mean) for row in rows)
+    return [row for row, mean in sorted(means, key=lambda m: inf if m[1] is None else -m[1])]
 
 
 def complete_encoders(results: Results) -> Mapping[str, Sequence[str]]:
@@ -172,19 +175,11 @@ def columns_of(section: Section, tasks: Iterable[Task]) -> Columns:
     return sorted(of_section, key=lambda pair: bool(pair[1].score))
 
 
-def rows_of(
-    columns: Columns, results: Results, methods: Sequence[str], best_first: bool
-) -> list[tuple[str, list[Value]]]:
-    """Methods with their values; those that have none are left out.
-
-    `best_first` sorts them by the first column; a method without a value there stands last.
-    """
+def rows_of(columns: Columns, results: Results, methods: Sequence[str]) -> list[MethodRow]:
+    """Methods with their values; those that have none are left out."""
     paths = [(t.name, *(column.score or metric_of(t).main_score)) for t, column in columns]
-    every = [(method, [results.value(method, *path) for path in paths]) for method in methods]
-    rows = [row for row in every if any(value.mean is not None for value in row[1])]
-    if best_first:
-        rows.sort(key=lambda row: -inf if (mean := row[1][0].mean) is None else mean, reverse=True)
-    return rows
+    every = ((method, [results.value(method, *path) for path in paths]) for method in methods)
+    return [row for row in every if any(value.mean is not None for value in row[1])]
 
 
 def legend_of(results: Results, task: Task, column: LeaderboardColumn) -> str:
@@ -209,16 +204,15 @@ def encodings(results: Results, task: str) -> Mapping[str, Sequence[str]]:
     fitted on the task's own text.
     """
     variants: dict[str, list[str]] = {}
-    for method in results.by_task.get(task, ()):
-        if fitted_on_task(method):
-            variants.setdefault(method.partition("+")[0], []).append(method)
+    for method in filter(fitted_on_task, results.by_task.get(task, ())):
+        variants.setdefault(method.partition("+")[0], []).append(method)
     of_encoder: dict[str, str] = {}
     for plain, methods in variants.items():
-        if plain in methods:
-            encoder, _, pooling = plain.partition(".")
-            encoder = plain if pooling == INPUT.name else encoder
-            most = len(variants[of_encoder[encoder]]) if encoder in of_encoder else 0
-            of_encoder[encoder] = plain if len(methods) > most else of_encoder[encoder]
+        encoder, _, pooling = plain.partition(".")
+        group = plain if pooling == INPUT.name else encoder
+        most = len(variants[of_encoder[group]]) if group in of_encoder else 0
+        if plain in methods and len(methods) > most:
+            of_encoder[group] = plain
     return {
         plain: [plain, *(method for method in variants[plain] if method != plain)]
         for plain in of_encoder.values()

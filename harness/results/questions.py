@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness.core.errors import DataError
 from harness.core.toml import read_typed
+from harness.registry import look_up
 from harness.results.index import Results, Value
 from harness.results.layout import measured_for
 from harness.results.published import Table
@@ -61,28 +61,20 @@ class Search:
     table: str = ""
     trials: Mapping[str, tuple[Trial, ...]] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        for name in ("title", "caption", "recipe"):
-            if not getattr(self, name).strip():
-                raise ValueError(f"{name}: wanted a text, found {getattr(self, name)!r}")
-        if len({row.options for row in self.rows}) < len(self.rows):
-            raise ValueError("two rows have the same options")
-
     def command(self, row: SearchRow) -> str:
         """The arguments of `harness train`, without seed and folders."""
         return f"{self.recipe} {row.options}".strip()
 
     def published(self, tables: Mapping[str, Table]) -> list[float | None]:
         """The printed score of every row, in points, from the first task of its table."""
-        if self.table not in tables:
-            raise DataError(f"{self.path.name}: there is no published table {self.table!r}")
-        table = tables[self.table]
+        table = look_up("published table", self.table, tables)
         column = next(column for column in table.columns if column.task)
         rows = {row.id: row for row in table.rows}
-        if lost := [r.published for r in self.rows if r.published and r.published not in rows]:
-            raise DataError(f"{self.path.name}: {self.table} has no row {lost[0]!r}")
         return [
-            table.score(rows[row.published], column) if row.published else None for row in self.rows
+            table.score(look_up(f"row of {table.id}", row.published, rows), column)
+            if row.published
+            else None
+            for row in self.rows
         ]
 
 
@@ -155,7 +147,3 @@ class Maps:
     questions: tuple[Question, ...]
     planned: tuple[str, ...] = ()
     planned_on: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        if unknown := [chain for chain in self.planned if chain not in self.flows]:
-            raise ValueError(f"planned: wanted some of the flows, found {', '.join(unknown)}")

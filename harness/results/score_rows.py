@@ -18,6 +18,12 @@ from harness.results.verdict import CellState
 
 Path = tuple[str, ...]
 
+# What a row takes over from a record under the same name.
+STEPS = ("encode", "fit", "apply", "score")
+FACTS = ("coverage", "sentences_per_second", "peak_memory_mb")
+ENVIRONMENT = ("device", "threads", "harness", "commit")
+DIGESTS = ("data", "weights")
+
 
 @dataclass(frozen=True)
 class ScoreRow:
@@ -159,8 +165,13 @@ def paths(scores: Mapping[str, Any], above: Path = ()) -> Iterator[Path]:
 
 def _row(record: Record, path: Path, published: Reproduction | None, source: str) -> ScoreRow:
     parts = MethodId.parse(record.method) or MethodId(record.method, "")
-    timings, facts, made = record.timings, record.facts, record.environment
-    score, state = score_at(record.scores, path), "measured"
+    facts, score, state = record.facts, score_at(record.scores, path), "measured"
+    taken_over: dict[str, Any] = {
+        **{f"{step}_seconds": record.timings.get(step) for step in STEPS},
+        **{name: facts.get(name) for name in FACTS},
+        **{name: record.environment.get(name) for name in ENVIRONMENT},
+        **{name: record.digests.get(name) for name in DIGESTS},
+    }
     if score is None:
         why = facts.get("undefined") if path == main_path(record.scores) else None
         state = f"{CellState.UNDEFINED}: {why}" if why else str(CellState.UNDEFINED)
@@ -177,25 +188,13 @@ def _row(record: Record, path: Path, published: Reproduction | None, source: str
         aggregation="/".join(name for name in path[1:] if name != "groups"),
         state=state,
         score=score,
-        coverage=facts.get("coverage"),
         pairs=record.pairs,
         published=published.cell.points if published else None,
         published_in=published.cell.id if published else None,
         evidence=published.cell.evidence if published else None,
         difference=published.verdict.difference if published else None,
         verdict=str(published.state) if published else None,
-        encode_seconds=timings.get("encode"),
-        fit_seconds=timings.get("fit"),
-        apply_seconds=timings.get("apply"),
-        score_seconds=timings.get("score"),
-        sentences_per_second=facts.get("sentences_per_second"),
-        peak_memory_mb=facts.get("peak_memory_mb"),
-        device=made.get("device"),
         dtype=", ".join(dict.fromkeys(way["dtype"] for way in facts.get("encoding", []))) or None,
-        threads=made.get("threads"),
-        harness=made.get("harness"),
-        commit=made.get("commit"),
-        data=record.digests.get("data"),
-        weights=record.digests.get("weights"),
         source=source,
+        **taken_over,
     )

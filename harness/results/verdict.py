@@ -25,9 +25,9 @@ class CellState(StrEnum):
     MATCH = "match"
     CLOSE = "close"
     CONSISTENT = "consistent"
+    DIFFERS = "differs"
     INCONCLUSIVE = "inconclusive"
     TOO_FEW_SEEDS = "too few seeds"
-    DIFFERS = "differs"
 
     NOT_RUN = "not run"
     NO_METHOD = "no method"
@@ -49,16 +49,7 @@ class CellState(StrEnum):
         return self in VERDICTS
 
 
-# The verdicts in the order in which tables count them.
-VERDICTS = (
-    CellState.EXACT,
-    CellState.MATCH,
-    CellState.CLOSE,
-    CellState.CONSISTENT,
-    CellState.DIFFERS,
-    CellState.INCONCLUSIVE,
-    CellState.TOO_FEW_SEEDS,
-)
+VERDICTS = tuple(CellState)[:7]  # in the order in which tables count them
 
 
 @dataclass(frozen=True)

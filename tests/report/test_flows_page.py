@@ -194,7 +194,6 @@ def test_a_score_that_is_undefined_takes_no_part(maps):
         "linear = [",
         "other = []\n" + MAPS,
         MAPS.replace('["sn", "whitening"]', '"sn"'),
-        'planned = ["flow", "sn", "other"]\n' + MAPS,
     ],
 )
 def test_a_file_that_says_something_else_is_refused_in_one_line(tmp_path, text):
