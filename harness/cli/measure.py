@@ -265,17 +265,16 @@ def _compare_rows(
 
     Where data are no longer at hand the tables go without, and a note says so.
     """
-    engine, loader, registry = execution.engine, chosen.loader, chosen.registry
+    engine, registry = execution.engine, chosen.registry
     try:
         with Bar(sys.stderr) as bar:
+            context = RunContext(chosen.loader, runs.store, bar)
             if committed.claims is not None:
                 stored = {**committed.intervals, **runs.intervals}
-                intervals = compare_claims(
-                    committed.claims, runs.store, loader, registry, bar, stored, engine
-                )
+                intervals = compare_claims(committed.claims, registry, context, stored, engine)
                 write_intervals(runs.path, intervals)
             compared = {**committed.comparisons, **runs.comparisons}
-            for table in compare_tables(runs.store, loader, registry, bar, compared, engine):
+            for table in compare_tables(registry, context, compared, engine):
                 write_comparisons(runs.path, table)
     except HarnessError as error:
         note(f"harness: rows were not compared: {error}")

@@ -40,13 +40,14 @@ from harness.core.hardware import base_name
 from harness.core.progress import Bar
 from harness.core.types import MethodId
 from harness.evaluation.compare import compare_methods
+from harness.evaluation.runner import RunContext
 from harness.gate.check import Gate, render_report
 from harness.registry import look_up
 from harness.report.build import stale_files, write_files
 from harness.report.cite import answer as citation
 from harness.report.sentences import render_explanation
 from harness.results.folder import ResultsFolder
-from harness.results.layout import COMMITTED, OWN, is_packaged, require_own
+from harness.results.layout import OWN, is_packaged, require_own
 from harness.results.records import Store
 from harness.results.score_rows import ScoreRow, folder_rows
 from harness.tasks.loader import TaskLoader
@@ -134,9 +135,6 @@ def no_such_record(results: Path) -> UsageError:
 # compare
 
 
-DIFFERS = {True: "differs", False: "not distinguishable", None: "not tested"}
-
-
 def compare_command(
     first: Annotated[str, typer.Argument(help="Method id.")],
     second: Annotated[str, typer.Argument(help="Method id.")],
@@ -147,19 +145,17 @@ def compare_command(
 ) -> None:
     """Test two measured methods against each other: paired bootstrap over pairs, Holm over tasks.
 
-    Seed 0 of each is compared: what the choice of test pairs explains, not that of the seed. A
-    method that was not measured there is taken from the results that come with the harness, whose
-    scores are compared without a test: they lack the similarities of the pairs.
+    Seed 0 of each is compared: what the choice of test pairs explains, not that of the seed. Both
+    have to be measured in the folder, since packaged results lack the similarities of the pairs.
     """
     require_folder("--results", results)
     patterns = record_patterns([first, second], None)
     [first, second], registry = patterns.methods, patterns.registry
     tasks = registry.select_tasks(task) if task else ()
     loader = TaskLoader(folders.places(), registry.corpora)
-    packaged_results = None if is_packaged(results) else Store(COMMITTED)
     with Bar(sys.stderr) as bar:
         tests = compare_methods(
-            first, second, tasks, Store(results), loader, registry, bar, packaged_results
+            first, second, tasks, registry, RunContext(loader, Store(results), bar)
         )
     if as_json:
         say_rows([asdict(test) | {"differs": test.differs} for test in tests], as_json)
@@ -171,22 +167,14 @@ def compare_command(
             first: test.first,
             second: test.second,
             "difference": f"{test.difference:+.2f}",
-            "95 % interval": "" if test.low is None else f"{test.low:+.2f} to {test.high:+.2f}",
-            "p": "" if test.p is None else f"{test.p:.4f}",
-            "p (Holm)": "" if test.p_holm is None else f"{test.p_holm:.4f}",
-            "": DIFFERS[test.differs],
-            "source": ""
-            if test.differs is not None
-            else f"{test.first_source}, {test.second_source}",
+            "95 % interval": f"{test.low:+.2f} to {test.high:+.2f}",
+            "p": f"{test.p:.4f}",
+            "p (Holm)": f"{test.p_holm:.4f}",
+            "": "differs" if test.differs else "not distinguishable",
         }
         for test in tests
     ]
     say_rows(rows)
-    if untested := [test.task for test in tests if test.differs is None]:
-        note(
-            f"not tested on {', '.join(untested)}: the packaged results hold no similarities of "
-            f"pairs; harness run -m {first} {second} -t {' '.join(untested)} -o {results} measures"
-        )
 
 
 # report

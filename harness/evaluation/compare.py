@@ -17,10 +17,11 @@ import numpy as np
 
 from harness.core.arrays import Float64
 from harness.core.errors import DataError, HarnessError, UsageError
-from harness.core.types import Progress, Task
+from harness.core.types import Record, Task
 from harness.evaluation.engines import Engine, InProcess
+from harness.evaluation.runner import RunContext
 from harness.registry import Registry
-from harness.results.claims import SIGN, Claims, ClaimTests, Interval, Intervals
+from harness.results.claims import SIGN, Claims, ClaimTests, Finding, Interval, Intervals
 from harness.results.comparisons import (
     LEVEL,
     Comparisons,
@@ -57,74 +58,57 @@ class Scored:
 
 def compare_claims(
     claims: Claims,
-    runs: Store,
-    loader: TaskLoader,
     registry: Registry,
-    progress: Progress,
+    context: RunContext,
     known: Intervals,
     engine: Engine = HERE,
 ) -> Intervals:
-    """The claims' known intervals, and one for each finding that the sign alone decides in `runs`.
+    """The claims' known intervals, and one for each finding that the sign alone decides in a run.
 
     None is made where a score is neither a correlation with gold nor an accuracy, or where the
     similarities of a method do not lie beside its record.
     """
-    tests = ClaimTests(Results.read(runs), registry, known)
+    store = context.store
+    tests = ClaimTests(Results.read(store), registry, known)
     findings = [finding for claim in claims.resolved for finding in tests.test(claim).every]
     intervals = {f.contrast: known[f.contrast] for f in findings if f.contrast in known}
-    due = []
-    methods_by_score: dict[tuple[str, Path], dict[str, None]] = {}
+    due: dict[Scored, Finding] = {}
     for finding in findings:
-        scores, methods = finding.contrast.scores, (finding.contrast.better, finding.contrast.worse)
-        if finding.decision.by == SIGN and all(
-            path in RESAMPLED and _similarities_lie_in(runs, methods, task) for task, path in scores
-        ):
-            due.append(finding)
-            for score in scores:
-                methods_by_score.setdefault(score, {}).update(dict.fromkeys(methods))
-    scored = {
-        Scored((*methods,), ((registry.tasks[task], path),)): (task, path)
-        for (task, path), methods in methods_by_score.items()
-    }
-    what = "comparing the methods of claims"
-    resampled = {
-        (method, *scored[item]): scores
-        for item, matrix in _on_resamples(what, [*scored], runs, loader, progress, engine)
-        for method, scores in zip(item.methods, matrix, strict=True)
-    }
-    for finding in due:
         contrast = finding.contrast
-        better, worse = (
-            np.mean([resampled[method, *score] for score in contrast.scores], axis=0)
-            for method in (contrast.better, contrast.worse)
-        )
-        test = compare_resamples(better, worse)
+        methods = (contrast.better, contrast.worse)
+        if finding.decision.by == SIGN and all(
+            path in RESAMPLED and _similarities_lie_in(store, methods, task)
+            for task, path in contrast.scores
+        ):
+            scores = tuple((registry.tasks[task], path) for task, path in contrast.scores)
+            due[Scored(methods, scores)] = finding
+    for item, matrix in _on_resamples("comparing the methods of claims", due, context, engine):
+        finding, test = due[item], compare_resamples(*matrix)
         above, below = (side.value.mean or 0.0 for side in finding.sides)
         low, high = round(test.low, 4), round(test.high, 4)
         difference = round(above - below, 4)
-        intervals[contrast] = Interval(contrast, difference, low, high, RESAMPLES, SEED)
+        interval = Interval(finding.contrast, difference, low, high, RESAMPLES, SEED)
+        intervals[finding.contrast] = interval
     return intervals
 
 
 def compare_tables(
-    runs: Store,
-    loader: TaskLoader,
     registry: Registry,
-    progress: Progress,
+    context: RunContext,
     known: Mapping[str, Comparisons],
     engine: Engine = HERE,
 ) -> Iterator[Comparisons]:
-    """Compare the rows of every leaderboard table that was measured in full in `runs`.
+    """Compare the rows of every leaderboard table that was measured in full in a run.
 
     A known comparison that holds for a table's averages is yielded as it is.
     """
-    results = Results.read(runs)
+    store, results = context.store, Results.read(context.store)
     due: dict[Scored, tuple[str, Scoring, dict[str, float]]] = {}
     for encoder, methods in methods_by_encoder(results.methods).items():
         for scoring in SCORINGS:
             tasks = list(map(scoring.task, SEVEN))
             # A committed record without its per-pair similarities cannot be resampled.
-            here = [m for m in methods if all(_similarities_lie_in(runs, [m], t) for t in tasks)]
+            here = [m for m in methods if all(_similarities_lie_in(store, [m], t) for t in tasks)]
             order = averages(results, here, scoring)
             stored = known.get(f"{encoder}.{scoring.id}")
             if stored and stored.hold_for(order):
@@ -133,7 +117,7 @@ def compare_tables(
                 path = (scoring.correlation, scoring.aggregation)
                 item = Scored((*order,), tuple((registry.tasks[task], path) for task in tasks))
                 due[item] = (encoder, scoring, order)
-    for item, matrix in _on_resamples("comparing rows", [*due], runs, loader, progress, engine):
+    for item, matrix in _on_resamples("comparing rows", due, context, engine):
         encoder, scoring, order = due[item]
         tests = [compare_resamples(above, below) for above, below in pairwise(matrix)]
         adjusted = holm([test.p for test in tests])
@@ -150,9 +134,7 @@ def compare_tables(
 class PairedTest:
     """One task: both scores, the first minus the second with its 95 % interval, and p-values.
 
-    Scores and differences are in points; `p_holm` is corrected for the number of tested tasks.
-    Interval and p-values are None where a score is of the packaged results, as its source says:
-    these hold no similarities of the pairs.
+    Scores and differences are in points; `p_holm` is corrected for the number of tasks.
     """
 
     task: str
@@ -160,109 +142,88 @@ class PairedTest:
     first: float
     second: float
     difference: float
-    low: float | None
-    high: float | None
-    p: float | None
-    p_holm: float | None
-    first_source: str
-    second_source: str
+    low: float
+    high: float
+    p: float
+    p_holm: float
 
     @property
-    def differs(self) -> bool | None:
-        """Whether it is more than the choice of test pairs, at 5 %; None where it is not tested."""
-        return None if self.p_holm is None else self.p_holm <= LEVEL
+    def differs(self) -> bool:
+        """Whether it is more than the choice of test pairs, at 5 %."""
+        return self.p_holm <= LEVEL
 
 
 def compare_methods(
     first: str,
     second: str,
     tasks: Sequence[Task],
-    runs: Store,
-    loader: TaskLoader,
     registry: Registry,
-    progress: Progress,
-    packaged: Store | None = None,
+    context: RunContext,
 ) -> list[PairedTest]:
     """Compare the main scores of seed 0 on each task, or on every task that has both.
 
-    A cell that `runs` lacks is taken from `packaged`; without `tasks`, one of both is in `runs`.
     Raises UsageError for a task that cannot be compared, with what to do; DataError where the
     methods were scored on other pairs.
     """
-    methods = (first, second)
     if first == second:
         raise UsageError(f"wanted two methods, found {first} twice")
-    measured = Results.read(runs).by_cell
-    results = Results({**(Results.read(packaged).by_cell if packaged else {}), **measured})
+    runs, methods = context.store, (first, second)
+    results = Results.read(runs)
     faults = {
-        task: _fault(methods, task, results, runs, measured)
-        for task in tasks or registry.tasks.values()
-        if tasks or any((method, task.name) in measured for method in methods)
+        task: _fault(methods, task, results, runs) for task in tasks or registry.tasks.values()
     }
-    chosen = [task for task, fault in faults.items() if not fault]
-    if tasks and len(chosen) < len(faults):
+    comparable = [task for task, fault in faults.items() if not fault]
+    if tasks and len(comparable) < len(faults):
         raise UsageError(next(filter(None, faults.values())))
-    if not chosen:
+    if not comparable:
         raise UsageError(
             f"{runs.folder} holds no task that {first} and {second} can be compared on; "
             f"harness run -m {first} {second} -t TASK -o {runs.folder}"
         )
-    scores, paths, sources, tested = {}, {}, {}, {}
-    for task in chosen:
+    items: dict[Scored, list[Record]] = {}
+    for task in comparable:
         records = [results.records(method, task.name)[0] for method in methods]
-        paths[task] = main_path(records[0].scores)
-        scores[task] = [score_at(record.scores, paths[task]) or 0.0 for record in records]
-        sources[task] = ["own" if (m, task.name) in measured else "packaged" for m in methods]
-        digest = records[0].digests["data"]
-        if "packaged" not in sources[task]:
-            tested[Scored(methods, ((task, paths[task]),))] = task
-            digest = loader.inputs(task).digests["data"]
+        items[Scored(methods, ((task, main_path(records[0].scores)),))] = records
         for record in records:
-            if record.digests["data"] != digest:
+            if record.digests["data"] != context.loader.inputs(task).digests["data"]:
                 raise DataError(
                     f"{record.method} was scored on other pairs of {record.task} than those that "
                     "it is compared on; run it again"
                 )
-    resampled = _on_resamples(
-        f"comparing {first} with {second}", [*tested], runs, loader, progress, HERE
-    )
-    tests = {tested[item]: compare_resamples(*matrix) for item, matrix in resampled}
+    what = f"comparing {first} with {second}"
+    resampled = dict(_on_resamples(what, items, context))
+    tests = {item: compare_resamples(*matrix) for item, matrix in resampled.items()}
     p_holm = dict(zip(tests, holm([test.p for test in tests.values()]), strict=True))
     rows = []
-    for task, (one, other) in scores.items():
-        test = tests.get(task)
-        interval = (test.low, test.high, test.p, p_holm[task]) if test else (None,) * 4
-        numbers = (one, other, one - other, *interval)
-        rows.append(PairedTest(task.name, paths[task][0], *numbers, *sources[task]))
+    for item, test in tests.items():
+        [(task, path)] = item.scores
+        above, below = (score_at(record.scores, path) or 0.0 for record in items[item])
+        difference, p = above - below, p_holm[item]
+        rows.append(
+            PairedTest(task.name, path[0], above, below, difference, test.low, test.high, test.p, p)
+        )
     return rows
 
 
-def _fault(
-    methods: tuple[str, str],
-    task: Task,
-    results: Results,
-    runs: Store,
-    measured: Collection[tuple[str, str]],
-) -> str:
+def _fault(methods: tuple[str, str], task: Task, results: Results, runs: Store) -> str:
     """Why the methods cannot be compared on a task, and what to do; empty where they can."""
-    again = f"{' '.join(methods)} -t {task.name} -o {runs.folder}"
+    again = f"-t {task.name} -o {runs.folder}"
     records = [record for m in methods for record in results.records(m, task.name)[:1]]
     lacking = [m for m in methods if m not in {r.method for r in records if r.seed == 0}]
     if lacking:
         return (
             f"{runs.folder} lacks a record of {' and of '.join(lacking)} on {task.name}, seed 0; "
-            f"harness run -m {' '.join(lacking)} -t {task.name} -o {runs.folder}"
+            f"harness run -m {' '.join(lacking)} {again}"
         )
     path = main_path(records[0].scores)
     if any(score_at(record.scores, path) is None for record in records):
         return f"{task.name}: a score is undefined"
     if path not in RESAMPLED:
         return f"{task.name}: wanted a correlation or an accuracy, found {path[0]}"
-    both_measured = all((method, task.name) in measured for method in methods)
-    if both_measured and not _similarities_lie_in(runs, methods, task.name):
+    if not _similarities_lie_in(runs, methods, task.name):
         return (
             f"{task.name}: the similarities of {' or '.join(methods)} do not lie beside its "
-            f"record; harness run --fresh -m {again}"
+            f"record; harness run --fresh -m {' '.join(methods)} {again}"
         )
     return ""
 
@@ -273,22 +234,18 @@ def _similarities_lie_in(runs: Store, methods: Iterable[str], task: str) -> bool
 
 
 def _on_resamples(
-    what: str,
-    due: Sequence[Scored],
-    runs: Store,
-    loader: TaskLoader,
-    progress: Progress,
-    engine: Engine,
+    what: str, due: Collection[Scored], context: RunContext, engine: Engine = HERE
 ) -> Iterator[tuple[Scored, Float64[np.ndarray, "M R"]]]:
     """Each item with the mean score of its methods, in points, on every resample, as it is done."""
     if due:
-        progress.phase(what, len(due))
+        context.progress.phase(what, len(due))
+    loader = context.loader
     # The texts that a loader has read are not sent to other processes.
     unread = loader if engine == HERE else TaskLoader(loader.places, loader.corpora)
-    for item, scores in engine.map(partial(_resampled, runs, unread), due):
+    for item, scores in engine.map(partial(_resampled, context.store, unread), [*due]):
         if isinstance(scores, HarnessError):
             raise scores
-        progress.step(1)
+        context.progress.step(1)
         yield item, scores
 
 

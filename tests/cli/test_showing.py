@@ -113,16 +113,6 @@ def test_only_own_results_need_some(call, tmp_path, monkeypatch):
     assert (status, "--only-own: wanted a results folder of your own" in err) == (2, True)
 
 
-def test_a_method_is_compared_with_a_packaged_one(own):
-    methods = ("glove-mini.mean", "glove-mini.mean+sn@target", "--results", "results")
-    status, out, err = own("compare", *methods)
-    assert (status, out.count("not tested"), "own, packaged" in out) == (0, 1, True)
-    assert "p (Holm)" not in out
-    assert "not tested on mini-kind: the packaged results hold no similarities" in err
-    [one] = json.loads(own("compare", *methods, "--json")[1])
-    assert (one["first_source"], one["second_source"], one["p"]) == ("own", "packaged", None)
-
-
 def test_a_report_of_ones_own_results_says_that_the_packaged_ones_are_not_in_it(own):
     _, out, err = own("report")
     assert "files changed under results" in out

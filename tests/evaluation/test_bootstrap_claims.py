@@ -4,12 +4,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fakes import OTHER, TOY, FakeConfig, Told, library
+from fakes import OTHER, TOY, FakeConfig, library
 from fakes import registry as fake_registry
 
 from harness.core.errors import DataError
 from harness.core.types import Record
 from harness.evaluation.compare import RESAMPLES, SEED, compare_claims
+from harness.evaluation.runner import RunContext
 from harness.results.claims import (
     Contrast,
     Interval,
@@ -95,7 +96,8 @@ def measured(
 
 
 def compared(folder: Path, loader, known=None) -> Intervals:
-    return compare_claims(claims_of(folder), Store(folder), loader, REGISTRY, Told(), known or {})
+    context = RunContext(loader, Store(folder))
+    return compare_claims(claims_of(folder), REGISTRY, context, known or {})
 
 
 def test_an_interval_is_the_paired_bootstraps_and_an_averages_that_of_the_mean(tmp_path):

@@ -4,12 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from fakes import OTHER, TOY, FakeConfig, Told, library, task
+from fakes import OTHER, TOY, FakeConfig, library, task
 from fakes import registry as fake_registry
 
 from harness.core.errors import DataError, UsageError
 from harness.core.types import Record
 from harness.evaluation.compare import RESAMPLES, SEED, compare_methods
+from harness.evaluation.runner import RunContext
 from harness.results.comparisons import bootstrap_scores, compare_resamples, holm
 from harness.results.records import SCHEMA, Cell, Store
 
@@ -45,7 +46,7 @@ def write(store, method, of, values, data, scores=None):
 
 
 def test_it_is_the_paired_bootstrap_on_each_task(runs, loader):
-    found = compare_methods(*METHODS, (), runs, loader, REGISTRY, Told())
+    found = compare_methods(*METHODS, (), REGISTRY, RunContext(loader, runs))
     assert [one.task for one in found] == ["toy", "sts-b"]
     ps = []
     for one, of in zip(found, (TOY, OTHER), strict=True):
@@ -63,35 +64,14 @@ def test_it_is_the_paired_bootstrap_on_each_task(runs, loader):
 
 
 def test_a_chosen_task_is_compared_alone(runs, loader):
-    [one] = compare_methods(*METHODS, (OTHER,), runs, loader, REGISTRY, Told())
+    [one] = compare_methods(*METHODS, (OTHER,), REGISTRY, RunContext(loader, runs))
     assert (one.task, one.p_holm) == ("sts-b", one.p)
-
-
-def test_a_packaged_score_is_compared_without_a_test(runs, loader, tmp_path):
-    packaged, data = Store(tmp_path / "packaged"), loader.inputs(TOY).digests["data"]
-    for method in ("fake.last2", "fake.cls"):  # the runs have another score of the second
-        write(packaged, method, TOY, np.ones(30), data, {"spearman": {"all": 3.0}})
-        write(packaged, method, OTHER, np.ones(30), "other pairs", {"spearman": {"all": 3.0}})
-
-    def compared(first, second, *tasks):
-        return compare_methods(first, second, tasks, runs, loader, REGISTRY, Told(), packaged)
-
-    [one] = compared("fake.mean", "fake.last2", TOY)
-    assert (one.first, one.second, one.difference) == (59.0, 3.0, 56.0)
-    assert (one.low, one.high, one.p, one.p_holm, one.differs) == (None,) * 5
-    assert (one.first_source, one.second_source) == ("own", "packaged")
-    alone = compare_methods(*METHODS, (), runs, loader, REGISTRY, Told())
-    assert compared(*METHODS) == alone
-    with pytest.raises(DataError, match=r"fake\.last2 was scored on other pairs of sts-b"):
-        compared("fake.mean", "fake.last2")
-    with pytest.raises(UsageError, match="holds no task"):
-        compared("fake.last2", "fake.first-last")
 
 
 def test_what_cannot_be_compared_is_told_with_the_reason(runs, loader):
     def refused(*tasks, match, error=UsageError, second="fake.cls"):
         with pytest.raises(error, match=match):
-            compare_methods("fake.mean", second, tasks, runs, loader, REGISTRY, Told())
+            compare_methods("fake.mean", second, tasks, REGISTRY, RunContext(loader, runs))
 
     refused(match="no task that fake.mean and fake.last2", second="fake.last2")
     refused(REGISTRY.tasks["no-train"], match="a record of fake.mean and of fake.cls on no-train")
