@@ -1,66 +1,21 @@
-"""BibTeX: the entries of references.bib by their keys, and the harness's own, from CITATION.cff.
-
-Which of them a method cites is decided here too.
-"""
+"""BibTeX: the entries of references.bib by their keys, and those that a method cites."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from importlib.metadata import files
 from pathlib import Path
 
 from harness.core.errors import DataError
-from harness.core.provenance import FROM_WHEEL, ROOT
 from harness.core.types import Method
 from harness.registry import Registry, nearest
 from harness.results.published import Table
 
-HARNESS = "sentence-embedding-harness"  # the key of the entry that stands in no .bib file
+HARNESS = "sentence-embedding-harness"  # the key of the harness's own entry
 REFERENCES = Path(__file__).with_name("references.bib")
 
 BEGINNING = re.compile(r"^[ \t]*(?=@)", re.MULTILINE)
 KEY = re.compile(r"@\w+\s*\{\s*([^\s,={}]+)\s*,")
-# The two levels of YAML that the citation file has.
-SCALAR = re.compile(r'^([a-z-]+): +"?(.+?)"?$', re.MULTILINE)
-AUTHOR = re.compile(r'^ +- name: +"?(.+?)"?$', re.MULTILINE)
-
-
-def _citation_file() -> Path:
-    """The citation file, of the checkout or among the metadata of the installed package."""
-    carried = (files(HARNESS) or ()) if FROM_WHEEL else ()
-    citation_files = (Path(str(f.locate())) for f in carried if f.name == "CITATION.cff")
-    return next(citation_files, ROOT / "CITATION.cff")
-
-
-CITATION = _citation_file()
-
-
-def software(path: Path = CITATION) -> dict[str, str]:
-    """The citation file of the harness by its keys. Raises DataError where one is missing."""
-    text = path.read_text(encoding="utf-8") if path.exists() else ""
-    # Braces within a value keep names and capitals as they are written.
-    authors = " and ".join(f"{{{name}}}" for name in AUTHOR.findall(text))
-    fields = {**dict(SCALAR.findall(text)), "authors": authors}
-    wanted = ("title", "version", "date-released", "license", "authors")
-    if missing := [key for key in wanted if not fields.get(key)]:
-        raise DataError(
-            f"{path.name}: wanted {', '.join(missing)}, found none; restore it beside the package"
-        )
-    return fields
-
-
-def harness_entry(path: Path = CITATION) -> str:
-    """The entry of the harness itself."""
-    fields = software(path)
-    return (
-        f"@misc{{{HARNESS},\n"
-        f"  author = {{{fields['authors']}}},\n"
-        f"  title = {{{{{fields['title']}}}}},\n"
-        f"  year = {{{fields['date-released'][:4]}}},\n"
-        f"  note = {{Version {fields['version']}, {fields['license']}}},\n"
-        "}"
-    )
 
 
 def entries(path: Path = REFERENCES) -> dict[str, str]:
@@ -86,7 +41,7 @@ def entries_with(papers: Path | None) -> dict[str, str]:
     Raises DataError if a key stands in both.
     """
     ours, path = entries(), (papers or Path()) / REFERENCES.name
-    theirs = entries(path) if papers and path != REFERENCES and path.is_file() else {}
+    theirs = entries(path) if papers and path.is_file() else {}
     if twice := sorted(theirs.keys() & ours):
         raise DataError(f"{path}: the harness has the key {twice[0]!r} too; remove this entry")
     return ours | theirs
@@ -94,10 +49,16 @@ def entries_with(papers: Path | None) -> dict[str, str]:
 
 def bibtex(keys: Iterable[str], papers: Path | None = None) -> str:
     """The entries of these keys, in order. Raises DataError for a key that has none."""
-    every, wanted = {HARNESS: harness_entry(), **entries_with(papers)}, dict.fromkeys(keys)
+    every, wanted = entries_with(papers), dict.fromkeys(keys)
     if missing := [key for key in wanted if key not in every]:
         raise DataError(f"{REFERENCES.name}: wanted an entry {missing[0]!r}, found none; add it")
     return "\n\n".join(every[key] for key in wanted)
+
+
+def software() -> str:
+    """Title, version and licence of the harness, as its entry has them."""
+    fields = dict(re.findall(r"(\w+) = \{+(.+?)\}+,\n", entries()[HARNESS]))
+    return f"{fields['title']} {fields['note'].removeprefix('Version ')}"
 
 
 def require_entries(tables: Iterable[Table], papers: Path | None = None) -> None:

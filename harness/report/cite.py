@@ -14,7 +14,7 @@ from harness.core.errors import UsageError
 from harness.core.metrics import metric_of
 from harness.core.types import AGGREGATIONS, Method, Record, Task
 from harness.registry import Registry
-from harness.report.bibtex import HARNESS, bibtex, keys_of, software
+from harness.report.bibtex import HARNESS, bibtex, keys_of
 from harness.report.build import verified
 from harness.report.sentences import aggregation, metric, on, protocol_of
 from harness.results.folder import ResultsFolder
@@ -63,12 +63,11 @@ def cite_harness(folder: ResultsFolder) -> Citation:
     tables, by_cell = folder.tables, folder.records.by_cell
     results = Results(by_cell, set(by_cell))
     numbers = sum(len(table.cells()) for table in tables)
-    sentence = f"{numbers} numbers published in {len(tables)} tables; "
+    measured = NOTHING
     if by_cell:
-        sentence += f"{len(by_cell)} measured cells ({len(results.methods)} methods, "
-        sentence += f"{len(results.by_task)} tasks) {_made(results)}."
-    else:
-        sentence += f"{NOTHING} with {HARNESS} {software()['version']}."
+        measured = f"{len(by_cell)} measured cells ({len(results.methods)} methods, "
+        measured += f"{len(results.by_task)} tasks) {_made(results)}"
+    sentence = f"{numbers} numbers published in {len(tables)} tables; {measured}."
     return Citation([sentence])
 
 

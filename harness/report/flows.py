@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import fmean
 
-from harness.report.markdown import page, table
+from harness.report.markdown import page, table, texts
 from harness.report.sentences import tasks_counted
 from harness.results.claims import ClaimOutcome, Decision, decide
 from harness.results.index import NOT_MEASURED, Results, SeedScores, score_at
@@ -17,23 +17,6 @@ from harness.results.verdict import TOLERANCES, CellState
 NONE = "none"  # the encodings as they are
 TIMED = "sts-b"  # whose fits are timed: corpora differ in size, and this one has most flows
 PROTOCOLS = tuple(Scoring("raw", "spearman", way) for way in ("wmean", "all"))
-INTRODUCTION = (
-    "A normalising flow maps sentence embeddings to a Gaussian, whitening does so as far as a "
-    "linear map can. Does the flow matter, or is a linear map enough? And which of its settings "
-    "matter? Here are flows and linear maps on the same encodings, and beside them the encodings "
-    "as they are (`none`). Spearman x100 of cosine and gold, mean ± standard deviation over seeds "
-    "where a fit is seeded, on raw text (BERT-flow was scored on SentEval's, but for STS-B). An "
-    "average exists only where all its cells do; `not run` is a hole, never a zero. Each question "
-    "compares two maps that were chosen in advance for what they are, "
-    "not for their scores: `whitening` is the linear map that makes mean and covariance those of "
-    "a standard Gaussian, `flow` BERT-flow. ± is half of Welch's 95 % interval over the seeds; a "
-    "task whose interval holds 0 is undecided and counts for neither side, nor does one of fewer "
-    f"than {TOLERANCES.seeds} seeds. Other sentences could turn more than other seeds could, "
-    "which this does not test. `fit` is the mean of the seconds that a fit takes on the sentences "
-    f"of {LABELS[TIMED]}, on one thread of the machine that measured it; with dropout they are "
-    "encoded for each fit, and that counts. "
-    "`docs/flows.md` says what each flow is."
-)
 
 
 @dataclass(frozen=True)
@@ -88,7 +71,8 @@ def flows_page(results: Results, maps: Maps) -> str | None:
     )
     head = ["encodings", "fitted on", "", *(f"`{question.second}`" for question in beside)]
     shown = [f"## `{first}` beside every flow", about, table(head, overview, words=3)]
-    every = [INTRODUCTION, *(shown if overview else []), *parts]
+    opening = texts()["flows"].format(seeds=TOLERANCES.seeds, timed=LABELS[TIMED])
+    every = [opening, *(shown if overview else []), *parts]
     return page("Flows and linear maps", every, results.digest())
 
 

@@ -13,7 +13,7 @@ from harness.core.files import file_name
 from harness.core.metrics import metric_of
 from harness.core.types import Section, is_transductive
 from harness.registry import Registry
-from harness.report.markdown import escape, page, table
+from harness.report.markdown import escape, page, table, texts
 from harness.results.comparisons import Comparisons
 from harness.results.index import Results, Value
 from harness.results.protocols import (
@@ -39,47 +39,15 @@ from harness.results.reproduction import (
 )
 from harness.results.verdict import CellState
 
-HOW_TO_READ = (
-    "Spearman's rank correlation of cosine and gold, ×100, best average first. `all` correlates a "
-    "year's concatenated subsets (SBERT, SimCSE), `wmean` averages the subsets weighted by their "
-    "pairs (BERT-flow, BERT-whitening); the two are different protocols and are never compared. "
-    "All four papers score SentEval's text, but for BERT-flow's STS-B, which is GLUE's and raw. "
-    "† fitted on the sentences that are scored (no labels). ≈ its average is not distinguishable "
-    "from the row above (paired bootstrap over items, Holm-corrected over the table, 5 %). An "
-    "average exists only where all its cells do; `not run` is a hole, never a zero."
-)
-
-PAPERS = (
-    "Each paper's tables, cell by cell, are in [tables/papers](tables/papers). `runnable` counts "
-    "cells for which the harness has a method; `run` those measured here. A verdict that no cell "
-    "has, has no column."
-)
-CARRIED = (
-    "Sentences that the harness makes itself, so that every machine can score them; best on "
-    "mini-STS first. No paper has these tasks: they compare methods with each other. Spearman, "
-    "`all`; AUC; for lexical the correlation with edit distance; accuracy of a classifier."
-)
-TRANSFER = (
-    "SentEval's transfer tasks: the accuracy, ×100, of a logistic regression that is trained on "
-    "the vectors, under SimCSE's test protocol (Adam, ten folds, one seed); best on MR first. "
-    "† fitted on all sentences of the task, without their labels."
-)
-# The sections beside the seven tasks: their heading, and what to know of them.
-SECTIONS: Mapping[Section, tuple[str, str]] = {
-    "other": ("Other tasks", ""),
-    "transfer": ("Transfer (accuracy)", TRANSFER),
-    "embedded": ("Embedded tasks", CARRIED),
+# The headings of the sections beside the seven tasks; `texts.toml` has what to know of some.
+SECTIONS: Mapping[Section, str] = {
+    "other": "Other tasks",
+    "transfer": "Transfer (accuracy)",
+    "embedded": "Embedded tasks",
 }
 COST = "ms / sentence"
 NOT_TIMED = "not timed"
 BESIDE = " ‡"
-COST_CAPTION = (
-    f"`{COST}`: encoding and applying, for each distinct sentence of the row's tasks, by clocks "
-    "around the work itself; a cached encoding counts what it took when it was made. The rows were "
-    "measured on different machines under different load, so it is for orientation; ratios that "
-    "were measured side by side are in [speed.md](tables/speed.md). "
-    f"{BESIDE.strip()}: other processes of the same run worked beside this one."
-)
 
 
 @dataclass(frozen=True)
@@ -120,7 +88,6 @@ def section_board(
     name: Section, results: Results, registry: Registry, methods: Sequence[str]
 ) -> Board | None:
     """A section beside the seven tasks; None where no method has a value."""
-    title, about = SECTIONS[name]
     columns = columns_of(name, registry.tasks.values())
     rows = rows_of(columns, results, methods)
     rows = rows if name == "other" else best_first(rows, column=0)
@@ -128,12 +95,12 @@ def section_board(
         return None
     tasks = {column.heading: task.name for task, column in columns}
     coverage = coverage_notes(results, [method for method, _ in rows], tasks)
-    texts = [about, *(legend_of(results, task, column) for task, column in columns)]
+    about = [texts().get(name, ""), *(legend_of(results, *column) for column in columns)]
     shown = [
         BoardColumn(column.heading, task.name, column.score or metric_of(task).main_score)
         for task, column in columns
     ]
-    return Board(name, title, " ".join(filter(None, texts)), coverage, shown, rows)
+    return Board(name, SECTIONS[name], " ".join(filter(None, about)), coverage, shown, rows)
 
 
 def label(method: str) -> str:
@@ -177,10 +144,10 @@ def leaderboard(
     comparisons: Mapping[str, Comparisons],
 ) -> str:
     """The whole page: how much of the papers was reproduced, then every encoder."""
-    parts = ["## Published beside measured", counts, PAPERS, "## Measured"]
+    parts = ["## Published beside measured", counts, texts()["papers"], "## Measured"]
     if best_methods(results):
         parts.append("![Average of seven STS tasks against cost](tables/quality-against-cost.svg)")
-    parts += [HOW_TO_READ, COST_CAPTION]
+    parts += [texts()["how-to-read"], texts()["cost"]]
 
     def timed(methods: Sequence[str], protocol: Scoring, table_id: str = "") -> list[str]:
         costs = {method: cost_of(results, method, protocol) for method in methods}
@@ -215,7 +182,7 @@ def leaderboard(
 
 def encoder_page(results: Results, registry: Registry, encoder: str, methods: Sequence[str]) -> str:
     """Every protocol of one encoder, then the other sections."""
-    parts = [HOW_TO_READ]
+    parts = [texts()["how-to-read"]]
     for protocol in SCORINGS:
         parts += board_parts(sts_board(results, methods, protocol), "## {}")
     for name in SECTIONS:

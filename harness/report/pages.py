@@ -4,24 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.report.markdown import page, table
+from harness.report.markdown import page, table, texts
 from harness.results.conformance import TOLERANCE, Reference, ReferenceScore
 from harness.results.index import Results
 from harness.results.questions import Trap
 from harness.results.verdict import TOLERANCES
 
 PAGE = "conformance.md"
-CONFORMANCE_INTRODUCTION = (
-    "The same number from other programs: {authors} of the scores are of programs that papers' "
-    "authors released, {library} of libraries. Each section is a program that was run on weights "
-    "that anybody can have, with its command; `theirs` is what it gave, `ours` what stands in the "
-    "records, both in points (x100). A difference up to the tolerance counts as equal: "
-    f"{TOLERANCE:g} points, unless the section says why another one is due. The verdict is that of "
-    "published cells: for a deterministic one "
-    f"exact up to {TOLERANCES.exact:g}, match up to {TOLERANCES.match:g}, close up to "
-    f"{TOLERANCES.close:g}. `not run` is a hole, never a pass. To add one: "
-    "docs/how-to/reference.md."
-)
 HEAD = ("method", "task", "score", "theirs", "ours", "difference", "tolerance", "verdict")
 SUMMARY = ("reference", "program of", "scores", "compared", "equal", "largest difference")
 
@@ -49,7 +38,7 @@ def conformance_page(
             *([f"* Tolerance: {reference.reason}"] if reference.reason else []),
         ]
         sections += [f"## {reference.file}", "\n".join(about), comparison_table(compared)]
-    introduction = CONFORMANCE_INTRODUCTION.format(**counts)
+    introduction = texts()["conformance"].format(**counts, tolerance=TOLERANCE, verdicts=TOLERANCES)
     parts = [introduction, table(SUMMARY, summary, words=2), *sections]
     return page("Conformance", parts, results.digest())
 
@@ -70,16 +59,9 @@ def comparison_table(compared: Sequence[ReferenceScore]) -> str:
     return table(HEAD, lines, words=3)
 
 
-TRAPS_INTRODUCTION = (
-    "Why two honest measurements of one method differ: the traps of the papers' protocols, on "
-    "encoders that anybody can run. Spearman x100 of cosine unless the row says otherwise; the "
-    "last column is the difference from the first row of its trap and task."
-)
-
-
 def traps_page(results: Results, traps: Sequence[Trap]) -> str:
     """All traps with their numbers; a row whose cell was not run says so."""
-    parts = [TRAPS_INTRODUCTION]
+    parts = [texts()["traps"]]
     for number, trap in enumerate(traps, start=1):
         rows = []
         for row, score, gap in trap.values(results):

@@ -6,8 +6,11 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 
 from harness.core.files import digest_of, digest_of_repr
+from harness.core.toml import read_typed
 from harness.registry import Registry
 from harness.report.markdown import CODE, SPACE, escape, page, table
 from harness.report.sentences import fitted_on, metric, trained_on
@@ -304,41 +307,17 @@ def _latex_line(cells: Sequence[str]) -> str:
     return rf"{' & '.join(texts)} \\"
 
 
-# Characters that are commands, and symbols that a plain LaTeX font has in its mathematics alone.
-SPELT = {
-    "\\": r"\textbackslash{}",
-    "{": r"\{",
-    "}": r"\}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "`": r"\textasciigrave{}",
-    "|": r"\textbar{}",
-    **{char: f"\\{char}" for char in "$&%#_"},
-    "\N{NO-BREAK SPACE}": "~",
-    "†": r"\dag{}",
-    "↳": r"\quad{}",
-    "≃": r"$\simeq$",
-    "∼": r"$\sim$",
-    "±": r"$\pm$",
-    "≠": r"$\neq$",
-    "…": r"\dots{}",
-    "●": r"$\bullet$",
-    "◉": r"$\odot$",
-    "○": r"$\circ$",
-    "△": r"$\triangle$",
-    "×": r"$\times$",
-    **{digit: rf"\textsuperscript{{{n}}}" for n, digit in enumerate("⁰¹²³⁴⁵⁶⁷⁸⁹")},
-}
-SPECIAL = re.compile("|".join(map(re.escape, SPELT)))
+@cache
+def spelt() -> Mapping[int, str]:
+    """What LaTeX prints a character by, of those that it does not print as they are."""
+    return str.maketrans(read_typed(dict[str, str], Path(__file__).with_name("latex.toml")))
 
 
 def latex_escape(text: str) -> str:
     """A text from data as LaTeX that prints it; `code` is in typewriter type."""
     parts = CODE.split(SPACE.sub(" ", text).strip())
     parts[1::2] = [part[1:-1] for part in parts[1::2]]
-    parts = [SPECIAL.sub(lambda match: SPELT[match[0]], part) for part in parts]
+    parts = [part.translate(spelt()) for part in parts]
     parts[1::2] = [f"\\texttt{{{part}}}" for part in parts[1::2]]
     return "".join(parts)
 

@@ -18,7 +18,7 @@ from harness.assets.fetch.archives import unpack_archive
 from harness.assets.places import require_pin
 from harness.core.errors import DataError
 from harness.report import markdown
-from harness.report.paper_tables import SPELT, latex_escape
+from harness.report.paper_tables import latex_escape, spelt
 
 ATTACK = "hostile"
 COMMIT = "1" * 40
@@ -103,7 +103,7 @@ PARSER = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethroug
 TAGS = ("paragraph", "table", "thead", "tbody", "tr", "th", "td")
 ALLOWED = {"inline", "text", "code_inline", "text_special"}
 ALLOWED |= {f"{tag}_{side}" for tag in TAGS for side in ("open", "close")}
-COMMANDS = {command for shown in SPELT.values() for command in re.findall(r"\\([a-z]+)", shown)}
+COMMANDS = {command for shown in spelt().values() for command in re.findall(r"\\([a-z]+)", shown)}
 
 
 def test_a_text_of_a_table_is_no_markup_and_no_command(attacked):

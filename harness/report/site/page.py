@@ -57,7 +57,7 @@ def made_from(folder: ResultsFolder, drawn: Mapping[str, Picture]) -> str:
     records = Results(folder.records.by_cell, set(folder.records.by_cell))
     pictures = [picture.made_from for picture in drawn.values()]
     of_folder = folder.tables, folder.claims, folder.intervals, folder.references, folder.trials
-    sources = folder.registry.by_hand, software(), entries_with(folder.papers)
+    sources = folder.registry.by_hand, entries_with(folder.papers)
     everything_else = digest_of_repr((pictures, of_folder, sources))
     return f"Records: sha256 {records.digest()}. Other files: sha256 {everything_else}"
 
