@@ -129,15 +129,6 @@ def test_the_graded_tasks_have_their_scales_and_groups():
         assert quarters.min() > 0.08
 
 
-# --- what the gold does not depend on ------------------------------------------------------------
-
-
-# --- questions and answers -----------------------------------------------------------------------
-
-
-# --- what encoders train on ----------------------------------------------------------------------
-
-
 # --- what a real encoder makes of them -----------------------------------------------------------
 
 
