@@ -9,7 +9,6 @@ from harness.core.metrics.correlation import aggregations, spearman
 from harness.core.types import (
     AGGREGATIONS,
     METHOD_ID,
-    LeaderboardColumn,
     MethodId,
     Pairs,
     is_method_id,
@@ -49,8 +48,3 @@ def test_a_correlation_has_every_aggregation_and_each_has_its_words():
     pairs = Pairs(("a",) * 4, ("b",) * 4, np.arange(4.0), ("x", "x", "y", "y"))
     assert set(aggregations(spearman, np.arange(4.0), pairs)) == {*AGGREGATIONS, "groups"}
     assert set(AGGREGATION_WORDS) == {*AGGREGATIONS}
-
-
-def test_a_legend_names_the_scores_that_it_shows():
-    column = LeaderboardColumn("other", "x", legend="{first} and {second}, but {first}.")
-    assert set(column.legend_scores) == {"first", "second"}

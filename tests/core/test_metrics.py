@@ -59,27 +59,19 @@ def flat(scores) -> list:
 # --- cosine --------------------------------------------------------------------------------------
 
 
-def test_a_cosine_is_the_product_of_unit_vectors():
-    a, b = rows(50, 8, seed=1), rows(50, 8, seed=2)
-    values, zero = cosine(a, b)
-    a, b = a.astype(np.float64), b.astype(np.float64)
-    plain = (a * b).sum(axis=1) / (np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1))
-    np.testing.assert_allclose(values, plain, rtol=1e-12)
-    assert values.dtype == np.float64
-    assert zero == 0
-
-
 VECTORS = arrays(np.float32, (4, 3), elements=st.integers(-9, 9).map(np.float32))
 
 
-@given(VECTORS, VECTORS, st.sampled_from([1e-6, 0.5, 3.0, 1e6]))
-def test_cosines_see_neither_the_order_of_two_vectors_nor_their_lengths(a, b, factor):
-    values, zero = cosine(a, b)
+@given(VECTORS, VECTORS, st.sampled_from([1e-6, 0.5, 1.0, 3.0, 1e6]))
+def test_a_cosine_is_the_product_of_unit_vectors_and_0_for_a_zero_vector(a, b, factor):
+    a, b = a.astype(np.float64), b.astype(np.float64)
+    norms = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
+    wanted = np.divide((a * b).sum(axis=1), norms, out=np.zeros(4), where=norms > 0)
+    values, zero_pairs = cosine(a * factor, b)
+    np.testing.assert_allclose(values, wanted, atol=1e-12)
     assert (np.abs(values) <= 1).all()
-    np.testing.assert_array_equal(cosine(b, a)[0], values)
-    scaled, zero_scaled = cosine(a.astype(np.float64) * factor, b)
-    np.testing.assert_allclose(scaled, values, atol=1e-12)
-    assert zero_scaled == zero
+    assert zero_pairs == (norms == 0).sum()
+    np.testing.assert_array_equal(cosine(b, a * factor)[0], values)
 
 
 def test_a_vector_and_itself_have_cosine_one_exactly_and_rounding_takes_none_beyond():
@@ -89,22 +81,13 @@ def test_a_vector_and_itself_have_cosine_one_exactly_and_rounding_takes_none_bey
         assert np.abs(cosine(a, factor * a)[0]).max() == 1
 
 
-def test_a_zero_vector_has_cosine_0_and_is_counted():
-    a = np.array([[0.0, 0.0], [0.0, 0.0], [1.0, 0.0], [1.0, 0.0]])
-    b = np.array([[1.0, 2.0], [0.0, 0.0], [0.0, 0.0], [2.0, 0.0]])
-    values, zero = cosine(a, b)
-    assert values.tolist() == [0, 0, 0, 1]
-    assert zero == 3
-
-
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("other", [0.0, 1.0])
 def test_a_vector_that_is_not_finite_is_refused_by_number(value, other):
     a, b = np.ones((3, 2)), np.full((3, 2), other)
     a[1, 0] = value
-    for columns in ((a, b), (b, a)):
-        with pytest.raises(ScoreError, match=r"^pair 2: .* not finite$"):
-            cosine(*columns)
+    with pytest.raises(ScoreError, match=r"^pair 2: .* not finite$"):
+        cosine(a, b)
 
 
 # --- correlations --------------------------------------------------------------------------------
