@@ -8,7 +8,7 @@
 Each writes a file of `results/references`. The first two score methods by the package's own tokens,
 forward pass, pooling and correlation. The third trains by sentence-transformers on the batches of a
 `harness train`; its trainer seeds the global generators of Python, NumPy and torch. The last reads
-result files of mteb: a clone of its results repository, or what `harness export --mteb` wrote.
+result files of mteb: a clone of its results repository, or the cache of one's own evaluations.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
 import mteb
 import torch
@@ -49,7 +48,7 @@ from harness.cli.train import Recipe, run_recipe
 from harness.core.errors import DataError, HarnessError, UsageError
 from harness.core.files import write_atomically
 from harness.core.types import Method, Pairs, Task
-from harness.interop.mteb import COUNTERPARTS, NAMES, OURS, local_task
+from harness.interop.mteb import COUNTERPARTS, local_task
 from harness.registry import load_registry
 from harness.results.conformance import TOLERANCE, Reference, ReferenceCell
 from harness.results.layout import REFERENCES
@@ -311,6 +310,9 @@ def train_reference(specs: Sequence[Path], data_dir: Path | None, cache: Path | 
 
 # Result files of mteb
 
+# mteb's names of the scores that a record has.
+NAMES = {"spearman.all": "cosine_spearman", "pearson.all": "cosine_pearson"}
+
 
 @dataclass(frozen=True)
 class MtebResults:
@@ -323,9 +325,9 @@ class MtebResults:
 def read_mteb_results(folder: Path, methods: Mapping[str, str], command: str) -> MtebResults:
     """Read result files of mteb as a reference.
 
-    `methods` maps names of mteb's models to ids of methods; without any, the files of
-    `write_mteb_results` are read. Raises UsageError for a model without results, DataError for a
-    file that mteb refuses and for a task that stands in two revisions of a model.
+    `methods` maps names of mteb's models to ids of methods. Raises UsageError for a model without
+    results, DataError for a file that mteb refuses and for a task that stands in two revisions of a
+    model.
     """
     cells: dict[tuple[str, str], ReferenceCell] = {}
     left_out: list[str] = []
@@ -365,14 +367,11 @@ def read_mteb_results(folder: Path, methods: Mapping[str, str], command: str) ->
 
 def _result_files(folder: Path, methods: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
     """The result files of the models, and the method of each."""
-    by_folder = {model.replace("/", "__"): method for model, method in methods.items()}
-    if not by_folder:
-        exported = (place.name for place in folder.rglob(f"{OURS.replace('/', '__')}*"))
-        by_folder = {name: unquote(name.partition("__")[2]) for name in exported}
-    for name, method in by_folder.items():
-        paths = [path for place in folder.rglob(name) for path in place.rglob("*.json")]
-        if not paths and methods:
-            raise UsageError(f"{folder} holds no results of {name.replace('__', '/')}")
+    for model, method in methods.items():
+        places = folder.rglob(model.replace("/", "__"))
+        paths = [path for place in places for path in place.rglob("*.json")]
+        if not paths:
+            raise UsageError(f"{folder} holds no results of {model}")
         yield from ((path, method) for path in sorted(paths) if path.name != "model_meta.json")
 
 
@@ -417,7 +416,7 @@ def main(arguments: list[str] | None = None) -> None:
     train_parser.add_argument("specs", type=Path, nargs="+")
     results = commands.add_parser("results", help="take scores of result files of mteb")
     results.add_argument("folder", type=Path)
-    results.add_argument("models", nargs="*", metavar="MODEL=METHOD")
+    results.add_argument("models", nargs="+", metavar="MODEL=METHOD")
     options = parser.parse_args(arguments)
     if options.does == "make":
         registry = load_registry()

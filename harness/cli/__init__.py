@@ -36,7 +36,7 @@ app.command("check", cls=SeveralValues)(read.check_command)
 app.command("explain")(flattened(read.explain_command))
 app.command("cite")(flattened(read.cite_command))
 app.command("fetch")(exchange.fetch_command)
-app.command("export", cls=SeveralValues)(flattened(exchange.export_command))
+app.command("export")(flattened(exchange.export_command))
 app.add_typer(train.trainings, name="train")
 app.add_typer(cache.caching, name="cache")
 

@@ -22,16 +22,11 @@ from harness.cli.options import (
     Folders,
     Json,
     Records,
-    Tasks,
     note,
-    require_folder,
     say,
 )
-from harness.cli.read import no_such_record
-from harness.cli.selection import record_patterns
 from harness.core.errors import HarnessError, UsageError
 from harness.core.progress import Bar
-from harness.core.provenance import extra
 from harness.evaluation.evaluate import fit_cell
 from harness.registry import Registry, load_registry, look_up
 from harness.report.bibtex import HARNESS, bibtex
@@ -40,7 +35,6 @@ from harness.results.index import Results
 from harness.results.records import PlannedCell, Store
 from harness.tasks.loader import TARGETS, TaskLoader
 
-SHOWN = 3  # tasks that an error names
 SMALL = "mini-sts"  # a task that is always here, for what is fitted on no task
 
 
@@ -120,64 +114,29 @@ def export_command(
     method: Annotated[str, typer.Argument(help="Method id, encoder, repository or model folder.")],
     folder: Annotated[Path, typer.Argument(help="A new folder.")],
     folders: Folders,
-    mteb: Annotated[
-        bool, typer.Option("--mteb", help="Write measured scores as mteb's result files instead.")
-    ] = False,
-    task: Tasks = None,
+    task: Annotated[
+        str | None, typer.Option("--task", "-t", help="The task that @target means.")
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="The seed of fit and training.")] = 0,
     encoder: Encoders = None,
     results: Records = Path("results"),
 ) -> None:
-    """Write a method as a sentence-transformers folder, with a card of its measured scores.
-
-    The task is the one that @target means. With --mteb, METHOD may be a glob, and its measured
-    scores on all tasks, or on those of -t, are written as files of mteb's results.
-    """
-    if mteb:
-        _export_scores(method, folder, task, encoder, results)
-    else:
-        resolver = Resolver.of(folders.places(), encoder or [])
-        _export_model(method, folder, task or [], seed, results, resolver)
-
-
-def _export_model(
-    word: str, folder: Path, tasks: list[str], seed: int, results: Path, resolver: Resolver
-) -> None:
-    """Write a method as a sentence-transformers folder."""
+    """Write a method as a sentence-transformers folder, with a card of its measured scores."""
     from harness.interop.exported import write_card, write_model
 
-    method, registry, places = resolver.method(word), resolver.registry, resolver.places
-    if len(tasks) != (method.fit_on in TARGETS):
+    resolver = Resolver.of(folders.places(), encoder or [])
+    chosen, registry, places = resolver.method(method), resolver.registry, resolver.places
+    if (chosen.fit_on in TARGETS) != (task is not None):
         raise UsageError(
-            f"{word}: wanted one -t TASK where a method is fitted on @target, and only there; "
-            f"found {' '.join(tasks) or 'none'}"
+            f"{method}: wanted -t TASK where a method is fitted on @target, and only there; "
+            f"found {task or 'none'}"
         )
-    [task] = registry.select_tasks(tasks or [SMALL])
-    planned = PlannedCell(method, task, seed)
+    target = look_up("task", task or SMALL, registry.tasks_by_name)
+    planned = PlannedCell(chosen, target, seed)
     with Bar(sys.stderr) as bar:
         cell = fit_cell(planned, TaskLoader(places, registry.corpora), bar)
     write_model(planned, cell, places, folder)
-    keys = (key for key in (planned.encoder.cite, method.cite, HARNESS) if key)
+    keys = (key for key in (planned.encoder.cite, chosen.cite, HARNESS) if key)
     measured = Results.read(Store(results))
     count = write_card(folder, planned, cell, registry.tasks, measured, bibtex(keys))
-    say(f"{folder}: {method.id}, seed {seed}, with {count} measured scores")
-
-
-def _export_scores(
-    method: str, folder: Path, tasks: list[str] | None, encoder: list[str] | None, results: Path
-) -> None:
-    """Write measured scores as mteb's result files."""
-    with extra("mteb"):
-        from harness.interop.mteb import write_mteb_results
-
-    require_folder("--results", results)
-    patterns = record_patterns([method], tasks, encoder)
-    patterns.registry.select_tasks(patterns.tasks)
-    records = [r for r in Store(results).records() if patterns.selects(r.method, r.task)]
-    if not records:
-        raise no_such_record(results)
-    written = list(write_mteb_results(records, folder))
-    if not written:
-        names = ", ".join(sorted({record.task for record in records})[:SHOWN])
-        raise UsageError(f"{names}: mteb has no such task; name one of its own, as -t STS12")
-    say(f"{len(written)} result files under {folder}")
+    say(f"{folder}: {chosen.id}, seed {seed}, with {count} measured scores")

@@ -1,10 +1,4 @@
-"""A method as a folder of sentence-transformers: its encoder, pooling and fitted maps as modules.
-
-Word vectors become a StaticEmbedding with a tokenizer of Hugging Face's `tokenizers`. A word that
-has no vector is left out of an average; a word-level model would put a token for unknown words in
-its place. So words are stored with a mark before them, which no single letter has, in a byte-pair
-model without merges: it knows whole words and drops everything else.
-"""
+"""A method as a folder of sentence-transformers: encoder, pooling and fitted maps as modules."""
 
 from __future__ import annotations
 
@@ -18,11 +12,9 @@ from typing import Any
 import numpy as np
 from huggingface_hub import ModelCardData
 from safetensors.torch import save_file
-from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
 from torch import nn
 
 from harness.assets.places import Places
-from harness.core.arrays import Float32
 from harness.core.errors import UsageError
 from harness.core.interfaces import Hub, Pooling, Transform
 from harness.core.metrics import metric_of
@@ -33,7 +25,6 @@ from harness.encoders.modules import (
     LAYERS,
     MODEL,
     MODULES,
-    STATIC,
     append_module,
     append_pooling,
     append_transformer,
@@ -42,24 +33,12 @@ from harness.encoders.modules import (
 )
 from harness.encoders.native import NativeConfig
 from harness.encoders.transformer import TransformerConfig, TransformerEncoder
-from harness.encoders.word_tokenizer import STOP_WORDS
-from harness.encoders.word_vectors import StaticConfig, StaticEncoder
 from harness.evaluation.evaluate import FittedCell
 from harness.results.index import Results, score_at
 from harness.results.records import PlannedCell
 from harness.transforms.affine import Affine
 from harness.transforms.pooling import Cls, Mean, Pooler
 
-MARK = "▁"  # before each word
-# What Python's \w matches; that of `tokenizers` knows combining marks, too, and other digits not.
-WORD = r"[\p{L}\p{N}_]"
-OTHER = r"[^\p{L}\p{N}_\s]"
-END = rf"(?!{WORD})"
-SPLITS = {
-    "whitespace": r"\S+",
-    "words": f"{WORD}+|{OTHER}",
-    "treebank": rf"(?i){WORD}+(?=n't{END})|n't{END}|'(?:s|m|d|re|ve|ll){END}|{WORD}+|{OTHER}",
-}
 TANH, LINEAR = "torch.nn.modules.activation.Tanh", "torch.nn.modules.linear.Identity"
 COSINE = {"similarity_fn_name": "cosine"}
 
@@ -81,18 +60,14 @@ def write_model(planned: PlannedCell, cell: FittedCell, places: Places, folder: 
         match config:
             case NativeConfig():
                 _copy_native(config, path, scratch, cell.identity.max_length)
-            case StaticConfig():
-                tokenizer, vectors = _as_tokenizer(config.name, config.load(path, cache))
-                write_json(scratch / MODEL, COSINE)
-                append_module(scratch, STATIC, {}, {"embedding.weight": vectors})
-                tokenizer.save(str(scratch / "tokenizer.json"))
             case TransformerConfig():
                 _copy_transformer(path, cache, scratch, cell.identity.max_length)
                 _append_pooling(scratch, config.load(path, cache), planned.method.pooling)
             case _:
                 raise UsageError(
-                    f"{config.name}: wanted a transformer, word vectors, or a folder under its own "
-                    f"modules, found a {type(config).__name__}; take {config.name}.native"
+                    f"{config.name}: wanted a transformer, or a folder under its own modules as "
+                    f"{config.name}.native, found a {type(config).__name__}; harness.encoder opens "
+                    "it in Python"
                 )
         if cell.transforms:
             _append_dense(scratch, *_affine(planned.method, cell.transforms), LINEAR)
@@ -114,34 +89,6 @@ def _affine(method: Method, transforms: Sequence[Transform]) -> tuple[Any, Any]:
         bias = (bias - transform.shift) @ transform.weight
         weight = np.dot(weight, transform.weight)
     return weight.T, bias
-
-
-def _as_tokenizer(
-    name: str, encoder: StaticEncoder
-) -> tuple[Tokenizer, Float32[np.ndarray, "V D"]]:
-    """A tokenizer that finds the words of an encoder, and the vector of each of its ids.
-
-    Raises UsageError for a rule that looks a word up in several forms.
-    """
-    rule, words = encoder.tokeniser, encoder.vocabulary
-    cased = rule.case == "fallback" and any(word != word.lower() for word in words)
-    if rule.strip or rule.split not in SPLITS or cased:
-        raise UsageError(
-            f"{name}: wanted words that are looked up in one form, found {rule}; its words are "
-            "looked up in several, which no tokenizer of a StaticEmbedding does"
-        )
-    kept = [word for word in words if word not in STOP_WORDS[rule.stop_words]]
-    vocabulary = {MARK + word: number for number, word in enumerate(kept)}
-    tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[], ignore_merges=True))
-    if rule.case != "keep":
-        tokenizer.normalizer = normalizers.Lowercase()
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [
-            pre_tokenizers.Split(Regex(SPLITS[rule.split]), "removed", invert=True),
-            pre_tokenizers.Metaspace(MARK, prepend_scheme="always", split=False),
-        ]
-    )
-    return tokenizer, encoder.vectors[[words[word] for word in kept]]
 
 
 def _copy_native(config: NativeConfig, path: Path, folder: Path, max_length: int | None) -> None:
@@ -253,8 +200,8 @@ vectors = model.encode(["A man is eating.", "Someone eats."])
 {citation}
 ```
 """
-HEAD = """| task | metric x100 | this model | all seeds | harness at commit | protocol |
-|:--|:--|--:|--:|:--|:--|
+HEAD = """| task | metric x100 | this model | all seeds | protocol |
+|:--|:--|--:|--:|:--|
 """
 
 
@@ -318,6 +265,5 @@ def _rows(planned: PlannedCell, cell: FittedCell, task: Task, results: Results) 
             yield (
                 f"| {task.name} | {'.'.join(path)} | {points:.2f} "
                 f"| {results.value(method, task.name, *path)} "
-                f"| {str(record.environment.get('commit'))[:12]} "
                 f"| {record.pairs:,} scored ({'+'.join(task.scored)}, {text}), {compared} |"
             )

@@ -1,24 +1,21 @@
-"""mteb: a method as its model, its tasks on local files, and result files in its format.
+"""mteb: a method as its model, and its tasks on local files.
 
-SICK-R's test split, which the papers score, is a task that mteb lacks. Result files lie in folders
-as in mteb's results repository, `<model>/<revision>/<task>.json`, and are written by mteb itself.
+SICK-R's test split, which the papers score, is a task that mteb lacks.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from datasets import Dataset, DatasetDict
-from mteb import ResultCache
 from mteb.abstasks import AbsTaskSTS
 from mteb.models import ModelMeta
 from mteb.models.model_meta import ScoringFunction
-from mteb.results.task_result import TaskResult
 from mteb.tasks import (
     STS12STS,
     STS13STS,
@@ -33,18 +30,11 @@ from harness.assets.places import Places
 from harness.core.arrays import Float32, Float64
 from harness.core.files import file_name, text_digest
 from harness.core.metrics import TIE_DECIMALS, cosine, directions
-from harness.core.types import Method, MethodId, Record
+from harness.core.types import Method
 from harness.evaluation.evaluate import Embedder, as_texts, fit_method, resolved
 from harness.registry import load_registry, look_up
-from harness.results.index import main_path, score_at
 
 LOCAL = "local files of the harness"
-OURS = "harness/"  # what the names of our methods begin with as mteb's models
-# mteb's names of the scores that a record has.
-NAMES: Mapping[str, str] = {
-    "spearman.all": "cosine_spearman",
-    "pearson.all": "cosine_pearson",
-}
 
 
 class SickRTest(AbsTaskSTS):
@@ -144,25 +134,19 @@ def as_mteb(
     embedder = fit_method(method, encoder.load(path, places.cache), texts, seed)
     post = "+".join(post.name for post in method.post)
     fitted = {"post": post, "texts": text_digest(texts or ())[:16], "seed": seed} if post else None
-    return MtebEncoder(embedder, meta_of(method.id, identity.key, identity.max_length, fitted))
-
-
-def meta_of(
-    method: str, key: str, max_length: int | None, fitted: Mapping[str, Any] | None
-) -> ModelMeta:
-    """The metadata that mteb stores; what was `fitted` on what makes another experiment."""
-    return ModelMeta.create_empty(
+    about = ModelMeta.create_empty(
         overwrites={
-            "name": f"{OURS}{file_name(method)}",
-            "revision": key,
+            "name": f"harness/{file_name(method.id)}",
+            "revision": identity.key,
             "languages": ["eng-Latn"],
-            "max_tokens": max_length,
+            "max_tokens": identity.max_length,
             "open_weights": True,
             "similarity_fn_name": ScoringFunction.COSINE,
             "use_instructions": False,
-            "experiment_kwargs": fitted,
+            "experiment_kwargs": fitted,  # mteb keeps the results of each experiment apart
         }
     )
+    return MtebEncoder(embedder, about)
 
 
 def local_tasks(data_dir: Path | str) -> list[AbsTaskSTS]:
@@ -198,39 +182,3 @@ def local_task(name: str, data_dir: Path) -> AbsTaskSTS:
     about = {"dataset": {"path": LOCAL, "revision": name}, "main_score": "spearman"}
     theirs.metadata = theirs.metadata.model_copy(update=about)
     return theirs
-
-
-def write_mteb_results(records: Iterable[Record], folder: Path) -> Iterator[Path]:
-    """Write the records that mteb has a task for as its result files; the path of each.
-
-    Scores are fractions there. They are those of this harness, whose rule for ties may move a
-    correlation by 1e-5; `harness` in each file names its version.
-    """
-    cache = ResultCache(folder)
-    for record in records:
-        theirs = COUNTERPARTS.get(record.task)
-        main_score = score_at(record.scores, main_path(record.scores))
-        if theirs is None or main_score is None:
-            continue
-        made_by = (record.environment.get("harness"), record.environment.get("commit"))
-        ours = {name: score_at(record.scores, path.split(".")) for path, name in NAMES.items()}
-        scores = {
-            **{name: score / 100 for name, score in ours.items() if score is not None},
-            "main_score": main_score / 100,
-            "harness": " ".join(filter(None, made_by)),
-        }
-        by_split = {split: {"default": scores} for split in theirs.metadata.eval_splits}
-        result = TaskResult.from_task_results(theirs, by_split, sum(record.timings.values()))
-        model = _model_of(record)
-        cache.save_to_cache(result, model)
-        yield cache.get_task_result_path(theirs.metadata.name, model)
-
-
-def _model_of(record: Record) -> ModelMeta:
-    """The model of a record: another seed or fit corpus is another experiment."""
-    parts = MethodId.parse(record.method)
-    post = "+".join(parts.post) if parts else ""
-    fit = record.digests.get("fit", "")[:16]
-    fitted = {"post": post, "fit": fit, "seed": record.seed} if post else None
-    length = record.facts.get("max_length")
-    return meta_of(record.method, record.digests["encoding"], length, fitted)

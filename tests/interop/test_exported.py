@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,7 +22,7 @@ from harness.core.types import Method
 from harness.encoders.native import NativeConfig
 from harness.encoders.subword_vectors import SubwordConfig
 from harness.encoders.transformer import TransformerConfig
-from harness.encoders.word_tokenizer import SENTENCE_TRANSFORMERS, Tokeniser
+from harness.encoders.word_tokenizer import Tokeniser
 from harness.encoders.word_vectors import StaticConfig, write_vectors
 from harness.evaluation.evaluate import Embedder, FitData, FittedCell, fit, fit_cell
 from harness.evaluation.runner import RunContext, execute
@@ -112,44 +111,12 @@ def test_a_map_stands_behind_a_models_modules(tmp_path, kind):
     assert_alike(*exported(tmp_path, Method(config, NATIVE, (SN(),), "target"), model))
 
 
-RULES = [
-    Tokeniser("whitespace", "keep"),
-    Tokeniser("words", "lower"),
-    Tokeniser("words", "fallback"),
-    Tokeniser("treebank", "fallback"),
-    Tokeniser("words", "lower", stop_words="english"),
-]
-
-
-def word_vectors(folder):
-    words = ("the", "cat", "n't", "do", "sat", "'s", ".", "42", "dog", "a", "dog!")
-    vectors = np.random.default_rng(1).normal(size=(len(words), 3)).astype(np.float32)
-    write_vectors(folder / "v.safetensors", words, vectors)
-    return folder / "v.safetensors"
-
-
-@pytest.mark.parametrize("rule", RULES, ids=repr)
-def test_word_vectors_are_a_static_embedding(tmp_path, rule):
-    file = word_vectors(tmp_path)
-    method = Method(StaticConfig("m", rule), MEAN)
-    ours, folder = exported(tmp_path, method, file)
-    assert_alike(ours, folder)
-    texts = ["zebra cat", "don't", "nothing-known xyz", "", "A dog's mat. aa", "▁ the ▁the"]
-    here = method.encoder.load(file, tmp_path).encode(texts).mean[:, 0]
-    model = SentenceTransformer(str(folder), device="cpu")
-    assert relative_gap(model.encode(texts), here) <= ROUNDING
-
-
 def test_what_the_librarys_modules_cannot_say_is_refused(tmp_path):
-    file = word_vectors(tmp_path)
-    for rule in (SENTENCE_TRANSFORMERS, Tokeniser("nltk", "lower")):
-        method = Method(StaticConfig("m", rule), MEAN)
-        assert_refused(tmp_path, method, file, "looked up in one form")
-    write_vectors(file, ("The", "the"), np.eye(2, dtype=np.float32))
-    method = Method(StaticConfig("m", Tokeniser("words", "fallback")), MEAN)
-    assert_refused(tmp_path, method, file, "looked up in one form")
+    write_vectors(tmp_path / "v.safetensors", ("the", "cat"), np.eye(2, dtype=np.float32))
+    words = Method(StaticConfig("m", Tokeniser("words", "lower")), MEAN)
+    assert_refused(tmp_path, words, tmp_path / "v.safetensors", "wanted a transf.*harness.encoder opens")
     method = Method(SubwordConfig("m"), MEAN)
-    assert_refused(tmp_path, method, model2vec(tmp_path / "m2v"), r"take m\.native")
+    assert_refused(tmp_path, method, model2vec(tmp_path / "m2v"), r"modules as m\.native")
     bart = tiny_models.make("bart", tmp_path / "bart")
     assert_refused(tmp_path, Method(CONFIG, MEAN), bart, "found a bart")
     flow = Method(CONFIG, MEAN, (load_registry().posts["flow"](),), "target")
@@ -195,16 +162,17 @@ def test_a_card_shows_the_scores_of_these_very_maps_and_no_other(tmp_path):
 def test_a_command_exports_a_method(tmp_path, capfd):
     from harness.cli import main
 
-    out = tmp_path / "out"
+    method, out = "bert-mini.mean+natsv:1@target", tmp_path / "out"
     options = ["--cache", str(tmp_path / "cache"), "--results", str(tmp_path)]
-    command = ["export", "glove-mini.mean+natsv:1@target", str(out), "-t", "mini-sts", *options]
-    with pytest.raises(SystemExit) as end:
-        main(command)
-    assert not end.value.code
-    assert capfd.readouterr().out == f"{out}: {command[1]}, seed 0, with 0 measured scores\n"
-    assert theirs(out).shape == (len(TEXTS), 100)
-    with pytest.raises(SystemExit) as end:
-        main(["export", "glove-mini.mean+natsv:1@target", str(tmp_path / "other"), *options])
-    assert end.value.code == 2
-    assert "wanted one -t TASK" in capfd.readouterr().err
-    assert not Path(tmp_path / "other").exists()
+
+    def export(folder, *words):
+        with pytest.raises(SystemExit) as end:
+            main(["export", method, str(folder), *words, *options])
+        return end.value.code or 0, capfd.readouterr()
+
+    status, said = export(out, "-t", "mini-sts")
+    assert (status, said.out) == (0, f"{out}: {method}, seed 0, with 0 measured scores\n")
+    assert theirs(out).shape == (len(TEXTS), 256)
+    status, said = export(tmp_path / "other")
+    assert (status, "wanted -t TASK" in said.err) == (2, True)
+    assert not (tmp_path / "other").exists()

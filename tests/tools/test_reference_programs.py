@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 from fakes import Told
+from mteb.results.task_result import TaskResult
 
 from harness.assets.places import Places
 from harness.core.errors import DataError, UsageError
 from harness.core.metrics import cosine
 from harness.core.metrics.correlation import spearman
 from harness.core.types import Pairs
-from harness.interop.mteb import write_mteb_results
+from harness.interop.mteb import COUNTERPARTS
 from harness.registry import load_registry
 from harness.results.conformance import read_reference
 from harness.results.index import Results
@@ -32,7 +33,6 @@ RESULTS = Results.read(Store(ROOT / "results"))
 COUNT, BATCH = 96, 16
 SETUP = Setup(pooling=MEAN, max_length=64, dropout=0.0)
 METHOD = "minilm.mean"
-SEEDED = "minilm.mean+flow@target"
 MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 
 
@@ -135,32 +135,24 @@ def test_what_a_package_lacks_is_refused(tmp_path, method, wanted):
 # Result files of mteb
 
 
-@pytest.fixture(scope="module")
-def exported(tmp_path_factory):
-    """What `harness export --mteb` writes: two cells, and five seeds of another."""
-    folder = tmp_path_factory.mktemp("mteb")
-    cells = [(METHOD, "sts-b"), (METHOD, "sts12.senteval")]
-    records = [r for cell in [*cells, (SEEDED, "sts-b")] for r in RESULTS.by_cell[cell]]
-    return folder, list(write_mteb_results(records, folder))
-
-
 @pytest.fixture
-def published(exported, tmp_path):
-    """A folder as in the results repository: one model, one revision, one task."""
+def published(tmp_path):
+    """A folder as in the results repository: one model, one revision, one task, one experiment."""
+    theirs = COUNTERPARTS["sts12.senteval"]
+    scores = {"test": {"default": {"main_score": 0.7, "cosine_spearman": 0.7}}}
     folder = tmp_path / "results" / MODEL.replace("/", "__") / "8b3219a9"
-    folder.mkdir(parents=True)
-    [path] = (path for path in exported[1] if path.stem == "STS12")
-    (folder / path.name).write_bytes(path.read_bytes())
+    (folder / "experiments").mkdir(parents=True)
+    for place in (folder, folder / "experiments"):
+        TaskResult.from_task_results(theirs, scores, 1.0).to_disk(place / "STS12.json")
     return folder
 
 
-def test_what_was_exported_comes_back(exported):
-    taken = programs.read_mteb_results(exported[0], {}, "its command")
-    scores = {(c.method, c.task, n): s for c in taken.reference.cells for n, s in c.scores.items()}
-    assert scores[METHOD, "sts-b", "spearman.all"] == pytest.approx(82.03246731235654, abs=1e-4)
-    assert {method for method, _, _ in scores} == {METHOD}  # seeds are experiments
-    assert len(taken.left_out) == 5
-    assert all("of one fit or seed" in line for line in taken.left_out)
+def test_scores_are_points_and_experiments_are_left_out(published, tmp_path):
+    taken = programs.read_mteb_results(tmp_path, {MODEL: METHOD}, "its command")
+    [cell] = taken.reference.cells
+    assert cell.scores == {"spearman.all": pytest.approx(70)}
+    [line] = taken.left_out
+    assert "of one fit or seed" in line
 
 
 def test_a_model_of_mteb_is_read_as_the_method_that_it_is_named(published, tmp_path):
