@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import tiny_models
-from fakes import TOY, FakeFamily, Told, library, method, task
+from fakes import TOY, FakeFamily, Told, library, method, snapshot, task
 from typer.testing import CliRunner
 
 from baselines.sbert import NLI
@@ -84,8 +84,8 @@ def test_every_seed_is_scored_with_the_encoder_that_it_trained(tmp_path):
     assert len({record.scores["spearman"]["all"] for record in records}) == 3
     sentences = set(TOY.pairs(tmp_path).sentences)
     assert len(config.log) == 3 * len(sentences)  # one pass a seed, for both poolings
-    again = execute(planned, RunContext(trained(tmp_path), store))
-    assert {outcome.status for outcome in again} == {"done"}
+    encode_golden(planned, texts.places, tmp_path / "golden")
+    assert not (tmp_path / "golden").exists()  # of what is trained anew none are taken
 
 
 def test_a_seed_that_is_missing_costs_its_own_cells_and_no_others(tmp_path):
@@ -94,15 +94,7 @@ def test_a_seed_that_is_missing_costs_its_own_cells_and_no_others(tmp_path):
     first, second = execute(planned, RunContext(texts, Store(tmp_path / "runs")))
     assert (first.status, second.status) == ("asset missing", "measured")
     assert "harness train family kin" in first.message
-    told = make_plan(planned, texts)
-    assert (told.cells, told.runnable) == (2, 1)
-    assert list(told.missing) == ["encoder kin"]
-
-
-def test_no_golden_vectors_are_taken_of_what_is_trained_anew(tmp_path):
-    planned = cells([method("mean", encoder=FakeFamily())], [TOY], 2)
-    encode_golden(planned, trained(tmp_path, 0, 1).places, tmp_path / "runs")
-    assert not (tmp_path / "runs").exists()
+    assert list(make_plan(planned, texts).missing) == ["encoder kin"]
 
 
 # Members and their folders
@@ -117,6 +109,8 @@ def test_members_have_names_of_their_own_and_the_familys_rest(place):
     assert kin.with_max_length(16).member(2).name == "kin:16, seed 2"
     assert kin.with_max_length(16).source == kin.source  # cut otherwise, trained alike
     assert str(one.source) == str(kin.source) == f"harness train {RECIPE}"
+    with pytest.raises(UsageError, match="every seed is an encoder of its own"):
+        kin.load(place, place)
 
 
 def test_another_recipe_and_another_start_have_other_folders(place):
@@ -125,11 +119,6 @@ def test_another_recipe_and_another_start_have_other_folders(place):
     others += [replace(kin, start=replace(kin.start, weights_sha256="0" * 64))]
     assert len({one.source.folder for one in (kin, *others)}) == 3
     assert len({repr(Method(one, MEAN)) for one in (kin, *others)}) == 3
-
-
-def test_a_family_itself_cannot_be_encoded_with(place):
-    with pytest.raises(UsageError, match="every seed is an encoder of its own"):
-        family(place).load(place, place)
 
 
 # Trained
@@ -145,26 +134,20 @@ def test_the_command_trains_what_is_missing_and_runs_find_it(place, monkeypatch)
     assert places.has_encoder(kin)
     with pytest.raises(AssetMissing, match="harness train family kin"):
         places.encoder(kin.member(2))
-    first = places.encoder(kin.member(0)) / "model.safetensors"
-    before = first.read_bytes(), first.stat().st_mtime_ns
+    before = snapshot(place / "cache")
     again = run_train(monkeypatch, kin, "--seeds", "2")
     assert "all 2 seeds are here already" in again.output
-    assert (first.read_bytes(), first.stat().st_mtime_ns) == before
-
-
-def test_a_folder_given_by_hand_holds_a_member_a_seed(place, monkeypatch):
-    kin = family(place)
-    assert run_train(monkeypatch, kin, "--seeds", "1").exit_code == 0
+    assert snapshot(place / "cache") == before
     shutil.copytree(place / "cache" / "trained" / kin.source.folder, place / "mine")
-    places = Places(place / "elsewhere", encoders={"kin": place / "mine"})
-    assert places.encoder(kin.member(0)) == place / "mine" / "seed-0"
+    given = Places(place / "elsewhere", encoders={"kin": place / "mine"})
+    assert given.encoder(kin.member(0)) == place / "mine" / "seed-0"
 
 
 def test_what_this_recipe_and_seed_did_not_make_is_refused(place, monkeypatch):
     kin = family(place)
     run_train(monkeypatch, kin, "--seeds", "1", "--threads", "1")
     folder = Places(place / "cache").encoder(kin.member(0))
-    told = json.loads((folder / "training.json").read_text())
+    training = json.loads((folder / "training.json").read_text())
     kin.member(0).identify(folder)
     for change in (
         {"seed": 7},
@@ -173,7 +156,7 @@ def test_what_this_recipe_and_seed_did_not_make_is_refused(place, monkeypatch):
         {"start": {"tiny": "0" * 64}},
         {"start": None},
     ):
-        (folder / "training.json").write_text(json.dumps(told | change))
+        (folder / "training.json").write_text(json.dumps(training | change))
         with pytest.raises(DataError, match="wanted seed 0 of harness train simcse-sup"):
             kin.member(0).identify(folder)
 
@@ -194,10 +177,10 @@ def test_a_run_trains_on_the_spot_what_its_cells_need_and_the_plan_says_so(place
     far = family(place, name="far")
     planned = cells([Method(spot, MEAN)], [task()], 2) + cells([Method(far, MEAN)], [task()], 1)
     texts = library(place)
-    told = make_plan(planned, texts)
-    assert told.runnable == 2
-    assert [entry.to_train for entry in told.encoders] == [True, True, False]
-    assert "to be trained" in render_plan(told)
+    plan = make_plan(planned, texts)
+    assert plan.runnable == 2
+    assert [entry.to_train for entry in plan.encoders] == [True, True, False]
+    assert "to be trained" in render_plan(plan)
     assert [work.call() for work in on_the_spot(planned, texts.places)] == [None, None]
     assert all(texts.places.encoder(spot.member(n)) for n in range(2))
     assert not texts.places.has_encoder(far)
@@ -215,8 +198,8 @@ def test_a_training_on_the_spot_that_fails_is_told_and_the_rest_runs(place):
     for engine in (InProcess(), Processes(2)):
         store = Store(place / f"runs-{engine.workers}")
         made = list(execute_on(engine, planned, RunContext(texts, store), trainings=works))
-        assert sorted(one.status for one in made) == ["failed", "measured"]
-        [why] = [one.message for one in made if one.message]
+        assert sorted(outcome.status for outcome in made) == ["failed", "measured"]
+        [why] = [outcome.message for outcome in made if outcome.message]
         assert why.startswith("kin, seed 0: --file triplets.csv: wanted a file")
 
 
