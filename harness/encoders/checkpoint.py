@@ -16,7 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from harness.core.errors import AssetMissing, DataError, UsageError
-from harness.core.files import digest_of, replacing, sha256_of, write_atomically
+from harness.core.files import (
+    digest_of,
+    digest_of_files,
+    replacing,
+    sha256_of,
+    write_atomically,
+)
 
 SAFETENSORS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
@@ -68,6 +74,20 @@ def weights_files(folder: Path) -> tuple[Path, ...]:
         if (folder / name).is_file():
             return (folder / name, *(_shards(folder / name) if name == INDEX else ()))
     raise DataError(f"{folder}: no weights; wanted {SAFETENSORS}, {INDEX} or {PICKLED}")
+
+
+def digests_of(name: str, folder: Path, weights_sha256: str | None) -> dict[str, str]:
+    """The digests of a checkpoint's files. Raises DataError for other weights than the pinned."""
+    weights, config = weights_files(folder), folder / "config.json"
+    if not config.is_file():
+        raise DataError(f"{folder}: wanted a config.json in it; fetch the whole checkpoint")
+    digests = {
+        "weights": digest_of_files(weights),
+        "tokenizer": digest_of({file.name: sha256_of(file) for file in tokenizer_files(folder)}),
+        "config": sha256_of(config),
+    }
+    require_weights(name, weights[0], weights_sha256, digests["weights"])
+    return digests
 
 
 def _shards(index: Path) -> tuple[Path, ...]:
@@ -179,8 +199,6 @@ def maximum_length(name: str, folder: Path, given: int | None = None) -> int:
 
     Raises UsageError if none is stated, or one is given that the checkpoint does not take.
     """
-    if not (folder / "config.json").is_file():
-        raise DataError(f"{folder}: wanted a config.json in it; fetch the whole checkpoint")
     config = read_settings(folder / "config.json")
     limit = config.get("max_position_embeddings", config.get("n_positions"))
     if not isinstance(limit, int) or limit < 1:

@@ -27,15 +27,10 @@ from safetensors.numpy import load_file
 
 from harness.core.arrays import Float32
 from harness.core.errors import DataError, UsageError
-from harness.core.files import digest_of, sha256_of
+from harness.core.files import digest_of
 from harness.core.hardware import Hardware, require_float32
 from harness.core.interfaces import Encoding, Hub, Identity, LocalFiles, Source
-from harness.encoders.checkpoint import (
-    read_settings,
-    require_weights,
-    tokenizer_files,
-    weights_files,
-)
+from harness.encoders.checkpoint import digests_of, read_settings, weights_files
 from harness.encoders.config import BaseConfig, DerivedConfig
 from harness.encoders.transformer import TransformerConfig
 from harness.encoders.word_vectors import AverageEncoder
@@ -82,7 +77,6 @@ class SubwordConfig(BaseConfig):
 
     def identify(self, path: Path) -> Identity:
         """The key and digests of a folder."""
-        weights = weights_files(path)[0]
         config = path / "config.json"
         kind = read_settings(config).get("model_type")
         if kind != MODEL_TYPE:
@@ -90,13 +84,7 @@ class SubwordConfig(BaseConfig):
                 f"{config}: wanted model_type {MODEL_TYPE}, found {kind}; name a folder that "
                 "Model2Vec wrote"
             )
-        tokenizer = digest_of({file.name: sha256_of(file) for file in tokenizer_files(path)})
-        digests = {
-            "weights": sha256_of(weights),
-            "tokenizer": tokenizer,
-            "config": sha256_of(config),
-        }
-        require_weights(self.name, weights, self.weights_sha256, digests["weights"])
+        digests = digests_of(self.name, path, self.weights_sha256)
         facts = {"version": ENCODING_VERSION, "max_length": self.max_length}
         return Identity(digest_of({**facts, **digests}), digests, self.max_length)
 

@@ -17,19 +17,17 @@ import numpy as np
 
 from harness.core.arrays import Float32
 from harness.core.errors import DataError, ScoreError
-from harness.core.files import digest_of, digest_of_files, sha256_of
+from harness.core.files import digest_of
 from harness.core.hardware import FLOAT32, Hardware, in_precision, require_named
 from harness.core.interfaces import Encoding, Hub, Identity, LocalFiles, Packaged, Source
 from harness.encoders.checkpoint import (
     GOLDEN_SENTENCE,
     Fingerprint,
+    digests_of,
     facts_of,
     maximum_length,
     read_settings,
     read_tensors,
-    require_weights,
-    tokenizer_files,
-    weights_files,
 )
 from harness.encoders.config import BaseConfig
 from harness.encoders.kernels.choose import (
@@ -116,14 +114,8 @@ class TransformerConfig(BaseConfig):
 
     def identify(self, path: Path) -> Identity:
         """The key and digests of a checkpoint folder, without torch."""
-        weights = weights_files(path)
+        digests = digests_of(self.name, path, self.weights_sha256)
         length = maximum_length(self.name, path, self.max_length)
-        digests = {
-            "weights": digest_of_files(weights),
-            "tokenizer": digest_of({file.name: sha256_of(file) for file in tokenizer_files(path)}),
-            "config": sha256_of(path / "config.json"),
-        }
-        require_weights(self.name, weights[0], self.weights_sha256, digests["weights"])
         if self.fingerprint is not None:
             self.fingerprint.require(self.name, path)
         facts = facts_of(read_settings(path / "config.json"))
@@ -152,16 +144,7 @@ class TransformerConfig(BaseConfig):
             kernel, choice = choose_pass(plain, ids, hardware.dtype)
         if hardware.batch_tokens:
             choice = replace(choice, tokens=hardware.batch_tokens)
-        return TransformerEncoder(
-            name=self.name,
-            key=key,
-            tokenizer=tokenizer,
-            kernel=kernel,
-            plain=plain,
-            shape=shape,
-            choice=choice,
-            hardware=hardware,
-        )
+        return TransformerEncoder(self.name, key, tokenizer, kernel, plain, shape, choice, hardware)
 
 
 @dataclass(frozen=True, eq=False)
