@@ -44,7 +44,7 @@ from sentence_transformers.sentence_transformer.modules import Pooling, Transfor
 from torch import nn
 
 from harness.assets.places import Places
-from harness.cli.train import Recipe, run_recipe
+from harness.cli.train import recipe_from
 from harness.core.errors import DataError, HarnessError, UsageError
 from harness.core.files import write_atomically
 from harness.core.types import Method, Pairs, Task
@@ -270,30 +270,20 @@ def _losses(model: SentenceTransformer, loss: nn.Module, task: Any) -> tuple[flo
 def train_reference(specs: Sequence[Path], data_dir: Path | None, cache: Path | None) -> Reference:
     """What sentence-transformers gives for the trainings of searches, with seed 0."""
     cells: list[ReferenceCell] = []
-
-    def by_sentence_transformers(recipe: Recipe, training: Any, _: Mapping[str, str]) -> None:
-        if recipe.dev_set is None:
-            raise UsageError("wanted a development task to score on: --dev sts-b.senteval.dev")
-        curve = train(training, recipe.checkpoint.folder, recipe.dev_set.pairs)
-        scores: dict[str, Any] = {
-            "before": curve.before,
-            "best": curve.scores[-1][1],
-            "loss": curve.losses[-1],
-        }
-        cells.append(ReferenceCell(scores, training=training_command))
-
     for search in map(read_search, specs):
         for row in search.rows:
-            training_command = search.command(row)
-            with tempfile.TemporaryDirectory(prefix="harness-reference-") as folder:
-                run_recipe(
-                    training_command,
-                    Path(folder) / "out",
-                    by_sentence_transformers,
-                    seed=0,
-                    data_dir=data_dir,
-                    cache=cache,
-                )
+            command = search.command(row)
+            recipe = recipe_from(command, Path("out"), seed=0, data_dir=data_dir, cache=cache)
+            if recipe.dev_set is None:
+                raise UsageError("wanted a development task to score on: --dev sts-b.senteval.dev")
+            training, _ = recipe.prepare()
+            curve = train(training, recipe.checkpoint.folder, recipe.dev_set.pairs)
+            scores: dict[str, Any] = {
+                "before": curve.before,
+                "best": curve.scores[-1][1],
+                "loss": curve.losses[-1],
+            }
+            cells.append(ReferenceCell(scores, training=command))
     packages = ("sentence-transformers", "transformers", "torch")
     return Reference(
         "sentence_transformers_training.json",

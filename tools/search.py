@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.assets.places import Places
-from harness.cli.train import run_recipe
+from harness.cli.train import recipe_from, train_here
 from harness.core.errors import DataError
 from harness.core.files import write_atomically
 from harness.results.questions import (
@@ -80,7 +80,7 @@ def train_rows(search: Search, seeds: int, places: Places, threads: int | None) 
                 with tempfile.TemporaryDirectory(prefix="harness-search-") as folder:
                     out = Path(folder) / "out"
                     given = {"cache": places.cache, "data_dir": places.data_dir}
-                    run_recipe(command, out, seed=seed, threads=threads, **given)
+                    train_here(recipe_from(command, out, seed=seed, threads=threads, **given))
                     training = (out / "training.json").read_text(encoding="utf-8")
                 trial = trial_of(json.loads(training))
             search = with_trial(search, row, trial)

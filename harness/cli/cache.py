@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -24,9 +23,7 @@ from harness.encoders.cache.gc import (
     shrink,
 )
 
-SIZE = re.compile(r"(\d{1,20}(?:\.\d{1,20})?)\s*([kMGT]?)(i?)B?", re.IGNORECASE)
-
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would be removed.")]
+GIGABYTE = 10**9
 
 caching = command_group(
     "Encodings and what else runs keep to be quick: how much there is, and clearing it."
@@ -60,13 +57,14 @@ def list_cache(cache: CacheDir = None, as_json: Json = False) -> None:
 
 @caching.command("gc")
 def collect(
-    max_size: Annotated[str, option(help="Keep no more than so much, as 5GB or 500MiB.")],
+    max_size: Annotated[
+        float, option(min=0, max=1e6, metavar="GB", help="Keep no more than so much.")
+    ],
     cache: CacheDir = None,
-    dry_run: DryRun = False,
 ) -> None:
     """Remove what was unused for longest, to fit a size."""
-    root, most = Folders(cache=cache).places().cache, bytes_in(max_size)
-    if _say_cleared(root, shrink(root, most, dry_run), dry_run) > most:
+    root, most = Folders(cache=cache).places().cache, int(max_size * GIGABYTE)
+    if _say_cleared(root, shrink(root, most)) > most:
         raise HarnessError(f"--max-size {max_size}: what is left is in use; run it again later")
 
 
@@ -82,7 +80,6 @@ def remove(
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="All that is cached.")] = False,
     cache: CacheDir = None,
-    dry_run: DryRun = False,
 ) -> None:
     """Remove encoders from the cache; what is in use stays."""
     if bool(names) == everything:
@@ -90,31 +87,18 @@ def remove(
     root = Folders(cache=cache).places().cache
     entries = cached_entries(root)
     chosen = entries if everything else entries_named(entries, names or ())
-    cleared = [(entry, clear(root, entry, dry_run)) for entry in chosen]
-    _say_cleared(root, cleared, dry_run)
+    cleared = [(entry, clear(root, entry)) for entry in chosen]
+    _say_cleared(root, cleared)
     if used := sum(not free for _, free in cleared):
         raise HarnessError(f"{used} of {len(cleared)} are in use and were kept; run it again later")
 
 
-def bytes_in(text: str) -> int:
-    """Bytes in a size as people write it. Raises UsageError for what is none."""
-    match = SIZE.fullmatch(text.strip())
-    if match is None:
-        raise UsageError(f"--max-size {text[:60]}: wanted a size as 5GB, 500MiB or 0")
-    number, unit, binary = match.groups()
-    power = " kmgt".index(unit.lower() or " ")
-    return int(float(number) * (1024 if binary else 1000) ** power)
-
-
-def _say_cleared(root: Path, cleared: Iterable[tuple[CacheEntry, bool]], dry_run: bool) -> int:
-    """Say each entry as it is cleared, or kept; the bytes that are left, or would be."""
-    would = 0
+def _say_cleared(root: Path, cleared: Iterable[tuple[CacheEntry, bool]]) -> int:
+    """Say each entry as it is removed, or kept; the bytes that are left."""
     for entry, free in cleared:
-        did = "would remove" if dry_run else "removed"
-        say(f"{did} {entry}" if free else f"{entry}: in use, kept")
-        would += entry.bytes if free and dry_run else 0
-    left = cache_size(root) - would
-    say(f"{sized(left)} {'would be' if dry_run else 'are'} cached in {root}")
+        say(f"removed {entry}" if free else f"{entry}: in use, kept")
+    left = cache_size(root)
+    say(f"{sized(left)} are cached in {root}")
     return left
 
 

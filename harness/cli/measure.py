@@ -38,10 +38,10 @@ from harness.cli.printing import (
 )
 from harness.cli.read import readme_of
 from harness.cli.selection import Selected, records_folder, select
-from harness.cli.train import train_missing
+from harness.cli.train import train_member
 from harness.core.errors import AssetMissing, HarnessError, UsageError
 from harness.core.files import state_of
-from harness.core.interfaces import EncoderConfig, Trained
+from harness.core.interfaces import Trained
 from harness.core.progress import Bar
 from harness.core.types import Progress, Record
 from harness.evaluation.compare import compare_claims, compare_tables
@@ -197,60 +197,55 @@ def reproduce_command(
 def _execute(
     chosen: Selected, printer: Printer, execution: Execution, planned: bool = False
 ) -> list[Outcome]:
-    """Run the cells with a bar on stderr; print each one as it comes, then why some did not run.
-
-    What a printed plan has already said (missing assets) is not said again.
-    """
+    """Run the cells with a bar on stderr; print each one as it comes, then why some did not run."""
     engine, part, store = execution.engine, Part.parse(execution.shard), printer.store
     cells, loader = part.cells(chosen.cells), chosen.loader
     trainings = on_the_spot(cells, loader.places)
     outcomes: list[Outcome] = []
-    unnoted: OSError | None = None  # raised where no cell tells of the same disk
-    with nullcontext(Progress()) if printer.quiet else Bar(sys.stderr) as progress:
-        context = RunContext(loader, store, progress, fresh=execution.fresh)
-        made = execute_on(engine, cells, context, part, trainings)
-        try:
-            for outcome in made:
+    try:
+        with nullcontext(Progress()) if printer.quiet else Bar(sys.stderr) as progress:
+            context = RunContext(loader, store, progress, fresh=execution.fresh)
+            for outcome in execute_on(engine, cells, context, part, trainings):
                 outcomes.append(outcome)
                 printer.outcome(outcome)
-        finally:  # interrupted, or ended by what nobody expects: older records are no answer
-            reached = {outcome.cell for outcome in outcomes}
-            left = [cell.address for cell in cells if cell.address not in reached]
-            try:
-                note_outcomes(store.folder, outcomes, left)
-            except OSError as error:
-                unnoted = error
-    in_plan = ("asset missing",) if planned else ()
-    messages = Counter(o.message for o in outcomes if o.message and o.status not in in_plan)
-    for message, count in messages.items():
-        note(f"harness: {message} ({count} cell{'s' if count > 1 else ''})")
-    if unnoted is not None and not messages:
-        raise unnoted
+    finally:  # interrupted, or ended by what nobody expects: older records are no answer
+        _note_failures(outcomes, planned)
+        reached = {outcome.cell for outcome in outcomes}
+        left = [cell.address for cell in cells if cell.address not in reached]
+        note_outcomes(store.folder, outcomes, left)
     return outcomes
 
 
-def on_the_spot(planned: Iterable[PlannedCell], places: Places) -> list[Work]:
-    """The trainings that these cells need and that are quickly made of what the harness carries.
+def _note_failures(outcomes: Iterable[Outcome], planned: bool) -> None:
+    """Say why cells did not run; a plan has already said which assets are missing."""
+    said = ("asset missing",) if planned else ()
+    messages = Counter(o.message for o in outcomes if o.message and o.status not in said)
+    for message, count in messages.items():
+        note(f"harness: {message} ({count} cell{'s' if count > 1 else ''})")
 
-    With one thread each, since rounding differs between numbers of threads, and a training carries
-    it on: so that one process and many make the same encoders.
-    """
+
+def on_the_spot(planned: Iterable[PlannedCell], places: Places) -> list[Work]:
+    """The trainings that these cells need and that are quickly made of what the harness carries."""
     members = {p.encoder.source: p.encoder for p in planned}
     there = places.absolute()  # a worker may have been started in another folder
     return [
-        Work(partial(_train_with_one_thread, there, member), trains=member)
+        Work(partial(_train_with_one_thread, member.name, source, there), trains=member)
         for source, member in members.items()
         if isinstance(source, Trained) and source.on_the_spot and not places.has_encoder(member)
     ]
 
 
-def _train_with_one_thread(places: Places, member: EncoderConfig) -> HarnessError | None:
-    """Train a member. Returns the error of a training that failed."""
+def _train_with_one_thread(name: str, source: Trained, places: Places) -> HarnessError | None:
+    """Train a member. Returns the error of a training that failed.
+
+    Rounding differs between numbers of threads, and a training carries it on: with one thread, one
+    process and many make the same encoders.
+    """
     import torch
 
     before = torch.get_num_threads()
     try:
-        train_missing([member], places, threads=1)
+        train_member(name, source, places, threads=1)
     except HarnessError as error:
         return error
     finally:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 
-from harness.cli.options import note, say, terminal_width
+from harness.cli.options import say, terminal_width
 from harness.core.files import sized
 from harness.core.terminal import text_table
 from harness.core.types import Record
@@ -48,7 +48,6 @@ class Printer:
     as_json: bool = False
     quiet: bool = False
     records: dict[tuple[str, str], list[Record]] = field(default_factory=dict)
-    warned: set[tuple[str, str]] = field(default_factory=set)
 
     def outcome(self, outcome: Outcome) -> None:
         """Print one cell as it comes; of one without a record the end tells why."""
@@ -56,7 +55,6 @@ class Printer:
         if record is None:
             return
         self.records.setdefault((record.method, record.task), []).append(record)
-        self._warn(cell.encoder, record)
         if self.as_json:
             say(json.dumps({name: getattr(record, name) for name in JSON_FIELDS}))
         elif not self.quiet:
@@ -68,17 +66,6 @@ class Printer:
             path = self.store.path(cell)
             place = path if path.exists() else self.store.committed_path(cell.encoder)
             say(f"{cell}: {'; '.join([shown_score(record), *beside])} -> {place}")
-
-    def _warn(self, encoder: str, record: Record) -> None:
-        """Say, once for each encoder and task, that too much of what is scored has no vector."""
-        share, where = low_coverage([record]), (encoder, record.task)
-        if share is not None and where not in self.warned:
-            self.warned.add(where)
-            note(
-                f"harness: {encoder} has a vector for {percentage(share)} of the tokens of "
-                f"{record.task}: its scores are of what is left of the sentences; take vectors of "
-                "more words"
-            )
 
     def table(self) -> str:
         """Every score of the run: each published number for it on a row, or a row without one."""
@@ -134,7 +121,7 @@ def shown_score(record: Record) -> str:
     if score is None:
         why = record.facts.get("undefined")
         return f"{CellState.UNDEFINED}: {why}" if why else CellState.UNDEFINED
-    return f"{'Spearman' if metric == 'spearman' else metric} {score:.2f}"
+    return f"{'Spearman' if metric == 'spearman' else metric} {score:.2f}{_remarks([record])}"
 
 
 # The end of a reproduction

@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -30,7 +30,7 @@ from harness.cli.options import (
     usable_device,
 )
 from harness.core.errors import UsageError
-from harness.core.interfaces import EncoderConfig, Trained
+from harness.core.interfaces import Trained
 from harness.core.progress import Bar
 from harness.encoders.checkpoint import read_settings
 from harness.encoders.trained import FamilyConfig
@@ -293,7 +293,7 @@ class SbertSts(Recipe):
         return self.siamese(Siamese.regression(), pairs), {self.task: pairs.digest}
 
 
-RECIPES = {
+RECIPES: Mapping[str, type[Recipe]] = {
     "simcse-unsup": SimcseUnsup,
     "simcse-sup": SimcseSup,
     "sbert-nli": SbertNli,
@@ -304,8 +304,26 @@ RECIPES = {
 # From a recipe to a checkpoint
 
 
-def train_here(recipe: Recipe, training: Any, data: Mapping[str, str]) -> None:
+def commands(act: Callable[[Recipe], Any]) -> typer.Typer:
+    """A command for each recipe, with an option for each of its fields, which acts on it."""
+    app = command_group(
+        "Train a checkpoint: a folder that --encoder and sentence-transformers load. The same "
+        "command goes on with a training that was interrupted, bit for bit."
+    )
+    for name, kind in RECIPES.items():
+
+        def command(recipe: Recipe) -> Any:
+            return act(recipe)
+
+        command.__annotations__["recipe"] = kind
+        app.command(name, help=inspect.getdoc(kind))(flattened(command))
+    return app
+
+
+def train_here(recipe: Recipe) -> None:
     """Train, write the checkpoint, and print its steps and best score."""
+    _ = recipe.start_folder  # an unknown one is refused before torch is imported
+    training, data = recipe.prepare()
     from harness.training.finetune import finetune
 
     with Bar(sys.stderr) as bar:
@@ -327,24 +345,13 @@ def train_here(recipe: Recipe, training: Any, data: Mapping[str, str]) -> None:
     say(line)
 
 
-Act = Callable[[Any, Any, Mapping[str, str]], None]
-
-
-def commands(act: Act) -> typer.Typer:
-    """A command for each recipe, which acts on the recipe, its training and its data's digests."""
-    app = command_group(
-        "Train a checkpoint: a folder that --encoder and sentence-transformers load. The same "
-        "command goes on with a training that was interrupted, bit for bit."
-    )
-    for name, kind in RECIPES.items():
-
-        def command(recipe: Recipe) -> None:
-            _ = recipe.start_folder  # an unknown one is refused before torch is imported
-            act(recipe, *recipe.prepare())
-
-        command.__annotations__["recipe"] = kind
-        app.command(name, help=inspect.getdoc(kind))(flattened(command))
-    return app
+def recipe_from(words: str, out: Path, **options: object) -> Recipe:
+    """The recipe of the words behind `harness train`; options that are None are left out."""
+    arguments = words.split()
+    for name, value in {"out": out, **options}.items():
+        arguments += [] if value is None else [f"--{name.replace('_', '-')}", str(value)]
+    parser = typer.main.get_command(commands(lambda recipe: recipe))
+    return parser(arguments, standalone_mode=False)
 
 
 def command_line(recipe: Recipe) -> str:
@@ -367,14 +374,6 @@ def command_line(recipe: Recipe) -> str:
     return " ".join(words)
 
 
-def run_recipe(words: str, out: Path, act: Act = train_here, **options: object) -> None:
-    """Run a command of `harness train` in this process; options that are None are left out."""
-    arguments = [*words.split(), "--out", str(out)]
-    for name, value in options.items():
-        arguments += [] if value is None else [f"--{name.replace('_', '-')}", str(value)]
-    typer.main.get_command(commands(act))(arguments, standalone_mode=False)
-
-
 # Families
 
 
@@ -392,31 +391,23 @@ def family(
     resolver = Resolver.of(folders.places(), encoder or [])
     encoders = resolver.registry.encoders.items()
     config = look_up("family", name, {n: e for n, e in encoders if isinstance(e, FamilyConfig)})
-    members = (config.member(seed) for seed in range(seeds))
-    if not train_missing(members, resolver.places, threads):
+    missing = [
+        member
+        for member in map(config.member, range(seeds))
+        if not (resolver.places.trained(member.source) / "config.json").exists()
+    ]
+    for member in missing:
+        train_member(member.name, member.source, resolver.places, threads)
+    if not missing:
         say(f"{name}: all {seeds} seeds are here already")
 
 
-def train_missing(
-    members: Iterable[EncoderConfig], places: Places, threads: int | None = None
-) -> int:
-    """Train the members whose checkpoints are missing; returns how many those are."""
-    count = 0
-    for member in members:
-        source = member.source
-        if not isinstance(source, Trained) or (places.trained(source) / "config.json").exists():
-            continue
-        say(f"{member.name}: {source}")
-        run_recipe(
-            source.recipe,
-            places.trained(source),
-            seed=source.seed,
-            cache=places.cache,
-            data_dir=places.data_dir,
-            threads=threads,
-        )
-        count += 1
-    return count
+def train_member(name: str, source: Trained, places: Places, threads: int | None) -> None:
+    """Train a member of a family, where runs look for it."""
+    say(f"{name}: {source}")
+    folders = {"cache": places.cache, "data_dir": places.data_dir}
+    options = {"seed": source.seed, "threads": threads, **folders}
+    train_here(recipe_from(source.recipe, places.trained(source), **options))
 
 
 trainings = commands(train_here)

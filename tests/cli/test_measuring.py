@@ -105,21 +105,21 @@ def test_of_a_cell_that_did_not_run_nothing_is_said(printed):
     assert printed(outcome)[0] == []
 
 
-def test_a_file_of_few_words_is_warned_about_once_and_stands_in_the_table(tmp_path, capsys):
+def test_that_a_file_has_few_words_stands_beside_its_scores(tmp_path, capsys):
     def few(method, task, share):
         outcome = measured(method, task, 10.41)
         record = replace(outcome.record, facts={} if share is None else {"coverage": share})
         return replace(outcome, record=record)
 
-    printer = Printer(Store(tmp_path), load_registry(), TABLES, quiet=True)
+    printer = Printer(Store(tmp_path), load_registry(), TABLES)
     for method in ("glove-mini.mean", "glove-mini.mean+sn@target"):
         printer.outcome(few(method, "mini-sts", LOW - 0.001))
     printer.outcome(few("glove-mini.mean", "mini-sick", LOW))
     printer.outcome(few("bert-mini.mean", "mini-sts", None))
     printer.outcome(few(STS.method, STS.task, 0.24))
-    sts, published = capsys.readouterr().err.splitlines()
-    assert sts.startswith("harness: glove-mini has a vector for 85 % of the tokens of mini-sts: ")
-    assert published.startswith("harness: minilm has a vector for 24 % of the tokens of sts-b: ")
+    said = capsys.readouterr().out.splitlines()
+    known = [re.findall(r"(\d+ %) of tokens known", line) for line in said]
+    assert known == [["85 %"], ["85 %"], [], [], ["24 %"]]
     rows = {tuple(row.split()[:2]): row for row in printer.table().splitlines()}
     assert "10.41 (85 % of tokens known)" in rows["glove-mini.mean", "mini-sts"]
     assert "(24 % of tokens known)" in rows[STS.method, STS.task]

@@ -90,17 +90,17 @@ def cache_size(root: Path) -> int:
     return sum(entry.bytes for entry in cached_entries(root))
 
 
-def shrink(root: Path, most: int, dry_run: bool) -> Iterator[tuple[CacheEntry, bool]]:
+def shrink(root: Path, most: int) -> Iterator[tuple[CacheEntry, bool]]:
     """Clear what was unused for longest until so many bytes are left; whether each could be."""
     left = cache_size(root)
     for entry in cached_entries(root):
         if left > most:
-            cleared = clear(root, entry, dry_run)
+            cleared = clear(root, entry)
             left -= entry.bytes if cleared else 0
             yield entry, cleared
 
 
-def clear(root: Path, entry: CacheEntry, dry_run: bool) -> bool:
+def clear(root: Path, entry: CacheEntry) -> bool:
     """Clear an entry; False, and nothing is cleared, where an encoder that needs it is in use."""
     if entry.kind == "encoder":
         users, files = [root / BY_KEY[0] / entry.key], _stored(root, entry.key)
@@ -110,7 +110,7 @@ def clear(root: Path, entry: CacheEntry, dry_run: bool) -> bool:
         files = _converted(root, entry.key)
     with ExitStack() as held:
         free = all(held.enter_context(alone(folder)) for folder in users)
-        if free and not dry_run:
+        if free:
             for file in files:
                 file.unlink(missing_ok=True)
             for part in BY_KEY:
