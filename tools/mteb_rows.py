@@ -103,7 +103,7 @@ def compared(tables: tuple[Table, ...], checkout: Path) -> int:
     Raises DataError for one that is another.
     """
     count = 0
-    for cell in (cell for table in tables for cell in table.cells()):
+    for cell in (cell for table in tables for cell in table.cells):
         place = f"{cell.row.table.removesuffix('/{file}')}/{cell.column.file}"
         known = place.startswith(f"{FOLDER}/") and (checkout / place).is_file()
         if not known or str(cell.task).endswith(".dev"):

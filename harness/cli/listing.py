@@ -168,7 +168,7 @@ def papers_rows(tables: tuple[Table, ...]) -> list[Row]:
             "table": table.id,
             "paper": table.paper,
             "place": table.table,
-            "numbers": len(table.cells()),
+            "numbers": len(table.cells),
             "cite": table.cite,
         }
         for table in tables
@@ -187,7 +187,7 @@ def cells_rows(tables: tuple[Table, ...], of: str) -> list[Row]:
             "why not": cell.why_not.id if cell.why_not else "",
         }
         for table in chosen
-        for cell in table.cells()
+        for cell in table.cells
     ]
 
 

@@ -101,7 +101,7 @@ class Printer:
     def _published(self) -> Mapping[tuple[str | None, str], list[PublishedCell]]:
         """Every published score that a method reproduces, by that method and each task."""
         by_cell = defaultdict(list)
-        for cell in (cell for published in self.tables for cell in published.cells()):
+        for cell in (cell for published in self.tables for cell in published.cells):
             for task in cell.tasks if cell.method and cell.points is not None else ():
                 by_cell[cell.method, task].append(cell)
         return by_cell

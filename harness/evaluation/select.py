@@ -93,7 +93,7 @@ def is_embedded(encoder: EncoderConfig) -> bool:
 def _published(registry: Registry, papers: Path, seeds: int) -> Iterator[PlannedCell]:
     from harness.results.published import load_tables
 
-    for cell in (cell for table in load_tables(papers, registry) for cell in table.cells()):
+    for cell in (cell for table in load_tables(papers, registry) for cell in table.cells):
         if cell.method is None or cell.row.model_free:
             continue
         try:

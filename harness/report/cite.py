@@ -62,7 +62,7 @@ def cite_harness(folder: ResultsFolder) -> Citation:
     """The harness itself, with every record there is."""
     tables, by_cell = folder.tables, folder.records.by_cell
     results = Results(by_cell, set(by_cell))
-    numbers = sum(len(table.cells()) for table in tables)
+    numbers = sum(len(table.cells) for table in tables)
     measured = NOTHING
     if by_cell:
         measured = f"{len(by_cell)} measured cells ({len(results.methods)} methods, "
@@ -120,7 +120,7 @@ def cite_method(name: str, folder: ResultsFolder) -> Citation:
     if not here:
         sentences.append(f"{name}: {NOTHING}.")
     keys = [*keys_of(method, registry)]
-    keys += [t.cite for t in folder.tables if any(cell.method == name for cell in t.cells())]
+    keys += [t.cite for t in folder.tables if any(cell.method == name for cell in t.cells)]
     keys += [task.cite for task in fresh]
     return Citation(sentences, keys)
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 
 from harness.core.errors import DataError, UsageError
@@ -144,14 +144,43 @@ class Table:
     notes: tuple[str, ...] = ()
     verbatim: Words = field(default_factory=dict)
 
+    @cached_property
     def cells(self) -> tuple[PublishedCell, ...]:
         """Every printed number, row by row, in the order of the columns."""
         pairs = ((row, column) for row in self.rows for column in self.columns)
-        return tuple(PublishedCell(self, r, c) for r, c in pairs if c.id in r.values)
+        return tuple(self.cell(r, c) for r, c in pairs if c.id in r.values)
+
+    def cell(self, row: Row, column: Column) -> PublishedCell:
+        """A printed number, with what the nearest of column, row and table says of it."""
+        metric, factor = column.metric or self.metric, 100 // self.scale
+        word = column.aggregation or row.aggregation or self.aggregation
+        why_not = row.why_not or column.why_not
+        tasks = {c.id: row.tasks.get(c.id, c.task) for c in self.columns}
+        spreads = next((other.values for other in self.rows if other.id == row.sd_row), row.sd)
+        points = Decimal(row.values[column.id]).scaleb(2 if self.scale == 1 else 0)
+        return PublishedCell(
+            self,
+            row,
+            column,
+            id=f"{self.id}/{row.id}/{column.id}",
+            value=row.values[column.id],
+            in_points=f"{points:f}" if metric in SCORES else None,
+            task=tasks[column.id],
+            average_of=tuple(tasks[name] or "" for name in column.average_of),
+            metric=metric,
+            aggregation=AGGREGATION_OF[word] if word else None,
+            method=None if why_not else row.methods.get(column.id, row.method),
+            why_not=reasons()[why_not] if why_not else None,
+            evidence=None if why_not else row.evidence or self.evidence,
+            notes=tuple(filter(None, (row.notes.get(column.id), row.note, column.note))),
+            sd=float(spreads[column.id]) * factor if column.id in spreads else None,
+            source=(row.source or self.source).replace("{file}", str(column.file)),
+            place=f"{self.paper}, {row.table or self.table}".replace("{file}", str(column.file)),
+        )
 
     def score(self, row: Row, column: Column) -> float:
         """A printed score in points. Raises DataError where the column prints no score."""
-        points = PublishedCell(self, row, column).points
+        points = self.cell(row, column).points
         if points is None:
             raise DataError(f"{self.id}/{row.id}/{column.id}: wanted a score, found a statistic")
         return points
@@ -159,28 +188,25 @@ class Table:
 
 @dataclass(frozen=True)
 class PublishedCell:
-    """One printed number with the protocol it belongs to."""
+    """One printed number with the protocol that it belongs to."""
 
     table: Table
     row: Row
     column: Column
-
-    @property
-    def id(self) -> str:
-        """`table/row/column`."""
-        return f"{self.table.id}/{self.row.id}/{self.column.id}"
-
-    @property
-    def value(self) -> str:
-        """The printed digits."""
-        return self.row.values[self.column.id]
-
-    @property
-    def in_points(self) -> str | None:
-        """The printed digits, with the point moved where a fraction is printed; None: no score."""
-        if self.metric not in SCORES:
-            return None
-        return f"{Decimal(self.value).scaleb(2 if self.table.scale == 1 else 0):f}"
+    id: str  # `table/row/column`
+    value: str  # the printed digits
+    in_points: str | None  # with the point moved where a fraction is printed; None: no score
+    task: str | None  # None in an average and where no task fits
+    average_of: tuple[str, ...]  # the tasks that an average runs over, in this row's text form
+    metric: str  # a key of a record's scores, or a metric that no record has
+    aggregation: str | None  # `all`, `mean` or `wmean`
+    method: str | None  # the one that reproduces it; `gold` where the number needs no model
+    why_not: Reason | None  # why no method and task of the harness reproduce it
+    evidence: str | None  # how its protocol is known, of EVIDENCE; None where nothing reproduces it
+    notes: tuple[str, ...]  # on this number, nearest first, without the table's own
+    sd: float | None  # the published standard deviation over `row.n` runs, in points
+    source: str  # what the number was read from
+    place: str  # the paper and its table in which the number is printed
 
     @property
     def points(self) -> float | None:
@@ -188,59 +214,9 @@ class PublishedCell:
         return None if self.in_points is None else float(self.in_points)
 
     @property
-    def method(self) -> str | None:
-        """The method that reproduces it; `gold` where the number needs no model."""
-        return None if self.why_not else self.row.methods.get(self.column.id, self.row.method)
-
-    @property
-    def task(self) -> str | None:
-        """The task scored; None in an average and where no task fits."""
-        return self.row.tasks.get(self.column.id, self.column.task)
-
-    @property
-    def average_of(self) -> tuple[str, ...]:
-        """The tasks that an average runs over, in this row's own text form."""
-        by_id = {column.id: column.task or "" for column in self.table.columns}
-        return tuple(self.row.tasks.get(name, by_id[name]) for name in self.column.average_of)
-
-    @property
     def tasks(self) -> tuple[str, ...]:
         """Its task alone, or those that it averages; none where no task fits."""
         return self.average_of or ((self.task,) if self.task else ())
-
-    @property
-    def metric(self) -> str:
-        """A key of a record's scores, or a metric that no record has."""
-        return self.column.metric or self.table.metric
-
-    @property
-    def aggregation(self) -> str | None:
-        """`all`, `mean` or `wmean`; the nearest of column, row and table decides."""
-        word = self.column.aggregation or self.row.aggregation or self.table.aggregation
-        return AGGREGATION_OF[word] if word else None
-
-    @property
-    def why_not(self) -> Reason | None:
-        """Why no method and task of the harness reproduce it."""
-        name = self.row.why_not or self.column.why_not
-        return reasons()[name] if name else None
-
-    @property
-    def evidence(self) -> str | None:
-        """How its protocol is known, one of `EVIDENCE`; None where nothing reproduces it."""
-        return None if self.why_not else self.row.evidence or self.table.evidence
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """The notes on this number, nearest first; the table's own notes stand apart."""
-        every = (self.row.notes.get(self.column.id), self.row.note, self.column.note)
-        return tuple(note for note in every if note)
-
-    @property
-    def sd(self) -> float | None:
-        """The published standard deviation over `row.n` runs, in points."""
-        printed = self._sd
-        return None if printed is None else float(printed) * 100 / self.table.scale
 
     @property
     def published(self) -> Published | None:
@@ -248,36 +224,6 @@ class PublishedCell:
         if self.in_points is None:
             return None
         return Published(self.in_points, self.sd, self.row.n if self.sd is not None else None)
-
-    @property
-    def source(self) -> str:
-        """The source from which the number was read."""
-        return self._filled(self.row.source or self.table.source)
-
-    @property
-    def place(self) -> str:
-        """The paper and its table in which the number is printed."""
-        return f"{self.table.paper}, {self._filled(self.row.table or self.table.table)}"
-
-    @property
-    def _sd(self) -> str | None:
-        """The spread as printed, which another row of the table may hold."""
-        spreads = (row.values for row in self.table.rows if row.id == self.row.sd_row)
-        return next(spreads, self.row.sd).get(self.column.id)
-
-    def _filled(self, text: str) -> str:
-        """A text with its {placeholders} filled from this cell."""
-        given = {
-            "file": self.column.file,
-            "metric": self.metric,
-            "n": self.row.n,
-            "statistic": self.row.statistic,
-            "sd": self._sd,
-            "median": self.row.median.get(self.column.id),
-        }
-        for name, value in given.items():
-            text = text.replace(f"{{{name}}}", str(value))
-        return text
 
 
 def score_path(metric: str, aggregation: str | None) -> tuple[str, ...]:
@@ -330,7 +276,7 @@ def published_cell(name: str, tables: Sequence[Table]) -> PublishedCell:
     row, _, column = rest.partition("/")
     remedy = f"; harness list cells {table.id} shows TABLE/ROW/COLUMN"
     cells: dict[str, dict[str, PublishedCell]] = {}
-    for cell in table.cells():
+    for cell in table.cells:
         cells.setdefault(cell.row.id, {})[cell.column.id] = cell
     columns = look_up(f"row of {table.id}", row, cells, remedy)
     return look_up(f"column of {table.id}/{row}", column, columns, remedy)
@@ -338,7 +284,7 @@ def published_cell(name: str, tables: Sequence[Table]) -> PublishedCell:
 
 def _require_known_names(table: Table, registry: Registry) -> None:
     """Raise DataError for the first number whose task or method the registry does not know."""
-    for cell in table.cells():
+    for cell in table.cells:
         try:
             for task in cell.tasks:
                 look_up("task", task, registry.tasks)

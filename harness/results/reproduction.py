@@ -66,7 +66,7 @@ def count(cells: Collection[Reproduction]) -> Counter[str]:
 
 def reproductions(table: Table, results: Results, registry: Registry) -> dict[str, Reproduction]:
     """Every cell of a table, by its id."""
-    return {cell.id: reproduce(cell, results, registry) for cell in table.cells()}
+    return {cell.id: reproduce(cell, results, registry) for cell in table.cells}
 
 
 def reproduce(cell: PublishedCell, results: Results, registry: Registry) -> Reproduction:

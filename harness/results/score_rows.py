@@ -139,7 +139,7 @@ def score_rows(
     """
     published: dict[Path, Reproduction] = {}
     evidence = [*EVIDENCE, None]
-    cells = (cell for table in tables for cell in table.cells())
+    cells = (cell for table in tables for cell in table.cells)
     for cell in sorted(cells, key=lambda cell: evidence.index(cell.evidence)):
         address = str(cell.method), str(cell.task)
         if address in results.by_cell and cell.published and not cell.row.model_free:

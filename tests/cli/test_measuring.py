@@ -22,7 +22,7 @@ from harness.tasks.loader import TaskLoader
 ROOT = Path(__file__).resolve().parents[2]
 PAPERS = ROOT / "results" / "papers"
 TABLES = load_tables(PAPERS)
-CELLS = {cell.id: cell for table in TABLES for cell in table.cells()}
+CELLS = {cell.id: cell for table in TABLES for cell in table.cells}
 STS = CELLS["mteb.1-12-75/minilm/sts-b"]
 
 

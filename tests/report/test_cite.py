@@ -226,7 +226,7 @@ def test_code_is_named_as_the_records_have_it():
 
 
 def test_every_published_cell_can_be_cited():
-    for one in (cell for table in TABLES for cell in table.cells()):
+    for one in (cell for table in TABLES for cell in table.cells):
         sentence = published_sentence(one, REGISTRY)
         assert one.row.label in sentence
         assert f"published {one.in_points or one.value} " in sentence
@@ -243,7 +243,7 @@ def test_every_published_cell_can_be_cited():
 )
 def test_the_protocol_is_the_one_of_the_number(name, words):
     [table] = [table for table in TABLES if table.id == "bert-flow.t2"]
-    [one] = [one for one in table.cells() if one.id == f"bert-flow.t2/{name}"]
+    [one] = [one for one in table.cells if one.id == f"bert-flow.t2/{name}"]
     assert re.search(words, published_sentence(one, REGISTRY))
 
 

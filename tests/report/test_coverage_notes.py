@@ -97,7 +97,7 @@ def test_an_explanation_says_it(table):
         (1.0, ""),
     ):
         known = results(sts12=share)
-        text = render_explanation(explain(table.cells()[0], known, REGISTRY, {}))
+        text = render_explanation(explain(table.cells[0], known, REGISTRY, {}))
         assert said in text
         assert ("word vectors" in text) == bool(said)
 

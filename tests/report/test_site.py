@@ -100,7 +100,7 @@ def test_it_is_one_file_of_a_size_that_travels(committed):
 
 def test_every_published_and_every_measured_cell_is_on_it(records, committed):
     data = data_of(committed)
-    wanted = {cell.id for table in load_tables(RESULTS / "papers") for cell in table.cells()}
+    wanted = {cell.id for table in load_tables(RESULTS / "papers") for cell in table.cells}
     assert {f"{row}/{one}" for row, of in data["cells"].items() for one in of} == wanted
     assert {(m, t) for m, of in data["scores"].items() for t in of} == set(records.by_cell)
 

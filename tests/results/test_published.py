@@ -16,7 +16,6 @@ from harness.results.published import (
     EVIDENCE,
     METRICS,
     Column,
-    PublishedCell,
     Row,
     Table,
     load_table,
@@ -28,7 +27,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAPERS = ROOT / "results" / "papers"
 TEMPLATE = ROOT / "harness" / "results" / "template_table.toml"
 TABLES = load_tables(PAPERS)
-CELLS = {cell.id: cell for table in TABLES for cell in table.cells()}
+CELLS = {cell.id: cell for table in TABLES for cell in table.cells}
 
 # Averages that are not the mean of their row, as printed (SBERT 74.89, copied by SimCSE twice; in
 # its transfer table the average is SBERT's, and one of the cells is copied with an error).
@@ -217,9 +216,9 @@ def test_every_score_is_fit_for_a_verdict():
 def test_a_fraction_becomes_points_without_losing_a_digit(digits, sign):
     fraction = f"{sign}0.{digits}"
     cell = CELLS["mteb.1-12-75/minilm/sts-b"]
-    table = Table(**{**vars(cell.table), "rows": ()})
-    row = type(cell.row)(**{**vars(cell.row), "values": {"sts-b": fraction}})
-    points = PublishedCell(table, row, cell.column).in_points
+    table = replace(cell.table, rows=())
+    row = replace(cell.row, values={"sts-b": fraction})
+    points = table.cell(row, cell.column).in_points
     assert Decimal(points) == 100 * Decimal(fraction)
     assert len(points.partition(".")[2]) == max(len(digits) - 2, 0)
 
@@ -300,7 +299,7 @@ def test_the_template_is_a_table(tmp_path):
     shutil.copy(TEMPLATE, tmp_path / "mine.t1.toml")
     [table] = load_tables(tmp_path)
     assert table.cite in entries()
-    assert {cell.why_not is None for cell in table.cells()} == {True, False}
+    assert {cell.why_not is None for cell in table.cells} == {True, False}
 
 
 def test_every_key_of_a_table_is_documented():
@@ -312,11 +311,11 @@ def test_every_key_of_a_table_is_documented():
 
 
 def test_a_row_says_how_its_protocol_is_known_or_its_table_does(tmp_path):
-    cells = {cell.row.id: cell for cell in small(tmp_path).cells()}
+    cells = {cell.row.id: cell for cell in small(tmp_path).cells}
     assert cells["ours"].evidence == "paper"
     assert cells["theirs"].evidence is None  # nothing reproduces it
     at_table = small(tmp_path, SMALL.replace('evidence = "paper"\n', ""))
-    assert at_table.cells()[0].evidence == "code"
+    assert at_table.cells[0].evidence == "code"
     neither = SMALL.replace('evidence = "code"\n', "").replace('evidence = "paper"\n', "")
     with pytest.raises(DataError, match="row ours: evidence: wanted here or in the table"):
         small(tmp_path, neither)
@@ -334,6 +333,6 @@ def test_a_folder_without_tables_and_a_table_in_two_files_are_refused(tmp_path):
 
 def test_a_row_may_name_another_method_for_one_column(tmp_path):
     table = small(tmp_path, SMALL.replace("transductive = true\n", BY_COLUMN))
-    methods = [cell.method for cell in table.cells() if cell.row.id == "ours"]
+    methods = [cell.method for cell in table.cells if cell.row.id == "ours"]
     usual = "bert-base:64.mean+sn+natsv:6@target"
     assert methods == [usual, "bert-mini.mean+sn@target", usual]

@@ -180,7 +180,7 @@ def test_references_are_told_and_their_tolerances_are_few(folder):
 
 def test_what_is_marked_as_confirmed_equals_a_reference_of_its_protocol(folder):
     """A reference of equal pooling, post-processor, text form, metric and aggregation is here."""
-    cells = [cell for table in folder.tables for cell in table.cells()]
+    cells = [cell for table in folder.tables for cell in table.cells]
     cells = [cell.id for cell in cells if cell.evidence == "confirmed"]
     unbacked = [cell for cell in cells if folder.explain(cell).confirmed_by is None]
     assert cells

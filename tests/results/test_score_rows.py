@@ -81,7 +81,7 @@ def test_every_score_of_a_record_can_be_a_row():
 
 def test_what_is_published_stands_beside_the_score_of_its_own_protocol_alone():
     every = {r.aggregation: r for r in rows(record(), every_score=True) if r.metric == "spearman"}
-    [cell] = [c for t in TABLES for c in t.cells() if c.id == "mteb.0-0-2/minilm/sts-b"]
+    [cell] = [c for t in TABLES for c in t.cells if c.id == "mteb.0-0-2/minilm/sts-b"]
     row = every["all"]
     assert (row.published_in, row.published, row.evidence) == (cell.id, cell.points, cell.evidence)
     assert row.difference == pytest.approx(82.0 - cell.points)
