@@ -1,6 +1,6 @@
 import re
 import shutil
-from dataclasses import fields
+from dataclasses import fields, replace
 from decimal import Decimal
 from pathlib import Path
 
