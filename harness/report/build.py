@@ -89,9 +89,8 @@ def stale_files(folder: ResultsFolder, readme: Path | None) -> list[Path]:
     Of a slow file only the line of what it is made from is compared.
     """
     due = generated(folder, readme)
-    return [path for path, made in due.items() if not _is_up_to_date(path, made)] + _strays(
-        folder, due
-    )
+    changed = [path for path, made in due.items() if not _is_up_to_date(path, made)]
+    return changed + _strays(folder, due)
 
 
 def _is_up_to_date(path: Path, due: str | Slow) -> bool:

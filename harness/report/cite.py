@@ -97,8 +97,8 @@ def cite_cell(name: str, folder: ResultsFolder) -> Citation:
     cell, results, registry = folder.cell(name), folder.records.unread(), folder.registry
     method, reproduction = method_of(cell, registry), reproduce(cell, results, registry)
     measured = _measured(reproduction, method, results)
-    keys = [cell.table.cite, *keys_of(method, registry)]
-    keys += [registry.tasks[task].cite for task in cell.tasks]
+    of_tasks = (registry.tasks[task].cite for task in cell.tasks)
+    keys = [cell.table.cite, *keys_of(method, registry), *of_tasks]
     return Citation([f"{published_sentence(cell, registry)}; {measured}."], keys)
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from statistics import fmean
 
 from harness.report.markdown import page, table, texts
 from harness.report.sentences import tasks_counted
 from harness.results.claims import ClaimOutcome, Decision, decide
-from harness.results.index import NOT_MEASURED, Results, SeedScores, score_at
+from harness.results.index import NOT_MEASURED, Results, SeedScores, score_at, value
 from harness.results.protocols import LABELS, SEVEN, Scoring, row
 from harness.results.questions import Maps, Question
 from harness.results.verdict import TOLERANCES, CellState
@@ -19,29 +18,18 @@ TIMED = "sts-b"  # whose fits are timed: corpora differ in size, and this one ha
 PROTOCOLS = tuple(Scoring("raw", "spearman", way) for way in ("wmean", "all"))
 
 
-@dataclass(frozen=True)
-class Encodings:
-    """One encoder and pooling (`plain`, a method id) and the corpus that maps are fitted on."""
-
-    plain: str
-    corpus: str
-
-    def method(self, chain: str) -> str:
-        """The id of a map on these encodings."""
-        return self.plain if chain == NONE else f"{self.plain}+{chain}@{self.corpus}"
-
-
+On = tuple[str, str]  # encoder and pooling, `minilm.mean`, and the corpus that maps are fitted on
 Decisions = Mapping[str, Decision]  # of the first map of a question against the second, by task
 
 
 def flows_page(results: Results, maps: Maps) -> str | None:
     """A section for all encodings on which a flow was measured; None where there are none."""
-    on_flows: dict[Encodings, None] = {}
+    on_flows: dict[On, None] = {}
     for method in results.methods:
         base, _, corpus = method.partition("@")
         plain, _, chain = base.partition("+")
         if chain in maps.flows:
-            on_flows[Encodings(plain, corpus)] = None
+            on_flows[plain, corpus] = None
     if not on_flows:
         return None
     first = maps.questions[0].first
@@ -49,7 +37,7 @@ def flows_page(results: Results, maps: Maps) -> str | None:
     overview: list[list[str]] = []
     parts = []
     for on in on_flows:
-        parts.append(f"## `{on.plain}`, fitted on `{on.corpus}`")
+        parts.append("## `{}`, fitted on `{}`".format(*on))
         for protocol in PROTOCOLS:
             compared = {
                 question: decisions
@@ -61,9 +49,9 @@ def flows_page(results: Results, maps: Maps) -> str | None:
             rows = _table(results, on, maps, protocol)
             parts += [f"**{protocol.title}**", rows, answers or unanswered]
             if any(question in compared for question in beside):
-                cells = [_tally(compared[q]) if q in compared else "not run" for q in beside]
-                names = [f"`{n}`" for n in (on.plain, on.corpus, protocol.aggregation)]
-                overview.append([*names, *cells])
+                tallies = [_summary(compared[q]) if q in compared else None for q in beside]
+                cells = ["{} ({}, {})".format(*of) if of else "not run" for of in tallies]
+                overview.append([*(f"`{name}`" for name in (*on, protocol.aggregation)), *cells])
     about = (
         f"`{first}` minus each flow, in points on average over the tasks that have both; in "
         "brackets on how many tasks it is ahead, and on how many behind, by more than the seeds "
@@ -76,56 +64,50 @@ def flows_page(results: Results, maps: Maps) -> str | None:
     return page("Flows and linear maps", every, results.digest())
 
 
-def _decisions(
-    results: Results, on: Encodings, maps: Maps, question: Question, protocol: Scoring
-) -> Decisions:
-    """The maps of a question against each other on each task on which both were measured.
+def _method(on: On, chain: str) -> str:
+    return on[0] if chain == NONE else f"{on[0]}+{chain}@{on[1]}"
 
-    What is seeded is compared by Welch's 95 % interval over seeds: it tells whether other seeds
-    could turn the difference, not whether other sentences could.
-    """
+
+def _decisions(
+    results: Results, on: On, maps: Maps, question: Question, protocol: Scoring
+) -> Decisions:
+    """The maps of a question against each other on each task on which both were measured."""
     path = (protocol.correlation, protocol.aggregation)
 
     def side(chain: str, task: str) -> SeedScores:
-        records = results.records(on.method(chain), protocol.task(task))
+        records = results.records(_method(on, chain), protocol.task(task))
         scores = {record.seed: score_at(record.scores, path) for record in records}
         return SeedScores(scores, seeded=chain in maps.flows or len(scores) > 1)
 
-    every = {
-        task: decide(side(question.first, task), side(question.second, task)) for task in SEVEN
-    }
-    return {task: decision for task, decision in every.items() if decision.difference is not None}
+    pairs = ((task, [side(c, task) for c in (question.first, question.second)]) for task in SEVEN)
+    decisions = {task: decide(*sides) for task, sides in pairs}
+    return {task: one for task, one in decisions.items() if one.difference is not None}
 
 
-def _ahead(decisions: Decisions, outcome: ClaimOutcome) -> list[str]:
-    """The tasks with this outcome; on those where it holds, the first map is ahead."""
-    return [task for task, decision in decisions.items() if decision.outcome == outcome]
+def _labels(decisions: Decisions, outcome: ClaimOutcome) -> list[str]:
+    return [LABELS[task] for task, one in decisions.items() if one.outcome == outcome]
 
 
-def _mean(decisions: Decisions) -> float:
-    return fmean(decision.difference or 0.0 for decision in decisions.values())
-
-
-def _tally(decisions: Decisions) -> str:
-    ahead, behind = (len(_ahead(decisions, o)) for o in (ClaimOutcome.HOLDS, ClaimOutcome.FAILS))
-    return f"{_mean(decisions):+.2f} ({ahead}, {behind})"
+def _summary(decisions: Decisions) -> tuple[str, int, int]:
+    """The mean difference, and on how many tasks the first map is ahead, and behind."""
+    mean = fmean(decision.difference or 0.0 for decision in decisions.values())
+    ahead, behind = (_labels(decisions, o) for o in (ClaimOutcome.HOLDS, ClaimOutcome.FAILS))
+    return f"{mean:+.2f}", len(ahead), len(behind)
 
 
 def answer_line(question: Question, decisions: Decisions) -> str:
     """Which map is ahead where and by how much, of the tasks that are decided."""
     first, second = (f"`{chain}`" for chain in (question.first, question.second))
     each = ", ".join(f"{LABELS[task]} {_signed(one)}" for task, one in decisions.items())
-    ahead, behind = (_ahead(decisions, o) for o in (ClaimOutcome.HOLDS, ClaimOutcome.FAILS))
-    undecided = [LABELS[task] for task in _ahead(decisions, ClaimOutcome.UNDECIDED)]
+    mean, ahead, behind = _summary(decisions)
     decided = "no task is decided"
     if ahead or behind:
-        decided = f"{first} is ahead on {len(ahead)}, {second} on {len(behind)}, of "
+        decided = f"{first} is ahead on {ahead}, {second} on {behind}, of "
         decided += tasks_counted(len(decisions))
+        undecided = _labels(decisions, ClaimOutcome.UNDECIDED)
         decided += f"; undecided: {', '.join(undecided)}" if undecided else ""
-    return (
-        f"**{question.text}** {first} minus {second}: {each}; {_mean(decisions):+.2f} on average: "
-        f"{decided}."
-    )
+    answer = f"{first} minus {second}: {each}; {mean} on average: {decided}."
+    return f"**{question.text}** {answer}"
 
 
 def _signed(decision: Decision) -> str:
@@ -139,26 +121,21 @@ def _signed(decision: Decision) -> str:
     return f"{difference} ± {(high - low) / 2:.2f}"
 
 
-def _table(results: Results, on: Encodings, maps: Maps, protocol: Scoring) -> str:
-    """Every map that was run or is planned on these encodings, the linear ones first; then others.
-
-    What is seeded and lacks seeds says how many it has.
-    """
+def _table(results: Results, on: On, maps: Maps, protocol: Scoring) -> str:
+    """Every map that was run or is planned on these encodings, linear first; then the others."""
     kinds = {NONE: "", **dict.fromkeys(maps.linear, "linear"), **dict.fromkeys(maps.flows, "flow")}
-    planned = maps.planned if f"{on.plain}@{on.corpus}" in maps.planned_on else ()
+    planned = maps.planned if "@".join(on) in maps.planned_on else ()
     rows, absent = [], []
     for chain, kind in kinds.items():
-        method, name = on.method(chain), chain if chain == NONE else f"`{chain}`"
+        method, name = _method(on, chain), chain if chain == NONE else f"`{chain}`"
         if method not in results.methods and chain not in planned:
             absent.append(name)
             continue
         few = TOLERANCES.seeds if kind == "flow" else 0
         values = row(results, method, protocol)
         cells = [f"{v} (k={v.seeds})" if 0 < v.seeds < few else str(v) for v in values]
-        clocks = [record.timings.get("fit") for record in results.records(method, TIMED)]
-        seconds = [clock for clock in clocks if clock is not None]
-        timed = seconds and len(seconds) == len(clocks)
-        cost = f"{fmean(seconds):.1f} s" if timed else NOT_MEASURED
+        seconds = value([r.timings.get("fit") for r in results.records(method, TIMED)]).mean
+        cost = NOT_MEASURED if seconds is None else f"{seconds:.1f} s"
         rows.append([name, kind, *cells, "–" if chain == NONE else cost])
     shown = table(["map", "", *LABELS.values(), "Avg.", "fit"], rows, words=2)
     return f"{shown}\n\nNot run on these encodings: {', '.join(absent)}." if absent else shown

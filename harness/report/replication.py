@@ -47,12 +47,10 @@ def claims_page(claims: Claims, tests: ClaimTests, searches: Sequence[Search] = 
         effects=_effects(results),
         orders=_orders(claims, tests),
     )
-    parts = [opening.strip()]
-    for result in results:
-        parts += _section(result)
-    parts += ["## Searches and ablations"] if searches else []
-    for search in searches:
-        parts += search_parts(search, claims.tables)
+    parts = [opening.strip(), *(part for result in results for part in _section(result))]
+    if searches:
+        parts.append("## Searches and ablations")
+    parts += [part for search in searches for part in search_parts(search, claims.tables)]
     return page("Replication in miniature", parts, tests.results.digest())
 
 

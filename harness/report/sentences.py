@@ -123,21 +123,18 @@ def render_explanation(explanation: Explanation, width: int | None = None) -> st
     neighbours = explanation.neighbours
     if not neighbours:
         lines.append("no neighbouring protocol was run")
-        return "\n".join(wrapped(line, width) for line in lines)
-    if wanted and explanation.shown_on != wanted.encoder:
+    elif wanted and explanation.shown_on != wanted.encoder:
         lines.append(f"{wanted.encoder} was not run{_reference(explanation)}")
+    text = "\n".join(wrapped(line, width) for line in lines)
+    if not neighbours:
+        return text
     rows = [[change(n), f"{n.value:.2f}", signed(n.difference)] for n in neighbours[:MOST]]
+    table = text_table(rows, ["but with", "measured", "difference"], width)
     nearest = explanation.base or min(neighbours, key=lambda n: abs(n.difference))
-    return "\n".join(
-        [
-            *(wrapped(line, width) for line in lines),
-            "",
-            text_table(rows, ["but with", "measured", "difference"], width),
-            "",
-            f"{len(neighbours)} neighbouring protocols were tried; nearest is "
-            f"{nearest.value:.2f} ({signed(nearest.difference)})",
-            f"  with {change(nearest)}: {nearest.command}",
-        ]
+    return (
+        f"{text}\n\n{table}\n\n{len(neighbours)} neighbouring protocols were tried; nearest is "
+        f"{nearest.value:.2f} ({signed(nearest.difference)})\n"
+        f"  with {change(nearest)}: {nearest.command}"
     )
 
 

@@ -3,25 +3,18 @@
 import re
 from pathlib import Path
 
-import numpy as np
 import pytest
-from tiny_models import in_batches
 
 from baselines.glove import ON_SICK
 from baselines.minilm import CALIBRATIONS, GRID, MINILM
-from harness.assets.places import Places
-from harness.core.metrics import cosine
-from harness.core.metrics.correlation import aggregations, spearman
 from harness.core.types import Method
 from harness.evaluation.select import default_tasks, meaningful
-from harness.gate.drift import ACROSS_PLATFORMS
 from harness.registry import load_registry
-from harness.results.index import Results, score_at
+from harness.results.index import Results
 from harness.results.published import load_tables
 from harness.results.records import Store, encode_committed, read_committed
 from harness.results.reproduction import reproductions
 from harness.results.verdict import CellState
-from harness.transforms.pooling import MEAN
 
 COMMITTED = Path(__file__).parents[2] / "results"
 ANCHORS = 0.01  # points from mteb's published numbers, which agree between years to 1e-4
@@ -78,43 +71,3 @@ def test_minilm_meets_every_number_that_mteb_publishes(results, table):
     off |= {j.cell.id: d for j in anchors if (d := j.verdict.difference) and abs(d) > ANCHORS}
     assert len(anchors) >= 14
     assert off == {}
-
-
-@pytest.mark.data
-@pytest.mark.weights
-@pytest.mark.slow
-def test_batches_order_and_threads_move_no_score(data_dir, tmp_path, results, minilm_folder):
-    """Nor is the committed record another number than what is measured now."""
-    import torch
-
-    task = load_registry().tasks["sts13.senteval"]
-    pairs = task.pairs(data_dir)
-    texts = list(dict.fromkeys(pairs.sentences))
-    encoder = MINILM.load(minilm_folder, tmp_path)
-    shuffled = list(np.random.default_rng(0).permutation(texts))
-    scores = [_score(encoder, texts, pairs)]
-    scores.append(_score(in_batches(encoder, 700), shuffled, pairs))
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        scores.append(_score(in_batches(encoder, 2048), texts, pairs))
-    finally:
-        torch.set_num_threads(threads)
-    assert np.ptp(scores) <= 1e-3
-    [record] = results.records("minilm.mean", task.name)
-    committed = score_at(record.scores, ("spearman", "all"))
-    assert scores[0] == pytest.approx(committed, abs=ACROSS_PLATFORMS)
-
-
-def _score(encoder, texts, pairs) -> float:
-    vectors = dict(zip(texts, MEAN(encoder.encode(texts)), strict=True))
-    a, b = (np.stack([vectors[text] for text in side]) for side in (pairs.a, pairs.b))
-    return aggregations(spearman, np.round(cosine(a, b)[0], 10), pairs)["all"]
-
-
-@pytest.fixture
-def minilm_folder(tmp_path) -> Path:
-    places = Places(cache=tmp_path)
-    if not places.has_encoder(MINILM):
-        pytest.skip("the minilm extra is not installed")
-    return places.encoder(MINILM)

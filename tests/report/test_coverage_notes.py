@@ -3,12 +3,11 @@
 from itertools import product
 
 import pytest
-from fakes import FakeConfig, made_record, registry, results_folder, results_of
+from fakes import FakeConfig, made_record, registry, results_of
 
 from harness.report.leaderboard import encoder_page, leaderboard
 from harness.report.paper_tables import latex, markdown
 from harness.report.sentences import render_explanation
-from harness.report.site.page import boards, papers
 from harness.results.explain import explain
 from harness.results.protocols import SEVEN, SIMCSE
 from harness.results.published import load_table
@@ -111,14 +110,3 @@ def test_the_leaderboard_and_the_encoders_page_say_it_below_their_tables():
     ):
         assert page.count(wanted) == 2  # a table of each protocol that was run
     assert "tokens have" not in leaderboard(results(), REGISTRY, "", {})
-
-
-def test_the_page_of_results_says_it_too(table, tmp_path):
-    low = results(sts12=0.46, sts_b=0.98)
-    folder = results_folder(tmp_path, REGISTRY, low, table)
-    shown = [board.coverage for board in boards(folder)]
-    assert shown == [f"`fake`: 46 % (STS12) to 98 % of the tokens have a vector{LEFT}."] * 2
-    [(_, _, [(_, _, made)])] = papers(folder)
-    [line] = [line for line in made.blocks[0].lines if line.kind == "measured"]
-    assert line.notes == "¹"
-    assert made.notes[0].startswith("¹ 46 % (STS12)")

@@ -1,6 +1,5 @@
 """The page of flows and linear maps: every cell or a word, and an answer that follows from them."""
 
-import re
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -9,7 +8,6 @@ import numpy as np
 import pytest
 from fakes import made_record, results_of
 
-from harness.core.errors import DataError
 from harness.core.toml import read_typed
 from harness.core.types import Record
 from harness.registry import load_registry
@@ -102,20 +100,6 @@ def test_a_planned_flow_has_a_row_before_it_is_run(maps):
     assert "Not run on these encodings: none, `sn`, `whitening`, `flow:rare`." in other
 
 
-def test_the_cost_of_a_fit_is_its_mean_on_sts_b(maps):
-    timed = [
-        replace(record, timings={"fit": seconds})
-        for record, seconds in zip(FLOW, (2.0, 2.0, 4.0, 4.0, 3.2), strict=True)
-    ]
-    other = [replace(record, task="sts12", timings={"fit": 99.0}) for record in timed]
-    page = flows_page(results(*LINEAR, timed, other), maps)
-    assert [row[-1] for row in lines(page, "`flow`")] == ["3.0 s"] * 2
-    assert [row[-1] for row in lines(page, "`sn`")] == ["not measured"] * 2
-    assert [row[-1] for row in lines(page, "none")] == ["–"] * 2
-    half = [timed[0], *FLOW[1:]]
-    assert lines(flows_page(results(half), maps), "`flow`")[0][-1] == "not measured"
-
-
 @pytest.mark.parametrize(
     ("flow", "answer"),
     [
@@ -141,34 +125,6 @@ def test_two_flows_are_compared_by_the_spread_of_both(maps, gap, decided):
     assert ("`flow:rare` is ahead on 1" in answer) == decided
 
 
-def test_an_undecided_task_counts_for_neither_side(maps):
-    """STS-B is decided for the flow, SICK-R for whitening, STS16 not; STS12 has one of both."""
-    measured = (
-        *FOUR,
-        records("x.mean+whitening@target", "sick-r", 70.0),
-        seeded("x.mean+flow@target", "sick-r", 65.0),
-        records("x.mean+whitening@target", "sts16", 70.0),
-        seeded("x.mean+flow@target", "sts16", 70.0 - H + 0.01),
-        records("x.mean+whitening@target", "sts12", 10.0),
-        seeded("x:64.cls+flow@nli", "sts-b", 60.0),
-    )
-    page, mean = flows_page(results(*measured), maps), (5 - 1 + H - 0.01) / 3
-    wmean = answers_of(page)[0]
-    assert "STS12" not in wmean
-    assert "`whitening` is ahead on 1, `flow` on 1, of 3 tasks; undecided: STS16." in wmean
-    assert f"{mean:+.2f} on average" in wmean
-    assert [row[1:] for row in lines(page, "`x.mean`")] == [
-        ["`target`", "`wmean`", f"{mean:+.2f} (1, 1)"],
-        ["`target`", "`all`", "+0.00 (0, 0)"],
-    ]
-    assert lines(page, "`x:64.cls`") == []  # without whitening
-    assert re.findall(r"^## (.*)$", page, re.M) == [
-        "`whitening` beside every flow",
-        "`x.mean`, fitted on `target`",
-        "`x:64.cls`, fitted on `nli`",
-    ]
-
-
 @pytest.mark.parametrize("seeds", [1, 2, 4])
 def test_a_flow_of_few_seeds_says_so_and_decides_nothing(maps, seeds):
     few = records("x.mean+flow@target", "sts-b", *[70.0] * seeds)
@@ -185,22 +141,6 @@ def test_a_score_that_is_undefined_takes_no_part(maps):
     unanswered = "No question has both of its maps measured: no answer yet."
     assert page.count(unanswered) == 1
     assert flows_page(results(LINEAR[0], FLOW), maps).count(unanswered) == 2
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "linear = [",
-        "other = []\n" + MAPS,
-        MAPS.replace('["sn", "whitening"]', '"sn"'),
-    ],
-)
-def test_a_file_that_says_something_else_is_refused_in_one_line(tmp_path, text):
-    path = tmp_path / "flows.toml"
-    path.write_text(text)
-    with pytest.raises(DataError, match=r"^flows\.toml: [^\n]*$"):
-        read_typed(Maps, path)
 
 
 def test_the_committed_lists_are_linear_and_not():

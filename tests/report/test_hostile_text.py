@@ -4,8 +4,6 @@ import re
 
 import pytest
 from fakes import FakeConfig, registry, results_folder
-from hypothesis import given
-from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from harness.core.errors import HarnessError
@@ -123,18 +121,6 @@ def test_a_paper_of_that_name_does_not_end_the_part_of_a_readme(text, tmp_path):
 def test_a_part_that_would_end_itself_is_refused():
     with pytest.raises(HarnessError, match="stands in the part that it ends"):
         md.between_markers("<!-- x -->\n<!-- /x -->", "x", "a <!-- /x --> b")
-
-
-@given(st.text(st.characters(codec="utf-8"), max_size=60))
-def test_any_text_is_one_line_that_reads_as_itself(text):
-    line = md.escape(text)
-    assert len(line.splitlines()) <= 1
-    found = list(tokens(f"x {line}"))
-    assert {t.type for t in found} <= {
-        "paragraph_open", "paragraph_close", "inline", "text", "code_inline", "text_special",
-    }  # fmt: skip
-    words = "".join(t.content for t in found if t.type in ("text", "code_inline"))
-    assert shown(words) == "x" + shown(text)
 
 
 def test_a_bar_in_a_cell_does_not_end_it():

@@ -387,22 +387,6 @@ def test_the_committed_claims_are_those_of_the_papers(committed):
 # The page
 
 
-def test_the_page_says_which_hold_and_by_how_much(tmp_path):
-    asked = judge(fixed("fake.mean", *[60.0] * 6, 40.0), fixed("fake.cls", *[50.0] * 7))
-    page = claims_page(world(tmp_path, CLAIMS), asked)
-    assert "**Of 1 claims 1 hold, 0 do not hold, 0 undecided, 0 not measured.**" in page
-    assert "by task, of 7: 6 hold, 1 do not hold, 0 undecided, 0 not measured." in page
-    assert "- holds: [high-above-low](#high-above-low)" in page
-    assert "\n## high-above-low\n" in page
-    assert "of 7 tasks 6 holds, 1 does not hold, 0 undecided, 0 not measured; the" in page
-    assert "own numbers have this order on 7." in page
-    numbers = ["SICK-R", "76.50", "56.00", "+20.50", "40.00", "50.00", "-10.00", ""]
-    assert rows_of(page, "SICK-R") == [[*numbers, "does not hold", "sign"]]
-    effects = ["+20.50, +10.00"] * 6 + ["+20.50, -10.00", "+20.50, +7.14"]
-    _, cells = rows_of(page, "[high-above-low]")
-    assert sorted(effects) == sorted(filter(None, cells[1:]))
-
-
 def test_claims_on_a_failed_training_and_parts_of_a_sentence_are_counted_apart(tmp_path):
     tested = fixed("fake.mean", *[60.0] * 7), fixed("fake.cls", *[50.0] * 7)
     failed = '[failed_trainings]\nfake = "Its training fails."\n[rows."made-up"]'

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from fakes import FakeConfig, made_record, registry, results_folder, results_of
+from fakes import FakeConfig, registry, results_folder
 
 from harness.registry import load_registry
 from harness.report.tallies import different_scores, tallies
@@ -30,14 +30,6 @@ def test_a_score_that_two_tables_publish_counts_once():
     assert different_scores(first) == len(first) == 14
     assert different_scores([*first, *second]) == len(second) == 16
     assert different_scores([replace(cell, scores=()) for cell in first]) == 0
-
-
-def test_cells_are_counted_and_not_their_seeds(tmp_path):
-    made = [made_record("fake.mean", "sts-b", {"spearman": {"all": 60.0}}, n) for n in range(3)]
-    results = results_of(*made, replace(made[0], task="sick-r"))
-    *_, cells = tallies(results_folder(tmp_path, FAKES, results))
-    assert cells.number == "2"
-    assert cells.what == "measured cells: 1 methods on 2 tasks, 4 records over all seeds"
 
 
 def test_programs_of_authors_and_libraries_are_counted_apart(tmp_path):
