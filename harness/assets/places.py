@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 
 from harness.assets.catalogue import DATA_ASSETS, Asset
@@ -249,7 +250,11 @@ def packaged(config: EncoderConfig) -> Path | None:
 
 @dataclass(frozen=True)
 class PinFile:
-    """What a file of pins holds: by name, the digests of files and the commit of a repository."""
+    """What a file of pins holds: by name, the digests of files and the commit of a repository.
+
+    It may be copied from another machine, and the files that it names are read: they must lie below
+    the folder.
+    """
 
     schema: int
     pins: Mapping[str, Pin]
@@ -257,19 +262,10 @@ class PinFile:
     def __post_init__(self) -> None:
         if self.schema != SCHEMA:
             raise ValueError(f"wanted schema {SCHEMA}, found {self.schema}")
-        for pin in self.pins.values():
-            require_pin(pin)
-
-
-def require_pin(pin: Pin) -> None:
-    """Raise ValueError unless a pin names files below the folder and their digests.
-
-    A file of pins may be copied from another machine, and the files that it names are read.
-    """
-    for what, digest in pin.items():
-        safe(what)
-        if not DIGEST.fullmatch(digest):
-            raise ValueError(f"{what!r} is pinned to {digest!r}, which is no digest")
+        for what, digest in chain.from_iterable(pin.items() for pin in self.pins.values()):
+            safe(what)
+            if not DIGEST.fullmatch(digest):
+                raise ValueError(f"{what!r} is pinned to {digest!r}, which is no digest")
 
 
 @dataclass(frozen=True)
