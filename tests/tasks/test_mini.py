@@ -1,24 +1,17 @@
-"""The embedded tasks: frozen, kept apart, and measuring what they should."""
+"""The embedded tasks: frozen, kept apart, and graded over their whole scale."""
 
-import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 from english import sets
 
-from baselines.minilm import MINILM
 from harness.assets.places import Places
 from harness.core.errors import DataError
 from harness.core.files import rows_digest, text_digest
-from harness.core.metrics import cosine
-from harness.core.metrics.auc import roc_auc
-from harness.core.metrics.correlation import spearman
-from harness.core.types import Pairs
 from harness.registry import load_registry
 from harness.tasks import mini as miniature
 from harness.tasks.loader import TaskLoader
-from harness.transforms.pooling import MEAN
 
 # Digests in the records of version 0.1.0: of rows, and of the sentences of a corpus.
 ROWS = {
@@ -37,27 +30,6 @@ SENTENCES = {
 }
 NOWHERE = Path("no-such-folder")
 GRADED = [(name, split) for name in miniature.SCALES for split in miniature.SPLITS[name]]
-MARGIN = 15  # points that a real encoder must be ahead of token overlap
-FUNCTION_WORDS = frozenset(
-    re.findall(
-        r"\w+",
-        "a an the is are isn aren t not no being been by there who that in on at to of for with "
-        "and has have was were did my i it do does how what can some any several few number couple",
-    )
-)
-
-
-def tokens(text: str) -> frozenset[str]:
-    return frozenset(re.findall(r"\w+", text.lower()))
-
-
-def overlap(pairs: Pairs, without: frozenset[str] = frozenset()) -> np.ndarray:
-    """Jaccard index of the two sentences' tokens."""
-    sides = zip(map(tokens, pairs.a), map(tokens, pairs.b), strict=True)
-    return np.array([len((a & b) - without) / max(1, len((a | b) - without)) for a, b in sides])
-
-
-# --- what is read --------------------------------------------------------------------------------
 
 
 def test_no_data_folder_is_needed(tmp_path):
@@ -127,40 +99,3 @@ def test_the_graded_tasks_have_their_scales_and_groups():
         assert len(set(pairs.gold.tolist())) > 90
         quarters = np.histogram(pairs.gold, bins=4, range=scale)[0] / len(pairs)
         assert quarters.min() > 0.08
-
-
-# --- what a real encoder makes of them -----------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def minilm(tmp_path_factory):
-    places = Places(cache=tmp_path_factory.mktemp("minilm"))
-    if not places.has_encoder(MINILM):
-        pytest.skip("the minilm extra is not installed")
-    return MINILM.load(places.encoder(MINILM), places.cache)
-
-
-def similarity(encoder, pairs: Pairs) -> np.ndarray:
-    texts = list(dict.fromkeys(pairs.sentences))
-    rows = {text: row for row, text in enumerate(texts)}
-    vectors = MEAN(encoder.encode(texts))
-    a, b = ([rows[text] for text in side] for side in (pairs.a, pairs.b))
-    return np.round(cosine(vectors[a], vectors[b])[0], 10)
-
-
-@pytest.mark.weights
-@pytest.mark.slow
-def test_a_real_encoder_follows_the_gold_and_token_overlap_does_not(minilm):
-    pairs = miniature.embedded_pairs("mini-sts", "test")
-    found = spearman(similarity(minilm, pairs), pairs.gold)
-    assert found >= 75
-    for without in (frozenset(), FUNCTION_WORDS):
-        assert spearman(overlap(pairs, without), pairs.gold) <= found - MARGIN
-
-
-@pytest.mark.weights
-@pytest.mark.slow
-def test_a_real_encoder_tells_answers_better_than_overlap_does(minilm):
-    pairs = miniature.embedded_pairs("mini-qnli", "dev")
-    found = roc_auc(similarity(minilm, pairs), pairs.gold)
-    assert found > roc_auc(overlap(pairs), pairs.gold) + 5
