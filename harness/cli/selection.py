@@ -9,7 +9,7 @@ from pathlib import Path
 
 from harness.cli.options import Folders, Selection, note
 from harness.core.types import MethodId
-from harness.evaluation.select import left_out_by_globs, select_cells
+from harness.evaluation.select import select_cells
 from harness.registry import Registry, is_glob
 from harness.resolve import Resolver
 from harness.results.records import PlannedCell, on_hardware
@@ -40,15 +40,16 @@ def select(
     methods = resolver.patterns(selection.method or [])
     tasks = resolver.task_patterns(selection.task or [])
     registry, corpora = resolver.registry, resolver.registry.corpora
+    left_out = ""
     if default is not None and not methods and not tasks:
         cells = default(registry)
     else:
-        cells = select_cells(registry, methods, tasks, selection.seeds)
+        cells, left_out = select_cells(registry, methods, tasks, selection.seeds)
     cells = on_hardware(cells, selection.device, selection.dtype, selection.batch_tokens)
     if not quiet:
         _note_meanings(resolver)
-        if line := left_out_by_globs(registry, methods, tasks):
-            note(line)
+        if left_out:
+            note(left_out)
     if limit is not None:
         cells = tuple(replace(cell, task=limited(cell.task, limit)) for cell in cells)
         corpora = {name: limited_corpus(corpus, limit) for name, corpus in corpora.items()}

@@ -19,44 +19,34 @@ EMBEDDED = "embedded"  # the asset that is always there
 
 def select_cells(
     registry: Registry, methods: Sequence[str] | None, tasks: Sequence[str] | None, seeds: int
-) -> tuple[PlannedCell, ...]:
+) -> tuple[tuple[PlannedCell, ...], str]:
     """The cells for patterns; by default every registered method on every task of `default_tasks`.
 
     A method that is asked for by its id runs wherever it is sent; one that a glob or the default
-    selects runs where it is meaningful (`Method.tasks`). Raises UsageError if nothing is left.
+    selects runs where it is meaningful (`Method.tasks`), and a sentence names those that globs
+    leave out. Raises UsageError if nothing is left.
     """
     by_id = {pattern for pattern in methods or () if not is_glob(pattern)}
-    on = _tasks(registry, tasks)
-    selected = [
-        cell
-        for method in registry.select_methods(methods or ["*"])
-        for cell in cells([method], on if method.id in by_id else meaningful(method, on), seeds)
-    ]
+    chosen_tasks = registry.select_tasks(tasks) if tasks else default_tasks(registry)
+    selected: list[PlannedCell] = []
+    left_out = []
+    for method in registry.select_methods(methods or ["*"]):
+        suited = chosen_tasks if method.id in by_id else meaningful(method, chosen_tasks)
+        selected += cells([method], suited, seeds)
+        if methods and len(suited) < len(chosen_tasks):
+            left_out.append(method.id)
+    why = _left_out_by_globs(left_out) if left_out else ""
     if not selected:
-        why = left_out_by_globs(registry, methods, tasks)
         raise UsageError("; ".join(filter(None, ("nothing is left to run", why))))
-    return tuple(sorted(selected, key=_order))
+    return tuple(sorted(selected, key=_order)), why
 
 
-def left_out_by_globs(
-    registry: Registry, methods: Sequence[str] | None, tasks: Sequence[str] | None
-) -> str:
-    """A sentence about methods that a glob selects and that some selected task is not meant for."""
-    if not methods:
-        return ""
-    by_id, on = {pattern for pattern in methods if not is_glob(pattern)}, _tasks(registry, tasks)
-    left_out = [
-        method.id
-        for method in registry.select_methods(methods)
-        if method.id not in by_id and len(meaningful(method, on)) < len(on)
-    ]
-    if not left_out:
-        return ""
-    more = f", … and {len(left_out) - SHOWN} more" if len(left_out) > SHOWN else ""
+def _left_out_by_globs(methods: Sequence[str]) -> str:
+    more = f", … and {len(methods) - SHOWN} more" if len(methods) > SHOWN else ""
     return (
         "left out on tasks that they are not registered for, or that have no training split to "
-        f"fit on: {len(left_out)} method{'s' * (len(left_out) > 1)} "
-        f"({', '.join(left_out[:SHOWN])}{more}); named by its id (-m ID), each runs on every task "
+        f"fit on: {len(methods)} method{'s' * (len(methods) > 1)} "
+        f"({', '.join(methods[:SHOWN])}{more}); named by its id (-m ID), each runs on every task "
         "that has what it is fitted on"
     )
 
@@ -67,7 +57,7 @@ def profile(registry: Registry, name: str, papers: Path, seeds: int) -> tuple[Pl
     `embedded` reads nothing but what the harness carries, `standard` is every registered method on
     every task, `papers` every published cell that has a method here, `all` is all of it.
     """
-    registered = () if name == "papers" else select_cells(registry, None, None, seeds)
+    registered, _ = ((), "") if name == "papers" else select_cells(registry, None, None, seeds)
     if name == "embedded":
         return tuple(cell for cell in registered if _reads_embedded(cell, registry))
     published = () if name == "standard" else _published(registry, papers, seeds)
@@ -107,10 +97,6 @@ def _published(registry: Registry, papers: Path, seeds: int) -> Iterator[Planned
 def _order(cell: PlannedCell) -> tuple[bool, str, str, str]:
     """The order of a run: embedded encoders first, then by encoder and pooling to share work."""
     return not is_embedded(cell.method.encoder), *by_encoder(cell)
-
-
-def _tasks(registry: Registry, patterns: Sequence[str] | None) -> tuple[Task, ...]:
-    return registry.select_tasks(patterns) if patterns else default_tasks(registry)
 
 
 def default_tasks(registry: Registry) -> tuple[Task, ...]:

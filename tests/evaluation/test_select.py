@@ -1,5 +1,6 @@
 """What the profiles of `harness reproduce` choose."""
 
+import re
 from itertools import groupby
 from pathlib import Path
 
@@ -11,7 +12,6 @@ from harness.core.errors import UsageError
 from harness.evaluation.select import (
     PROFILES,
     is_embedded,
-    left_out_by_globs,
     profile,
     select_cells,
 )
@@ -74,27 +74,28 @@ def test_a_profile_that_means_nothing_is_refused(options, said, tmp_path):
 
 def test_a_glob_names_what_it_leaves_out_and_how_to_run_it():
     found, globs, tasks = load_registry(), ["bert-mini.mean*"], ["sick-r.senteval.dev"]
-    chosen = {cell.method.id for cell in select_cells(found, globs, tasks, 1)}
+    selected, message = select_cells(found, globs, tasks, 1)
+    chosen = {cell.method.id for cell in selected}
     dropped = {method.id for method in found.select_methods(globs)} - chosen
-    message = left_out_by_globs(found, globs, tasks)
     assert dropped
     assert chosen
     assert all(name in message for name in dropped)
     assert not [name for name in chosen if f"{name}," in message or f"{name})" in message]
     assert f"{len(dropped)} methods" in message
     assert "by its id (-m ID)" in message
-    every = select_cells(found, [*globs, *dropped], tasks, 1)
+    every, message = select_cells(found, [*globs, *dropped], tasks, 1)
     assert {cell.method.id for cell in every} == chosen | dropped
-    assert left_out_by_globs(found, [*globs, *dropped], tasks) == ""
-    assert left_out_by_globs(found, None, tasks) == ""
+    assert message == ""
+    assert select_cells(found, None, tasks, 1)[1] == ""
 
 
-def test_of_an_empty_selection_the_error_names_what_would_run():
-    with pytest.raises(UsageError, match=r"bert-mini\.mean\+flow@target.*by its id"):
-        select_cells(load_registry(), ("bert-mini.mean+flow*",), ["sick-r.senteval.dev"], 1)
-
-
-def test_what_is_fitted_on_a_training_split_is_left_out_where_there_is_none():
-    found = load_registry()
-    name = next(method for method in found.methods if method.endswith("@target-train"))
-    assert name in left_out_by_globs(found, [f"{name}*"], ["sts12"])
+@pytest.mark.parametrize(
+    ("glob", "task", "left_out"),
+    [
+        ("bert-mini.mean+flow*", "sick-r.senteval.dev", "bert-mini.mean+flow@target"),
+        ("*@target-train", "sts12", "@target-train"),  # it has no training split
+    ],
+)
+def test_of_an_empty_selection_the_error_names_what_would_run(glob, task, left_out):
+    with pytest.raises(UsageError, match=rf"{re.escape(left_out)}.*by its id"):
+        select_cells(load_registry(), [glob], [task], 1)
