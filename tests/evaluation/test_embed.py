@@ -51,12 +51,6 @@ def test_a_row_depends_on_its_text_alone(texts):
     assert np.array_equal(embedder(texts), np.array([whole[t] for t in texts]).reshape(-1, 4))
 
 
-def test_repetitions_count_when_fitting(tmp_path):
-    texts = (SENTENCES[0], SENTENCES[0], SENTENCES[0], SENTENCES[1])
-    embedder = fit_method(CENTRED, loaded(CENTRED, tmp_path), texts)
-    assert np.allclose(embedder(texts).mean(axis=0), 0, atol=1e-12)  # rounding of float64
-
-
 def test_a_text_goes_through_the_encoder_once_a_call():
     encoder = FakeConfig().load("", "")
     fit_method(PLAIN, encoder)([*SENTENCES, *SENTENCES])

@@ -120,6 +120,12 @@ def run(folder, planned, *corpora, told=None, fresh=False):
     return {outcome.cell: outcome for outcome in made}
 
 
+@pytest.fixture
+def small_shards(monkeypatch):
+    for module in ("embeddings", "fit_corpus"):
+        monkeypatch.setattr(f"harness.evaluation.{module}.SHARD", 4)
+
+
 def files(folder):
     return sorted((folder / "cache" / "rows").rglob("*.*"))
 
@@ -137,6 +143,11 @@ CHAINS = {
     "sn+flow": (SN(), FLOWS["flow"]),
     "stretch+sn": (Stretch(), SN()),
     "sn+natsv+flow+whitening": (SN(), Natsv(1), FLOWS["flow"], Whitening(2)),
+    "sn": (SN(),),
+    "whitening": (Whitening(),),
+    "whitening:3": (Whitening(3),),
+    "natsv:2": (Natsv(2),),
+    "sn+natsv-c:1": (SN(), Natsv(1, centred=True)),
 }
 
 
@@ -148,8 +159,11 @@ def test_a_fit_on_a_streamed_corpus_is_the_fit_on_the_same_rows_in_memory(
     monkeypatch.setattr("harness.evaluation.fit_corpus.PART", 11)
     chains = [Method(FakeConfig(), MEAN, CHAINS[name], on) for on in ("same", "target")]
     one, other = run(tmp_path, cells(chains, [TOY], seeds=1), SAME).values()
-    assert points(one)["all"] == pytest.approx(points(other)["all"], abs=1e-6)
-    assert points(one)["groups"] == pytest.approx(points(other)["groups"], abs=1e-6)
+    for correlation in ("spearman", "pearson"):
+        # Float64 sums in another order; ranks may not move at all.
+        streamed, kept = (outcome.record.scores[correlation] for outcome in (one, other))
+        assert streamed.pop("groups") == pytest.approx(kept.pop("groups"), abs=1e-6)
+        assert streamed == pytest.approx(kept, abs=1e-6)
     assert one.record.digests["fit"] == other.record.digests["fit"]
 
 
@@ -161,20 +175,6 @@ def test_a_corpus_is_encoded_once_for_all_seeds_poolings_and_kinds_of_fit(tmp_pa
     assert {o.status for o in outcomes.values()} == {"measured"}
     assert [config.log.count(t) for t in numbered(100, 50)] == [1] * 50
     assert len(files(tmp_path)) == 2
-
-
-def test_each_phase_tells_its_own_steps(tmp_path):
-    told = Told()
-    methods = [Method(NoisyConfig(), MEAN, post, "stream") for post in ((Stretch(),), (Dropped(),))]
-    run(tmp_path, cells(methods, [TOY], seeds=2), STREAM, told=told)
-    assert told.phases == [
-        ("fake: encoding", 45),
-        ("fitting on stream", 50),
-        ("fitting on stream, seed 0", 50),
-        ("fitting on stream, seed 1", 50),
-        ("fake: scoring", 4),
-    ]
-    assert told.steps == 45 + 3 * 50 + 4
 
 
 def test_what_was_measured_is_done_without_its_rows(tmp_path):
@@ -371,6 +371,10 @@ def test_the_registered_method_is_the_released_recipe_on_dropout():
 FAR = corpus("far", numbered(200, 60))
 
 
+def digests_of(folder):
+    return {path.name: TensorFile.parse(path).digests for path in folder.rglob("*far.*")}
+
+
 POSTS = {
     "moments": [(SN(),)],
     "rows": [(Stretch(),)],
@@ -379,13 +383,12 @@ POSTS = {
 }
 
 
+@pytest.mark.usefixtures("small_shards")
 @pytest.mark.parametrize("after", [30, 45, 59])
 @pytest.mark.parametrize("kept", POSTS)
 def test_an_interrupted_pass_goes_on_with_the_block_it_was_in_and_ends_with_the_same_bits(
     tmp_path, monkeypatch, after, kept
 ):
-    for module in ("embeddings", "fit_corpus"):
-        monkeypatch.setattr(f"harness.evaluation.{module}.SHARD", 4)
     config = NoisyConfig()
     methods = [Method(config, p, post, "far") for p in (MEAN, CLS) for post in POSTS[kept]]
     planned = cells(methods, [TOY], seeds=1)
@@ -406,11 +409,7 @@ def test_an_interrupted_pass_goes_on_with_the_block_it_was_in_and_ends_with_the_
     config.log.clear()
     run(tmp_path / "cut", planned, FAR)
     assert 0 < len(config.log) < 60 - after + 16
-    whole, cut = (
-        {path.name: TensorFile.parse(path).digests for path in (tmp_path / run).rglob("far.*")}
-        for run in ("whole", "cut")
-    )
-    assert whole == cut
+    assert digests_of(tmp_path / "whole") == digests_of(tmp_path / "cut") != {}
     assert not list(tmp_path.rglob(".*.block"))
 
 
@@ -431,16 +430,11 @@ BLOCKS = {
 }
 
 
-def digests_of(folder):
-    return {path.name: TensorFile.parse(path).digests for path in folder.rglob("*far.*")}
-
-
+@pytest.mark.usefixtures("small_shards")
 @pytest.mark.parametrize("kind", BLOCKS)
 def test_blocks_of_a_pass_that_workers_make_in_any_order_are_merged_into_one_file(
     tmp_path, monkeypatch, kind
 ):
-    for module in ("embeddings", "fit_corpus"):
-        monkeypatch.setattr(f"harness.evaluation.{module}.SHARD", 4)
     config, post = BLOCKS[kind]
     methods = [Method(config, pooling, post, "far") for pooling in (MEAN, CLS)]
     planned = cells(methods, [TOY], seeds=2)
@@ -469,9 +463,8 @@ def test_blocks_of_a_pass_that_workers_make_in_any_order_are_merged_into_one_fil
     assert not list(tmp_path.rglob(".*.block"))
 
 
+@pytest.mark.usefixtures("small_shards")
 def test_a_block_that_was_damaged_is_made_again(tmp_path, monkeypatch):
-    for module in ("embeddings", "fit_corpus"):
-        monkeypatch.setattr(f"harness.evaluation.{module}.SHARD", 4)
     monkeypatch.setattr("harness.evaluation.fit_corpus.SHARDS_A_BLOCK", 2)
     config = FakeConfig()
     planned = cells([Method(config, MEAN, (SN(),), "far")], [TOY], seeds=1)
@@ -521,11 +514,12 @@ def test_rows_are_safetensors_and_come_back_as_they_were(tmp_path):
     assert not found.vectors.flags.writeable
 
 
+@pytest.mark.parametrize("post", [SN(), Stretch()], ids=["moments", "rows"])
 @pytest.mark.parametrize("harm", ["cut", "flip"])
-def test_damaged_rows_are_never_served(tmp_path, harm):
-    planned = cells([Method(FakeConfig(), MEAN, (Stretch(),), "stream")], [TOY], seeds=1)
+def test_a_damaged_file_is_never_served(tmp_path, harm, post):
+    planned = cells([Method(FakeConfig(), MEAN, (post,), "stream")], [TOY], seeds=1)
     [good] = run(tmp_path, planned, STREAM).values()
-    [path] = files(tmp_path)
+    [path] = (tmp_path / "cache").rglob("stream.*.safetensors")
     data = bytearray(path.read_bytes())
     data[-2] ^= 0x40
     path.write_bytes(data[:-1] if harm == "cut" else data)
