@@ -49,13 +49,13 @@ def norms_and_neighbours(
     nonzero = norms > 0
     kept, ranks = words[nonzero], scored.gold[nonzero]
     ranges = {name: (low <= ranks) & (ranks <= high) for name, (low, high) in RANGES.items()}
-    distances, products = _neighbours(kept)
-    means = {
+    near, large = _neighbours(kept)
+    return norms, {
+        "zero_vectors": int((~nonzero).sum()),
         "norm": _means(norms[nonzero], ranges),
-        "distance": {f"k={k}": _means(of, ranges) for k, of in distances.items()},
-        "dot_product": {f"k={k}": _means(of, ranges) for k, of in products.items()},
+        "distance": {f"k={k}": _means(near[:, :k].mean(axis=1), ranges) for k in NEIGHBOURS},
+        "dot_product": {f"k={k}": _means(large[:, :k].mean(axis=1), ranges) for k in NEIGHBOURS},
     }
-    return norms, {"zero_vectors": int((~nonzero).sum()), **means}
 
 
 def _means(
@@ -70,14 +70,10 @@ def _means(
 
 def _neighbours(
     words: Float64[np.ndarray, "n K"],
-) -> tuple[dict[int, Float64[np.ndarray, " n"]], dict[int, Float64[np.ndarray, " n"]]]:
-    """Of each word, for each k: the mean distance of the nearest and the mean largest product.
-
-    Both are NaN where there are no k others.
-    """
+) -> tuple[Float64[np.ndarray, "n k"], Float64[np.ndarray, "n k"]]:
+    """The least distances and the largest products of each word, in order; NaN where none is left."""
     most, count = max(NEIGHBOURS), len(words)
-    near = np.full((count, most), np.nan)
-    large = np.full((count, most), np.nan)
+    near, large = np.full((2, count, most), np.nan)
     squares = np.einsum("nk,nk->n", words, words)
     others = min(most, count - 1)
     for start in range(0, count if others > 0 else 0, BLOCK):
@@ -90,10 +86,7 @@ def _neighbours(
         near[rows, :others] = np.sqrt(np.maximum(nearest, 0))
         largest = -np.partition(-products, others - 1, axis=1)[:, :others]
         large[rows, :others] = -np.sort(-largest, axis=1)
-    distances, similarities = (
-        {k: values[:, :k].mean(axis=1) for k in NEIGHBOURS} for values in (near, large)
-    )
-    return distances, similarities
+    return near, large
 
 
 def norm_by_rank(norms: Float64[np.ndarray, " P"], words: Pairs) -> dict[str, float | None]:
