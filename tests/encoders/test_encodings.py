@@ -189,7 +189,7 @@ def test_what_goes_wrong_is_raised_and_the_shards_before_are_whole(
     monkeypatch.setattr(cls, method, failing_at(number, getattr(cls, method), full))
     with pytest.raises(OSError, match="No space left"):
         ensured(tmp_path, TEXTS)
-    assert len(EncoderCache.open(tmp_path, KEY).known) == kept
+    assert len(EncoderCache.open(tmp_path, KEY).place) == kept
 
 
 class Crash(BaseException):

@@ -27,7 +27,7 @@ from harness.encoders.kernels.choose import (
     rule,
     run_batches,
 )
-from harness.encoders.kernels.packed import PackedKernel, is_known
+from harness.encoders.kernels.packed import PackedKernel, is_packable
 from harness.encoders.kernels.padded import PaddedKernel
 from harness.encoders.transformer import TransformerConfig
 
@@ -71,7 +71,7 @@ def route_of(kind):
 @pytest.mark.parametrize("kind", tiny_models.rest_slow(tiny_models.KINDS, *EACH_PASS))
 def test_a_pass_is_the_models_own(kind, library, load):
     encoder = load(kind)
-    assert is_known(encoder.plain.model) == (kind in PACKED)
+    assert is_packable(encoder.plain.model) == (kind in PACKED)
     kernel = kernel_of(encoder.plain, Choice(route_of(kind), library))
     texts = TEXTS if kind != "gpt2" else [text or "cat" for text in TEXTS]  # no token, no encoding
     batch = encoder.tokenizer(texts)
@@ -202,7 +202,7 @@ def test_a_pass_that_gives_something_else_is_never_taken(load, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("known", "onednn", "device", "machine", "taken"),
+    ("packable", "onednn", "device", "machine", "taken"),
     [
         (True, True, "cpu", "x86_64", Choice("packed", "onednn", 8, 1, CPU_TOKENS)),
         (False, True, "cpu", "AMD64", Choice("swapped", "onednn", 8, 1, CPU_TOKENS)),
@@ -215,10 +215,10 @@ def test_a_pass_that_gives_something_else_is_never_taken(load, monkeypatch):
     ],
 )
 def test_the_pass_follows_from_architecture_and_device(
-    known, onednn, device, machine, taken, monkeypatch
+    packable, onednn, device, machine, taken, monkeypatch
 ):
     monkeypatch.setattr("platform.machine", lambda: machine)
-    assert rule(known=known, onednn=onednn, device=device, threads=8) == taken
+    assert rule(packable=packable, onednn=onednn, device=device, threads=8) == taken
 
 
 def test_the_plain_pass_can_be_asked_for(checkpoint, tmp_path):

@@ -86,11 +86,11 @@ class EncodingCost:
 
 @dataclass
 class EncoderCache:
-    """The cached encodings of one encoder: `known` maps a sentence's key to (shard, row)."""
+    """The cached encodings of one encoder: `place` maps a sentence's key to (shard, row)."""
 
     folder: Path
     shards: list[CacheShard] = field(default_factory=list)
-    known: dict[bytes, tuple[int, int]] = field(default_factory=dict)
+    place: dict[bytes, tuple[int, int]] = field(default_factory=dict)
     held: bool = False
 
     @classmethod
@@ -115,11 +115,11 @@ class EncoderCache:
             return
         number = len(self.shards)
         self.shards.append(shard)
-        self.known.update(zip(keys_in(keys), zip(repeat(number), range(len(keys))), strict=True))
+        self.place.update(zip(keys_in(keys), zip(repeat(number), range(len(keys))), strict=True))
 
     def missing(self, texts: Sequence[str]) -> list[str]:
         """The distinct texts that are not cached, in first-seen order."""
-        return [t for t in dict.fromkeys(texts) if sentence_key(t) not in self.known]
+        return [t for t in dict.fromkeys(texts) if sentence_key(t) not in self.place]
 
     def add(
         self,
@@ -148,7 +148,7 @@ class EncoderCache:
 
     def paid(self, texts: Iterable[str]) -> EncodingCost:
         """The cost of encoding these distinct texts."""
-        counts = Counter([self.known[sentence_key(t)][0] for t in texts])
+        counts = Counter([self.place[sentence_key(t)][0] for t in texts])
         shares = [(self.shards[index], count) for index, count in sorted(counts.items())]
         seconds = sum(count * (shard.seconds / max(1, shard.rows)) for shard, count in shares)
         ways = {way for shard, _ in shares if (way := shard.metadata.get("how"))}
@@ -197,7 +197,7 @@ class EncoderCache:
         return Encoding(layers, self.depth, mean, **rest)
 
     def _places(self, texts: Iterable[str]) -> Int[np.ndarray, "N 2"]:
-        return np.array([self.known[sentence_key(t)] for t in texts], np.int64).reshape(-1, 2)
+        return np.array([self.place[sentence_key(t)] for t in texts], np.int64).reshape(-1, 2)
 
     def _gather(self, name: str, places: Int[np.ndarray, "N 2"]) -> Float32[np.ndarray, "N D"]:
         width = self.shards[places[0, 0]].tensors[name]["shape"][1]

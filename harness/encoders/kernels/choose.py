@@ -51,18 +51,18 @@ class Choice:
 PLAIN = Choice()
 
 
-def rule(*, known: bool, onednn: bool, device: str, threads: int) -> Choice:
+def rule(*, packable: bool, onednn: bool, device: str, threads: int) -> Choice:
     """The pass for a model, on so many cores.
 
     x86 processor, oneDNN    its products, packed or else swapped; one worker a core
     another processor        torch's products, packed or else plain; one worker a core
     GPU                      torch's products, packed or else plain; one worker feeds it
 
-    `known` is an architecture that the packed pass reads, `onednn` a model that oneDNN multiplies.
+    The packed pass reads a `packable` architecture; oneDNN multiplies an `onednn` model.
     """
     if device == "cpu" and onednn and platform.machine() in X86:
-        return Choice("packed" if known else "swapped", "onednn", threads, 1, CPU_TOKENS)
-    if not known:
+        return Choice("packed" if packable else "swapped", "onednn", threads, 1, CPU_TOKENS)
+    if not packable:
         return PLAIN
     if device == "cpu":
         return Choice("packed", "torch", threads, 1, CPU_TOKENS)
@@ -76,10 +76,10 @@ def choose_pass(plain: Any, ids: Sequence[int], dtype: str) -> tuple[Kernel, Cho
     """
     import torch
 
-    from harness.encoders.kernels.packed import has_onednn, is_known
+    from harness.encoders.kernels.packed import has_onednn, is_packable
 
     choice = rule(
-        known=is_known(plain.model),
+        packable=is_packable(plain.model),
         onednn=has_onednn(plain.model),
         device=plain.model.device.type,
         threads=torch.get_num_threads(),

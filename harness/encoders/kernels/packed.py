@@ -69,7 +69,7 @@ ARCHITECTURES = {
 States = Float[Tensor, "T D"]
 
 
-def is_known(model: Any) -> bool:
+def is_packable(model: Any) -> bool:
     """Whether a model's layers can be read."""
     config = model.config
     return config.model_type in ARCHITECTURES and not getattr(config, "is_decoder", False)
