@@ -1,30 +1,20 @@
 """Embedded tasks and corpora: English of the project's own, whose files come with the package.
 
 A generator (`tools/embedded/english`) drew scenes from an authored lexicon (who does what to what,
-where, how many), edited them, and put each into words through a template of its own.
-What two sentences of a pair have in common is therefore known, and the gold follows from it alone:
+where, how many), edited them, and put each into words through a template of its own. What two
+sentences of a pair have in common is therefore known, and the gold follows from it alone:
 
     gold = low + (high - low) * core * kept
 
 where `core` is the weighted likeness of event (4), patient (3) and agent (2) in the lexicon's trees
 (Wu and Palmer 1994), and `kept` a product of one discount for each detail that differs: setting,
-trait, number, denial. There are two scales:
+trait, number, denial. `mini-sts` holds captions, headlines and questions, its groups, in words that
+vary freely; `mini-sick` captions alone, edited as SICK was built (Marelli et al. 2014); `mini-qnli`
+questions about invented things, with sentences that answer them or do not.
 
-* `mini-sts`, 0 to 5: captions, headlines and questions, which are its groups. Words and templates
-  vary freely, so that a paraphrase may share no content word with its original.
-* `mini-sick`, 1 to 5: captions alone, edited as SICK was built (Marelli et al. 2014): paraphrase,
-  wider word, other detail, negation, opposite, exchanged roles, other parts, unrelated.
-* `mini-qnli`: questions about invented things, with sentences that answer them or do not.
-* `mini-lexical`: similarity against edit distance on `mini-sts.dev`, as `lexical` is on STS-B.
-* `mini-kind`, `mini-paraphrase`: scored by a classifier. Labelled sentences, the first ones of
-  `mini-sts`, whose class is their group; and its pairs, class 1 from a gold of 3 on.
-* corpora to fit and train on: `mini-text` (sentences), `mini-nli` (labelled pairs) and
-  `mini-triplets` (anchor, what follows from it, what it excludes).
-
-Who does what to what decides the split of a scene, in all of these alike: no scene of a corpus or a
-training split is ever in a development or test split. The files never change: the catalogue holds
-their digests, and other content would need other names. Text, gold and the lexicon are released
-under CC0 1.0.
+Who does what to what decides the split of a scene, in tasks and corpora alike: no scene of a corpus
+or a training split is ever in a development or test split. The files never change: the catalogue
+holds their digests, and other content would need other names. All of it is released under CC0 1.0.
 """
 
 from __future__ import annotations

@@ -16,23 +16,16 @@ MODULES = tuple(f"[0-9]_[A-Z]*/{file}" for file in WEIGHTS)
 MODEL_FILES = ("*.json", "*.txt", "*.model", *WEIGHTS, *MODULES)
 
 
-def endpoint() -> str:
-    """The hub's address, as HF_ENDPOINT names it."""
-    from huggingface_hub.constants import ENDPOINT
-
-    return str(ENDPOINT)
-
-
 def download_file(wanted: Download, revision: str | None, target: Path) -> tuple[str, str]:
     """Bring a file of a data set to its place, and return its sha256 and its commit.
 
     Raises AssetMissing if the hub refuses or is silent, DataError for a file of another digest.
     """
-    from huggingface_hub import get_hf_file_metadata, hf_hub_url
+    from huggingface_hub import constants, get_hf_file_metadata, hf_hub_url
     from huggingface_hub.utils import build_hf_headers  # type: ignore[attr-defined]
 
     repo = str(wanted.repo)
-    with errors_in_a_line(wanted.at, f"{endpoint()}/datasets/{repo}"):
+    with errors_in_a_line(wanted.at, f"{constants.ENDPOINT}/datasets/{repo}"):
         url = hf_hub_url(repo, wanted.at, repo_type="dataset", revision=revision)
         metadata = get_hf_file_metadata(url)
     commit = str(metadata.commit_hash)
@@ -47,10 +40,10 @@ def model_snapshot(name: str, repo: str, revision: str | None) -> Path:
 
     Raises AssetMissing if the hub refuses or is silent, DataError if a file is not what it names.
     """
-    from huggingface_hub import HfApi
+    from huggingface_hub import HfApi, constants
 
     hub = HfApi()
-    with errors_in_a_line(name, f"{endpoint()}/{repo}"):
+    with errors_in_a_line(name, f"{constants.ENDPOINT}/{repo}"):
         info = hub.model_info(repo, revision=revision)
         files = model_files(file.rfilename for file in info.siblings or ())
         if not files:
