@@ -3,14 +3,12 @@
 from pathlib import Path
 
 import pytest
+from fakes import made_record, results_of
 
-from harness.core.types import Record
 from harness.registry import load_registry
 from harness.report.sentences import render_explanation
 from harness.results.explain import explain
-from harness.results.index import Results
 from harness.results.published import load_tables, published_cell
-from harness.results.records import SCHEMA
 
 REGISTRY = load_registry()
 TABLES = load_tables(Path(__file__).resolve().parents[2] / "results" / "papers")
@@ -21,33 +19,33 @@ FLOWS = tuple(f"+flow:{n}@target" for n in range(40))  # each one choice away fr
 
 def measured(*scores):
     """The explanation of the cell where these (method, task, score) are all that was measured."""
-    by_cell = {}
-    for method, task, score, *metric in scores:
-        tree = {"".join(metric) or "spearman": {"all": score, "groups": {}}}
-        by_cell[method, task] = [Record(SCHEMA, method, "", task, 0, tree, 9, {}, {}, {})]
-    return explain(published_cell(CELL, TABLES), Results(by_cell), REGISTRY, {})
+    records = [
+        made_record(method, task, {"".join(metric) or "spearman": {"all": score, "groups": {}}})
+        for method, task, score, *metric in scores
+    ]
+    return explain(published_cell(CELL, TABLES), results_of(*records), REGISTRY, {})
 
 
-def differences(found):
-    return {n.command.split("'")[1]: round(n.difference, 2) for n in found.neighbours}
+def differences(explanation):
+    return {n.command.split("'")[1]: round(n.difference, 2) for n in explanation.neighbours}
 
 
 def test_differences_are_from_the_nearest_row_where_the_method_was_run_on_no_encoder():
-    found = measured(
+    explanation = measured(
         ("minilm.first-last", "sts-b.senteval", 80.0),
         ("minilm.first-last+whitening@target", "sts-b.senteval", 79.0),
         (f"minilm.{SNLI}", "sts-b", 77.5),
         ("minilm.first-last+sn@target", "sts-b.senteval", 81.0),
     )
-    assert (found.shown_on, found.reference) == ("minilm", 77.5)
-    assert found.base is found.neighbours[0]
-    assert differences(found) == {
+    assert (explanation.shown_on, explanation.reference) == ("minilm", 77.5)
+    assert explanation.base is explanation.neighbours[0]
+    assert differences(explanation) == {
         f"minilm.{SNLI}": 0.0,
         "minilm.first-last": 2.5,
         "minilm.first-last+whitening@target": 1.5,
         "minilm.first-last+sn@target": 3.5,
     }
-    text = render_explanation(found)
+    text = render_explanation(explanation)
     assert (
         "bert-base was not run, nor this protocol on any other encoder; differences are from the "
         "nearest row that was run: minilm with fit on snli-18k, text raw, 77.50\n" in text
@@ -56,32 +54,32 @@ def test_differences_are_from_the_nearest_row_where_the_method_was_run_on_no_enc
 
 
 def test_a_row_of_another_metric_is_no_base_where_one_of_the_same_was_run():
-    found = measured(
+    explanation = measured(
         (f"bert-mini.{SNLI}", "sts-b.senteval", 60.0, "pearson"),
         ("minilm.first-last+whitening@target", "sts-b", 79.0),
     )
-    assert (found.shown_on, found.reference) == ("minilm", 79.0)
+    assert (explanation.shown_on, explanation.reference) == ("minilm", 79.0)
 
 
 @pytest.mark.parametrize("encoder", ["bert-base:64", "minilm"])
 def test_the_nearest_fit_corpus_of_the_kind_stands_first_among_many(encoder):
     many = [(f"{encoder}.first-last{post}", "sts-b.senteval", 68.0) for post in FLOWS]
-    found = measured(*many, (f"{encoder}.mean+whitening:256@snli-18k", "sts-b", 50.0))
-    assert found.neighbours[0].protocol.fit_on == "snli-18k"
-    assert "fit on snli-18k" in render_explanation(found)
+    explanation = measured(*many, (f"{encoder}.mean+whitening:256@snli-18k", "sts-b", 50.0))
+    assert explanation.neighbours[0].protocol.fit_on == "snli-18k"
+    assert "fit on snli-18k" in render_explanation(explanation)
 
 
 def test_the_same_method_on_another_encoder_stays_the_reference():
-    found = measured(
+    explanation = measured(
         ("minilm.first-last+whitening@nli", "sts-b.senteval", 78.0),
         (f"minilm.{SNLI}", "sts-b.senteval", 77.0),
     )
-    assert (found.base, found.reference) == (None, 78.0)
-    assert differences(found) == {f"minilm.{SNLI}": -1.0}
-    assert "on minilm, the same protocol gives 78.00" in render_explanation(found)
+    assert (explanation.base, explanation.reference) == (None, 78.0)
+    assert differences(explanation) == {f"minilm.{SNLI}": -1.0}
+    assert "on minilm, the same protocol gives 78.00" in render_explanation(explanation)
 
 
 def test_where_the_encoder_was_run_differences_are_from_the_published_number():
-    found = measured((f"bert-base:64.{SNLI}", "sts-b.senteval", 70.0))
-    assert (found.base, found.reference) == (None, 68.19)
-    assert differences(found) == {f"bert-base:64.{SNLI}": 1.81}
+    explanation = measured((f"bert-base:64.{SNLI}", "sts-b.senteval", 70.0))
+    assert (explanation.base, explanation.reference) == (None, 68.19)
+    assert differences(explanation) == {f"bert-base:64.{SNLI}": 1.81}

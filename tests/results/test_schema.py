@@ -1,5 +1,6 @@
 """The JSON Schema of a record: its fields are those of the class, and every record keeps it."""
 
+import contextlib
 import json
 from dataclasses import asdict
 from pathlib import Path
@@ -21,11 +22,10 @@ def valid():
     check = module.compile(SCHEMA_OF_RECORDS)
 
     def is_valid(fields):
-        try:
+        with contextlib.suppress(module.JsonSchemaValueException):
             check(fields)
-        except module.JsonSchemaValueException:
-            return False
-        return True
+            return True
+        return False
 
     return is_valid
 

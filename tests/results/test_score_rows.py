@@ -5,12 +5,12 @@ from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
+from fakes import made_record, results_of
 
-from harness.core.types import Record
 from harness.registry import load_registry
 from harness.results.index import Results
 from harness.results.published import load_tables
-from harness.results.records import SCHEMA, Store
+from harness.results.records import Store
 from harness.results.reproduction import reproductions
 from harness.results.score_rows import ScoreRow, score_rows
 
@@ -24,58 +24,48 @@ SCORES = {
 
 
 def record(method="minilm.mean", task="sts-b", seed=0, **change):
-    made = Record(
-        schema=SCHEMA,
-        method=method,
+    made = made_record(
+        method,
+        task,
+        SCORES,
+        seed,
         repr=repr(REGISTRY.parse(method)),
-        task=task,
-        seed=seed,
-        scores=SCORES,
-        pairs=7,
         timings={"encode": 1.5, "score": 0.25},
-        digests={"data": "d", "weights": "w"},
         environment={"device": "cpu", "threads": 2, "harness": "0.3.0", "commit": None},
-        facts={"kwh": {"encode": 2e-4, "rest": 1e-4}, "encoding": [{"dtype": "float32"}] * 2},
+        facts={"encoding": [{"dtype": "float32"}] * 2},
     )
     return replace(made, **change)
 
 
 def rows(*records, **options):
-    by_cell = {}
-    for one in records:
-        by_cell.setdefault((one.method, one.task), []).append(one)
-    return score_rows(Results(by_cell), TABLES, REGISTRY, **options)
+    return score_rows(results_of(*records), TABLES, REGISTRY, **options)
 
 
 def test_a_row_holds_the_parts_of_the_id_the_score_and_its_cost():
     [row] = rows(record("minilm:64.first-last+sn+natsv:6@target"))
     assert (row.encoder, row.pooling, row.post) == ("minilm:64", "first-last", "sn+natsv:6")
     assert (row.fit_on, row.transductive, row.seed) == ("target", True, 0)
-    assert (row.metric, row.aggregation, row.score, row.pairs) == ("spearman", "all", 82.0, 7)
+    assert (row.metric, row.aggregation, row.score, row.pairs) == ("spearman", "all", 82.0, 30)
     assert (row.encode_seconds, row.fit_seconds, row.score_seconds) == (1.5, None, 0.25)
     assert (row.device, row.dtype) == ("cpu", "float32")
     assert (row.published, row.published_in, row.verdict) == (None, None, None)
 
 
-def test_a_score_that_is_undefined_says_why():
-    lacking = {"spearman": {"all": None, "groups": {"one": None}}, "alignment": 1.0}
-    why = record(scores=lacking, facts={"undefined": "all gold scores are equal"})
-    found = {r.metric + r.aggregation: r.state for r in rows(why, every_score=True)}
-    assert found == {
-        "spearmanall": "undefined: all gold scores are equal",
-        "spearmanone": "undefined",
-        "alignment": "measured",
-    }
-
-
-def test_every_score_of_a_record_can_be_a_row():
-    found = {(r.metric, r.aggregation): r.score for r in rows(record(), every_score=True)}
-    assert found == {
+def test_every_score_of_a_record_can_be_a_row_and_an_undefined_one_says_why():
+    states = {(r.metric, r.aggregation): r.score for r in rows(record(), every_score=True)}
+    assert states == {
         ("spearman", "all"): 82.0,
         ("spearman", "mean"): 81.0,
         ("spearman", "one"): 80.0,
         ("spearman", "two"): 82.5,
         ("alignment", ""): None,
+    }
+    lacking = {"spearman": {"all": None, "groups": {"one": None}}, "alignment": 1.0}
+    why = record(scores=lacking, facts={"undefined": "all gold scores are equal"})
+    assert {r.metric + r.aggregation: r.state for r in rows(why, every_score=True)} == {
+        "spearmanall": "undefined: all gold scores are equal",
+        "spearmanone": "undefined",
+        "alignment": "measured",
     }
 
 
@@ -92,17 +82,15 @@ def test_what_is_published_stands_beside_the_score_of_its_own_protocol_alone():
 def test_rows_agree_with_the_verdicts_of_the_tables():
     """Over the committed records: no verdict is joined to another protocol's score."""
     results = Results.read(Store(ROOT / "results"))
-    judged = {}
-    for table in TABLES:
-        judged |= reproductions(table, results, REGISTRY)
     joined = [r for r in score_rows(results, TABLES, REGISTRY, every_score=True) if r.published]
+    judged = {i: c for t in TABLES for i, c in reproductions(t, results, REGISTRY).items()}
     assert len(joined) >= 20
     for row in joined:
-        found = judged[row.published_in]
-        assert (row.verdict, row.published) == (str(found.state), found.cell.points)
-        assert row.score in found.scores
+        cell = judged[row.published_in]
+        assert (row.verdict, row.published) == (str(cell.state), cell.cell.points)
+        assert row.score in cell.scores
 
 
 def test_every_column_is_explained():
-    told = inspect.getdoc(ScoreRow).partition("Attributes:")[2]
-    assert not [field.name for field in fields(ScoreRow) if f"\n    {field.name}: " not in told]
+    attributes = inspect.getdoc(ScoreRow).partition("Attributes:")[2]
+    assert not [f.name for f in fields(ScoreRow) if f"\n    {f.name}: " not in attributes]
