@@ -303,26 +303,23 @@ class ClaimTests:
     results: Results
     registry: Registry
     intervals: Intervals
-    tested: dict[str, ClaimResult] = field(default_factory=dict, compare=False, repr=False)
 
     def test(self, claim: Claim) -> ClaimResult:
-        """Every task of a claim, and their average if all have one metric; tested once."""
-        if claim.id not in self.tested:
-            findings = [
-                self._finding(c.label, claim.published(c), claim, [address(claim.table, c)])
-                for c in claim.columns
-            ]
-            average = None
-            metrics = {column.metric or claim.table.metric for column in claim.columns}
-            if len(findings) > 1 and len(metrics) == 1:
-                printed = [finding.published for finding in findings if finding.published]
-                means = None
-                if printed:
-                    means = fmean(a for a, _ in printed), fmean(b for _, b in printed)
-                scores = [finding.contrast.scores[0] for finding in findings]
-                average = self._finding(AVERAGE, means, claim, scores)
-            self.tested[claim.id] = ClaimResult(claim, tuple(findings), average)
-        return self.tested[claim.id]
+        """Every task of a claim, and their average if all have one metric."""
+        findings = [
+            self._finding(c.label, claim.published(c), claim, [address(claim.table, c)])
+            for c in claim.columns
+        ]
+        average = None
+        metrics = {column.metric or claim.table.metric for column in claim.columns}
+        if len(findings) > 1 and len(metrics) == 1:
+            printed = [finding.published for finding in findings if finding.published]
+            means = None
+            if printed:
+                means = fmean(above for above, _ in printed), fmean(below for _, below in printed)
+            scores = [finding.contrast.scores[0] for finding in findings]
+            average = self._finding(AVERAGE, means, claim, scores)
+        return ClaimResult(claim, tuple(findings), average)
 
     def scores(self, identifier: str, score: TaskScore) -> SeedScores:
         """The scores of a method by seed."""

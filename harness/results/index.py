@@ -65,15 +65,10 @@ def mean_over_tasks(tasks: Sequence[SeedScores]) -> SeedScores:
 
 @dataclass
 class Results:
-    """All records of a folder, by method and task, and which of them were looked at.
-
-    `values` and `encoded` keep what was computed of a cell: its scores, and its records as JSON.
-    """
+    """All records of a folder, by method and task, and which of them were looked at."""
 
     by_cell: Mapping[tuple[str, str], Sequence[Record]]
     used: set[tuple[str, str]] = field(default_factory=set)
-    values: dict[tuple[str, ...], Value] = field(default_factory=dict)
-    encoded: dict[tuple[str, str], bytes] = field(default_factory=dict)
 
     @classmethod
     def read(cls, store: Store) -> Results:
@@ -94,10 +89,7 @@ class Results:
 
     def value(self, method: str, task: str, *path: str) -> Value:
         """The score at a path (`spearman`, `all`), over all seeds of the cell."""
-        name, records = (method, task, *path), self.records(method, task)
-        if name not in self.values:
-            self.values[name] = value([score_at(record.scores, path) for record in records])
-        return self.values[name]
+        return value([score_at(record.scores, path) for record in self.records(method, task)])
 
     def records(self, method: str, task: str) -> Sequence[Record]:
         """The records of a cell, one a seed."""
@@ -128,9 +120,8 @@ class Results:
         """sha256 over the records that were looked at: what a table was made from."""
         digest = hashlib.sha256()
         for cell in sorted(self.used):
-            if cell not in self.encoded:
-                self.encoded[cell] = b"".join(map(encode, self.by_cell.get(cell, ())))
-            digest.update(self.encoded[cell])
+            for record in self.by_cell.get(cell, ()):
+                digest.update(encode(record))
         return digest.hexdigest()
 
 

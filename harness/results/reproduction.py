@@ -230,13 +230,12 @@ def milliseconds(results: Results, method: str, protocol: Scoring) -> float | No
     None without records, or where one of them has no clock.
     """
     records = _records(results, method, protocol)
-    sentences = [record.facts.get("distinct_sentences", 0) for record in records]
+    sentences = sum(record.facts.get("distinct_sentences", 0) for record in records)
     clocks = [record.timings.get(name) for record in records for name in ("encode", "apply")]
-    if not records or not all(sentences) or None in clocks:
+    seconds = [clock for clock in clocks if clock is not None]
+    if not sentences or len(seconds) < len(clocks):
         return None
-    seconds = math.fsum(clock for clock in clocks if clock is not None)
-    # A clock that stood still measured nothing.
-    return 1000 * seconds / math.fsum(sentences) or None
+    return 1000 * math.fsum(seconds) / sentences or None  # a clock that stood still tells nothing
 
 
 def beside_others(results: Results, method: str, protocol: Scoring) -> bool:

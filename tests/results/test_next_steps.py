@@ -52,19 +52,20 @@ def test_every_number_that_can_run_is_gained_once(nothing_run):
 
 def test_the_first_step_gives_most_for_its_bytes(nothing_run):
     first, *_ = next_steps(nothing_run, FOUND, Shelf())
-    alone = [
-        (cell, needs)
+    waiting = [
+        needs
         for cell in nothing_run
         if cell.state is CellState.NOT_RUN and (needs := missing(cell.cell, FOUND, Shelf()))
     ]
     sizes = {}
-    for _, needs in alone:
+    for needs in waiting:
         sizes |= {get: max(size or 0, sizes.get(get, 0)) for get, size in needs.items()}
-    worth = []
-    for _, needs in alone:
-        if None not in needs.values():
-            gained = sum(set(other) <= set(needs) for _, other in alone)
-            worth.append(gained / (sum(sizes[get] for get in needs) + SMALL))
+    worth = [
+        sum(other.keys() <= needs.keys() for other in waiting)
+        / (sum(sizes[get] for get in needs) + SMALL)
+        for needs in waiting
+        if None not in needs.values()
+    ]
     assert len(first.cells) / (first.bytes + SMALL) == pytest.approx(max(worth))
 
 

@@ -84,17 +84,15 @@ def small(folder: Path, text: str = SMALL) -> Table:
 
 
 @pytest.mark.parametrize(
-    ("old", "new"),
+    "new",
     [
-        ('sts-b = "47.29", sick-r = "58.21"', 'sts-b = "47.30", sick-r = "58.21"'),
-        ('sts-b = "47.29", sick-r = "58.21"', 'sick-r = "47.29", sts-b = "58.21"'),
-        ('label = "BERTbase-flow (target)"', 'label = "BERTbase-flow (NLI*)"'),
-        ('fit = "nli"', 'fit = "none"'),
-        ('sts-b = "47.29", ', ""),
+        'sts-b = "47.30", sick-r = "58.21"',
+        'sick-r = "47.29", sts-b = "58.21"',
+        'sick-r = "58.21"',
     ],
 )
-def test_the_digest_sees_a_digit_a_swap_a_name_a_corpus_and_a_loss(tmp_path, old, new):
-    name = "bert-flow.t2.toml"
+def test_the_digest_sees_a_changed_digit_a_swap_and_a_loss(tmp_path, new):
+    name, old = "bert-flow.t2.toml", 'sts-b = "47.29", sick-r = "58.21"'
     text = (PAPERS / name).read_text(encoding="utf-8")
     assert old in text
     (tmp_path / name).write_text(text.replace(old, new, 1), encoding="utf-8")
@@ -131,15 +129,14 @@ def test_digits_are_kept_as_printed(cell, printed):
 @pytest.mark.parametrize("table", [t.id for t in TABLES if any(c.id == "avg" for c in t.columns)])
 def test_a_row_average_is_the_mean_of_its_printed_cells(table):
     cells = [cell for cell in CELLS.values() if cell.table.id == table]
-    for average in (
-        c for c in cells if c.column.id == "avg" and c.row.statistic in ("score", "mean")
-    ):
+    for average in cells:
         parts = [Decimal(c.value) for c in cells if c.row is average.row and c is not average]
-        if not parts:  # only the average is printed
+        if average.column.id != "avg" or average.row.statistic not in ("score", "mean"):
             continue
         # Half a unit for rounding the average, half for its rounded parts.
-        exact = abs(sum(parts) / len(parts) - Decimal(average.value)) <= Decimal("0.01")
-        assert exact == (average.id not in WRONG_AVERAGES), average.id
+        if parts:
+            off = abs(sum(parts) / len(parts) - Decimal(average.value))
+            assert (off <= Decimal("0.01")) == (average.id not in WRONG_AVERAGES), average.id
 
 
 def test_errors_of_the_papers_are_noted_where_they_stand():
@@ -161,37 +158,29 @@ def test_every_reason_of_the_closed_list_is_explained_and_in_use():
     assert all(reason.explanation.strip(" .") == reason.explanation for reason in used)
 
 
-# A table that quotes BERT-flow's Tables 2 and 3, with its rows and the rows that they quote.
+# Rows that quote BERT-flow's Tables 2 and 3, and the rows that they quote.
 QUOTED = {
-    "bert-whitening.t1": {
-        "bert-base-first-last-avg-quoted": "t2/bert-base-last2avg",
-        "bert-base-flow-nli-quoted": "t2/bert-base-flow-nli",
-        "bert-base-flow-target-quoted": "t2/bert-base-flow-target",
-        "bert-large-first-last-avg-quoted": "t2/bert-large-last2avg",
-        "bert-large-flow-nli-quoted": "t2/bert-large-flow-nli",
-        "bert-large-flow-target-quoted": "t2/bert-large-flow-target",
-    },
-    "bert-whitening.t2": {
-        "sbert-base-nli-first-last-avg-quoted": "t3/bert-base-nli-last2avg",
-        "sbert-large-nli-flow-target-quoted": "t3/bert-large-nli-flow-target",
-    },
-    "simcse.b3": {
-        "flow-nli": "t2/bert-base-flow-nli",
-        "flow-target": "t2/bert-base-flow-target",
-        "sbert-base-flow-nli": "t3/bert-base-nli-flow-nli",
-        "sbert-base-flow-target": "t3/bert-base-nli-flow-target",
-    },
+    "bert-whitening.t1/bert-base-first-last-avg-quoted": "t2/bert-base-last2avg",
+    "bert-whitening.t1/bert-base-flow-nli-quoted": "t2/bert-base-flow-nli",
+    "bert-whitening.t1/bert-base-flow-target-quoted": "t2/bert-base-flow-target",
+    "bert-whitening.t1/bert-large-first-last-avg-quoted": "t2/bert-large-last2avg",
+    "bert-whitening.t1/bert-large-flow-nli-quoted": "t2/bert-large-flow-nli",
+    "bert-whitening.t1/bert-large-flow-target-quoted": "t2/bert-large-flow-target",
+    "bert-whitening.t2/sbert-base-nli-first-last-avg-quoted": "t3/bert-base-nli-last2avg",
+    "bert-whitening.t2/sbert-large-nli-flow-target-quoted": "t3/bert-large-nli-flow-target",
+    "simcse.b3/flow-nli": "t2/bert-base-flow-nli",
+    "simcse.b3/flow-target": "t2/bert-base-flow-target",
+    "simcse.b3/sbert-base-flow-nli": "t3/bert-base-nli-flow-nli",
+    "simcse.b3/sbert-base-flow-target": "t3/bert-base-nli-flow-target",
 }
 
 
-@pytest.mark.parametrize("table", QUOTED)
-def test_a_quoted_number_has_the_protocol_of_its_source(table):
-    for row, source in QUOTED[table].items():
-        for column in ("sts12", "sts13", "sts14", "sts15", "sts16", "sts-b", "sick-r"):
-            own, quoted = CELLS[f"bert-flow.{source}/{column}"], CELLS[f"{table}/{row}/{column}"]
-            assert quoted.value == own.value
-            for name in ("method", "task", "metric", "aggregation", "evidence"):
-                assert getattr(quoted, name) == getattr(own, name), (quoted.id, name)
+@pytest.mark.parametrize(("row", "source"), QUOTED.items())
+def test_a_quoted_number_has_the_protocol_of_its_source(row, source):
+    for column in ("sts12", "sts13", "sts14", "sts15", "sts16", "sts-b", "sick-r"):
+        first, quoted = CELLS[f"bert-flow.{source}/{column}"], CELLS[f"{row}/{column}"]
+        for name in ("value", "method", "task", "metric", "aggregation", "evidence"):
+            assert getattr(quoted, name) == getattr(first, name), (quoted.id, name)
 
 
 def test_a_set_without_subsets_has_one_aggregation_whatever_its_row_says():
