@@ -46,9 +46,13 @@ def leaderboard(inputs: Inputs, report: Report) -> None:
 
 
 def encoders(inputs: Inputs, report: Report) -> None:
-    for name in sorted({method.partition(".")[0] for method, _ in inputs.records}):
-        page = inputs.results / "tables" / f"{name.replace(':', '%3A')}.md"
-        board_page(page, inputs.records, report)
+    for name in encoder_pages(inputs.records):
+        board_page(inputs.results / "tables" / name, inputs.records, report)
+
+
+def encoder_pages(records: Records) -> list[str]:
+    names = sorted({method.partition(".")[0] for method, _ in records})
+    return [f"{name.replace(':', '%3A')}.md" for name in names]
 
 
 def board_page(path: Path, records: Records, report: Report) -> None:

@@ -5,17 +5,17 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from html import unescape
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+import boards
 import papers
-from boards import COLUMNS, PROTOCOL, average_of, seven_of
 from claims import OUTCOMES, all_claims, caveats_of
 from pages import Report, Table, bare, markdown, numbers
-from scores import LABELS, Inputs, Records, at, number, side
+from scores import Inputs, Records, at
 
 DATA = re.compile(r'<script type="application/json" id="data">(.*?)</script>', re.DOTALL)
 TABLE = re.compile(r'<table(?: [a-z-]+="(.*?)")?>(.*?)</table>', re.DOTALL)
@@ -40,6 +40,8 @@ def page(inputs: Inputs, report: Report) -> None:
     """Every table and every dialog; what waits for an asset and neighbours are not computed."""
     results, records = inputs.results, inputs.records
     text = (results / "site" / "index.html").read_text(encoding="utf-8")
+    pages = (results / "tables" / page for page in boards.encoder_pages(records))
+    encoders = [table for page in pages for table in markdown(page)]
     parts: dict[str, list[Table]] = {}
     for name, table in tables_of(text):
         if name in inputs.tables:
@@ -49,7 +51,7 @@ def page(inputs: Inputs, report: Report) -> None:
         elif table.head[0] == "Claim":
             _claims(table, results / "tables" / "replication-in-miniature.md", report)
         elif table.head[0] == "Method":
-            _board(f"site: {name}", table, records, report)
+            _board(f"site: {name}", table, encoders, report)
     report.equal("site: published tables", sorted(parts), sorted(inputs.tables))
     for name, shown in parts.items():
         in_markdown = list(markdown(results / "tables" / "papers" / f"{name}.md"))
@@ -62,32 +64,20 @@ def page(inputs: Inputs, report: Report) -> None:
     _dialogs(json.loads(data[1]), inputs.tables, records, report)
 
 
-def _board(where: str, table: Table, records: Records, report: Report) -> None:
-    """A board of all methods: its rows in their order, and each score."""
-    methods = list(dict.fromkeys(method for method, _ in records))
-    wanted: dict[str, list[str]] = {}
-    if found := PROTOCOL.search(re.sub(r", (all|wmean|mean), ", r", `\1`, ", table.caption)):
-        report.equal(f"{where}: columns", table.head[1:], ["Avg.", *LABELS])
-        for method in methods:
-            sides = seven_of(records, method, found)
-            if any(one.mean is not None for one in sides):
-                mean = average_of(sides)
-                shown = "–" if mean is None else number(mean)
-                wanted[method] = [shown, *(one.text for one in sides)]
-    else:
-        unknown = [heading for heading in table.head[1:] if heading not in COLUMNS]
-        report.equal(f"{where}: columns without a rule", unknown, [])
-        for method in methods if not unknown else ():
-            sides = [side(records, method, *COLUMNS[head]) for head in table.head[1:]]
-            if any(one.mean is not None for one in sides):
-                wanted[method] = [one.text for one in sides]
-    printed = [line[0].removesuffix(" †") for line in table.lines]
-    report.equal(f"{where}: rows", sorted(printed), sorted(wanted))
-    for line, method in zip(table.lines, printed, strict=True):
-        fitted = method.partition("@")[2] in ("target", "target-splits")
-        report.equal(f"{where}: {method}: †", line[0].endswith(" †"), fitted)
-        for head, cell, due in zip(table.head[1:], line[1:], wanted.get(method, ()), strict=False):
-            report.expect(f"{where}: {method}: {head}", cell, due)
+def _board(where: str, table: Table, encoders: Sequence[Table], report: Report) -> None:
+    """A board of all methods, as on the pages of their encoders."""
+    name = re.split(r"\.(?: |$)", table.caption.removeprefix("Seven STS tasks: "))[0]
+    wanted: dict[str, dict[str, str]] = {}
+    for other in encoders:
+        if other.headings[-1].replace("`", "") == name:
+            for line in other.lines:
+                wanted[line[0].replace("`", "")] = dict(zip(other.head, line, strict=True))
+    report.equal(f"{where}: rows", sorted(line[0] for line in table.lines), sorted(wanted))
+    for line in table.lines:
+        due = wanted.get(line[0], {})
+        cells = [due.get(head, "") for head in table.head[1:]]
+        report.equal(f"{where}: {line[0]}", line[1:], cells)
+        report.numbers += len(numbers(line[1:]))
 
 
 def _paper(where: str, shown: Table, in_markdown: Table, report: Report) -> None:

@@ -90,23 +90,11 @@ def test_a_paper_table_has_a_footnote_in_both_formats(table):
     assert f"% ¹ 46 % (STS12) to 98 % of the tokens have a vector{LEFT}.\n" in tex
 
 
-def test_an_explanation_says_it(table):
-    for share, said in (
-        (0.46, f"\nword vectors: 46 % of the tokens have a vector{LEFT}\n"),
-        (1.0, ""),
-    ):
-        known = results(sts12=share)
-        text = render_explanation(explain(table.cells[0], known, REGISTRY, {}))
-        assert said in text
-        assert ("word vectors" in text) == bool(said)
-
-
-def test_the_leaderboard_and_the_encoders_page_say_it_below_their_tables():
-    low = results(sts12=0.46, sts_b=0.98)
-    wanted = f"\n\n`fake`: 46 % (STS12) to 98 % of the tokens have a vector{LEFT}.\n"
-    for page in (
-        leaderboard(low, REGISTRY, "", {}),
-        encoder_page(low, REGISTRY, "fake", low.methods),
-    ):
-        assert page.count(wanted) == 2  # a table of each protocol that was run
+def test_explanation_leaderboard_and_encoders_page_say_it_too(table):
+    low, note = results(sts12=0.46, sts_b=0.98), f"of the tokens have a vector{LEFT}"
+    explained = explain(table.cells[0], low, REGISTRY, {})
+    assert f"\nword vectors: 46 % {note}\n" in render_explanation(explained)
+    pages = leaderboard(low, REGISTRY, "", {}), encoder_page(low, REGISTRY, "fake", low.methods)
+    for page in pages:  # below a table of each protocol that was run
+        assert page.count(f"\n\n`fake`: 46 % (STS12) to 98 % {note}.\n") == 2
     assert "tokens have" not in leaderboard(results(), REGISTRY, "", {})
