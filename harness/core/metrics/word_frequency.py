@@ -71,7 +71,7 @@ def _means(
 def _neighbours(
     words: Float64[np.ndarray, "n K"],
 ) -> tuple[Float64[np.ndarray, "n k"], Float64[np.ndarray, "n k"]]:
-    """The least distances and the largest products of each word, in order; NaN where none is left."""
+    """Of each word the least distances and the largest products, in order; NaN beyond the last."""
     most, count = max(NEIGHBOURS), len(words)
     near, large = np.full((2, count, most), np.nan)
     squares = np.einsum("nk,nk->n", words, words)
