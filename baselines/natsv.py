@@ -35,7 +35,7 @@ class Natsv:
     dropout: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        if not isinstance(self.k, int) or self.k < 1:  # an id may hold any text after the colon
+        if self.k < 1:
             raise UsageError(f"natsv nulls k >= 1 directions, not {self.k!r}: write natsv:6")
 
     @property

@@ -30,7 +30,7 @@ class Whitening:
     dropout: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        if self.k is not None and (not isinstance(self.k, int) or self.k < 1):
+        if self.k is not None and self.k < 1:
             raise UsageError(
                 f"whitening keeps k >= 1 directions, not {self.k!r}: write whitening:256"
             )

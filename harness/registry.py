@@ -148,12 +148,16 @@ class Registry:
         name, _, argument = text.partition(":")
         make = look_up("post-processor", name, self.posts)
         arguments = [int(argument) if argument.isdecimal() else argument] if argument else []
+        signature = inspect.signature(make, eval_str=True)
         try:
-            inspect.signature(make).bind(*arguments)
+            signature.bind(*arguments)
         except TypeError:
             raise UsageError(
                 f"+{text}: {name} takes {'no' if argument else 'an'} argument, as in {GRAMMAR}"
             ) from None
+        wanted = next((p.annotation for p in signature.parameters.values()), None)
+        if wanted in (int, int | None) and argument and not argument.isdecimal():
+            raise UsageError(f"+{text}: {name} takes a whole number, as in {GRAMMAR}")
         return make(*arguments)
 
     def select_methods(self, patterns: Iterable[str]) -> tuple[Method, ...]:

@@ -45,9 +45,28 @@ class Resolver:
 
         Raises UsageError for an argument that is no `NAME=PATH` or `NAME=REPO[@REVISION]`.
         """
+        resolver = cls(load_registry(), replace(places, encoders={}))
         placed = (f"{name}={path}" for name, path in places.encoders.items())
-        registry, paths = encoders_by_hand((*placed, *encoders))
-        return cls(registry, replace(places, encoders=paths))
+        for text in (*placed, *encoders):
+            name, _, source = text.partition("=")
+            if not source or not is_encoder_name(name):
+                raise UsageError(
+                    f"--encoder {text}: wanted NAME=PATH or NAME=REPO[@REVISION], "
+                    "NAME in lower-case letters, digits and hyphens"
+                )
+            resolver._add(name, source)
+        return resolver
+
+    def _add(self, name: str, source: str) -> None:
+        """Add an encoder of a path or a repository; a registered name only gets a path."""
+        path = Path(source).expanduser().resolve() if _exists(source) else None
+        registered = name in self.registry.encoders
+        if path is None and (registered or not is_repository(source)):
+            raise UsageError(f"--encoder {name}={source}: there is no such file or folder")
+        if not registered:
+            self.registry = self.registry.with_encoders([config_for(name, source, path)])
+        if path is not None:
+            self.places = replace(self.places, encoders={**self.places.encoders, name: path})
 
     def method(self, word: str | Path) -> Method:
         """The method that a word means.
@@ -83,7 +102,7 @@ class Resolver:
         if MethodId.parse(word) is not None:
             return word
         if "/" in word:
-            raise UsageError(_no_file(word))
+            raise UsageError(f"{word}: there is no such file or folder")
         names = (*self.registry.encoders, *self._repositories(), *self.registry.methods)
         near = nearest(word, names) or f"the form is {GRAMMAR}"
         raise UsageError(f"{word!r} is no method or model: {near}")
@@ -92,26 +111,21 @@ class Resolver:
         """The name of the encoder that a model is, which is added if it is new; or None."""
         if model in self.registry.encoders:
             return model
-        if _exists(model):
-            return self._add(model, Path(model).expanduser().resolve())
-        if (name := self._repositories().get(model)) is not None:
-            return name
-        return self._add(model, None) if is_repository(model) else None
-
-    def _add(self, model: str, path: Path | None) -> str:
-        """Make an encoder of a repository or a path; its name is the last part of it."""
+        repositories = self._repositories()
+        if not _exists(model) and (model in repositories or not is_repository(model)):
+            return repositories.get(model)
+        path = Path(model).expanduser().resolve() if _exists(model) else None
         last = path.name if path else model.partition("@")[0].rpartition("/")[2]
         name = re.sub(r"[^a-z0-9]+", "-", last.lower()).strip("-")
-        config = config_for(name, str(path or model), path)
-        other = self.registry.encoders.get(name, config)
-        if not name or other != config or self.places.encoders.get(name, path) != path:
+        other, place = self.registry.encoders.get(name), self.places.encoders.get(name)
+        same = other is not None and (other, place) == (config_for(name, model, path), path)
+        if not name or (other is not None and not same):
             raise UsageError(
                 f"-m {model}: another encoder is called {name!r}; name this one: "
                 f"--encoder NAME={model} -m NAME"
             )
-        self.registry = self.registry.with_encoders([config])
-        if path is not None:
-            self.places = replace(self.places, encoders={**self.places.encoders, name: path})
+        if other is None:
+            self._add(name, model)
         return name
 
     def _repositories(self) -> dict[str, str]:
@@ -136,29 +150,6 @@ class Resolver:
                 f"{name}.mean"
             )
         return word
-
-
-def encoders_by_hand(given: Iterable[str]) -> tuple[Registry, dict[str, Path]]:
-    """The registry with `--encoder NAME=PATH_OR_REPO[@REVISION]` added, and where paths lie.
-
-    A registered name only gets a path: its weights must still be the registered ones.
-    """
-    registered, paths, extra = load_registry(), {}, []
-    for text in given:
-        name, _, source = text.partition("=")
-        if not source or not is_encoder_name(name):
-            raise UsageError(
-                f"--encoder {text}: wanted NAME=PATH or NAME=REPO[@REVISION], "
-                "NAME in lower-case letters, digits and hyphens"
-            )
-        path = Path(source).expanduser()
-        if path.exists():
-            paths[name] = path.resolve()
-        elif name in registered.encoders or not is_repository(source):
-            raise UsageError(f"--encoder {text}: {_no_file(source)}")
-        if name not in registered.encoders:
-            extra.append(config_for(name, source, paths.get(name)))
-    return registered.with_encoders(extra), paths
 
 
 def is_encoder_name(name: str) -> bool:
@@ -194,14 +185,6 @@ def config_for(name: str, source: str, path: Path | None) -> EncoderConfig:
     is_subword = read_settings(path / "config.json").get("model_type") == MODEL_TYPE
     kind = SubwordConfig if is_subword else TransformerConfig
     return kind(name=name, repo=path.name, trained_on=unstated)
-
-
-def _no_file(source: str) -> str:
-    """An error message for a missing path, with the most similar names in its folder."""
-    path = Path(source).expanduser()
-    beside = path.parent.iterdir() if path.parent.is_dir() else ()
-    near = nearest(path.name, (other.name for other in beside))
-    return f"there is no file or folder {source}" + (f"; {near}" if near else "")
 
 
 def _exists(word: str) -> bool:

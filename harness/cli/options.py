@@ -23,7 +23,7 @@ from harness.core.errors import UsageError
 from harness.core.terminal import text_table, visible
 from harness.evaluation.engines import Engine, engine
 from harness.registry import Registry
-from harness.resolve import encoders_by_hand
+from harness.resolve import Resolver
 from harness.results.folder import ResultsFolder
 from harness.results.layout import own_or_committed
 
@@ -271,7 +271,7 @@ class Sources:
     @cached_property
     def registry(self) -> Registry:
         """The registry, with the encoders given by hand."""
-        return encoders_by_hand(self.encoder or [])[0]
+        return Resolver.of(Places(Path()), self.encoder or []).registry
 
     @cached_property
     def folder(self) -> ResultsFolder:

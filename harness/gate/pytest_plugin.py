@@ -90,15 +90,15 @@ class GateRun:
         from harness.assets.places import Places
         from harness.evaluation.runner import RunContext, execute
         from harness.gate.check import Gate, encode_golden, note_outcomes, quick_set
-        from harness.resolve import encoders_by_hand
+        from harness.resolve import Resolver
         from harness.results.records import Store, on_hardware
         from harness.tasks.loader import TaskLoader
 
         option = self.config.getoption
         results, runs = Path(option("--harness-gate")), Path(option("--harness-runs"))
         margin = option("--harness-fail-below")
-        registry, paths = encoders_by_hand(option("--harness-encoder"))
-        places = Places.from_environment(os.environ, encoders=paths)
+        resolver = Resolver.of(Places.from_environment(os.environ), option("--harness-encoder"))
+        registry, places = resolver.registry, resolver.places
         loader = TaskLoader(places, registry.corpora)
         cells = quick_set(registry, results)
         planned = on_hardware(cells, option("--harness-device"), None, None)

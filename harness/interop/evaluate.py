@@ -17,7 +17,7 @@ from harness.encoders.function import Function, FunctionConfig
 from harness.evaluation.evaluate import resolved
 from harness.evaluation.runner import RunContext, execute
 from harness.registry import Registry
-from harness.resolve import Resolver, encoders_by_hand, is_encoder_name
+from harness.resolve import Resolver, is_encoder_name
 from harness.results.index import Results
 from harness.results.layout import OWN, is_results, own_or_committed, papers_of, require_own
 from harness.results.published import load_tables
@@ -73,7 +73,7 @@ def read_results(
         raise UsageError(f"{place}: wanted a folder of results, found no records in it")
     if only_own:
         require_own("only_own", place)
-    registry, _ = encoders_by_hand(encoders)
+    registry = Resolver.of(Places(Path()), encoders).registry
     return to_frame(folder_rows(Path(folder), registry, every_score, only_own))
 
 

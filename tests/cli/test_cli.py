@@ -206,7 +206,7 @@ MISTAKES = {
     "no method at all": ("run -t toy", "give -m METHOD and -t TASK"),
     "a sentence for a method": ("run -m one=two -t toy", "the form is encoder[:max-length]"),
     "a method that misses its pooling": ("run -m fakke -t toy", "did you mean fake"),
-    "a folder that is not there": ("run -m ./weight -t toy", "did you mean weights?"),
+    "a folder that is not there": ("run -m ./weight -t toy", "there is no such file or folder"),
     "a task in other capitals": ("run -m fake.mean -t Toy", "did you mean toy?"),
     "a list of nothing": ("list tasks simcse.t5", "harness list cells TABLE"),
     "a profile that there is not": ("reproduce --profile embeded", "did you mean embedded?"),

@@ -13,7 +13,7 @@ from harness.core.types import Record
 from harness.evaluation.runner import Outcome, RunContext, execute
 from harness.registry import load_registry
 from harness.report.paper_tables import printed as printed_number
-from harness.resolve import encoders_by_hand
+from harness.resolve import Resolver
 from harness.results.published import load_tables
 from harness.results.records import SCHEMA, Store, cell_of, cells
 from harness.results.reproduction import LOW
@@ -129,8 +129,8 @@ def test_that_a_file_has_few_words_stands_beside_its_scores(tmp_path, capsys):
 def test_a_run_stores_the_coverage_of_a_task(tmp_path):
     words = np.array(["a", "the", "man", "dog"])
     np.savez(tmp_path / "few.npz", words=words, vectors=np.eye(4, dtype=np.float32))
-    registry, paths = encoders_by_hand([f"few={tmp_path / 'few.npz'}"])
-    loader = TaskLoader(Places(tmp_path / "cache", encoders=paths), registry.corpora)
+    resolver = Resolver.of(Places(tmp_path / "cache"), [f"few={tmp_path / 'few.npz'}"])
+    registry, loader = resolver.registry, TaskLoader(resolver.places, resolver.registry.corpora)
     task, store = registry.tasks["mini-sts"], Store(tmp_path / "runs")
     planned = cells([registry.parse("few.mean")], [task], 1)
     for fresh in (False, True):  # from the encoder, then from the cache
