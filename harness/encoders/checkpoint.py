@@ -113,14 +113,17 @@ def tokenizer_files(folder: Path) -> tuple[Path, ...]:
 
 
 def vocabulary_of(folder: Path) -> dict[str, int]:
-    """The tokens of a tokenizer and their ids, as far as a file lists them."""
-    file, listed = folder / "tokenizer.json", folder / "vocab.txt"
-    if not file.is_file():
-        lines = listed.read_text(encoding="utf-8").splitlines() if listed.is_file() else ()
-        return {token: number for number, token in enumerate(lines)}
-    settings = read_settings(file)
-    added = {token["content"]: token["id"] for token in settings.get("added_tokens") or ()}
-    return {**added, **(settings.get("model") or {}).get("vocab", {})}
+    """The tokens of a tokenizer and their ids; none where no file lists them as it should."""
+    file, lines = folder / "tokenizer.json", folder / "vocab.txt"
+    try:
+        if not file.is_file():
+            tokens = lines.read_text(encoding="utf-8").splitlines()
+            return {token: number for number, token in enumerate(tokens)}
+        settings = read_settings(file)
+        added = {token["content"]: token["id"] for token in settings["added_tokens"]}
+        return {**added, **settings["model"]["vocab"]}
+    except (OSError, ValueError, LookupError, TypeError):
+        return {}
 
 
 # Transformers takes BERT's rules from the second file and others' from the first.

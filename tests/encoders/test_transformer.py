@@ -233,6 +233,14 @@ def test_a_name_with_a_fingerprint_refuses_other_files(change, complaint, bert, 
     assert encoding_gap(TINY.load(bert, tmp_path).encode(TEXTS), true) > 1e-4
 
 
+@pytest.mark.parametrize("content", [b"{}", b'{"added_tokens": [1]}', b'{"model": []}'])
+def test_a_tokenizer_that_lists_no_tokens_has_no_fingerprint(content, bert):
+    config = fingerprinted(bert)
+    (bert / "tokenizer.json").write_bytes(content)
+    with pytest.raises(DataError, match="vocabulary with digest"):
+        config.identify(bert)
+
+
 def test_other_weights_than_the_pinned_are_refused(bert):
     weights = TINY.identify(bert).digests["weights"]
     assert replace(TINY, weights_sha256=weights).identify(bert).digests["weights"] == weights
