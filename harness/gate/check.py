@@ -136,19 +136,19 @@ class Gate:
 
         A method and a task given by their ids are wanted even where there is no record of them.
         """
-        pool = tuple(dict.fromkeys((*self.rules.quick_cells, *self.records)))
+        pool = list(dict.fromkeys((*self.rules.quick_cells, *self.records)))
         known_tasks = {**load_registry().tasks_by_name, **{cell.task: None for cell in pool}}
         for name in (task for task in tasks if not is_glob(task)):
             look_up("task", name, known_tasks)
+        held = {(cell.method, cell.task) for cell in pool}
+        ids = [(m, t) for m in methods for t in tasks if not is_glob(m) and not is_glob(t)]
+        pool += [Cell(*address) for address in ids if address not in held]
         chosen = [
             cell
             for cell in pool
             if any(fnmatchcase(cell.method, pattern) for pattern in methods or ("*",))
             and any(fnmatchcase(cell.task, pattern) for pattern in tasks or ("*",))
         ]
-        named = {(cell.method, cell.task) for cell in chosen}
-        ids = [(m, t) for m in methods for t in tasks if not is_glob(m) and not is_glob(t)]
-        chosen += [Cell(*address) for address in ids if address not in named]
         if not chosen:
             raise UsageError(
                 f"nothing to check: {self.runs} holds no record of it and {self.committed / GATE} "

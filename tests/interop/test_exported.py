@@ -114,9 +114,8 @@ def test_a_map_stands_behind_a_models_modules(tmp_path, kind):
 def test_what_the_librarys_modules_cannot_say_is_refused(tmp_path):
     write_vectors(tmp_path / "v.safetensors", ("the", "cat"), np.eye(2, dtype=np.float32))
     words = Method(StaticConfig("m", Tokeniser("words", "lower")), MEAN)
-    assert_refused(
-        tmp_path, words, tmp_path / "v.safetensors", "wanted a transf.*harness.encoder opens"
-    )
+    why = "wanted a transformer, .*harness.encoder opens"
+    assert_refused(tmp_path, words, tmp_path / "v.safetensors", why)
     method = Method(SubwordConfig("m"), MEAN)
     assert_refused(tmp_path, method, model2vec(tmp_path / "m2v"), r"modules as m\.native")
     bart = tiny_models.make("bart", tmp_path / "bart")
