@@ -19,7 +19,7 @@ from harness.evaluation.runner import RunContext, execute
 from harness.registry import Registry
 from harness.resolve import Resolver, is_encoder_name
 from harness.results.index import Results
-from harness.results.layout import OWN, is_results, own_or_committed, papers_of, require_own
+from harness.results.layout import OWN, is_results, own_or_committed, papers_of
 from harness.results.published import load_tables
 from harness.results.records import Store, cells
 from harness.results.score_rows import ScoreRow, folder_rows, score_rows
@@ -34,7 +34,6 @@ def read_results(
     folder: Path | str = OWN,
     *,
     every_score: bool = False,
-    only_own: bool = False,
     encoders: Sequence[str] = (),
 ) -> Any:
     """Read the records of a folder as a data frame: a row a cell and seed.
@@ -48,17 +47,14 @@ def read_results(
             tells them apart. A cell that both hold is one's own alone.
         every_score: One row for each score of a record (metric, aggregation, subset) and not for
             its main score alone.
-        only_own: Leave out what comes with the harness.
         encoders: Encoders that published tables of your own name, each NAME=PATH as behind
             `--encoder` on the command line.
-        library: The library whose frame is made.
 
     Returns:
-        A `pandas.DataFrame`, or a `polars.DataFrame`.
+        A `pandas.DataFrame`.
 
     Raises:
-        UsageError: There is no such folder, or none of one's own, or the library is neither of the
-            two or not installed.
+        UsageError: There is no such folder, or pandas is not installed.
         DataError: A record was changed after it was measured.
 
     Examples:
@@ -71,10 +67,8 @@ def read_results(
     place = own_or_committed(Path(folder))
     if not is_results(place):
         raise UsageError(f"{place}: wanted a folder of results, found no records in it")
-    if only_own:
-        require_own("only_own", place)
     registry = Resolver.of(Places(Path()), encoders).registry
-    return to_frame(folder_rows(Path(folder), registry, every_score, only_own))
+    return to_frame(folder_rows(Path(folder), registry, every_score))
 
 
 def to_frame(rows: Sequence[ScoreRow]) -> Any:

@@ -1,7 +1,4 @@
-"""mteb: a method as its model, and its tasks on local files.
-
-SICK-R's test split, which the papers score, is a task that mteb lacks.
-"""
+"""mteb: a method as its model, and its tasks on local files."""
 
 from __future__ import annotations
 
@@ -36,25 +33,10 @@ from harness.registry import load_registry, look_up
 
 LOCAL = "local files of the harness"
 
-
-class SickRTest(AbsTaskSTS):
-    """SICK-R as the papers score it: the 4,927 pairs of its test split; mteb's has all 9,927."""
-
-    metadata = SickrSTS.metadata.model_copy(
-        update={
-            "name": "SICK-R-test",
-            "description": "Relatedness of the 4,927 pairs of SICK's test split.",
-            "dataset": {"path": LOCAL, "revision": "sick-r"},
-        }
-    )
-    min_score, max_score = 1, 5
-
-
 # Ours, in the text form of mteb's copy, and mteb's. Its SICK-R holds the pairs of all splits.
 COUNTERPARTS: dict[str, type[AbsTaskSTS]] = {
     "sts-b": STSBenchmarkSTS,
     "sick-r.all": SickrSTS,
-    "sick-r": SickRTest,
     "sts12.senteval": STS12STS,
     "sts13.senteval": STS13STS,
     "sts14.senteval": STS14STS,
@@ -150,9 +132,7 @@ def as_mteb(
 
 
 def local_tasks(data_dir: Path | str) -> list[AbsTaskSTS]:
-    """Make mteb's STS tasks of local files.
-
-    mteb's `SICK-R` holds the pairs of all splits; `SICK-R-test` those that the papers score.
+    """Make mteb's STS tasks of local files; its `SICK-R` holds the pairs of all splits.
 
     Args:
         data_dir: The folder that holds the data sets, as HARNESS_DATA_DIR names it.

@@ -91,7 +91,7 @@ def test_a_reproduction_counts_it(own):
 def test_python_is_told_and_given_them(measured, tmp_path):
     with pytest.raises(DataError, match="--encoder mine=PATH"):
         read_results("results")
-    frame = read_results("results", encoders=["mine=model"], only_own=True)
+    frame = read_results(tmp_path / "results", encoders=["mine=model"])
     assert list(frame.verdict) == ["differs"]
     places = harness.Places(tmp_path / "cache", encoders={"mine": tmp_path / "model"})
     frame = harness.evaluate("mine.mean", "mini-sts", places=places)

@@ -73,8 +73,7 @@ def test_ones_own_results_stand_before_the_packaged_ones_and_replace_their_cells
     names = [(cell.method, cell.task, cell.seed) for cell in others]
     assert [*zip(rest.method, rest.task, rest.seed, strict=True)] == names
     assert rest.published.notna().any()
-    for alone in (read_results(only_own=True), read_results(tmp_path / "results")):
-        assert list(alone.source) == ["own"] * 2
+    assert list(read_results(tmp_path / "results").source) == ["own"] * 2
 
 
 def test_published_tables_of_ones_own_leave_the_packaged_rows_theirs(own, tmp_path):
@@ -89,8 +88,5 @@ def test_published_tables_of_ones_own_leave_the_packaged_rows_theirs(own, tmp_pa
 def test_without_results_of_ones_own_there_are_the_packaged_ones_alone(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     assert set(read_results().source) == {"packaged"}
-    with pytest.raises(UsageError, match="only_own: wanted a results folder of your own"):
-        read_results(only_own=True)
     monkeypatch.chdir(ROOT)
-    assert len(read_results(only_own=True)) == len(read_results())
     assert set(read_results().source) == {"packaged"}
