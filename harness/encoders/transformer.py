@@ -229,7 +229,7 @@ class TransformerEncoder:
                         f"{self.name}: text {row} ({texts[row]!r}) has no token, and this "
                         "tokenizer adds none of its own; leave such texts out"
                     )
-            for rows in batches([len(ids) for ids in tokens], budget):
+            for rows in batches([len(ids) for ids in tokens], budget, self.plain.alone):
                 yield [part[row] for row in rows], [tokens[row] for row in rows]
 
     def _require_finite(self, piece: Float32[np.ndarray, "B ..."], rows: Sequence[int]) -> None:

@@ -99,13 +99,14 @@ def test_a_padding_token_in_a_text_is_counted_as_the_model_counts_it(kind, load)
 # How they are run
 
 
-@given(st.lists(st.integers(1, 60), max_size=30), st.integers(1, 100))
-def test_batches_hold_every_row_once_within_the_budget(lengths, budget):
-    formed = list(batches(lengths, budget))
+@given(st.lists(st.integers(1, 60), max_size=30), st.integers(1, 100), st.booleans())
+def test_batches_hold_every_row_once_within_the_budget(lengths, budget, equal):
+    formed = list(batches(lengths, budget, equal))
     assert sorted(chain(*formed)) == list(range(len(lengths)))
     for batch in formed:
         longest = max(lengths[row] for row in batch)
         assert len(batch) == 1 or longest * len(batch) <= budget
+        assert not equal or len({lengths[row] for row in batch}) == 1
 
 
 @pytest.mark.parametrize("kind", ["bert", "mpnet", "t5"])

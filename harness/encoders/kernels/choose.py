@@ -105,17 +105,20 @@ def _agree(reference: Encoding, other: Encoding, tolerance: float) -> bool:
     return bool(np.max(gaps) <= tolerance)
 
 
-def batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
-    """Row numbers, longest first, so many at a time as fit the budget of padded tokens.
+def batches(lengths: Sequence[int], budget: int, equal: bool = False) -> Iterator[list[int]]:
+    """Row numbers, so many at a time as fit the budget of padded tokens; or of `equal` lengths.
 
     Longest first: what does not fit in memory fails at once, and an estimate errs on the safe side.
     """
     order = sorted(range(len(lengths)), key=lengths.__getitem__, reverse=True)
     start = 0
     while start < len(order):
-        size = max(1, budget // lengths[order[start]])
-        yield order[start : start + size]
-        start += size
+        longest = lengths[order[start]]
+        batch = order[start : start + max(1, budget // longest)]
+        if equal:
+            batch = [row for row in batch if lengths[row] == longest]
+        yield batch
+        start += len(batch)
 
 
 def run_batches(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -103,7 +102,7 @@ def pooled_tokens(
             parts = [pool_tokens(mode, tokens, mask) for mode in modes]
             return _only(to_numpy(torch.cat(parts, dim=1)))
 
-    return partial(plain.by_length, encode)
+    return encode
 
 
 def pool_tokens(mode: str, tokens: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -111,7 +111,7 @@ class PaddedKernel:
     Padding stands on the right whatever the tokenizer prefers: positions then count from the
     first real token in every architecture. `summary` is where CLS stands among a text's tokens
     (0 first, -1 last, None nowhere); `has_pooler` says that the checkpoint holds the pooler. Where
-    `alone` is set the model sees padding: sentences of one length make a pass of their own.
+    `alone` is set the model sees padding: a batch must hold sentences of one length.
     """
 
     model: Any
@@ -137,22 +137,7 @@ class PaddedKernel:
         # The last state as the model returns it: after a final norm, where there is one.
         return (*out.hidden_states[:-1], out.last_hidden_state), mask, out
 
-    def by_length(self, encode: Callable[[Batch], Encoding], batch: Batch) -> Encoding:
-        """The encoding of a batch by a pass over these states, in one piece if the model allows."""
-        if not self.alone:
-            return encode(batch)
-        lengths = np.array([len(ids) for ids in batch])
-        groups = [np.flatnonzero(lengths == length).tolist() for length in np.unique(lengths)]
-        parts = [encode([batch[row] for row in rows]) for rows in groups]
-        back = np.argsort(np.concatenate(groups))
-        pieces = {name: [part.arrays[name] for part in parts] for name in parts[0].arrays}
-        joined: dict[str, Any] = {name: np.concatenate(x)[back] for name, x in pieces.items()}
-        return replace(parts[0], **joined)
-
     def __call__(self, batch: Batch) -> Encoding:
-        return self.by_length(self._encode, batch)
-
-    def _encode(self, batch: Batch) -> Encoding:
         states, mask, out = self.states(batch)
         lengths = mask.sum(dim=1)
         with torch.inference_mode():
