@@ -7,23 +7,20 @@ each unit is measured by one worker.
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from itertools import chain
 from operator import methodcaller
-from pathlib import Path
 from socket import gethostname
 from typing import Any
 from uuid import uuid4
 
-from harness.assets.places import Places
 from harness.core.errors import HarnessError, UsageError
 from harness.core.files import sentence_key
 from harness.core.interfaces import EncoderConfig
 from harness.core.provenance import code_digest, one_blas_thread, packages
-from harness.core.types import Corpus, Progress
+from harness.core.types import Progress
 from harness.evaluation.embeddings import SHARD, CachedEncoder
 from harness.evaluation.engines import Engine, InProcess, Processes, WorkersLost
 from harness.evaluation.fit_corpus import CorpusPass, corpus_passes
@@ -92,27 +89,24 @@ def units(cells: Sequence[PlannedCell], passes_made: bool = False) -> list[tuple
 
 @dataclass(frozen=True)
 class Site:
-    """What every worker of a run needs: places of data, encoders and results; code and libraries.
+    """What every worker of a run needs: the run's context, and this process's code and libraries.
 
     Paths are absolute, since a worker may have been started in another folder. Runs have sites that
     differ in `run`, so that a worker of several keeps nothing of an earlier one.
     """
 
-    places: Places = field(compare=False)
-    corpora: Mapping[str, Corpus] = field(compare=False)
-    results: Path
-    fresh: bool
-    workers: int
+    context: RunContext = field(compare=False)
     code: str
     libraries: Mapping[str, str | None] = field(default_factory=packages, compare=False)
     run: str = field(default_factory=lambda: uuid4().hex)
 
     @classmethod
-    def of(cls, context: RunContext) -> Site:
-        """What the workers of a run need."""
-        loader, results = context.loader, context.store.folder.absolute()
-        places = loader.places.absolute()
-        return cls(places, loader.corpora, results, context.fresh, context.workers, code_digest())
+    def of(cls, context: RunContext, workers: int) -> Site:
+        """What the workers of a run need; the texts that were read are not sent to them."""
+        loader = TaskLoader(context.loader.places.absolute(), context.loader.corpora)
+        store, progress = Store(context.store.folder.absolute()), Progress()
+        context = replace(context, loader=loader, store=store, progress=progress, workers=workers)
+        return cls(context, code_digest())
 
     def require_worker(self) -> None:
         """Raise HarnessError for a worker of another version, or without a folder of this run."""
@@ -125,8 +119,9 @@ class Site:
                     f"{worker} {name} {version}, this process {self.libraries[name]}: "
                     "install one version"
                 )
-        data = self.places.data_dir
-        for folder in (self.results, data or self.results, *self.places.encoders.values()):
+        places, results = self.context.loader.places, self.context.store.folder
+        data = places.data_dir
+        for folder in (results, data or results, *places.encoders.values()):
             if not folder.exists() or (folder == data and not any(folder.iterdir())):
                 raise HarnessError(f"{worker} nothing at {folder}: share it under this path")
 
@@ -161,7 +156,7 @@ def execute_on(
     progress = context.progress
     # Or a worker might make a folder that only it sees.
     context.store.folder.mkdir(parents=True, exist_ok=True)
-    site = Site.of(replace(context, workers=engine.workers))
+    site = Site.of(context, engine.workers)
     untrained = _carried_out(engine, site, trainings, progress, "training")
     for cell in cells:
         if cell.encoder in untrained:
@@ -251,13 +246,12 @@ def _sentences(site: Site, runs: Iterable[EncoderRun], part: Part) -> Iterator[W
 
 @lru_cache(maxsize=1)
 def _context(site: Site) -> RunContext:
-    loader = TaskLoader(site.places, site.corpora)
-    return RunContext(loader, Store(site.results), fresh=site.fresh, workers=site.workers)
+    return site.context
 
 
 @lru_cache(maxsize=1)
 def _encoder(site: Site, config: Any) -> CachedEncoder:
-    return CachedEncoder.open(config, site.places, time.perf_counter)
+    return CachedEncoder.open(config, site.context.loader.places, site.context.clock)
 
 
 def _in_worker(site: Site, function: Callable[[Any], Any], item: Any) -> Any:

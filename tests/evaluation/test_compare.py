@@ -1,4 +1,4 @@
-"""Method against method: the paired bootstrap of seed 0, corrected by Holm, or why it cannot be."""
+"""Method against method: the paired bootstrap of seed 0, for two methods and for claims."""
 
 from dataclasses import replace
 
@@ -9,15 +9,68 @@ from fakes import registry as fake_registry
 
 from harness.core.errors import DataError, UsageError
 from harness.core.types import Record
-from harness.evaluation.compare import RESAMPLES, SEED, compare_methods
+from harness.evaluation.compare import RESAMPLES, SEED, compare_claims, compare_methods
 from harness.evaluation.runner import RunContext
+from harness.results.claims import (
+    Contrast,
+    Interval,
+    intervals_file,
+    read_claims,
+    read_intervals,
+    write_intervals,
+)
 from harness.results.comparisons import bootstrap_scores, compare_resamples, holm
+from harness.results.published import load_table
 from harness.results.records import SCHEMA, Cell, Store
 
 LEXICAL = task("lexical", metric="lexical")
 REGISTRY = fake_registry(FakeConfig())
 REGISTRY = replace(REGISTRY, tasks={**REGISTRY.tasks, "lexical": LEXICAL})
 METHODS = ("fake.mean", "fake.cls")
+TABLE = """
+paper = "Nobody et al. 1999"
+table = "Table 1"
+title = "Two rows"
+cite = "nobody1999"
+source = "made up"
+metric = "spearman"
+aggregation = "all"
+columns = [
+  { id = "toy", label = "TOY", task = "toy" },
+  { id = "sts-b", label = "STS-B", task = "sts-b" },
+]
+[[row]]
+id = "high"
+label = "High"
+why_not = "quoted"
+backbone = "none"
+fit = "none"
+supervision = "none"
+values = { toy = "70.00", sts-b = "60.00" }
+[[row]]
+id = "low"
+label = "Low"
+why_not = "quoted"
+backbone = "none"
+fit = "none"
+supervision = "none"
+values = { toy = "50.00", sts-b = "50.00" }
+"""
+CLAIMS = """
+about = "About the model."
+[rows."made-up"]
+high = "fake.mean"
+low = "fake.cls"
+[[claim]]
+id = "high-above-low"
+claim = "High lies above low."
+table = "made-up"
+better = "high"
+worse = "low"
+"""
+ALL = ("spearman", "all")
+ON_TOY = Contrast(*METHODS, (("toy", ALL),))
+AVERAGE = Contrast(*METHODS, (("toy", ALL), ("sts-b", ALL)))
 
 
 @pytest.fixture
@@ -41,26 +94,33 @@ def runs(tmp_path, loader):
 
 def write(store, method, of, values, data, scores=None):
     scores = scores or {"spearman": {"all": 50.0 + len(method)}}
-    made = Record(SCHEMA, method, "", of.name, 0, scores, len(values), {}, {"data": data}, {})
+    name, digests = repr(REGISTRY.parse(method)), {"data": data}
+    made = Record(SCHEMA, method, name, of.name, 0, scores, len(values), {}, digests, {})
     store.write(made, values.astype(np.float32), {})
 
 
+def resampled(runs, loader, of):
+    """The scores of both methods on the resamples of a task."""
+    pairs = loader.inputs(of).pairs
+    columns = np.stack([runs.cosines(Cell(method, of.name)) for method in METHODS])
+    rng = np.random.default_rng(SEED)
+    return bootstrap_scores(columns, pairs.gold, pairs.group, resamples=RESAMPLES, rng=rng)
+
+
+# Two methods
+
+
 def test_it_is_the_paired_bootstrap_on_each_task(runs, loader):
-    found = compare_methods(*METHODS, (), REGISTRY, RunContext(loader, runs))
-    assert [one.task for one in found] == ["toy", "sts-b"]
+    tests = compare_methods(*METHODS, (), REGISTRY, RunContext(loader, runs))
+    assert [test.task for test in tests] == ["toy", "sts-b"]
     ps = []
-    for one, of in zip(found, (TOY, OTHER), strict=True):
-        pairs = loader.inputs(of).pairs
-        both = np.stack([runs.cosines(Cell(method, of.name)) for method in METHODS])
-        rng = np.random.default_rng(SEED)
-        wanted = compare_resamples(
-            *bootstrap_scores(both, pairs.gold, pairs.group, resamples=RESAMPLES, rng=rng)
-        )
-        assert (one.low, one.high, one.p) == pytest.approx((wanted.low, wanted.high, wanted.p))
-        assert (one.first, one.second, one.difference) == (59.0, 58.0, 1.0)
+    for test, of in zip(tests, (TOY, OTHER), strict=True):
+        wanted = compare_resamples(*resampled(runs, loader, of))
+        assert (test.low, test.high, test.p) == pytest.approx((wanted.low, wanted.high, wanted.p))
+        assert (test.first, test.second, test.difference) == (59.0, 58.0, 1.0)
         ps.append(wanted.p)
-    assert [one.p_holm for one in found] == pytest.approx(holm(ps))
-    assert [one.differs for one in found] == [False, True]
+    assert [test.p_holm for test in tests] == pytest.approx(holm(ps))
+    assert [test.differs for test in tests] == [False, True]
 
 
 def test_a_chosen_task_is_compared_alone(runs, loader):
@@ -84,3 +144,69 @@ def test_what_cannot_be_compared_is_told_with_the_reason(runs, loader):
     refused(TOY, match="the similarities of fake.mean or fake.cls do not lie beside")
     write(runs, "fake.cls", TOY, np.ones(30), "d", {"spearman": {"all": None}})
     refused(TOY, match="toy: a score is undefined")
+
+
+# Claims
+
+
+def intervals(runs, loader, known=None):
+    """The intervals of a claim on both tasks and their average."""
+    folder = runs.folder.parent
+    (folder / "made-up.toml").write_text(TABLE)
+    (folder / "claims.toml").write_text(CLAIMS)
+    claims = read_claims(folder / "claims.toml", [load_table(folder / "made-up.toml")])
+    return compare_claims(claims, REGISTRY, RunContext(loader, runs), known or {})
+
+
+def test_an_interval_is_the_paired_bootstraps_and_an_averages_that_of_the_mean(runs, loader):
+    made = intervals(runs, loader)
+    on_toy, on_other = (resampled(runs, loader, of) for of in (TOY, OTHER))
+    for contrast, scores in ((ON_TOY, on_toy), (AVERAGE, (on_toy + on_other) / 2)):
+        wanted, interval = compare_resamples(*scores), made[contrast]
+        assert (interval.low, interval.high) == pytest.approx((wanted.low, wanted.high), abs=1e-4)
+        assert (interval.difference, interval.resamples) == (1.0, RESAMPLES)
+    assert len(made) == 3
+
+
+def test_a_known_interval_stays_until_its_difference_moves(runs, loader):
+    known = {ON_TOY: Interval(ON_TOY, 1.0, -1.0, 1.0, 9, 0)}
+    assert intervals(runs, loader, known)[ON_TOY] == known[ON_TOY]
+    moved = {ON_TOY: Interval(ON_TOY, 2.4, -1.0, 1.0, 9, 0)}
+    assert intervals(runs, loader, moved)[ON_TOY].difference == 1.0
+
+
+def test_what_was_not_measured_here_keeps_what_is_known_and_gets_nothing_new(runs, loader):
+    for similarities in runs.folder.rglob("fake.mean/**/*.safetensors"):
+        similarities.unlink()
+    assert intervals(runs, loader) == {}
+    for record in runs.folder.rglob("fake.cls/**/seed-0.json"):
+        record.unlink()
+    known = {ON_TOY: Interval(ON_TOY, 1.0, -1.0, 1.0, 9, 0)}
+    assert intervals(runs, loader, known) == known
+
+
+def test_an_accuracy_is_the_share_of_right_classes_in_every_resample():
+    gold = np.array([0.0, 1.0, 1.0, 0.0, 2.0])
+    columns = np.array([gold, 1 - gold, [0.0, 1.0, 0.0, 0.0, 2.0]])
+    group = ("g",) * len(gold)
+    scores = bootstrap_scores(
+        columns, gold, group, metric="accuracy", resamples=50, rng=np.random.default_rng(0)
+    )
+    drawn = np.random.default_rng(0).integers(len(gold), size=(50, len(gold)))
+    np.testing.assert_allclose(scores[2], 100 * (columns[2] == gold)[drawn].mean(axis=1))
+    assert (scores[0] == 100).all()
+    assert (scores[1] == 0).all()
+
+
+def test_intervals_are_read_as_they_were_written(tmp_path):
+    assert read_intervals(tmp_path) == {}
+    known = {
+        AVERAGE: Interval(AVERAGE, 2.5, -1.0, 1.0, 9, 0),
+        ON_TOY: Interval(ON_TOY, 1.0, 0.5, 2.0, 9, 0),
+    }
+    write_intervals(tmp_path, known)
+    assert read_intervals(tmp_path) == known
+    file = intervals_file(tmp_path)
+    file.write_text(file.read_text().replace("low", "lowest"))
+    with pytest.raises(DataError, match=r"claims\.json, row 1: unknown key .lowest."):
+        read_intervals(tmp_path)

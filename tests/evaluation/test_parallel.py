@@ -21,8 +21,9 @@ from fakes import (
     numbered,
 )
 
+from harness.assets.places import Places
 from harness.core.errors import HarnessError, UsageError
-from harness.core.provenance import code_digest, packages
+from harness.core.provenance import packages
 from harness.core.types import Method
 from harness.evaluation import parallel
 from harness.evaluation.engines import Cluster, InProcess, Processes, default_jobs, engine
@@ -36,6 +37,7 @@ from harness.evaluation.parallel import (
 )
 from harness.evaluation.runner import RunContext, execute
 from harness.results.records import Store, cells
+from harness.tasks.loader import TaskLoader
 
 METHODS = (
     method("mean"),
@@ -148,12 +150,14 @@ def test_fits_on_a_corpus_are_measured_beside_each_other_after_one_pass(tmp_path
     [
         ({"code": "0" * 64}, r"the worker on \S+ has other code"),
         ({"libraries": {**packages(), "numpy": "0.1"}}, r"has numpy \S+, this process 0.1"),
-        ({"results": Path("nowhere")}, "has nothing at nowhere: share it under this path"),
+        (
+            {"context": RunContext(TaskLoader(Places(Path()), {}), Store(Path("nowhere")))},
+            "has nothing at nowhere: share it under this path",
+        ),
     ],
 )
 def test_a_worker_of_another_version_or_without_a_folder_is_refused(tmp_path, change, message):
-    loader = library(tmp_path)
-    site = Site(loader.places, {}, tmp_path, fresh=False, workers=2, code=code_digest())
+    site = Site.of(RunContext(library(tmp_path), Store(tmp_path)), workers=2)
     with pytest.raises(HarnessError, match=message):
         replace(site, **change).require_worker()
 
