@@ -34,7 +34,6 @@ from harness.cli.printing import (
     against_papers,
     claims_that_hold,
     not_run,
-    what_next,
 )
 from harness.cli.read import readme_of
 from harness.cli.selection import Selected, records_folder, select
@@ -56,7 +55,6 @@ from harness.report.build import write_files
 from harness.results.claims import write_intervals
 from harness.results.comparisons import write_comparisons
 from harness.results.folder import ResultsFolder
-from harness.results.index import Results
 from harness.results.layout import OWN, own_or_committed, papers_of, require_own
 from harness.results.published import load_tables
 from harness.results.records import PlannedCell, Store
@@ -82,8 +80,6 @@ def plan_command(
         say(json.dumps(asdict(planned)))
         return
     say(render_plan(planned, terminal_width()))
-    if not selection.method and not selection.task:
-        say("\n".join(["", *what_next(committed, Results({}), chosen.loader.places)]))
 
 
 def run_command(
@@ -187,7 +183,7 @@ def reproduce_command(
     lines += _summary(outcomes, checks, runs, committed, promoted)
     if state_of(output) == before:
         lines.append(f"no file of {output} changed")
-    for line in (*lines, *what_next(committed, runs.records, chosen.loader.places)):
+    for line in lines:
         say(line)
     moved = any(check.moved for check in checks) and not update
     status = _exit_status(outcomes) or int(moved)

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import islice
 
 from harness.cli.options import say, terminal_width
-from harness.core.files import sized
 from harness.core.terminal import text_table
 from harness.core.types import Record
 from harness.evaluation.runner import Outcome
@@ -19,7 +17,6 @@ from harness.registry import Registry
 from harness.report.paper_tables import printed
 from harness.report.replication import PAGE
 from harness.results.claims import ClaimOutcome
-from harness.results.explain import Files, NextStep, next_steps
 from harness.results.folder import ResultsFolder
 from harness.results.index import NOT_MEASURED, Results, main_score, value
 from harness.results.published import PublishedCell, Table
@@ -29,7 +26,6 @@ from harness.results.reproduction import (
     low_coverage,
     percentage,
     reproduce,
-    reproductions,
 )
 from harness.results.verdict import CellState
 
@@ -128,8 +124,6 @@ def shown_score(record: Record) -> str:
 
 
 LINES = 12  # shown of what may be hundreds
-STEPS = 5  # downloads that are shown
-FETCH = "harness fetch "
 
 # The verdicts in a person's words; every other word is a number that was not measured.
 GROUPS = {
@@ -203,29 +197,3 @@ def _first(lines: Sequence[str], further: str) -> list[str]:
     shown = [f"  {line}" for line in lines[:LINES]]
     left = len(lines) - len(shown)
     return [*shown, f"  and {left:,} more: {further}"] if left else shown
-
-
-def what_next(committed: ResultsFolder, measured: Results, files: Files) -> list[str]:
-    """What to get next as lines: command, size, published numbers; none where nothing lacks.
-
-    The committed folder has the published numbers; those that were measured need nothing any more.
-    """
-    registry = committed.registry
-    cells = [
-        cell
-        for published in committed.tables
-        for cell in reproductions(published, measured, registry).values()
-    ]
-    steps = islice(next_steps(cells, registry, files), STEPS)
-    lines = [f"  {line}" for step in steps for line in _step_lines(step)]
-    return ["next, the most published numbers for the download first:", *lines] if lines else []
-
-
-def _step_lines(step: NextStep) -> Iterator[str]:
-    """A step in two lines: one command for all that `harness fetch` gets, then what it gives."""
-    names = [get.removeprefix(FETCH) for get in step.get if get.startswith(FETCH)]
-    others = [get for get in step.get if not get.startswith(FETCH)]
-    commands = [*([FETCH + " ".join(names)] if names else []), *others]
-    yield " && ".join(commands) + (f" ({sized(step.bytes)})" if step.bytes else "")
-    numbers = len(step.cells)
-    yield f"  {numbers} published number{'s' * (numbers != 1)}"

@@ -5,20 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from harness.core.errors import UsageError
 from harness.core.types import Record
-from harness.registry import look_up, nearest
-from harness.report.markdown import table
 from harness.results.index import Results
 from harness.results.records import SCHEMA, Store, seal
 
 LETTERS = "ab |†≈±–-.:\\`*1 0é"
 # As ids are in paths: some begin like others, and go on with what sorts around a separator.
 NAMES = ("e", "e.mean", "e-1.mean", "e%3A64.mean", "e+sn", "e0")
-
-
-def test_a_table_without_rows_is_its_head():
-    assert table(["a", "bb"], []) == "| a   | bb   |\n|-----|------|"
 
 
 def record(method="e.mean", task="sts-b", seed=0):
@@ -54,18 +47,3 @@ def test_the_digest_is_of_the_records_however_they_were_read(tmp_path, ends):
     changed = Results.read(Store(tmp_path))
     changed.value("e.mean", "sts-b", "auc")
     assert changed.digest() != held.digest()
-
-
-def test_a_value_is_used_whenever_it_is_asked_for():
-    results = Results({("e.mean", "sts-b"): [record()]})
-    first = results.value("e.mean", "sts-b", "auc")
-    results.used.clear()
-    assert results.value("e.mean", "sts-b", "auc") == first
-    assert results.used == {("e.mean", "sts-b")}
-
-
-def test_the_nearest_names_are_offered():
-    with pytest.raises(UsageError) as caught:
-        look_up("encoder", "miniln", {"minilm": 1, "bert": 2})
-    assert str(caught.value) == "unknown encoder 'miniln': did you mean minilm?"
-    assert nearest("mine", ["mini", "mini", "other"]) == "did you mean mini?"
