@@ -5,7 +5,8 @@ One law over one plug-in: `pytest tests/test_contracts.py -k "natsv:20 and fit_c
 
 import shutil
 import sys
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import contracts
@@ -103,11 +104,11 @@ def test_the_template_of_a_task_reads_its_file(with_copies, tmp_path):
 
 
 @dataclass(frozen=True)
-class Sound:
-    """Centring, which keeps every law. Each of the others breaks some."""
+class Centring:
+    """Keeps every law, but for what a fault makes of a fitted map."""
 
-    memory: list = field(default_factory=list, compare=False)
-    name = "sound"
+    fault: Callable = field(default=lambda affine, x, rng: affine, compare=False)
+    name = "centring"
     from_moments = True
     deterministic = True
     share = 1.0
@@ -117,84 +118,73 @@ class Sound:
         moments = Moments.of(x)
         if not moments.scatter.any():
             raise ScoreError("all vectors to fit on are equal")
-        return Affine(moments.mean, np.eye(len(moments.mean)), rank=len(moments.mean))
+        affine = Affine(moments.mean, np.eye(len(moments.mean)), rank=len(moments.mean))
+        return self.fault(affine, x, rng)
 
 
-class Remembering(Sound):
-    def fit(self, x, rng):
-        self.memory.append(x)
-        return super().fit(x, rng)
-
-
-class Overwriting(Sound):
-    def fit(self, x, rng):
-        found = super().fit(x, rng)
-        if not isinstance(x, Moments):
-            x -= x.mean(axis=0)
-        return found
-
-
-class Drawing(Sound):
-    def fit(self, x, rng):
-        rng.normal()
-        return super().fit(x, rng)
-
-
-class Amplifying(Sound):
-    def fit(self, x, rng):
-        found = super().fit(x, rng)
-        spread = np.sqrt(np.diag(Moments.of(x).covariance)) + 1e-17
-        return Affine(found.shift, np.diag(1 / spread), found.rank)
-
-
-class FirstRow(Sound):
-    def fit(self, x, rng):
-        found = super().fit(x, rng)
-        shift = found.shift if isinstance(x, Moments) else x[0].astype(np.float64)
-        return Affine(shift, found.weight, found.rank)
-
-
-class Unweighted(Sound):
-    def fit(self, x, rng):
-        found = super().fit(x, rng)
-        mean = found.shift if isinstance(x, Moments) else np.unique(x, axis=0).mean(axis=0)
-        return Affine(mean.astype(np.float64), found.weight, found.rank)
-
-
-class Unchecked(Sound):
+class Unchecked(Centring):
     def fit(self, x, rng):
         return Affine(np.zeros(x.shape[1]), np.eye(x.shape[1]), x.shape[1])
 
 
-class ThroughTheBatch(Sound):
-    def fit(self, x, rng):
-        super().fit(x, rng)
-        return lambda rows: rows.astype(np.float64) - rows.mean(axis=0)
+class Remembering(list):
+    def __call__(self, affine, x, rng):
+        self.append(x)
+        return affine
+
+
+def overwriting(affine, x, rng):
+    if not isinstance(x, Moments):
+        x -= x.mean(axis=0)
+    return affine
+
+
+def drawing(affine, x, rng):
+    rng.normal()
+    return affine
+
+
+def amplifying(affine, x, rng):
+    spread = np.sqrt(np.diag(Moments.of(x).covariance)) + 1e-17
+    return replace(affine, weight=np.diag(1 / spread))
+
+
+def first_row(affine, x, rng):
+    return affine if isinstance(x, Moments) else replace(affine, shift=x[0].astype(np.float64))
+
+
+def unweighted(affine, x, rng):
+    distinct = affine.shift[None] if isinstance(x, Moments) else np.unique(x, axis=0)
+    return replace(affine, shift=distinct.mean(axis=0, dtype=np.float64))
+
+
+def through_the_batch(affine, x, rng):
+    return lambda rows: rows.astype(np.float64) - rows.mean(axis=0)
 
 
 BROKEN = [
-    (Remembering, contracts.check_fit_changes_nothing),
-    (Overwriting, contracts.check_fit_changes_nothing),
-    (Drawing, contracts.check_a_deterministic_fit_draws_nothing),
-    (Amplifying, contracts.check_noise_in_a_constant_coordinate_stays_small),
-    (Amplifying, contracts.check_noise_in_a_constant_coordinate_is_not_fitted),
-    (FirstRow, contracts.check_the_order_of_rows_does_not_matter),
-    (FirstRow, contracts.check_fit_on_rows_is_fit_on_their_moments),
-    (FirstRow, contracts.check_shards_fit_as_one),
-    (Unweighted, contracts.check_a_repeated_row_counts_again),
-    (Unchecked, contracts.check_equal_rows_are_refused),
-    (Unchecked, contracts.check_a_value_that_is_not_finite_is_refused),
-    (ThroughTheBatch, contracts.check_a_map_keeps_rows_apart),
-    (ThroughTheBatch, contracts.check_fit_gives_an_affine_map_of_its_rank),
+    (Centring(Remembering()), contracts.check_fit_changes_nothing),
+    (Centring(overwriting), contracts.check_fit_changes_nothing),
+    (Centring(drawing), contracts.check_a_deterministic_fit_draws_nothing),
+    (Centring(amplifying), contracts.check_noise_in_a_constant_coordinate_stays_small),
+    (Centring(amplifying), contracts.check_noise_in_a_constant_coordinate_is_not_fitted),
+    (Centring(first_row), contracts.check_the_order_of_rows_does_not_matter),
+    (Centring(first_row), contracts.check_fit_on_rows_is_fit_on_their_moments),
+    (Centring(first_row), contracts.check_shards_fit_as_one),
+    (Centring(unweighted), contracts.check_a_repeated_row_counts_again),
+    (Unchecked(), contracts.check_equal_rows_are_refused),
+    (Unchecked(), contracts.check_a_value_that_is_not_finite_is_refused),
+    (Centring(through_the_batch), contracts.check_a_map_keeps_rows_apart),
+    (Centring(through_the_batch), contracts.check_fit_gives_an_affine_map_of_its_rank),
 ]
 
 
 @pytest.mark.parametrize("law", [*contracts.POST_LAWS, *contracts.MOMENT_LAWS])
 def test_a_sound_post_processor_keeps_the_law(law):
-    law(Sound())
+    law(Centring())
 
 
 @pytest.mark.parametrize(("broken", "law"), BROKEN)
 def test_a_broken_post_processor_breaks_the_law(broken, law):
     with pytest.raises((AssertionError, pytest.fail.Exception)):
-        law(broken())
+        law(broken)
