@@ -19,10 +19,7 @@ KEY = re.compile(r"@\w+\s*\{\s*([^\s,={}]+)\s*,")
 
 
 def entries(path: Path = REFERENCES) -> dict[str, str]:
-    """Every entry of a .bib file by its key; each begins on a line of its own.
-
-    Raises DataError if a key stands twice, or an entry is not closed.
-    """
+    """Every entry of a .bib file, by key. DataError: a key stands twice, or one is not closed."""
     by_key: dict[str, str] = {}
     for text in BEGINNING.split(path.read_text(encoding="utf-8")):
         if match := KEY.match(text):
@@ -36,10 +33,7 @@ def entries(path: Path = REFERENCES) -> dict[str, str]:
 
 
 def entries_with(papers: Path | None) -> dict[str, str]:
-    """The harness's entries, and those of `references.bib` in a folder of published tables.
-
-    Raises DataError if a key stands in both.
-    """
+    """The harness's entries, and those of `references.bib` in a folder of published tables."""
     ours, path = entries(), (papers or Path()) / REFERENCES.name
     theirs = entries(path) if papers and path.is_file() else {}
     if twice := sorted(theirs.keys() & ours):

@@ -84,10 +84,7 @@ def _strays(folder: ResultsFolder, due: Pages) -> list[Path]:
 
 
 def stale_files(folder: ResultsFolder, readme: Path | None) -> list[Path]:
-    """Files that writing would change, and table files that no record calls for any more.
-
-    Of a slow file only the line of what it is made from is compared.
-    """
+    """Files that writing would change, and table files that no record calls for any more."""
     due = generated(folder, readme)
     changed = [path for path, made in due.items() if not _is_up_to_date(path, made)]
     return changed + _strays(folder, due)

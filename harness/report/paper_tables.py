@@ -49,17 +49,14 @@ class Number:
 
 @dataclass(frozen=True)
 class Line:
-    """A line of a table. `kind` is heading (of a group), published, measured or spread.
+    """A line of a table."""
 
-    `row` is the id of the published row, `notes` are the marks of footnotes behind the label.
-    """
-
-    kind: str
+    kind: str  # heading (of a group), published, measured or spread
     label: str
-    row: str = ""
+    row: str = ""  # the id of the published row
     evidence: str = ""
     numbers: Sequence[Number] = ()
-    notes: str = ""
+    notes: str = ""  # the marks of footnotes behind the label
 
     def verdicts(self) -> Mapping[CellState, int]:
         """How many numbers have each verdict."""

@@ -87,10 +87,7 @@ def counts_by_paper(folder: ResultsFolder) -> dict[str, Counter[str]]:
 
 
 def published_counts(folder: ResultsFolder, measured: bool = False) -> str:
-    """Per paper: cells run, by each verdict that there is, with a method here, and published.
-
-    With `measured` papers without a measured number have no line; the last counts all papers.
-    """
+    """The counts of each paper, of which something was `measured` or of every one; then of all."""
     counts = counts_by_paper(folder) | {"all": count(folder.reproduced)}
     columns = ["run", *(str(v) for v in VERDICTS if counts["all"][v]), "runnable", "published"]
     rows = [
