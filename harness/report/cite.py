@@ -20,7 +20,7 @@ from harness.report.sentences import aggregation, metric, on, protocol_of
 from harness.results.folder import ResultsFolder
 from harness.results.index import Results, value
 from harness.results.published import PublishedCell
-from harness.results.reproduction import Reproduction, is_stale, method_of, reproduce
+from harness.results.reproduction import Reproduction, composed, is_stale, reproduce
 from harness.results.verdict import CellState
 
 NOTHING = "nothing was measured here"
@@ -86,7 +86,7 @@ def cite_table(name: str, folder: ResultsFolder) -> Citation:
         sentence += f", {len(run)} of them measured ({verdicts}{seeds}) {_made(results)}."
     else:
         sentence += f"; {NOTHING}."
-    methods = (method_of(cell.cell, registry) for cell in cells)
+    methods = (composed(cell.cell.method, registry) for cell in cells)
     keys = [table.cite, *(key for m in methods for key in keys_of(m, registry))]
     keys += [registry.tasks[task].cite for cell in cells for task in cell.cell.tasks]
     return Citation([sentence], keys)
@@ -95,7 +95,7 @@ def cite_table(name: str, folder: ResultsFolder) -> Citation:
 def cite_cell(name: str, folder: ResultsFolder) -> Citation:
     """A published cell, TABLE/ROW/COLUMN, with the records of its seeds."""
     cell, results, registry = folder.cell(name), folder.records.unread(), folder.registry
-    method, reproduction = method_of(cell, registry), reproduce(cell, results, registry)
+    method, reproduction = composed(cell.method, registry), reproduce(cell, results, registry)
     measured = _measured(reproduction, method, results)
     of_tasks = (registry.tasks[task].cite for task in cell.tasks)
     keys = [cell.table.cite, *keys_of(method, registry), *of_tasks]

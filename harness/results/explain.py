@@ -20,7 +20,7 @@ from harness.results.conformance import confirmed_by
 from harness.results.index import Results
 from harness.results.protocols import Protocol, protocols_of
 from harness.results.published import PublishedCell
-from harness.results.reproduction import Reproduction, method_of, reproduce
+from harness.results.reproduction import Reproduction, composed, reproduce
 from harness.results.verdict import CellState
 
 
@@ -254,7 +254,7 @@ def next_steps(
 
 def missing(cell: PublishedCell, registry: Registry, files: Files) -> Mapping[str, int | None]:
     """The commands that get what a published number needs and what is not there, with bytes."""
-    method, needs = method_of(cell, registry), dict[str, int | None]()
+    method, needs = composed(cell.method, registry), dict[str, int | None]()
     names = [registry.tasks[task].asset for task in cell.tasks if task in registry.tasks]
     assets: list[Asset] = []
     if method is not None:

@@ -52,8 +52,8 @@ def require_own(option: str, folder: Path) -> None:
 
 def papers_of(results: Path) -> Path:
     """The published tables of a results folder; those that come with the harness if it has none."""
-    own = results / PAPERS
-    return own if own.is_dir() else COMMITTED / PAPERS
+    papers = results / PAPERS
+    return papers if papers.is_dir() else COMMITTED / PAPERS
 
 
 def measured_for(question: Path) -> Path:

@@ -71,7 +71,7 @@ def reproductions(table: Table, results: Results, registry: Registry) -> dict[st
 
 def reproduce(cell: PublishedCell, results: Results, registry: Registry) -> Reproduction:
     """One published cell against the records of its method and tasks."""
-    method, published = method_of(cell, registry), cell.published
+    method, published = composed(cell.method, registry), cell.published
     if (why := cell.why_not) is not None:
         state = CellState.OTHER_PROTOCOL if why.other_protocol else CellState.NO_METHOD
         return Reproduction(cell, (), Verdict(state))
@@ -98,17 +98,10 @@ def reproduce(cell: PublishedCell, results: Results, registry: Registry) -> Repr
     )
 
 
-def method_of(cell: PublishedCell, registry: Registry) -> Method | None:
-    """The cell's method, if the registry can compose it."""
-    if cell.method is None or cell.row.model_free:
-        return None
-    return composed(cell.method, registry)
-
-
-def composed(identifier: str, registry: Registry) -> Method | None:
-    """The method of an id, if the registry can compose it."""
+def composed(identifier: str | None, registry: Registry) -> Method | None:
+    """The method of an id, if there is one that the registry can compose."""
     try:
-        return registry.parse(identifier)
+        return registry.parse(identifier) if identifier else None
     except HarnessError:
         return None
 
@@ -187,9 +180,11 @@ def coverage_note(shares: Mapping[str, float]) -> str:
 def coverage_notes(results: Results, methods: Sequence[str], tasks: Mapping[str, str]) -> str:
     """What a table of methods and tasks (by heading) says of each of its word vectors."""
     notes: dict[str, str] = {}
-    for encoder, own in methods_by_encoder(methods).items():
+    for encoder, group in methods_by_encoder(methods).items():
         every = {
-            heading: coverage(r for method in own for r in results.by_cell.get((method, task), ()))
+            heading: coverage(
+                r for method in group for r in results.by_cell.get((method, task), ())
+            )
             for heading, task in tasks.items()
         }
         note = coverage_note({name: share for name, share in every.items() if share is not None})
