@@ -2,8 +2,8 @@
 
 Safetensors are read as they are. A folder with only `pytorch_model.bin` (SimCSE's) goes through
 torch's restricted unpickler once, into safetensors in the cache; nothing else is ever unpickled.
-What a name demands of a tokenizer, and what is known of architectures by transformers' name for
-them (`model_type`), stand at the end. Importing this module costs no torch.
+What a name pins beside its weights, and what is peculiar to architectures by transformers' name
+for them (`model_type`), stand at the end. Importing this module costs no torch.
 """
 
 from __future__ import annotations
