@@ -305,7 +305,7 @@ class Corpus:
         published: Whether it is a corpus that the papers name, and all of it.
         licence: The licence of its data.
         note: One sentence on what it holds.
-        count: How many sentences it has, by which plans forecast a pass over it; None is not known.
+        count: How many sentences it has, by which plans estimate a pass over it; None is not known.
 
     Examples:
         >>> from harness import load_registry

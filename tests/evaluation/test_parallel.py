@@ -27,14 +27,7 @@ from harness.core.provenance import packages
 from harness.core.types import Method
 from harness.evaluation import parallel
 from harness.evaluation.engines import Cluster, InProcess, Processes, default_jobs, engine
-from harness.evaluation.parallel import (
-    WHOLE,
-    Part,
-    Site,
-    Work,
-    execute_on,
-    units,
-)
+from harness.evaluation.parallel import WHOLE, Part, Site, Work, execute_on, units
 from harness.evaluation.runner import RunContext, execute
 from harness.results.records import Store, cells
 from harness.tasks.loader import TaskLoader
@@ -50,12 +43,8 @@ PLANNED = cells(METHODS, [TOY, OTHER], seeds=2)
 
 def run(folder, engine, planned=PLANNED, part=WHOLE, told=None, store="runs"):
     """The outcomes, by cell."""
-    made = execute_on(
-        engine,
-        planned,
-        RunContext(library(folder), Store(folder / store), told or Told()),
-        part=part,
-    )
+    context = RunContext(library(folder), Store(folder / store), told or Told())
+    made = execute_on(engine, planned, context, part)
     return {outcome.cell: outcome for outcome in made}
 
 
