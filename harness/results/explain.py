@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import math
-import typing
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import runtime_checkable
 
 from harness.assets.catalogue import Asset
 from harness.assets.places import asset_named, assets_of
 from harness.core.hardware import base_name
-from harness.core.interfaces import EncoderConfig, Hub, Trained
+from harness.core.interfaces import Hub, Trained
 from harness.core.types import AGGREGATIONS
 from harness.registry import Registry
 from harness.results.conformance import confirmed_by
@@ -177,34 +175,19 @@ def measuring_command(method: str, tasks: Iterable[str], registry: Registry) -> 
 SMALL = 10_000_000  # bytes: a smaller download is no worse than this
 
 
-@runtime_checkable
-class Files(typing.Protocol):
-    """Knows which files are there; `harness.assets.places.Places` does for this machine."""
-
-    def has_encoder(self, config: EncoderConfig) -> bool:
-        """Whether the files of an encoder are there."""
-
-    def has_data(self, asset: str) -> bool:
-        """Whether an asset is there."""
-
-
 @dataclass(frozen=True)
 class Recorded:
-    """The files that records were made from."""
+    """The encoders, without a maximum length, and the assets that records were made from."""
 
-    results: Results
-    registry: Registry
+    encoders: Collection[str] = ()
+    assets: Collection[str] = ()
 
-    def has_encoder(self, config: EncoderConfig) -> bool:
-        """Whether a method of the encoder has a record."""
-        base = config.name.partition(":")[0]
-        return any(m.partition(".")[0].partition(":")[0] == base for m in self.results.methods)
-
-    def has_data(self, asset: str) -> bool:
-        """Whether a task that reads the asset has a record."""
-        tasks = self.registry.tasks
-        read = {tasks[name].asset for name in self.results.by_task if name in tasks}
-        return asset in read or asset_named(asset).embedded
+    @classmethod
+    def of(cls, results: Results, registry: Registry) -> Recorded:
+        """Those of all records."""
+        encoders = {method.partition(".")[0].partition(":")[0] for method in results.methods}
+        tasks = [registry.tasks[name] for name in results.by_task if name in registry.tasks]
+        return cls(encoders, {task.asset for task in tasks})
 
 
 @dataclass(frozen=True)
@@ -220,7 +203,7 @@ class NextStep:
 
 
 def next_steps(
-    cells: Iterable[Reproduction], registry: Registry, files: Files
+    cells: Iterable[Reproduction], registry: Registry, here: Recorded
 ) -> Iterator[NextStep]:
     """What to get, the most numbers for its bytes first; a later step counts on those before it.
 
@@ -230,29 +213,29 @@ def next_steps(
     waiting = [
         (needs, cell.cell)
         for cell in cells
-        if cell.state is CellState.NOT_RUN and (needs := missing(cell.cell, registry, files))
+        if cell.state is CellState.NOT_RUN and (needs := missing(cell.cell, registry, here))
     ]
     sizes: dict[str, float] = {}
     for needs, _ in waiting:
         for command, size in needs.items():
             sizes[command] = max(sizes.get(command, 0), math.inf if size is None else size)
-    here: set[str] = set()
+    done: set[str] = set()
 
     def worth(step: frozenset[str]) -> tuple[float, int, list[str]]:
         """Numbers for their bytes, then numbers alone, then names."""
-        numbers = sum(needs.keys() <= step | here for needs, _ in waiting)
+        numbers = sum(needs.keys() <= step | done for needs, _ in waiting)
         return numbers / (sum(sizes[command] for command in step) + SMALL), numbers, sorted(step)
 
     while waiting:
-        best = max({frozenset(needs) - here for needs, _ in waiting}, key=worth)
-        here |= best
-        gained = tuple(cell for needs, cell in waiting if needs.keys() <= here)
-        waiting = [(needs, cell) for needs, cell in waiting if not needs.keys() <= here]
+        best = max({frozenset(needs) - done for needs, _ in waiting}, key=worth)
+        done |= best
+        gained = tuple(cell for needs, cell in waiting if needs.keys() <= done)
+        waiting = [(needs, cell) for needs, cell in waiting if not needs.keys() <= done]
         total = sum(sizes[command] for command in best)
         yield NextStep(tuple(sorted(best)), None if total == math.inf else int(total), gained)
 
 
-def missing(cell: PublishedCell, registry: Registry, files: Files) -> Mapping[str, int | None]:
+def missing(cell: PublishedCell, registry: Registry, here: Recorded) -> Mapping[str, int | None]:
     """The commands that get what a published number needs and what is not there, with bytes."""
     method, needs = composed(cell.method, registry), dict[str, int | None]()
     names = [registry.tasks[task].asset for task in cell.tasks if task in registry.tasks]
@@ -260,14 +243,15 @@ def missing(cell: PublishedCell, registry: Registry, files: Files) -> Mapping[st
     if method is not None:
         corpus, encoder = registry.corpora.get(method.fit_on or ""), method.encoder
         names += [corpus.asset] if corpus is not None else []
-        if not files.has_encoder(encoder):
+        if encoder.name.partition(":")[0] not in here.encoders:
             assets = [*assets_of(encoder)]
             if isinstance(source := encoder.source, Trained):
                 needs[f"harness train family {source.family}"] = None
             elif isinstance(source, Hub):
                 name = source.asset or encoder.name.partition(":")[0]
                 needs[f"harness fetch {name}"] = source.about
-    assets += [asset_named(name) for name in dict.fromkeys(names) if not files.has_data(name)]
+    wanted = [asset_named(name) for name in dict.fromkeys(names) if name not in here.assets]
+    assets += [asset for asset in wanted if not asset.embedded]
     for asset in assets:
         before, size = needs.get(asset.get, 0), asset.to_get
         needs[asset.get] = None if before is None or size is None else before + size

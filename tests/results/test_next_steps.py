@@ -1,6 +1,5 @@
 """What to get next: each step lets be measured what it says, and the cheapest come first."""
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -18,20 +17,6 @@ FOUND = load_registry()
 TABLES = load_tables(RESULTS / "papers")
 
 
-@dataclass(frozen=True)
-class Shelf:
-    """Some encoders and assets that are there."""
-
-    encoders: frozenset[str] = frozenset()
-    assets: frozenset[str] = frozenset({"embedded"})
-
-    def has_encoder(self, config):
-        return config.name.partition(":")[0] in self.encoders
-
-    def has_data(self, asset):
-        return asset in self.assets
-
-
 def cells(results):
     return [c for table in TABLES for c in reproductions(table, results, FOUND).values()]
 
@@ -42,7 +27,7 @@ def nothing_run():
 
 
 def test_every_number_that_can_run_is_gained_once(nothing_run):
-    steps = list(next_steps(nothing_run, FOUND, Shelf()))
+    steps = list(next_steps(nothing_run, FOUND, Recorded()))
     waiting = [c for c in nothing_run if c.state is CellState.NOT_RUN]
     assert sum(len(step.cells) for step in steps) == len(waiting) > 1000
     every = [get for step in steps for get in step.get]
@@ -51,11 +36,11 @@ def test_every_number_that_can_run_is_gained_once(nothing_run):
 
 
 def test_the_first_step_gives_most_for_its_bytes(nothing_run):
-    first, *_ = next_steps(nothing_run, FOUND, Shelf())
+    first, *_ = next_steps(nothing_run, FOUND, Recorded())
     waiting = [
         needs
         for cell in nothing_run
-        if cell.state is CellState.NOT_RUN and (needs := missing(cell.cell, FOUND, Shelf()))
+        if cell.state is CellState.NOT_RUN and (needs := missing(cell.cell, FOUND, Recorded()))
     ]
     sizes = {}
     for needs in waiting:
@@ -70,7 +55,7 @@ def test_the_first_step_gives_most_for_its_bytes(nothing_run):
 
 
 def test_what_is_there_is_not_to_be_got(nothing_run):
-    there = Shelf(frozenset({"minilm"}), frozenset({"embedded", "sick-raw"}))
+    there = Recorded({"minilm"}, {"sick-raw"})
     steps = list(next_steps(nothing_run, FOUND, there))
     assert not any("minilm" in get.split() or "sick-raw" in get for s in steps for get in s.get)
     assert any("harness fetch senteval" in step.get for step in steps)
@@ -78,12 +63,12 @@ def test_what_is_there_is_not_to_be_got(nothing_run):
 
 def test_one_command_gets_both_parts_of_senteval(nothing_run):
     [cell] = [c for c in nothing_run if c.cell.id == "simcse.t5/bert-base-first-last-avg/avg"]
-    needs = missing(cell.cell, FOUND, Shelf())
+    needs = missing(cell.cell, FOUND, Recorded())
     assert needs == {"harness fetch bert-base": 440_000_000, "harness fetch senteval": 6_130_878}
 
 
 def test_what_is_trained_comes_last(nothing_run):
-    steps = list(next_steps(nothing_run, FOUND, Shelf()))
+    steps = list(next_steps(nothing_run, FOUND, Recorded()))
     unknown = [step.bytes is None for step in steps]
     assert unknown == sorted(unknown)
     assert any("harness train family" in get for step in steps for get in step.get)
@@ -91,9 +76,8 @@ def test_what_is_trained_comes_last(nothing_run):
 
 def test_the_files_of_records_are_those_that_their_cells_read():
     results = Results.read(Store(RESULTS))
-    files = Recorded(results, FOUND)
-    assert files.has_encoder(FOUND.encoders["minilm"])
-    assert files.has_encoder(FOUND.encoders["bert-mini"].with_max_length(64))
-    assert not files.has_encoder(FOUND.encoders["bert-base"])
-    assert files.has_data("sts-raw")
-    assert not files.has_data("wiki1m")
+    here = Recorded.of(results, FOUND)
+    assert {"minilm", "bert-mini"} <= here.encoders
+    assert "bert-base" not in here.encoders
+    assert "sts-raw" in here.assets
+    assert "wiki1m" not in here.assets

@@ -74,7 +74,7 @@ def site_page(folder: ResultsFolder, drawn: Mapping[str, Picture]) -> str:
     cells, registry = folder.reproduced, folder.registry
     total, shown_boards = count(cells), list(boards(folder))
     exact = (CellState.EXACT, CellState.CONSISTENT)
-    steps = next_steps(cells, registry, Recorded(folder.records, registry))
+    steps = next_steps(cells, registry, Recorded.of(folder.records, registry))
     text = environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(
         made_from=made_from(folder, drawn),
         software=software(),
@@ -167,6 +167,7 @@ class Dialogs:
 
     def __init__(self, folder: ResultsFolder) -> None:
         self.folder, self.results, self.registry = folder, folder.records, folder.registry
+        self.recorded = Recorded.of(self.results, self.registry)
         self.texts: dict[str, int] = {}
         self.keys = {HARNESS: None}
         self.measured: dict[object, Sequence[Neighbour]] = {}
@@ -224,7 +225,7 @@ class Dialogs:
         why = cell.why_not.explanation if cell.why_not else ""
         needs: Iterable[str] = ()
         if one.state is CellState.NOT_RUN:
-            needs = missing(cell, self.registry, Recorded(self.results, self.registry))
+            needs = missing(cell, self.registry, self.recorded)
         protocol = ", ".join(filter(None, protocol_of(cell, self.registry)))
         texts = [cell.column.label, cell.place, cell.source, protocol, method, str(one.state)]
         lists = [tasks, [*filter(None, [why, *cell.notes, *one.copies])], needs]
