@@ -8,12 +8,12 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.assets.catalogue import HUB, Asset
+from harness.assets.catalogue import Asset
 from harness.assets.places import Places, every_asset, first_seen, packaged, pinned_by
 from harness.cli.options import DataDir, Encoders, Folders, Json, Papers, say_rows
 from harness.core.errors import UsageError
 from harness.core.files import rows_digest
-from harness.core.interfaces import EncoderConfig, Hub, Packaged, Trained, VectorFile
+from harness.core.interfaces import EncoderConfig, Hub, Packaged, Trained
 from harness.registry import Registry, look_up
 from harness.resolve import Resolver
 from harness.results.published import Table, load_tables, published_table
@@ -104,8 +104,6 @@ def _data(asset: Asset, places: Places) -> Row:
         "licence": asset.licence,
         "cite": ", ".join(asset.cite),
         "get": asset.get,
-        "places": list(asset.probe),
-        "downloads": [_download(d.address, d.revision, d.sha256, d.size) for d in asset.downloads],
     }
 
 
@@ -124,15 +122,7 @@ def _weights(encoder: EncoderConfig, places: Places) -> Row:
         "licence": encoder.licence,
         "cite": encoder.cite,
         "get": f"harness {command} {encoder.name}",
-        "places": [source.file] if isinstance(source, Packaged | VectorFile) else [],
-        "downloads": [_download(f"{HUB}/{hub.repo}", hub.revision, hub.sha256)] if hub else [],
     }
-
-
-def _download(
-    address: str, revision: str | None, sha256: str | None, size: int | None = None
-) -> Row:
-    return {"address": address, "revision": revision, "sha256": sha256, "bytes": size}
 
 
 def _pinned(word: str, seen: Mapping[str, str]) -> str:

@@ -79,8 +79,8 @@ def _decisions(
         scores = {record.seed: score_at(record.scores, path) for record in records}
         return SeedScores(scores, seeded=chain in maps.flows or len(scores) > 1)
 
-    pairs = ((task, [side(c, task) for c in (question.first, question.second)]) for task in SEVEN)
-    decisions = {task: decide(*sides) for task, sides in pairs}
+    first, second = question.first, question.second
+    decisions = {task: decide(side(first, task), side(second, task)) for task in SEVEN}
     return {task: one for task, one in decisions.items() if one.difference is not None}
 
 

@@ -125,12 +125,8 @@ def test_sizes_and_digests_are_those_of_the_real_files(asset, data_dir):
 
 def test_the_whole_registry_can_be_read_by_a_program():
     rows = {row["asset"]: row for row in assets_rows(FOUND, Places(Path("nowhere")))}
-    [glove], [bert] = (rows[name]["downloads"] for name in ("glove-6b-vectors", "bert-base"))
-    assert glove["address"] == "https://nlp.stanford.edu/data/glove.6B.zip"
-    assert (glove["revision"], glove["bytes"]) == (None, 862_182_613)
-    assert bert["revision"] == FOUND.encoders["bert-base"].revision
+    assert rows["glove-6b-vectors"]["bytes"] == 862_182_613
     assert rows["nli-for-simcse"]["pinned"] == "unpinned"
-    assert rows["sts-senteval"]["places"][1:3] == ["STS", "downstream/STS"]
     for row in rows.values():
         assert all(row[name] for name in ("what", "source", "pinned", "licence", "get"))
 
