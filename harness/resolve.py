@@ -41,10 +41,7 @@ class Resolver:
 
     @classmethod
     def of(cls, places: Places, encoders: Iterable[str] = ()) -> Resolver:
-        """A resolver that knows the encoders of the places and of `--encoder`'s arguments.
-
-        Raises UsageError for an argument that is no `NAME=PATH` or `NAME=REPO[@REVISION]`.
-        """
+        """A resolver that knows the encoders of the places and of `--encoder`'s arguments."""
         resolver = cls(load_registry(), replace(places, encoders={}))
         placed = (f"{name}={path}" for name, path in places.encoders.items())
         for text in (*placed, *encoders):
@@ -69,11 +66,7 @@ class Resolver:
             self.places = replace(self.places, encoders={**self.places.encoders, name: path})
 
     def method(self, word: str | Path) -> Method:
-        """The method that a word means.
-
-        Raises UsageError for a word that means nothing, or two things, and AssetMissing for a model
-        whose own pooling is wanted while its files are not here.
-        """
+        """The method that a word means."""
         [identifier] = self.patterns([str(word)])
         return self.registry.parse(identifier)
 

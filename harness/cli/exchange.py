@@ -88,10 +88,7 @@ def scored_assets(registry: Registry) -> tuple[str, ...]:
 
 
 def fetched_things(names: Iterable[str], registry: Registry) -> dict[str, tuple[Thing, ...]]:
-    """What each name fetches: an asset, several in one download, an encoder, a repository.
-
-    Raises UsageError for a name that is none of them.
-    """
+    """What each name fetches: an asset, several in one download, an encoder, a repository."""
     assets = {asset.name: asset for asset in every_asset()}
     things: dict[str, tuple[Thing, ...]] = {name: (asset,) for name, asset in assets.items()}
     for name, parts in TOGETHER.items():

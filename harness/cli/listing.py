@@ -45,10 +45,7 @@ def list_command(
 
 
 def listed_rows(what: str, of: str, resolver: Resolver, papers: Path) -> list[Row]:
-    """Rows of one kind of thing: cells can be those `of` one table, digests are those of one task.
-
-    Raises UsageError for a kind, a table or a task that there is not.
-    """
+    """Rows of one kind of thing: cells can be `of` one table, digests are of one task."""
     registry, places = resolver.registry, resolver.places
     if of and what not in ("cells", "digests"):
         raise UsageError(f"{of}: wanted harness list cells TABLE or digests TASK, found {what}")

@@ -252,10 +252,7 @@ def _train_with_one_thread(name: str, source: Trained, places: Places) -> Harnes
 def _compare_rows(
     chosen: Selected, runs: ResultsFolder, committed: ResultsFolder, execution: Execution
 ) -> None:
-    """Bring the comparisons of rows and claims up to date; committed ones that hold are kept.
-
-    Where data are no longer at hand the tables go without, and a note says so.
-    """
+    """Bring the comparisons of rows and claims up to date; committed ones that hold are kept."""
     engine, registry = execution.engine, chosen.registry
     try:
         with Bar(sys.stderr) as bar:

@@ -32,10 +32,7 @@ def select(
     default: Callable[[Registry], tuple[PlannedCell, ...]] | None = None,
     quiet: bool = False,
 ) -> Selected:
-    """Select cells; what a name is taken for and what a glob leaves out is noted.
-
-    The default gives the cells of a registry where neither methods nor tasks are chosen.
-    """
+    """Select cells; what a name is taken for and what a glob leaves out is noted."""
     resolver = Resolver.of(folders.places(), selection.encoder or [])
     methods = resolver.patterns(selection.method or [])
     tasks = resolver.task_patterns(selection.task or [])

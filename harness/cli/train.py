@@ -156,10 +156,7 @@ class Recipe(ABC):
         return self.checkpoint.open(settings.setup, self.places.cache, self.seed)
 
     def contrastive(self, defaults: Callable[[Any], Any], columns: Any) -> Any:
-        """SimCSE on columns of sentences, with the masked-LM head if that has a weight.
-
-        The defaults are those for a checkpoint's config.json.
-        """
+        """SimCSE on columns of sentences, with the masked-LM head if that has a weight."""
         from harness.training.contrastive import ContrastiveTraining, open_mlm_head
 
         settings = self.settings(defaults(read_settings(self.start_folder / "config.json")))

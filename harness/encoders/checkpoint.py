@@ -198,10 +198,7 @@ def _unpickle(path: Path, new: Path) -> None:
 
 
 def maximum_length(name: str, folder: Path, given: int | None = None) -> int:
-    """The length that texts are cut to, special tokens included: as given, else as configured.
-
-    Raises UsageError if none is stated, or one is given that the checkpoint does not take.
-    """
+    """The length that texts are cut to, special tokens included: as given, else as configured."""
     config = read_settings(folder / "config.json")
     limit = config.get("max_position_embeddings", config.get("n_positions"))
     if not isinstance(limit, int) or limit < 1:

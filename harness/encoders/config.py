@@ -48,10 +48,7 @@ class BaseConfig:
         return self
 
     def with_max_length(self: Base, max_length: int) -> Base:
-        """This encoder cut at another length, and named so: `bert-base:64`.
-
-        Raises UsageError for an encoder that has no maximum length.
-        """
+        """This encoder cut at another length, and named so: `bert-base:64`."""
         if not hasattr(self, "max_length"):
             raise UsageError(f"{self.name}:{max_length}: this encoder has no maximum length to set")
         name = f"{self.name.partition(':')[0]}:{max_length}"

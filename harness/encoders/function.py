@@ -55,11 +55,7 @@ class FunctionConfig(BaseConfig):
     source: ClassVar[Source] = LocalFiles()
 
     def identify(self, path: Path | None = None) -> Identity:  # noqa: ARG002 - it has no files
-        """The key: of the name and of the vectors of a few probes.
-
-        Raises ScoreError for a function whose row of a text is another one without its neighbours,
-        as with dropout, or with a mean that is taken over a batch.
-        """
+        """The key: of the name and of the vectors of a few probes."""
         probes = self.vectors(PROBES)
         alone, together = self.vectors(PROBES[:1])[0], probes[0]
         length = max(np.linalg.norm(alone), np.linalg.norm(together))

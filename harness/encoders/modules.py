@@ -168,10 +168,7 @@ class Modules:
 
 
 def read_modules(name: str, folder: Path) -> Modules:
-    """The modules of a folder.
-
-    Raises UsageError where there are none, DataError for what is not understood.
-    """
+    """The modules of a folder."""
     file = folder / MODULES
     if not file.is_file():
         raise UsageError(

@@ -44,10 +44,7 @@ class PromptedConfig(TransformerConfig):
     prompts: tuple[tuple[str, str], ...] = field(kw_only=True)
 
     def among(self, in_folder: Mapping[str, str]) -> dict[str, str]:
-        """All prompts by name: the folder's and these.
-
-        Raises UsageError where the folder has another text of one name.
-        """
+        """All prompts by name: the folder's and these."""
         for name, text in self.prompts:
             if in_folder.get(name, text) != text:
                 raise UsageError(

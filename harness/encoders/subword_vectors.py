@@ -187,10 +187,7 @@ class InputConfig(DerivedConfig):
         return self
 
     def identify(self, path: Path) -> Identity:
-        """The digests of the transformer's files, and a key of its own.
-
-        Raises UsageError where it is no transformer, not in float32, or cut at a length.
-        """
+        """The digests of the transformer's files, and a key of its own."""
         if not isinstance(self.of, TransformerConfig):
             raise UsageError(
                 f"{self.name}.input: wanted a transformer, found a {type(self.of).__name__}, whose "

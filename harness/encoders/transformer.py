@@ -175,10 +175,7 @@ class TransformerEncoder:
         return self.shape.depth
 
     def encode(self, texts: Sequence[str]) -> Encoding:
-        """The encodings of the texts, in order. Raises ScoreError for a state that is not finite.
-
-        Raises DataError for a text without any token.
-        """
+        """The encodings of the texts, in order; ScoreError for a state that is not finite."""
         shapes = {name: array.shape[1:] for name, array in self.shape.arrays.items()}
         arrays: dict[str, Any] = {
             name: np.empty((len(texts), *shape), np.float32) for name, shape in shapes.items()

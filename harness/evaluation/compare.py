@@ -160,11 +160,7 @@ def compare_methods(
     registry: Registry,
     context: RunContext,
 ) -> list[PairedTest]:
-    """Compare the main scores of seed 0 on each task, or on every task that has both.
-
-    Raises UsageError for a task that cannot be compared, with what to do; DataError where the
-    methods were scored on other pairs.
-    """
+    """Compare the main scores of seed 0 on each task, or on every task that has both."""
     if first == second:
         raise UsageError(f"wanted two methods, found {first} twice")
     runs, methods = context.store, (first, second)

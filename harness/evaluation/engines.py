@@ -150,10 +150,7 @@ class Cluster:
     def map(
         self, function: Callable[[Item], Any], items: Sequence[Item]
     ) -> Iterator[tuple[Item, Any]]:
-        """Each item and its result as it is done; WorkersLost for one whose workers were lost.
-
-        Raises HarnessError if the scheduler is lost.
-        """
+        """Each item and its result as it is done; WorkersLost for one whose workers were lost."""
         from distributed import KilledWorker, as_completed
         from distributed.comm.core import CommClosedError
 

@@ -151,11 +151,7 @@ class FittedCell:
 
 
 def fit_cell(cell: PlannedCell, loader: TaskLoader, progress: Progress) -> FittedCell:
-    """Fit the maps of a cell exactly as a run does, through its cache.
-
-    Raises AssetMissing for an encoder, data or a corpus that is not here, ScoreError for vectors
-    that cannot be fitted.
-    """
+    """Fit the maps of a cell exactly as a run does, through its cache."""
     method, encoder = cell.method, CachedEncoder.open(cell.encoder, loader.places, perf_counter)
     text = loader.inputs(cell.task, method.fit_on).fit
     if text is None:

@@ -44,11 +44,7 @@ COSINE = {"similarity_fn_name": "cosine"}
 
 
 def write_model(planned: PlannedCell, cell: FittedCell, places: Places, folder: Path) -> None:
-    """Write a fitted method as a folder, all of it or nothing.
-
-    Raises UsageError for a folder that holds something, and for a method that the library's modules
-    cannot express.
-    """
+    """Write a fitted method as a folder, all of it or nothing."""
     if folder.exists() and (folder.is_file() or any(folder.iterdir())):
         raise UsageError(f"{folder}: wanted a new or an empty folder, found files in it")
     config, cache = planned.encoder, places.cache

@@ -162,10 +162,7 @@ class Store:
         return file is not None and file.metadata == identity and file.read("cosine") is not None
 
     def cosines(self, cell: Cell) -> Float[np.ndarray, " P"] | None:
-        """The per-pair similarities of a cell that was measured here, None without a file of them.
-
-        Raises DataError for a file that was changed or cut.
-        """
+        """The per-pair similarities of a cell that was measured here, if there is a file of them."""
         path = self.path(cell).with_suffix(".safetensors")
         file = TensorFile.parse(path)
         cosines = file.read("cosine") if file else None
@@ -321,10 +318,7 @@ class PlannedCell:
 def on_hardware(
     cells: Iterable[PlannedCell], device: str, dtype: str | None, batch_tokens: int | None
 ) -> tuple[PlannedCell, ...]:
-    """The cells with their encoders so; without a precision each keeps the one that its id names.
-
-    Raises UsageError for an encoder that has no precision to choose.
-    """
+    """The cells on a device; without a precision each keeps the one that its id names."""
     placed = []
     for cell in cells:
         encoder = cell.method.encoder

@@ -220,10 +220,7 @@ def notes_on(
 
 
 def milliseconds(results: Results, method: str, protocol: Scoring) -> float | None:
-    """Milliseconds a distinct sentence over the records of the protocol's tasks.
-
-    None without records, or where one of them has no clock.
-    """
+    """Milliseconds a distinct sentence over the records of the protocol's tasks."""
     records = _records(results, method, protocol)
     sentences = sum(record.facts.get("distinct_sentences", 0) for record in records)
     clocks = [record.timings.get(name) for record in records for name in ("encode", "apply")]

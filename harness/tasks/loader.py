@@ -146,11 +146,7 @@ class TaskLoader:
     cells: dict[tuple[Task, str | None], CellInputs] = field(default_factory=dict)
 
     def inputs(self, task: Task, fit_on: str | None = None) -> CellInputs:
-        """The texts of a cell.
-
-        Raises AssetMissing for data, its corpus included, that are not here, and DataError for
-        damaged ones.
-        """
+        """The texts of a cell."""
         if (task, fit_on) not in self.cells:
             inputs = self._scored(task) if fit_on is None else self._fitted(task, fit_on)
             self.cells[task, fit_on] = inputs

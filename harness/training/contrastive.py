@@ -196,10 +196,7 @@ class ContrastiveTraining:
         self.model: nn.Module = nn.ModuleDict(modules)
 
     def backward(self, step: int) -> float:
-        """Add the gradient of a step's batch; return its loss, in nats.
-
-        With a head, that is also the auxiliary loss over all views, each masked anew (section 4.3).
-        """
+        """Add the gradient of a step's batch; return its loss, in nats."""
         settings, encoder, head = self.settings, self.encoder, self.masked
         rows = [row for view in self._views(step) for row in view]
 
@@ -291,10 +288,7 @@ class MaskedLMHead(nn.Module):
         chunk_tokens: int,
         rng: np.random.Generator,
     ) -> float:
-        """Add the gradient of weight times the mean cross-entropy over the masked word pieces.
-
-        At most `chunk_tokens` tokens are in memory at a time. Returns the weighted loss.
-        """
+        """Add the gradient of weight times the mean cross-entropy over the masked word pieces."""
         rows = sorted(rows, key=len)
         ids = np.concatenate([np.array(row, np.int64) for row in rows])[None]
         masked_ids, places = mask(ids, MASKED, self.vocabulary, self.special, self.mask_id, rng)
@@ -353,10 +347,7 @@ def mask(
 
 
 def open_mlm_head(name: str, folder: Path, cache: Path, encoder: SentenceEncoder) -> MaskedLMHead:
-    """The masked-LM head that the checkpoint in a folder holds.
-
-    Raises DataError if the checkpoint lacks weights of it, UsageError if its architecture has none.
-    """
+    """The masked-LM head that the checkpoint in a folder holds."""
     tensors = read_tensors(folder, cache)
     config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     if type(config) not in MODEL_FOR_MASKED_LM_MAPPING:

@@ -61,10 +61,7 @@ class Labelled:
         return tuple(zip(*rows, strict=True))
 
     def triplets(self) -> Columns:
-        """Premise, entailment and contradiction: the n-th of each kind that a premise has.
-
-        Where a premise has more of one kind, the surplus is left out. Raises DataError for none.
-        """
+        """Premise, entailment and contradiction: the n-th of each kind that a premise has."""
         hypotheses: dict[str, dict[str, list[str]]] = {}
         for premise, hypothesis, label in zip(*self.columns, self.labels, strict=True):
             of_premise = hypotheses.setdefault(premise, {name: [] for name in LABELS})
@@ -206,10 +203,7 @@ class Text:
         return islice(iter(self.source), self.first)
 
     def digest(self) -> str:
-        """The hex sha256 of the sentences, each ended by LF, in UTF-8, in one pass.
-
-        Raises DataError where there are fewer than `first`.
-        """
+        """The hex sha256 of the sentences, each ended by LF, in UTF-8, in one pass."""
         digest = TextDigest(self)
         if self.first is not None and digest.count < self.first:
             raise DataError(f"{self.name}: wanted {self.first} sentences, found {digest.count}")
@@ -229,10 +223,7 @@ class OneALine:
 def open_text(
     name: str, corpora: Mapping[str, Corpus], places: Places, first: int | None = None
 ) -> Text:
-    """A registered corpus by name, or a text file, named without its folder.
-
-    Raises AssetMissing, UsageError.
-    """
+    """A registered corpus by name, or a text file, named without its folder."""
     if name in corpora:
         corpus = corpora[name]
         return Text(name, corpus.sentences(places.require_data(corpus.asset)), first)
@@ -273,10 +264,7 @@ def open_triplets(name: str, places: Places) -> TrainingSet[Columns]:
 
 
 def open_positives(name: str, pairs: str, places: Places) -> TrainingSet[Columns]:
-    """Triplets; or of labelled pairs those of one label, unless `pairs` is `none`.
-
-    Raises AssetMissing, DataError, UsageError.
-    """
+    """Triplets; or of labelled pairs those of one label, unless `pairs` is `none`."""
     if pairs == "none":
         return open_triplets(name, places)
     labelled = open_labelled_pairs(name, places)
@@ -284,10 +272,7 @@ def open_positives(name: str, pairs: str, places: Places) -> TrainingSet[Columns
 
 
 def open_labelled_pairs(name: str, places: Places, held_out: bool = False) -> TrainingSet[Labelled]:
-    """Labelled pairs by name, or a file of them; `held_out` adds SNLI's dev and test splits.
-
-    Raises AssetMissing, DataError, UsageError.
-    """
+    """Labelled pairs by name, or a file of them; `held_out` adds SNLI's dev and test splits."""
     if name != "mini-nli":
         return _open(name, NLI_PAIRS, partial(read_labelled, held_out=held_out), places)
     if held_out:

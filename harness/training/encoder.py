@@ -66,10 +66,7 @@ class Dropout(nn.Module):
 
 
 def use_dropout(model: nn.Module, p: float | None, noise: Noise) -> None:
-    """Replace every dropout of the model, in place; p None keeps each module's own probability.
-
-    Raises UsageError for a probability outside [0, 1).
-    """
+    """Replace every dropout of the model, in place; p None keeps each module's own probability."""
     if p is not None and not 0 <= p < 1:
         raise UsageError(f"wanted a dropout probability from 0 to below 1, found {p}")
     for module in list(model.modules()):

@@ -72,11 +72,7 @@ def finetune(
     dev: DevSet | None = None,
     half: bool = False,
 ) -> Curve:
-    """Train, and write the checkpoint that scored best on `dev`, or the last one.
-
-    `data` are the digests of the training data by name; `half` stores the weights in 16 bits. An
-    interrupted run goes on from `out/unfinished`.
-    """
+    """Train, and write the checkpoint that scored best on `dev`, or the last one."""
     require_new(out)
     unfinished, encoder = out / "unfinished", task.encoder
     schedule = task.settings.schedule(task.batches.count)

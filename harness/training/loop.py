@@ -126,10 +126,7 @@ def train(
     progress: Progress,
     policy: CheckpointPolicy | None = None,
 ) -> Curve:
-    """Train the model in place, resuming from a saved state; it ends with the kept weights.
-
-    Raises ScoreError where a loss is not finite, DataError for a saved state with other settings.
-    """
+    """Train the model in place, resuming from a saved state; it ends with the kept weights."""
     policy = policy or CheckpointPolicy()
     with seeded(seed):
         run = _Run(task, schedule, policy)

@@ -34,10 +34,7 @@ class ScoredPairs:
 
     @classmethod
     def of(cls, task: Task, places: Places) -> ScoredPairs:
-        """The scored pairs of a task: of `sts-b.train` those of the train split.
-
-        Raises UsageError where gold is no degree, AssetMissing, DataError.
-        """
+        """The scored pairs of a task: of `sts-b.train` those of the train split."""
         if task.graded is None:
             raise UsageError(f"--task {task.name}: wanted pairs with graded gold, as sts-b.train")
         pairs = task.pairs(places.require_data(task.asset))

@@ -217,10 +217,7 @@ def fit_flow(
 
 
 def varying(x: Float[np.ndarray, "n D"]) -> Bool[np.ndarray, " D"]:
-    """The coordinates in which the rows differ by more than rounding noise.
-
-    Raises ScoreError for no rows, rows that are all equal, and values that are not finite.
-    """
+    """The coordinates in which the rows differ by more than rounding noise."""
     if len(x) == 0:
         raise ScoreError("no sentences to fit on")
     low = high = x[0]

@@ -80,10 +80,7 @@ def _members(archive: Path, pattern: re.Pattern[str]) -> Iterator[tuple[str, Any
 
 
 def _copy(content: Any, target: Path, limit: int) -> tuple[str, int]:
-    """Write an open file to a place, and return its sha256 and size.
-
-    Raises ValueError if it is longer than the limit.
-    """
+    """Write an open file to a place, and return its sha256 and size."""
     sha, size = hashlib.sha256(), 0
     target.parent.mkdir(parents=True, exist_ok=True)
     with target.open("wb") as file:

@@ -17,10 +17,7 @@ MODEL_FILES = ("*.json", "*.txt", "*.model", *WEIGHTS, *MODULES)
 
 
 def download_file(wanted: Download, revision: str | None, target: Path) -> tuple[str, str]:
-    """Bring a file of a data set to its place, and return its sha256 and its commit.
-
-    Raises AssetMissing if the hub refuses or is silent, DataError for a file of another digest.
-    """
+    """Bring a file of a data set to its place, and return its sha256 and its commit."""
     from huggingface_hub import constants, get_hf_file_metadata, hf_hub_url
     from huggingface_hub.utils import build_hf_headers  # type: ignore[attr-defined]
 
@@ -36,10 +33,7 @@ def download_file(wanted: Download, revision: str | None, target: Path) -> tuple
 
 
 def model_snapshot(name: str, repo: str, revision: str | None) -> Path:
-    """A model's files in the hub cache.
-
-    Raises AssetMissing if the hub refuses or is silent, DataError if a file is not what it names.
-    """
+    """A model's files in the hub cache."""
     from huggingface_hub import HfApi, constants
 
     hub = HfApi()

@@ -50,11 +50,7 @@ Prediction = tuple[Int[np.ndarray, " n"], float, float]
 def predicted_classes(
     vectors: Float[np.ndarray, "N K"], scored: PairRows, labelled: Sequence[PairRows]
 ) -> tuple[Float64[np.ndarray, " P"], dict[str, Any]]:
-    """The predicted class of each scored sentence or pair, the held-out accuracy, the penalties.
-
-    Raises ScoreError for a vector that is not finite, a gold that is no class, and a class with
-    fewer members than there are folds.
-    """
+    """The predicted class of each scored sentence or pair, the held-out accuracy, the penalties."""
     *learned, test = (labelled_rows(vectors, rows) for rows in (*labelled, scored))
     if learned:
         train, *dev = learned

@@ -162,10 +162,7 @@ class EncoderCache:
         return sum(shard.rows for shard in self.shards) / seconds if seconds else None
 
     def coverage(self, texts: Iterable[str]) -> float | None:
-        """The share of the tokens of cached texts that have a vector; None where none are counted.
-
-        Encodings that an older version stored have no counts.
-        """
+        """The share of cached texts' tokens that have a vector; None where none are counted."""
         places = self._places(texts)
         if any(TOKENS not in self.shards[index].tensors for index in np.unique(places[:, 0])):
             return None
@@ -178,11 +175,7 @@ class EncoderCache:
         layers: Sequence[int] | None = None,
         parts: Sequence[str] = PARTS,
     ) -> Encoding:
-        """The encodings of cached texts in the given order: these layers and parts, all by default.
-
-        Raises KeyError for a text that is not cached, HarnessError for a shard that was damaged
-        after it was opened.
-        """
+        """The encodings of cached texts in the given order: these layers and parts, or all."""
         if not texts:
             raise HarnessError("no texts were asked for; an encoding has one or more")
         places = self._places(texts)

@@ -120,10 +120,7 @@ def clear(root: Path, entry: CacheEntry) -> bool:
 
 
 def entries_named(entries: Sequence[CacheEntry], words: Sequence[str]) -> list[CacheEntry]:
-    """The entries that names of encoders or beginnings of keys mean. Raises UsageError.
-
-    A name means the weights that were converted for its encoder, too.
-    """
+    """The entries that names of encoders or beginnings of keys mean. Raises UsageError."""
     chosen: dict[str, CacheEntry] = {}
     for word in words:
         named = [entry for entry in entries if word in entry.names]

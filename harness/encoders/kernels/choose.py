@@ -70,10 +70,7 @@ def rule(*, packable: bool, onednn: bool, device: str, threads: int) -> Choice:
 
 
 def choose_pass(plain: Any, ids: Sequence[int], dtype: str) -> tuple[Kernel, Choice]:
-    """The pass of a model by the rule; its plain one where that gives other encodings.
-
-    Both passes encode pieces of `ids` of several lengths in no order.
-    """
+    """The pass of a model by the rule; its plain one where that gives other encodings."""
     import torch
 
     from harness.encoders.kernels.packed import has_onednn, is_packable

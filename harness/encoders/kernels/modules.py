@@ -86,10 +86,7 @@ def pooled_states(states: Kernel, layers: torch.Tensor | None, first: bool) -> K
 def pooled_tokens(
     plain: PaddedKernel, modes: Sequence[str], skipped: int, layers: torch.Tensor | None
 ) -> Kernel:
-    """The plain pass, its tokens pooled in several ways side by side.
-
-    The first `skipped` tokens are a prompt's, and left out.
-    """
+    """The plain pass, its tokens pooled in several ways side by side."""
 
     def encode(batch: Batch) -> Encoding:
         with torch.inference_mode():
