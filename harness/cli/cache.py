@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from harness.cli.options import CacheDir, Folders, Json, command_group, option, say, say_rows
-from harness.core.errors import HarnessError, UsageError
+from harness.core.errors import HarnessError
 from harness.core.files import sized
 from harness.core.terminal import duration
 from harness.encoders.cache.gc import (
@@ -71,22 +71,17 @@ def collect(
 @caching.command("rm")
 def remove(
     names: Annotated[
-        list[str] | None,
+        list[str],
         typer.Argument(
             metavar="NAME|KEY",
             help="Encoders by name, or what harness cache ls shows by the beginning of its key.",
-            show_default=False,
         ),
-    ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="All that is cached.")] = False,
+    ],
     cache: CacheDir = None,
 ) -> None:
     """Remove encoders from the cache; what is in use stays."""
-    if bool(names) == everything:
-        raise UsageError("give encoders or keys (harness cache ls shows them), or --all")
     root = Folders(cache=cache).places().cache
-    entries = cached_entries(root)
-    chosen = entries if everything else entries_named(entries, names or ())
+    chosen = entries_named(cached_entries(root), names)
     cleared = [(entry, clear(root, entry)) for entry in chosen]
     _say_cleared(root, cleared)
     if used := sum(not free for _, free in cleared):

@@ -16,9 +16,9 @@ from harness.report.figures import pictures
 from harness.report.flows import flows_page
 from harness.report.leaderboard import encoder_page, leaderboard
 from harness.report.markdown import between_markers
+from harness.report.pages import first_screen, published_counts
 from harness.report.paper_tables import CONTENTS, contents, latex, markdown
 from harness.report.site import page as site
-from harness.report.tallies import first_screen, published_counts
 from harness.results.folder import ResultsFolder
 from harness.results.index import SHOWN, methods_by_encoder
 

@@ -1,14 +1,20 @@
-"""The pages of conformance with other programs, and of the traps of protocols."""
+"""The pages of conformance and of traps; the counts that README and other pages begin with."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 
-from harness.report.markdown import page, table, texts
+from harness.report.markdown import escape, page, table, texts
+from harness.report.replication import caveats
+from harness.results.claims import ClaimOutcome
 from harness.results.conformance import TOLERANCE, Reference, ReferenceScore
+from harness.results.folder import ResultsFolder
 from harness.results.index import Results
 from harness.results.questions import Trap
-from harness.results.verdict import TOLERANCES
+from harness.results.reproduction import Reproduction, count
+from harness.results.verdict import TOLERANCES, VERDICTS, CellState
 
 PAGE = "conformance.md"
 HEAD = ("method", "task", "score", "theirs", "ours", "difference", "tolerance", "verdict")
@@ -70,3 +76,87 @@ def traps_page(results: Results, traps: Sequence[Trap]) -> str:
         shown = table(["", "method", "task", "score", "difference"], rows, words=3)
         parts += [f"## {number}. {trap.title}", trap.text, shown]
     return page("Protocol traps", parts, results.digest())
+
+
+@dataclass(frozen=True)
+class Tally:
+    """How many of how many, and of what."""
+
+    number: str
+    of: str
+    what: str
+
+
+def tallies(folder: ResultsFolder) -> Iterator[Tally]:
+    """Published numbers by their counts, claims, scores of other programs, measured cells."""
+    cells, records = folder.reproduced, folder.records
+    counts = count(cells)
+    verdicts = [f"{counts[v]} {v}" for v in VERDICTS if counts[v]]
+    verdicts += ["none differs"] if verdicts and not counts[CellState.DIFFERS] else []
+    what = f"published numbers were measured here, by {different_scores(cells):,} different scores"
+    what += f": {', '.join(verdicts)}" if verdicts else ""
+    yield Tally(f"{counts['run']:,}", f"of {counts['published']:,}", what)
+    tested = [c for c in folder.claim_results if c.outcome != ClaimOutcome.NOT_MEASURED]
+    if tested:
+        outcomes = Counter(claim.outcome for claim in tested)
+        fails, undecided = outcomes[ClaimOutcome.FAILS], outcomes[ClaimOutcome.UNDECIDED]
+        words = f"{fails} do not hold, {undecided} undecided.{caveats(tested)}"
+        what = f"claims of the papers hold for small models; {words}"
+        yield Tally(str(outcomes[ClaimOutcome.HOLDS]), f"of {len(tested)}", what)
+    compared = [one for _, scores in folder.compared for one in scores if one.agrees is not None]
+    for what, by_authors in (
+        ("programs that papers' authors released", True),
+        ("libraries", False),
+    ):
+        agrees = [c.agrees is True for c in compared if bool(c.reference.authors_of) == by_authors]
+        if agrees:
+            yield Tally(str(sum(agrees)), f"of {len(agrees)}", f"scores of {what} are reproduced")
+    seeds, methods = sum(map(len, records.by_cell.values())), len(records.methods)
+    what = f"measured cells: {methods} methods on {len(records.by_task)} tasks, {seeds:,} records"
+    yield Tally(f"{len(records.by_cell):,}", "", f"{what} over all seeds")
+
+
+def different_scores(cells: Collection[Reproduction]) -> int:
+    """How many scores stand beside published numbers; two papers may publish the same one."""
+    run = (one.cell for one in cells if one.scores)
+    return len({(c.method, tuple(c.tasks), c.metric, c.aggregation) for c in run})
+
+
+def first_screen(folder: ResultsFolder) -> str:
+    """What README says first: the counts, and the papers of which something was measured."""
+    cells, works = folder.reproduced, len({table.cite for table in folder.tables})
+    counts = count(cells)
+    runnable = counts["runnable"]
+    inferred = sum(one.cell.evidence == "inferred" for one in cells)
+    published = (
+        f"{len(cells):,} published numbers from {len(folder.tables)} tables of {works} works "
+        f"(papers and repositories). {runnable:,} name the method and the protocol that should "
+        f"reproduce them, of which {runnable - counts['run']:,} have not been run here and "
+        f"{inferred:,} rest on an inferred protocol; {len(cells) - runnable:,} name the reason why "
+        "none can."
+    )
+    bullets = (
+        f"* **{' '.join(filter(None, (t.number, t.of)))}** {t.what}" for t in tallies(folder)
+    )
+    return "\n\n".join([published, "\n".join(bullets), published_counts(folder, measured=True)])
+
+
+def counts_by_paper(folder: ResultsFolder) -> dict[str, Counter[str]]:
+    """What `count` counts of each paper's published cells."""
+    counts: dict[str, Counter[str]] = {}
+    for published in folder.tables:
+        of_table = count(folder.reproductions(published).values())
+        counts[published.paper] = counts.get(published.paper, Counter()) + of_table
+    return counts
+
+
+def published_counts(folder: ResultsFolder, measured: bool = False) -> str:
+    """The counts of each paper, of which something was `measured` or of every one; then of all."""
+    counts = counts_by_paper(folder) | {"all": count(folder.reproduced)}
+    columns = ["run", *(str(v) for v in VERDICTS if counts["all"][v]), "runnable", "published"]
+    rows = [
+        [escape(paper), *(of_paper[column] for column in columns)]
+        for paper, of_paper in counts.items()
+        if of_paper["run"] or paper == "all" or not measured
+    ]
+    return table(["paper", *columns], rows)

@@ -162,7 +162,7 @@ class Store:
         return file is not None and file.metadata == identity and file.read("cosine") is not None
 
     def cosines(self, cell: Cell) -> Float[np.ndarray, " P"] | None:
-        """The per-pair similarities of a cell that was measured here, if there is a file of them."""
+        """The per-pair similarities of a cell that was measured here; None without their file."""
         path = self.path(cell).with_suffix(".safetensors")
         file = TensorFile.parse(path)
         cosines = file.read("cosine") if file else None

@@ -25,8 +25,14 @@ from harness.core.errors import DataError, UsageError
 from harness.encoders.checkpoint import read_tensors
 from harness.encoders.kernels.padded import filled
 from harness.training.datasets import Batches
-from harness.training.encoder import SentenceEncoder, Setup, TokenIds, token_chunks
-from harness.training.gradients import backward_in_chunks, with_loss_scaling
+from harness.training.encoder import (
+    SentenceEncoder,
+    Setup,
+    TokenIds,
+    backward_in_chunks,
+    token_chunks,
+    with_loss_scaling,
+)
 from harness.training.loop import Schedule
 
 Similarity = Literal["cosine", "dot"]

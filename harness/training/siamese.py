@@ -18,8 +18,7 @@ from harness.core.files import pairs_digest
 from harness.core.types import Task
 from harness.training.contrastive import info_nce
 from harness.training.datasets import LABELS, Batches, Columns, Labelled
-from harness.training.encoder import SentenceEncoder, Setup
-from harness.training.gradients import backward_in_chunks, with_loss_scaling
+from harness.training.encoder import SentenceEncoder, Setup, backward_in_chunks, with_loss_scaling
 from harness.training.loop import Schedule
 from harness.transforms.pooling import MEAN
 

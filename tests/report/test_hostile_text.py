@@ -8,8 +8,8 @@ from markdown_it import MarkdownIt
 
 from harness.core.errors import HarnessError
 from harness.report import markdown as md
+from harness.report.pages import published_counts
 from harness.report.paper_tables import latex, markdown
-from harness.report.tallies import published_counts
 from harness.results.index import Results
 from harness.results.published import Column, Row, Table
 from harness.results.reproduction import reproductions

@@ -18,9 +18,8 @@ from harness.core.toml import read_rows
 from harness.core.types import Record
 from harness.registry import load_registry
 from harness.report.leaderboard import leaderboard
-from harness.report.pages import traps_page
+from harness.report.pages import published_counts, traps_page
 from harness.report.paper_tables import latex, markdown
-from harness.report.tallies import published_counts
 from harness.results.comparisons import Comparisons, Neighbours
 from harness.results.index import Results
 from harness.results.protocols import SEVEN, SIMCSE

@@ -6,7 +6,7 @@ from pathlib import Path
 from fakes import FakeConfig, registry, results_folder
 
 from harness.registry import load_registry
-from harness.report.tallies import different_scores, tallies
+from harness.report.pages import different_scores, tallies
 from harness.results.conformance import Reference, ReferenceCell, ReferenceScore
 from harness.results.index import Results
 from harness.results.published import load_tables

@@ -11,12 +11,14 @@ from torch import nn
 from harness.core.errors import ScoreError, UsageError
 from harness.encoders.transformer import TransformerConfig
 from harness.training.encoder import (
+    LOSS_SCALES,
     PACKED,
     Setup,
+    backward_in_chunks,
     open_encoder,
     token_chunks,
+    with_loss_scaling,
 )
-from harness.training.gradients import LOSS_SCALES, backward_in_chunks, with_loss_scaling
 from harness.training.loop import seeded
 from harness.transforms.pooling import CLS, FIRST_LAST, LAST2, MEAN, POOLER, STATIC_LAST
 

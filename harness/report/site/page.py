@@ -18,9 +18,9 @@ from harness.core.types import Record
 from harness.report.bibtex import HARNESS, bibtex, entries_with, keys_of, software
 from harness.report.figures import Picture
 from harness.report.leaderboard import SECTIONS, Board, section_board, sts_board
+from harness.report.pages import counts_by_paper, tallies
 from harness.report.paper_tables import MARKS, Sheet, printed, sheet
 from harness.report.sentences import change, evidence_of, fitted_on, protocol_of, trained_on
-from harness.report.tallies import counts_by_paper, tallies
 from harness.results.conformance import confirmed_by
 from harness.results.explain import (
     Neighbour,
