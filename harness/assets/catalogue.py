@@ -38,7 +38,6 @@ class Download:
 
     @property
     def address(self) -> str:
-        """The address for a browser."""
         if self.repo is None:
             return self.at
         return f"{HUB}/datasets/{self.repo}/resolve/{self.revision or 'main'}/{self.at}"

@@ -39,7 +39,6 @@ from harness.cli.read import readme_of
 from harness.cli.selection import Selected, records_folder, select
 from harness.cli.train import train_member
 from harness.core.errors import AssetMissing, HarnessError, UsageError
-from harness.core.files import state_of
 from harness.core.interfaces import Trained
 from harness.core.progress import Bar
 from harness.core.types import Progress, Record
@@ -160,7 +159,6 @@ def reproduce_command(
     chosen = select(selection, folders, None, of_profile, quiet)
     committed = ResultsFolder(baseline, chosen.registry)
     runs = committed.beside(output)
-    before = state_of(output)
 
     measured, rates = None if execution.fresh else runs.store, measured_rates(committed.records)
     planned = make_plan(chosen.cells, chosen.loader, measured, rates)
@@ -181,8 +179,6 @@ def reproduce_command(
 
     lines = claims_that_hold(runs, committed)
     lines += _summary(outcomes, checks, runs, committed, promoted)
-    if state_of(output) == before:
-        lines.append(f"no file of {output} changed")
     for line in lines:
         say(line)
     moved = any(check.moved for check in checks) and not update

@@ -210,7 +210,6 @@ class Folders:
     cache: CacheDir = None
 
     def places(self) -> Places:
-        """The places of all files."""
         return Places.from_environment(os.environ, cache=self.cache, data_dir=self.data_dir)
 
 

@@ -61,10 +61,7 @@ SHORT = ("method", "task", "seed", "metric", "aggregation", "score", "published"
 
 
 def say_csv(rows: Rows) -> None:
-    """Print rows as CSV that a spreadsheet shows and does not compute; numbers stay.
-
-    A formula gets an apostrophe before it, and a carriage return, which would end the row, a space.
-    """
+    """Print rows as CSV that a spreadsheet shows and does not compute; numbers stay."""
 
     def as_text(value: Any) -> Any:
         if not isinstance(value, str):

@@ -101,7 +101,6 @@ class Recipe(ABC):
 
     @cached_property
     def places(self) -> Places:
-        """Where every file is."""
         return Folders(self.data_dir, self.cache).places()
 
     @cached_property

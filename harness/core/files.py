@@ -55,7 +55,6 @@ class TextDigest:
             self.add(text)
 
     def add(self, text: str) -> None:
-        """Append a sentence."""
         self._sha.update(text.encode() + b"\n")
         self.count += 1
 

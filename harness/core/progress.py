@@ -51,7 +51,6 @@ class Bar(Progress):
         self._what = what
 
     def step(self, steps: int) -> None:
-        """Move the bar."""
         for task in self._rich.tasks:
             self._rich.advance(task.id, steps)
 

@@ -12,12 +12,7 @@ CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 def visible(text: str) -> str:
-    """A text with its control characters spelt out, as in a string of Python.
-
-    Examples:
-        >>> visible("a title\x1b[2J")
-        'a title\\x1b[2J'
-    """
+    """A text with its control characters spelt out, as in a string of Python."""
     return CONTROL.sub(lambda match: ascii(match[0])[1:-1], text)
 
 

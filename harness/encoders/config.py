@@ -89,13 +89,10 @@ class DerivedConfig:
         return self.of.source
 
     def member(self: Derived, seed: int) -> Derived:
-        """The seed's encoder under this reading."""
         return replace(self, of=self.of.member(seed))
 
     def with_max_length(self: Derived, max_length: int) -> Derived:
-        """This encoder cut at another length, and named so."""
         return replace(self, of=self.of.with_max_length(max_length))
 
     def on(self: Derived, hardware: Hardware) -> Derived:
-        """This encoder on a device and in a precision."""
         return replace(self, of=self.of.on(hardware))

@@ -128,7 +128,6 @@ class Modules:
 
     @property
     def first(self) -> Module:
-        """The module that reads texts."""
         return self.chain[0]
 
     @property

@@ -128,7 +128,6 @@ class Gate:
 
     @cached_property
     def records(self) -> dict[Cell, Record]:
-        """Every record of the run."""
         return {cell_of(record): record for record in Store(self.runs).records()}
 
     def wanted(self, methods: Sequence[str] = (), tasks: Sequence[str] = ()) -> tuple[Cell, ...]:

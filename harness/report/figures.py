@@ -64,7 +64,6 @@ class Picture:
 
     @cached_property
     def svg(self) -> str:
-        """The text of its file."""
         return svg(self.figure, self.panels, self.made_from)
 
 

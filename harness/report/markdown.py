@@ -22,12 +22,7 @@ START = re.compile(r"^(\d+(?=[.)](?:\s|$))|(?=[#>])|(?=[-+=](?:[\s=-]|$)))")
 
 
 def escape(text: str) -> str:
-    """A text from data as one line of Markdown that shows it; `code` stays code.
-
-    Examples:
-        >>> print(escape("GloVe (avg.) * <b>"))
-        GloVe (avg.) \\* &lt;b>
-    """
+    """A text from data as one line of Markdown that shows it; `code` stays code."""
     parts = CODE.split(SPACE.sub(" ", text).strip())
     parts[::2] = [_plain(part) for part in parts[::2]]
     return START.sub(r"\1\\", "".join(parts))

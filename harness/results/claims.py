@@ -271,7 +271,6 @@ class ClaimResult:
 
     @property
     def outcomes(self) -> list[ClaimOutcome]:
-        """The outcome on each task."""
         return [finding.decision.outcome for finding in self.findings]
 
     @property

@@ -219,7 +219,6 @@ class Comparisons:
 
     @property
     def name(self) -> str:
-        """The file's stem."""
         return f"{self.encoder}.{self.protocol}"
 
     def hold_for(self, averages: Mapping[str, float]) -> bool:

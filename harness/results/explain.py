@@ -58,7 +58,6 @@ class Explanation:
 
     @property
     def cell(self) -> PublishedCell:
-        """The published cell."""
         return self.reproduction.cell
 
 

@@ -79,12 +79,10 @@ class ResultsFolder:
 
     @cached_property
     def records(self) -> Results:
-        """Every record of the folder."""
         return Results.read(self.store)
 
     @cached_property
     def tables(self) -> tuple[Table, ...]:
-        """The published tables, by id."""
         return load_tables(self.papers, self.registry)
 
     def table(self, name: str) -> Table:

@@ -103,7 +103,6 @@ class Scoring:
 
     @property
     def title(self) -> str:
-        """In words."""
         form = "SentEval text" if self.text == "senteval" else "raw text"
         return f"{self.correlation.capitalize()}, `{self.aggregation}`, {form}"
 

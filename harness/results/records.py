@@ -329,11 +329,7 @@ def on_hardware(
 
 
 def cells(methods: Iterable[Method], tasks: Sequence[Task], seeds: int) -> tuple[PlannedCell, ...]:
-    """Every method on every task; a method without randomness has one seed, 0.
-
-    Grouped by encoder and pooling. Raises UsageError for `@target-train` on a task without a
-    training split.
-    """
+    """Every method on every task, by encoder and pooling; without randomness with one seed, 0."""
     planned = []
     for method in methods:
         for task in tasks:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
+from typing import Any
 
 from harness.assets.places import asset_named, assets_of, pinned_by
 from harness.core.errors import HarnessError
@@ -222,12 +223,11 @@ def notes_on(
 def milliseconds(results: Results, method: str, protocol: Scoring) -> float | None:
     """Milliseconds a distinct sentence over the records of the protocol's tasks."""
     records = _records(results, method, protocol)
-    sentences = sum(record.facts.get("distinct_sentences", 0) for record in records)
-    clocks = [record.timings.get(name) for record in records for name in ("encode", "apply")]
-    seconds = [clock for clock in clocks if clock is not None]
-    if not sentences or len(seconds) < len(clocks):
+    clocks: list[Any] = [r.timings.get(name) for r in records for name in ("encode", "apply")]
+    sentences: list[Any] = [record.facts.get("distinct_sentences") for record in records]
+    if not records or None in clocks or None in sentences:
         return None
-    return 1000 * math.fsum(seconds) / sentences or None  # a clock that stood still tells nothing
+    return 1000 * math.fsum(clocks) / sum(sentences) or None  # a clock that stood still
 
 
 def beside_others(results: Results, method: str, protocol: Scoring) -> bool:

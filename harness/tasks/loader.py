@@ -84,17 +84,14 @@ class FitText:
 
     @property
     def streams(self) -> bool:
-        """Whether it is a corpus."""
         return self.name not in TARGETS
 
     @property
     def digest(self) -> str:
-        """The digest of all sentences."""
         return self._digested.hexdigest()
 
     @property
     def count(self) -> int:
-        """The number of sentences."""
         return self._digested.count
 
     @cached_property
@@ -146,7 +143,6 @@ class TaskLoader:
     cells: dict[tuple[Task, str | None], CellInputs] = field(default_factory=dict)
 
     def inputs(self, task: Task, fit_on: str | None = None) -> CellInputs:
-        """The texts of a cell."""
         if (task, fit_on) not in self.cells:
             inputs = self._scored(task) if fit_on is None else self._fitted(task, fit_on)
             self.cells[task, fit_on] = inputs

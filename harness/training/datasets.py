@@ -44,7 +44,6 @@ class Labelled:
 
     @property
     def columns(self) -> Columns:
-        """Premises and hypotheses."""
         return self.premises, self.hypotheses
 
     def of_kind(self, kind: str) -> Columns:
@@ -227,19 +226,11 @@ def open_text(
     if name in corpora:
         corpus = corpora[name]
         return Text(name, corpus.sentences(places.require_data(corpus.asset)), first)
-    path = require_text(name, corpora)
-    return Text(path.name, OneALine(path), first)
-
-
-def require_text(name: str, corpora: Mapping[str, Corpus]) -> Path:
-    """The path of a text file, or of none if a corpus has that name. Raises UsageError."""
     path = Path(name)
-    if name not in corpora and not path.is_file():
-        raise UsageError(
-            f"--corpus {name}: wanted a file or a corpus ({', '.join(sorted(corpora))}), "
-            "found neither"
-        )
-    return path
+    if not path.is_file():
+        known = ", ".join(sorted(corpora))
+        raise UsageError(f"--corpus {name}: wanted a file or a corpus ({known}), found neither")
+    return Text(path.name, OneALine(path), first)
 
 
 @dataclass(frozen=True)
@@ -282,14 +273,6 @@ def open_labelled_pairs(name: str, places: Places, held_out: bool = False) -> Tr
     return TrainingSet(name, EMBEDDED_SHA256["nli.tsv"], pairs)
 
 
-def require_file(name: str, known: Sequence[str]) -> None:
-    """Raise UsageError for a name that is no data set to train on, and no file."""
-    if name not in known and not Path(name).is_file():
-        raise UsageError(
-            f"--file {name}: wanted a file or one of {', '.join(known)}, found neither"
-        )
-
-
 def _open(
     name: str, known: Sequence[str], read: Callable[[Path], Content], places: Places
 ) -> TrainingSet[Content]:
@@ -302,5 +285,7 @@ def _open(
         if asset.sha256 not in (None, digest):
             raise DataError(f"{path}: wanted sha256 {asset.sha256}, found {digest}; {AGAIN}")
         return TrainingSet(name, digest, read(path))
-    require_file(name, known)
+    if not path.is_file():
+        known_names = ", ".join(known)
+        raise UsageError(f"--file {name}: wanted a file or one of {known_names}, found neither")
     return TrainingSet(path.name, sha256_of(path), read(path))

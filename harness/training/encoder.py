@@ -229,7 +229,6 @@ class SentenceEncoder(nn.Module):
 
     @property
     def size(self) -> int:
-        """The dimension of a vector."""
         return int(self.transformer.config.hidden_size)  # type: ignore[union-attr, arg-type]
 
     def forward(self, rows: TokenIds) -> Float32[Tensor, "N D"]:
@@ -334,11 +333,7 @@ def token_chunks(rows: TokenIds, tokens: int) -> list[slice]:
 
 
 def open_encoder(name: str, folder: Path, cache: Path, setup: Setup, seed: int) -> SentenceEncoder:
-    """The checkpoint in a folder as an encoder to train; the seed draws the weights of a new head.
-
-    `cache` keeps the safetensors form of a pickled checkpoint. Raises AssetMissing, DataError,
-    and UsageError for a setup that the architecture does not allow.
-    """
+    """A folder's checkpoint as an encoder to train; the seed draws the weights of a new head."""
     if torch.device(setup.device).type == "cuda" and not torch.cuda.is_available():
         raise UsageError(f"{name}: wanted to train on {setup.device}, found no CUDA device here")
     tensors = read_tensors(folder, cache)

@@ -41,7 +41,6 @@ class StartCheckpoint:
         return {self.name: digest_of_files(weights_files(self.folder))}
 
     def open(self, setup: Setup, cache: Path, seed: int) -> SentenceEncoder:
-        """The encoder to train."""
         return open_encoder(self.name, self.folder, cache, setup, seed)
 
 

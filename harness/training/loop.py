@@ -305,7 +305,6 @@ class TrainingInfo:
     start: Mapping[str, str] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
-        """The content of training.json."""
         return {
             **{name: value for name, value in asdict(self).items() if name != "curve"},
             "steps": len(self.curve.losses),
@@ -333,11 +332,7 @@ def write_checkpoint(
     info: TrainingInfo,
     half: bool = False,
 ) -> None:
-    """Write model and tokenizer, all files or none; `half` stores the weights in 16 bits.
-
-    `tokenizer` is a folder whose tokenizer files are copied. Raises UsageError for a folder that
-    already holds a checkpoint.
-    """
+    """Write model and a folder's tokenizer, all files or none; `half`: the weights in 16 bits."""
     require_new(folder)
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as place:

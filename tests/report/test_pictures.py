@@ -257,7 +257,8 @@ def test_a_picture_is_out_of_date_where_a_published_number_changed_and_no_record
     made = published(cells)
     run = next(c for c in cells if c.scores)
     row = replace(run.cell.row, values={**run.cell.row.values, run.cell.column.id: "12.34"})
-    other = [replace(c, cell=replace(c.cell, row=row)) if c is run else c for c in cells]
+    changed = replace(run, cell=run.cell.table.cell(row, run.cell.column))
+    other = [changed if c is run else c for c in cells]
     assert published(other).digest == made.digest
     assert published(other).made_from != made.made_from
 

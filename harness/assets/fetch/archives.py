@@ -30,9 +30,6 @@ def unpack_archive(archive: Path, wanted: Download, folder: Path) -> dict[str, s
     """The wanted members into the folder, all of them or none: their paths in it and sha256.
 
     They wait beside the archive until it was read to its end.
-
-    Raises DataError for an archive that is damaged, has a link or an unsafe name among the wanted,
-    the same file twice with different content, none of them, or more bytes than it may.
     """
     pattern, left = re.compile(str(wanted.keep)), wanted.unpacked
     digests: dict[str, str] = {}

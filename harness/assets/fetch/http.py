@@ -80,9 +80,6 @@ def download(
 
     With a known digest and size, a later call goes on where an earlier one stopped; else nothing
     vouches that the rest belongs to the beginning, so that it starts again.
-
-    Raises AssetMissing if the server refuses or stops early, DataError for a file of another
-    digest, which is thrown away.
     """
     from huggingface_hub.file_download import http_get
 

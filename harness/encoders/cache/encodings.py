@@ -57,7 +57,6 @@ class CacheShard(TensorFile):
 
     @property
     def rows(self) -> int:
-        """Number of its sentences."""
         return int(self.tensors["keys"]["shape"][0])
 
     @property

@@ -47,7 +47,6 @@ class CacheEntry:
 
     @property
     def called(self) -> str:
-        """The entry in words."""
         of = "converted weights of " if self.kind == "converted" else ""
         return of + (", ".join(self.names) or "unknown encoder")
 

@@ -176,7 +176,6 @@ class Dialogs:
         self.digests: dict[tuple[int, ...], int] = {}
 
     def data(self, boards: Sequence[Board]) -> JSON:
-        """Everything that the script reads."""
         cells: dict[str, JSON] = {}
         rows: JSON = {}
         for cell in self.folder.reproduced:
