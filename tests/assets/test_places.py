@@ -27,7 +27,7 @@ from harness.assets.places import (
 from harness.cli.listing import assets_rows
 from harness.core.errors import AssetMissing, DataError, UsageError
 from harness.core.files import sha256_of
-from harness.core.interfaces import Packaged
+from harness.core.interfaces import Hub, Packaged
 from harness.core.toml import read_typed
 from harness.core.types import Record
 from harness.encoders.transformer import TransformerConfig
@@ -218,8 +218,8 @@ def test_an_encoder_to_be_fetched_is_told_with_its_size(tmp_path):
     with pytest.raises(AssetMissing, match=r"@86b5e0934494, about 440 MB\) is not on this machine"):
         Places(tmp_path).encoder(bert.with_max_length(64))
     rows = {row["asset"]: row for row in assets_rows(FOUND, Places(tmp_path))}
-    of_hub = [row for row in rows.values() if row["what"] == "encoder" and row["downloads"]]
-    assert all(row["bytes"] > 5e6 for row in of_hub)
+    of_hub = [name for name, e in FOUND.encoders.items() if isinstance(e.source, Hub)]
+    assert all(rows[name]["bytes"] > 5e6 for name in of_hub)
     assert rows["sbert-nli-large"]["bytes"] > rows["roberta-base"]["bytes"] > 4 * 110e6
 
 
