@@ -166,7 +166,6 @@ class Recipe(ABC):
         return ContrastiveTraining(settings, encoder, columns, self.seed, masked)
 
     def siamese(self, defaults: Any, examples: Any) -> Any:
-        """SBERT on pairs or triplets."""
         from harness.training.siamese import SiameseTraining
 
         settings = self.settings(defaults)

@@ -44,7 +44,6 @@ class BaseConfig:
             raise UsageError(f"{self.name}: wanted a length of 1 or more, found {length}")
 
     def member(self: Base, seed: int) -> Base:  # noqa: ARG002 - a family's differ
-        """This encoder, whatever the seed."""
         return self
 
     def with_max_length(self: Base, max_length: int) -> Base:

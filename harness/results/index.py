@@ -69,6 +69,7 @@ class Results:
 
     by_cell: Mapping[tuple[str, str], Sequence[Record]]
     used: set[tuple[str, str]] = field(default_factory=set)
+    encoded: dict[tuple[str, str], bytes] = field(default_factory=dict)  # for digests, once
 
     @classmethod
     def read(cls, store: Store) -> Results:
@@ -120,8 +121,9 @@ class Results:
         """sha256 over the records that were looked at: what a table was made from."""
         digest = hashlib.sha256()
         for cell in sorted(self.used):
-            for record in self.by_cell.get(cell, ()):
-                digest.update(encode(record))
+            if cell not in self.encoded:
+                self.encoded[cell] = b"".join(map(encode, self.by_cell.get(cell, ())))
+            digest.update(self.encoded[cell])
         return digest.hexdigest()
 
 
