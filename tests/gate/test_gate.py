@@ -433,10 +433,12 @@ def test_a_model_under_its_own_modules_has_golden_vectors_of_its_own(tmp_path):
         assert check_encoder(*vectors).state is state
 
 
-@pytest.mark.parametrize("damage", [b"", b"cut", b"\0" * 40])
+@pytest.mark.parametrize("damage", [b"", b"cut", b"\0" * 40, b"other keys"])
 def test_a_file_without_golden_vectors_is_refused_by_name(committed, damage):
     path = golden_path(committed, "fake")
     path.write_bytes(path.read_bytes()[:-1] if damage == b"cut" else damage)
+    if damage == b"other keys":
+        write_tensors(path, {"vectors": np.ones((1, 1), np.float32)}, {"key": "", "colour": ""})
     with pytest.raises(DataError, match=r"fake\.safetensors holds no golden vectors .*; delete it"):
         read_golden(committed, "fake")
 
