@@ -210,8 +210,8 @@ def _execute(
 
 def _note_failures(outcomes: Iterable[Outcome], planned: bool) -> None:
     """Say why cells did not run; a plan has already said which assets are missing."""
-    said = ("asset missing",) if planned else ()
-    messages = Counter(o.message for o in outcomes if o.message and o.status not in said)
+    shown = ("asset missing",) if planned else ()
+    messages = Counter(o.message for o in outcomes if o.message and o.status not in shown)
     for message, count in messages.items():
         note(f"harness: {message} ({count} cell{'s' if count > 1 else ''})")
 

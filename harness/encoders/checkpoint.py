@@ -60,10 +60,10 @@ def read_settings(path: Path) -> dict[str, Any]:
     return content
 
 
-def require_weights(name: str, path: Path, wanted: str | None, found: str) -> None:
+def require_weights(name: str, path: Path, wanted: str | None, digest: str) -> None:
     """Refuse weights whose sha256 is not the pinned one."""
-    if wanted not in (None, found):
-        raise DataError(f"{name}: {path} has sha256 {found}, wanted {wanted}; {REMEDY}")
+    if wanted not in (None, digest):
+        raise DataError(f"{name}: {path} has sha256 {digest}, wanted {wanted}; {REMEDY}")
 
 
 def weights_files(folder: Path) -> tuple[Path, ...]:
@@ -254,15 +254,15 @@ class Fingerprint:
     def require(self, name: str, folder: Path) -> None:
         """Refuse a folder with other tokens, settings, rules, or another maximum length."""
         settings = config_digest(read_settings(folder / "config.json"))
-        for what, wanted, found in (
+        for what, wanted, actual in (
             ("a vocabulary with digest", self.vocabulary, digest_of(vocabulary_of(folder))),
             ("settings with digest", self.config, settings),
             ("a maximum length of", self.max_length, maximum_length(name, folder)),
             ("tokenizer rules with digest", self.rules, rules_digest(folder) or self.rules),
         ):
-            if wanted not in (None, found):
+            if wanted not in (None, actual):
                 raise DataError(
-                    f"{name}: {folder} has {what} {str(found)[:12]}, wanted {str(wanted)[:12]}; "
+                    f"{name}: {folder} has {what} {str(actual)[:12]}, wanted {str(wanted)[:12]}; "
                     f"{REMEDY}"
                 )
 

@@ -60,18 +60,18 @@ def compare_claims(
     claims: Claims,
     registry: Registry,
     context: RunContext,
-    known: Intervals,
+    stored: Intervals,
     engine: Engine = HERE,
 ) -> Intervals:
-    """The claims' known intervals, and one for each finding that the sign alone decides in a run.
+    """The claims' stored intervals, and one for each finding that the sign alone decides in a run.
 
     None is made where a score is neither a correlation with gold nor an accuracy, or where the
     similarities of a method do not lie beside its record.
     """
     store = context.store
-    tests = ClaimTests(Results.read(store), registry, known)
+    tests = ClaimTests(Results.read(store), registry, stored)
     findings = [finding for claim in claims.resolved for finding in tests.test(claim).every]
-    intervals = {f.contrast: known[f.contrast] for f in findings if f.contrast in known}
+    intervals = {f.contrast: stored[f.contrast] for f in findings if f.contrast in stored}
     due: dict[Scored, Finding] = {}
     for finding in findings:
         contrast = finding.contrast
@@ -95,12 +95,12 @@ def compare_claims(
 def compare_tables(
     registry: Registry,
     context: RunContext,
-    known: Mapping[str, Comparisons],
+    stored: Mapping[str, Comparisons],
     engine: Engine = HERE,
 ) -> Iterator[Comparisons]:
     """Compare the rows of every leaderboard table that was measured in full in a run.
 
-    A known comparison that holds for a table's averages is yielded as it is.
+    A stored comparison that holds for a table's averages is yielded as it is.
     """
     store, results = context.store, Results.read(context.store)
     due: dict[Scored, tuple[str, Scoring, dict[str, float]]] = {}
@@ -110,9 +110,9 @@ def compare_tables(
             # A committed record without its per-pair similarities cannot be resampled.
             here = [m for m in methods if all(_similarities_lie_in(store, [m], t) for t in tasks)]
             order = averages(results, here, scoring)
-            stored = known.get(f"{encoder}.{scoring.id}")
-            if stored and stored.hold_for(order):
-                yield stored
+            comparisons = stored.get(f"{encoder}.{scoring.id}")
+            if comparisons and comparisons.hold_for(order):
+                yield comparisons
             elif len(order) > 1:
                 path = (scoring.correlation, scoring.aggregation)
                 item = Scored((*order,), tuple((registry.tasks[task], path) for task in tasks))

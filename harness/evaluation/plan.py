@@ -114,7 +114,7 @@ def make_plan(
     for _, group in groupby(cells, key=lambda cell: cell.encoder):
         of_encoder = tuple(group)
         texts = {cell: inputs[cell.task, cell.method.fit_on] for cell in of_encoder}
-        readable = {cell: found for cell, found in texts.items() if found is not None}
+        readable = {cell: text for cell, text in texts.items() if text is not None}
         encoder = _encoder(of_encoder, readable, loader, runs, rates or {})
         if encoder.missing:
             missing[f"encoder {base_name(of_encoder[0].method.encoder.name)}"] = encoder.missing
@@ -270,9 +270,9 @@ def _size(asset: str) -> str:
 
 def _work_left(plan: Plan) -> str:
     """The time to encode, as far as it is known, and how much else there is to do."""
-    known = sum(encoder.seconds or 0.0 for encoder in plan.encoders)
+    timed = sum(encoder.seconds or 0.0 for encoder in plan.encoders)
     unknown = [encoder.name for encoder in plan.encoders if encoder.seconds is None]
-    times = [f"about {duration(known)}"] if known or not unknown else []
+    times = [f"about {duration(timed)}"] if timed or not unknown else []
     if unknown:
         times.append(f"an unknown time for {', '.join(unknown)}")
     counts = {

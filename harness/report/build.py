@@ -66,8 +66,8 @@ def generated(folder: ResultsFolder, readme: Path | None) -> Pages:
         text = pages.conformance_page(folder.compared, folder.conformance_records)
         due[tables / pages.PAGE] = text
     drawn = pictures(folder)
-    for name, one in drawn.items():
-        due[folder.path / name] = Slow(one.made_from, partial(getattr, one, "svg"))
+    for name, picture in drawn.items():
+        due[folder.path / name] = Slow(picture.made_from, partial(getattr, picture, "svg"))
     due[folder.path / site.PAGE] = Slow(
         site.made_from(folder, drawn), partial(site.site_page, folder, drawn)
     )

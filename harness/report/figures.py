@@ -113,9 +113,9 @@ def published_against_measured(cells: Sequence[Reproduction], results: Results) 
         differences.append(replace(points[-1], y=[measured - published]))
     if not points:
         return None
-    ends = [edge(v for one in points for v in (*one.x, *one.y)) for edge in (min, max)]
+    ends = [edge(v for point in points for v in (*point.x, *point.y)) for edge in (min, max)]
     bounds = (TOLERANCES.exact, TOLERANCES.match, TOLERANCES.close)
-    furthest = max(1.0, *(abs(one.y[0]) * 1.5 for one in differences))
+    furthest = max(1.0, *(abs(point.y[0]) * 1.5 for point in differences))
     below = {
         "xlabel": "published, points",
         "ylabel": "difference",
@@ -143,7 +143,7 @@ def protocol_steps(path: Path, cells: Sequence[Reproduction], results: Results) 
     if not path.exists():
         return None
     steps = read_typed(Steps, path)
-    cell = next((one.cell for one in cells if one.cell.id == steps.cell), None)
+    cell = next((c.cell for c in cells if c.cell.id == steps.cell), None)
     measured = [results.value(row.method, row.task, *row.score).mean for row in steps.rows]
     values = [value for value in measured if value is not None]
     if cell is None or cell.points is None or len(values) < len(measured):
@@ -245,7 +245,7 @@ def alignment_against_uniformity(results: Results) -> Chosen | None:
 def spectrum_of_embeddings(results: Results) -> Chosen | None:
     """Eigenvalues of the covariance as encoded and post-processed, a panel an encoder."""
     panels = _by_encoder(results, "spectrum", _spectrum)
-    values = [v for series in panels.values() for one in series for v in one.y if v >= LEAST]
+    values = [v for panel in panels.values() for series in panel for v in series.y if v >= LEAST]
     axes = {"xscale": "log", "yscale": "log", "ylim": (min(values, default=LEAST) / 2, 200)}
     return _stacked(panels, "place of the eigenvalue", "{}: %", axes)
 
@@ -253,8 +253,8 @@ def spectrum_of_embeddings(results: Results) -> Chosen | None:
 def _spectrum(results: Results, method: str) -> Series | None:
     """The positive eigenvalues of a method, by place, the mean over its seeds."""
     spectra = [record.scores["spectrum"] for record in results.records(method, "spectrum")]
-    places = [place for place in spectra[0] if all(one.get(place) for one in spectra)]
-    values = [fmean(one[place] for one in spectra) for place in places]
+    places = [place for place in spectra[0] if all(spectrum.get(place) for spectrum in spectra)]
+    values = [fmean(spectrum[place] for spectrum in spectra) for place in places]
     return Series(post_processing(method), [*map(int, places)], values, method) if places else None
 
 
@@ -273,7 +273,7 @@ def _quartiles(results: Results, method: str, of: str = "") -> Series:
     score = f"{of}_quartiles" if of else "quartiles"
     quartiles = [r.scores[score] for r in results.records(method, "distance-quartiles")]
     means = {
-        name: [fmean(one[name][step] for one in quartiles) for step in steps]
+        name: [fmean(of_seed[name][step] for of_seed in quartiles) for step in steps]
         for name, steps in quartiles[0].items()
     }
     steps = [int(step) for step in quartiles[0]["median"]]
@@ -287,7 +287,7 @@ def frequency_of_words(results: Results) -> Chosen | None:
     for plain, methods in encodings(results, "word-frequency").items():
         if shown := [ratios for method in methods if (ratios := _ratios(results, method))]:
             panels[plain] = list(zip(*shown, strict=True))
-    every = [one for row in panels.values() for column in row for one in column]
+    every = [series for row in panels.values() for column in row for series in column]
     every_ratio = [ratio for series in every for ratio in series.y]
     if not every_ratio:
         return None
@@ -336,7 +336,7 @@ def quality_against_cost(results: Results) -> Chosen | None:
         series.append(Series(posts, [cost], [average], hint, label))
     if not series:
         return None
-    corners = frontier([(one.x[0], one.y[0]) for one in series])
+    corners = frontier([(point.x[0], point.y[0]) for point in series])
     costs = [*chain.from_iterable((cost, cost) for cost, _ in corners)][1:]
     scores = [*chain.from_iterable((score, score) for _, score in corners)][:-1]
     axes = {

@@ -81,11 +81,11 @@ def _decisions(
 
     first, second = question.first, question.second
     decisions = {task: decide(side(first, task), side(second, task)) for task in SEVEN}
-    return {task: one for task, one in decisions.items() if one.difference is not None}
+    return {task: made for task, made in decisions.items() if made.difference is not None}
 
 
 def _labels(decisions: Decisions, outcome: ClaimOutcome) -> list[str]:
-    return [LABELS[task] for task, one in decisions.items() if one.outcome == outcome]
+    return [LABELS[task] for task, made in decisions.items() if made.outcome == outcome]
 
 
 def _summary(decisions: Decisions) -> tuple[str, int, int]:
@@ -98,7 +98,7 @@ def _summary(decisions: Decisions) -> tuple[str, int, int]:
 def answer_line(question: Question, decisions: Decisions) -> str:
     """Which map is ahead where and by how much, of the tasks that are decided."""
     first, second = (f"`{chain}`" for chain in (question.first, question.second))
-    each = ", ".join(f"{LABELS[task]} {_signed(one)}" for task, one in decisions.items())
+    each = ", ".join(f"{LABELS[task]} {_signed(made)}" for task, made in decisions.items())
     mean, ahead, behind = _summary(decisions)
     decided = "no task is decided"
     if ahead or behind:

@@ -30,9 +30,9 @@ def conformance_page(
     counts = {"authors": 0, "library": 0}
     for reference, compared in references:
         counts["authors" if reference.authors_of else "library"] += len(compared)
-        differences = [abs(one.difference) for one in compared if one.difference is not None]
+        differences = [abs(c.difference) for c in compared if c.difference is not None]
         whose = f"the authors of {reference.authors_of}" if reference.authors_of else "a library"
-        equal = sum(one.agrees is True for one in compared)
+        equal = sum(score.agrees is True for score in compared)
         largest = f"{max(differences):.4f}" if differences else ""
         numbers = [len(compared), len(differences), equal, largest]
         summary.append([f"`{reference.file}`", whose, *numbers])
@@ -52,16 +52,16 @@ def conformance_page(
 def comparison_table(compared: Sequence[ReferenceScore]) -> str:
     """A line for each score; of one that was not measured its state stands in place of ours."""
     lines = []
-    for one in compared:
-        method, task = one.cell.what
-        tolerance = f"{one.reference.tolerance_of(one.cell):g}"
-        ours = [one.state, "", tolerance, ""]
-        if one.ours is not None and one.difference is not None:
-            difference = f"{round(one.difference, 4) + 0.0:+.4f}"
-            outside = "" if one.agrees else ", beyond the tolerance"
-            ours = [f"{one.ours:.4f}", difference, tolerance, f"{one.state}{outside}"]
-        named = [f"`{method}`", f"`{task}`" if task else "training", one.score]
-        lines.append([*named, f"{one.theirs:.4f}", *ours])
+    for score in compared:
+        method, task = score.cell.what
+        tolerance = f"{score.reference.tolerance_of(score.cell):g}"
+        ours = [score.state, "", tolerance, ""]
+        if score.ours is not None and score.difference is not None:
+            difference = f"{round(score.difference, 4) + 0.0:+.4f}"
+            outside = "" if score.agrees else ", beyond the tolerance"
+            ours = [f"{score.ours:.4f}", difference, tolerance, f"{score.state}{outside}"]
+        named = [f"`{method}`", f"`{task}`" if task else "training", score.score]
+        lines.append([*named, f"{score.theirs:.4f}", *ours])
     return table(HEAD, lines, words=3)
 
 
@@ -103,12 +103,12 @@ def tallies(folder: ResultsFolder) -> Iterator[Tally]:
         words = f"{fails} do not hold, {undecided} undecided.{caveats(tested)}"
         what = f"claims of the papers hold for small models; {words}"
         yield Tally(str(outcomes[ClaimOutcome.HOLDS]), f"of {len(tested)}", what)
-    compared = [one for _, scores in folder.compared for one in scores if one.agrees is not None]
+    compared = [s for _, scores in folder.compared for s in scores if s.agrees is not None]
     for what, by_authors in (
         ("programs that papers' authors released", True),
         ("libraries", False),
     ):
-        agrees = [c.agrees is True for c in compared if bool(c.reference.authors_of) == by_authors]
+        agrees = [s.agrees is True for s in compared if bool(s.reference.authors_of) == by_authors]
         if agrees:
             yield Tally(str(sum(agrees)), f"of {len(agrees)}", f"scores of {what} are reproduced")
     seeds, methods = sum(map(len, records.by_cell.values())), len(records.methods)
@@ -118,7 +118,7 @@ def tallies(folder: ResultsFolder) -> Iterator[Tally]:
 
 def different_scores(cells: Collection[Reproduction]) -> int:
     """How many scores stand beside published numbers; two papers may publish the same one."""
-    run = (one.cell for one in cells if one.scores)
+    run = (reproduction.cell for reproduction in cells if reproduction.scores)
     return len({(c.method, tuple(c.tasks), c.metric, c.aggregation) for c in run})
 
 
@@ -127,7 +127,7 @@ def first_screen(folder: ResultsFolder) -> str:
     cells, works = folder.reproduced, len({table.cite for table in folder.tables})
     counts = count(cells)
     runnable = counts["runnable"]
-    inferred = sum(one.cell.evidence == "inferred" for one in cells)
+    inferred = sum(reproduction.cell.evidence == "inferred" for reproduction in cells)
     published = (
         f"{len(cells):,} published numbers from {len(folder.tables)} tables of {works} works "
         f"(papers and repositories). {runnable:,} name the method and the protocol that should "

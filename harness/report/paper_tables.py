@@ -106,14 +106,14 @@ def sheet(published: Table, cells: Cells, registry: Registry) -> Sheet:
     words = ", ".join(f"{mark} {state}" for state, mark in MARKS.items() if state in states)
     about = f"{OURS} measured here, with its verdict (or before the numbers, if all have the same)"
     levels = {cell.cell.evidence for cell in cells.values()}
-    known = [f"{EVIDENCE_MARKS[e]} {e}, {text}" for e, text in EVIDENCE.items() if e in levels]
+    marks = [f"{EVIDENCE_MARKS[e]} {e}, {text}" for e, text in EVIDENCE.items() if e in levels]
     legend = f"{EVIDENCE_COLUMN} (evidence) is how the protocol of a row is known"
     transductive = f"{DAGGER} fitted on the sentences that are scored, no labels seen."
     fitted = any(row.transductive for row in published.rows)
     return Sheet(
         blocks,
         [f"{about}: {words}."] if words else [],
-        [*([f"{legend}: {'; '.join(known)}."] if known else []), *([transductive] * fitted)],
+        [*([f"{legend}: {'; '.join(marks)}."] if marks else []), *([transductive] * fitted)],
         [*(f"{mark} {text}" for text, mark in footnotes.items()), *_notes(published)],
         [_about(row, published, cells, registry, footnotes) for row in published.rows],
         [TOLERANCES.sentence()] if any(cell.scores for cell in cells.values()) else [],

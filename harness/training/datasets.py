@@ -228,8 +228,8 @@ def open_text(
         return Text(name, corpus.sentences(places.require_data(corpus.asset)), first)
     path = Path(name)
     if not path.is_file():
-        known = ", ".join(sorted(corpora))
-        raise UsageError(f"--corpus {name}: wanted a file or a corpus ({known}), found neither")
+        names = ", ".join(sorted(corpora))
+        raise UsageError(f"--corpus {name}: wanted a file or a corpus ({names}), found neither")
     return Text(path.name, OneALine(path), first)
 
 
@@ -274,11 +274,11 @@ def open_labelled_pairs(name: str, places: Places, held_out: bool = False) -> Tr
 
 
 def _open(
-    name: str, known: Sequence[str], read: Callable[[Path], Content], places: Places
+    name: str, registered: Sequence[str], read: Callable[[Path], Content], places: Places
 ) -> TrainingSet[Content]:
     """An asset, whose file must be the catalogue's if that knows its digest, or a file by path."""
     path = Path(name)
-    if name in known:
+    if name in registered:
         asset = asset_named(name)
         path = places.data(asset) or places.require_data(name)  # the latter says what is missing
         digest = sha256_of(path)
@@ -286,6 +286,6 @@ def _open(
             raise DataError(f"{path}: wanted sha256 {asset.sha256}, found {digest}; {AGAIN}")
         return TrainingSet(name, digest, read(path))
     if not path.is_file():
-        known_names = ", ".join(known)
-        raise UsageError(f"--file {name}: wanted a file or one of {known_names}, found neither")
+        names = ", ".join(registered)
+        raise UsageError(f"--file {name}: wanted a file or one of {names}, found neither")
     return TrainingSet(path.name, sha256_of(path), read(path))

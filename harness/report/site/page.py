@@ -217,32 +217,33 @@ class Dialogs:
         cites = self._cites([cell.table.cite, *keys_of(method, self.registry)])
         return [*map(self._text, texts), cites]
 
-    def _cell(self, one: Reproduction) -> list[Any]:
-        cell = one.cell
+    def _cell(self, reproduction: Reproduction) -> list[Any]:
+        cell, state = reproduction.cell, reproduction.state
         tasks = [name for name in cell.tasks if name in self.registry.tasks]
         method = "" if cell.row.model_free else cell.method or ""
         why = cell.why_not.explanation if cell.why_not else ""
         needs: Iterable[str] = ()
-        if one.state is CellState.NOT_RUN:
+        if state is CellState.NOT_RUN:
             needs = missing(cell, self.registry, self.recorded)
         protocol = ", ".join(filter(None, protocol_of(cell, self.registry)))
-        texts = [cell.column.label, cell.place, cell.source, protocol, method, str(one.state)]
-        lists = [tasks, [*filter(None, [why, *cell.notes, *one.copies])], needs]
+        texts = [cell.column.label, cell.place, cell.source, protocol, method, str(state)]
+        lists = [tasks, [*filter(None, [why, *cell.notes, *reproduction.copies])], needs]
         fields = [
             printed(cell),
             *map(self._text, texts),
             *([self._text(text) for text in of] for of in lists),
-            self._neighbours(one),
+            self._neighbours(reproduction),
         ]
-        if one.scores:
-            difference, half = one.verdict.difference, one.verdict.half_width
-            fields += [[round(s, 4) for s in one.scores], difference and round(difference, 4), half]
+        if reproduction.scores:
+            difference, half = reproduction.verdict.difference, reproduction.verdict.half_width
+            ours = [round(score, 4) for score in reproduction.scores]
+            fields += [ours, difference and round(difference, 4), half]
         return fields
 
-    def _neighbours(self, one: Reproduction) -> int:
+    def _neighbours(self, reproduction: Reproduction) -> int:
         """The place of what `harness explain` says of neighbouring protocols; -1 without any."""
-        wanted = wanted_protocol(one.cell, self.registry)
-        if wanted is None or one.cell.points is None:
+        wanted = wanted_protocol(reproduction.cell, self.registry)
+        if wanted is None or reproduction.cell.points is None:
             return -1
         # Of a task, the scores that are looked at differ by the kind of metric alone.
         kind = wanted.task, wanted.metric.replace("pearson", "spearman"), bool(wanted.aggregation)
@@ -251,9 +252,9 @@ class Dialogs:
         measured = self.measured[kind]
         # Differences are from the published number, or where the encoder was not run from a score.
         ran = any(score.protocol.encoder == wanted.encoder for score in measured)
-        name = one.cell.id if ran else replace(wanted, encoder="", max_length="")
+        name = reproduction.cell.id if ran else replace(wanted, encoder="", max_length="")
         if name not in self.neighbours:
-            explanation = look_around(one, wanted, measured)
+            explanation = look_around(reproduction, wanted, measured)
             lines = [
                 [self._text(change(near)), round(near.value, 2), round(near.difference, 2)]
                 for near in explanation.neighbours[:NEAREST]
