@@ -91,5 +91,5 @@ def test_reading_starts_at_once(side_by_side, commands, tmp_path):
     slowest = max(commands, key=lambda name: median(seconds[name]) / LIMITS[name])
     ratios = [LIMITS[slowest] / measured for measured in seconds[slowest]]
     share = median(seconds[BARE]) / median(seconds[slowest])
-    facts = {"slowest": slowest, f"importing {BARE} is of it": round(share, 2)}
+    facts = {"slowest": slowest, f"share of importing {BARE}": round(share, 2)}
     side_by_side.require("cold-start", ratios, 1.0, **facts)
