@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 help:  ## show the targets
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1|\2/' | column -t -s '|'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | column -t -s "$$(printf '\t')"
 
 setup: $(READY)  ## make the virtual environment with pinned versions
 
@@ -24,7 +24,6 @@ PYTEST := $(BIN)/pytest -p no:cacheprovider -n logical --dist worksteal
 
 test: $(READY)  ## the tests that a change needs; skipped ones are named
 	$(PYTEST) -m 'not slow' $(ARGS)
-	@echo "what takes more than ten seconds a test was left to make test-all"
 
 test-slow: $(READY)  ## the tests that `make test` leaves out
 	$(PYTEST) -m slow $(ARGS)
@@ -38,7 +37,9 @@ test-processors: $(READY)  ## encoders and transforms as on other processors: AV
 	$(AVX2) OMP_NUM_THREADS=1 $(ROUNDED)
 	OMP_NUM_THREADS=4 OMP_WAIT_POLICY=passive $(ROUNDED)
 
-test-all: test test-slow test-processors  ## all tests, then those of encoders and transforms as on other processors
+test-rest: test-slow test-processors mutants  ## what `make test` leaves out
+
+test-all: test test-rest  ## all tests, as on other processors too, and the mutants
 
 check: $(READY) docs  ## lint, format, types, documentation, and whether the generated files are up to date
 	$(BIN)/ruff check .
@@ -59,9 +60,8 @@ soak: $(READY)  ## attacks in their long form (hours; ARGS='-k kill --tries 3' f
 	$(BIN)/pytest tests/trust -s -p no:cacheprovider --soak results/questions/reliability.toml $(ARGS); \
 		found=$$?; $(BIN)/python tools/measured_pages.py && exit $$found
 
-mutants: $(READY)  ## change one rule of the code at a time: a test must fail (minutes; ARGS=results for one room)
-	$(BIN)/python tests/mutants.py --tally results/questions/reliability.toml $(ARGS); \
-		found=$$?; $(BIN)/python tools/measured_pages.py && exit $$found
+mutants: $(READY)  ## change one rule of the code at a time: a test must fail (ARGS=results for one room)
+	$(BIN)/python tests/mutants.py $(ARGS)
 
 bill: $(READY)  ## what is installed: a bill of materials (build/bill.json, CycloneDX), licences, known weaknesses
 	$(PYTHON) -m venv build/bill
@@ -77,4 +77,4 @@ report: $(READY)  ## write leaderboard and tables from the committed records
 clean:  ## remove the virtual environment, the runs and the built documentation
 	rm -rf $(VENV) runs build
 
-.PHONY: help setup reproduce test test-slow test-processors test-all check docs bench soak mutants bill report clean
+.PHONY: help setup reproduce test test-slow test-processors test-rest test-all check docs bench soak mutants bill report clean

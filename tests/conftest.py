@@ -2,6 +2,7 @@
 
 import os
 
+import pytest
 from hypothesis import settings
 from jaxtyping import install_import_hook
 
@@ -15,3 +16,26 @@ settings.register_profile("tests", deadline=None, derandomize=True)
 settings.load_profile("tests")
 
 from fixtures import *  # noqa: E402, F403 - after the hook
+
+LEFT = pytest.StashKey[int]()
+
+
+def pytest_deselected(items):
+    config = items[0].config
+    slow = sum(item.get_closest_marker("slow") is not None for item in items)
+    config.stash[LEFT] = config.stash.get(LEFT, 0) + slow
+    if hasattr(config, "workeroutput"):
+        config.workeroutput["left"] = config.stash[LEFT]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node):
+    node.config.stash[LEFT] = getattr(node, "workeroutput", {}).get("left", 0)
+
+
+def pytest_unconfigure(config):
+    if not hasattr(config, "workeroutput") and (left := config.stash.get(LEFT, 0)):
+        print(  # noqa: T201
+            f"{left} slow tests, the mutants, and encoders and transforms as on other processors "
+            "were left to make test-all"
+        )
