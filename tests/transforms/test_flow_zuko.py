@@ -31,16 +31,6 @@ def test_the_density_is_zukos():
         torch.testing.assert_close(ours.bits_per_dimension(x), expected)
 
 
-def test_the_first_weights_are_drawn_from_the_generator():
-    def weights(seed):
-        return masked_autoregressive(4, np.random.default_rng(seed)).state_dict()
-
-    one, again, other = weights(0), weights(0), weights(1)
-    name = "lazy.transforms.0.hyper.0.weight"
-    assert torch.equal(one[name], again[name])
-    assert not torch.equal(one[name], other[name])
-
-
 @pytest.mark.parametrize("post", [MAF, NSF], ids=["maf", "nsf"])
 def test_without_zuko_the_error_names_the_extra(post, monkeypatch):
     monkeypatch.setitem(sys.modules, "zuko", None)
