@@ -9,7 +9,6 @@ import re
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -42,77 +41,66 @@ main()
 NOTE = '#!/bin/sh\nfor word in "$0" "$@"; do echo "$word"; done >> "$NOTED"\n'
 
 
-@dataclass
-class Runner:
-    """As much of GitHub's runner as the scripts see."""
+def stub(folder, name, text):
+    (folder / "bin" / name).write_text(text)
+    (folder / "bin" / name).chmod(0o755)
 
-    folder: Path
-    commands: Path
-    environment: dict[str, str] = field(default_factory=dict)
 
-    def __post_init__(self):
-        self.commands.mkdir()
-        self.command("python", NOTE)
-        self.command("harness", HARNESS)
-        (self.folder / "temp").mkdir()
+def noted(folder):
+    """Every word that stubs were called with."""
+    return (folder / "noted").read_text().splitlines()
 
-    def command(self, name, text):
-        (self.commands / name).write_text(text)
-        (self.commands / name).chmod(0o755)
 
-    def noted(self):
-        """Every word that stubs were called with."""
-        path = self.folder / "noted"
-        return path.read_text().splitlines() if path.exists() else []
+def run_step(folder, step, inputs, **environment):
+    """Run a step's script the way GitHub's runner does, with its expressions filled in."""
+    values = {f"inputs.{name}": value for name, value in inputs.items()}
+    values["runner.temp"] = str(folder / "temp")
+    filled = {
+        name: re.sub(r"\$\{\{ (\S+) \}\}", lambda found: values[found[1]], text)
+        for name, text in step.get("env", {}).items()
+    }
+    own = {
+        "PATH": f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}",
+        "GITHUB_ACTION_PATH": str(ROOT / ".ci/check"),
+        "GITHUB_OUTPUT": str(folder / "output"),
+        "NOTED": str(folder / "noted"),
+    }
+    clean = {name: value for name, value in os.environ.items() if "HARNESS" not in name}
+    return subprocess.run(
+        ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]],
+        cwd=folder,
+        env={**clean, **own, **environment, **filled},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
-    def step(self, step, inputs):
-        """Run a step's script the way the runner does, with its expressions filled in."""
-        values = {f"inputs.{name}": value for name, value in inputs.items()}
-        values["runner.temp"] = str(self.folder / "temp")
-        filled = {
-            name: re.sub(r"\$\{\{ (\S+) \}\}", lambda found: values[found[1]], text)
-            for name, text in step.get("env", {}).items()
-        }
-        clean = {n: v for n, v in os.environ.items() if "HARNESS" not in n}
-        own = {
-            "PATH": f"{self.commands}{os.pathsep}{os.environ['PATH']}",
-            "GITHUB_ACTION_PATH": str(ROOT / ".ci/check"),
-            "GITHUB_OUTPUT": str(self.folder / "output"),
-            "NOTED": str(self.folder / "noted"),
-        }
-        return subprocess.run(
-            ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]],
-            cwd=self.folder,
-            env={**clean, **own, **self.environment, **filled},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
 
-    def action(self, **given):
-        """All scripts of the action in order, until one fails; the last one's answer."""
-        inputs = {name: about.get("default") for name, about in ACTION["inputs"].items()} | given
-        assert None not in inputs.values(), "a required input is missing"
-        for step in SCRIPTS:
-            done = self.step(step, inputs)
-            if done.returncode:
-                break
-        return done
+def action(folder, weights="one", **given):
+    """All scripts of the action in order, until one fails; the last one's answer."""
+    inputs = {name: about.get("default") for name, about in ACTION["inputs"].items()} | given
+    assert None not in inputs.values(), "a required input is missing"
+    for step in SCRIPTS:
+        done = run_step(folder, step, inputs, WEIGHTS=weights)
+        if done.returncode:
+            break
+    return done
 
 
 def repository(folder):
     """A repository with data, an encoder and a quick set of its own, and no baseline yet."""
-    (folder / "data" / PROBE).parent.mkdir(parents=True)
+    for name in ("bin", "temp", "model", "results", Path("data", PROBE).parent):
+        (folder / name).mkdir(parents=True)
     (folder / "data" / PROBE).touch()
-    (folder / "model").mkdir()
-    (folder / "results").mkdir()
     (folder / "results/gate.toml").write_text(GATE)
+    stub(folder, "python", NOTE)
+    stub(folder, "harness", HARNESS)
     return folder
 
 
 @pytest.fixture
-def runner(tmp_path):
-    return Runner(repository(tmp_path / "repository"), tmp_path / "bin")
+def folder(tmp_path):
+    return repository(tmp_path)
 
 
 OWN = {"data-dir": "data", "results": "results", "encoder": "mine=model"}
@@ -121,20 +109,19 @@ OWN = {"data-dir": "data", "results": "results", "encoder": "mine=model"}
 @pytest.fixture(scope="module")
 def promoted(tmp_path_factory):
     """Results with a baseline, made by the command that the workflow's first lines state."""
-    folder = tmp_path_factory.mktemp("baseline")
+    folder = repository(tmp_path_factory.mktemp("baseline"))
     text = (ROOT / ".ci/workflow-example.yml").read_text()
     [command] = re.findall(r"^#   (harness .*)$", text, re.MULTILINE)
-    own = Runner(repository(folder / "repository"), folder / "bin")
-    done = own.step({"run": command}, {})
+    done = run_step(folder, {"run": command}, {})
     assert done.returncode == 0
     assert "promoted: 5 records and vectors of results" in done.stdout
-    return own.folder / "results"
+    return folder / "results"
 
 
 @pytest.fixture
-def baseline(runner, promoted):
-    shutil.copytree(promoted, runner.folder / "results", dirs_exist_ok=True)
-    return runner
+def baseline(folder, promoted):
+    shutil.copytree(promoted, folder / "results", dirs_exist_ok=True)
+    return folder
 
 
 def test_the_inputs_are_known_and_used_and_never_text_of_a_script():
@@ -145,10 +132,10 @@ def test_the_inputs_are_known_and_used_and_never_text_of_a_script():
     assert not [step["name"] for step in SCRIPTS if "${{" in step["run"]]
 
 
-def test_what_is_installed_is_there(runner):
+def test_what_is_installed_is_there(folder):
     install = next(step for step in SCRIPTS if "pip install" in step["run"])
-    assert runner.step(install, {}).returncode == 0
-    command, *words = runner.noted()
+    assert run_step(folder, install, {}).returncode == 0
+    command, *words = noted(folder)
     assert (Path(command).name, words[:4]) == ("python", ["-m", "pip", "install", "--constraint"])
     constraints, (source, _, extra) = Path(words[4]), words[5].partition("[")
     assert constraints.samefile(ROOT / ".ci/constraints.txt")
@@ -156,52 +143,49 @@ def test_what_is_installed_is_there(runner):
     assert f"\n{extra.rstrip(']')} = [" in (ROOT / "pyproject.toml").read_text()
 
 
-def test_the_cache_is_of_these_versions(runner):
+def test_the_cache_is_of_these_versions(folder):
     step = next(step for step in SCRIPTS if step.get("id") == "versions")
-    assert runner.step(step, {}).returncode == 0
-    assert re.fullmatch(r"digest=[0-9a-f]{40}\n", (runner.folder / "output").read_text())
+    assert run_step(folder, step, {}).returncode == 0
+    assert re.fullmatch(r"digest=[0-9a-f]{40}\n", (folder / "output").read_text())
     [cached] = [step["with"] for step in STEPS if "cache@" in step.get("uses", "")]
     assert "steps.versions.outputs.digest" in cached["key"]
     assert cached["path"] == SCRIPTS[-1]["env"]["HARNESS_CACHE_DIR"]
 
 
 def test_the_action_passes_where_nothing_moved(baseline):
-    done = baseline.action(**{**USE["with"], "fetch": ""})
-    assert (done.returncode, done.stdout.splitlines()[-1]) == (
-        0,
-        "runs against results: agrees: 1 encoder, 2 cells",
-    )
+    done = action(baseline, **{**USE["with"], "fetch": ""})
+    said = "runs against results: agrees: 1 encoder, 2 cells"
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, said)
 
 
 def test_the_action_fails_where_the_encoder_is_another(baseline):
-    baseline.environment["WEIGHTS"] = "two"
-    done = baseline.action(**OWN)
+    done = action(baseline, "two", **OWN)
     assert done.returncode == 1
     assert "encoder moved: mine.mean on toy, seed 0: other weights; " in done.stdout
-    done = baseline.action(**OWN, **{"fail-below": "100"})
+    done = action(baseline, "two", **OWN, **{"fail-below": "100"})
     assert (done.returncode, "encoder moved: mine" in done.stdout) == (0, True)
 
 
 def test_the_action_says_what_has_no_baseline_and_what_could_not_run(baseline):
     """With the status of the run, and with the comparison all the same."""
-    done = baseline.action(**OWN, method="mine.mean mine.cls", task="toy")
+    done = action(baseline, **OWN, method="mine.mean mine.cls", task="toy")
     assert done.returncode == 3
     assert "no baseline: mine.cls on toy, seed 0" in done.stdout
     assert done.stdout.splitlines()[-1].endswith("agrees: 1 encoder, 1 cell; no baseline: 1 cell")
-    (baseline.folder / "data" / PROBE).unlink()
-    done = baseline.action(**OWN)
+    (baseline / "data" / PROBE).unlink()
+    done = action(baseline, **OWN)
     assert done.returncode == 3
     assert "could not run: mine.mean on toy, seed 0: qnli" in done.stdout
 
 
-def test_the_harness_is_asked_for_exactly_what_the_inputs_say(runner):
+def test_the_harness_is_asked_for_exactly_what_the_inputs_say(folder):
     """Several of each, a glob that stays one, and the harness's own results by default."""
-    runner.command("harness", NOTE)
-    (runner.folder / "a.toy").touch()
+    stub(folder, "harness", NOTE)
+    (folder / "a.toy").touch()
     given = {"data-dir": "my data", "encoder": "a=x b=y", "method": "*.toy", "task": "t u"}
     given["fail-below"] = "1"
-    done = runner.action(**given, fetch="sts-raw sick-raw", runs="my runs")
-    words = " ".join(w if "/" not in w else Path(w).name for w in runner.noted())
+    done = action(folder, **given, fetch="sts-raw sick-raw", runs="my runs")
+    words = " ".join(w if "/" not in w else Path(w).name for w in noted(folder))
     assert done.returncode == 0
     chosen = "--method *.toy --task t --task u"
     assert words.endswith(
@@ -210,5 +194,5 @@ def test_the_harness_is_asked_for_exactly_what_the_inputs_say(runner):
         f"results harness check --output my runs {chosen} --fail-below 1 "
         "--baseline results"
     )
-    own = [Path(word) for word in runner.noted() if word.endswith("/results")]
+    own = [Path(word) for word in noted(folder) if word.endswith("/results")]
     assert all(path.samefile(ROOT / "results") for path in own)
