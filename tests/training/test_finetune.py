@@ -5,7 +5,6 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-import tiny_models
 from fakes import Told
 from typer.testing import CliRunner
 
@@ -19,9 +18,9 @@ WHO, WHERE = ("cat", "dog", "mat", "a7", "b2"), ("mat", "cat", "x9", "q")
 TEXTS = tuple(f"the {who} sat on {where}" for who in WHO for where in WHERE)
 
 
-@pytest.fixture(scope="module")
-def start(tmp_path_factory):
-    return tiny_models.make("bert", tmp_path_factory.mktemp("start"))
+@pytest.fixture
+def start(checkpoint):
+    return checkpoint("bert")
 
 
 @pytest.fixture
@@ -36,10 +35,10 @@ def files(tmp_path):
 
 
 COMMANDS = {
-    "simcse-unsup": ["--corpus", "text.txt", "--batch", "5"],
-    "simcse-sup": ["--file", "triplets.csv", "--batch", "3", "--epochs", "2"],
-    "sbert-nli": ["--file", "labelled.csv", "--batch", "4", "--max-length", "30"],
-    "sbert-sts": ["--task", "mini-sts.dev", "--batch", "500", "--max-length", "30"],
+    "simcse-unsup": "--corpus text.txt --batch 5",
+    "simcse-sup": "--file triplets.csv --batch 3 --epochs 2",
+    "sbert-nli": "--file labelled.csv --batch 4 --max-length 30",
+    "sbert-sts": "--task mini-sts.dev --batch 300 --epochs 1 --max-length 30",
 }
 
 
@@ -47,7 +46,7 @@ COMMANDS = {
 def test_a_command_makes_a_checkpoint_that_the_harness_reads(command, start, files, monkeypatch):
     monkeypatch.chdir(files)
     line = ["train", command, "--from", str(start), "--out", "out", "--dev", "none"]
-    line += ["--learning-rate", "0.01", *COMMANDS[command]]
+    line += ["--learning-rate", "0.01", *COMMANDS[command].split()]
     done = CliRunner().invoke(app, line)
     assert done.exit_code == 0, (done.output, done.exception)
     assert "steps" in done.output
@@ -91,12 +90,10 @@ def test_an_interrupted_training_writes_the_same_checkpoint(start, tmp_path, mon
     assert one == two
 
 
-def test_an_unknown_word_is_refused(start, files, monkeypatch):
+@pytest.mark.parametrize("wrong", ["--head two", "--objective triplet", "--similarity euclid"])
+def test_an_unknown_word_is_refused(wrong, start, files, monkeypatch):
     monkeypatch.chdir(files)
-    line = ["train", "simcse-unsup", "--from", str(start), "--out", "o", "--corpus", "text.txt"]
-    done = CliRunner().invoke(app, [*line, "--dev", "none", "--head", "two"])
-    assert "--head two: wanted one of" in str(done.exception)
-    for option, word in (("--objective", "triplet"), ("--similarity", "euclid")):
-        done = CliRunner().invoke(app, [*line, "--dev", "none", option, word])
-        assert f"{option} {word}: wanted one of" in str(done.exception)
+    line = f"train simcse-unsup --from {start} --out o --corpus text.txt --dev none {wrong}"
+    done = CliRunner().invoke(app, line.split())
+    assert f"{wrong}: wanted one of" in str(done.exception)
     assert not (files / "o").exists()
