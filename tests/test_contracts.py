@@ -12,7 +12,6 @@ from pathlib import Path
 import contracts
 import numpy as np
 import pytest
-from specimens import rows
 
 import baselines
 from harness import tasks
@@ -27,10 +26,6 @@ CASES = tuple(contracts.cases(load_registry()))
 @pytest.mark.parametrize("law", [pytest.param(case.law, id=case.id) for case in CASES])
 def test_contract(law):
     law()
-
-
-def test_every_case_has_its_own_id():
-    assert len({case.id for case in CASES}) == len(CASES)
 
 
 def test_every_registered_word_stands_in_a_registered_method():
@@ -54,7 +49,6 @@ def test_a_failure_says_the_law_in_words_and_where_it_is_kept():
 
 # --- templates -----------------------------------------------------------------------------------
 
-EXAMPLE = "A man plays a guitar.\tA man makes music.\t4.5\nA dog sleeps.\tRain falls.\t0.25\n"
 ASSET = assets.Asset("my-pairs", "two pairs", ("my-pairs",), "their author", "CC BY 4.0", "ask")
 
 
@@ -84,20 +78,6 @@ def test_copied_templates_are_registered_and_keep_every_law(with_copies):
     assert named == {"centre", "+centre", "minilm.mean+centre@target", "my-pairs"}
     for case in new:
         case.law()
-
-
-def test_the_template_of_a_method_centres(with_copies):
-    x = rows(40, 5)
-    (centre,) = with_copies.parse("minilm.mean+centre@target").post
-    np.testing.assert_allclose(contracts.fitted(centre, x)(x), x - x.mean(axis=0, dtype=float))
-
-
-def test_the_template_of_a_task_reads_its_file(with_copies, tmp_path):
-    (tmp_path / "my-pairs").mkdir()
-    (tmp_path / "my-pairs" / "test.tsv").write_text(EXAMPLE)
-    pairs = with_copies.tasks["my-pairs"].pairs(tmp_path)
-    assert pairs.a == ("A man plays a guitar.", "A dog sleeps.")
-    assert pairs.gold.tolist() == [4.5, 0.25]
 
 
 # --- the laws see what they are there for --------------------------------------------------------

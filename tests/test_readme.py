@@ -1,6 +1,5 @@
 """README and its guides do what they say: what their commands name exists, cheap ones are run."""
 
-import re
 from fnmatch import fnmatchcase
 
 import pytest
@@ -10,9 +9,7 @@ from baselines.miniature import ENCODERS
 from harness.assets.places import packaged
 from harness.cli import main
 from harness.core.interfaces import Trained
-from harness.evaluation.select import PROFILES
 from harness.registry import load_registry
-from harness.tasks.mini import SPLITS
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 INCLUDED = (ROOT / "docs/included.md").read_text(encoding="utf-8")
@@ -25,11 +22,6 @@ LINES = [words for guide in GUIDES for words in lines(guide)]
 
 
 # Commands
-
-
-def test_the_profiles_are_those_that_there_are():
-    [named] = re.findall(r"PROFILE=([a-z|]+)", README)
-    assert set(named.split("|")) == set(PROFILES) - {"all"}  # the default
 
 
 @pytest.mark.parametrize("words", starting("harness", "train", among=LINES), ids=told)
@@ -101,13 +93,6 @@ def test_a_run_of_what_is_carried_measures_without_anything_else(said, arguments
     assert len(list((tmp_path / "runs" / "records").rglob("seed-*.json"))) == len(methods)
 
 
-def test_fetch_without_a_network_answers(said):
-    """Nothing is here to be checked."""
-    [words] = [w for w in starting("harness", "fetch", among=LINES) if "--offline" in w]
-    status, _, err = said(words[1:])
-    assert (status, err.startswith("harness: ")) == (3, True)
-
-
 def test_a_check_without_a_run_says_so(said):
     assert ["harness", "check"] in LINES
     status, out, _ = said(["check"])
@@ -115,8 +100,3 @@ def test_a_check_without_a_run_says_so(said):
 
 
 # The rest
-
-
-def test_everything_that_is_carried_is_told():
-    names = [e.name for e in ENCODERS] + [*SPLITS, "mini-lexical", "@mini-text"]
-    assert [name for name in names if f"`{name}`" not in INCLUDED] == []

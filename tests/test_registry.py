@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 import baselines
@@ -48,12 +48,6 @@ def test_any_composition_reads_back_as_it_is_written(text):
     assert FOUND.parse(method.id) == method
 
 
-@given(IDS, IDS)
-def test_two_compositions_have_two_reprs(one, other):
-    assume(one != other)
-    assert repr(FOUND.parse(one)) != repr(FOUND.parse(other))
-
-
 @given(CALIBRATED)
 def test_a_composition_keeps_the_written_order_and_corpus(text):
     calibrated, _, corpus = text.partition("@")
@@ -69,42 +63,6 @@ def test_registered_methods_have_their_own_repr_and_their_own_file_whatever_the_
     assert len({repr(method) for method in methods}) == len(methods)
     paths = {str(Store(Path()).path(Cell(m.id, "sts-b"))).lower() for m in methods}
     assert len(paths) == len(methods)
-
-
-@pytest.mark.parametrize(
-    ("wrong", "complaint"),
-    [
-        ("minlm.mean", "unknown encoder 'minlm': did you mean minilm"),
-        ("mine.mean", "If it is your own, give --encoder mine=PATH"),
-        ("minilm.meen", "unknown pooling 'meen': did you mean mean"),
-        ("minilm.mean+whitenning@target", "post-processor 'whitenning': did you mean whitening?"),
-        ("minilm.mean+sn@targte", "unknown fit corpus 'targte': did you mean target"),
-        ("xyzzy.mean", "unknown encoder 'xyzzy': known are "),
-        ("minilm", "is no method id; the form is encoder"),
-        ("", "is no method id"),
-        ("MiniLM.mean", "is no method id"),
-        ("minilm.mean ", "is no method id"),
-        ("minilm.mean+@target", "is no method id"),
-        ("minilm.mean+natsv:²@target", "is no method id"),
-        ("minilm.mean+sn", "needs a corpus"),
-        ("minilm.mean@target", "needs a corpus"),
-        ("minilm.mean+natsv@target", r"\+natsv: natsv takes an argument"),
-        ("minilm.mean+sn:3@target", r"\+sn:3: sn takes no argument"),
-        ("minilm.mean+natsv:0@target", "natsv nulls k >= 1 directions, not 0"),
-        ("minilm.mean+natsv-c:x@target", "natsv-c takes a whole number"),
-        ("minilm.mean+natsv:1.5@target", "natsv takes a whole number"),
-        ("minilm.mean+whitening:-1@target", "whitening takes a whole number"),
-        ("minilm.mean+whitening:0@target", "whitening keeps k >= 1 directions, not 0"),
-        ("minilm:0.mean", "minilm:0: wanted a length of 1 or more"),
-        ("glove-840b:64.mean", "glove-840b:64: this encoder has no maximum length"),
-        ("minilm.mean:query", r"\.mean:query: mean takes no argument"),
-    ],
-)
-def test_a_wrong_id_is_refused_in_one_line(wrong, complaint):
-    with pytest.raises(UsageError, match=complaint) as refusal:
-        FOUND.parse(wrong)
-    assert "\n" not in str(refusal.value)
-    assert refusal.value.exit_status == 2
 
 
 # --- selections ----------------------------------------------------------------------------------

@@ -1,6 +1,5 @@
 """`harness fetch` from a stand-in of the hub: what comes, what is refused, what is remembered."""
 
-import json
 import random
 import shutil
 import socket
@@ -17,7 +16,6 @@ from harness.assets.catalogue import Asset, Download
 from harness.assets.fetch.hub import model_files
 from harness.assets.places import Pins, Places
 from harness.cli import main
-from harness.cli.exchange import scored_assets
 from harness.cli.listing import assets_rows
 from harness.encoders.transformer import TransformerConfig
 from harness.registry import load_registry
@@ -148,12 +146,6 @@ def test_what_calls_itself_the_same_and_is_not_is_an_error_that_names_both(fetch
     assert status == 1
     both = f"wanted {sha256(WEIGHTS)}, found {sha256(WEIGHTS[::-1])}"
     assert [both in line for line in err.splitlines()] == [True, True]
-
-
-def test_a_repository_is_fetched_by_its_name(fetch, hub, tmp_path):
-    hub.model("you/other", MODEL, SECOND)
-    assert fetch(f"you/other@{SECOND}")[0] == 0
-    assert "config.json" in stored(tmp_path, "you/other", SECOND)
 
 
 # Refused
@@ -330,12 +322,6 @@ def test_a_host_that_is_silent_does_not_keep_the_others(fetch, monkeypatch):
 # What is asked for
 
 
-def test_by_default_the_data_sets_of_the_tasks_are_fetched():
-    names = scored_assets(load_registry())
-    assert {"sts-raw", "sick-raw", "sts-senteval", "sick-senteval", "qnli"} <= set(names)
-    assert not {"embedded", "all-nli", "wiki1m", "glove-840b-vectors"} & set(names)
-
-
 @pytest.mark.parametrize("names", [["plein"], ["plain", "plein"]])
 def test_a_wrong_name_is_one_line_with_status_2_and_nothing_is_asked(fetch, hub, names, tmp_path):
     status, out, err = fetch(*names)
@@ -353,11 +339,3 @@ def test_data_need_a_folder_and_models_none(hub, tmp_path, capfd, monkeypatch):
             main(["fetch", name])
         assert (ended.value.code or 0) == status
     assert "into which folder? give --data-dir DIR" in capfd.readouterr().err
-
-
-def test_the_answer_is_json_for_a_program(fetch):
-    status, out, _ = fetch("plain", "far", "--json")
-    assert status == 0
-    assert [json.loads(line)["asset"] for line in out.splitlines()] == ["plain", "far"]
-    broken = json.loads(fetch("pinned", "--json", "--offline")[1])
-    assert broken["error"] == "pinned: --offline is set, so nothing is downloaded"

@@ -1,7 +1,6 @@
 """Archives of others: what is wanted comes out as it was, and nothing else, nowhere else."""
 
 import re
-import tarfile
 
 import pytest
 from fakes import snapshot
@@ -57,20 +56,6 @@ def test_a_name_that_leaves_the_folder_is_refused(pack, into, tmp_path, name):
     with pytest.raises(DataError, match="unsafe name"):
         unpack_archive(archive, Download(TEXTS.at, r"\1", keep=r"(.*\.txt)"), into)
     assert files(tmp_path) == before
-
-
-@pytest.mark.parametrize(
-    "kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.FIFOTYPE]
-)
-def test_a_link_or_device_among_the_wanted_is_refused(into, tmp_path, kind):
-    path = tmp_path / "a.tar"
-    with tarfile.open(path, "w") as archive:
-        info = tarfile.TarInfo("a.txt")
-        info.type, info.linkname = kind, "../outside/secret"
-        archive.addfile(info)
-    with pytest.raises(DataError, match="link or a device"):
-        unpack_archive(path, TEXTS, into)
-    assert files(into) == {}
 
 
 REFUSED = {

@@ -3,16 +3,13 @@
 import json
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from harness.assets.catalogue import (
-    CATALOGUE_FILE,
     DATA_ASSETS,
     TOGETHER,
     Asset,
-    Catalogue,
     Download,
 )
 from harness.assets.places import (
@@ -28,21 +25,14 @@ from harness.cli.listing import assets_rows
 from harness.core.errors import AssetMissing, DataError, UsageError
 from harness.core.files import sha256_of
 from harness.core.interfaces import Hub, Packaged
-from harness.core.toml import read_typed
 from harness.core.types import Record
 from harness.encoders.transformer import TransformerConfig
 from harness.encoders.word_vectors import StaticConfig
 from harness.registry import load_registry
-from harness.report.leaderboard import leaderboard
-from harness.report.paper_tables import latex, markdown
-from harness.results.index import Results
-from harness.results.protocols import SEVEN, SIMCSE
-from harness.results.published import load_table
 from harness.results.records import SCHEMA
-from harness.results.reproduction import notes_on, reproductions
+from harness.results.reproduction import notes_on
 
 FOUND = load_registry()
-RESULTS = Path(__file__).parents[2] / "results"
 DOWNLOADS = [(asset, d) for asset in DATA_ASSETS for d in asset.downloads]
 
 # The catalogue
@@ -51,23 +41,6 @@ DOWNLOADS = [(asset, d) for asset in DATA_ASSETS for d in asset.downloads]
 def test_every_asset_has_one_name_that_is_no_encoders():
     names = [*(asset.name for asset in DATA_ASSETS), *TOGETHER, *FOUND.encoders]
     assert len(set(names)) == len(names)
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "said"),
-    [
-        ("size = 7_158_404", "sizes = 7_158_404", "asset sts-raw: unknown key 'sizes'; known are"),
-        ("size = 7_158_404", "size = 7.2e6", "asset sts-raw: size: wanted a whole number, found"),
-        ('into = "glue/QNLI/dev.tsv"', "into = 1", "asset qnli, download 1: into: wanted text"),
-        ("into = 'raw/SICK/\\1'\n", "", "asset sick-raw, download 1: the key 'into' is missing"),
-    ],
-)
-def test_a_mistake_in_the_catalogue_is_named_by_asset_and_key(tmp_path, old, new, said):
-    text, path = CATALOGUE_FILE.read_text(encoding="utf-8"), tmp_path / "catalogue.toml"
-    assert old in text
-    path.write_text(text.replace(old, new, 1), encoding="utf-8")
-    with pytest.raises(DataError, match=re.escape(f"catalogue.toml, {said}")):
-        read_typed(Catalogue, path)
 
 
 def test_whatever_is_read_stands_in_the_catalogue():
@@ -121,14 +94,6 @@ def test_sizes_and_digests_are_those_of_the_real_files(asset, data_dir):
     )
     files = [file for file in path.rglob("*") if read.fullmatch(file.name)]
     assert sum(file.stat().st_size for file in files) == asset.size
-
-
-def test_the_whole_registry_can_be_read_by_a_program():
-    rows = {row["asset"]: row for row in assets_rows(FOUND, Places(Path("nowhere")))}
-    assert rows["glove-6b-vectors"]["bytes"] == 862_182_613
-    assert rows["nli-for-simcse"]["pinned"] == "unpinned"
-    for row in rows.values():
-        assert all(row[name] for name in ("what", "source", "pinned", "licence", "get"))
 
 
 # Places
@@ -301,18 +266,3 @@ def test_a_place_by_hand_says_whether_a_digest_pins_it(tmp_path):
 )
 def test_a_method_is_noted_for_what_nothing_fixes(method, notes):
     assert notes_on(FOUND.parse(method), [record(method)], FOUND) == notes
-
-
-def test_tables_show_which_copy_was_measured():
-    table, name = load_table(RESULTS / "papers" / "simcse.t5.toml"), "simcse-unsup-bert-base.cls"
-    tasks = [SIMCSE.task(base) for base in SEVEN] + list(SEVEN)
-    results = Results({(name, task): [record(name, task)] for task in tasks})
-    seen = f"{LOOSE.repo}, unpinned"
-    for render in (markdown, latex):
-        measured, none = (
-            render(table, reproductions(table, r, FOUND), FOUND, "0" * 64)
-            for r in (results, Results({}))
-        )
-        assert f"simcse-unsup-bert-base: {seen}" in measured
-        assert seen not in none
-    assert f"Weights: {seen}." in leaderboard(results, FOUND, "", {})

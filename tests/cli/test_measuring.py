@@ -88,23 +88,6 @@ def test_an_average_is_judged_once_all_of_its_tasks_are_there(printed):
     assert not [row for row in table if row.endswith(f" {cell.id}")]
 
 
-def test_quiet_is_the_table_alone(printed):
-    lines, table = printed(measured("minilm.mean", "mini-sts", 50.0), quiet=True)
-    assert (lines, len(table)) == ([], 3)
-
-
-def test_without_published_tables_the_scores_stand_alone(printed):
-    [line], table = printed(measured(STS.method, STS.task, 50.0), tables=())
-    assert "; published" not in line
-    assert len(table) == 3
-    assert table[0].split() == ["method", "task", "metric", "measured"]
-
-
-def test_of_a_cell_that_did_not_run_nothing_is_said(printed):
-    outcome = Outcome(cell_of(measured("minilm.mean", "sts-b", 1.0).record), "failed", message="no")
-    assert printed(outcome)[0] == []
-
-
 def test_that_a_file_has_few_words_stands_beside_its_scores(tmp_path, capsys):
     def few(method, task, share):
         outcome = measured(method, task, 10.41)

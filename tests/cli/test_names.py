@@ -3,16 +3,12 @@
 import json
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from typer.main import get_command
 
 from harness.assets.places import packaged
-from harness.cli import app
-from harness.cli.options import SeveralValues, repeat_options, split_commas
+from harness.cli.options import repeat_options, split_commas
 from harness.core import hardware
 from harness.registry import load_registry
 from harness.results.index import Results
@@ -21,7 +17,6 @@ from harness.results.records import Store
 from harness.results.reproduction import reproductions
 
 ROOT = Path(__file__).resolve().parents[2]
-COMMANDS = get_command(app).commands
 SMALL = ("-t", "mini-sts", "--limit", "12")
 
 
@@ -70,33 +65,6 @@ def test_words_behind_a_repeatable_option_are_its_values(typed, read):
 def test_commas_set_values_apart():
     assert split_commas(["a,b", "c", "d,"]) == ["a", "b", "c", "d"]
     assert split_commas(None) is None
-
-
-@pytest.mark.parametrize("command", ["plan", "run", "reproduce", "check", "show"])
-def test_a_command_that_takes_several_values_has_no_argument(command):
-    found = COMMANDS[command]
-    assert isinstance(found, SeveralValues)
-    assert not [p for p in found.params if p.param_type_name == "argument"]
-
-
-def test_arguments_stand_before_the_options_that_take_several_values():
-    assert isinstance(COMMANDS["compare"], SeveralValues)
-
-
-def test_h_is_help(call):
-    assert call("list", "-h") == call("list", "--help")
-
-
-def test_the_version_is_told(call):
-    import harness
-
-    assert call("--version") == (0, f"harness {harness.__version__}\n", "")
-
-
-def test_the_package_is_the_command(tmp_path):
-    asked = [sys.executable, "-m", "harness", "list", "posts"]
-    done = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout.startswith("word")
 
 
 def test_the_words_of_an_id_are_explained(call):

@@ -1,6 +1,5 @@
 """A published table of one's own, of an encoder that only `--encoder NAME=PATH` names."""
 
-import json
 import shutil
 
 import pytest
@@ -76,18 +75,6 @@ def test_with_its_files_every_command_reads_the_table(measured, tmp_path):
     assert "58.40 |" in page
 
 
-def test_a_command_to_copy_names_the_files_too(own):
-    given = ("--encoder", "mine=model")
-    _, out, _ = own("explain", CELL, *given)
-    assert "run: harness run --encoder mine=PATH -m 'mine.mean' -t mini-sts\n" in out
-
-
-def test_a_reproduction_counts_it(own):
-    given = ("--encoder", "mine=model", "-m", "mine.mean", "-t", "mini-sts")
-    status, out, _ = own("reproduce", *given)
-    assert (status, "1 published numbers:" in out, f"differs: {CELL}" in out) == (0, True, True)
-
-
 def test_python_is_told_and_given_them(measured, tmp_path):
     with pytest.raises(DataError, match="--encoder mine=PATH"):
         read_results("results")
@@ -133,10 +120,3 @@ def test_tables_and_bibliography_may_lie_elsewhere(own, tmp_path):
     (tmp_path / "my-tables/references.bib").write_text(ENTRY.replace("{Me}", "{Me Two}"))
     status, out, _ = own("report", "--check", *where)
     assert (status, out) == (1, "would change: out/site/index.html\n")
-
-
-def test_the_page_names_the_files_to_fill_in(measured, tmp_path):
-    assert measured("report", "--encoder", "mine=model")[0] == 0
-    page = (tmp_path / "results/site/index.html").read_text()
-    data = page.partition('id="data">')[2].partition("</script>")[0]
-    assert json.loads(data)["by_hand"] == ["mine"]

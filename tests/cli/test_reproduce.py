@@ -116,10 +116,6 @@ def test_what_did_not_run_is_counted_by_what_would_get_it(ran):
     assert lines[2:] == ["  1 asset missing: harness fetch absent"]
 
 
-def test_nothing_is_said_where_everything_ran(ran):
-    assert not_run([outcome for outcome in ran if outcome.record]) == []
-
-
 def test_of_many_reasons_the_frequent_ones_are_shown_and_the_rest_counted():
     many = [
         Outcome(Cell("a.mean", f"task-{i}-{j}"), "asset missing", get=f"harness fetch {i}")

@@ -81,11 +81,3 @@ def test_a_training_takes_its_precision_as_a_run_does(monkeypatch, option, value
     words += ["none", "--first", "4", "--out", "out", *([option, value] if option else [])]
     assert CliRunner().invoke(app, words).exit_code == 0
     assert made[0].settings.setup.precision == precision
-
-
-def test_a_precision_that_there_is_not_is_refused_with_those_there_are():
-    words = ["train", "simcse-unsup", "--from", "bert-mini", "--corpus", "mini-text", "--dev"]
-    words += ["none", "--out", "o", "--dtype", "float8"]
-    refused = CliRunner().invoke(app, words).exception
-    assert isinstance(refused, UsageError)
-    assert "--dtype float8: wanted one of float32, bfloat16, float16" in str(refused)

@@ -117,13 +117,6 @@ def test_training_ends_at_the_sixth_look_without_a_gain():
     assert order.epochs == 4 * (1 + 6)
 
 
-def test_no_more_epochs_than_are_allowed(monkeypatch):
-    monkeypatch.setattr(classification, "TENACITY", 10**6)
-    order = Counting(0)
-    train_regressions(labelled(*blobs(10)), labelled(*blobs(10)), (1e-5,), order)
-    assert order.epochs == 204  # looks after 4, 8, ..., 204 epochs, as SentEval's `<=` has it
-
-
 # --- the protocol --------------------------------------------------------------------------------
 
 

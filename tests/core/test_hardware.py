@@ -117,14 +117,6 @@ def test_cells_keep_the_precision_of_their_ids_unless_another_is_wanted():
         on_hardware(words, "cpu", "float16", None)
 
 
-def test_a_family_is_placed_with_its_members():
-    name = next(n for n, e in REGISTRY.encoders.items() if type(e).__name__ == "FamilyConfig")
-    family = REGISTRY.encoders[name].on(Hardware("cpu:0", "float16"))
-    member = family.member(1)
-    assert (family.name, member.hardware.device) == (f"{name}-float16", "cpu:0")
-    assert family.source == REGISTRY.encoders[name].source  # trained alike
-
-
 def test_a_record_says_device_and_precision_and_stands_apart(tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
     chosen = ["-m", "bert-mini.mean", "-t", "mini-lexical", "--cache", "cache"]

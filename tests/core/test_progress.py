@@ -12,10 +12,6 @@ def shown(path, *steps):
     return [line for line in path.read_text().splitlines() if line.strip()]
 
 
-def test_nothing_is_shown_before_something_runs(tmp_path):
-    assert shown(tmp_path / "bar", ("step", 1), ("note", "early")) == []
-
-
 @pytest.mark.parametrize("named", [(), (("note", "loss 0.0123, and further words" * 3),)])
 def test_numbers_are_seen_whole_in_80_columns(monkeypatch, tmp_path, named):
     monkeypatch.setenv("COLUMNS", "80")

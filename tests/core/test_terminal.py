@@ -5,10 +5,9 @@ import unicodedata
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tabulate import tabulate
 
 from harness.cli.options import note, say
-from harness.core.terminal import text_table, visible, wrapped
+from harness.core.terminal import text_table, visible
 
 HEAD = ["encoder", "cells", "source", "note"]
 WORDS = st.text("abc-@:/+", min_size=1, max_size=12)
@@ -24,22 +23,6 @@ def test_no_line_is_wider_and_no_word_is_lost_or_broken(rows, width):
     for row in rows:
         for cell in row:
             assert set(str(cell).split()) <= set(words)
-
-
-def test_columns_stay_where_they_fit_and_fold_where_they_do_not():
-    rows = [("minilm", 33, "sentence-transformers/all-MiniLM-L6-v2", "")]
-    columns = tabulate(rows, headers=HEAD, numalign="left", disable_numparse=True)
-    assert text_table(rows, HEAD, 80) == text_table(rows, HEAD) == columns
-    assert text_table(rows, HEAD, 50).splitlines() == [
-        "minilm",
-        "  cells: 33   source:",
-        "    sentence-transformers/all-MiniLM-L6-v2",
-    ]
-
-
-def test_a_word_that_is_longer_than_the_line_stays_whole():
-    assert wrapped("  see " + "x" * 30, 20) == "  see\n    " + "x" * 30
-    assert wrapped("a b", None) == "a b"
 
 
 @given(st.text())

@@ -229,15 +229,6 @@ def test_the_list_is_a_table_or_json(call, tmp_path):
     assert call(tmp_path / "none", "ls") == (0, f"nothing is cached in {tmp_path / 'none'}\n")
 
 
-def test_collecting_says_what_went(call, tmp_path):
-    for time, config in enumerate((ONE, TWO)):
-        fill(tmp_path, config, used=NOW + time)
-    gigabytes = (cache_size(tmp_path) - 1) / 1e9
-    status, text = call(tmp_path, "gc", "--max-size", f"{gigabytes:.12f}")
-    assert (status, text.startswith("removed one (")) == (0, True)
-    assert [entry.names for entry in cached_entries(tmp_path)] == [("two",)]
-
-
 def test_what_is_in_use_is_kept_with_status_1(call, tmp_path):
     held = opened(tmp_path, ONE)
     status, text = call(tmp_path, "gc", "--max-size", "0")
@@ -246,11 +237,3 @@ def test_what_is_in_use_is_kept_with_status_1(call, tmp_path):
     del held
     assert call(tmp_path, "rm", "one")[0] == 0
     assert cache_size(tmp_path) == 0
-
-
-def test_removing_wants_names(call, tmp_path):
-    fill(tmp_path, ONE)
-    for wrong in (["rm"], ["rm", "nobody"], ["gc", "--max-size", "lots"]):
-        assert call(tmp_path, *wrong)[0] == 2
-    assert call(tmp_path, "gc", "--max-size", "0")[0] == 0
-    assert cached_entries(tmp_path) == []

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from harness.core.errors import HarnessError
 from harness.encoders.cache.encodings import EncoderCache
-from harness.evaluation.embeddings import SHARD, CachedEncoder
+from harness.evaluation.embeddings import CachedEncoder
 
 KEY = FakeConfig().identify(Path()).key
 TEXTS = numbered(0, 12)
@@ -90,22 +90,6 @@ def test_two_encoders_never_share_a_vector(tmp_path):
     assert EncoderCache.open(tmp_path, KEY + "0").missing(TEXTS) == list(TEXTS)
 
 
-@pytest.mark.parametrize("has", [False, True])
-def test_a_part_that_the_encoder_lacks_stays_absent(tmp_path, has):
-    config = FakeConfig(has_cls=has, has_pooler=not has)
-    encoding = ensured(tmp_path, TEXTS, config).cache.read(TEXTS)
-    assert (encoding.cls is not None, encoding.pooler is not None) == (has, not has)
-
-
-def test_many_sentences_go_in_shards_and_progress_counts_them(tmp_path):
-    texts, told = numbered(0, SHARD + 1), Told()
-    made = bench(tmp_path)
-    made.ensure(texts, told)
-    assert (len(shards(tmp_path)), told.steps) == (2, SHARD + 1)
-    # Similar lengths together: a batch costs what its longest sentence costs.
-    assert list(map(len, made.encoder.log)) == sorted(map(len, texts))
-
-
 def test_what_sentences_cost_and_how_they_were_encoded_is_kept_with_them(tmp_path):
     plain, packed = ({"route": route, "threads": 2} for route in ("plain", "packed"))
     filled(tmp_path, TEXTS[:4], seconds=2.0, how=plain)
@@ -145,21 +129,6 @@ def test_a_damaged_vector_is_refused_and_encoded_again(tmp_path, name):
     with pytest.raises(HarnessError, match="damaged and were set aside; run again"):
         cache.read(TEXTS)
     require_right(ensured(tmp_path, TEXTS).cache.read(TEXTS), TEXTS)
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.data())
-def test_no_flipped_bit_is_ever_served(data):
-    """Anywhere in the file: the rows are right, or refused once and right in the next run."""
-    with tempfile.TemporaryDirectory() as folder:
-        root = Path(folder)
-        path = filled(root, TEXTS[:3]).shards[0].path
-        flip(path, data.draw(st.integers(0, 8 * path.stat().st_size - 1)))
-        try:
-            encoding = ensured(root, TEXTS[:3]).cache.read(TEXTS[:3])
-        except HarnessError:
-            encoding = ensured(root, TEXTS[:3]).cache.read(TEXTS[:3])
-        require_right(encoding, TEXTS[:3])
 
 
 # Complete or absent

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tolerances import ROUNDING, encoding_gap, relative_gap
 
-from harness.core.errors import DataError, UsageError
+from harness.core.errors import UsageError
 from harness.core.hardware import Hardware
 from harness.encoders.kernels import packed
 from harness.encoders.kernels.choose import (
@@ -121,11 +121,6 @@ def test_workers_order_and_batches_leave_no_trace(kind, load):
         assert encoding_gap(whole, replace(backwards, **turned)) <= ROUNDING
 
 
-def test_a_text_without_tokens_is_named_by_its_own_number(load):
-    with pytest.raises(DataError, match=r"text 2 \(''\) has no token"):
-        load("gpt2", Choice("swapped", "onednn", 2, 1)).encode(["a", "the cat", "", "dog"])
-
-
 def test_an_error_in_a_worker_is_raised_here_and_ends_the_work():
     before = threading.active_count()
     with pytest.raises(ZeroDivisionError):
@@ -220,13 +215,6 @@ def test_the_pass_follows_from_architecture_and_device(
 ):
     monkeypatch.setattr("platform.machine", lambda: machine)
     assert rule(packable=packable, onednn=onednn, device=device, threads=8) == taken
-
-
-def test_the_plain_pass_can_be_asked_for(checkpoint, tmp_path):
-    config = replace(TINY, plain_pass=True)
-    encoder = config.load(checkpoint("bert"), tmp_path)
-    assert (encoder.choice, encoder.kernel) == (PLAIN, encoder.plain)
-    assert (encoder.key, repr(config)) == (TINY.identify(checkpoint("bert")).key, repr(TINY))
 
 
 # Precisions and devices

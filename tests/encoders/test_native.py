@@ -16,7 +16,7 @@ from tiny_models import rest_slow
 from tolerances import ROUNDING, relative_gap
 
 from harness.core.errors import DataError, UsageError
-from harness.core.interfaces import Encoder, EncoderConfig
+from harness.core.interfaces import Encoder
 from harness.encoders.checkpoint import read_settings
 from harness.encoders.modules import own_pooling
 from harness.encoders.native import NativeConfig, PromptedConfig, bypassed
@@ -195,15 +195,6 @@ def test_whatever_changes_a_vector_changes_the_key(tmp_path):
     assert len(set(keys)) == len(keys)
 
 
-def test_its_id_says_that_the_modules_are_the_models_own():
-    method = load_registry().parse("minilm:64.native:query+whitening:8@target")
-    assert method.id == "minilm:64.native:query+whitening:8@target"
-    assert isinstance(method.encoder, EncoderConfig)
-    assert method.encoder == NativeConfig(load_registry().parse("minilm:64.mean").encoder, "query")
-    with pytest.raises(UsageError, match="mean takes no argument"):
-        load_registry().parse("minilm.mean:query")
-
-
 # The pooling that a folder asks for
 
 
@@ -242,11 +233,6 @@ def test_the_pooling_of_a_folder_is_read_from_its_files(kinds, pooling, files, w
         (tmp_path / name).parent.mkdir(exist_ok=True)
         write(tmp_path / name, content)
     assert own_pooling(tmp_path) == wanted
-
-
-def test_a_file_of_vectors_is_averaged(tmp_path):
-    (tmp_path / "vectors.txt").touch()
-    assert own_pooling(tmp_path / "vectors.txt") == "mean"
 
 
 @pytest.mark.parametrize(

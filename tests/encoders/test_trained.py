@@ -100,19 +100,6 @@ def test_a_seed_that_is_missing_costs_its_own_cells_and_no_others(tmp_path):
 # Members and their folders
 
 
-def test_members_have_names_of_their_own_and_the_familys_rest(place):
-    kin = family(place, cite="a2020b", licence="MIT")
-    one = kin.member(1)
-    assert one.source == replace(kin.source, seed=1)
-    wanted = ("kin, seed 1", "mats", "a2020b", "MIT")
-    assert (one.name, one.trained_on, one.cite, one.licence) == wanted
-    assert kin.with_max_length(16).member(2).name == "kin:16, seed 2"
-    assert kin.with_max_length(16).source == kin.source  # cut otherwise, trained alike
-    assert str(one.source) == str(kin.source) == f"harness train {RECIPE}"
-    with pytest.raises(UsageError, match="every seed is an encoder of its own"):
-        kin.load(place, place)
-
-
 def test_another_recipe_and_another_start_have_other_folders(place):
     kin = family(place)
     others = [replace(kin, recipe=f"{RECIPE} --temperature 0.1")]

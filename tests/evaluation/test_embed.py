@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from harness.core.errors import ScoreError, UsageError
 from harness.core.metrics import cosine, score
 from harness.core.types import Method
-from harness.evaluation import evaluate as embed
 from harness.evaluation.evaluate import Embedder, fit_method
 from harness.evaluation.runner import RunContext, execute
 from harness.results.records import PlannedCell, Store
@@ -49,27 +48,6 @@ def test_a_row_depends_on_its_text_alone(texts):
     embedder = fit_method(wanted, FakeConfig().load("", ""), SENTENCES)
     whole = dict(zip(SENTENCES, embedder(SENTENCES), strict=True))
     assert np.array_equal(embedder(texts), np.array([whole[t] for t in texts]).reshape(-1, 4))
-
-
-def test_a_text_goes_through_the_encoder_once_a_call():
-    encoder = FakeConfig().load("", "")
-    fit_method(PLAIN, encoder)([*SENTENCES, *SENTENCES])
-    assert encoder.log == list(SENTENCES)
-
-
-def test_many_texts_are_encoded_a_shard_at_a_time(monkeypatch, tmp_path):
-    whole = fit_method(SEEDED, loaded(SEEDED, tmp_path), SENTENCES)(SENTENCES)
-    monkeypatch.setattr(embed, "SHARD", 5)
-    assert np.array_equal(fit_method(SEEDED, loaded(SEEDED, tmp_path), SENTENCES)(SENTENCES), whole)
-
-
-def test_fitting_another_seed_leaves_the_first_as_it_was(tmp_path):
-    encoder = loaded(SEEDED, tmp_path)
-    first = fit_method(SEEDED, encoder, SENTENCES, seed=0)
-    before = first(SENTENCES)
-    second = fit_method(SEEDED, encoder, SENTENCES, seed=1)
-    assert not np.allclose(second(SENTENCES), before)
-    assert np.array_equal(first(SENTENCES), before)
 
 
 @pytest.mark.parametrize("texts", [None, ()])

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from fakes import Centre
-from specimens import rows, view_of, with_constants
+from specimens import rows, view_of
 
 from baselines.minilm import MINILM
 from baselines.natsv import Natsv
@@ -14,7 +14,6 @@ from baselines.whitening import Whitening
 from harness.core.errors import ScoreError, UsageError
 from harness.core.types import Method, Pairs, Task
 from harness.evaluation.evaluate import FitData, fit, measure
-from harness.transforms.affine import Moments
 from harness.transforms.pooling import MEAN
 
 
@@ -69,24 +68,6 @@ def test_the_positive_pairs_of_alignment_have_gold_above_four():
     unit = x[10:] / np.linalg.norm(x[10:], axis=1, keepdims=True)
     distances = ((unit[0::2] - unit[1::2]) ** 2).sum(axis=1)
     assert found.scores["alignment"] == pytest.approx(distances.mean())
-
-
-def test_the_facts_say_how_much_is_left():
-    view, pairs = view_of(with_constants(rows(40, 6)))
-    assert measured(view, pairs).facts["dimensions"] == 9
-    whitened = measured(view, pairs, Whitening()).facts
-    assert (whitened["dimensions"], whitened["rank"]) == (6, 6)
-    nulled = measured(view, pairs, SN(), Natsv(2)).facts
-    assert (nulled["dimensions"], nulled["rank"]) == (9, 4)
-
-
-def test_repeated_sentences_are_fitted_on_as_often_as_they_stand():
-    view, pairs = view_of(rows(20, 4))
-    twice = pairs.concatenate(replace(pairs, b=pairs.a))
-    moments, _ = view.moments("target", twice.sentences)
-    every = np.concatenate([view.matrix[0::2]] * 3 + [view.matrix[1::2]])
-    np.testing.assert_allclose(moments.mean, every.mean(axis=0, dtype=float), atol=1e-12)
-    np.testing.assert_allclose(moments.scatter, Moments.of(every).scatter, atol=1e-9)
 
 
 def test_vectors_that_are_not_finite_are_never_scored():

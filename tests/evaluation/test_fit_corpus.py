@@ -1,6 +1,5 @@
 """Fits on vectors: rows of a corpus in files, a share of it, dropout; in bounded memory."""
 
-import shutil
 import tracemalloc
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
@@ -21,9 +20,8 @@ from fakes import (
 )
 from hypothesis import given
 from hypothesis import strategies as st
-from safetensors.numpy import load_file
 
-from baselines.flow import DROPOUT, FLOWS
+from baselines.flow import FLOWS
 from baselines.natsv import Natsv
 from baselines.sn import SN
 from baselines.whitening import Whitening
@@ -32,10 +30,10 @@ from harness.core.interfaces import Encoding
 from harness.core.tensors import TensorFile
 from harness.core.types import Method
 from harness.evaluation import fit_corpus
-from harness.evaluation.embeddings import SHARD, dropout_batch, letters_at_once
+from harness.evaluation.embeddings import SHARD, dropout_batch
 from harness.evaluation.engines import Cluster
 from harness.evaluation.evaluate import FitData, fit, fit_method
-from harness.evaluation.fit_corpus import PART, CorpusSample, read_corpus, write_corpus
+from harness.evaluation.fit_corpus import CorpusSample, read_corpus, write_corpus
 from harness.evaluation.parallel import execute_on
 from harness.evaluation.runner import RunContext, execute
 from harness.results.records import Store, cells
@@ -174,18 +172,6 @@ def test_a_corpus_is_encoded_once_for_all_seeds_poolings_and_kinds_of_fit(tmp_pa
     assert len(files(tmp_path)) == 2
 
 
-def test_what_was_measured_is_done_without_its_rows(tmp_path):
-    config = FakeConfig()
-    methods = [Method(config, MEAN, (Stretch(),), "stream"), Method(config, CLS, (Half(),), "same")]
-    planned = cells(methods, [TOY], seeds=2)
-    run(tmp_path, planned, STREAM, SAME)
-    shutil.rmtree(tmp_path / "cache" / "rows")
-    config.log.clear()
-    again = run(tmp_path, planned, STREAM, SAME)
-    assert {o.status for o in again.values()} == {"done"}
-    assert (config.log, files(tmp_path)) == ([], [])
-
-
 def test_another_text_under_the_same_name_is_another_fit(tmp_path):
     planned = fitted("stream", Stretch())
     [first] = run(tmp_path, planned, STREAM).values()
@@ -217,14 +203,6 @@ def test_only_the_share_that_a_fit_looks_at_is_encoded(tmp_path, monkeypatch):
     assert len({o.record.digests["fit"] for o in outcomes}) == 3
 
 
-def test_a_chain_looks_at_the_largest_share_of_its_parts(tmp_path, monkeypatch):
-    monkeypatch.setattr("harness.evaluation.fit_corpus.SHARD", 4)
-    half = Half()
-    run(tmp_path, fitted("stream", half, Stretch()), STREAM)
-    [(x, share)] = half.given
-    assert (len(x), share) == (50, 1.0)
-
-
 @pytest.mark.parametrize("share", [1.0, 0.5, 0.15])
 def test_a_flow_that_is_given_a_share_takes_as_many_steps_as_on_the_whole(share):
     x = np.random.default_rng(0).normal(size=(4000, 3)).astype(np.float32)
@@ -254,8 +232,6 @@ def test_every_sentence_is_as_likely_to_be_drawn():
 
 
 # Dropout
-
-DEVICES = ("cpu", "cuda", "cuda:1")
 
 
 def test_each_occurrence_of_a_sentence_is_encoded_with_dropout_of_its_own(tmp_path):
@@ -319,15 +295,6 @@ def test_a_large_encoder_takes_fewer_sentences_at_a_time_with_dropout(depth, wid
         assert SHARD % batch == 0
 
 
-def test_a_gpu_and_a_small_encoder_take_more_letters_at_a_time():
-    probe = Encoding((), 12, np.zeros((1, 0, 768), np.float32))
-    letters = {d: letters_at_once(FakeEncoder("a", facts={"device": d}), probe) for d in DEVICES}
-    assert letters["cpu"] == pytest.approx(5887, abs=1)
-    assert letters["cuda"] == letters["cuda:1"] == 100 * letters["cpu"]
-    static = Encoding((), 0, np.zeros((1, 0, 768), np.float32))
-    assert letters_at_once(FakeEncoder("a"), static) > 1e8
-
-
 def test_an_encoder_without_dropout_is_refused(tmp_path):
     planned = fitted("target", Dropped())
     [outcome] = run(tmp_path, planned).values()
@@ -346,11 +313,6 @@ def test_a_method_as_a_function_sees_the_dropout_of_a_run(tmp_path, monkeypatch,
     run(tmp_path, cells([method], [TOY], seeds=2))
     fit_method(method, NoisyConfig().load("", ""), TARGET, seed)
     np.testing.assert_array_equal(dropped.given[2], dropped.given[seed])
-
-
-def test_the_registered_method_is_the_released_recipe_on_dropout():
-    assert DROPOUT.dropout
-    assert {**vars(DROPOUT), "name": ""} == {**vars(FLOWS["flow"]), "name": ""}
 
 
 # Interrupted
@@ -477,28 +439,7 @@ def test_a_block_that_was_damaged_is_made_again(tmp_path, monkeypatch):
     assert not list((tmp_path / "cache").rglob(".far*"))
 
 
-def test_a_pass_has_blocks_of_a_size_that_its_sentences_alone_tell():
-    def blocks(taken):
-        return CorpusSample("c", "text", taken, taken).blocks
-
-    assert blocks(0) == []
-    assert blocks(20_000) == [range(8192), range(8192, 16384), range(16384, 20_000)]
-    assert blocks(10_000_000)[-1].stop == 10_000_000
-    assert len(blocks(10_000_000)) == 245
-    assert all(block.start % SHARD == 0 for block in blocks(10_000_000))
-
-
 # Files
-
-
-def test_rows_are_safetensors_and_come_back_as_they_were(tmp_path):
-    x, path = np.random.default_rng(0).normal(size=(PART + 7, 3)), tmp_path / "x.safetensors"
-    write_corpus(path, x.astype(np.float32), 1.5)
-    found = read_corpus(path)
-    np.testing.assert_array_equal(found.vectors, x.astype(np.float32))
-    np.testing.assert_array_equal(load_file(path)["rows"], found.vectors)
-    assert found.seconds == 1.5
-    assert not found.vectors.flags.writeable
 
 
 @pytest.mark.parametrize("post", [SN(), Stretch()], ids=["moments", "rows"])

@@ -26,7 +26,7 @@ from harness.core.errors import HarnessError, UsageError
 from harness.core.provenance import packages
 from harness.core.types import Method
 from harness.evaluation import parallel
-from harness.evaluation.engines import Cluster, InProcess, Processes, default_jobs, engine
+from harness.evaluation.engines import Cluster, InProcess, Processes
 from harness.evaluation.parallel import WHOLE, Part, Site, Work, execute_on, units
 from harness.evaluation.runner import RunContext, execute
 from harness.results.records import Store, cells
@@ -173,10 +173,6 @@ def test_what_cannot_be_encoded_is_told_by_its_cells(tmp_path):
     assert message == "broken: wanted weights, found none; fetch them again"
 
 
-def double(number):
-    return 2 * number
-
-
 def kill_at_3(number):
     if number == 3:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -194,12 +190,6 @@ def grow(number):
 
 def test_a_worker_that_holds_an_encoder_is_not_replaced():
     assert len({worker for _, worker in Processes(2).map(grow, range(6))}) == 2
-
-
-@pytest.mark.parametrize("engine", [InProcess(), Processes(2)])
-def test_an_engine_gives_each_item_with_its_result(engine):
-    assert sorted(engine.map(double, range(5))) == [(n, 2 * n) for n in range(5)]
-    assert list(engine.map(double, [])) == []
 
 
 def test_a_process_that_is_killed_ends_the_run_with_one_line():
@@ -230,14 +220,6 @@ def test_an_item_that_is_always_beside_a_killer_is_done():
     made.client.cluster.close()
     assert isinstance(found[3], HarnessError)
     assert found[4] == 4
-
-
-def test_the_engine_is_that_of_the_options():
-    assert engine(1, None) == InProcess()
-    assert engine(3, None) == Processes(3)
-    assert default_jobs() >= 1
-    with pytest.raises(UsageError, match="give one"):
-        engine(2, "local:2")
 
 
 @pytest.mark.parametrize("scheduler", ["local:0", "local:x", "tcp://127.0.0.1:1", "nonsense"])

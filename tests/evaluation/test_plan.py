@@ -9,7 +9,6 @@ from fakes import OTHER, TOY, FakeConfig, corpus, library, method, numbered
 from harness.core.types import Method, Record
 from harness.evaluation.plan import make_plan, measured_rates, render_plan
 from harness.evaluation.runner import RunContext, execute
-from harness.registry import load_registry
 from harness.results.index import Results
 from harness.results.records import Store, cells
 from harness.tasks.loader import limited_corpus
@@ -83,10 +82,6 @@ def test_a_time_that_cannot_be_known_is_said_to_be_unknown(tmp_path, count, rate
     assert made.encoders[0].seconds is None
     assert f"0 of 45 {to_encode} unknown" in text(made)
     assert "encoding takes an unknown time for fake;" in text(made)
-
-
-def test_the_sentences_of_every_corpus_are_stated():
-    assert all(corpus.count for corpus in load_registry().corpora.values())
 
 
 def test_the_command_counts_the_cells_of_the_output_folder(tmp_path, monkeypatch, capsys):

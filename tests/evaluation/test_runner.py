@@ -3,11 +3,9 @@
 import random
 from itertools import islice
 
-import numpy as np
 import pytest
 from fakes import (
     BROKEN,
-    NO_TRAIN,
     NOT_HERE,
     OTHER,
     TOY,
@@ -27,7 +25,7 @@ from threadpoolctl import ThreadpoolController
 
 from baselines.natsv import Natsv
 from harness.assets.places import Places
-from harness.core.errors import DataError, UsageError
+from harness.core.errors import DataError
 from harness.core.types import Method
 from harness.evaluation.evaluate import measure
 from harness.evaluation.runner import RunContext, execute
@@ -64,20 +62,6 @@ def logged(config, *methods):
 
 
 # What a selection becomes
-
-
-def test_only_a_method_with_randomness_has_seeds():
-    planned = cells(METHODS, [TOY], seeds=3)
-    seeds = {}
-    for one in planned:
-        seeds.setdefault(one.method.id, []).append(one.seed)
-    assert {len(s) for m, s in seeds.items() if "stretch" in m} == {3}
-    assert {tuple(s) for m, s in seeds.items() if "stretch" not in m} == {(0,)}
-
-
-def test_a_training_split_that_is_not_there_is_wrong_usage():
-    with pytest.raises(UsageError, match="no-train: the task has no training split; use @target"):
-        cells([METHODS[-1]], [TOY, NO_TRAIN], seeds=1)
 
 
 # One pass
@@ -389,14 +373,6 @@ def test_a_streamed_corpus_leaves_moments_and_no_vectors(tmp_path):
     assert cache.missing(texts) == texts
     [moments] = (tmp_path / "cache" / "moments").rglob("*.mean.safetensors")
     assert moments.stat().st_size < 2000
-
-
-def test_fitting_counts_repetitions(tmp_path):
-    """As the papers do: the same sentences once and with repetitions are two corpora."""
-    once, twice = corpus("once", numbered(0, 9)), corpus("twice", numbered(0, 9) + numbered(0, 3))
-    methods = [method("mean", "centre", on=name) for name in ("once", "twice")]
-    one, other = run(tmp_path, cells(methods, [TOY], seeds=1), once, twice).values()
-    assert not np.isclose(one.record.scores["uniformity"], other.record.scores["uniformity"])
 
 
 def test_the_snapshot_that_an_unpinned_encoder_came_from_is_recorded(tmp_path):

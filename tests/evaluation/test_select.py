@@ -5,9 +5,7 @@ from itertools import groupby
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from harness.cli import app
 from harness.core.errors import UsageError
 from harness.evaluation.select import (
     PROFILES,
@@ -53,20 +51,6 @@ def test_an_encoder_comes_once_and_what_is_carried_first(chosen, name):
     assert len(encoders) == len(set(encoders))
     carried = [is_embedded(p.method.encoder) for p in chosen[name]]
     assert carried == sorted(carried, reverse=True)
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (["--profile", "everything"], "unknown profile 'everything': known are all, embedded"),
-        (["--profile", "papers", "-t", "sts-b"], "give one of them"),
-    ],
-)
-def test_a_profile_that_means_nothing_is_refused(options, said, tmp_path):
-    where = ["--output", str(tmp_path), "--baseline", str(PAPERS.parent)]
-    done = CliRunner().invoke(app, ["reproduce", *options, *where])
-    assert said in str(done.exception)
-    assert not list(tmp_path.iterdir())
 
 
 # What globs leave out

@@ -4,15 +4,13 @@ import json
 import math
 import re
 import shutil
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean, stdev
 
 import numpy as np
 import pytest
-from fakes import TOY, FakeConfig, library, method, registry, snapshot, ticks, use_registry
+from fakes import TOY, FakeConfig, library, registry, snapshot, ticks, use_registry
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,7 +27,6 @@ from harness.gate.check import (
     SAME,
     Gate,
     encode_golden,
-    note_failures,
     note_outcomes,
     pair_path,
     promote_gate,
@@ -376,26 +373,6 @@ def test_what_moved_is_shown_before_and_after(committed, tmp_path):
     assert max(len(line) for line in folded if str(tmp_path) not in line) <= 50
 
 
-def test_checking_writes_nothing_and_imports_nothing_heavy(committed, tmp_path):
-    """In a process of its own, without a network; pytest itself has imported it all."""
-    code = (
-        "import socket, sys\n"
-        "def refuse(*_): raise AssertionError('network')\n"
-        "socket.socket.connect = socket.getaddrinfo = refuse\n"
-        "from harness.cli import main\n"
-        "try: main(sys.argv[1:])\n"
-        "except SystemExit as end: status = end.code\n"
-        "heavy = {'torch', 'transformers', 'scipy', 'mteb', 'datasets'} & set(sys.modules)\n"
-        "print(status, sorted(heavy))"
-    )
-    before = snapshot(tmp_path)
-    arguments = ["check", "--output", str(tmp_path / "runs"), "--baseline", str(committed)]
-    command = [sys.executable, "-c", code, *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
-    assert (done.stderr, done.stdout.splitlines()[-1]) == ("", "0 []")
-    assert snapshot(tmp_path) == before
-
-
 # Golden vectors
 
 
@@ -484,22 +461,6 @@ def test_a_cell_that_failed_is_not_judged_by_an_older_record(committed, tmp_path
 names = st.dictionaries(st.text(max_size=5), st.text(max_size=3), max_size=5)
 
 
-@given(names, names)
-def test_the_last_reason_counts_and_an_empty_one_forgets(tmp_path_factory, before, after):
-    folder = tmp_path_factory.mktemp("runs")
-    note_failures(folder, before)
-    note_failures(folder, after)
-    assert read_failures(folder) == {k: v for k, v in {**before, **after}.items() if v}
-
-
-def test_wrong_usage_leaves_no_reason(tmp_path):
-    planned = [PlannedCell(method("pooler", encoder=FakeConfig(has_pooler=False)), TOY, 0)]
-    outcomes = list(execute(planned, RunContext(library(tmp_path), Store(tmp_path), clock=ticks())))
-    assert [o.exit_status for o in outcomes] == [2]
-    note_outcomes(tmp_path, outcomes)
-    assert read_failures(tmp_path) == {}
-
-
 @pytest.mark.parametrize("text", ["", "[]", '{"name": '])
 def test_a_damaged_list_of_reasons_is_refused_by_name(tmp_path, text):
     (tmp_path / FAILURES_FILE).write_text(text)
@@ -540,28 +501,6 @@ def test_an_override_of_a_cell_that_is_not_committed_is_refused(committed, tmp_p
     (committed / "gate.toml").write_text(SETS + override(0.5, replace(PLAIN, method="fake.maen")))
     with pytest.raises(DataError, match=r"gate\.toml: .* found one of fake\.maen on toy"):
         look(tmp_path)
-
-
-BAD = {
-    "no reason": override(0.5, reason=" "),
-    "no tolerance": override(0),
-    "an infinite one": override("inf"),
-    "words": override('"wide"'),
-    "two of one cell": override(1) * 2,
-    "a part missing": '[[override]]\nmethod = "m"\n',
-    "an unknown part": override(1) + "why = 3\n",
-    "an unknown table": "[cells]\n",
-    "no seeds": 'quick = [{ method = "m", task = "t", seeds = 0 }]\n',
-    "a cell twice": 'quick = [{method = "m", task = "t"}, {method = "m", task = "t"}]\n',
-    "no TOML": "[quick\n",
-}
-
-
-@pytest.mark.parametrize("text", BAD.values(), ids=BAD)
-def test_a_wrong_rule_is_refused_by_name(tmp_path, text):
-    (tmp_path / "gate.toml").write_text(text)
-    with pytest.raises(DataError, match=r"^gate\.toml[:,] [^\n]+$"):
-        read_rules(tmp_path)
 
 
 # One record against the committed ones
@@ -823,24 +762,6 @@ def test_quick_run_promotion_and_check_by_command(harness_says, tmp_path):
     assert harness_says("check", "-o", "third")[0] == 3
 
 
-def test_several_values_select_what_is_checked(harness_says, tmp_path):
-    (tmp_path / "results").mkdir()
-    (tmp_path / "results" / "gate.toml").write_text(SETS)
-    here = ("--encoder", f"fake={tmp_path}")
-    two = ("-m", "fake.mean", "fake.cls", "-t", "toy", "no-train")
-    assert harness_says("run", "--quick", "--update", *here, *two, "-o", "mine")[0] == 0
-    assert [p.name for p in (tmp_path / "mine/records/golden").iterdir()] == ["fake.safetensors"]
-    status, said = harness_says("check", *two, "-o", "mine")
-    assert (status, said.out) == (0, "mine against results: agrees: 1 encoder, 4 cells\n")
-    status, said = harness_says("check", *two[:3], "-t", "toy", "-o", "mine", "--json")
-    assert {cell["name"] for cell in json.loads(said.out)["cells"]} == {
-        "fake.mean on toy, seed 0",
-        "fake.cls on toy, seed 0",
-    }
-    status, said = harness_says("check", "-o", "mine", "-m", "fake", "-t", "toy", *here)
-    assert (status, "fake is fake.mean here" in said.err) == (0, True)
-
-
 def test_nothing_is_promoted_to_results_that_come_with_the_harness(harness_says, tmp_path):
     """Not even where the current folder has an empty `results`, and the harness is a checkout."""
     (tmp_path / "results").mkdir()
@@ -850,23 +771,3 @@ def test_nothing_is_promoted_to_results_that_come_with_the_harness(harness_says,
         status, said = harness_says(*command, "--update", *here)
         assert (status, "wanted a results folder of your own" in said.err) == (2, True)
     assert snapshot(ROOT / "results" / "records" / "golden") == before
-
-
-SLIPS = {
-    "run": "nothing selected",
-    "run --quick -m fake.mean": "nothing selected",
-    "run --quick": "unknown encoder",
-    "run -m a.b -t c --update": "--update goes with --quick",
-    "check -t mini-stss": "did you mean mini-sts",
-    "check -m fake.maen -t toy": "unknown pooling 'maen': did you mean mean?",
-    "check -m fake.mean runs": "'runs' is no method or model",
-}
-
-
-@pytest.mark.parametrize("arguments", SLIPS)
-def test_a_slip_is_wrong_usage_and_writes_nothing(harness_says, tmp_path, arguments):
-    before = snapshot(tmp_path)
-    status, said = harness_says(*arguments.split())
-    assert (status, said.out, len(said.err.splitlines())) == (2, "", 1)
-    assert SLIPS[arguments] in said.err
-    assert snapshot(tmp_path) == before

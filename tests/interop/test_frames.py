@@ -1,6 +1,5 @@
 """Data frames: typed columns whatever they hold, and one's own results before the packaged."""
 
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +8,6 @@ from own_tables import TABLE
 
 from harness import read_results
 from harness.core.errors import DataError, UsageError
-from harness.interop.evaluate import to_frame
 from harness.results.index import Results
 from harness.results.records import Cell, Store, cell_of
 
@@ -27,12 +25,6 @@ def test_a_frame_holds_the_committed_records():
     assert (exact.score - exact.published).abs().max() <= 0.005
 
 
-def test_columns_are_typed_without_a_row():
-    full, empty = read_results(ROOT / "results"), to_frame(())
-    assert len(empty) == 0
-    assert list(map(str, empty.dtypes)) == list(map(str, full.dtypes))
-
-
 def test_a_folder_without_results_and_a_changed_record_are_refused(tmp_path):
     with pytest.raises(UsageError, match="wanted a folder of results"):
         read_results(tmp_path)
@@ -40,12 +32,6 @@ def test_a_folder_without_results_and_a_changed_record_are_refused(tmp_path):
     (tmp_path / "records" / "fake.jsonl").write_text('{"rows": 1}\n')
     with pytest.raises(DataError, match="wanted 1 rows, found 0"):
         read_results(tmp_path)
-
-
-def test_without_pandas_its_extra_is_named(monkeypatch):
-    monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(UsageError, match=r"pip install 'sentence-embedding-harness\[pandas\]'"):
-        to_frame(())
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 import harness
 from harness.assets.places import Places
@@ -81,12 +80,6 @@ def test_a_function_is_a_model(places):
     assert embed(["a", "b"]).shape == (2, 7)
 
 
-def test_another_function_has_another_key():
-    alike = [FunctionConfig("f", hashed), FunctionConfig("f", hashed)]
-    others = [FunctionConfig("g", hashed), FunctionConfig("f", lambda texts: hashed(texts) * 2)]
-    assert len({config.identify().key for config in (*alike, *others)}) == 3
-
-
 @pytest.mark.parametrize(
     ("function", "said"),
     [
@@ -105,22 +98,6 @@ def test_another_function_has_another_key():
 def test_a_function_that_gives_no_vectors_is_refused(function, said):
     with pytest.raises(ScoreError, match=said):
         FunctionConfig("f", function).vectors(["a", "be"])
-
-
-KINDS = {
-    "float16": lambda rows: rows.astype(np.float16),
-    "int8": lambda rows: rows.astype(np.int8),
-    "lists": lambda rows: rows.tolist(),
-    "bfloat16": lambda rows: torch.tensor(rows).bfloat16(),
-    "with a gradient": lambda rows: torch.tensor(rows, requires_grad=True),
-}
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_numbers_of_any_kind_are_rows(kind):
-    rows = np.round(hashed(["a", "be"]))
-    vectors = FunctionConfig("f", lambda texts: KINDS[kind](rows)).vectors(["a", "be"])
-    assert (vectors.dtype, vectors.tolist()) == (np.float32, rows.tolist())
 
 
 @pytest.mark.parametrize(
@@ -206,10 +183,3 @@ for text in {[*WRONG_TYPES]!r}:
     )
     for line, said in zip(ended.stdout.splitlines(), WRONG_TYPES.values(), strict=True):
         assert said in line
-
-
-def test_what_cannot_be_measured_is_an_error(places):
-    with pytest.raises(AssetMissing, match="no data folder is set"):
-        harness.evaluate("glove-mini", "sts-b", places=places)
-    with pytest.raises(UsageError, match="matches no task"):
-        harness.evaluate("glove-mini", "no-such*", places=places)

@@ -12,9 +12,7 @@ import yaml
 from fakes import OTHER, TOY, FakeConfig, made_record, method, registry, results_folder
 
 from harness.assets.catalogue import DATA_ASSETS
-from harness.cli import main
 from harness.core.errors import DataError, HarnessError
-from harness.core.metrics import metrics
 from harness.registry import load_registry
 from harness.report.bibtex import HARNESS, bibtex, entries, require_entries, software
 from harness.report.build import digest_in, verified, write_files
@@ -24,7 +22,6 @@ from harness.report.cite import (
     cite_harness,
     cite_method,
     cite_table,
-    on_task,
     published_sentence,
 )
 from harness.results.folder import ResultsFolder
@@ -265,20 +262,6 @@ def test_a_table_and_a_method_are_cited_with_what_was_measured(tmp_path):
     assert "3 measured cells (2 methods, 2 tasks) with" in cite_harness(folder).sentences[0]
 
 
-@pytest.mark.parametrize("kind", metrics())
-def test_every_kind_of_task_has_a_sentence(kind):
-    """A task with several subsets gives every aggregation, one without gives its only score."""
-    several = {"all": 70.0, "mean": 71.0, "wmean": 72.0, "groups": {"a": 60.0, "b": 80.0}}
-    single = {metric.main_score[0]: 70.0 for metric in metrics().values()}
-    made = record(PLAIN, "toy", scores=single | {"spearman": several})
-    results = Results({(PLAIN.id, "toy"): [made]})
-    sentence = on_task(PLAIN.id, PLAIN, replace(TOY, metric=kind), results)
-    graded = metrics()[kind].main_score[0] == "spearman"
-    scores = "all 70.00, mean 71.00, wmean 72.00" if graded else "70.00"
-    assert f": measured {scores} in one run with" in sentence
-    assert ("prediction" in sentence) == (kind == "regression")
-
-
 @pytest.mark.parametrize(
     ("name", "papers"),
     [
@@ -393,25 +376,3 @@ def test_a_page_that_its_records_do_not_make_is_caught(site, tmp_path, name):
 
 
 # The command line
-
-
-@pytest.mark.parametrize(
-    ("arguments", "complaint"),
-    [
-        (["--table", "bert-flow.t22"], "unknown published table 'bert-flow.t22': did you mean ber"),
-        (["--cell", "bert-flow.t2/x/sts-b"], "unknown row of bert-flow.t2 'x'.*list cells bert-f"),
-        (["--method", "minilm.men"], "unknown pooling 'men': did you mean mean"),
-        (["--method", "minlm.mean"], "unknown encoder 'minlm': did you mean minilm"),
-        (["--table", "a", "--cell", "b"], "one thing is cited at a time"),
-        (["--verify", "--table", "a"], "--verify looks at every page; give it without --table"),
-        (["--results", "nowhere"], "--results nowhere: there is no such"),
-    ],
-    ids=str,
-)
-def test_what_cannot_be_cited_is_refused_in_one_line(capsys, arguments, complaint):
-    here = ["--results", str(ROOT / "results"), "--papers", str(ROOT / "results" / "papers")]
-    with pytest.raises(SystemExit) as ended:
-        main(["cite", *here, *arguments])
-    out, error = capsys.readouterr()
-    assert (ended.value.code, out, error.count("\n")) == (2, "", 1)
-    assert re.search(complaint, error)

@@ -74,7 +74,3 @@ def test_a_wrong_reference_is_refused_and_no_page_written(results):
     with pytest.raises(DataError, match=r"sent.json: program: wanted a text, found none"):
         write_files(ResultsFolder(results), None)
     assert not (results / "tables").exists()
-
-
-def test_without_references_there_is_no_page(results):
-    assert not [path for path in stale_files(ResultsFolder(results), None) if path.name == PAGE]

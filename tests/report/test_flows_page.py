@@ -1,8 +1,6 @@
 """The page of flows and linear maps: every cell or a word, and an answer that follows from them."""
 
-from dataclasses import replace
 from itertools import chain
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,13 +8,11 @@ from fakes import made_record, results_of
 
 from harness.core.toml import read_typed
 from harness.core.types import Record
-from harness.registry import load_registry
-from harness.report.flows import NONE, flows_page
+from harness.report.flows import flows_page
 from harness.results.index import Results
 from harness.results.protocols import LABELS
 from harness.results.questions import Maps
 
-COMMITTED = Path(__file__).parents[2] / "results"
 MAPS = """
 linear = ["sn", "whitening"]
 flows = ["flow", "flow:rare"]
@@ -32,7 +28,6 @@ second = "flow"
 SEEDS = (-0.2, -0.1, 0.0, 0.1, 0.2)
 SD = np.std(SEEDS, ddof=1)
 H = 2.7764451 * SD / np.sqrt(5)  # Student's t with 4 degrees of freedom at .975
-TWO = 2.3060041 * SD * np.sqrt(2 / 5)  # with 8, for the difference of two means
 
 
 def records(method: str, task: str, *wmean: float | None) -> list[Record]:
@@ -90,16 +85,6 @@ def test_every_cell_is_a_mean_with_its_spread_or_a_word(maps):
     assert flows_page(results(*LINEAR), maps) is None
 
 
-def test_a_planned_flow_has_a_row_before_it_is_run(maps):
-    planned = replace(maps, planned=("flow:rare",), planned_on=("x.mean@target",))
-    page = flows_page(results(*FOUR, seeded("y.mean+flow@target", "sts-b", 1.0)), planned)
-    here, other = page.split("## `y.mean`, fitted on `target`")
-    unmeasured = ["`flow:rare`", "flow", *["not run"] * 7, "–", "not measured"]
-    assert lines(here, "`flow:rare`") == [unmeasured] * 2
-    assert "Not run on these encodings" not in here
-    assert "Not run on these encodings: none, `sn`, `whitening`, `flow:rare`." in other
-
-
 @pytest.mark.parametrize(
     ("flow", "answer"),
     [
@@ -116,47 +101,9 @@ def test_a_task_is_decided_beyond_the_interval_over_seeds(maps, flow, answer):
     assert answers_of(page)[0].endswith(f" ± {H:.2f}; {62.0 - flow:+.2f} on average: {answer}")
 
 
-@pytest.mark.parametrize(("gap", "decided"), [(TWO + 0.01, True), (TWO - 0.01, False)])
-def test_two_flows_are_compared_by_the_spread_of_both(maps, gap, decided):
-    rare = seeded("x.mean+flow:rare@target", "sts-b", 63.0 + gap)
-    page = flows_page(results(FLOW, rare), maps)
-    (answer, _) = answers_of(page, "**Does rarity matter?** `flow:rare` minus `flow`: ")
-    assert f"± {TWO:.2f}" in answer
-    assert ("`flow:rare` is ahead on 1" in answer) == decided
-
-
 @pytest.mark.parametrize("seeds", [1, 2, 4])
 def test_a_flow_of_few_seeds_says_so_and_decides_nothing(maps, seeds):
     few = records("x.mean+flow@target", "sts-b", *[70.0] * seeds)
     page = flows_page(results(*LINEAR, few), maps)
     assert f"(k={seeds})" in page
     assert "STS-B -8.00 (too few seeds); -8.00 on average: no task is decided." in page
-
-
-def test_a_score_that_is_undefined_takes_no_part(maps):
-    page = flows_page(results(*LINEAR, records("x.mean+flow@target", "sts-b", *[None] * 5)), maps)
-    assert "undefined" in page
-    (answer,) = answers_of(page)  # under `all` it is defined
-    assert answer.startswith("STS-B +0.00 ± 0.00;")
-    unanswered = "No question has both of its maps measured: no answer yet."
-    assert page.count(unanswered) == 1
-    assert flows_page(results(LINEAR[0], FLOW), maps).count(unanswered) == 2
-
-
-def test_the_committed_lists_are_linear_and_not():
-    """A map that a mean and a covariance suffice is affine, every other one is not."""
-    registry = load_registry()
-    maps = read_typed(Maps, COMMITTED / "questions" / "flows.toml")
-
-    def linear(chain):
-        return all(post.from_moments for post in registry.parse(f"minilm.mean+{chain}@target").post)
-
-    listed = (*maps.linear, *maps.flows)
-    assert {name: linear(name) for name in listed} == {name: name in maps.linear for name in listed}
-    methods = registry.methods.values()
-    registered = {m.id.partition("+")[2].partition("@")[0] for m in methods if m.post}
-    assert {chain for chain in registered if not linear(chain)} <= {*maps.flows}
-    encoded = {method.id.partition("+")[0] for method in methods}
-    assert {on.partition("@")[0] for on in maps.planned_on} <= encoded
-    compared = {chain for asked in maps.questions for chain in (asked.first, asked.second)}
-    assert compared <= {NONE, *listed}

@@ -3,12 +3,11 @@
 import re
 
 import pytest
-from fakes import FakeConfig, registry, results_folder
+from fakes import FakeConfig, registry
 from markdown_it import MarkdownIt
 
 from harness.core.errors import HarnessError
 from harness.report import markdown as md
-from harness.report.pages import published_counts
 from harness.report.paper_tables import latex, markdown
 from harness.results.index import Results
 from harness.results.published import Column, Row, Table
@@ -107,15 +106,6 @@ def test_a_text_is_no_command_of_latex(text):
     assert all(
         one.isprintable() for one in rendered(latex, text).splitlines() if one.startswith("%")
     )
-
-
-@pytest.mark.parametrize("text", HOSTILE)
-def test_a_paper_of_that_name_does_not_end_the_part_of_a_readme(text, tmp_path):
-    counts = published_counts(results_folder(tmp_path, REGISTRY, Results({}), table_of(text)))
-    readme = "before\n<!-- leaderboard -->\n<!-- /leaderboard -->\nafter\n"
-    once = md.between_markers(readme, "leaderboard", counts)
-    assert md.between_markers(once, "leaderboard", counts) == once
-    assert once.endswith("<!-- /leaderboard -->\nafter\n")
 
 
 def test_a_part_that_would_end_itself_is_refused():

@@ -103,28 +103,6 @@ def test_labels_stand_inside_their_panel(points):
     assert all(frame.x0 < box.x0 < box.x1 < frame.x1 for box in boxes)
 
 
-def test_labels_keep_out_of_each_other_s_way():
-    """A column of five, as the post-processings of one encoder, and neighbours of two others."""
-    boxes, _ = labelled([*((5.0, 60 + 2.0 * n) for n in range(5)), (4.5, 63.5), (0.1, 40.0)])
-    assert not any(box.count_overlaps(boxes[:n]) for n, box in enumerate(boxes))
-
-
-def test_names_are_text_and_never_markup():
-    text = pictured([(1.0, 50.0)])
-    assert "name <&>" in texts(text, "text")
-    assert "Quality <&> cost" in texts(text, "text")
-    assert "Quality <&> cost" in texts(text, "title")
-    assert "about &lt;&amp;&gt;" in text
-
-
-def test_a_dark_page_has_a_colour_for_each_that_is_drawn_in_ink_or_paper():
-    """A colour of the style sheet that is not in the drawing would leave it in the dark."""
-    rules, body = drawn("quality-against-cost", COMMITTED).svg.split("</style>", 1)
-    parts = re.findall(r'\[style\*="([^"]*)"\]', rules)
-    assert len(parts) == 5
-    assert [part for part in parts if part not in body] == []
-
-
 # Kinds
 
 
@@ -183,13 +161,6 @@ def test_a_clock_that_is_not_there_is_a_word_and_never_a_zero(hole):
     stopped = results_of(*seven("e.mean", encode=0.0, apply=0.0))
     assert {cost_of(one, "e.mean", SIMCSE) for one in (whole, stopped)} == {"not timed"}
     assert drawn("quality-against-cost", whole) is None
-
-
-def test_two_digits_are_enough_for_orientation():
-    costs = {0.00123: "0.012", 0.0123: "0.12", 0.899: "9.0", 12.34: "123"}
-    for seconds, text in costs.items():
-        measured = results_of(*seven("e.mean", encode=seconds, apply=0.0))
-        assert cost_of(measured, "e.mean", SIMCSE) == text
 
 
 @given(POINTS)

@@ -16,7 +16,6 @@ from harness.core.errors import DataError
 from harness.core.types import Record
 from harness.report.bibtex import entries
 from harness.report.replication import claims_page
-from harness.report.sentences import signed
 from harness.results.claims import (
     ClaimOutcome,
     ClaimTests,
@@ -321,13 +320,6 @@ def test_the_order_of_rows_is_kendalls(rows):
     assert found.endswith(f" of {pairs})" if pairs else NOT_MEASURED)
 
 
-def test_rows_are_ordered_by_what_was_measured(tmp_path):
-    every = fixed("fake.mean", 60.0, 60.0), fixed("fake.cls", 50.0, 70.0)
-    page = claims_page(world(tmp_path), judge(*every, records("other.cls", "sts12", 40.0)))
-    [cells] = [cells for cells in rows_of(page, "[Nobody") if cells[1] == "3"]
-    assert cells[1:] == ["3", "+0.33 (2 of 3)", "-1.00 (0 of 1)", *["not measured"] * 5]
-
-
 IN_WORDS = CLAIM.replace('"low"', '"after it"\nmethods = ["fake.mean", "fake.cls"]')
 
 
@@ -385,38 +377,3 @@ def test_the_committed_claims_are_those_of_the_papers(committed):
 
 
 # The page
-
-
-def test_claims_on_a_failed_training_and_parts_of_a_sentence_are_counted_apart(tmp_path):
-    tested = fixed("fake.mean", *[60.0] * 7), fixed("fake.cls", *[50.0] * 7)
-    failed = '[failed_trainings]\nfake = "Its training fails."\n[rows."made-up"]'
-    text = CLAIMS.replace('[rows."made-up"]', failed)
-    text += 'part_of = "one sentence"\n' + CLAIM.replace("high-above-low", "again")
-    page = claims_page(world(tmp_path, text), judge(*tested))
-    assert "2 claims (2 hold) rest on a training that does not work here. 1 claims (1" in page
-    assert "(1 hold) are parts of one sentence." in page
-    _, own, again = page.split("\n## ")[-3:]
-    assert "Its training fails. This is part of one sentence." in own
-    assert "Its training fails." in again
-    assert "part of" not in again
-
-
-def test_a_stand_in_with_another_map_than_its_row_says_so(tmp_path):
-    claims = CLAIMS.replace('high = "fake.mean"', 'high = "fake.mean+stretch@target"')
-    made = claims_page(world(tmp_path, claims), judge())
-    assert "in the paper" not in made.partition("## high-above-low")[2]  # rows without a method
-    for post, published in (
-        ("", "no post-processing"),
-        ("+centre@nli", "`+centre@nli`"),
-        ("+stretch@nli", "`+stretch@nli`"),
-    ):
-        method = f'method = "other:64.cls{post}"\nevidence = "inferred"'
-        high = ROWS[0].replace('why_not = "method"', method)
-        own = world(tmp_path, claims, TABLE + high + "".join(ROWS[1:]))
-        section = claims_page(own, judge()).partition("## high-above-low")[2]
-        assert f"Row high has {published} in the paper, and `+stretch@target` here." in section
-
-
-@pytest.mark.parametrize(("number", "text"), [(-0.001, "+0.00"), (1.005, "+1.00"), (-2.0, "-2.00")])
-def test_a_difference_has_a_sign_and_no_negative_zero(number, text):
-    assert signed(number) == text

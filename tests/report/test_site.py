@@ -3,23 +3,20 @@
 import hashlib
 import json
 import re
-from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 from fakes import FakeConfig, made_record, registry, results_folder, results_of
-from test_hostile_text import HOSTILE, table_of
+from test_hostile_text import table_of
 
-from harness.report.build import Slow, digest_in, generated
+from harness.report.build import Slow, generated
 from harness.report.figures import pictures
 from harness.report.site.page import (
     PAGE,
     VENDORED,
-    in_code,
     in_script,
     made_from,
-    site_page,
 )
 from harness.results.folder import ResultsFolder
 from harness.results.index import Results
@@ -113,10 +110,6 @@ def test_tables_have_captions_or_names_and_scopes(committed):
     assert all(heading.get("scope") for heading in headings)
 
 
-def test_it_carries_the_digest_of_all_records(records, committed):
-    assert digest_in(committed) == Results(records.by_cell, set(records.by_cell)).digest()
-
-
 def test_the_tables_script_is_npm_s(committed):
     sha256 = hashlib.sha256(VENDORED.read_bytes()).hexdigest()
     assert (
@@ -141,28 +134,6 @@ def test_what_it_is_made_from_changes_with_records_pictures_and_tables(tmp_path)
 
 
 # Text from data
-
-
-@pytest.mark.parametrize("text", HOSTILE)
-def test_text_from_data_is_text(text, tmp_path):
-    """The tables hold it wherever they can: it adds no element but code, attribute or comment."""
-    pages = []
-    for shown in (text, "plain"):
-        table, found = table_of(shown), registry(FakeConfig())
-        table = replace(table, cite="gao2021simcse")
-        pages.append(site_page(results_folder(tmp_path, found, Results({}), table), {}))
-    hostile, plain = map(Elements, pages)
-    every = [[(tag, *attributes) for tag, attributes in p.found] for p in (hostile, plain)]
-    tags = [[one for one in found if one != ("code",)] for found in every]
-    assert tags[0] == tags[1]
-    assert len(hostile.comments) == len(plain.comments)
-    shown = re.sub(r"[\s`\x00\ufffd]+", "", "".join(hostile.texts))
-    assert re.sub(r"[\s`\x00]+", "", text) in shown
-    assert text.strip() in [one.strip() for one in data_of(pages[0])["texts"]]
-
-
-def test_what_stands_between_backticks_is_code_and_the_rest_is_text():
-    assert in_code("`all` <b> `x&y`") == "<code>all</code> &lt;b&gt; <code>x&amp;y</code>"
 
 
 def test_a_script_element_cannot_be_ended_from_within():

@@ -122,13 +122,6 @@ def test_a_published_number_opens_with_all_that_is_known_of_it(visit):
     assert "cell=" not in page.url
 
 
-@pytest.mark.parametrize("fragment", ["#cell=no/such/cell", "#score=a/b/c", "#cell=<b>&board=none"])
-def test_a_hash_that_names_nothing_opens_nothing(visit, fragment):
-    page = visit(fragment)
-    assert not page.locator("dialog").is_visible()
-    assert rows(page)
-
-
 def test_a_reviewer_finds_a_table_and_takes_command_and_citation_along(visit):
     page = visit()
     page.click("#reproduced a:has-text('BERT-whitening (Su et al. 2021)')")
@@ -157,14 +150,6 @@ def test_every_shown_row_is_saved_as_csv(visit):
     lines = Path(saved.value.path()).read_text(encoding="utf-8").splitlines()
     assert lines[0].startswith('"Method","Avg.","STS12"')
     assert len(lines) == 1 + len(rows(page)) > 1
-
-
-def test_a_text_is_no_formula_of_a_spreadsheet(visit):
-    page = visit()
-    for text in ("=1+1", "+a", "-a", "@a", "\t=1"):
-        assert page.evaluate("plain", text) == f"'{text}"
-    for text in ("-0.25", "+3", "12.5", "a=1"):
-        assert page.evaluate("plain", text) == text
 
 
 def test_the_keyboard_alone_opens_and_closes_a_number(visit):

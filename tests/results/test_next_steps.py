@@ -61,19 +61,6 @@ def test_what_is_there_is_not_to_be_got(nothing_run):
     assert any("harness fetch senteval" in step.get for step in steps)
 
 
-def test_one_command_gets_both_parts_of_senteval(nothing_run):
-    [cell] = [c for c in nothing_run if c.cell.id == "simcse.t5/bert-base-first-last-avg/avg"]
-    needs = missing(cell.cell, FOUND, Recorded())
-    assert needs == {"harness fetch bert-base": 440_000_000, "harness fetch senteval": 6_130_878}
-
-
-def test_what_is_trained_comes_last(nothing_run):
-    steps = list(next_steps(nothing_run, FOUND, Recorded()))
-    unknown = [step.bytes is None for step in steps]
-    assert unknown == sorted(unknown)
-    assert any("harness train family" in get for step in steps for get in step.get)
-
-
 def test_the_files_of_records_are_those_that_their_cells_read():
     results = Results.read(Store(RESULTS))
     here = Recorded.of(results, FOUND)

@@ -1,5 +1,3 @@
-import re
-import shutil
 from dataclasses import fields, replace
 from decimal import Decimal
 from pathlib import Path
@@ -7,9 +5,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from refusals import REFUSALS
 
 from harness.core.errors import DataError
-from harness.report.bibtex import entries
 from harness.report.paper_tables import contents
 from harness.results.published import (
     AGGREGATION_OF,
@@ -25,7 +23,6 @@ from harness.results.published import (
 
 ROOT = Path(__file__).resolve().parents[2]
 PAPERS = ROOT / "results" / "papers"
-TEMPLATE = ROOT / "harness" / "results" / "template_table.toml"
 TABLES = load_tables(PAPERS)
 CELLS = {cell.id: cell for table in TABLES for cell in table.cells}
 
@@ -38,43 +35,7 @@ WRONG_AVERAGES = {
     "simcse.e1/avg-bert-embeddings/avg": "84.94",
 }
 
-SMALL = """
-paper = "A paper"
-table = "Table 1"
-title = "Table 1: an example"
-cite = "a2020paper"
-source = "arXiv 0000.00000"
-metric = "spearman"
-aggregation = "wmean"
-evidence = "code"
-columns = [
-  { id = "sts-b", label = "STS-B", task = "sts-b", aggregation = "single set" },
-  { id = "sts12", label = "STS12", task = "sts12" },
-  { id = "avg", label = "Avg", average_of = ["sts-b", "sts12"] },
-]
-[[row]]
-id = "ours"
-label = "Ours"
-evidence = "paper"
-method = "bert-base:64.mean+sn+natsv:6@target"
-transductive = true
-backbone = "bert-base-uncased"
-fit = "target"
-supervision = "none"
-n = 5
-sd = { sts-b = "0.50" }
-values = { sts-b = "58.40", sts12 = "49.07", avg = "53.74" }
-[[row]]
-id = "theirs"
-label = "Theirs"
-why_not = "quoted"
-backbone = "GloVe"
-fit = "none"
-supervision = "none"
-aggregation = "all"
-tasks = { sts12 = "sts12.senteval" }
-values = { sts12 = "55.14" }
-"""
+SMALL = REFUSALS["files"]["published"]["whole"]
 
 
 def small(folder: Path, text: str = SMALL) -> Table:
@@ -213,82 +174,6 @@ def test_a_fraction_becomes_points_without_losing_a_digit(digits, sign):
 
 
 BY_COLUMN = 'transductive = true\nmethods = { sts12 = "bert-mini.mean+sn@target" }\n'
-FAULTS = [
-    ('label = "Ours"', 'lable = "Ours"', "row ours: unknown key 'lable'"),
-    ('fit = "none"\n', "", "row theirs: the key 'fit' is missing"),
-    ('"58.40"', "58.40", 'row ours: values.sts-b: wanted text, found 58.4; write "58.4"'),
-    ('"58.40"', '"58,40"', "row ours: values.sts-b: wanted a number as printed"),
-    ("n = 5", 'n = "5"', "row ours: n: wanted a whole number, found '5'"),
-    ("n = 5", "n = 1", "row ours: n: a standard deviation needs two runs"),
-    ("n = 5", 'n = 5\nsd_row = "spread"', "row ours: sd_row: wanted one of ours, theirs, found"),
-    ("transductive = true\n", "", "row ours: transductive: wanted true where"),
-    (
-        "transductive = true\n",
-        BY_COLUMN.replace("+sn@target", ""),
-        "row ours: transductive: wanted true where every",
-    ),
-    (
-        "transductive = true\n",
-        BY_COLUMN.replace("sts12", "sts13"),
-        "row ours: methods: wanted one of sts-b, sts12, avg, found 'sts13'",
-    ),
-    (
-        'why_not = "quoted"',
-        'method = "glove-840b.mean"\nwhy_not = "quoted"',
-        "row theirs: wanted exactly one of method and why_not",
-    ),
-    ('why_not = "quoted"', "", "row theirs: wanted exactly one of method and why_not"),
-    ('"quoted"', '"qouted"', "row theirs: why_not: wanted one of quoted, not-a-score, "),
-    ('task = "sts12" }', 'why_not = "x" }', "column sts12: why_not: wanted one of quoted, "),
-    ('values = { sts12 = "55.14" }', "values = {}", "row theirs: values: wanted at least one"),
-    (
-        '{ sts12 = "55.14" }',
-        '{ sts13 = "55.14" }',
-        "row theirs: values: wanted one of sts-b, sts12",
-    ),
-    (', task = "sts12"', "", "column sts12: wanted exactly one of task, average_of"),
-    (
-        '["sts-b", "sts12"]',
-        '["sts-b", "avg"]',
-        "column avg: average_of: wanted one of sts-b, sts12, found 'avg'",
-    ),
-    ('metric = "spearman"', 'metric = "kendall"', "metric: wanted one of spearman, pearson"),
-    ('label = "STS12",', 'metric = "kendall", label = "STS12",', "column sts12: metric: wanted"),
-    ('"58.40", sts12', '"158.40", sts12', "row ours: values.sts-b: 158.40 is 158.4 points"),
-    (
-        'evidence = "code"',
-        'evidence = "code"\nscale = 1',
-        "5840 points at scale = 1, wanted 100 at",
-    ),
-    ('evidence = "code"', 'evidence = "code"\nscale = 10', "scale: wanted 1 or 100, found 10"),
-    ('task = "sts12" }', 'task = "sts21" }', "row ours, column sts12: unknown task 'sts21': did"),
-    ('"sts12.senteval"', '"STS 12"', "row theirs, column sts12: unknown task 'STS 12': did"),
-    ("bert-base:64.mean", "bert-bse:64.mean", "unknown encoder 'bert-bse': did you mean bert"),
-    ("bert-base:64.mean", "bert-base:64.maen", "row ours, column sts-b: unknown pooling 'maen'"),
-    ('"single set"', '"median"', "column sts-b: aggregation: wanted one of all"),
-    ('evidence = "paper"', 'evidence = "likely"', "row ours: evidence: wanted one of confirmed"),
-    ('evidence = "code"', 'evidence = ""', "evidence: wanted one of confirmed, code, paper, i"),
-    ('id = "theirs"', 'id = "ours"', "row id 'ours' stands twice"),
-    ('id = "theirs"', 'id = "The irs"', "'The irs' is no id"),
-    ("columns = [", "columns = [ 3,", "column 1: wanted a table, found 3"),
-    ("[[row]]", "[[row]", "wanted a TOML table, found"),
-]
-
-
-@pytest.mark.parametrize(("old", "new", "fault"), FAULTS)
-def test_a_faulty_table_is_refused_by_file_row_and_key(tmp_path, old, new, fault):
-    assert old in SMALL
-    (tmp_path / "small.t1.toml").write_text(SMALL.replace(old, new, 1), encoding="utf-8")
-    with pytest.raises(DataError, match=f"^small.t1.toml.*{re.escape(fault)}") as error:
-        load_tables(tmp_path)
-    assert "\n" not in str(error.value)
-
-
-def test_the_template_is_a_table(tmp_path):
-    shutil.copy(TEMPLATE, tmp_path / "mine.t1.toml")
-    [table] = load_tables(tmp_path)
-    assert table.cite in entries()
-    assert {cell.why_not is None for cell in table.cells} == {True, False}
 
 
 def test_every_key_of_a_table_is_documented():

@@ -7,7 +7,6 @@ from fakes import TOY, corpus, numbered
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.assets.places import Places
 from harness.registry import load_registry
 from harness.tasks.loader import limited, limited_corpus
 
@@ -24,12 +23,6 @@ def test_rows_are_rows_of_the_task_in_order_and_spread_over_it(limit):
     for name in ("b", "group"):
         assert getattr(some, name) == tuple(getattr(whole, name)[row] for row in rows)
     assert some.gold.tolist() == whole.gold[rows].tolist()
-
-
-def test_labelled_sentences_stay_without_a_second_column():
-    task = load_registry().tasks["mini-kind"]
-    pairs = limited(task, 30).pairs(Places(HERE).require_data(task.asset))
-    assert (len(pairs), pairs.b) == (30, ())
 
 
 def test_no_published_table_can_name_a_limited_task():

@@ -1,6 +1,5 @@
 """Tasks and corpora: what a file may look like, what is refused, and what the real sets hold."""
 
-import csv
 import gzip
 import hashlib
 import lzma
@@ -52,11 +51,6 @@ def test_a_line_is_its_text_whatever_the_line_end_and_the_byte_order_mark(
     assert [line for _, line in files.lines(path)] == sentences
 
 
-def test_only_the_mark_at_the_start_of_the_file_is_dropped(tmp_path):
-    path = write(tmp_path / "x", "a\ufeffb", "\ufeffc", start="\ufeff")
-    assert [line for _, line in files.lines(path)] == ["a\ufeffb", "\ufeffc"]
-
-
 def test_undecodable_bytes_are_refused_by_line(tmp_path):
     path = tmp_path / "x.txt"
     path.write_bytes("plain\ncaf\u00e9\n".encode("latin-1"))
@@ -103,14 +97,6 @@ def test_other_rows_and_other_counts_are_refused(tmp_path):
 
 
 # --- STS-B ---------------------------------------------------------------------------------------
-
-
-def test_quotes_are_ordinary_characters(tmp_path):
-    path = write(tmp_path / "sts.csv", sts_b_row(a='"Open'), sts_b_row(b='shut"'), sts_b_row())
-    with path.open(newline="") as file:
-        assert len(list(csv.reader(file, delimiter="\t"))) < 3  # the trap
-    pairs = sts.parse_benchmark(path)
-    assert (len(pairs), pairs.a[0], pairs.b[1]) == (3, '"Open', 'shut"')
 
 
 def test_outer_blanks_are_kept_and_source_notes_are_not_text(tmp_path):
@@ -233,11 +219,6 @@ def test_a_corpus_can_be_read_again_and_of_another_size_is_refused(tmp_path):
     for count in (2, 4):
         with pytest.raises(DataError, match=f"wanted {count} sentences, found 3"):
             list(small(corpora.one_a_line, count)(tmp_path))
-
-
-def test_a_prefix_leaves_the_rest_of_the_file_unread(tmp_path):
-    (tmp_path / "c.txt").write_bytes(b"one\ntwo\n\xff\xff")
-    assert list(small(corpora.one_a_line, 2, prefix=True)(tmp_path)) == ["one", "two"]
 
 
 def test_a_corpus_is_refused_at_the_first_digest_that_does_not_fit(tmp_path):

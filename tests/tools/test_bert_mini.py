@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from bert_mini import SPECIAL, MlmSettings, main, pretrain, wordpieces
+from bert_mini import SPECIAL, MlmSettings, pretrain, wordpieces
 from fakes import Told
 
 from harness.core.errors import DataError, UsageError
@@ -85,17 +85,3 @@ def test_a_miniature_is_made_resumed_and_loaded(tmp_path, monkeypatch):
 
     with pytest.raises(UsageError, match="take another folder"):
         pretrain(text, TINY, 0, tmp_path / "cut", Told(), "")
-
-
-def test_the_command_line_trains_a_miniature(tmp_path, capfd):
-    file = tmp_path / "some.txt"
-    rng = np.random.default_rng(0)
-    words = ["".join(rng.choice(list("abcdefgh"), 4)) for _ in range(60)]
-    file.write_text("".join(" ".join(rng.choice(words, 6)) + "\n" for _ in range(200)))
-    line = ["--out", str(tmp_path / "out"), "--corpus", str(file)]
-    main([*line, *["--tokens", "2000", "--layers", "1", "--size", "16", "--vocabulary", "120"]])
-    assert "steps, loss" in capfd.readouterr().out
-    about = json.loads((tmp_path / "out" / "training.json").read_text())
-    assert str(tmp_path) not in json.dumps(about)
-    command = "python tools/embedded/bert_mini.py --corpus some.txt --tokens 2000 --layers 1"
-    assert about["command"].startswith(command)

@@ -17,11 +17,9 @@ from fakes import Told
 from glove_mini import Model, Side, WordVectorSettings, stratify
 from hypothesis import given
 from hypothesis import strategies as st
-from safetensors.numpy import load_file
 
 from harness.core.errors import DataError, ScoreError
 from harness.encoders.word_tokenizer import Tokeniser
-from harness.encoders.word_vectors import StaticConfig
 from harness.training.datasets import Text
 
 SPACED = Tokeniser("whitespace", "keep")
@@ -184,26 +182,6 @@ def trained(
     curve = glove_mini.train_vectors(corpus, settings, seed, folder, Told(), "harness train")
     assert len(curve.losses) == settings.epochs
     return folder / "vectors.safetensors", json.loads((folder / "training.json").read_text())
-
-
-def test_a_tiny_training_gives_an_encoder_that_knows_the_themes(tmp_path):
-    file, told = trained(tmp_path / "v")
-    losses = [loss for _, loss in told["curve"]]
-    assert losses[-1] < losses[0] / 2
-    config = StaticConfig("tiny", SMALL.counting.tokeniser, file=file.name)
-    encoder = config.load(file.parent, tmp_path)
-    assert encoder.vectors.dtype == np.float32
-    assert load_file(file)["vectors"].dtype == np.float16
-    assert set(encoder.vocabulary) == {*" ".join(THEMES).split(), "the", "a", "of", "."}
-    x = np.array([encoder.encode([half]).mean[0, 0] for theme in THEMES for half in halves(theme)])
-    unit = x / np.linalg.norm(x, axis=1, keepdims=True)
-    near = (unit @ unit.T).reshape(3, 2, 3, 2)[:, 0, :, 1]
-    assert near.argmax(axis=1).tolist() == [0, 1, 2]
-
-
-def halves(theme: str) -> tuple[str, str]:
-    words = theme.split()
-    return " ".join(words[:2]), " ".join(words[2:])
 
 
 @pytest.mark.parametrize(

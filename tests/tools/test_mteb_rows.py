@@ -5,9 +5,9 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from mteb_rows import DECLARATION, Declaration, compared, main, make_tables
+from mteb_rows import DECLARATION, Declaration, compared, make_tables
 
-from harness.core.errors import DataError, UsageError
+from harness.core.errors import DataError
 from harness.core.toml import read_typed
 from harness.registry import load_registry
 from harness.results.published import load_table, load_tables
@@ -130,20 +130,6 @@ def test_a_result_is_there_exactly_where_the_declaration_says(files):
         made(files)
 
 
-def test_a_row_names_a_method_of_the_hub_or_a_reason(files):
-    declaration = files / "own" / "questions" / DECLARATION
-    for row, fault in (
-        ('{ model = "a/b" }', "wanted a method, or why_not with model and revision"),
-        ('{ method = "nobody.native" }', "nobody"),
-        ('{ method = "glove-mini.mean" }', "wanted an encoder of the hub at a revision"),
-    ):
-        declaration.write_text(f'[[table]]\nid = "mteb.9"\nrows = [{row}]\n')
-        with pytest.raises(UsageError, match=fault):
-            made(files)
-    with pytest.raises(UsageError, match="wanted a checkout of the results repository"):
-        list(make_tables(files / "own", files, REGISTRY))
-
-
 def test_a_published_number_that_is_not_the_checkouts_is_refused(files):
     made(files)
     place = files / "own" / "papers" / "mteb.9.toml"
@@ -151,17 +137,6 @@ def test_a_published_number_that_is_not_the_checkouts_is_refused(files):
     place.write_text(place.read_text().replace("0.8563930748879539", "0.8563930748879538"))
     with pytest.raises(DataError, match=r"mteb\.9/multilingual-e5-base/sts-b: wanted 0\.85639"):
         compared((load_table(place),), files / "checkout")
-
-
-def test_the_command_writes_once(files, capsys):
-    def call():
-        main([str(files / "checkout"), "--results", str(files / "own")])
-        return capsys.readouterr().out
-
-    out = call()
-    assert "mteb.9.toml: 2 rows, 5 numbers, written" in out
-    assert "5 published numbers stand in" in out
-    assert "2 rows, 5 numbers, unchanged" in call()
 
 
 # What is committed

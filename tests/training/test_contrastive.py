@@ -1,7 +1,6 @@
 """The contrastive losses are the published formulas, and a training step is their gradient."""
 
 import copy
-import lzma
 from itertools import pairwise
 
 import numpy as np
@@ -260,20 +259,6 @@ def test_a_step_is_the_loss_over_its_batch(columns, hard_negatives, training):
     assert_same(found, (loss.item(), expected), atol=1e-3)  # gradients near 10 over 0.05
 
 
-def test_dropout_is_what_tells_two_views_of_a_sentence_apart(training):
-    """Without it the loss is that of equal views; one mask for both makes them equal, too."""
-    silent = training(setup=Setup(dropout=0.0))
-    z = silent.encoder.eval()(silent.encoder.tokenizer(columns_of(silent, 0)[0]))
-    assert stepped(silent)[0] == pytest.approx(info_nce(z, z, 0.05).item(), rel=1e-4)
-    fixed, free = training(same_mask=True), training()
-    with torch.no_grad(), seeded(0):
-        z = fixed.encoder.train()(fixed.encoder.tokenizer(columns_of(fixed, 0)[0]))
-    assert stepped(fixed)[0] == pytest.approx(info_nce(z, z, 0.05).item(), rel=1e-6)
-    with torch.no_grad(), seeded(0):
-        z = free.encoder.train()(free.encoder.tokenizer(columns_of(free, 0)[0] * 2))
-    assert stepped(free)[0] == pytest.approx(info_nce(z[:5], z[5:], 0.05).item(), rel=1e-6)
-
-
 def test_an_augmentation_changes_the_words_of_the_second_view_alone(training):
     task = training(setup=Setup(dropout=0.0), augmentation="deletion:50")
     rng = np.random.default_rng((task.seed, 5, 1, 0))
@@ -367,11 +352,6 @@ def test_masked_words_add_their_weight_times_the_loss_of_the_checkpoints_own_hea
     assert added == pytest.approx(0.1 * np.mean(losses), rel=1e-4)
 
 
-def test_a_checkpoint_without_such_a_head_is_refused(bert, opened):
-    with pytest.raises(DataError, match="wanted its whole head over masked words"):
-        open_mlm_head("tiny", bert, bert, opened(Setup()))
-
-
 @pytest.mark.parametrize(("head", "pooling"), [("train", CLS), ("keep", POOLER)])
 def test_the_loss_falls_and_the_checkpoint_is_read_as_it_was_trained(
     head, pooling, training, bert, tmp_path
@@ -393,16 +373,6 @@ def test_the_loss_falls_and_the_checkpoint_is_read_as_it_was_trained(
 
 
 # Files
-
-
-def test_triplets_are_csv_with_quotes(tmp_path):
-    path = tmp_path / "nli.csv.xz"
-    text = 'sent0,sent1,hard_neg\r\n"a, ""b""",c,"d\ne"\nf,g,h\n'
-    path.write_bytes(lzma.compress(b"\xef\xbb\xbf" + text.encode()))
-    assert read_triplets(path) == (('a, "b"', "f"), ("c", "g"), ("d\ne", "h"))
-    pairs = tmp_path / "pairs.csv"
-    pairs.write_text("sent0,sent1\na,b\n")
-    assert read_triplets(pairs) == (("a",), ("b",))
 
 
 HEADER = "split\tdataset\tfilename\tsentence1\tsentence2\tlabel\n"

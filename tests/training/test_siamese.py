@@ -147,16 +147,6 @@ def test_impossible_settings_are_refused():
         Siamese(warmup=1.5)
 
 
-def test_each_objective_has_its_data(training):
-    for objective in OBJECTIVES:
-        for other, data in OBJECTIVES.items():
-            if other == objective:
-                training(data, objective=objective)
-                continue
-            with pytest.raises(UsageError, match="softmax learns from labelled pairs"):
-                training(data, objective=objective)
-
-
 # A training step
 
 

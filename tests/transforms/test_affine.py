@@ -12,7 +12,7 @@ from specimens import rows, with_constants
 from baselines import template_method
 from harness.core.errors import ScoreError
 from harness.transforms import affine, pooling
-from harness.transforms.affine import BLOCK, LEAST_VARIANCE, Affine, Moments, principal_directions
+from harness.transforms.affine import LEAST_VARIANCE, Affine, Moments, principal_directions
 
 WIDTH = 3
 # A grid of eighths, so that hypothesis finds equal rows and constant columns, and shrinks well.
@@ -149,32 +149,6 @@ def test_a_map_shifts_then_weighs_in_float64(x):
     expected = [[(a - 1) + 10 * (b - 2) + 100 * (c - 3)] for a, b, c in x.astype(float)]
     np.testing.assert_allclose(affine(x), expected, rtol=1e-12)
     assert affine(x).dtype == np.float64
-
-
-@pytest.mark.parametrize("count", [0, 1, BLOCK, 2 * BLOCK + 1])
-def test_a_map_of_blocks_is_the_map_of_all_rows(count):
-    x, shift, weight = rows(count, 4), np.arange(4.0), rows(4, 3, seed=1).astype(np.float64)
-    mapped = Affine(shift, weight, rank=3)(x)
-    np.testing.assert_allclose(mapped, (x.astype(np.float64) - shift) @ weight, rtol=1e-12)
-    assert mapped.shape == (count, 3)
-
-
-@pytest.mark.parametrize("scales", [[0.5, 2.0, 3.0], [0.0, 1.0, 0.0], [0.0, 0.0, 0.0]])
-def test_scaling_is_the_product_with_a_diagonal_matrix(scales):
-    x, shift, weight = rows(20, 3), np.arange(3.0), np.diag(scales)
-    expected = (x.astype(np.float64) - shift) @ weight
-    np.testing.assert_array_equal(Affine(shift, weight, rank=3)(x), expected)
-    for other in (weight[:, :2], weight + np.eye(3)[::-1], np.rot90(weight)):
-        found = Affine(shift, other, rank=1)(x)
-        np.testing.assert_allclose(found, (x - shift) @ other, atol=1e-12)
-
-
-def test_nulling_takes_directions_out_as_its_weight_does():
-    x, shift = rows(BLOCK + 5, 6), np.arange(6.0)
-    directions = np.linalg.qr(rows(6, 2, seed=1).astype(np.float64))[0]
-    affine = Affine.nulling(shift, directions, rank=4)
-    np.testing.assert_allclose(affine(x), (x - shift) @ affine.weight, atol=1e-12)
-    np.testing.assert_allclose(affine(x) @ directions, 0, atol=1e-12)
 
 
 # --- documentation -------------------------------------------------------------------------------
