@@ -6,6 +6,9 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 TESTED := $(VENV)/.ready-test
 
+# Bytecode halves the time to import torch, in every process that is started.
+unexport PYTHONDONTWRITEBYTECODE
+
 help:  ## show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | column -t -s "$$(printf '\t')"
 
@@ -25,12 +28,15 @@ reproduce: $(READY)  ## the main job: plan, measure, compare, write the leaderbo
 	$(BIN)/harness reproduce --profile $(PROFILE) $(ARGS)
 
 PYTEST := $(BIN)/pytest -p no:cacheprovider -n logical --dist worksteal
+# In as many processes as there are cores: more threads would wait for each other.
+ONE_THREAD := OMP_NUM_THREADS=1
 
 test: $(TESTED)  ## the tests that a change needs; skipped ones are named
-	$(PYTEST) -m 'not slow' $(ARGS)
+	$(ONE_THREAD) $(PYTEST) -m 'not slow' $(ARGS)
 
-test-slow: $(TESTED)  ## the tests that `make test` leaves out
-	$(PYTEST) -m slow $(ARGS)
+test-slow: $(TESTED)  ## the tests that `make test` leaves out, and whether the benchmarks run
+	$(ONE_THREAD) $(PYTEST) -m slow $(ARGS)
+	$(BIN)/pytest -p no:cacheprovider benchmarks
 
 # Instruction sets and numbers of threads add up in different orders: neither may turn a test red.
 # Threads beyond the cores wait asleep, or they take the time of those that compute.
@@ -38,7 +44,7 @@ ROUNDED := $(PYTEST) -m 'not slow' tests/encoders tests/transforms $(ARGS)
 AVX2 := ONEDNN_MAX_CPU_ISA=AVX2 ATEN_CPU_CAPABILITY=avx2 MKL_ENABLE_INSTRUCTIONS=AVX2 OPENBLAS_CORETYPE=Haswell
 
 test-processors: $(TESTED)  ## encoders and transforms as on other processors: AVX2 with one thread, then four threads
-	$(AVX2) OMP_NUM_THREADS=1 $(ROUNDED)
+	$(AVX2) $(ONE_THREAD) $(ROUNDED)
 	OMP_NUM_THREADS=4 OMP_WAIT_POLICY=passive $(ROUNDED)
 
 test-rest: test-slow test-processors mutants  ## what `make test` leaves out

@@ -1,12 +1,22 @@
 """Shapes in signatures are checked while the tests run; data is found by HARNESS_DATA_DIR alone."""
 
 import os
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
 from jaxtyping import install_import_hook
 
-install_import_hook(["harness", "baselines"], "beartype.beartype")
+ROOT = Path(__file__).resolve().parents[1]
+# Every module with shapes in signatures, but for two that read records by the thousand: checking
+# each call of theirs would double the time of a command.
+UNCHECKED = {"harness.core.types", "harness.results.records"}
+SHAPED = [
+    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+    for path in [*ROOT.glob("harness/**/*.py"), *ROOT.glob("baselines/*.py")]
+    if "from harness.core.arrays import" in path.read_text(encoding="utf-8")
+]
+install_import_hook([name for name in SHAPED if name not in UNCHECKED], "beartype.beartype")
 
 # Processes start slowly and know no patches: tests that are about them ask for them.
 os.environ.setdefault("HARNESS_JOBS", "1")
@@ -36,6 +46,6 @@ def pytest_testnodedown(node):
 def pytest_unconfigure(config):
     if not hasattr(config, "workeroutput") and (left := config.stash.get(LEFT, 0)):
         print(  # noqa: T201
-            f"{left} slow tests, the mutants, and encoders and transforms as on other processors "
-            "were left to make test-all"
+            f"{left} slow tests, the benchmarks, the mutants, and encoders and transforms as on "
+            "other processors were left to make test-all"
         )

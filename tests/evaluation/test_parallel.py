@@ -20,6 +20,7 @@ from fakes import (
     method,
     numbered,
 )
+from tiny_models import rest_slow
 
 from harness.assets.places import Places
 from harness.core.errors import HarnessError, UsageError
@@ -188,6 +189,7 @@ def grow(number):
     return os.getpid()
 
 
+@pytest.mark.slow
 def test_a_worker_that_holds_an_encoder_is_not_replaced():
     assert len({worker for _, worker in Processes(2).map(grow, range(6))}) == 2
 
@@ -208,6 +210,7 @@ def kill_at_3_while_others_sleep(number):
     return kill_at_3(number)
 
 
+@pytest.mark.slow
 def test_an_item_that_is_always_beside_a_killer_is_done():
     """One worker with two threads: each time that it dies, it has both."""
     distributed = pytest.importorskip("distributed", reason="the dask extra is not installed")
@@ -222,7 +225,9 @@ def test_an_item_that_is_always_beside_a_killer_is_done():
     assert found[4] == 4
 
 
-@pytest.mark.parametrize("scheduler", ["local:0", "local:x", "tcp://127.0.0.1:1", "nonsense"])
+@pytest.mark.parametrize(
+    "scheduler", rest_slow(["local:0", "local:x", "tcp://127.0.0.1:1", "nonsense"], "local:x")
+)
 def test_a_scheduler_that_is_not_there_is_refused(scheduler):
     pytest.importorskip("distributed", reason="the dask extra is not installed")
     with pytest.raises(UsageError, match=f"--scheduler {scheduler}: "):

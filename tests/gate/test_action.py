@@ -158,6 +158,7 @@ def test_the_action_passes_where_nothing_moved(baseline):
     assert (done.returncode, done.stdout.splitlines()[-1]) == (0, said)
 
 
+@pytest.mark.slow
 def test_the_action_fails_where_the_encoder_is_another(baseline):
     done = action(baseline, "two", **OWN)
     assert done.returncode == 1

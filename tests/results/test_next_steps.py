@@ -26,8 +26,12 @@ def nothing_run():
     return cells(Results({}))
 
 
-def test_every_number_that_can_run_is_gained_once(nothing_run):
-    steps = list(next_steps(nothing_run, FOUND, Recorded()))
+@pytest.fixture(scope="module")
+def steps(nothing_run):
+    return list(next_steps(nothing_run, FOUND, Recorded()))
+
+
+def test_every_number_that_can_run_is_gained_once(nothing_run, steps):
     waiting = [c for c in nothing_run if c.state is CellState.NOT_RUN]
     assert sum(len(step.cells) for step in steps) == len(waiting) > 1000
     every = [get for step in steps for get in step.get]
@@ -35,8 +39,8 @@ def test_every_number_that_can_run_is_gained_once(nothing_run):
     assert all(step.cells for step in steps)
 
 
-def test_the_first_step_gives_most_for_its_bytes(nothing_run):
-    first, *_ = next_steps(nothing_run, FOUND, Recorded())
+def test_the_first_step_gives_most_for_its_bytes(nothing_run, steps):
+    first = steps[0]
     waiting = [
         needs
         for cell in nothing_run

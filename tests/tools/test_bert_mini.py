@@ -45,6 +45,7 @@ def test_a_vocabulary_has_the_wanted_size_and_order(tokenizer):
         wordpieces(TEXTS[:3], 500)
 
 
+@pytest.mark.slow
 def test_a_miniature_is_made_resumed_and_loaded(tmp_path, monkeypatch):
     """The whole way: a text file, an interruption, a folder that two libraries open alike."""
     from sentence_transformers import SentenceTransformer

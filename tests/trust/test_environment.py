@@ -9,6 +9,7 @@ import sys
 
 import pytest
 from processes import MAIN, ROOT, scores
+from tiny_models import rest_slow
 
 from harness.cli import main
 
@@ -53,7 +54,7 @@ def shell(line, folder, *arguments, code=MAIN):
     )
 
 
-@pytest.mark.parametrize("name", CIRCUMSTANCES)
+@pytest.mark.parametrize("name", rest_slow(CIRCUMSTANCES, "a full stdout", "plain ASCII"))
 def test_the_score_or_one_line(attacked, filled, tmp_path, name):
     line, status = CIRCUMSTANCES[name]
     here = tmp_path / "here"
@@ -109,7 +110,7 @@ MOUNTS = {
 }
 
 
-@pytest.mark.parametrize("name", MOUNTS)
+@pytest.mark.parametrize("name", rest_slow(MOUNTS, "a full disk", "results on a full disk"))
 def test_a_disk_that_takes_nothing_costs_no_number(attacked, filled, tmp_path, name):
     mounts, command, status, complaint = MOUNTS[name]
     here = tmp_path / "here"
@@ -141,6 +142,7 @@ def test_a_file_in_the_place_of_a_cache_is_named(attacked, filled, tmp_path):
     attacked.count("refused")
 
 
+@pytest.mark.slow
 def test_a_clock_that_was_set_back_changes_nothing(attacked, filled, tmp_path):
     here = tmp_path / "here"
     shutil.copytree(filled, here)
