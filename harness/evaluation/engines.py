@@ -92,7 +92,9 @@ class Processes:
             ) from None
         finally:
             if futures:  # nobody wants the rest
-                executor.shutdown(wait=False, kill_workers=True)
+                # loky's thread would look for the items whose ids it still has, and not find them.
+                executor._work_ids.queue.clear()
+                executor.shutdown(kill_workers=True)
 
 
 def _start_worker(parent: int) -> None:

@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from dataclasses import replace
 from functools import partial
@@ -20,6 +22,7 @@ from fakes import (
     method,
     numbered,
 )
+from processes import ROOT
 from tiny_models import rest_slow
 
 from harness.assets.places import Places
@@ -192,6 +195,20 @@ def grow(number):
 @pytest.mark.slow
 def test_a_worker_that_holds_an_encoder_is_not_replaced():
     assert len({worker for _, worker in Processes(2).map(grow, range(6))}) == 2
+
+
+def test_results_that_are_closed_early_leave_no_traceback():
+    """In 6 of 40 tries loky's own thread ended with a traceback."""
+    code = (
+        "from harness.evaluation.engines import Processes\n"
+        "for count in range(1, 21):\n"
+        "    results = Processes(2).map(abs, range(200))\n"
+        "    for _ in range(count): next(results)\n"
+        "    results.close()\n"
+    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_process_that_is_killed_ends_the_run_with_one_line():
