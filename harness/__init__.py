@@ -12,6 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from harness.assets.catalogue import Asset as Asset
     from harness.assets.places import Places as Places
     from harness.core.errors import AssetMissing as AssetMissing
     from harness.core.errors import DataError as DataError

@@ -11,6 +11,7 @@ import difflib
 import importlib
 import inspect
 import pkgutil
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -20,8 +21,9 @@ from typing import Any, TypeVar
 from harness.core.errors import HarnessError, UsageError
 from harness.core.hardware import FLOAT32, Hardware, precision_of
 from harness.core.interfaces import EncoderConfig, Pooling, PostProcessor
-from harness.core.provenance import FROM_WHEEL
+from harness.core.provenance import FROM_WHEEL, PLUGINS
 from harness.core.types import GRAMMAR, LONGEST, Corpus, Method, MethodId, Task
+from harness.encoders.function import FunctionConfig
 from harness.encoders.native import NativeConfig
 from harness.encoders.subword_vectors import InputConfig
 from harness.tasks.loader import TARGETS
@@ -114,7 +116,9 @@ class Registry:
             look_up("fit corpus", parts.fit_on, {**dict.fromkeys(TARGETS), **self.corpora})
         word, _, prompt = parts.pooling.partition(":")
         pooling = look_up("pooling", word, self.poolings)
-        if pooling == NATIVE:
+        if pooling == NATIVE and isinstance(encoder, FunctionConfig) and not prompt:
+            pass  # it has no modules beside
+        elif pooling == NATIVE:
             encoder, pooling = NativeConfig(encoder, prompt), Native(prompt)
         elif prompt:
             raise UsageError(f".{parts.pooling}: {word} takes no argument, as in {GRAMMAR}")
@@ -236,9 +240,8 @@ def nearest(name: str, names: Iterable[str]) -> str:
     return f"did you mean {' or '.join(spelled[lower] for lower in near)}?" if near else ""
 
 
-@cache
 def load_registry() -> Registry:
-    """Collect everything that the files of `baselines` and `harness.tasks` end with, once.
+    """Everything that the files of `baselines` and `harness.tasks` end with, and loaded plug-ins.
 
     Returns:
         The registry; a later call returns it again.
@@ -251,15 +254,27 @@ def load_registry() -> Registry:
         >>> "bert-mini.mean+whitening@target" in load_registry().methods
         True
     """
-    baselines, tasks = tuple(_modules(BASELINES)), tuple(_modules("harness.tasks"))
-    return Registry(
+    return collected(tuple(plugin.module for plugin in PLUGINS.values()))
+
+
+@cache
+def collected(plugins: tuple[str, ...] = ()) -> Registry:
+    """What comes with the harness, and what plug-ins register, by the names of their modules."""
+    added = [sys.modules[name] for name in plugins]
+    baselines = (*_modules(BASELINES), *added)
+    tasks = (*_modules("harness.tasks"), *added)
+    poolings = (*POOLINGS, INPUT, NATIVE, *_collected(added, "POOLINGS"))
+    parts = Registry(
         encoders=_unique("encoder", ((e.name, e) for e in _collected(baselines, "ENCODERS"))),
-        poolings=_unique("pooling", ((p.name, p) for p in (*POOLINGS, INPUT, NATIVE))),
+        poolings=_unique("pooling", ((p.name, p) for p in poolings)),
         posts=_unique("post-processor", (item for m in baselines for item in _posts(m).items())),
-        methods=_unique("method", ((x.id, x) for x in _collected(baselines, "METHODS"))),
+        methods={},
         tasks=_unique("task", ((t.name, t) for t in _collected(tasks, "TASKS"))),
         corpora=_unique("corpus", ((c.name, c) for c in _collected(tasks, "CORPORA"))),
     )
+    rows = _collected(baselines, "METHODS")
+    methods = (parts.parse(row) if isinstance(row, str) else row for row in rows)
+    return replace(parts, methods=_unique("method", ((x.id, x) for x in methods)))
 
 
 def _modules(package: str) -> Iterable[Any]:

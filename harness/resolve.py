@@ -18,12 +18,13 @@ from harness.core.errors import UsageError
 from harness.core.interfaces import EncoderConfig, Hub
 from harness.core.types import GRAMMAR, Method, MethodId
 from harness.encoders.checkpoint import read_settings
+from harness.encoders.function import FunctionConfig
 from harness.encoders.modules import MODULES, own_pooling
 from harness.encoders.subword_vectors import MODEL_TYPE, SubwordConfig
 from harness.encoders.transformer import TransformerConfig
 from harness.encoders.word_vectors import StaticConfig
 from harness.registry import Registry, is_glob, load_registry, nearest
-from harness.transforms.pooling import Native
+from harness.transforms.pooling import NATIVE, Native
 
 VECTOR_SUFFIXES = (".txt", ".vec", ".npz", ".safetensors", ".gz")
 
@@ -132,6 +133,8 @@ class Resolver:
 
     def _own_pooling(self, name: str) -> str:
         """The word of an encoder's own pooling, with the prompt of its only registered row."""
+        if isinstance(self.registry.encoders[name], FunctionConfig):
+            return NATIVE.name
         rows = {m.pooling for m in self.registry.methods.values() if m.encoder.name == name}
         if len(rows) == 1 and isinstance(row := rows.pop(), Native):
             return row.name

@@ -27,6 +27,7 @@ from harness.core.interfaces import (
     VectorFile,
     fixed_by,
 )
+from harness.core.provenance import plugins_of
 from harness.core.toml import read_typed
 
 CACHE = "~/.cache/sentence-embedding-harness"
@@ -41,9 +42,12 @@ DIGEST = re.compile(r"[0-9A-Za-z]+")  # or the commit of a repository
 Pin = Mapping[str, str]
 
 
+ADDED: dict[str, Asset] = {}  # assets of plug-ins
+
+
 def every_asset() -> tuple[Asset, ...]:
-    """Every asset of the catalogue."""
-    return DATA_ASSETS
+    """Every asset of the catalogue, and those of plug-ins."""
+    return (*DATA_ASSETS, *ADDED.values())
 
 
 def asset_named(name: str) -> Asset:
@@ -156,7 +160,9 @@ class Places:
                 return folder
             why = "is trained here, seed by seed, and seeds of it are missing"
             raise AssetMissing(f"{source.family} {why}; get them: {get}", get)
-        path = self.encoders.get(base) or packaged(config) or self._downloaded(source)
+        plugins = plugins_of(getattr(config, "function", None)).values()
+        path = self.encoders.get(base) or next((plugin.file for plugin in plugins), None)
+        path = path or packaged(config) or self._downloaded(source)
         if path is not None:
             return path
         asset, about = (source.asset, source.about) if isinstance(source, Hub) else ("", 0)
@@ -174,6 +180,8 @@ class Places:
             return "by hand" if getattr(source, "sha256", None) else "by hand, unpinned"
         if isinstance(source, Trained):
             return "trained here"
+        if plugins_of(getattr(config, "function", None)):
+            return "plug-in"
         if packaged(config):
             return "package"
         return "hub cache" if isinstance(source, Hub) else "data folder"

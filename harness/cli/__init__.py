@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from harness.cli import cache, exchange, listing, measure, read, train
+from harness.cli import cache, exchange, listing, measure, new, read, train
 from harness.cli.options import SeveralValues, flattened, note
 from harness.cli.stopping import Stopped, end, stoppable
 from harness.core.errors import HarnessError, error_line
@@ -31,10 +31,12 @@ app.command("run", cls=SeveralValues)(flattened(measure.run_command))
 app.command("reproduce", cls=SeveralValues)(flattened(measure.reproduce_command))
 app.command("show", cls=SeveralValues)(read.show_command)
 app.command("compare", cls=SeveralValues)(flattened(read.compare_command))
+app.command("table", cls=SeveralValues)(flattened(read.table_command))
 app.command("report")(read.report_command)
 app.command("check", cls=SeveralValues)(read.check_command)
 app.command("explain")(flattened(read.explain_command))
 app.command("cite")(flattened(read.cite_command))
+app.command("new")(new.new_command)
 app.command("fetch")(exchange.fetch_command)
 app.command("export")(flattened(exchange.export_command))
 app.add_typer(train.trainings, name="train")

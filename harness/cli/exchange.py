@@ -21,6 +21,7 @@ from harness.cli.options import (
     Encoders,
     Folders,
     Json,
+    Plugins,
     Records,
     note,
     say,
@@ -50,6 +51,7 @@ def fetch_command(
             show_default=False,
         ),
     ] = None,
+    plugin: Plugins = None,  # noqa: ARG001 - its callback loads them
     data_dir: DataDir = None,
     cache: CacheDir = None,
     offline: Annotated[
@@ -116,6 +118,7 @@ def export_command(
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="The seed of fit and training.")] = 0,
     encoder: Encoders = None,
+    plugin: Plugins = None,  # noqa: ARG001 - its callback loads them
     results: Records = Path("results"),
 ) -> None:
     """Write a method as a sentence-transformers folder, with a card of its measured scores."""

@@ -10,17 +10,22 @@ import typer
 
 from harness.assets.catalogue import Asset
 from harness.assets.places import Places, every_asset, first_seen, packaged, pinned_by
-from harness.cli.options import DataDir, Encoders, Folders, Json, Papers, say_rows
+from harness.cli.options import DataDir, Encoders, Folders, Json, Papers, Plugins, say_rows
 from harness.core.errors import UsageError
 from harness.core.files import rows_digest
 from harness.core.interfaces import EncoderConfig, Hub, Packaged, Trained
+from harness.core.provenance import PLUGINS
+from harness.plugins import KINDS as KINDS_OF_PLUGIN
+from harness.plugins import registered
 from harness.registry import Registry, look_up
 from harness.resolve import Resolver
 from harness.results.published import Table, load_tables, published_table
 from harness.tasks.loader import TARGETS
 
 Row = dict[str, Any]
-KINDS = ("methods", "encoders", "tasks", "assets", "posts", "papers", "cells", "digests")
+KINDS = (
+    *("methods", "encoders", "tasks", "assets", "posts", "papers", "cells", "digests", "plugins"),
+)
 LAYERS = 12  # of BERT-base, for which the layers of a pooling are named
 
 
@@ -36,6 +41,7 @@ def list_command(
     ] = "",
     papers: Papers = Path("results/papers"),
     encoder: Encoders = None,
+    plugin: Plugins = None,  # noqa: ARG001 - its callback loads them
     data_dir: DataDir = None,
     as_json: Json = False,
 ) -> None:
@@ -64,6 +70,8 @@ def listed_rows(what: str, of: str, resolver: Resolver, papers: Path) -> list[Ro
             return papers_rows(load_tables(papers, registry))
         case "cells":
             return cells_rows(load_tables(papers, registry), of)
+        case "plugins":
+            return plugins_rows()
         case _:
             return digests_rows(registry, places, of)
 
@@ -76,10 +84,36 @@ def fields_of(kind: str, things: Mapping[str, Any], names: str) -> list[Row]:
             return "+".join(value)
         return value if isinstance(value, bool) or value is None else str(value)
 
+    added = names_of_plugins()
     return [
-        {kind: name, **{field: shown(getattr(thing, field)) for field in names.split()}}
+        {kind: name}
+        | {field: shown(getattr(thing, field)) for field in names.split()}
+        | {"plug-in": added.get((f"{kind.upper()}S", name), "")}
         for name, thing in things.items()
     ]
+
+
+def names_of_plugins() -> dict[tuple[str, str], str]:
+    """The plug-in that registers a name, by the tuple that holds it and the name."""
+    return {
+        (kind, name): plugin.name
+        for plugin in PLUGINS.values()
+        for kind, names in registered(plugin).items()
+        for name in names
+    }
+
+
+def plugins_rows() -> list[Row]:
+    """The plug-ins that are loaded: whence, which version and source, and what they register."""
+    if not PLUGINS:
+        raise UsageError("no plug-in is loaded: name a file by --plugin, or install one")
+    rows: list[Row] = []
+    for plugin in PLUGINS.values():
+        names = registered(plugin)
+        row = {"plug-in": plugin.name, "from": plugin.origin, "version": plugin.version}
+        kinds = {kind.lower(): ", ".join(names.get(kind, ())) for kind in KINDS_OF_PLUGIN}
+        rows.append({**row, "sha256": plugin.sha256[:12], **kinds})
+    return rows
 
 
 def assets_rows(registry: Registry, places: Places) -> list[Row]:
@@ -137,15 +171,24 @@ def _size(path: Path | None) -> int:
 
 def words_rows(registry: Registry) -> list[Row]:
     """Poolings, post-processors and fit corpora: the words of a method id."""
-    words = {}
+    words: list[tuple[str, str, str]] = []
     for name, pooling in registry.poolings.items():
-        sentence = (type(pooling).__doc__ or "").partition("\n")[0].partition(". ")[0]
         layers = " and ".join(map(str, pooling.hidden_states(LAYERS)))
-        words[name] = f"pooling: {sentence}" + (f" ({layers} of {LAYERS})" if layers else "")
-    words |= {f"+{name}": "post-processor" for name in registry.posts}
-    words |= {f"@{name}": f"fit corpus: {meaning}" for name, meaning in TARGETS.items()}
-    words |= {f"@{name}": f"fit corpus: {corpus.note}" for name, corpus in registry.corpora.items()}
-    return [{"word": word, "is": meaning} for word, meaning in words.items()]
+        meaning = f"pooling: {_sentence(type(pooling))}" + f" ({layers} of {LAYERS})" * bool(layers)
+        words.append(("POOLINGS", name, meaning))
+    words += [("POSTS", f"+{name}", "post-processor") for name in registry.posts]
+    words += [("", f"@{name}", f"fit corpus: {meaning}") for name, meaning in TARGETS.items()]
+    words += [("CORPORA", f"@{n}", f"fit corpus: {c.note}") for n, c in registry.corpora.items()]
+    added = names_of_plugins()
+    return [
+        {"word": word, "is": meaning, "plug-in": added.get((kind, word.lstrip("+@")), "")}
+        for kind, word, meaning in words
+    ]
+
+
+def _sentence(thing: Any) -> str:
+    """The first sentence of a docstring."""
+    return (thing.__doc__ or "").partition("\n")[0].partition(". ")[0]
 
 
 def papers_rows(tables: tuple[Table, ...]) -> list[Row]:

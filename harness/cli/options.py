@@ -20,8 +20,10 @@ from typer.core import TyperCommand
 from harness.assets.places import Places
 from harness.core import hardware
 from harness.core.errors import UsageError
+from harness.core.provenance import Plugin
 from harness.core.terminal import text_table, visible
 from harness.evaluation.engines import Engine, engine
+from harness.plugins import plugin_of_file, plugins_in_use
 from harness.registry import Registry
 from harness.resolve import Resolver
 from harness.results.folder import ResultsFolder
@@ -106,6 +108,27 @@ def usable_device(device: str) -> str:
     return device
 
 
+def open_in_use(files: Sequence[str] | None) -> list[str]:
+    """Load the plug-ins of a command that measures: those named, chosen for the folder, installed.
+
+    Raises UsageError for one that cannot be imported or breaks a law.
+    """
+    return _opened(files, plugins_in_use(files or ()))
+
+
+def open_named(files: Sequence[str] | None) -> list[str]:
+    """Load the plug-ins that are named, and no others: to read results imports none."""
+    return _opened(files, map(plugin_of_file, files or ()))
+
+
+def _opened(files: Sequence[str] | None, plugins: Iterable[Plugin]) -> list[str]:
+    if chosen := [*plugins]:
+        from harness.evaluation.contracts import open_plugins
+
+        open_plugins(chosen)
+    return [*(files or ())]
+
+
 def require_folder(option: str, folder: Path) -> None:
     """Raise UsageError, naming the option, for a folder that does not exist."""
     if not folder.is_dir():
@@ -156,6 +179,11 @@ Tasks = Annotated[
         callback=split_commas,
         help="Task name or glob, also as mteb spells it (STS12); several are allowed.",
     ),
+]
+PLUGIN_HELP = "Python file with methods, tasks or encoders of your own; several are allowed."
+Plugins = Annotated[list[str] | None, option("--plugin", callback=open_in_use, help=PLUGIN_HELP)]
+NamedPlugins = Annotated[
+    list[str] | None, option("--plugin", callback=open_named, help=PLUGIN_HELP)
 ]
 Seeds = Annotated[int, typer.Option(min=1, help="Seeds 0..K-1 for methods with randomness.")]
 Limit = Annotated[
@@ -221,6 +249,7 @@ class Selection:
     task: Tasks = None
     seeds: Seeds = 5
     encoder: Encoders = None
+    plugin: Plugins = None
     device: Device = "cpu"
     dtype: Annotated[
         str | None,
@@ -266,6 +295,7 @@ class Sources:
     results: Records = Path("results")
     papers: Papers = Path("results/papers")
     encoder: Encoders = None
+    plugin: NamedPlugins = None
 
     @cached_property
     def registry(self) -> Registry:

@@ -8,6 +8,7 @@ import json
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields
+from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,6 +22,7 @@ from harness.cli.options import (
     Folders,
     Json,
     Methods,
+    NamedPlugins,
     Papers,
     Records,
     Results,
@@ -37,14 +39,17 @@ from harness.cli.options import (
 from harness.cli.selection import record_patterns
 from harness.core.errors import HarnessError, UsageError
 from harness.core.hardware import base_name
+from harness.core.metrics import metric_of
 from harness.core.progress import Bar
-from harness.core.types import MethodId
-from harness.evaluation.compare import compare_methods
+from harness.core.types import AGGREGATIONS, MethodId, Task
+from harness.evaluation.compare import Scored, against_best, column_value, compare_methods
 from harness.evaluation.runner import RunContext
 from harness.gate.check import Gate, render_report
+from harness.plugins import plugins_in_use
 from harness.registry import look_up
 from harness.report.build import stale_files, write_files
 from harness.report.cite import answer as citation
+from harness.report.method_table import MethodTable
 from harness.report.sentences import render_explanation
 from harness.results.folder import ResultsFolder
 from harness.results.layout import OWN, is_packaged, require_own
@@ -57,7 +62,17 @@ from harness.tasks.loader import TaskLoader
 
 FORMULAS = ("=", "+", "-", "@", "\t", "\r")  # how a formula of a spreadsheet begins
 # The columns that a person wants first; a program gets all.
-SHORT = ("method", "task", "seed", "metric", "aggregation", "score", "published", "verdict")
+SHORT = [
+    "method",
+    "task",
+    "seed",
+    "metric",
+    "aggregation",
+    "score",
+    "published",
+    "verdict",
+    "plugin",
+]
 
 
 def say_csv(rows: Rows) -> None:
@@ -86,6 +101,7 @@ def show_command(
     method: Methods = None,
     task: Tasks = None,
     encoder: Encoders = None,
+    plugin: NamedPlugins = None,  # noqa: ARG001 - its callback loads them
     results: Records = Path("results"),
     form: Annotated[str, typer.Option("--format", help=f"{', '.join(FORMATS)}.")] = "table",
     columns: Annotated[
@@ -117,6 +133,7 @@ def show_command(
         for row in folder_rows(results, patterns.registry, every_score, only_own)
         if patterns.selects(row.method, row.task)
     ]
+    patterns.require_known({row.method for row in rows})
     if not rows:
         raise no_such_record(results)
     if not columns and "source" not in chosen and len({row.source for row in rows}) > 1:
@@ -137,6 +154,7 @@ def compare_command(
     second: Annotated[str, typer.Argument(help="Method id.")],
     folders: Folders,
     task: Tasks = None,
+    plugin: NamedPlugins = None,  # noqa: ARG001 - its callback loads them
     results: Results = Path("runs"),
     as_json: Json = False,
 ) -> None:
@@ -147,6 +165,7 @@ def compare_command(
     """
     require_folder("--results", results)
     patterns = record_patterns([first, second], None)
+    patterns.require_known()
     [first, second], registry = patterns.methods, patterns.registry
     tasks = registry.select_tasks(task) if task else ()
     loader = TaskLoader(folders.places(), registry.corpora)
@@ -174,6 +193,63 @@ def compare_command(
     say_rows(rows)
 
 
+# table
+
+
+def table_command(
+    folders: Folders,
+    method: Methods = None,
+    task: Tasks = None,
+    plugin: NamedPlugins = None,  # noqa: ARG001 - its callback loads them
+    results: Results = Path("runs"),
+    aggregation: Annotated[
+        str, typer.Option(help=f"Of the subsets of a task: {', '.join(AGGREGATIONS)}.")
+    ] = "all",
+    beside: Annotated[
+        list[str] | None,
+        option(help="Published table, whose rows of this protocol stand below; several."),
+    ] = None,
+    latex: Annotated[
+        bool, typer.Option("--latex/--markdown", help="The form of the table.")
+    ] = False,
+) -> None:
+    """Print a paper's table: methods by tasks, mean and spread, the best marked, a full caption.
+
+    Methods that cannot be told from the best of a column are marked by a paired bootstrap.
+    """
+    require_folder("--results", results)
+    look_up("aggregation", aggregation, dict.fromkeys(AGGREGATIONS))
+    patterns = record_patterns(method, task)
+    folder = ResultsFolder(results, patterns.registry)
+    patterns.require_known(folder.records.methods)
+    every = (m for p in patterns.methods for m in folder.records.methods if fnmatchcase(m, p))
+    methods, tasks = tuple(dict.fromkeys(every)), patterns.registry.select_tasks(patterns.tasks)
+    if not (methods and tasks):
+        raise UsageError(f"nothing selected of {results}: give -m METHOD and -t TASK")
+    scores = {task.name: (task, aggregated_path(task, aggregation)) for task in tasks}
+    columns = {name: Scored(methods, (score,)) for name, score in scores.items()}
+    if len({path for _, path in scores.values()}) == 1 < len(scores):
+        columns["Avg."] = Scored(methods, tuple(scores.values()))
+    loader = TaskLoader(folders.places(), patterns.registry.corpora)
+    with Bar(sys.stderr) as bar:
+        context = RunContext(loader, folder.store, bar)
+        p_holm = against_best(columns, folder.records, context)
+    table = MethodTable(
+        methods,
+        {heading: column.scores for heading, column in columns.items()},
+        {(h, m): column_value(folder.records, m, c) for h, c in columns.items() for m in methods},
+        p_holm,
+        [folder.table(name) for name in beside or ()],
+    )
+    say((table.latex if latex else table.markdown)(folder.records, patterns.registry))
+
+
+def aggregated_path(task: Task, aggregation: str) -> tuple[str, ...]:
+    """Where a record holds a task's main score, under an aggregation if it has some."""
+    path = metric_of(task).main_score
+    return (*path[:-1], aggregation) if path[-1] in AGGREGATIONS else path
+
+
 # report
 
 
@@ -187,6 +263,7 @@ def report_command(
     ] = None,
     papers: Papers = Path("results/papers"),
     encoder: Encoders = None,
+    plugin: NamedPlugins = None,  # noqa: ARG001 - its callback loads them
     check: Annotated[bool, typer.Option(help="Only say whether something would change.")] = False,
 ) -> None:
     """Write LEADERBOARD.md, tables/ and site/ from records; of `results` also the README's part."""
@@ -223,6 +300,7 @@ def check_command(
     method: Methods = None,
     task: Tasks = None,
     encoder: Encoders = None,
+    plugin: NamedPlugins = None,
     fail_below: Annotated[
         float | None,
         option(metavar="POINTS", help="Fail only where a score falls by more than so many points."),
@@ -236,6 +314,8 @@ def check_command(
     """
     gate = Gate(output, baseline)
     patterns = record_patterns(method, task, encoder)
+    patterns.require_known({c.method for c in (*gate.rules.quick_cells, *gate.records)})
+    sources = {plugin.name: plugin.sha256 for plugin in plugins_in_use(plugin or ())}
 
     @cache  # each record asks, and an encoder's files are read whole for it
     def key_now(method: str) -> str | None:
@@ -245,7 +325,7 @@ def check_command(
         return patterns.registry.parse(method).encoder.identify(path).key if path else None
 
     answer = gate.check(
-        gate.wanted(patterns.methods, patterns.tasks), data_dir, fail_below, key_now
+        gate.wanted(patterns.methods, patterns.tasks), data_dir, fail_below, key_now, sources
     )
     if as_json:
         say(json.dumps({"status": answer.exit_status} | asdict(answer)))

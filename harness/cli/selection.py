@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 from harness.cli.options import Folders, Selection, note
+from harness.core.errors import UsageError
 from harness.core.types import MethodId
 from harness.evaluation.select import select_cells
 from harness.registry import Registry, is_glob
@@ -66,6 +67,7 @@ class Patterns:
     tasks: Sequence[str]
     registry: Registry
     paths: Mapping[str, Path]  # of the encoders given by hand
+    unknown: Mapping[str, UsageError]  # methods that are none here, and why
 
     def selects(self, method: str, task: str) -> bool:
         """Whether records of this method on this task are selected."""
@@ -74,24 +76,32 @@ class Patterns:
             for name, patterns in ((method, self.methods), (task, self.tasks))
         )
 
+    def require_known(self, recorded: Container[str] = ()) -> None:
+        """Raise UsageError for a method that is neither known here nor recorded."""
+        for method, error in self.unknown.items():
+            if method not in recorded:
+                raise error
+
 
 def record_patterns(
     method: Sequence[str] | None, task: Sequence[str] | None, encoder: Sequence[str] | None = None
 ) -> Patterns:
     """What selects records, with models and mteb's tasks by their names here; these are noted.
 
-    Records may be of encoders and tasks that are not known here. Raises UsageError for a method
-    of a known encoder that cannot be.
+    Records may be of encoders, tasks and plug-ins that are not known here.
     """
     resolver = Resolver.of(Folders().places(), encoder or [])
-    methods = resolver.patterns(method or [])
+    methods, unknown = resolver.patterns(method or []), {}
     for name in methods:
         parts = None if is_glob(name) else MethodId.parse(name)
         if parts and parts.encoder.partition(":")[0] in resolver.registry.encoders:
-            resolver.registry.parse(name)
+            try:
+                resolver.registry.parse(name)
+            except UsageError as error:
+                unknown[name] = error
     tasks = resolver.task_patterns(task or [])
     _note_meanings(resolver)
-    return Patterns(methods, tasks, resolver.registry, resolver.places.encoders)
+    return Patterns(methods, tasks, resolver.registry, resolver.places.encoders, unknown)
 
 
 def _note_meanings(resolver: Resolver) -> None:

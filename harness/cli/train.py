@@ -22,6 +22,7 @@ from harness.cli.options import (
     DataDir,
     Encoders,
     Folders,
+    Plugins,
     Seeds,
     command_group,
     flattened,
@@ -377,6 +378,7 @@ def family(
     folders: Folders,
     seeds: Seeds = 5,
     encoder: Encoders = None,
+    plugin: Plugins = None,  # noqa: ARG001 - its callback loads them
     threads: Threads = None,
 ) -> None:
     """The members of a registered family that are missing, seed by seed, where runs look for them.

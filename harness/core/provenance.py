@@ -1,4 +1,4 @@
-"""What a result was made with: installation, optional packages, code, commit, environment.
+"""What a result was made with: installation, optional packages, plug-ins, code, environment.
 
 A wheel holds the folder `baselines` as the package `harness.baselines`, and the folder `results`
 without its generated pages as `harness/assets/committed`.
@@ -11,8 +11,10 @@ import os
 import platform
 import re
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -71,6 +73,43 @@ def code_digest() -> str:
                 name = f"{folder.name}/{path.relative_to(folder).as_posix()}"
                 digest.update(name.encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()
+
+
+FILES = "harness_plugins"  # the package of plug-ins that are read from files
+
+
+@dataclass(frozen=True)
+class Plugin:
+    """A file, or a module of an installed distribution, that registers methods or their parts.
+
+    `origin` is the path of the file, or the distribution with its version; `sha256` is the digest
+    of the file, or of all source files of the distribution's package; `module` is imported.
+    """
+
+    name: str
+    origin: str
+    version: str
+    sha256: str
+    module: str
+
+    @property
+    def file(self) -> Path:
+        """The file of its module, once that is imported."""
+        return Path(str(sys.modules[self.module].__file__))
+
+    def defines(self, thing: object) -> bool:
+        """Whether a function, or the class of an object, is defined in the plug-in."""
+        name = str(getattr(thing, "__module__", type(thing).__module__))
+        top = self.module if self.module.startswith(f"{FILES}.") else self.module.partition(".")[0]
+        return f"{name}.".startswith(f"{top}.")
+
+
+PLUGINS: dict[str, Plugin] = {}  # those that are loaded in this process, by name
+
+
+def plugins_of(*things: object) -> dict[str, Plugin]:
+    """The loaded plug-ins that define one of these, by name."""
+    return {name: p for name, p in PLUGINS.items() if any(map(p.defines, things))}
 
 
 @cache

@@ -14,6 +14,7 @@ from harness.core.arrays import Float32
 from harness.core.errors import ScoreError
 from harness.core.files import digest_of
 from harness.core.interfaces import Encoding, Identity, LocalFiles, Source
+from harness.core.provenance import plugins_of
 from harness.encoders.checkpoint import GOLDEN_SENTENCE
 from harness.encoders.config import BaseConfig
 
@@ -32,7 +33,8 @@ class FunctionConfig(BaseConfig):
     """A function from texts to vectors as an encoder; its pooling is `native`.
 
     Nothing but the vectors of a few probes tells one function from another, so what it gives is
-    best kept in a cache that ends with the program, as [`evaluate`][harness.evaluate] does.
+    best kept in a cache that ends with the program, as [`evaluate`][harness.evaluate] does. The key
+    of a function in a plug-in holds the digest of its source as well.
 
     Args:
         name: Its id in the grammar of methods.
@@ -65,7 +67,8 @@ class FunctionConfig(BaseConfig):
                 f"{PROBES[0][:20]!r}; switch off dropout, and what is fitted on a batch"
             )
         digests = {"weights": hashlib.sha256(probes.tobytes()).hexdigest()}
-        return Identity(digest_of({"name": self.name, **digests}), digests)
+        code = {f"plugin {p.name}": p.sha256 for p in plugins_of(self.function).values()}
+        return Identity(digest_of({"name": self.name, **digests, **code}), digests)
 
     def load(self, path: Path | None = None, cache: Path | None = None) -> FunctionEncoder:  # noqa: ARG002 - it has no files
         """The encoder, ready."""

@@ -32,7 +32,14 @@ from harness.results.comparisons import (
     holm,
     rounded,
 )
-from harness.results.index import Results, main_path, methods_by_encoder, score_at
+from harness.results.index import (
+    Results,
+    Value,
+    average,
+    main_path,
+    methods_by_encoder,
+    score_at,
+)
 from harness.results.protocols import SEVEN, SIMCSE, WHITENING, Scoring, averages
 from harness.results.records import Cell, Store
 from harness.tasks.loader import TaskLoader
@@ -199,6 +206,39 @@ def compare_methods(
             PairedTest(task.name, path[0], above, below, difference, test.low, test.high, test.p, p)
         )
     return rows
+
+
+def against_best(
+    columns: Mapping[str, Scored], results: Results, context: RunContext
+) -> dict[str, dict[str, float]]:
+    """Of each column of a table the methods that can be tested against its best, with Holm's p.
+
+    The best has the highest mean over seeds and p = 1. A column is left out where a score is not
+    one that resamples compute again, or where the similarities of a method do not lie beside its
+    record. Seed 0 of each method is resampled; the family is the column.
+    """
+    names: dict[Scored, str] = {}
+    for name, item in columns.items():
+        if len(item.methods) > 1 and all(
+            path in RESAMPLED and _similarities_lie_in(context.store, item.methods, task.name)
+            for task, path in item.scores
+        ):
+            names[item] = name
+    tested = {}
+    for item, matrix in _on_resamples("comparing methods", names, context):
+        means = [column_value(results, m, item).mean or -np.inf for m in item.methods]
+        best = int(np.argmax(means))
+        others = [n for n in range(len(means)) if n != best]
+        adjusted = holm([compare_resamples(matrix[best], matrix[n]).p for n in others])
+        p_holm = {item.methods[n]: p for n, p in zip(others, adjusted, strict=True)}
+        tested[names[item]] = {item.methods[best]: 1.0, **p_holm}
+    return tested
+
+
+def column_value(results: Results, method: str, column: Scored) -> Value:
+    """The value of a method in a column: of its only task, or the average of several."""
+    values = [results.value(method, task.name, *path) for task, path in column.scores]
+    return values[0] if len(values) == 1 else average(values)
 
 
 def _fault(methods: tuple[str, str], task: Task, results: Results, runs: Store) -> str:

@@ -15,10 +15,13 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError, as_completed
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from typing import Any, TypeVar
 
 from harness.core.errors import HarnessError, UsageError
+from harness.core.provenance import PLUGINS, Plugin
+from harness.plugins import load_plugins
 
 Item = TypeVar("Item")
 
@@ -77,7 +80,7 @@ class Processes:
             self.workers,
             timeout=IDLE_SECONDS,
             initializer=_start_worker,
-            initargs=(os.getpid(),),
+            initargs=(os.getpid(), tuple(PLUGINS.values())),
             env=ONE_THREAD,
         )
         futures = {executor.submit(function, item): item for item in items}
@@ -97,8 +100,9 @@ class Processes:
                 executor.shutdown(kill_workers=True)
 
 
-def _start_worker(parent: int) -> None:
-    """Let a worker grow, and end soon after its parent: a killed one cannot tell its workers to."""
+def _start_worker(parent: int, plugins: Sequence[Plugin]) -> None:
+    """Load plug-ins; let a worker grow, and end soon after its parent, which may be killed."""
+    load_plugins(plugins)
     # joblib replaces a worker that has grown by 300 MB, which one encoder does, and a new one takes
     # seconds to import torch: a tenth of a whole reproduction's time.
     process_executor: Any = import_module("joblib.externals.loky.process_executor")
@@ -136,13 +140,20 @@ class Cluster:
                 local = LocalCluster(
                     n_workers=int(rest), threads_per_worker=1, dashboard_address=":0"
                 )
-            return cls(Client(local))
+            return cls._with_plugins(Client(local))
         # `map` tells of a scheduler that is lost; the client would by a traceback for each retry.
         logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
         try:
-            return cls(Client(scheduler, timeout="10s"))
+            return cls._with_plugins(Client(scheduler, timeout="10s"))
         except (OSError, ValueError) as error:
             raise UsageError(f"--scheduler {scheduler}: no scheduler answers ({error})") from None
+
+    @classmethod
+    def _with_plugins(cls, client: Any) -> Cluster:
+        """The cluster, each of whose workers loads this process's plug-ins when it starts."""
+        if PLUGINS:
+            client.register_worker_callbacks(partial(load_plugins, tuple(PLUGINS.values())))
+        return cls(client)
 
     @property
     def workers(self) -> int:

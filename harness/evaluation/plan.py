@@ -16,7 +16,8 @@ from harness.core.errors import AssetMissing, HarnessError
 from harness.core.files import sized
 from harness.core.hardware import base_name
 from harness.core.interfaces import Trained
-from harness.core.provenance import code_digest
+from harness.core.metrics import metric_of
+from harness.core.provenance import Plugin, code_digest, plugins_of
 from harness.core.terminal import duration, text_table, wrapped
 from harness.core.types import Task
 from harness.encoders.cache.encodings import EncoderCache, known_key
@@ -29,17 +30,27 @@ from harness.tasks.loader import CellInputs, TaskLoader, distinct_sentences
 
 
 def identity_of(cell: PlannedCell, inputs: CellInputs, encoding: str) -> dict[str, str]:
-    """Method, data, encoding and code of a cell; `encoding` is the encoder's key.
+    """Method, data, encoding, code and plug-ins of a cell; `encoding` is the encoder's key.
 
     The digest of the sentences of a fit (`fit`), for which a corpus is read, is left out.
     """
+    plugins = plugins_of_cell(cell).values()
     return {
         "method": repr(cell.method),
         "data": inputs.digests["data"],
         "encoding": encoding,
         "code": code_digest(),
+        **{f"plugin {plugin.name}": plugin.sha256 for plugin in plugins},
         **inputs.digests,
     }
+
+
+def plugins_of_cell(cell: PlannedCell) -> dict[str, Plugin]:
+    """The plug-ins whose code has a part in a cell's score, by name."""
+    method, metric = cell.method, metric_of(cell.task)
+    function = getattr(method.encoder, "function", None)
+    code = (method.encoder, function, method.pooling, *method.post, metric.score, metric.compare)
+    return plugins_of(*code, cell.task.load)
 
 
 @dataclass(frozen=True)

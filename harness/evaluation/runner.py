@@ -24,7 +24,7 @@ from harness.encoders.cache.encodings import EncodingCost
 from harness.evaluation.embeddings import CachedEncoder, PooledEmbeddings
 from harness.evaluation.evaluate import measure
 from harness.evaluation.fit_corpus import CorpusPass, CorpusSample, FitData, corpus_passes
-from harness.evaluation.plan import identity_of
+from harness.evaluation.plan import identity_of, plugins_of_cell
 from harness.results.records import SCHEMA, Cell, PlannedCell, Store
 from harness.tasks.loader import CellInputs, TaskLoader, distinct_sentences
 
@@ -239,6 +239,7 @@ class EncoderRun:
         devices = dict.fromkeys(str(how.get("device", "cpu")) for how in cost.how)
         timings = {"encode": cost.seconds, **measurement.timings}
         digests = {name: value for name, value in identity.items() if name != "method"}
+        plugins = plugins_of_cell(cell).values()
         record = Record(
             schema=SCHEMA,
             method=cell.method.id,
@@ -260,6 +261,7 @@ class EncoderRun:
                 **({"encoding": list(cost.how)} if cost.how else {}),
                 **({"workers": workers} if workers > 1 else {}),
                 **({} if coverage is None else {"coverage": round(coverage, 4)}),
+                **({"plugins": {p.name: p.version for p in plugins}} if plugins else {}),
             },
         )
         moved = self.context.store.write(record, measurement.cosines, identity)

@@ -161,13 +161,14 @@ class Gate:
         data_dir: Path | None = None,
         margin: float | None = None,
         key_now: Callable[[str], str | None] = lambda _: None,
+        plugins: Mapping[str, str] | None = None,
     ) -> Report:
         """Compare cells of the run with the committed ones, and their encoders' golden vectors.
 
         Pairs that moved have their sentences where these are embedded, or in the data folder. With
         a margin, in points, a cell may move as it likes, but for a fall beyond it or beyond its own
-        tolerance. `key_now` is the key that a method's encoder has today, where that is known:
-        records of another are not looked at.
+        tolerance. `key_now` is the key that a method's encoder has today, where that is known, and
+        `plugins` are the digests of plug-ins today: records of others are not looked at.
         """
         if margin is not None and not 0 <= margin < math.inf:
             raise UsageError(f"--fail-below {margin}: wanted 0 points or more, as 0.5")
@@ -178,7 +179,7 @@ class Gate:
                     f"{self.committed / GATE}: wanted overrides of committed cells, found one of "
                     f"{method} on {task}, which has no record; correct it, or remove it"
                 )
-        reasons = {**self._outdated(key_now), **read_failures(self.runs)}
+        reasons = {**self._outdated(key_now, plugins or {}), **read_failures(self.runs)}
         encoders: dict[str, Checked | None] = {}
         for name in dict.fromkeys(subject(cell.method) for cell in cells):
             of_encoder = [cell for cell in cells if subject(cell.method) == name]
@@ -213,13 +214,18 @@ class Gate:
         override = self.rules.by_cell.get((cell.method, cell.task))
         return with_margin(check, override.tolerance if override else margin)
 
-    def _outdated(self, key_now: Callable[[str], str | None]) -> dict[str, str]:
-        """Why records of an earlier run, by other code or of other encoders, are not looked at."""
+    def _outdated(
+        self, key_now: Callable[[str], str | None], plugins: Mapping[str, str]
+    ) -> dict[str, str]:
+        """Why records by other code, other plug-ins or other encoders are not looked at."""
         reasons, runs = {}, Store(self.runs)
         for cell, record in self.records.items():
+            again = f"harness run -m {cell.method} -t {cell.task} measures again"
             if (key := key_now(cell.method)) and key != record.digests.get("encoding"):
-                again = f"harness run -m {cell.method} -t {cell.task} measures again"
                 reasons[str(cell)] = f"its encoder's files have changed since its record; {again}"
+            for name, sha256 in plugins.items():
+                if record.digests.get(f"plugin {name}", sha256) != sha256:
+                    reasons[str(cell)] = f"its plug-in {name} has changed since its record; {again}"
             measured = sidecar_metadata(runs.path(cell).with_suffix(".safetensors")) or {}
             if measured.get("code", code_digest()) != code_digest():
                 reasons[str(cell)] = f"its record is of an earlier run, by other code; {AGAIN}"

@@ -1,13 +1,15 @@
-"""The gate as tests of another project: `pytest --harness-gate`.
+"""Tests in another project: the gate (`--harness-gate`), the laws (`--harness-contracts`).
 
-It measures the quick set of a results folder and has a test for each of its cells and encoders; a
-test fails where a cell moved, has no baseline or could not run, in the words of `harness check`.
+The gate measures the quick set of a results folder and has a test for each of its cells and
+encoders; a test fails where a cell moved, has no baseline or could not run, in the words of
+`harness check`. The contracts have a test for each law over each thing that `--plugin` registers.
 pytest imports this module wherever the harness is installed, so everything else waits.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
+    from harness.evaluation.contracts import Case
     from harness.gate.check import Report
 
 FOLDER = "harness-gate"  # of the test ids
@@ -48,6 +51,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--harness-device", default="cpu", metavar="DEVICE", help="as in harness run --device"
     )
+    group.addoption(
+        "--harness-contracts",
+        action="store_true",
+        help="hold what --plugin registers, or else everything, to the laws of its kind",
+    )
+    group.addoption(
+        "--plugin",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="a Python file with methods, tasks or encoders of your own; several are allowed",
+    )
     group.addoption("--harness-runs", default="runs", metavar="DIR", help="measure into DIR")
 
 
@@ -56,6 +71,8 @@ def pytest_collection_modifyitems(
     session: pytest.Session, config: pytest.Config, items: list[pytest.Item]
 ) -> None:
     """Add a test for each cell of the quick set, and one for each of its encoders."""
+    if config.getoption("--harness-contracts"):
+        items += contract_items(session, config.getoption("--plugin"))
     results = config.getoption("--harness-gate")
     if results is None:
         return
@@ -131,3 +148,42 @@ class GateItem(pytest.Item):
     def reportinfo(self) -> tuple[Path, None, str]:
         """The folder and the name of a failure's headline."""
         return Path(self.config.getoption("--harness-gate")), None, f"{FOLDER}: {self.name}"
+
+
+def contract_items(session: pytest.Session, files: Sequence[str]) -> list[pytest.Item]:
+    """A test for each law over each thing that plug-ins register; without any, over everything."""
+    pytest.register_assert_rewrite("harness.evaluation.laws")
+    from harness.core.errors import HarnessError
+    from harness.evaluation.contracts import cases
+    from harness.plugins import load_plugins, plugins_in_use
+    from harness.registry import load_registry
+
+    try:
+        plugins = plugins_in_use(files)
+        known = {case.id for case in cases(load_registry())} if plugins else set()
+        load_plugins(plugins)
+    except HarnessError as error:
+        raise pytest.UsageError(str(error)) from None
+    return [
+        LawItem.from_parent(
+            session, name=case.id, nodeid=f"harness-contracts::{case.id}", case=case
+        )
+        for case in cases(load_registry())
+        if case.id not in known
+    ]
+
+
+class LawItem(pytest.Item):
+    """The test of one law over one thing."""
+
+    def __init__(self, *, case: Case, **of_pytest: Any) -> None:
+        super().__init__(**of_pytest)
+        self.case = case
+
+    def runtest(self) -> None:
+        """Hold it to the law."""
+        self.case.law()
+
+    def reportinfo(self) -> tuple[Path, None, str]:
+        """The name of a failure's headline."""
+        return Path(), None, self.name

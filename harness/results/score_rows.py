@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from harness.core.provenance import PLUGINS
 from harness.core.types import MethodId, Record, is_transductive
 from harness.registry import Registry
 from harness.results.index import Results, main_path, score_at
@@ -66,6 +67,8 @@ class ScoreRow:
         commit: Its commit; None outside a checkout.
         data: The digest of the pairs.
         weights: The digest of the encoder's weights.
+        plugin: The plug-ins whose code has a part in the score, and which of them are not loaded
+            here.
         source: `packaged` for a record that comes with the harness, `own` for any other.
     """
 
@@ -101,6 +104,7 @@ class ScoreRow:
     commit: str | None
     data: str | None
     weights: str | None
+    plugin: str | None
     source: str
 
 
@@ -163,6 +167,15 @@ def paths(scores: Mapping[str, Any], above: Path = ()) -> Iterator[Path]:
             yield (*above, name)
 
 
+def plugins_behind(record: Record) -> str | None:
+    """The plug-ins of a record by name and version, and whether they are loaded in this process."""
+    named = [
+        f"{name} {version}".strip() + ("" if name in PLUGINS else " (not loaded)")
+        for name, version in record.facts.get("plugins", {}).items()
+    ]
+    return ", ".join(named) or None
+
+
 def _row(record: Record, path: Path, published: Reproduction | None, source: str) -> ScoreRow:
     parts = MethodId.parse(record.method) or MethodId(record.method, "")
     facts, score, state = record.facts, score_at(record.scores, path), "measured"
@@ -195,6 +208,7 @@ def _row(record: Record, path: Path, published: Reproduction | None, source: str
         difference=published.verdict.difference if published else None,
         verdict=str(published.state) if published else None,
         dtype=", ".join(dict.fromkeys(way["dtype"] for way in facts.get("encoding", []))) or None,
+        plugin=plugins_behind(record),
         source=source,
         **taken_over,
     )

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 
@@ -123,6 +123,13 @@ def metrics() -> Mapping[str, Metric]:
                     f"two files register the metric {metric.name!r}: rename one of them"
                 )
     return registered
+
+
+def add_metric(metric: Metric) -> None:
+    """Register the metric of a plug-in. Raises HarnessError for a name that another has."""
+    if metrics().get(metric.name, metric) != metric:
+        raise HarnessError(f"another file registers the metric {metric.name!r}: rename one of them")
+    cast(dict[str, Metric], metrics())[metric.name] = metric
 
 
 def metric_of(task: Task) -> Metric:

@@ -1,0 +1,34 @@
+"""`harness new`: the file of a plug-in that runs, to be changed into one's own."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harness.cli.options import say
+from harness.core.errors import UsageError
+from harness.core.files import write_atomically
+from harness.registry import look_up
+
+TEMPLATES = {path.stem: path for path in Path(__file__).with_name("templates").glob("*.py")}
+
+
+def new_command(
+    kind: Annotated[str, typer.Argument(help="method, task or encoder.")],
+    name: Annotated[str, typer.Argument(help="Its word in ids, as in my-method.")],
+) -> None:
+    """Write the file of a plug-in into this folder; it runs at once and keeps every law."""
+    template = look_up("kind of plug-in", kind, TEMPLATES)
+    if not re.fullmatch("[a-z]+(-[a-z]+)*", name):
+        raise UsageError(f"{name}: wanted words of lower-case letters, as in my-method")
+    file = Path(f"{name.replace('-', '_')}.py")
+    if file.exists():
+        raise UsageError(f"{file} exists: take another name, or another folder")
+    text = template.read_text(encoding="utf-8").replace("FILE", file.name)
+    text = text.replace("Mine", name.title().replace("-", "")).replace("mine", name)
+    write_atomically(file, text.encode())
+    command = next(line for line in text.splitlines() if line.startswith("harness run"))
+    say(f"{file}: {command}")

@@ -1,0 +1,121 @@
+"""Plug-ins: methods, tasks, encoders and their parts from a file or an installed distribution.
+
+A plug-in ends with tuples as a file of `baselines` does: METHODS (or their ids), ENCODERS,
+POOLINGS, TASKS, CORPORA, METRICS and ASSETS, and the mapping POSTS. Nothing is imported that the
+user did not name or install, and what only reads results imports none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+import tomllib
+from collections.abc import Iterable
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from harness.assets import places
+from harness.core.errors import HarnessError, UsageError
+from harness.core.metrics import add_metric
+from harness.core.provenance import FILES, PLUGINS, Plugin
+from harness.registry import collected
+
+GROUP = "sentence_embedding_harness"  # of entry points
+KINDS = ("METHODS", "ENCODERS", "POSTS", "POOLINGS", "TASKS", "CORPORA", "METRICS", "ASSETS")
+TABLE = "sentence-embedding-harness"  # [tool.…] of a pyproject.toml
+
+
+def plugins_in_use(named: Iterable[str] = ()) -> list[Plugin]:
+    """The plug-ins of a command that measures; none of them is imported yet.
+
+    Those are the files named, those of HARNESS_PLUGINS and of the pyproject.toml of the current
+    folder, and the installed ones. Raises UsageError for a file that is not there.
+    """
+    files = [*named, *filter(None, os.environ.get("HARNESS_PLUGINS", "").split(os.pathsep))]
+    project = Path("pyproject.toml")
+    if project.is_file():
+        try:
+            tool = tomllib.loads(project.read_text(encoding="utf-8")).get("tool", {})
+        except (OSError, ValueError) as error:
+            raise UsageError(f"pyproject.toml: wanted TOML, found: {error}") from None
+        chosen = tool.get(TABLE, {}).get("plugins", [])
+        if not (isinstance(chosen, list) and all(isinstance(path, str) for path in chosen)):
+            raise UsageError(f"pyproject.toml, tool.{TABLE}: plugins: wanted a list of files")
+        files += chosen
+    installed = map(_of_entry_point, entry_points(group=GROUP))
+    return [*dict.fromkeys((*map(plugin_of_file, files), *installed))]
+
+
+def plugin_of_file(path: str) -> Plugin:
+    """A file as a plug-in. Raises UsageError unless it is a Python file."""
+    file = Path(path).expanduser().absolute()
+    if not (file.is_file() and file.suffix == ".py" and file.stem.isidentifier()):
+        raise UsageError(f"--plugin {path}: wanted a Python file, as in my_method.py")
+    sha256 = hashlib.sha256(file.read_bytes()).hexdigest()
+    return Plugin(file.stem, str(file), "", sha256, f"{FILES}.{file.stem}")
+
+
+def _of_entry_point(point: EntryPoint) -> Plugin:
+    """What a distribution registers; nothing is imported but the package's own place."""
+    spec = find_spec(point.module.partition(".")[0])
+    folders = (Path(folder) for folder in (spec and spec.submodule_search_locations) or ())
+    files = sorted(file for folder in folders for file in folder.rglob("*.py"))
+    files = files or ([Path(spec.origin)] if spec and spec.origin else [])
+    sources = b"".join(file.name.encode() + b"\0" + file.read_bytes() for file in files)
+    name, version = (point.dist.name, point.dist.version) if point.dist else (point.value, "")
+    sha256 = hashlib.sha256(sources).hexdigest()
+    return Plugin(point.name, f"{name} {version}".strip(), version, sha256, point.module)
+
+
+def load_plugins(plugins: Iterable[Plugin]) -> None:
+    """Import plug-ins, and register what they hold: `load_registry` has it from now on.
+
+    Raises UsageError, which names the plug-in, where it cannot be imported or registers a name that
+    is taken.
+    """
+    for plugin in plugins:
+        if (other := PLUGINS.get(plugin.name, plugin)) != plugin:
+            raise UsageError(
+                f"{plugin.origin}: another plug-in is called {plugin.name!r}: {other.origin}; "
+                "rename one of them"
+            )
+        try:
+            module = _imported(plugin)
+            places.ADDED |= {asset.name: asset for asset in getattr(module, "ASSETS", ())}
+            for metric in getattr(module, "METRICS", ()):
+                add_metric(metric)
+            collected((*(p.module for p in PLUGINS.values()), plugin.module))
+        except HarnessError as error:
+            raise UsageError(f"{plugin.origin}: {error}") from error
+        except Exception as error:
+            line = next(iter(str(error).splitlines()), "")
+            why = f"cannot be imported: {type(error).__name__}: {line}"
+            raise UsageError(f"{plugin.origin}: {why}") from error
+        PLUGINS[plugin.name] = plugin
+
+
+def registered(plugin: Plugin) -> dict[str, list[str]]:
+    """The names that a loaded plug-in registers, by the tuple that holds them."""
+
+    def name(thing: Any) -> str:
+        return thing if isinstance(thing, str) else getattr(thing, "id", None) or thing.name
+
+    module = sys.modules[plugin.module]
+    return {kind: [*map(name, getattr(module, kind, ()))] for kind in KINDS}
+
+
+def _imported(plugin: Plugin) -> ModuleType:
+    if not plugin.module.startswith(f"{FILES}."):
+        return import_module(plugin.module)
+    sys.modules.setdefault(FILES, ModuleType(FILES))
+    spec = spec_from_file_location(plugin.module, plugin.origin)
+    if spec is None or spec.loader is None:
+        raise UsageError(f"{plugin.origin}: wanted a Python file")
+    module = sys.modules[plugin.module] = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

@@ -1,0 +1,148 @@
+"""A table of methods by tasks for a paper: mean and spread, the best marked, a caption with all.
+
+The numbers are those of records; what is distinguishable was tested before
+(`harness.evaluation.compare`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from harness.core.metrics import metric_of
+from harness.core.types import Task, is_transductive
+from harness.registry import Registry
+from harness.report.leaderboard import label
+from harness.report.markdown import escape, table
+from harness.report.paper_tables import DAGGER, comment, latex_escape, printed
+from harness.results.comparisons import LEVEL
+from harness.results.index import SHOWN, Results, Value
+from harness.results.published import Table, score_path
+from harness.tasks.loader import TARGETS
+
+TIED = "≈"
+
+
+@dataclass(frozen=True)
+class MethodTable:
+    """Columns by heading, each with the value of every method; `p_holm` against a column's best.
+
+    `beside` are published tables whose rows of the same protocol stand below.
+    """
+
+    methods: Sequence[str]
+    columns: Mapping[str, Sequence[tuple[Task, tuple[str, ...]]]]
+    values: Mapping[tuple[str, str], Value]  # by heading and method
+    p_holm: Mapping[str, Mapping[str, float]]
+    beside: Sequence[Table]
+
+    def markdown(self, results: Results, registry: Registry) -> str:
+        """The table and its caption."""
+        rows = [
+            [label(m), *(self._cell(h, m, escape, "**{}**") for h in self.columns)]
+            for m in self.methods
+        ]
+        rows += [[escape(name), *cells] for name, cells in self._published()]
+        caption = " ".join(self.caption(results, registry))
+        return "\n\n".join([table(["method", *self.columns], rows), escape(caption)])
+
+    def latex(self, results: Results, registry: Registry) -> str:
+        """The same as booktabs with a caption; each digest a comment."""
+        bold = r"\textbf{{{}}}"
+        measured = [
+            _line(
+                latex_escape(label(m)), [self._cell(h, m, latex_escape, bold) for h in self.columns]
+            )
+            for m in self.methods
+        ]
+        published = [_line(latex_escape(name), cells) for name, cells in self._published()]
+        caption = latex_escape(" ".join(self.caption(results, registry)))
+        return "\n".join(
+            [
+                r"\begin{table}",
+                r"\centering",
+                rf"\begin{{tabular}}{{l{'r' * len(self.columns)}}}",
+                r"\toprule",
+                _line("method", [latex_escape(heading) for heading in self.columns]),
+                r"\midrule",
+                *measured,
+                *([r"\midrule", *published] if published else []),
+                r"\bottomrule",
+                r"\end{tabular}",
+                rf"\caption{{{caption}}}",
+                r"\end{table}",
+                comment(f"Records: sha256 {results.digest()}"),
+            ]
+        )
+
+    def _cell(self, heading: str, method: str, escaped: Callable[[str], str], bold: str) -> str:
+        """A value: bold if it is the best of its column, marked if it ties with the best."""
+        value, column = self.values[heading, method], self.columns[heading]
+        means = [self.values[heading, other].mean for other in self.methods]
+        ranked = all(metric_of(task).direction == "higher" for task, _ in column)
+        if (
+            ranked
+            and value.mean is not None
+            and value.mean == max(m for m in means if m is not None)
+        ):
+            return bold.format(escaped(str(value)))
+        tied = ranked and self.p_holm.get(heading, {}).get(method, 0.0) > LEVEL
+        return escaped(f"{value} {TIED}" if tied else str(value))
+
+    def _published(self) -> list[tuple[str, list[str]]]:
+        """Rows of published tables that have a number of a column's task and protocol."""
+        rows = []
+        for published in self.beside:
+            for row in published.rows:
+                cells: dict[str, str] = {}
+                for cell in (c for c in published.cells if c.row == row and c.metric):
+                    address = cell.task, score_path(cell.metric, cell.aggregation)
+                    cells |= {
+                        heading: printed(cell)
+                        for heading, [(task, path), *others] in self.columns.items()
+                        if not others and address == (task.name, path)
+                    }
+                if cells:
+                    label = f"{row.name} ({published.paper}, {published.table})"
+                    rows.append((label, [cells.get(heading, "–") for heading in self.columns]))
+        return rows
+
+    def caption(self, results: Results, registry: Registry) -> list[str]:
+        """Protocol, seeds, fit corpora, marks and digests, a sentence each."""
+        scored = [column[0] for column in self.columns.values() if len(column) == 1]
+        sentences = []
+        for path in dict.fromkeys(path for _, path in scored):
+            of_path = [task for task, other in scored if other == path]
+            described = (f"{t.name} ({t.text} text, {'+'.join(t.scored)} split)" for t in of_path)
+            score = path[0].capitalize() + (f" (`{path[1]}`)" if len(path) > 1 else "")
+            sentences.append(f"{score} ×100 on {', '.join(described)}.")
+        counts = {self.values[key].seeds for key in self.values if self.values[key].seeds > 1}
+        if counts:
+            sentences.append(f"Mean ± standard deviation over {_spoken(counts)} seeds.")
+        for corpus in dict.fromkeys(m.partition("@")[2] for m in self.methods if "@" in m):
+            meaning = TARGETS.get(corpus) or registry.corpora[corpus].note
+            dagger = f" ({DAGGER})" if is_transductive(f"@{corpus}") else ""
+            sentences.append(f"`@{corpus}`: fitted on {meaning}{dagger}.")
+        if self.p_holm:
+            sentences.append(
+                f"Bold: best; {TIED}: not distinguishable from it (paired bootstrap over pairs, "
+                f"seed 0, Holm's correction in each column, {LEVEL:.0%})."
+            )
+        if untested := [heading for heading in self.columns if heading not in self.p_holm]:
+            why = "the similarities of pairs do not lie beside the records"
+            sentences.append(f"Not tested: {', '.join(untested)}, since {why}.")
+        digests = {
+            record.digests["data"][:SHOWN]: None
+            for task, _ in scored
+            for record in results.records(self.methods[0], task.name)
+        }
+        sentences.append(f"Data: sha256 {', '.join(digests)}; records: {results.digest()[:SHOWN]}.")
+        return sentences
+
+
+def _spoken(counts: set[int]) -> str:
+    return " or ".join(map(str, sorted(counts)))
+
+
+def _line(label: str, cells: Sequence[str]) -> str:
+    return rf"{' & '.join([label, *cells])} \\"
