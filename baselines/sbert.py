@@ -30,7 +30,13 @@ def nli_checkpoint(name: str, repository: str) -> TransformerConfig:
 
 
 def general(
-    name: str, repo: str, revision: str, about: int, cite: str, licence: str = "Apache-2.0"
+    name: str,
+    repo: str,
+    revision: str,
+    about: int,
+    cite: str,
+    licence: str = "Apache-2.0",
+    weights_sha256: str | None = None,
 ) -> TransformerConfig:
     """A later general-purpose encoder at the revision that MTEB's results name."""
     return TransformerConfig(
@@ -41,6 +47,7 @@ def general(
         trained_on="about a billion pairs from the web, labelled ones among them",
         cite=cite,
         licence=licence,
+        weights_sha256=weights_sha256,
     )
 
 
@@ -64,6 +71,7 @@ MPNET = general(
     "84f2bcc00d77236f9e89c8a360a00fb1139bf47d",
     438_000_000,
     "song2020mpnet",
+    weights_sha256="78c0197b6159d92658e319bc1d72e4c73a9a03dd03815e70e555c5ef05615658",
 )
 E5 = general(
     "e5-small-v2",

