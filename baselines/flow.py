@@ -53,7 +53,6 @@ class Flow:
     deterministic: ClassVar[bool] = False
     dropout: ClassVar[bool] = False
     start: ClassVar[Start] = "data"
-    autoencoder: ClassVar[bool] = False
 
     @property
     def share(self) -> float:
@@ -64,7 +63,7 @@ class Flow:
         """Fit on rows (n, D), in any order, which are this share of the corpus."""
         from harness.transforms.flows import Architecture, FitSettings, fit_flow
 
-        shape = (self.levels, self.depth, WIDTH, self.step, self.first, self.autoencoder)
+        shape = (self.levels, self.depth, WIDTH, self.step, self.first)
         settings = FitSettings(self.epochs / share, self.learning_rate, start=self.start)
         return fit_flow(x, Architecture(*shape), settings, rng)
 

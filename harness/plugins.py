@@ -22,8 +22,8 @@ from typing import Any
 from harness.assets import places
 from harness.core.errors import HarnessError, UsageError
 from harness.core.metrics import add_metric
-from harness.core.provenance import FILES, PLUGINS, Plugin
-from harness.registry import collected
+from harness.core.provenance import FILES, LAWS, PLUGINS, Plugin
+from harness.registry import collected, load_registry
 
 GROUP = "sentence_embedding_harness"  # of entry points
 KINDS = ("METHODS", "ENCODERS", "POSTS", "POOLINGS", "TASKS", "CORPORA", "METRICS", "ASSETS")
@@ -99,6 +99,35 @@ def load_plugins(plugins: Iterable[Plugin]) -> None:
         PLUGINS[plugin.name] = plugin
 
 
+def open_plugins(plugins: Iterable[Plugin]) -> None:
+    """Load plug-ins. Raises UsageError, which names file, thing and law, where one is broken."""
+    for plugin in plugins:
+        if plugin.name in PLUGINS:
+            continue
+        known = {case.id for case in contracts().cases(load_registry())}
+        load_plugins([plugin])
+        registry = load_registry()
+        used = {post.name.partition(":")[0] for m in registry.methods.values() for post in m.post}
+        if unseen := sorted(registry.posts.keys() - used):  # no law would ever see it
+            raise UsageError(
+                f"{plugin.origin}: +{unseen[0]} stands in no method; add one, as in METHODS = "
+                f'("bert-mini.mean+{unseen[0]}@target",)'
+            )
+        for case in (case for case in contracts().cases(registry) if case.id not in known):
+            try:
+                case.law()
+            except Exception as error:
+                raise UsageError(
+                    f"{plugin.origin}: {case.name} breaks the law: {case.words}; pytest "
+                    f"--harness-contracts --plugin {plugin.origin} shows where"
+                ) from error
+
+
+def contracts() -> ModuleType:
+    """The laws: a module of the wheel, and in a checkout of its tests."""
+    return _from_file("harness.contracts", LAWS)
+
+
 def registered(plugin: Plugin) -> dict[str, list[str]]:
     """The names that a loaded plug-in registers, by the tuple that holds them."""
 
@@ -113,9 +142,19 @@ def _imported(plugin: Plugin) -> ModuleType:
     if not plugin.module.startswith(f"{FILES}."):
         return import_module(plugin.module)
     sys.modules.setdefault(FILES, ModuleType(FILES))
-    spec = spec_from_file_location(plugin.module, plugin.origin)
-    if spec is None or spec.loader is None:
-        raise UsageError(f"{plugin.origin}: wanted a Python file")
-    module = sys.modules[plugin.module] = module_from_spec(spec)
-    spec.loader.exec_module(module)
+    return _from_file(plugin.module, Path(plugin.origin))
+
+
+def _from_file(name: str, path: Path) -> ModuleType:
+    """The module of a file, imported once under this name."""
+    if name in sys.modules:
+        return sys.modules[name]
+    spec: Any = spec_from_file_location(name, path)
+    module = module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
     return module

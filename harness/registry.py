@@ -25,9 +25,8 @@ from harness.core.provenance import FROM_WHEEL, PLUGINS
 from harness.core.types import GRAMMAR, LONGEST, Corpus, Method, MethodId, Task
 from harness.encoders.function import FunctionConfig
 from harness.encoders.native import NativeConfig
-from harness.encoders.subword_vectors import InputConfig
 from harness.tasks.loader import TARGETS
-from harness.transforms.pooling import INPUT, NATIVE, POOLINGS, Native
+from harness.transforms.pooling import NATIVE, POOLINGS, Native
 
 BASELINES = "harness.baselines" if FROM_WHEEL else "baselines"
 
@@ -122,8 +121,6 @@ class Registry:
             encoder, pooling = NativeConfig(encoder, prompt), Native(prompt)
         elif prompt:
             raise UsageError(f".{parts.pooling}: {word} takes no argument, as in {GRAMMAR}")
-        elif pooling == INPUT:
-            encoder = InputConfig(encoder)
         return Method(encoder, pooling, posts, parts.fit_on)
 
     def _encoder(self, text: str) -> EncoderConfig:
@@ -263,7 +260,7 @@ def collected(plugins: tuple[str, ...] = ()) -> Registry:
     added = [sys.modules[name] for name in plugins]
     baselines = (*_modules(BASELINES), *added)
     tasks = (*_modules("harness.tasks"), *added)
-    poolings = (*POOLINGS, INPUT, NATIVE, *_collected(added, "POOLINGS"))
+    poolings = (*POOLINGS, NATIVE, *_collected(added, "POOLINGS"))
     parts = Registry(
         encoders=_unique("encoder", ((e.name, e) for e in _collected(baselines, "ENCODERS"))),
         poolings=_unique("pooling", ((p.name, p) for p in poolings)),
@@ -278,10 +275,9 @@ def collected(plugins: tuple[str, ...] = ()) -> Registry:
 
 
 def _modules(package: str) -> Iterable[Any]:
-    """Every module of a package but the templates that newcomers copy."""
+    """Every module of a package."""
     for module in pkgutil.iter_modules(importlib.import_module(package).__path__):
-        if not module.name.startswith("template_"):
-            yield importlib.import_module(f"{package}.{module.name}")
+        yield importlib.import_module(f"{package}.{module.name}")
 
 
 def _collected(modules: Iterable[Any], name: str) -> Iterable[Any]:

@@ -5,8 +5,8 @@ Representations", arXiv 1702.01417, Algorithm 1: x -> x - mu - sum_i (u_i^T x) u
 principal components u_i of the centred vectors, D about d / 100.
 
 Not as in the paper: it post-processes word vectors, here sentence vectors are; and the projections
-are of the centred vectors, x - mu, so that the result is centred (the paper projects x itself, which
-moves all vectors by one constant).
+are of the centred vectors, so that the result is centred (the paper projects x itself, which moves
+all vectors by one constant).
 """
 
 from dataclasses import dataclass

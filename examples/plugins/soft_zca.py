@@ -31,7 +31,9 @@ class SoftZCA:
 
     def __post_init__(self) -> None:
         if not 0 < self.epsilon < np.inf:
-            raise UsageError(f"soft-zca:{self.epsilon}: wanted a number above 0, as in soft-zca:0.1")
+            raise UsageError(
+                f"soft-zca:{self.epsilon}: wanted a number above 0, as in soft-zca:0.1"
+            )
 
     @property
     def name(self) -> str:

@@ -23,7 +23,7 @@ from harness.core.errors import UsageError
 from harness.core.provenance import Plugin
 from harness.core.terminal import text_table, visible
 from harness.evaluation.engines import Engine, engine
-from harness.plugins import plugin_of_file, plugins_in_use
+from harness.plugins import open_plugins, plugin_of_file, plugins_in_use
 from harness.registry import Registry
 from harness.resolve import Resolver
 from harness.results.folder import ResultsFolder
@@ -122,10 +122,7 @@ def open_named(files: Sequence[str] | None) -> list[str]:
 
 
 def _opened(files: Sequence[str] | None, plugins: Iterable[Plugin]) -> list[str]:
-    if chosen := [*plugins]:
-        from harness.evaluation.contracts import open_plugins
-
-        open_plugins(chosen)
+    open_plugins(plugins)
     return [*(files or ())]
 
 

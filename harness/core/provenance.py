@@ -26,6 +26,8 @@ HARNESS = Path(__file__).resolve().parents[1]
 FROM_WHEEL = (HARNESS / "baselines").is_dir()
 ROOT = HARNESS if FROM_WHEEL else HARNESS.parent
 BASELINES = ROOT / "baselines"
+EXAMPLES = HARNESS / "templates" if FROM_WHEEL else ROOT / "examples" / "plugins" / "templates"
+LAWS = HARNESS / "contracts.py" if FROM_WHEEL else ROOT / "tests" / "contracts.py"
 
 # The libraries that a score may depend on.
 PACKAGES = ("torch", "transformers", "tokenizers", "numpy", "scipy", "safetensors")

@@ -6,33 +6,25 @@ averages are scaled to length 1. Frequency weights are part of the vectors. In a
 rows, `mapping` has the row of each sub-word and `weights` its factor. As in the package, special
 tokens are not added, unknown sub-words are left out, and long texts are cut by letters before they
 are cut by pieces.
-
-`bert-base.input`: the input embedding matrix of a transformer as a table of word vectors. Row i is
-the vector of token i before position, segment and layer norm are added. A word that the tokenizer
-splits into pieces has no row, as a word that a file of word vectors lacks. So Li et al. (2020,
-arXiv 2011.05864, Table 1) look at BERT's word embeddings; what they do with words that BERT splits,
-they do not say.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
 from harness.core.arrays import Float32
-from harness.core.errors import DataError, UsageError
+from harness.core.errors import DataError
 from harness.core.files import digest_of
-from harness.core.hardware import Hardware, require_float32
-from harness.core.interfaces import Encoding, Hub, Identity, LocalFiles, Source
+from harness.core.interfaces import Hub, Identity, LocalFiles, Source
 from harness.encoders.checkpoint import digests_of, read_settings, weights_files
-from harness.encoders.config import BaseConfig, DerivedConfig
-from harness.encoders.transformer import TransformerConfig
+from harness.encoders.config import BaseConfig
 from harness.encoders.word_vectors import AverageEncoder
 
 # Part of every key: raise it with any change that moves an encoding.
@@ -162,78 +154,3 @@ def _read_table(path: Path, count: int) -> Float32[np.ndarray, "V D"]:
     if not np.isfinite(vectors).all():
         raise DataError(f"{path}: wanted finite numbers, found others; fetch it again")
     return np.asarray(vectors, np.float32)
-
-
-# Part of every key: raise it with any change that moves a vector.
-INPUT_VERSION = "1: mean over the rows of whole words in float64; no whole word is the zero vector"
-
-
-@dataclass(frozen=True)
-class InputConfig(DerivedConfig):
-    """An average of the rows of a transformer's input embedding matrix.
-
-    Args:
-        of: The transformer.
-
-    Examples:
-        >>> from harness import load_registry
-        >>> load_registry().parse("bert-mini.input").encoder.of.name
-        'bert-mini'
-    """
-
-    def on(self, hardware: Hardware) -> InputConfig:
-        """This encoder, on the processor and in float32 whatever the device."""
-        require_float32(f"{self.name}.input", hardware)
-        return self
-
-    def identify(self, path: Path) -> Identity:
-        """The digests of the transformer's files, and a key of its own."""
-        if not isinstance(self.of, TransformerConfig):
-            raise UsageError(
-                f"{self.name}.input: wanted a transformer, found a {type(self.of).__name__}, whose "
-                "input embeddings are not read; take mean"
-            )
-        name, _, length = self.name.partition(":")
-        if length:
-            raise UsageError(f"{self.name}.input: whole texts are averaged; take {name}.input")
-        require_float32(f"{self.name}.input", self.of.hardware)
-        base = self.of.identify(path)
-        key = digest_of({"version": INPUT_VERSION, "encoder": base.key})
-        return replace(base, key=key, max_length=None)
-
-    def load(self, path: Path, cache: Path) -> InputEncoder:
-        """The encoder, ready. Raises UsageError for a tokenizer that does not tell words apart."""
-        key, of = self.identify(path).key, cast(TransformerConfig, self.of)
-        whole: Any = replace(of.on(Hardware()), plain_pass=True).load(path, cache)
-        tokenizer, matrix = whole.tokenizer.tokenizer, whole.plain.model.get_input_embeddings()
-        if not tokenizer.is_fast:
-            raise UsageError(
-                f"{self.name}.input: wanted a tokenizer that tells words apart, found a "
-                f"{type(tokenizer).__name__}; take mean"
-            )
-        return InputEncoder(key, matrix.weight.detach().float().numpy(), tokenizer)
-
-
-@dataclass(frozen=True, eq=False)
-class InputEncoder(AverageEncoder):
-    """A loaded input embedding matrix, with the tokenizer that numbers its rows."""
-
-    tokenizer: Any = field(repr=False)
-
-    def look_up(self, texts: Sequence[str]) -> Iterator[tuple[list[int], int]]:
-        """The rows of the words that are one token and known, and how many words there are."""
-        if not texts:
-            return
-        unknown = self.tokenizer.unk_token_id
-        tokens = self.tokenizer(list(texts), add_special_tokens=False, verbose=False)
-        for number, ids in enumerate(tokens["input_ids"]):
-            words: dict[int, list[int]] = {}
-            for word, token in zip(tokens.word_ids(number), ids, strict=True):
-                words.setdefault(word, []).append(token)
-            yield [w[0] for w in words.values() if len(w) == 1 and w[0] != unknown], len(words)
-
-    def encode(self, texts: Sequence[str]) -> Encoding:
-        """One vector a text, in order."""
-        averaged = super().encode(texts)
-        vectors = np.ascontiguousarray(averaged.mean[:, 0])
-        return replace(averaged, layers=(), mean=averaged.mean[:, :0], native=vectors)

@@ -26,7 +26,7 @@ from harness.core.tensors import TensorFile, write_tensors
 from harness.core.types import MethodId
 from harness.gate.drift import PROMOTE, Checked, State, platform
 from harness.results.layout import RECORDS
-from harness.transforms.pooling import INPUT, NATIVE
+from harness.transforms.pooling import NATIVE
 
 # The largest difference of a coordinate after normalisation. MiniLM's moves by 4e-7 with threads,
 # batches and instruction sets, and by 3e-4 with weights rounded to float16.
@@ -59,7 +59,7 @@ def sentences() -> tuple[str, ...]:
 def subject(method: str) -> str:
     """The subject of a method's golden vectors: its encoder, or another reading of its files."""
     parts = MethodId.parse(method)
-    if parts is not None and parts.pooling.partition(":")[0] in (INPUT.name, NATIVE.name):
+    if parts is not None and parts.pooling.partition(":")[0] == NATIVE.name:
         return f"{parts.encoder}.{parts.pooling}"
     return method.partition(".")[0]
 

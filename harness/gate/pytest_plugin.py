@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from harness.evaluation.contracts import Case
     from harness.gate.check import Report
 
 FOLDER = "harness-gate"  # of the test ids
@@ -152,15 +151,13 @@ class GateItem(pytest.Item):
 
 def contract_items(session: pytest.Session, files: Sequence[str]) -> list[pytest.Item]:
     """A test for each law over each thing that plug-ins register; without any, over everything."""
-    pytest.register_assert_rewrite("harness.evaluation.laws")
     from harness.core.errors import HarnessError
-    from harness.evaluation.contracts import cases
-    from harness.plugins import load_plugins, plugins_in_use
+    from harness.plugins import contracts, load_plugins, plugins_in_use
     from harness.registry import load_registry
 
     try:
         plugins = plugins_in_use(files)
-        known = {case.id for case in cases(load_registry())} if plugins else set()
+        known = {case.id for case in contracts().cases(load_registry())} if plugins else set()
         load_plugins(plugins)
     except HarnessError as error:
         raise pytest.UsageError(str(error)) from None
@@ -168,7 +165,7 @@ def contract_items(session: pytest.Session, files: Sequence[str]) -> list[pytest
         LawItem.from_parent(
             session, name=case.id, nodeid=f"harness-contracts::{case.id}", case=case
         )
-        for case in cases(load_registry())
+        for case in contracts().cases(load_registry())
         if case.id not in known
     ]
 
@@ -176,14 +173,10 @@ def contract_items(session: pytest.Session, files: Sequence[str]) -> list[pytest
 class LawItem(pytest.Item):
     """The test of one law over one thing."""
 
-    def __init__(self, *, case: Case, **of_pytest: Any) -> None:
+    def __init__(self, *, case: Any, **of_pytest: Any) -> None:
         super().__init__(**of_pytest)
         self.case = case
 
     def runtest(self) -> None:
         """Hold it to the law."""
         self.case.law()
-
-    def reportinfo(self) -> tuple[Path, None, str]:
-        """The name of a failure's headline."""
-        return Path(), None, self.name

@@ -13,7 +13,6 @@ from harness.core.files import file_name, write_atomically
 from harness.report import pages, replication
 from harness.report.bibtex import require_entries
 from harness.report.figures import pictures
-from harness.report.flows import flows_page
 from harness.report.leaderboard import encoder_page, leaderboard
 from harness.report.markdown import between_markers
 from harness.report.pages import first_screen, published_counts
@@ -57,8 +56,6 @@ def generated(folder: ResultsFolder, readme: Path | None) -> Pages:
     # Without its file of questions, or references, a page is not due.
     if folder.traps:
         due[tables / "protocols.md"] = pages.traps_page(records.unread(), folder.traps)
-    if folder.flows and (flows := flows_page(records.unread(), folder.flows)):
-        due[tables / "flows.md"] = flows
     if folder.claims:
         text = replication.claims_page(folder.claims, folder.claim_tests, folder.searches)
         due[tables / replication.PAGE] = text

@@ -7,42 +7,25 @@ longer than to make all pages.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
-from itertools import chain, pairwise
+from itertools import pairwise
 from pathlib import Path
-from statistics import fmean, stdev
 
 from harness.core.files import digest_of_repr
-from harness.core.metrics.word_frequency import RANGES
 from harness.core.toml import read_typed
 from harness.report.drawing import GREEN, GREY, RED, Figure, Panel, Series, svg
 from harness.report.sentences import signed
 from harness.results.folder import ResultsFolder
-from harness.results.index import Results, score_at
-from harness.results.protocols import LABELS, SIMCSE, encodings, fitted_on_task
+from harness.results.index import Results
+from harness.results.protocols import fitted_on_task
 from harness.results.questions import TrapRow
-from harness.results.reproduction import (
-    Reproduction,
-    best_methods,
-    count,
-    frontier,
-    milliseconds,
-    post_processing,
-)
+from harness.results.reproduction import Reproduction, count, post_processing
 from harness.results.verdict import TOLERANCES, VERDICTS, CellState
 
 STS_B, SPEARMAN = "sts-b", ("spearman", "all")
 AS_ENCODED = post_processing("")
-FEWEST = 4  # numbers of directions that make a line
-LEAST = 0.01  # percent: an eigenvalue below leaves the frame
-MARGIN = 0.03  # above the largest ratio of words and below the least
-ONE_POST = re.compile(r"(?P<plain>[^+@]+)\+(?P<post>[a-z-]+):(?P<k>\d+)@target")
-STATISTICS = {"norm": ("norm",), "distance of 3 nearest": ("distance", "k=3")}  # of words
-
-
 # The panels of a picture, left to right and down, and words for its texts.
 Chosen = tuple[Sequence[Panel], Mapping[str, object]]
 Choose = Callable[[Results], Chosen | None]
@@ -73,7 +56,7 @@ def pictures(folder: ResultsFolder) -> dict[str, Picture]:
     choices: dict[str, Choose] = {
         "published-against-measured": partial(published_against_measured, folder.reproduced),
         "protocol-steps": partial(protocol_steps, path, folder.reproduced),
-        **FROM_RECORDS,
+        "alignment-against-uniformity": alignment_against_uniformity,
     }
     drawn = {f"tables/{n}.svg": picture(n, choices[n], folder.records) for n in figures()}
     return {path: picture for path, picture in drawn.items() if picture is not None}
@@ -172,49 +155,6 @@ def protocol_steps(path: Path, cells: Sequence[Reproduction], results: Results) 
     return [panel], words
 
 
-def score_against_directions(results: Results) -> Chosen | None:
-    """Scores by the number of directions that a post-processor keeps or nulls, a panel each."""
-    lines: dict[tuple[str, str, str], list[tuple[int, float]]] = {}
-    for method, task in results.by_cell:
-        match = ONE_POST.fullmatch(method)
-        if match and task in LABELS:
-            base = results.value(match["plain"], task, *SPEARMAN).mean
-            value = results.value(method, task, *SPEARMAN).mean
-            if base is not None and value is not None:
-                line = lines.setdefault((match["post"], match["plain"], task), [])
-                line.append((int(match["k"]), value - base))
-    panels: dict[str, list[Series]] = {}
-    for (post, plain, task), line in sorted(lines.items(), key=lambda item: item[0][0]):
-        if len(line) >= FEWEST:
-            ks, gains = zip(*sorted(line), strict=True)
-            hint, label = f"{plain}+{post} on {task}", f"{plain}, {LABELS[task]}"
-            panels.setdefault(post, []).append(Series(post, ks, gains, hint, label))
-    return _stacked(panels, "k", "+{}: difference", level=0.0)
-
-
-def seeds_of_methods(results: Results) -> Chosen | None:
-    """Every score of every method that has two seeds or more, the lowest mean first."""
-    scores_of: dict[str, list[float]] = {}
-    for method in results.by_task.get(STS_B, ()):
-        records = results.by_cell[method, STS_B]
-        scores = [score for r in records if (score := score_at(r.scores, SPEARMAN)) is not None]
-        if len(scores) == len(records) > 1:
-            results.records(method, STS_B)
-            scores_of[method] = scores
-    if not scores_of:
-        return None
-    rows = sorted(scores_of, key=lambda method: fmean(scores_of[method]), reverse=True)
-    series, means, beside = [], [], []
-    for place, method in enumerate(rows):
-        scores = scores_of[method]
-        hint = f"{method}: {', '.join(f'{score:.2f}' for score in scores)}"
-        series.append(Series(post_processing(method), scores, [place] * len(scores), hint))
-        means.append(([fmean(scores)] * 2, [place - 0.32, place + 0.32]))
-        beside.append(f"{len(scores)}: {stdev(scores):.2f}")
-    panel = Panel(series, {"xlabel": "points"}, guides=means, rows=rows, beside=beside)
-    return [panel], {"methods": len(rows), "spread": max(map(stdev, scores_of.values()))}
-
-
 def alignment_against_uniformity(results: Results) -> Chosen | None:
     """Alignment against uniformity (SimCSE, Figure 3), joined to the encoder as it is.
 
@@ -240,148 +180,3 @@ def alignment_against_uniformity(results: Results) -> Chosen | None:
     series = [series for _, series in best.values()]
     panel = Panel(series, {"xlabel": "uniformity", "ylabel": "alignment"}, guides=guides)
     return ([panel], {"methods": len(series)}) if series else None
-
-
-def spectrum_of_embeddings(results: Results) -> Chosen | None:
-    """Eigenvalues of the covariance as encoded and post-processed, a panel an encoder."""
-    panels = _by_encoder(results, "spectrum", _spectrum)
-    values = [v for panel in panels.values() for series in panel for v in series.y if v >= LEAST]
-    axes = {"xscale": "log", "yscale": "log", "ylim": (min(values, default=LEAST) / 2, 200)}
-    return _stacked(panels, "place of the eigenvalue", "{}: %", axes)
-
-
-def _spectrum(results: Results, method: str) -> Series | None:
-    """The positive eigenvalues of a method, by place, the mean over its seeds."""
-    spectra = [record.scores["spectrum"] for record in results.records(method, "spectrum")]
-    places = [place for place in spectra[0] if all(spectrum.get(place) for spectrum in spectra)]
-    values = [fmean(spectrum[place] for spectrum in spectra) for place in places]
-    return Series(post_processing(method), [*map(int, places)], values, method) if places else None
-
-
-def similarity_against_distance(results: Results) -> Chosen | None:
-    """Similarity against edit distance (BERT-flow, Figure 2): a panel of gold, one an encoder."""
-    panels = _by_encoder(results, "distance-quartiles", _quartiles)
-    if not panels:
-        return None
-    gold = _quartiles(results, next(iter(panels)), of="gold")
-    every = {"gold": [replace(gold, color=GREY)], **panels}
-    return _stacked(every, "edit distance, tokens", "{}", encoders=", ".join(panels))
-
-
-def _quartiles(results: Results, method: str, of: str = "") -> Series:
-    """The medians of a method, or of its gold scores, over seeds; the quartiles as their band."""
-    score = f"{of}_quartiles" if of else "quartiles"
-    quartiles = [r.scores[score] for r in results.records(method, "distance-quartiles")]
-    means = {
-        name: [fmean(of_seed[name][step] for of_seed in quartiles) for step in steps]
-        for name, steps in quartiles[0].items()
-    }
-    steps = [int(step) for step in quartiles[0]["median"]]
-    band = (means["lower"], means["upper"]) if of or "+" not in method else None
-    return Series(post_processing(method), steps, means["median"], of or method, band=band)
-
-
-def frequency_of_words(results: Results) -> Chosen | None:
-    """Word frequency against norm and neighbours (BERT-flow, Table 1), a row an encoder."""
-    panels: dict[str, list[Sequence[Series]]] = {}
-    for plain, methods in encodings(results, "word-frequency").items():
-        if shown := [ratios for method in methods if (ratios := _ratios(results, method))]:
-            panels[plain] = list(zip(*shown, strict=True))
-    every = [series for row in panels.values() for column in row for series in column]
-    every_ratio = [ratio for series in every for ratio in series.y]
-    if not every_ratio:
-        return None
-    axes = {  # the same limits in all panels: a flat line looks flat
-        "ylim": (min(every_ratio) - MARGIN, max(every_ratio) + MARGIN),
-        "xticks": range(len(RANGES) - 1),
-        "xticklabels": list(RANGES)[1:],
-    }
-    made = []
-    for plain, row in panels.items():
-        # Where a method lacks vectors of some words, the share of those that it knows.
-        [record, *_] = results.records(plain, "word-frequency")
-        share = 1 - record.facts["zero_vectors"] / record.pairs
-        ylabels = [plain if share == 1 else f"{plain} ({share:.0%})", ""]
-        for statistic, ylabel, column in zip(STATISTICS, ylabels, row, strict=True):
-            xlabel = f"{statistic}, by rank" if plain == [*panels][-1] else ""
-            labels = {"ylabel": ylabel, "xlabel": xlabel}
-            made.append(Panel(column, axes | labels, joined=True, level=1.0))
-    return made, {"encoders": ", ".join(panels)}
-
-
-def _ratios(results: Results, method: str) -> Sequence[Series]:
-    """Of each statistic the mean of each range over that of all words; none if one is undefined."""
-    series = []
-    for path in STATISTICS.values():
-        means = {r: results.value(method, "word-frequency", *path, r).mean for r in RANGES}
-        whole = means.pop("all")
-        ratios = {ranks: mean / whole for ranks, mean in means.items() if mean and whole}
-        if len(ratios) < len(means):
-            return ()
-        hint = f"{method}: {', '.join(f'{r}: {ratio:.2f}' for r, ratio in ratios.items())}"
-        places = range(len(ratios))
-        series.append(Series(post_processing(method), places, [*ratios.values()], hint))
-    return series
-
-
-def quality_against_cost(results: Results) -> Chosen | None:
-    """The best of each encoder and post-processing by its cost; what nothing beats in both."""
-    series: list[Series] = []
-    labelled: set[str] = set()
-    for (encoder, posts), (method, average) in best_methods(results).items():
-        cost = milliseconds(results, method, SIMCSE) or 0.0
-        hint = f"{method}: {average:.2f} at {cost:.3g} ms a sentence"
-        label = "" if encoder in labelled else encoder  # beside its best method alone
-        labelled.add(encoder)
-        series.append(Series(posts, [cost], [average], hint, label))
-    if not series:
-        return None
-    corners = frontier([(point.x[0], point.y[0]) for point in series])
-    costs = [*chain.from_iterable((cost, cost) for cost, _ in corners)][1:]
-    scores = [*chain.from_iterable((score, score) for _, score in corners)][:-1]
-    axes = {
-        "xscale": "log",
-        "xlabel": "milliseconds a sentence",
-        "ylabel": "average of seven STS tasks",
-    }
-    # The best are drawn last, over the others.
-    panel = Panel(series[::-1], axes, guides=[(costs, scores)])
-    return [panel], {"protocol": SIMCSE.title.replace("`", "")}
-
-
-def _by_encoder(
-    results: Results, task: str, series_of: Callable[[Results, str], Series | None]
-) -> dict[str, list[Series]]:
-    """The series of each encoder that has one on the task, by its plain method."""
-    panels = {
-        plain: [series for method in methods if (series := series_of(results, method))]
-        for plain, methods in encodings(results, task).items()
-    }
-    return {plain: series for plain, series in panels.items() if series}
-
-
-def _stacked(
-    panels: Mapping[str, Sequence[Series]],
-    xlabel: str,
-    ylabel: str,
-    axes: Mapping[str, object] | None = None,
-    level: float | None = None,
-    **words: str,
-) -> Chosen | None:
-    """Lines in panels on top of each other, each labelled by its name; None without any."""
-    made = []
-    for name, series in panels.items():
-        labels = {"ylabel": ylabel.format(name), "xlabel": xlabel if name == [*panels][-1] else ""}
-        made.append(Panel(series, {**(axes or {}), **labels}, joined=True, level=level))
-    return (made, {"panels": ", ".join(panels), **words}) if made else None
-
-
-FROM_RECORDS: Mapping[str, Choose] = {
-    "score-against-directions": score_against_directions,
-    "seeds": seeds_of_methods,
-    "alignment-against-uniformity": alignment_against_uniformity,
-    "spectrum": spectrum_of_embeddings,
-    "similarity-against-edit-distance": similarity_against_distance,
-    "word-frequency": frequency_of_words,
-    "quality-against-cost": quality_against_cost,
-}

@@ -32,7 +32,6 @@ from harness.results.protocols import (
 )
 from harness.results.reproduction import (
     beside_others,
-    best_methods,
     coverage_notes,
     milliseconds,
     source_of,
@@ -145,8 +144,6 @@ def leaderboard(
 ) -> str:
     """The whole page: how much of the papers was reproduced, then every encoder."""
     parts = ["## Published beside measured", counts, texts()["papers"], "## Measured"]
-    if best_methods(results):
-        parts.append("![Average of seven STS tasks against cost](tables/quality-against-cost.svg)")
     parts += [texts()["how-to-read"], texts()["cost"]]
 
     def timed(methods: Sequence[str], protocol: Scoring, table_id: str = "") -> list[str]:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
-from harness.core.toml import read_rows, read_typed
+from harness.core.toml import read_rows
 from harness.registry import Registry, load_registry
 from harness.results.claims import (
     ClaimResult,
@@ -42,11 +42,11 @@ from harness.results.published import (
     published_cell,
     published_table,
 )
-from harness.results.questions import Maps, Search, Trap, read_searches
+from harness.results.questions import Search, Trap, read_searches
 from harness.results.records import Store
 from harness.results.reproduction import Reproduction, reproductions
 
-WRITTEN = ("claims", "references", "trials", "searches", "traps", "flows")  # by people
+WRITTEN = ("claims", "references", "trials", "searches", "traps")  # by people
 
 
 class ResultsFolder:
@@ -176,9 +176,3 @@ class ResultsFolder:
         """What papers have confused; empty where no file asks."""
         path = self.questions / "traps.toml"
         return read_rows(Trap, path, "trap") if path.exists() else ()
-
-    @cached_property
-    def flows(self) -> Maps | None:
-        """The maps that the page of flows compares; None where no file asks."""
-        path = self.questions / "flows.toml"
-        return read_typed(Maps, path) if path.exists() else None

@@ -11,7 +11,6 @@ from harness.core.types import LeaderboardColumn, MethodId, Section, Task, is_tr
 from harness.registry import Registry
 from harness.results.index import Results, Value, average, methods_by_encoder
 from harness.results.published import PublishedCell
-from harness.transforms.pooling import INPUT
 
 
 @dataclass(frozen=True)
@@ -193,26 +192,3 @@ def legend_of(results: Results, task: Task, column: LeaderboardColumn) -> str:
 def fitted_on_task(method: str) -> bool:
     """Whether it has no fitted post-processors, or they see the text of the task itself."""
     return "@" not in method or is_transductive(method)
-
-
-def encodings(results: Results, task: str) -> Mapping[str, Sequence[str]]:
-    """The methods to show beside each other, by plain method, `minilm.mean`; plain first.
-
-    Of an encoder it is the plain method with most variants that were measured on the task, in the
-    order of records where two have as many; its input embeddings stand apart. Post-processors are
-    fitted on the task's own text.
-    """
-    variants: dict[str, list[str]] = {}
-    for method in filter(fitted_on_task, results.by_task.get(task, ())):
-        variants.setdefault(method.partition("+")[0], []).append(method)
-    of_encoder: dict[str, str] = {}
-    for plain, methods in variants.items():
-        encoder, _, pooling = plain.partition(".")
-        group = plain if pooling == INPUT.name else encoder
-        most = len(variants[of_encoder[group]]) if group in of_encoder else 0
-        if plain in methods and len(methods) > most:
-            of_encoder[group] = plain
-    return {
-        plain: [plain, *(method for method in variants[plain] if method != plain)]
-        for plain in of_encoder.values()
-    }

@@ -1,7 +1,7 @@
 """What pages ask beside published numbers, and what was measured for them.
 
-A file of `results/questions` asks: searches for hyper-parameters, traps of protocols, comparisons
-of maps. What was measured lies in `results/records`, under the same name.
+A file of `results/questions` asks: searches for hyper-parameters, traps of protocols. What was
+measured lies in `results/records`, under the same name.
 """
 
 from __future__ import annotations
@@ -123,27 +123,3 @@ class Trap:
                 yield row, value, None
             else:
                 yield row, value, value.mean - base.mean
-
-
-@dataclass(frozen=True)
-class Question:
-    """What the comparison of two maps answers; each is a chain of post-processors, or `none`."""
-
-    text: str
-    first: str
-    second: str
-
-
-@dataclass(frozen=True)
-class Maps:
-    """The chains of post-processors that have a row, and the pairs of them that are compared.
-
-    A chain has a row where it was run; the `planned` flows have one on `planned_on` in any case,
-    each written as in an id (`minilm.mean@target`).
-    """
-
-    linear: tuple[str, ...]
-    flows: tuple[str, ...]
-    questions: tuple[Question, ...]
-    planned: tuple[str, ...] = ()
-    planned_on: tuple[str, ...] = ()

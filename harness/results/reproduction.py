@@ -21,7 +21,7 @@ from harness.results.index import (
     methods_by_encoder,
     score_at,
 )
-from harness.results.protocols import SEVEN, SIMCSE, Scoring, averages
+from harness.results.protocols import SEVEN, Scoring
 from harness.results.published import PublishedCell, Table, score_path
 from harness.results.verdict import CellState, Measured, Verdict, verdict
 from harness.tasks.loader import TARGETS
@@ -244,22 +244,3 @@ def post_processing(method: str) -> str:
     """The post-processors of a method, without their arguments and what they were fitted on."""
     posts = method.partition("@")[0].split("+")[1:]
     return " + ".join(post.partition(":")[0] for post in posts) or "as encoded"
-
-
-def best_methods(results: Results) -> Mapping[tuple[str, str], tuple[str, float]]:
-    """The method with the best average of each encoder and post-processing, best first."""
-    best_of: dict[tuple[str, str], tuple[str, float]] = {}
-    for method, average in averages(results, results.methods, SIMCSE).items():
-        if milliseconds(results, method, SIMCSE) is not None:
-            group = method.partition(".")[0], post_processing(method)
-            best_of.setdefault(group, (method, average))
-    return best_of
-
-
-def frontier(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """The points (cost, score) that no other is both cheaper and better than, by cost."""
-    edge: list[tuple[float, float]] = []
-    for cost, score in sorted(points, key=lambda point: (point[0], -point[1])):
-        if not edge or score > edge[-1][1]:
-            edge.append((cost, score))
-    return edge

@@ -30,7 +30,7 @@ from harness.assets.places import EMBEDDED
 from harness.core.errors import DataError
 from harness.core.files import text_digest
 from harness.core.types import Corpus, LeaderboardColumn, Pairs, Task
-from harness.tasks.geometry import legend
+from harness.tasks.lexical import legend
 from harness.tasks.readers import fields, known_split, lines
 
 ASSET = "embedded"

@@ -26,18 +26,13 @@ from harness.transforms.flow_layers import (
     Actnorm,
     AdditiveCoupling,
     AffineCoupling,
-    Autoencoder,
     Bijection,
     Chain,
     InvertibleLinear,
-    LatentModel,
     MultiScale,
-    ResidualBlock,
     Reversal,
     initialise_at_random,
     initialise_from_data,
-    masked_autoregressive,
-    neural_spline,
 )
 
 BLOCK = 4096  # rows that are checked at a time
@@ -53,8 +48,7 @@ class Architecture:
 
     `first` names layers that stand once, before all steps; `width` is the size of the couplings'
     hidden layers. Layer names: actnorm, reversal, mixing (an invertible linear map), additive and
-    scaled (couplings), residual (an invertible residual block), spline and autoregressive (whole
-    flows of zuko). With `autoencoder`, the flow stands inside a variational autoencoder.
+    scaled (couplings).
     """
 
     levels: int
@@ -62,10 +56,9 @@ class Architecture:
     width: int
     step: tuple[str, ...]
     first: tuple[str, ...] = ()
-    autoencoder: bool = False
 
-    def build(self, size: int, rng: np.random.Generator) -> LatentModel:
-        """An unfitted model of vectors of this size. Raises UsageError for an unknown layer."""
+    def build(self, size: int, rng: np.random.Generator) -> Bijection:
+        """An unfitted flow of vectors of this size. Raises UsageError for an unknown layer."""
         if unknown := {*self.first, *self.step} - {*LAYERS}:
             raise UsageError(f"no layers: {', '.join(unknown)}; wanted some of {', '.join(LAYERS)}")
         levels, coordinates = [], size
@@ -73,8 +66,7 @@ class Architecture:
             names = (() if number else self.first) + self.step * self.depth
             levels.append(Chain([LAYERS[name](coordinates, self.width, rng) for name in names]))
             coordinates -= coordinates // 2
-        model = MultiScale(levels)
-        return Autoencoder(model, size, self.width, rng) if self.autoencoder else model
+        return MultiScale(levels)
 
 
 # By the name of a layer: from the size of its vectors, the width of hidden layers and a generator.
@@ -84,9 +76,6 @@ LAYERS: Mapping[str, Callable[[int, int, np.random.Generator], Bijection]] = {
     "mixing": lambda size, _, rng: InvertibleLinear(size, rng),
     "additive": AdditiveCoupling,
     "scaled": AffineCoupling,
-    "residual": ResidualBlock,
-    "spline": neural_spline,
-    "autoregressive": lambda size, _, rng: masked_autoregressive(size, rng),
 }
 
 
@@ -166,14 +155,14 @@ class FittedFlow:
 
     architecture: Architecture
     kept: Bool[np.ndarray, " D"]
-    model: LatentModel
+    model: Bijection
     losses: tuple[float, ...]
 
     def __call__(self, x: Float[np.ndarray, "m D"]) -> Float64[np.ndarray, "m K"]:
         """The rows under the flow. Raises ScoreError for a row whose image is not finite."""
         rows = torch.from_numpy(x[:, self.kept].astype(np.float64))
         with torch.inference_mode(), one_thread():
-            z = torch.cat([self.model.latent(block) for block in torch.split(rows, MAPPED)]).numpy()
+            z = torch.cat([self.model(block)[0] for block in torch.split(rows, MAPPED)]).numpy()
         finite = np.isfinite(z).all(axis=1)
         if not finite.all():
             raise ScoreError(f"row {finite.argmin()} of the vectors is not finite behind the map")

@@ -113,19 +113,6 @@ class Native(_Part):
         return f"native:{self.prompt}" if self.prompt else "native"
 
 
-@dataclass(frozen=True)
-class Input(_Part):
-    """The mean of the rows that a text's words have in the encoder's input embedding matrix.
-
-    It goes with an encoder that reads them (`harness/encoders/subword_vectors.py`).
-    """
-
-    name: str = "input"
-
-    part = "native"
-    lacking = "these encodings are not of an input embedding matrix; open it as an InputConfig"
-
-
 CLS = Cls()
 POOLER = Pooler()
 MEAN = Mean("mean", (-1,))
@@ -136,7 +123,6 @@ LAST2 = Mean("last2", (-2, -1))
 SECOND_LAST = Mean("second-last", (-2,))
 
 NATIVE = Native()
-INPUT = Input()
 
 # Those of the hidden states.
 POOLINGS = (CLS, POOLER, MEAN, FIRST_LAST, STATIC_LAST, LAST2, SECOND_LAST)

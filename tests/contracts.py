@@ -1,13 +1,16 @@
-"""The laws of plug-ins, each a function that raises where a thing breaks it, and their specimens.
+"""The laws that every plug-in is held to, and all that comes with the harness. Each states one.
 
-`contracts` says which law holds for which kind of thing. The names of the functions are the laws.
+`cases` pairs them with everything that a registry holds, so that a new thing is held to all laws of
+its kind as soon as it is there; no method or task is named. The wheel has this file as
+`harness.contracts`: `pytest --harness-contracts` runs the cases one by one, and a plug-in that
+breaks a law is refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from fnmatch import fnmatchcase
 from itertools import islice
 from pathlib import Path
@@ -15,11 +18,11 @@ from typing import Any
 
 import numpy as np
 
-from harness.assets.places import every_asset
+from harness.assets.places import asset_named, every_asset
 from harness.core.errors import AssetMissing, HarnessError, ScoreError, UsageError
 from harness.core.files import pairs_digest
 from harness.core.interfaces import EncoderConfig, Encoding, Pooling, PostProcessor
-from harness.core.types import Method, Pairs, Task, is_method_id
+from harness.core.types import Corpus, Method, Pairs, Task, is_method_id
 from harness.encoders.function import FunctionConfig
 from harness.evaluation.embeddings import PooledEmbeddings
 from harness.evaluation.evaluate import fit, measure
@@ -33,6 +36,79 @@ NOWHERE = Path("no-such-folder")
 # Fits of one map on the same rows in another order differ by rounding (1e-16 a number), which the
 # inverse of the smallest kept spread amplifies; what comes out is about 1.
 ROUNDING = 1e-8
+
+# Files that keep the laws, for those whose own does not.
+POST, ENCODER, TASK = "baselines/whitening.py", "baselines/minilm.py", "harness/tasks/sts.py"
+
+
+@dataclass(frozen=True)
+class Case:
+    """One law over one plug-in, and a file that keeps it."""
+
+    name: str
+    check: Callable[..., None]
+    keeper: str
+    arguments: tuple[Any, ...]
+
+    @property
+    def id(self) -> str:
+        return f"{self.name}:{self.check.__name__}"
+
+    @property
+    def words(self) -> str:
+        """The law in words."""
+        return self.check.__name__.removeprefix("check_").replace("_", " ")
+
+    def law(self) -> None:
+        """Hold the plug-in to the law; a failure says it in words, and where it is kept."""
+        try:
+            self.check(*self.arguments)
+        except Exception as error:
+            error.add_note(f"{self.name} breaks the law: {self.words}. {self.keeper} keeps it.")
+            raise
+
+
+def cases(registry: Registry) -> Iterator[Case]:
+    """Every plug-in of a registry x every law of its kind."""
+    methods, encoders = registry.methods, registry.encoders
+    chains = {method.post: method for method in methods.values() if method.post}
+    posts = extremes(post for chain in chains for post in chain)
+    named = {"+" + "+".join(p.name for p in chain): method for chain, method in chains.items()}
+    by_moments = {name: m for name, m in named.items() if all(p.from_moments for p in m.post)}
+    functions = {n: e for n, e in encoders.items() if isinstance(e, FunctionConfig)}
+    files: dict[str, Task | Corpus] = {**registry.tasks, **registry.corpora}
+    inside = {name for name, x in files.items() if asset_named(x.asset).embedded}
+    for plug_ins, laws, keeper, *further in (
+        ({**posts, **registry.poolings}, VALUE_LAWS, POST),
+        ({**encoders, **methods, **files}, FROZEN, POST),
+        (registry.poolings, POOLING_LAWS, "harness/transforms/pooling.py"),
+        (posts, POST_LAWS, POST),
+        ({name: p for name, p in posts.items() if p.from_moments}, MOMENT_LAWS, POST),
+        (named, CHAIN_LAWS, POST),
+        (by_moments, MOMENT_CHAIN_LAWS, POST),
+        (methods, METHOD_LAWS, POST, registry),
+        (encoders, ENCODER_LAWS, ENCODER),
+        (functions, FUNCTION_LAWS, ENCODER),
+        ({n: e for n, e in encoders.items() if n not in functions}, MODEL_LAWS, ENCODER),
+        (registry.tasks, TASK_LAWS, TASK),
+        (files, ASSET_LAWS, TASK),
+        ({name: x for name, x in files.items() if name not in inside}, FILE_LAWS, TASK),
+        ({name: x for name, x in files.items() if name in inside}, EMBEDDED_LAWS, TASK),
+    ):
+        for name, plug_in in plug_ins.items():
+            yield from (Case(name, law, keeper, (plug_in, *further)) for law in laws)
+
+
+def extremes(posts: Iterable[PostProcessor]) -> dict[str, PostProcessor]:
+    """By name; of those that differ in a count alone the least and the greatest."""
+    named = {post.name: post for post in posts}
+    counts: dict[str, list[int]] = {}
+    for name in named:
+        kind, _, argument = name.partition(":")
+        if argument.isdigit():
+            counts.setdefault(kind, []).append(int(argument))
+    between = {f"{kind}:{k}" for kind, ks in counts.items() for k in ks if min(ks) < k < max(ks)}
+    return {name: post for name, post in named.items() if name not in between}
 
 
 @contextmanager
