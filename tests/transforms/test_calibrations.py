@@ -124,14 +124,6 @@ def test_whitening_gives_the_identity_as_covariance(seed):
     np.testing.assert_allclose(np.cov(found.T, ddof=0), np.eye(6), atol=CLOSE)
 
 
-@given(SEEDS, st.sampled_from([1e-3, 1e3]))
-def test_no_calibration_sees_the_unit_of_length(seed, factor):
-    x = rows(30, 6, seed).astype(np.float64)
-    for post in (SN(), Natsv(2), Natsv(2, centred=True), Whitening(), Whitening(3)):
-        one, other = (cosines(calibrated(v, post)) for v in (x, factor * x))
-        np.testing.assert_allclose(one, other, atol=CLOSE)
-
-
 @pytest.mark.parametrize(
     ("post", "shape", "span"),
     [(post, (30, 6), 6) for post in (Natsv(6), Natsv(7), Natsv(6, True), Whitening(7))]
