@@ -236,15 +236,6 @@ def test_the_schedule_for_nli_is_of_the_whole_corpus():
 # The fit
 
 
-@every
-def test_the_same_seed_fits_the_same_weights_and_another_seed_others(post):
-    x = rows(70, 6)
-    first, again, other = (post.fit(x, rng(seed)) for seed in (0, 0, 1))
-    assert same(first, again)
-    assert first.losses == again.losses
-    assert not same(first, other)
-
-
 @pytest.fixture
 def three_threads():
     before = torch.get_num_threads()
@@ -254,15 +245,18 @@ def three_threads():
 
 
 @every
-def test_a_fit_and_its_map_do_not_depend_on_the_number_of_threads(post, three_threads):
+def test_a_seed_fits_the_same_map_on_any_number_of_threads_and_another_seed_another(
+    post, three_threads
+):
     x = rows(200, 96)
-    several = post.fit(x, rng())
+    several, other = post.fit(x, rng()), post.fit(x, rng(1))
     z = several(x)
     torch.set_num_threads(1)
     alone = post.fit(x, rng())
     assert same(several, alone)
     assert several.losses == alone.losses
     assert np.array_equal(z, alone(x))
+    assert not same(other, alone)
 
 
 @of(GLOW, IRESNET, FVAE, MAF, NSF)
@@ -293,17 +287,12 @@ def test_constant_coordinates_are_left_out(post):
     assert fitted(x).shape == (100, 5)
 
 
-def test_what_gives_no_map_is_refused():
-    for count in (1, 2, 7, 100):
-        with pytest.raises(ScoreError, match="all vectors to fit on are equal"):
-            FLOW.fit(np.full((count, 5), 0.1, np.float32), rng())
-    fitted = FLOW.fit(rows(20, 3), rng())
-    for value in (np.nan, np.inf, -np.inf):
-        x = rows(20, 3)
-        x[7, 1] = value
-        for use in (fitted, lambda x: FLOW.fit(x, rng())):
-            with pytest.raises(ScoreError, match="row 7"):
-                use(x)
+def test_a_row_whose_image_is_not_finite_is_named():
+    x = rows(20, 3)
+    fitted = FLOW.fit(x, rng())
+    x[7, 1] = np.nan
+    with pytest.raises(ScoreError, match="row 7 of the vectors is not finite behind the map"):
+        fitted(x)
 
 
 def test_many_rows_are_looked_at_in_parts_as_in_one():
