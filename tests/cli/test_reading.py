@@ -10,7 +10,6 @@ from fakes import made_record
 from harness.results.index import Results
 from harness.results.records import Cell, Store, seal
 
-
 # As ids are in paths: some begin like others, and go on with what sorts around a separator.
 METHODS = ("e", "e.mean", "e-1.mean", "e%3A64.mean", "e+sn", "e0")
 
