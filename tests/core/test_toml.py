@@ -115,13 +115,8 @@ def test_another_file_is_refused_by_file_row_and_key(tmp_path, old, new, refusal
 
 def test_a_file_may_hold_nothing_but_rows(tmp_path):
     path = tmp_path / "rows.toml"
-    with pytest.raises(DataError, match=r"^rows\.toml: wanted a TOML table, found: "):
-        read_rows(Row, path)
     path.write_text('[[row]]\nid = "a"\n[[row]]\nid = "b"\nn = 2\n')
     assert read_rows(Row, path) == (Row("a"), Row("b", n=2))
-    path.write_text('[[row]]\nid = "a"\nn = "2"\n')
-    with pytest.raises(DataError, match=r"^rows\.toml, row a: n: wanted a whole number"):
-        read_rows(Row, path)
     for text, refusal in (("", "the key 'row' is missing"), ("title = 'x'", "unknown key 'title'")):
         path.write_text(text)
         with pytest.raises(DataError, match=rf"^rows\.toml: {refusal}"):
