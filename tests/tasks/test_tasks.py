@@ -5,15 +5,13 @@ import hashlib
 import lzma
 import re
 from collections import Counter
-from itertools import islice
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.assets.places import Places
-from harness.core.errors import AssetMissing, DataError, UsageError
+from harness.core.errors import AssetMissing, DataError
 from harness.core.files import rows_digest
 from harness.core.metrics.edit_distance import edit_distance
 from harness.tasks import corpora, geometry, qnli, sick, sts
@@ -26,8 +24,6 @@ every_task = pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)
 
 # Everything that a line may hold: no LF, which ends it, and no CR or byte-order mark at its edges.
 SENTENCE = st.text(st.characters(codec="utf-8", exclude_characters="\n\r\ufeff"))
-GOLD = st.integers(0, 5000).map(lambda thousandths: thousandths / 1000)
-ROWS = st.lists(st.tuples(SENTENCE, SENTENCE, GOLD), min_size=1, max_size=4)
 
 
 def write(path, *rows, end="\n", start=""):
@@ -70,21 +66,6 @@ def test_compressed_files_read_alike_and_a_cut_one_is_refused(tmp_path, suffix, 
     path.write_bytes(b"not compressed at all")
     with pytest.raises(DataError, match="get it again"):
         list(files.lines(path))
-
-
-# --- the digest ----------------------------------------------------------------------------------
-
-
-@given(ROWS, st.data())
-def test_the_digest_is_that_of_the_written_rows_and_any_change_changes_it(rows, data):
-    k = data.draw(st.integers(0, len(rows) - 1))
-    a, b, gold = rows[k]
-    changed = data.draw(st.sampled_from([(a + " ", b, gold), (a, b + ".", gold), (a, b, -1.0)]))
-    before = rows_digest(files.pairs_of(rows, "g"))
-    assert rows_digest(files.pairs_of([*rows[:k], changed, *rows[k + 1 :]], "g")) != before
-    assert rows_digest(files.pairs_of([*rows, rows[k]], "g")) != before
-    written = "".join(f"{a}\t{b}\t{gold!r}\n" for a, b, gold in rows).encode()
-    assert before == hashlib.sha256(written).hexdigest()
 
 
 def test_other_rows_and_other_counts_are_refused(tmp_path):
@@ -180,23 +161,9 @@ def test_entailment_is_the_positive_label_and_any_other_word_is_refused(tmp_path
         qnli.parse_qnli(write(tmp_path / "bad.tsv", header, "0\tWho?\tHe.\tneutral"))
 
 
-# --- laws of every task --------------------------------------------------------------------------
-
-
-@every_task
-def test_a_missing_file_is_named_in_one_line_that_says_how_to_get_it(task, tmp_path):
-    with pytest.raises(AssetMissing) as error:
-        task.pairs(tmp_path)
-    message = str(error.value)
-    assert str(tmp_path) in message
-    assert f"harness fetch {task.asset}" in message
-    assert "\n" not in message
-
-
-@every_task
-def test_a_split_that_the_task_lacks_is_wrong_usage(task, tmp_path):
-    with pytest.raises(UsageError, match="wanted one of the splits"):
-        task.load(tmp_path, "validation")
+def test_a_missing_file_is_told_with_what_gets_it(tmp_path):
+    with pytest.raises(AssetMissing, match="harness fetch sts-raw"):
+        TASKS["sts-b"].pairs(tmp_path)
 
 
 # --- corpora -------------------------------------------------------------------------------------
@@ -206,16 +173,11 @@ def small(read, count, *digests, prefix=False):
     return corpora.CorpusFile("asset", ("c.txt",), read, count, digests, prefix)
 
 
-@pytest.mark.parametrize("name", CORPORA)
-def test_a_missing_corpus_is_named_before_anything_is_read(name, tmp_path):
-    with pytest.raises(AssetMissing, match=r"harness fetch"):
-        CORPORA[name].sentences(tmp_path)
-
-
 def test_a_corpus_can_be_read_again_and_of_another_size_is_refused(tmp_path):
     write(tmp_path / "c.txt", "one", "two", "two")
     sentences = small(corpora.one_a_line, 3)(tmp_path)
     assert list(sentences) == list(sentences) == ["one", "two", "two"]
+    assert list(small(corpora.one_a_line, 2, prefix=True)(tmp_path)) == ["one", "two"]
     for count in (2, 4):
         with pytest.raises(DataError, match=f"wanted {count} sentences, found 3"):
             list(small(corpora.one_a_line, count)(tmp_path))
@@ -304,15 +266,6 @@ def test_a_task_has_its_published_number_of_pairs_on_its_scale(task, real):
 
 
 @pytest.mark.data
-@pytest.mark.parametrize("name", [n for n in TASKS if ".senteval" in n])
-def test_both_text_forms_hold_the_same_pairs(real, name):
-    raw, tokenised = real[name.replace(".senteval", "")], real[name]
-    assert np.array_equal(raw.gold, tokenised.gold)
-    assert raw.group == tokenised.group
-    assert raw.a != tokenised.a
-
-
-@pytest.mark.data
 @pytest.mark.parametrize(("name", "value"), [("lexical", -24.54), ("lexical.raw", -22.51)])
 def test_token_edit_distance_gives_the_gold_row_of_the_lexical_table(real, name, value):
     pairs = real[name]
@@ -350,18 +303,11 @@ def test_a_copy_may_differ_in_line_ends_and_in_nothing_else(data_dir, tmp_path):
 
 
 @pytest.mark.data
-def test_snli_18k_holds_both_sentences_of_18000_pairs(data_dir):
-    sentences = list(CORPORA["snli-18k"].sentences(data_dir))
-    assert len(sentences) == 36_000
-    assert len(set(sentences)) < 36_000  # repetitions stay
-
-
-@pytest.mark.data
-def test_the_wikipedia_corpora_are_prefixes_of_each_other(data_dir):
-    short = list(CORPORA["enwiki-10k"].sentences(data_dir))
-    longer = list(islice(CORPORA["enwiki-1m"].sentences(data_dir), 100_000))
-    assert longer[:10_000] == short
-    assert len(set(longer)) == len(list(CORPORA["enwiki-100k"].sentences(data_dir))) == 100_000
+@pytest.mark.parametrize(
+    ("name", "count"), [("snli-18k", 36_000), ("enwiki-10k", 10_000), ("enwiki-100k", 100_000)]
+)
+def test_a_corpus_passes_its_digests(name, count, data_dir):
+    assert sum(1 for _ in CORPORA[name].sentences(data_dir)) == count
 
 
 @pytest.mark.data
