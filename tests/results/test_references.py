@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from fakes import made_record, results_of
+from refusals import REFUSALS
 
 from harness.registry import load_registry
 from harness.results.conformance import (
@@ -22,8 +23,8 @@ from harness.results.verdict import CellState
 COMMITTED = Path(__file__).resolve().parents[2] / "results"
 REGISTRY = load_registry()
 MEAN, CLS = "bert-mini.mean", "bert-mini.cls"
-CELL = {"method": MEAN, "task": "sts12.senteval", "scores": {"all": 41.5}}
-SMALL = {"program": "theirs", "what": "Spearman x100", "command": "run it", "cells": [CELL]}
+SMALL = json.loads(REFUSALS["files"]["reference"]["whole"])
+[CELL] = SMALL["cells"]
 
 
 def written(folder, **changes):
