@@ -203,15 +203,6 @@ def test_only_the_share_that_a_fit_looks_at_is_encoded(tmp_path, monkeypatch):
     assert len({o.record.digests["fit"] for o in outcomes}) == 3
 
 
-@pytest.mark.parametrize("share", [1.0, 0.5, 0.15])
-def test_a_flow_that_is_given_a_share_takes_as_many_steps_as_on_the_whole(share):
-    x = np.random.default_rng(0).normal(size=(4000, 3)).astype(np.float32)
-    flow = FLOWS["flow:paper-nli"]
-    assert flow.share == 0.15
-    found = flow.fit(x[: round(share * len(x))], np.random.default_rng(0), share=share)
-    assert len(found.losses) == int(0.15 * 4000 / 64)
-
-
 @given(st.integers(1, 300), st.floats(0.01, 0.99), st.integers(0, 9))
 def test_a_draw_takes_sentences_once_and_in_their_order(count, part, seed):
     taken = max(1, int(part * count))
