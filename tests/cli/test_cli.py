@@ -41,6 +41,9 @@ READING = (
     "report --check",
     "explain no/such/cell",
     "train simcse-unsup --from bert-mini --corpus no --out out",
+    "train simcse-unsup --from bert-mimi --corpus mini-text --out out",
+    "train simcse-sup --from bert-mini --file no.csv --out out",
+    "train sbert-nli --from bert-mini --file no.csv --out out",
 )
 
 
@@ -59,8 +62,8 @@ for arguments in {READING}:
 """
     answer = run(cwd=tmp_path, code=code)
     found = [line.split("|") for line in answer.err.splitlines() if "|" in line]
-    # No pages there yet, no such cell, no such corpus; and nothing loaded behind the status.
-    statuses = ["0"] * (len(READING) - 3) + ["1", "2", "2"]
+    # No pages there yet; no such cell, corpus, encoder and file; nothing loaded behind the status.
+    statuses = [*"0" * (len(READING) - 6), "1", *"2" * 5]
     assert found == [[*ended] for ended in zip(READING, statuses, strict=True)]
     assert snapshot(tmp_path) == before
 
@@ -325,7 +328,7 @@ def test_a_page_that_no_record_calls_for_is_stale_and_goes(reported, tmp_path):
 # Reproductions
 
 
-def test_a_reproduction_that_agrees_with_the_committed_records_says_so(toys, tmp_path):
+def test_a_reproduction_says_what_agrees_with_the_committed_records_and_what_moved(toys, tmp_path):
     arguments = ("reproduce", "-m", "fake.mean", "-t", "toy")
     assert "promoted: 1 records" in toys(*arguments, "--update").out
     shutil.rmtree(tmp_path / "runs")
@@ -334,11 +337,6 @@ def test_a_reproduction_that_agrees_with_the_committed_records_says_so(toys, tmp
     before = snapshot(tmp_path / "results")
     assert "promoted: 0 records, 0 generated files" in toys(*arguments, "--update").out
     assert snapshot(tmp_path / "results") == before
-
-
-def test_a_committed_record_that_moved_is_status_1_and_named(toys, tmp_path):
-    arguments = ("reproduce", "-m", "fake.mean", "-t", "toy")
-    toys(*arguments, "--update")
     committed = Store(tmp_path / "results")
     [record] = committed.records()
     record.scores["spearman"]["all"] += 0.01

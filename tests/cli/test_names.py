@@ -1,6 +1,5 @@
 """What users of other programs type: model names, mteb's tasks, several values, -h, -q, --limit."""
 
-import json
 import re
 import shutil
 from pathlib import Path
@@ -42,15 +41,6 @@ def test_words_behind_a_repeatable_option_are_its_values(typed, read):
         list(repeat_options(typed.split(), ("-t", "--task", "-m")))
         == read.replace("=a --", "=a --").split()
     )
-
-
-def test_the_words_of_an_id_are_explained(call):
-    status, out, _ = call("list", "posts", "--json")
-    said = {row["word"]: row["is"] for row in json.loads(out)}
-    assert status == 0
-    assert said["first-last"].endswith("The mean over tokens, then over layers (1 and 12 of 12)")
-    assert "input embedding matrix" in said["input"]
-    assert said["@target"] != said["@target-train"]
 
 
 # Models and tasks

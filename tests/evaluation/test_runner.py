@@ -323,22 +323,14 @@ def test_a_second_run_measures_nothing_and_writes_nothing(tmp_path):
     assert (contents(tmp_path), snapshot(tmp_path / "runs"), told.phases) == (before, runs, [])
 
 
-def test_other_weights_or_other_data_are_measured_again(tmp_path):
-    run(tmp_path, cells([method()], [TOY], seeds=1))
-    for change in (
-        cells([method(encoder=FakeConfig(weights="other"))], [TOY], seeds=1),
-        cells([method(encoder=FakeConfig(weights="other"))], [task(start=3)], seeds=1),
-    ):
-        [outcome] = run(tmp_path, change).values()
+def test_other_weights_data_or_labels_are_measured_again(tmp_path):
+    """The labels of a regression are not scored, and still they move the score."""
+    other = method(encoder=FakeConfig(weights="other"))
+    learnt = [task("learnt", load=Sentences(labels=n), metric="regression") for n in (0, 1)]
+    measured = [(method(), TOY), (other, TOY), (other, task(start=3))]
+    for cell in (*measured, *((other, scored) for scored in learnt)):
+        [outcome] = run(tmp_path, [PlannedCell(*cell, 0)]).values()
         assert (outcome.status, outcome.moved) == ("measured", True)
-
-
-def test_other_labels_of_a_regression_are_measured_again(tmp_path):
-    """They are not scored, and still they move the score."""
-    for labels in (0, 1):
-        scored = task("learnt", load=Sentences(labels=labels), metric="regression")
-        [outcome] = run(tmp_path, cells([method()], [scored], seeds=1)).values()
-        assert outcome.status == "measured"
 
 
 # Corpora that are only fitted on
