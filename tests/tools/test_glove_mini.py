@@ -76,7 +76,7 @@ def test_counts_are_those_of_counting_word_by_word(sentences, least, words, wind
     assert table(found) == pytest.approx(wanted, rel=1e-12)  # sums of a few fractions
 
 
-# Strata
+# The update
 
 
 def matrix(size: int, seed: int = 0, share: float = 0.6) -> Cooccurrences:
@@ -89,20 +89,6 @@ def matrix(size: int, seed: int = 0, share: float = 0.6) -> Cooccurrences:
     counts = np.exp(draw.uniform(-2, 6, len(rows)))
     words = tuple(f"w{n}" for n in range(size))
     return Cooccurrences(words, np.ones(size, int), rows, columns, counts, 1, 1)
-
-
-def dense(found: Cooccurrences) -> np.ndarray:
-    whole = np.zeros((len(found.words),) * 2)
-    whole[found.rows, found.columns] = whole[found.columns, found.rows] = found.counts
-    return whole
-
-
-# The update
-
-
-def in_double(model: Model) -> Model:
-    sides = (Side(s.values.double(), s.squares.double()) for s in (model.words, model.contexts))
-    return Model(*sides)
 
 
 class Port:
@@ -136,9 +122,13 @@ def test_with_blocks_of_one_word_it_is_the_released_code():
     """Three epochs, entry after entry in the order of the strata; the rate is a large one."""
     found, settings = matrix(7), WordVectorSettings(dimensions=5, block=1, learning_rate=0.4)
     places, strata = stratify(found, settings, rng())
-    model = in_double(Model.start(7, settings, rng(1)))
+    model = Model.start(7, settings, rng(1))
+    sides = (Side(s.values.double(), s.squares.double()) for s in (model.words, model.contexts))
+    model = Model(*sides)
     port = Port(model, settings)
-    value = dense(found)[np.ix_(np.argsort(places), np.argsort(places))]
+    dense = np.zeros((7, 7))
+    dense[found.rows, found.columns] = dense[found.columns, found.rows] = found.counts
+    value = dense[np.ix_(np.argsort(places), np.argsort(places))]
     for _ in range(3):
         for stratum in strata:
             logs, weights = stratum.logs.double(), stratum.weights.double()
