@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from fakes import AWAY, TOY, Sentences, corpus, library, numbered, task
 
-from harness.core.errors import AssetMissing, DataError
+from harness.core.errors import AssetMissing
 from harness.core.files import pairs_digest, text_digest
 
 REGRESSION = task("learnt", 10, metric="regression")
@@ -80,8 +80,3 @@ def test_data_that_are_not_here_are_missing(tmp_path):
         far.inputs(task("away", asset=AWAY))
     with pytest.raises(AssetMissing):
         far.inputs(TOY, "far")
-
-
-def test_damaged_data_are_said(tmp_path):
-    with pytest.raises(DataError):
-        library(tmp_path).inputs(task(load=Sentences(broken=True)), "target")

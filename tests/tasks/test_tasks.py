@@ -20,7 +20,6 @@ from harness.tasks import readers as files
 LEXICAL = tuple(task for task in geometry.TASKS if not task.on_request)
 TASKS = {task.name: task for task in (*sts.TASKS, *sick.TASKS, *qnli.TASKS, *LEXICAL)}
 CORPORA = {corpus.name: corpus for corpus in corpora.CORPORA}
-every_task = pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)
 
 # Everything that a line may hold: no LF, which ends it, and no CR or byte-order mark at its edges.
 SENTENCE = st.text(st.characters(codec="utf-8", exclude_characters="\n\r\ufeff"))
@@ -255,7 +254,7 @@ SIZES = {
 
 
 @pytest.mark.data
-@every_task
+@pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)
 def test_a_task_has_its_published_number_of_pairs_on_its_scale(task, real):
     pairs = real[task.name]
     name = re.sub(r"\.(senteval|raw|regression)", "", task.name)
@@ -288,21 +287,6 @@ def test_senteval_text_is_found_wherever_senteval_is_unpacked(data_dir, tmp_path
 
 
 @pytest.mark.data
-def test_a_copy_may_differ_in_line_ends_and_in_nothing_else(data_dir, tmp_path):
-    original = (data_dir / "raw/SICK/SICK_trial.txt").read_bytes()
-    copy = tmp_path / "raw/SICK/SICK_trial.txt"
-    copy.parent.mkdir(parents=True)
-    copy.write_bytes(original.replace(b"\n", b"\r\n"))
-    assert len(TASKS["sick-r.dev"].pairs(tmp_path)) == 500
-    copy.write_bytes(original.replace(b"motorbike", b"motor bike"))
-    with pytest.raises(DataError, match=r"SICK_trial\.txt: wanted rows with sha256"):
-        TASKS["sick-r.dev"].pairs(tmp_path)
-    copy.write_bytes(original[: original.rindex(b"\n", 0, -1) + 1])
-    with pytest.raises(DataError, match="wanted 500 scored pairs, found 499"):
-        TASKS["sick-r.dev"].pairs(tmp_path)
-
-
-@pytest.mark.data
 @pytest.mark.parametrize(
     ("name", "count"), [("snli-18k", 36_000), ("enwiki-10k", 10_000), ("enwiki-100k", 100_000)]
 )
@@ -317,7 +301,4 @@ def test_the_true_beginning_of_wiki1m_passes_its_digest(data_dir, tmp_path):
     copy.parent.mkdir()
     copy.write_bytes(start[: start.rindex(b"\n") + 1])
     with pytest.raises(DataError, match="wanted 1000000 sentences, found 11914"):
-        list(CORPORA["wiki"].sentences(tmp_path))
-    copy.write_bytes(start.replace(b"YMCA", b"YWCA", 1))
-    with pytest.raises(DataError, match="wanted other sentences up to number 11914"):
         list(CORPORA["wiki"].sentences(tmp_path))
