@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
-import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
 
 import papers
-from pages import Report, Table, markdown
+from pages import Report, Table, content, markdown
 from scores import ENOUGH, LABELS, SEVEN, Inputs, Records, Side, decide, number, side, welch
 
 SPEARMAN = ("spearman", "all")
@@ -97,6 +95,10 @@ def average_of(sides: Sequence[Side]) -> float | None:
     return fmean(means) if len(means) == len(sides) else None
 
 
+def average_text(mean: float | None) -> str:
+    return "–" if mean is None else number(mean)
+
+
 def _label(method: str) -> str:
     fitted = method.partition("@")[2] in ("target", "target-splits")
     return f"`{method}`" + (" †" if fitted else "")
@@ -125,10 +127,8 @@ def _seven(
     report.equal(f"{where}: columns", list(table.head[1:9]), [*LABELS, "Avg."])
     for line in table.lines:
         method = line[0].split("`")[1]
-        for label, cell, one in zip(LABELS, line[1:8], rows.get(method, ()), strict=False):
-            report.expect(f"{where}: {method}: {label}", cell, one.text)
-        mean = averages.get(method)
-        report.expect(f"{where}: {method}: Avg.", line[8], "–" if mean is None else number(mean))
+        due = [*(one.text for one in rows.get(method, ())), average_text(averages.get(method))]
+        report.cells(f"{where}: {method}", table.head[1:9], line[1:9], due)
         for cell in line[9:]:
             _cost(f"{where}: {method}: cost", cell, method, protocol, records, report)
 
@@ -142,7 +142,7 @@ def _ties(results: Path, protocol: re.Match[str], averages: dict[str, float]) ->
     path = results / "records" / "comparisons" / name.replace(":", "%3A")
     if not path.exists():
         return set()
-    stored = json.loads(path.read_text(encoding="utf-8"))
+    stored = content(path)
     if stored["averages"] != {method: round(mean, 2) for method, mean in averages.items()}:
         return set()
     return {row["below"] for row in stored["rows"] if row["p_holm"] > 0.05}
@@ -178,10 +178,8 @@ def _section(
     rows = {m: row for m, row in rows.items() if any(one.mean is not None for one in row)}
     report.equal(f"{where}: rows", sorted(line[0] for line in table.lines), sorted(rows))
     for line in table.lines:
-        for heading, cell, one in zip(
-            table.head[1:], line[1:], rows.get(line[0], ()), strict=False
-        ):
-            report.expect(f"{where}: {line[0]}: {heading}", cell, one.text)
+        due = [one.text for one in rows.get(line[0], ())]
+        report.cells(f"{where}: {line[0]}", table.head[1:], line[1:], due)
 
 
 def _gold(path: Path, records: Records, report: Report) -> None:
@@ -209,8 +207,7 @@ def _every_board(path: Path, done: set[tuple[str, str]], records: Records, repor
 def flows_page(inputs: Inputs, report: Report) -> None:
     """Every score and every answer of the page of flows."""
     path, records = inputs.results / "tables" / "flows.md", inputs.records
-    questions = inputs.results / "questions" / "flows.toml"
-    maps = tomllib.loads(questions.read_text(encoding="utf-8"))
+    maps = content(inputs.results / "questions" / "flows.toml")
     kinds = {"none": "", **dict.fromkeys(maps["linear"], "linear")}
     kinds |= dict.fromkeys(maps["flows"], "flow")
     sections = set()
@@ -268,8 +265,7 @@ def _overview(
     printed = {tuple(cell.strip("`") for cell in line[:3]): line[3:] for line in table.lines}
     report.equal(f"{where}: encodings", list(printed), list(wanted))
     for on, cells in wanted.items():
-        for flow, cell, said in zip(flows, printed.get(on, ()), cells, strict=False):
-            report.expect(f"{where}: {' '.join(on)}: {first} minus {flow}", cell, said)
+        report.cells(f"{where}: {' '.join(on)}: {first} minus", flows, printed.get(on, ()), cells)
 
 
 def _tally(first: Sequence[Side], second: Sequence[Side]) -> str:
@@ -288,12 +284,10 @@ def _map_row(
     where: str, line: Sequence[str], kind: str, sides: Sequence[Side], report: Report
 ) -> None:
     report.equal(f"{where}: kind", line[1], kind)
-    for label, cell, one in zip(LABELS, line[2:9], sides, strict=True):
-        few = kind == "flow" and 0 < len(one.scores) < ENOUGH
-        shown = one.text + (f" (k={len(one.scores)})" if few else "")
-        report.expect(f"{where}: {label}", cell, shown)
-    mean = average_of(sides)
-    report.expect(f"{where}: Avg.", line[9], "–" if mean is None else number(mean))
+    few = [kind == "flow" and 0 < len(one.scores) < ENOUGH for one in sides]
+    notes = [f" (k={len(one.scores)})" * note for one, note in zip(sides, few, strict=True)]
+    due = [one.text + note for one, note in zip(sides, notes, strict=True)]
+    report.cells(where, (*LABELS, "Avg."), line[2:10], [*due, average_text(average_of(sides))])
 
 
 def _fit(records: Records, method: str) -> str:

@@ -75,14 +75,11 @@ def anchors(page):
 def broken_links(path):
     """The relative links of a page that lead nowhere; addresses on the web are not looked at."""
     page = path.read_text(encoding="utf-8")
-    targets = [t for t in re.findall(r"\]\(([^)]+)\)", page) if not t.startswith("http")]
-    found = []
-    for target in targets:
+    broken = []
+    for target in re.findall(r"\]\((?!http)([^)]+)\)", page):
         file, _, anchor = target.partition("#")
         other = path.parent / file if file else path
-        known = other.exists()
-        if known and anchor and not anchor.startswith("harness."):
-            known = anchor in anchors(other.read_text(encoding="utf-8"))
-        if not known:
-            found.append(target)
-    return found
+        in_page = bool(anchor) and not anchor.startswith("harness.")
+        if not other.exists() or (in_page and anchor not in anchors(other.read_text("utf-8"))):
+            broken.append(target)
+    return broken

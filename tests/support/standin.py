@@ -92,6 +92,10 @@ class Standin:
         return None
 
 
+class Refusal(Exception):
+    """A status instead of an answer, and what the hub calls it."""
+
+
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     hub: Standin
@@ -104,15 +108,18 @@ class Handler(BaseHTTPRequestHandler):
         self.hub.asked.append((self.command, path, dict(self.headers)))
         fault = self.hub.fault(f"{self.command} {path}") or Fault()
         self.cut = fault.cut_after if self.command == "GET" else None
-        if fault.status:
-            self.send(fault.status, b"", {})
-        else:
-            self.route(path)
+        try:
+            self.route(path, fault)
+        except Refusal as refusal:
+            status, code = refusal.args
+            self.send(status, b"", {"X-Error-Code": code})
 
     def do_HEAD(self) -> None:
         self.do_GET()
 
-    def route(self, path: str) -> None:
+    def route(self, path: str, fault: Fault) -> None:
+        if fault.status:
+            raise Refusal(fault.status, "")
         if path.startswith("/files/") and path[7:] in self.hub.files:
             content = self.hub.files[path[7:]]
             self.body(content, f'"{sha256(content)[:16]}"')
@@ -123,26 +130,22 @@ class Handler(BaseHTTPRequestHandler):
         elif match := RESOLVE.fullmatch(path):
             self.resolve(*match.groups())
         else:
-            self.send(404, b"", {})
+            raise Refusal(404, "")
 
-    def commit(self, kind: str, name: str, revision: str | None) -> tuple[str, Mapping] | None:
-        """The files at a revision; answers with the hub's errors where there are none."""
-        found = self.hub.repositories.get((kind, name))
-        known = self.headers.get("Authorization") == "Bearer hf_me"
-        if found is None:
-            return self.send(401 if not known else 404, b"", {"X-Error-Code": "RepoNotFound"})
-        if found.gated and not known:
-            return self.send(401, b"", {"X-Error-Code": "GatedRepo"})
-        commit = found.main if revision in (None, "main") else revision
-        if commit not in found.commits:
-            return self.send(404, b"", {"X-Error-Code": "RevisionNotFound"})
-        return commit, found.commits[commit]
+    def commit(self, kind: str, name: str, revision: str | None) -> tuple[str, Mapping]:
+        """A commit and its files, or the hub's refusal."""
+        repository = self.hub.repositories.get((kind, name))
+        if repository is None:
+            raise Refusal(401, "RepoNotFound")
+        if repository.gated and self.headers.get("Authorization") != "Bearer hf_me":
+            raise Refusal(401, "GatedRepo")
+        commit = repository.main if revision in (None, "main") else revision
+        if commit not in repository.commits:
+            raise Refusal(404, "RevisionNotFound")
+        return commit, repository.commits[commit]
 
     def api(self, kind: str, name: str, what: str | None, revision: str | None) -> None:
-        found = self.commit(kind, name, revision)
-        if found is None:
-            return
-        commit, files = found
+        commit, files = self.commit(kind, name, revision)
         entries = [self.entry(path, content) for path, content in files.items()]
         siblings = [{"rfilename": entry["path"]} for entry in entries]
         about = {"id": name, "sha": commit, "siblings": siblings, "private": False, "tags": []}
@@ -157,13 +160,9 @@ class Handler(BaseHTTPRequestHandler):
         return entry
 
     def resolve(self, kind: str | None, name: str, revision: str, path: str) -> None:
-        found = self.commit("datasets" if kind else "models", name, revision)
-        if found is None:
-            return
-        commit, files = found
+        commit, files = self.commit("datasets" if kind else "models", name, revision)
         if path not in files:
-            self.send(404, b"", {"X-Error-Code": "EntryNotFound", "X-Repo-Commit": commit})
-            return
+            raise Refusal(404, "EntryNotFound")
         content = files[path]
         if len(content) <= LARGE:
             self.body(content, f'"{git_sha1(content)}"', {"X-Repo-Commit": commit})
