@@ -106,14 +106,6 @@ def test_a_model_comes_at_its_commit_with_what_it_is_read_from(fetch, hub, tmp_p
     assert len(hub.got("/store/")) == 1  # the weights, once
 
 
-def test_what_is_here_is_not_asked_for_again(fetch, hub):
-    fetch("pinned", "plain", "texts")
-    hub.asked.clear()
-    status, out, _ = fetch("pinned", "plain", "texts")
-    assert (status, out.count("already here")) == (0, 3)
-    assert hub.asked == []
-
-
 def test_a_file_that_is_not_what_the_hub_names_is_refused(fetch, hub, tmp_path):
     """huggingface_hub compares sizes; here the weights of the cache turn out to be others."""
     fetch("pinned")
@@ -200,10 +192,13 @@ def test_a_hub_that_is_unable_does_not_keep_the_others(fetch, hub):
 # Data
 
 
-def test_data_come_into_their_place(fetch, tmp_path):
-    status, out, _ = fetch("plain", "texts", "far")
+def test_data_come_into_their_place_and_are_not_asked_for_again(fetch, hub, tmp_path):
+    status, out, _ = fetch("plain", "texts", "far", "pinned")
     assert status == 0
     assert out.splitlines()[0].startswith(f"plain: {tmp_path / 'data/plain/plain.csv'}")
+    hub.asked.clear()
+    status, out, _ = fetch("plain", "texts", "far", "pinned")
+    assert (status, out.count("already here"), hub.asked) == (0, 4, [])
     assert {name: content for name, (content, _) in snapshot(tmp_path / "data").items()} == {
         "plain/plain.csv": CSV,
         "texts/b.txt": b"one",

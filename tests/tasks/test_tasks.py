@@ -34,9 +34,6 @@ def sts_b_row(a="A man.", b="A woman.", score="2.500", notes=""):
     return f"main-news\tMSRpar\t2012test\t0001\t{score}\t{a}\t{b}{notes}"
 
 
-# --- lines ---------------------------------------------------------------------------------------
-
-
 @given(st.lists(SENTENCE, min_size=1, max_size=5), st.sampled_from(["\n", "\r\n"]), st.booleans())
 def test_a_line_is_its_text_whatever_the_line_end_and_the_byte_order_mark(
     tmp_path_factory, sentences, end, mark
@@ -76,9 +73,6 @@ def test_other_rows_and_other_counts_are_refused(tmp_path):
         files.checked(pairs, tmp_path, 1, "0" * 64)
 
 
-# --- STS-B ---------------------------------------------------------------------------------------
-
-
 def test_outer_blanks_are_kept_and_source_notes_are_not_text(tmp_path):
     rows = sts_b_row(a=" left", b="right "), sts_b_row(notes="\tsome\tsource")
     pairs = sts.parse_benchmark(write(tmp_path / "sts.csv", *rows))
@@ -102,9 +96,6 @@ def test_a_bad_line_or_a_score_off_the_scale_is_refused_by_line(tmp_path, change
         sts.parse_benchmark(path)
 
 
-# --- STS12-16 ------------------------------------------------------------------------------------
-
-
 def test_a_pair_with_an_empty_score_is_dropped_with_its_sentences(tmp_path):
     inputs = write(tmp_path / "input", "a\tb", "c\td", "e\tf\tsource\tnote")
     pairs = sts.parse_subset(inputs, write(tmp_path / "gs", "1", "", "2.5"), "g")
@@ -123,9 +114,6 @@ def test_an_ill_formed_subset_is_refused_scored_or_not(tmp_path, lines, gold, co
     inputs = write(tmp_path / "input", *lines)
     with pytest.raises(DataError, match=complaint):
         sts.parse_subset(inputs, write(tmp_path / "gs", *gold), "g")
-
-
-# --- SICK and QNLI -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -163,9 +151,6 @@ def test_entailment_is_the_positive_label_and_any_other_word_is_refused(tmp_path
 def test_a_missing_file_is_told_with_what_gets_it(tmp_path):
     with pytest.raises(AssetMissing, match="harness fetch sts-raw"):
         TASKS["sts-b"].pairs(tmp_path)
-
-
-# --- corpora -------------------------------------------------------------------------------------
 
 
 def small(read, count, *digests, prefix=False):
@@ -222,9 +207,6 @@ def test_a_bad_nli_row_is_refused_by_line(tmp_path, row, complaint):
     path = write(tmp_path / "AllNLI.tsv", "\t".join(corpora.ALL_NLI_HEADER), row)
     with pytest.raises(DataError, match=rf"AllNLI\.tsv:2: {complaint}"):
         list(CORPORA["nli"].sentences.read(path))
-
-
-# --- the real sets -------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

@@ -135,9 +135,6 @@ def test_a_published_number_that_is_not_the_checkouts_is_refused(files):
         compared((load_table(place),), files / "checkout")
 
 
-# What is committed
-
-
 def test_every_declared_row_stands_in_its_table_with_its_encoders_revision():
     for declared in DECLARED:
         table = TABLES[declared.id]

@@ -103,9 +103,6 @@ def test_a_package_gives_our_committed_score(program, tmp_path, monkeypatch):
     assert reference.command == " ".join(["python tools/reference_programs.py", *arguments])
 
 
-# Result files of mteb
-
-
 @pytest.fixture
 def published(tmp_path):
     """A folder as in the results repository: one model, one revision, one task, one experiment."""

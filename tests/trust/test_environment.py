@@ -72,33 +72,23 @@ def test_the_score_or_one_line(attacked, filled, here, name):
 
 READ_ONLY = "mount --bind {0} {0} && mount -o remount,ro,bind {0}"
 CACHE, RUNS = map(READ_ONLY.format, ("cache", "runs"))
-FULL = r"/cache/encodings/\w+/\w+\.safetensors: No space left on device"
+TMPFS = "mount -t tmpfs -o size={} none {}"
+TWO_TASKS = (*RUN, "-t", "mini-sick")
+THREE_TASKS = (*TWO_TASKS, "-t", "mini-qnli")
+SHARD = r"/cache/encodings/\w+/\w+\.safetensors: "
 RECORD = r"harness: runs/records/.*/mini-sts/seed-0\.\w+: "
+UNWRITABLE, FULL = "Read-only file system", "No space left on device"
+NO_SHARD = rf"{SHARD}{UNWRITABLE} \(1 cell\)"
 # Of each mount: its commands, the command of the harness, its status, and what is said then.
 MOUNTS = {
     "a cache that may only be read": (CACHE, RUN, 0, ""),
     "results that may only be read, all done": (RUNS, RUN[:-1], 0, ""),
-    "results that may only be read": (RUNS, RUN, 1, f"{RECORD}Read-only file system"),
+    "results that may only be read": (RUNS, RUN, 1, f"{RECORD}{UNWRITABLE}"),
     "both may only be read, all done": (f"{RUNS} && {CACHE}", RUN[:-1], 0, ""),
-    "a cache that may only be read and lacks a task": (
-        CACHE,
-        (*RUN, "-t", "mini-sick"),
-        1,
-        r"/cache/encodings/\w+/\w+\.safetensors: Read-only file system \(1 cell\)",
-    ),
-    "a full disk": ("mount -t tmpfs -o size=64k none cache", RUN, 1, rf"{FULL} \(1 cell\)"),
-    "a disk that fills": (
-        "mount -t tmpfs -o size=700k none cache",
-        (*RUN, "-t", "mini-sick", "-t", "mini-qnli"),
-        1,
-        FULL,
-    ),
-    "results on a full disk": (
-        "mount -t tmpfs -o size=8k none runs",
-        RUN,
-        1,
-        f"{RECORD}No space left on device",
-    ),
+    "a cache that may only be read and lacks a task": (CACHE, TWO_TASKS, 1, NO_SHARD),
+    "a full disk": (TMPFS.format("64k", "cache"), RUN, 1, rf"{SHARD}{FULL} \(1 cell\)"),
+    "a disk that fills": (TMPFS.format("700k", "cache"), THREE_TASKS, 1, f"{SHARD}{FULL}"),
+    "results on a full disk": (TMPFS.format("8k", "runs"), RUN, 1, f"{RECORD}{FULL}"),
 }
 
 
