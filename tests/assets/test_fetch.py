@@ -94,8 +94,6 @@ def stored(tmp_path, repo, commit=FIRST):
 
 
 # Models
-
-
 def test_a_model_comes_at_its_commit_with_what_it_is_read_from(fetch, hub, tmp_path):
     hub.model("me/pinned", {"config.json": b"another"}, SECOND)
     status, out, err = fetch("pinned")
@@ -141,8 +139,6 @@ def test_what_calls_itself_the_same_and_is_not_is_an_error_that_names_both(fetch
 
 
 # Refused
-
-
 def test_a_gated_model_says_how_to_be_let_in(fetch, hub, monkeypatch):
     hub.repositories["models", "me/pinned"].gated = True
     status, _, err = fetch("pinned")
@@ -190,8 +186,6 @@ def test_a_hub_that_is_unable_does_not_keep_the_others(fetch, hub):
 
 
 # Data
-
-
 def test_data_come_into_their_place_and_are_not_asked_for_again(fetch, hub, tmp_path):
     status, out, _ = fetch("plain", "texts", "far", "pinned")
     assert status == 0
@@ -242,8 +236,6 @@ def test_a_later_download_that_differs_is_an_error_and_changes_nothing(fetch, hu
 
 
 # Without a network
-
-
 @pytest.mark.parametrize("how", ["--offline", "HF_HUB_OFFLINE"])
 def test_offline_what_is_here_is_checked_and_the_rest_refused(
     fetch, hub, monkeypatch, how, tmp_path
@@ -306,8 +298,6 @@ def test_a_host_that_is_silent_does_not_keep_the_others(fetch, monkeypatch):
 
 
 # What is asked for
-
-
 def test_data_need_a_folder_and_models_none(hub, tmp_path, capfd, monkeypatch):
     monkeypatch.delenv("HARNESS_DATA_DIR", raising=False)
     monkeypatch.setenv("HARNESS_CACHE_DIR", str(tmp_path / "cache"))

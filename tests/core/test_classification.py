@@ -76,8 +76,6 @@ def in_torch(data: LabelledRows, dev: LabelledRows, penalty: float):
 
 
 # --- training ------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("classes", "width"), [(2, 6), (3, 1), (6, 50)])
 def test_training_is_torchs_number_for_number(classes, width):
     data, dev = (labelled(*blobs(n, width, classes, seed=n)) for n in (150, 60))
@@ -107,8 +105,6 @@ def test_training_ends_at_the_sixth_look_without_a_gain():
 
 
 # --- the protocol --------------------------------------------------------------------------------
-
-
 def by_splits(*sizes: int, apart: float = 8.0):
     """Sets of one problem: all vectors, and each set as rows of them."""
     sets = [blobs(size, apart=apart, seed=size) for size in sizes]
@@ -170,8 +166,6 @@ def test_what_cannot_be_classified_is_refused():
 
 
 # --- scores --------------------------------------------------------------------------------------
-
-
 def scores(values: np.ndarray, gold: np.ndarray) -> dict:
     texts = ("a sentence",) * len(gold)
     return metrics()["classification"].score(values, Pairs(texts, (), gold, texts))
@@ -186,7 +180,6 @@ def test_accuracy_and_f1_are_scikit_learns():
 
 
 # --- against SentEval itself ---------------------------------------------------------------------
-
 REFERENCE = Path(__file__).parents[2] / "results/references/simcse_transfer.json"
 
 

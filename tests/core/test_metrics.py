@@ -53,8 +53,6 @@ def flat(scores) -> list:
 
 
 # --- cosine --------------------------------------------------------------------------------------
-
-
 VECTORS = arrays(np.float32, (4, 3), elements=st.integers(-9, 9).map(np.float32))
 
 
@@ -105,8 +103,6 @@ def test_a_score_that_is_undefined_is_none():
 
 
 # --- aggregations --------------------------------------------------------------------------------
-
-
 @given(SCORED)
 def test_aggregations_are_a_plain_loop_over_the_subsets(rows_of_pairs):
     cosines, pairs = scored(rows_of_pairs)
@@ -148,8 +144,6 @@ def test_rounding_noise_in_cosines_does_not_break_ties(rows_of_pairs, random):
 
 
 # --- edit distance -------------------------------------------------------------------------------
-
-
 def plain_distances(pairs: Pairs) -> list[int]:
     return [edit_distance(a.split(), b.split()) for a, b in zip(pairs.a, pairs.b, strict=True)]
 
@@ -174,8 +168,6 @@ def test_lexical_scores_are_spearmans_of_similarity_and_distance(rows_of_pairs):
 
 
 # --- alignment and uniformity --------------------------------------------------------------------
-
-
 def wang_isola(x: np.ndarray, y: np.ndarray, positive: np.ndarray) -> tuple[float, float]:
     """The authors' code (Wang & Isola 2020, arXiv 2005.10242), alpha = 2 and t = 2."""
     x, y = (torch.nn.functional.normalize(torch.tensor(v, dtype=torch.float64)) for v in (x, y))
@@ -202,7 +194,7 @@ def test_alignment_and_uniformity_are_the_authors_with_repeated_sentences(
 
 
 def test_alignment_and_uniformity_are_none_where_undefined():
-    vectors, a, b = rows(4, 3), np.array([0, 1]), np.array([2, 3])
+    vectors, a, b = rows(4, 3), np.arange(2), np.arange(2, 4)
     assert alignment_uniformity(vectors, a, b, np.array([False, False]))["alignment"] is None
     assert alignment_uniformity(vectors, a[:0], b[:0], np.array([], bool))["uniformity"] is None
     vectors[1] = 0
@@ -211,7 +203,6 @@ def test_alignment_and_uniformity_are_none_where_undefined():
 
 
 # --- metrics as plug-ins -------------------------------------------------------------------------
-
 SPECIMEN = '''"""The share of pairs whose similarity is above the labelled pairs' median."""
 
 import numpy as np
@@ -302,8 +293,6 @@ def test_every_metric_names_its_main_score_and_what_it_compares():
 
 
 # --- how vectors lie ------------------------------------------------------------------------------
-
-
 def pairs_of_rows(count: int) -> PairRows:
     numbers = np.arange(count)
     return PairRows(numbers[::2], numbers[1::2], np.zeros(count // 2))

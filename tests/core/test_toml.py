@@ -23,11 +23,6 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Keyed:
-    numbers: Mapping[str, float]
-
-
-@dataclass(frozen=True)
 class Link:
     to: str
     name: str = "unnamed"
@@ -131,10 +126,10 @@ def test_a_file_may_hold_nothing_but_rows(tmp_path):
             for text in ("a\x1b[2J", "a\rb", "\x9b0m", "a\u202eb")
         ),
         *(
-            (Keyed, {"numbers": {key: {}}}, f"numbers.{ascii(key)[1:-1]}: wanted a number, found ")
+            (Mapping[str, float], {key: {}}, f"rows.{ascii(key)[1:-1]}: wanted a number, found ")
             for key in ("a\nb", "a\r\x1b[31mb", "a\u2028b")
         ),
-        (Keyed, {"numbers": {"a": 10**400}}, "numbers.a: wanted a number of less than 309 digits"),
+        (Mapping[str, float], {"a": 10**400}, "rows.a: wanted a number of less than 309 digits"),
     ],
 )
 def test_what_commands_a_terminal_is_refused_in_one_line(tmp_path, kind, content, refusal):

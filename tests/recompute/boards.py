@@ -237,12 +237,8 @@ def flows_page(inputs: Inputs, report: Report) -> None:
         _answers(where, path, table, maps["question"], rows, report)
         shown_maps[plain, corpus, protocol[2]] = rows
     _overview(path.name, overview, maps["question"], shown_maps, report)
-    wanted = set()
-    for method, _ in records:
-        chain, _, corpus = method.partition("@")
-        plain, _, chain = chain.partition("+")
-        if kinds.get(chain) == "flow":
-            wanted.add((plain, corpus))
+    parts = [re.fullmatch(r"([^+]*)\+(.*)@(.*)", method) for method, _ in records]
+    wanted = {(m[1], m[3]) for m in parts if m and kinds.get(m[2]) == "flow"}
     report.equal(f"{path.name}: sections", sections, wanted)
 
 

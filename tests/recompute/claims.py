@@ -119,21 +119,19 @@ def _claim(
     names = entry["better"], entry["worse"]
     methods = entry.get("methods") or [stand_ins[entry["table"]][name] for name in names]
     columns = _columns(table, entry.get("columns"))
+    scores = [_score(table, column) for column in columns]
     lines = []
-    for column in columns:
+    for column, score in zip(columns, scores, strict=True):
         printed = None
         if "methods" not in entry:
             above, below = (float(in_points(table, rows[name], column)) for name in names)
             printed = above, below
-        lines.append(
-            _line(column["label"], printed, methods, [_score(table, column)], stored, records)
-        )
+        lines.append(_line(column["label"], printed, methods, [score], stored, records))
     metrics = {column.get("metric", table["metric"]) for column in columns}
     averages = len(columns) > 1 and len(metrics) == 1
     if averages:
         known = [line.printed for line in lines if line.printed]
         means = (fmean(a for a, _ in known), fmean(b for _, b in known)) if known else None
-        scores = [_score(table, column) for column in columns]
         lines.append(_line("Avg.", means, methods, scores, stored, records))
     failed = any(method.split(".")[0] in data.get("failed_trainings", ()) for method in methods)
     caveats = ["rest on a training that does not work here"] if failed else []
@@ -151,11 +149,8 @@ def _line(
 ) -> Line:
     above, below = (averaged([side(records, m, *score) for score in scores]) for m in methods)
     decision = decide(above, below)
-    wanted = {
-        "better": methods[0],
-        "worse": methods[1],
-        "scores": [[task, list(path)] for task, path in scores],
-    }
+    on = [[task, list(path)] for task, path in scores]
+    wanted = {"better": methods[0], "worse": methods[1], "scores": on}
     if decision.by == "sign" and decision.difference is not None:
         for one in stored:
             near = abs(one["difference"] - decision.difference) <= 0.01

@@ -176,11 +176,6 @@ def _block(
             wanted.append([(row["group"], None)])
         group = row.get("group")
         wanted += lines_of(table, row, columns, records)
-    compare_lines(page, shown, wanted, report)
-
-
-def compare_lines(page: str, shown: Table, wanted: Sequence[Sequence[Due]], report: Report) -> None:
-    """Line by line and cell by cell."""
     report.equal(f"{page}: lines", len(shown.lines), len(wanted))
     label = ""
     for line, due in zip(shown.lines, wanted, strict=False):
