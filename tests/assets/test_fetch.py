@@ -187,6 +187,8 @@ def test_a_hub_that_is_unable_does_not_keep_the_others(fetch, hub):
 
 # Data
 def test_data_come_into_their_place_and_are_not_asked_for_again(fetch, hub, tmp_path):
+    assert fetch("plain", "plein")[0] == 2  # names are looked at before anything is done
+    assert (hub.asked, (tmp_path / "data").exists()) == ([], False)
     status, out, _ = fetch("plain", "texts", "far", "pinned")
     assert status == 0
     assert out.splitlines()[0].startswith(f"plain: {tmp_path / 'data/plain/plain.csv'}")
