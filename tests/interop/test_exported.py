@@ -132,9 +132,9 @@ def test_a_folder_that_holds_something_is_left_as_it_is(checkpoint, tmp_path):
 
 
 def test_a_card_shows_the_scores_of_these_very_maps_and_no_other(checkpoint, tmp_path):
-    task = replace(TOY, name="sts-b")
+    task, texts = replace(TOY, name="sts-b"), library(tmp_path)
     places = Places(tmp_path, tmp_path / "data", {"m": checkpoint("bert")})
-    texts = replace(library(tmp_path), places=places)
+    texts = replace(texts, places=places)
     planned = PlannedCell(Method(CONFIG, MEAN, (SN(),), "target"), task, 0)
     store = Store(tmp_path / "runs")
     [outcome] = execute([planned], RunContext(texts, store))
