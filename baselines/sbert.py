@@ -30,13 +30,7 @@ def nli_checkpoint(name: str, repository: str) -> TransformerConfig:
 
 
 def general(
-    name: str,
-    repo: str,
-    revision: str,
-    about: int,
-    cite: str,
-    licence: str = "Apache-2.0",
-    weights_sha256: str | None = None,
+    name: str, repo: str, revision: str, about: int, cite: str, licence: str = "Apache-2.0"
 ) -> TransformerConfig:
     """A later general-purpose encoder at the revision that MTEB's results name."""
     return TransformerConfig(
@@ -47,7 +41,6 @@ def general(
         trained_on="about a billion pairs from the web, labelled ones among them",
         cite=cite,
         licence=licence,
-        weights_sha256=weights_sha256,
     )
 
 
@@ -64,14 +57,6 @@ L12 = general(
     "a05860a77cef7b37e0048a7864658139bc18a854",
     134_000_000,
     "wang2020minilm",
-)
-MPNET = general(
-    "mpnet-base",
-    f"{ORGANISATION}/all-mpnet-base-v2",
-    "84f2bcc00d77236f9e89c8a360a00fb1139bf47d",
-    438_000_000,
-    "song2020mpnet",
-    weights_sha256="78c0197b6159d92658e319bc1d72e4c73a9a03dd03815e70e555c5ef05615658",
 )
 E5 = general(
     "e5-small-v2",
@@ -90,10 +75,10 @@ BGE = general(
     "MIT",
 )
 
-ENCODERS = (*NLI, L12, MPNET, E5, BGE)
+ENCODERS = (*NLI, L12, E5, BGE)
 
 METHODS = (
     *(Method(encoder, MEAN, cite=CITE) for encoder in NLI),
-    *(Method(encoder, MEAN, cite=encoder.cite) for encoder in (L12, MPNET, E5)),
+    *(Method(encoder, MEAN, cite=encoder.cite) for encoder in (L12, E5)),
     Method(BGE, CLS, cite=BGE.cite),
 )

@@ -23,14 +23,39 @@ from harness.assets import places
 from harness.core.errors import HarnessError, UsageError
 from harness.core.metrics import add_metric
 from harness.core.provenance import FILES, LAWS, PLUGINS, Plugin
-from harness.registry import collected, load_registry
+from harness.registry import Registry, collected, load_registry
 
 GROUP = "sentence_embedding_harness"  # of entry points
 KINDS = ("METHODS", "ENCODERS", "POSTS", "POOLINGS", "TASKS", "CORPORA", "METRICS", "ASSETS")
 TABLE = "sentence-embedding-harness"  # [tool.…] of a pyproject.toml
 
 
-def plugins_in_use(named: Iterable[str] = ()) -> list[Plugin]:
+def load_plugins(files: Iterable[str | Path] = ()) -> Registry:
+    """Load plug-ins, as a command with `--plugin` does: `load_registry` has what they register.
+
+    Args:
+        files: Python files. Those that HARNESS_PLUGINS and the pyproject.toml of the current folder
+            name are loaded as well, and installed distributions that declare the entry point
+            group `sentence_embedding_harness`.
+
+    Returns:
+        The registry, with what they register.
+
+    Raises:
+        UsageError: A file is not there, cannot be imported, registers a name that is taken, or
+            breaks a law of its kind.
+
+    Examples:
+        >>> import harness
+        >>> registry = harness.load_plugins()  # those of this folder, and the installed ones
+        >>> "whitening" in registry.posts
+        True
+    """
+    open_plugins(plugins_in_use(files))
+    return load_registry()
+
+
+def plugins_in_use(named: Iterable[str | Path] = ()) -> list[Plugin]:
     """The plug-ins of a command that measures; none of them is imported yet.
 
     Those are the files named, those of HARNESS_PLUGINS and of the pyproject.toml of the current
@@ -51,7 +76,7 @@ def plugins_in_use(named: Iterable[str] = ()) -> list[Plugin]:
     return [*dict.fromkeys((*map(plugin_of_file, files), *installed))]
 
 
-def plugin_of_file(path: str) -> Plugin:
+def plugin_of_file(path: str | Path) -> Plugin:
     """A file as a plug-in. Raises UsageError unless it is a Python file."""
     file = Path(path).expanduser().absolute()
     if not (file.is_file() and file.suffix == ".py" and file.stem.isidentifier()):
@@ -72,7 +97,7 @@ def _of_entry_point(point: EntryPoint) -> Plugin:
     return Plugin(point.name, f"{name} {version}".strip(), version, sha256, point.module)
 
 
-def load_plugins(plugins: Iterable[Plugin]) -> None:
+def import_plugins(plugins: Iterable[Plugin]) -> None:
     """Import plug-ins, and register what they hold: `load_registry` has it from now on.
 
     Raises UsageError, which names the plug-in, where it cannot be imported or registers a name that
@@ -89,7 +114,7 @@ def load_plugins(plugins: Iterable[Plugin]) -> None:
             places.ADDED |= {asset.name: asset for asset in getattr(module, "ASSETS", ())}
             for metric in getattr(module, "METRICS", ()):
                 add_metric(metric)
-            collected((*(p.module for p in PLUGINS.values()), plugin.module))
+            collected((*PLUGINS.values(), plugin))
         except HarnessError as error:
             raise UsageError(f"{plugin.origin}: {error}") from error
         except Exception as error:
@@ -102,10 +127,10 @@ def load_plugins(plugins: Iterable[Plugin]) -> None:
 def open_plugins(plugins: Iterable[Plugin]) -> None:
     """Load plug-ins. Raises UsageError, which names file, thing and law, where one is broken."""
     for plugin in plugins:
-        if plugin.name in PLUGINS:
+        if PLUGINS.get(plugin.name) == plugin:
             continue
         known = {case.id for case in contracts().cases(load_registry())}
-        load_plugins([plugin])
+        import_plugins([plugin])
         registry = load_registry()
         used = {post.name.partition(":")[0] for m in registry.methods.values() for post in m.post}
         if unseen := sorted(registry.posts.keys() - used):  # no law would ever see it

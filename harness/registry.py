@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 from harness.core.errors import HarnessError, UsageError
 from harness.core.hardware import FLOAT32, Hardware, precision_of
 from harness.core.interfaces import EncoderConfig, Pooling, PostProcessor
-from harness.core.provenance import FROM_WHEEL, PLUGINS
+from harness.core.provenance import FROM_WHEEL, PLUGINS, Plugin
 from harness.core.types import GRAMMAR, LONGEST, Corpus, Method, MethodId, Task
 from harness.encoders.function import FunctionConfig
 from harness.encoders.native import NativeConfig
@@ -48,7 +48,7 @@ class Registry:
     Examples:
         >>> from harness import load_registry
         >>> sorted(load_registry().poolings)[:6]
-        ['cls', 'first-last', 'input', 'last2', 'mean', 'native']
+        ['cls', 'first-last', 'last2', 'mean', 'native', 'pooler']
     """
 
     encoders: Mapping[str, EncoderConfig]
@@ -251,13 +251,13 @@ def load_registry() -> Registry:
         >>> "bert-mini.mean+whitening@target" in load_registry().methods
         True
     """
-    return collected(tuple(plugin.module for plugin in PLUGINS.values()))
+    return collected(tuple(PLUGINS.values()))
 
 
 @cache
-def collected(plugins: tuple[str, ...] = ()) -> Registry:
-    """What comes with the harness, and what plug-ins register, by the names of their modules."""
-    added = [sys.modules[name] for name in plugins]
+def collected(plugins: tuple[Plugin, ...] = ()) -> Registry:
+    """What comes with the harness, and what imported plug-ins register."""
+    added = [sys.modules[plugin.module] for plugin in plugins]
     baselines = (*_modules(BASELINES), *added)
     tasks = (*_modules("harness.tasks"), *added)
     poolings = (*POOLINGS, NATIVE, *_collected(added, "POOLINGS"))

@@ -46,7 +46,7 @@ LAZY = (
 NAMED = {
     "tasks.corpora": {"simcse"},  # a file's own name
     "tasks.qnli": {"flow"},  # a paper, where the task differs from it
-    "tasks.geometry": {"flow"},  # a paper, whose number stands beside the task's
+    "tasks.lexical": {"flow"},  # a paper, whose number stands beside the task's
     "results.protocols": {
         "simcse",
         "sbert",
@@ -56,8 +56,6 @@ NAMED = {
     "results.reproduction": {"simcse"},  # the same
     "report.leaderboard": {"simcse", "sbert", "flow", "whitening"},  # the same
     "report.figures": {"simcse"},  # the same
-    "results.questions": {"flow"},  # what its question is about
-    "report.flows": {"flow", "whitening"},  # the same
     "transforms.flows": {"flow"},  # the map, whatever method fits it
     "evaluation.compare": {"simcse", "whitening"},  # a protocol is called by who set it
     "report.replication": {"miniature"},  # its page's own name
@@ -102,9 +100,9 @@ def of_harness(tree: ast.AST) -> set[str]:
 
 
 def room_of(name: str) -> str:
-    """The room that a module stands in: that of the registry has two files and no folder."""
+    """The room that a module stands in: that of the registry has three files and no folder."""
     first = name.split(".")[0]
-    return "registry" if first == "resolve" else first
+    return "registry" if first in ("plugins", "resolve") else first
 
 
 def place(name: str) -> int:
@@ -132,7 +130,7 @@ def test_imports_point_inwards():
 def test_the_engine_is_these_rooms_and_nothing_else():
     entries = {path.name for path in (ROOT / "harness").iterdir()} - {"__pycache__"}
     rooms = {room for rooms in ROOMS for room in rooms} - {"registry"}
-    files = {"registry.py", "resolve.py", "__init__.py", "__main__.py", "py.typed"}
+    files = {"registry.py", "plugins.py", "resolve.py", "__init__.py", "__main__.py", "py.typed"}
     assert entries == rooms | files
 
 
@@ -293,8 +291,9 @@ def test_no_generator_is_seeded_for_everybody():
     assert not [name for name, called, _ in calls() if called in GLOBAL_SEEDS]
 
 
-# One cell's failure is not worth the others, and a command ends in one line.
-CATCHES_ALL = {"harness.evaluation.runner", "harness.cli"}
+# One cell's failure is not worth the others, a command ends in one line, and a plug-in is the code
+# of others.
+CATCHES_ALL = {"harness.evaluation.runner", "harness.cli", "harness.plugins"}
 
 
 def test_only_expected_errors_are_caught():

@@ -1,10 +1,8 @@
-"""Every plug-in x every law; the templates, copied as a newcomer copies them; the laws themselves.
+"""Everything that comes with the harness x every law; the laws themselves.
 
 One law over one plug-in: `pytest tests/test_contracts.py -k "natsv:20 and fit_changes_nothing"`.
 """
 
-import shutil
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,11 +11,9 @@ import contracts
 import numpy as np
 import pytest
 
-import baselines
-from harness import tasks
-from harness.assets import places as assets
 from harness.core.errors import ScoreError
 from harness.registry import load_registry
+from harness.report.bibtex import entries
 from harness.transforms.affine import Affine, Moments
 
 CASES = tuple(contracts.cases(load_registry()))
@@ -36,6 +32,12 @@ def test_every_registered_word_stands_in_a_registered_method():
     assert used == set(load_registry().posts)
 
 
+def test_what_is_cited_is_in_the_bibliography():
+    registry = load_registry()
+    things = (registry.methods, registry.encoders, registry.tasks)
+    assert {thing.cite for kind in things for thing in kind.values()} <= set(entries())
+
+
 def test_a_failure_says_the_law_in_words_and_where_it_is_kept():
     law = contracts.check_configuration_is_frozen
     with pytest.raises(AssertionError) as failure:
@@ -45,39 +47,6 @@ def test_a_failure_says_the_law_in_words_and_where_it_is_kept():
     ]
     kept = (contracts.POST, contracts.ENCODER, contracts.TASK)
     assert all((Path(__file__).parent.parent / path).is_file() for path in kept)
-
-
-# --- templates -----------------------------------------------------------------------------------
-
-ASSET = assets.Asset("my-pairs", "two pairs", ("my-pairs",), "their author", "CC BY 4.0", "ask")
-
-
-@pytest.fixture
-def with_copies(tmp_path, monkeypatch):
-    """The registry as it is when both templates were copied under names of their own."""
-    for package, name in ((baselines, "template_method"), (tasks, "template_task")):
-        folder = tmp_path / package.__name__
-        folder.mkdir()
-        shutil.copy(Path(package.__path__[0]) / f"{name}.py", folder / f"copy_of_{name}.py")
-        monkeypatch.setattr(package, "__path__", [*package.__path__, str(folder)])
-    monkeypatch.setattr(assets, "DATA_ASSETS", (*assets.DATA_ASSETS, ASSET))
-    yield load_registry.__wrapped__()  # past its memory
-    for module in [name for name in sys.modules if ".copy_of_template_" in name]:
-        del sys.modules[module]
-
-
-def test_templates_are_not_registered():
-    assert "centre" not in load_registry().posts
-    assert "my-pairs" not in load_registry().tasks
-
-
-def test_copied_templates_are_registered_and_keep_every_law(with_copies):
-    known = {case.id for case in CASES}
-    new = [case for case in contracts.cases(with_copies) if case.id not in known]
-    named = {case.id.rpartition(":")[0] for case in new}
-    assert named == {"centre", "+centre", "minilm.mean+centre@target", "my-pairs"}
-    for case in new:
-        case.law()
 
 
 # --- the laws see what they are there for --------------------------------------------------------

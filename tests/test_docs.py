@@ -171,19 +171,19 @@ EVERY_COMMAND = [*COMMANDS.values(), *of_make()]
 
 
 def test_the_options_of_the_gate_in_pytest_are_those_that_are_told():
-    added = {option for group in _gate_options() for option in group.names()}
+    added, laws = _pytest_options("harness"), _pytest_options("harness-contracts")
     words = {word for command in starting("pytest", among=COMMANDS.values()) for word in command}
     told_of = set(
         re.findall(r"^\| `(--harness-[a-z-]+)", PAGES["docs/how-to/gate.md"], re.MULTILINE)
     )
     assert told_of == added
-    assert {word for word in words if word.startswith("-")} <= added
+    assert {word for word in words if word.startswith("-")} <= added | laws
 
 
-def _gate_options():
+def _pytest_options(group):
     parser = pytest.Parser(_ispytest=True)
     pytest_plugin.pytest_addoption(parser)
-    return parser.getgroup("harness").options
+    return {name for option in parser.getgroup(group).options for name in option.names()}
 
 
 @pytest.mark.parametrize("words", starting("harness", among=EVERY_COMMAND), ids=told)

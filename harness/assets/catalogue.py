@@ -47,10 +47,25 @@ class Download:
 class Asset:
     """A thing that is read.
 
-    `probe` are its places under the data folder, one of which must exist: the first is where a
-    download goes, the others are local alternatives. `rows` says that every row that is read has
-    a known digest, `sha256` is that of a single file without a download; `cite` are BibTeX keys;
-    `size` is in bytes on disk, as measured, `about` where that cannot be; `get` is how.
+    Attributes:
+        name: Its name.
+        what: What it is, in a few words.
+        probe: Its places under the data folder, one of which must exist: the first is where a
+            download goes, the others are local alternatives. Without any it comes along.
+        source: Where it comes from.
+        licence: Its licence.
+        get: How to get it: a command, or words.
+        downloads: What `harness fetch` brings.
+        rows: Whether every row that is read has a known digest.
+        sha256: The digest of a single file without a download.
+        cite: BibTeX keys.
+        size: Bytes on disk, as measured.
+        about: Roughly the bytes, where they cannot be measured.
+
+    Examples:
+        >>> from harness import Asset
+        >>> Asset("mine", "three pairs", (), "their author", "CC BY 4.0", "comes along").embedded
+        True
     """
 
     name: str

@@ -10,7 +10,7 @@ import typer
 
 from harness.assets.catalogue import Asset
 from harness.assets.places import Places, every_asset, first_seen, packaged, pinned_by
-from harness.cli.options import DataDir, Encoders, Folders, Json, Papers, Plugins, say_rows
+from harness.cli.options import DataDir, Encoders, Folders, Json, Papers, Plugins, note, say_rows
 from harness.core.errors import UsageError
 from harness.core.files import rows_digest
 from harness.core.interfaces import EncoderConfig, Hub, Packaged, Trained
@@ -24,7 +24,7 @@ from harness.tasks.loader import TARGETS
 
 Row = dict[str, Any]
 KINDS = (
-    *("methods", "encoders", "tasks", "assets", "posts", "papers", "cells", "digests", "plugins"),
+    *("methods", "encoders", "tasks", "assets", "posts", "papers", "plugins", "cells", "digests"),
 )
 LAYERS = 12  # of BERT-base, for which the layers of a pooling are named
 
@@ -47,7 +47,11 @@ def list_command(
 ) -> None:
     """List what there is: methods, encoders, tasks, published numbers and others."""
     resolver = Resolver.of(Folders(data_dir).places(), encoder or [])
-    say_rows(listed_rows(what, of, resolver, papers), as_json)
+    rows = listed_rows(what, of, resolver, papers)
+    if rows or as_json:
+        say_rows(rows, as_json)
+    else:
+        note("no plug-in is loaded: name a file by --plugin, or install one")
 
 
 def listed_rows(what: str, of: str, resolver: Resolver, papers: Path) -> list[Row]:
@@ -105,8 +109,6 @@ def names_of_plugins() -> dict[tuple[str, str], str]:
 
 def plugins_rows() -> list[Row]:
     """The plug-ins that are loaded: whence, which version and source, and what they register."""
-    if not PLUGINS:
-        raise UsageError("no plug-in is loaded: name a file by --plugin, or install one")
     rows: list[Row] = []
     for plugin in PLUGINS.values():
         names = registered(plugin)

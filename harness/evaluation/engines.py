@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 from harness.core.errors import HarnessError, UsageError
 from harness.core.provenance import PLUGINS, Plugin
-from harness.plugins import load_plugins
+from harness.plugins import import_plugins
 
 Item = TypeVar("Item")
 
@@ -102,7 +102,7 @@ class Processes:
 
 def _start_worker(parent: int, plugins: Sequence[Plugin]) -> None:
     """Load plug-ins; let a worker grow, and end soon after its parent, which may be killed."""
-    load_plugins(plugins)
+    import_plugins(plugins)
     # joblib replaces a worker that has grown by 300 MB, which one encoder does, and a new one takes
     # seconds to import torch: a tenth of a whole reproduction's time.
     process_executor: Any = import_module("joblib.externals.loky.process_executor")
@@ -152,7 +152,7 @@ class Cluster:
     def _with_plugins(cls, client: Any) -> Cluster:
         """The cluster, each of whose workers loads this process's plug-ins when it starts."""
         if PLUGINS:
-            client.register_worker_callbacks(partial(load_plugins, tuple(PLUGINS.values())))
+            client.register_worker_callbacks(partial(import_plugins, tuple(PLUGINS.values())))
         return cls(client)
 
     @property

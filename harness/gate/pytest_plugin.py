@@ -50,19 +50,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--harness-device", default="cpu", metavar="DEVICE", help="as in harness run --device"
     )
-    group.addoption(
+    group.addoption("--harness-runs", default="runs", metavar="DIR", help="measure into DIR")
+    laws = parser.getgroup("harness-contracts", "laws of plug-ins")
+    laws.addoption(
         "--harness-contracts",
         action="store_true",
         help="hold what --plugin registers, or else everything, to the laws of its kind",
     )
-    group.addoption(
+    laws.addoption(
         "--plugin",
         action="append",
         default=[],
         metavar="FILE",
         help="a Python file with methods, tasks or encoders of your own; several are allowed",
     )
-    group.addoption("--harness-runs", default="runs", metavar="DIR", help="measure into DIR")
 
 
 @pytest.hookimpl(tryfirst=True)  # so that -k selects among these tests too
@@ -152,13 +153,13 @@ class GateItem(pytest.Item):
 def contract_items(session: pytest.Session, files: Sequence[str]) -> list[pytest.Item]:
     """A test for each law over each thing that plug-ins register; without any, over everything."""
     from harness.core.errors import HarnessError
-    from harness.plugins import contracts, load_plugins, plugins_in_use
+    from harness.plugins import contracts, import_plugins, plugins_in_use
     from harness.registry import load_registry
 
     try:
         plugins = plugins_in_use(files)
         known = {case.id for case in contracts().cases(load_registry())} if plugins else set()
-        load_plugins(plugins)
+        import_plugins(plugins)
     except HarnessError as error:
         raise pytest.UsageError(str(error)) from None
     return [

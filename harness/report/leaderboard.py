@@ -125,6 +125,19 @@ def board_parts(
     return list(filter(None, parts))
 
 
+def plugin_note(results: Results, methods: Sequence[str]) -> list[str]:
+    """What says which methods are measured by plug-ins; nothing where none is."""
+    by_plugin: dict[str, dict[str, None]] = {}
+    for (method, _), records in results.by_cell.items():
+        for name, version in (
+            records[0].facts.get("plugins", {}).items() if method in methods else ()
+        ):
+            by_plugin.setdefault(f"{name} {version}".strip(), {})[f"`{method}`"] = None
+    named = (f"{escape(name)} ({', '.join(chosen)})" for name, chosen in by_plugin.items())
+    note = f"By plug-ins, which do not come with the harness: {'; '.join(named)}."
+    return [note] if by_plugin else []
+
+
 def cost_of(results: Results, method: str, protocol: Scoring) -> str:
     """Milliseconds a sentence with two digits, or why there are none."""
     cost = milliseconds(results, method, protocol)
@@ -144,7 +157,7 @@ def leaderboard(
 ) -> str:
     """The whole page: how much of the papers was reproduced, then every encoder."""
     parts = ["## Published beside measured", counts, texts()["papers"], "## Measured"]
-    parts += [texts()["how-to-read"], texts()["cost"]]
+    parts += [texts()["how-to-read"], texts()["cost"], *plugin_note(results, results.methods)]
 
     def timed(methods: Sequence[str], protocol: Scoring, table_id: str = "") -> list[str]:
         costs = {method: cost_of(results, method, protocol) for method in methods}
@@ -179,7 +192,7 @@ def leaderboard(
 
 def encoder_page(results: Results, registry: Registry, encoder: str, methods: Sequence[str]) -> str:
     """Every protocol of one encoder, then the other sections."""
-    parts = [texts()["how-to-read"]]
+    parts = [texts()["how-to-read"], *plugin_note(results, methods)]
     for protocol in SCORINGS:
         parts += board_parts(sts_board(results, methods, protocol), "## {}")
     for name in SECTIONS:

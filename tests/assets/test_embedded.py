@@ -1,7 +1,6 @@
 """The models that the harness carries: small, whole, described, and what their cards say."""
 
 import json
-import shutil
 
 import pytest
 from tolerances import ROUNDING, relative_gap
@@ -10,7 +9,6 @@ from baselines.miniature import ENCODERS as FROM_SCRATCH
 from baselines.tuned import SIMCSE_SUP_MINI
 from harness.assets.catalogue import DATA_ASSETS
 from harness.assets.places import packaged
-from harness.core.errors import DataError
 from harness.encoders.checkpoint import read_settings
 from harness.encoders.transformer import TransformerConfig
 from harness.registry import load_registry
@@ -39,30 +37,12 @@ def test_all_of_them_take_25_megabytes_at_most():
 def test_an_embedded_model_is_pinned_by_its_digest(embedded):
     identity = embedded.identify(packaged(embedded))
     assert identity.digests["weights"] == embedded.weights_sha256
-    assert "package" in str(embedded.source) or embedded.file
 
 
-PINNED = [
-    config
-    for config in load_registry().encoders.values()
-    if isinstance(config, TransformerConfig) and config.weights_sha256
-]
-
-
-@pytest.mark.parametrize("config", PINNED, ids=lambda config: config.name)
-def test_pinned_weights_come_with_pinned_settings_and_tokens(config):
-    assert config.fingerprint is not None
-    if (path := packaged(config)) is not None:
-        assert config.identify(path).max_length == config.fingerprint.max_length
-
-
-@pytest.mark.parametrize("change", [{"layer_norm_eps": 0.1}, {"hidden_act": "relu"}])
-def test_an_embedded_model_with_other_settings_is_refused(change, tmp_path):
-    path = shutil.copytree(packaged(SIMCSE_SUP_MINI), tmp_path / "copy")
-    settings = read_settings(path / "config.json")
-    (path / "config.json").write_text(json.dumps({**settings, **change}))
-    with pytest.raises(DataError, match=r"simcse-sup-mini: .* has settings with"):
-        SIMCSE_SUP_MINI.load(path, tmp_path)
+def test_pinned_weights_come_with_pinned_settings_and_tokens():
+    for config in load_registry().encoders.values():
+        if isinstance(config, TransformerConfig) and config.weights_sha256:
+            assert config.fingerprint is not None, config.name
 
 
 def test_its_card_and_training_name_the_same_command(embedded):

@@ -10,7 +10,7 @@ import pytest
 from fakes import snapshot
 from huggingface_hub.file_download import http_get
 from packers import tarred
-from standin import Fault, Repository, at_standin, sha256, standin
+from standin import Fault, at_standin, sha256, standin
 
 from harness.assets.catalogue import Asset, Download
 from harness.assets.fetch.hub import model_files
@@ -94,8 +94,6 @@ def stored(tmp_path, repo, commit=FIRST):
 
 
 # Models
-
-
 def test_a_model_comes_at_its_commit_with_what_it_is_read_from(fetch, hub, tmp_path):
     hub.model("me/pinned", {"config.json": b"another"}, SECOND)
     status, out, err = fetch("pinned")
@@ -104,14 +102,6 @@ def test_a_model_comes_at_its_commit_with_what_it_is_read_from(fetch, hub, tmp_p
     wanted = ("config.json", "tokenizer.json", "model.safetensors")
     assert stored(tmp_path, "me/pinned") == {name: MODEL[name] for name in wanted}
     assert len(hub.got("/store/")) == 1  # the weights, once
-
-
-def test_what_is_here_is_not_asked_for_again(fetch, hub):
-    fetch("pinned", "plain", "texts")
-    hub.asked.clear()
-    status, out, _ = fetch("pinned", "plain", "texts")
-    assert (status, out.count("already here")) == (0, 3)
-    assert hub.asked == []
 
 
 def test_a_file_that_is_not_what_the_hub_names_is_refused(fetch, hub, tmp_path):
@@ -149,8 +139,6 @@ def test_what_calls_itself_the_same_and_is_not_is_an_error_that_names_both(fetch
 
 
 # Refused
-
-
 def test_a_gated_model_says_how_to_be_let_in(fetch, hub, monkeypatch):
     hub.repositories["models", "me/pinned"].gated = True
     status, _, err = fetch("pinned")
@@ -166,14 +154,13 @@ def test_a_gated_model_says_how_to_be_let_in(fetch, hub, monkeypatch):
 
 
 UNABLE = Fault(status=503, for_ever=True)
-WITHOUT_COMMIT = Repository({SECOND: {}})
 CHANGES = {
     "no file": ("plain", lambda h: h.dataset("me/data", {}), "not there any more"),
     "no model": ("pinned", lambda h: h.model("me/pinned", {"README.md": b""}, FIRST), "no model"),
     "no repository": ("pinned", lambda h: h.repositories.clear(), "is not there or not for every"),
     "no commit": (
         "pinned",
-        lambda h: h.repositories.update({("models", "me/pinned"): WITHOUT_COMMIT}),
+        lambda h: h.repositories["models", "me/pinned"].commits.clear(),
         "not there any more",
     ),
     "no data set": ("plain", lambda h: h.repositories.clear(), "is not there or not for everybody"),
@@ -199,12 +186,15 @@ def test_a_hub_that_is_unable_does_not_keep_the_others(fetch, hub):
 
 
 # Data
-
-
-def test_data_come_into_their_place(fetch, tmp_path):
-    status, out, _ = fetch("plain", "texts", "far")
+def test_data_come_into_their_place_and_are_not_asked_for_again(fetch, hub, tmp_path):
+    assert fetch("plain", "plein")[0] == 2  # names are looked at before anything is done
+    assert (hub.asked, (tmp_path / "data").exists()) == ([], False)
+    status, out, _ = fetch("plain", "texts", "far", "pinned")
     assert status == 0
     assert out.splitlines()[0].startswith(f"plain: {tmp_path / 'data/plain/plain.csv'}")
+    hub.asked.clear()
+    status, out, _ = fetch("plain", "texts", "far", "pinned")
+    assert (status, out.count("already here"), hub.asked) == (0, 4, [])
     assert {name: content for name, (content, _) in snapshot(tmp_path / "data").items()} == {
         "plain/plain.csv": CSV,
         "texts/b.txt": b"one",
@@ -247,19 +237,7 @@ def test_a_later_download_that_differs_is_an_error_and_changes_nothing(fetch, hu
     assert found[".harness/pins.json"][0] == before
 
 
-def test_a_local_copy_that_was_changed_is_named_and_fetched_again(fetch, tmp_path):
-    fetch("plain")
-    (tmp_path / "data/plain/plain.csv").write_bytes(b"damaged")
-    status, _, err = fetch("plain", "--offline")
-    assert status == 1
-    assert f"wanted {sha256(CSV)}, found {sha256(b'damaged')}" in err
-    assert fetch("plain")[0] == 0
-    assert (tmp_path / "data/plain/plain.csv").read_bytes() == CSV
-
-
 # Without a network
-
-
 @pytest.mark.parametrize("how", ["--offline", "HF_HUB_OFFLINE"])
 def test_offline_what_is_here_is_checked_and_the_rest_refused(
     fetch, hub, monkeypatch, how, tmp_path
@@ -299,6 +277,8 @@ def test_copied_folders_serve_a_machine_without_a_network(fetch, hub, tmp_path, 
     assert (status, out.count("already here"), hub.asked) == (1, 1, [])
     for line, content in zip(err.splitlines(), (CSV, WEIGHTS, WEIGHTS), strict=True):
         assert f"wanted {sha256(content)}, found {sha256(content[::-1])}" in line
+    assert fetch("plain", home=there)[0] == 0
+    assert (there / "data/plain/plain.csv").read_bytes() == CSV
 
 
 def test_a_host_that_is_silent_does_not_keep_the_others(fetch, monkeypatch):
@@ -320,17 +300,6 @@ def test_a_host_that_is_silent_does_not_keep_the_others(fetch, monkeypatch):
 
 
 # What is asked for
-
-
-@pytest.mark.parametrize("names", [["plein"], ["plain", "plein"]])
-def test_a_wrong_name_is_one_line_with_status_2_and_nothing_is_asked(fetch, hub, names, tmp_path):
-    status, out, err = fetch(*names)
-    assert (status, out, len(err.splitlines())) == (2, "", 1)
-    assert "did you mean plain or pinned?" in err
-    assert hub.asked == []
-    assert not (tmp_path / "data").exists()
-
-
 def test_data_need_a_folder_and_models_none(hub, tmp_path, capfd, monkeypatch):
     monkeypatch.delenv("HARNESS_DATA_DIR", raising=False)
     monkeypatch.setenv("HARNESS_CACHE_DIR", str(tmp_path / "cache"))

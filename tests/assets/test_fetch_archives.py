@@ -93,31 +93,25 @@ def test_what_is_no_archive_or_a_damaged_one_is_one_line(into, tmp_path, content
     assert files(into) == {}
 
 
-# The publishers' archives
-
-STS_RAW, SICK_RAW = asset_named("sts-raw").downloads, asset_named("sick-raw").downloads
-(SENTEVAL,) = asset_named("sts-senteval").downloads
-MEMBERS = {
-    STS_RAW[0]: {"stsbenchmark/sts-dev.csv": "raw/STS/STSBenchmark/sts-dev.csv"},
-    STS_RAW[1]: {"test-gold/STS.input.MSRpar.txt": "raw/STS/STS12-en-test/STS.input.MSRpar.txt"},
-    STS_RAW[3]: {"a/STS.gs.tweet-news.txt": "raw/STS/STS14-en-test/STS.gs.tweet-news.txt"},
-    STS_RAW[5]: {
-        "sts16/STS2016.gs.headlines.txt": "raw/STS/STS16-en-test/STS.gs.headlines.txt",
-        "sts16/correlation.pl": None,
-    },
-    SICK_RAW[0]: {"SICK_train.txt": "raw/SICK/SICK_train.txt", "readme.txt": None},
-    SENTEVAL: {
-        "STS/STSBenchmark/sts-test.csv": "senteval/STS/STSBenchmark/sts-test.csv",
-        "a/STS/STS12-en-test/STS.gs.MSRpar.txt": "senteval/STS/STS12-en-test/STS.gs.MSRpar.txt",
-        "./SICK/SICK_trial.txt": "senteval/SICK/SICK_trial.txt",
-        "STS/STSBenchmark/._sts-test.csv": None,
-        "MR/rt-polarity.neg": None,
-    },
-}
+# Of the publishers' archives: the asset, the number of its download, a member, and its place.
+MEMBERS = (
+    ("sts-raw", 0, "stsbenchmark/sts-dev.csv", "raw/STS/STSBenchmark/sts-dev.csv"),
+    ("sts-raw", 1, "gold/STS.input.MSRpar.txt", "raw/STS/STS12-en-test/STS.input.MSRpar.txt"),
+    ("sts-raw", 3, "a/STS.gs.tweet-news.txt", "raw/STS/STS14-en-test/STS.gs.tweet-news.txt"),
+    ("sts-raw", 5, "16/STS2016.gs.headlines.txt", "raw/STS/STS16-en-test/STS.gs.headlines.txt"),
+    ("sts-raw", 5, "16/correlation.pl", None),
+    ("sick-raw", 0, "SICK_train.txt", "raw/SICK/SICK_train.txt"),
+    ("sick-raw", 0, "readme.txt", None),
+    ("sts-senteval", 0, "STS/STSBenchmark/sts-a.csv", "senteval/STS/STSBenchmark/sts-a.csv"),
+    ("sts-senteval", 0, "a/STS/STS12-en-test/x.txt", "senteval/STS/STS12-en-test/x.txt"),
+    ("sts-senteval", 0, "./SICK/SICK_trial.txt", "senteval/SICK/SICK_trial.txt"),
+    ("sts-senteval", 0, "STS/STSBenchmark/._sts-test.csv", None),
+    ("sts-senteval", 0, "MR/rt-polarity.neg", None),
+)
 
 
-@pytest.mark.parametrize("download", MEMBERS, ids=lambda download: download.at)
-def test_members_go_where_the_tasks_read_them(download):
-    for name, place in MEMBERS[download].items():
-        match = re.fullmatch(download.keep, name)
-        assert (match and match.expand(download.into)) == place
+@pytest.mark.parametrize(("asset", "number", "member", "place"), MEMBERS)
+def test_members_go_where_the_tasks_read_them(asset, number, member, place):
+    download = asset_named(asset).downloads[number]
+    match = re.fullmatch(download.keep, member)
+    assert (match and match.expand(download.into)) == place

@@ -6,7 +6,7 @@ import time
 
 import pytest
 from fakes import snapshot
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from standin import Fault, sha256, standin
 
@@ -41,19 +41,16 @@ def fetch(hub, target, **known):
     return download(f"{hub.url}/files/f", target, **known)
 
 
-@settings(max_examples=10)
+@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(cuts=st.lists(st.integers(1, 2_999), max_size=5), ranges=st.booleans())
-def test_a_file_is_whole_however_often_it_is_cut(tmp_path_factory, server, cuts, ranges):
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        monkeypatch.setattr("time.sleep", lambda _: sleep(0))
-        monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
-        target = tmp_path_factory.mktemp("there") / "f"
-        server.files, server.ranges = {"f": CONTENT}, ranges
-        server.faults.clear()
-        server.fail("/files/f", *(Fault(cut_after=cut) for cut in cuts))
-        assert fetch(server, target) == sha256(CONTENT)
-        assert snapshot(target.parent).keys() == {"f"}
-        assert target.read_bytes() == CONTENT
+def test_a_file_is_whole_however_often_it_is_cut(tmp_path, hub, cuts, ranges):
+    (tmp_path / "f").unlink(missing_ok=True)
+    hub.ranges = ranges
+    hub.faults.clear()
+    hub.fail("/files/f", *(Fault(cut_after=cut) for cut in cuts))
+    assert fetch(hub, tmp_path / "f") == sha256(CONTENT)
+    assert snapshot(tmp_path).keys() == {"f"}
+    assert (tmp_path / "f").read_bytes() == CONTENT
 
 
 @pytest.mark.parametrize(("known", "asked"), [(KNOWN, "bytes=1000-"), ({}, None)])

@@ -66,9 +66,8 @@ def test_what_publishers_pack_becomes_what_tasks_read(hub, data_dir, tmp_path):
         name = f"SICK_{part}.txt"
         content = (raw / "SICK" / name).read_bytes()
         hub.files[f"sick_{part}.zip"] = zipped({name: content, "readme.txt": b"read me"})
-    folders = [*sorted((held / "STS").iterdir()), held / "SICK"]
     members = {}
-    for folder in folders:
+    for folder in (*(held / "STS").iterdir(), held / "SICK"):
         members |= files(folder, f"{folder.relative_to(held).as_posix()}/")
     (senteval,) = asset_named("sts-senteval").downloads
     hub.dataset(senteval.repo, {senteval.at: tarred(members, "w")})

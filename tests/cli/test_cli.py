@@ -7,27 +7,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fakes import (
-    BROKEN,
-    NOT_HERE,
-    TOY,
-    snapshot,
-)
+from fakes import BROKEN, NOT_HERE, TOY, snapshot
 from processes import run
 
-from baselines.natsv import Natsv
 from baselines.whitening import Whitening
 from harness import resolve
-from harness.assets.places import Places
 from harness.cli import listing
 from harness.core.files import rows_digest
-from harness.evaluation.evaluate import measure
 from harness.registry import load_registry
 from harness.results.records import Store, read_record, seal
 from harness.tasks.mini import SPLITS
 
 ROOT = Path(__file__).resolve().parents[2]
-KINDS = (*listing.KINDS[:-1], "digests mini-sts")
+KINDS = (*(k for k in listing.KINDS[:-1] if k != "plugins"), "digests mini-sts")
 PUBLISHED = "simcse.issue-285.toml"
 
 
@@ -48,6 +40,10 @@ READING = (
     "plan -m tiny.mean -t * --encoder tiny=tiny.npz",
     "report --check",
     "explain no/such/cell",
+    "train simcse-unsup --from bert-mini --corpus no --out out",
+    "train simcse-unsup --from bert-mimi --corpus mini-text --out out",
+    "train simcse-sup --from bert-mini --file no.csv --out out",
+    "train sbert-nli --from bert-mini --file no.csv --out out",
 )
 
 
@@ -66,9 +62,9 @@ for arguments in {READING}:
 """
     answer = run(cwd=tmp_path, code=code)
     found = [line.split("|") for line in answer.err.splitlines() if "|" in line]
-    # No pages there yet, and no such cell; and nothing loaded behind the status.
-    status = dict.fromkeys(READING, "0") | {"report --check": "1", "explain no/such/cell": "2"}
-    assert found == [[arguments, status[arguments]] for arguments in READING]
+    # No pages there yet; no such cell, corpus, encoder and file; nothing loaded behind the status.
+    statuses = [*"0" * (len(READING) - 6), "1", *"2" * 5]
+    assert found == [[*ended] for ended in zip(READING, statuses, strict=True)]
     assert snapshot(tmp_path) == before
 
 
@@ -94,17 +90,14 @@ def test_the_cells_of_a_table_can_be_explained(call, tmp_path):
     assert len(cells) == papers["simcse.t5"]
     assert sum(papers.values()) == len(json.loads(call("list", "cells", "--json").out))
     assert call("explain", cells[0]["cell"]).out.startswith(cells[0]["cell"])
-    assert "did you mean simcse.t5" in call("list", "cells", "simcse.t55").complaint
 
 
 def test_the_digests_of_a_task_are_those_that_its_file_states(call):
     rows = json.loads(call("list", "digests", "mini-sts", "--json").out)
     assert {row["split"]: row["rows"] for row in rows} == SPLITS["mini-sts"]
-    task, places = load_registry().tasks["mini-sts"], Places(Path())
-    read = {s: task.load(places.require_data(task.asset), s) for s in task.splits}
-    assert {row["split"]: row["sha256"] for row in rows} == {
-        split: rows_digest(pairs) for split, pairs in read.items()
-    }
+    task = load_registry().tasks["mini-sts"]
+    digests = {split: rows_digest(task.load(Path(), split)) for split in task.splits}
+    assert {row["split"]: row["sha256"] for row in rows} == digests
     away = call("list", "digests", "STSBenchmark")
     assert (away.status, "harness fetch" in away.complaint) == (3, True)
 
@@ -154,21 +147,18 @@ def test_the_exit_status_is_the_worst_that_happened(toys, tasks, status):
 # Mistakes
 
 
-def test_a_pooling_that_the_encoder_lacks_is_wrong_usage(toys, vectors):
-    answer = toys("run", "-m", "x.cls", "-t", "toy", "--encoder", f"x={vectors}")
-    assert (answer.status, answer.out) == (2, "")
-    assert answer.complaint == (
-        "harness: cls: this encoder has no summary token; use mean (1 cell)"
-    )
-
-
-@pytest.mark.parametrize("post", ["whitening:9", "natsv:9"])
-def test_more_directions_than_there_are_is_a_failed_cell(toys, vectors, post):
-    resolve.load_registry().posts.update(whitening=Whitening, natsv=Natsv)
-    encoder = ("--encoder", f"x={vectors}")
-    answer = toys("run", "-m", f"x.mean+{post}@target", "-t", "toy", *encoder)
-    assert (answer.status, answer.out) == (1, "")
-    assert "take a smaller k (1 cell)" in answer.complaint
+@pytest.mark.parametrize(
+    ("method", "status", "complaint"),
+    [
+        ("x.cls", 2, "cls: this encoder has no summary token; use mean (1 cell)"),
+        ("x.mean+whitening:9@target", 1, "take a smaller k (1 cell)"),
+    ],
+)
+def test_what_an_encoder_cannot_give_is_told(toys, vectors, method, status, complaint):
+    resolve.load_registry().posts.update(whitening=Whitening)
+    answer = toys("run", "-m", method, "-t", "toy", "--encoder", f"x={vectors}")
+    assert (answer.status, answer.out) == (status, "")
+    assert complaint in answer.complaint
 
 
 def test_data_that_are_not_there_are_named_with_what_gets_them(toys, monkeypatch):
@@ -176,18 +166,6 @@ def test_data_that_are_not_there_are_named_with_what_gets_them(toys, monkeypatch
     answer = toys("run", "-m", "fake.mean", "-t", "toy", "-t", "sts-b")
     assert (answer.status, answer.out) == (3, "")
     assert "set HARNESS_DATA_DIR, or get it: harness fetch qnli (2 cells)" in answer.complaint
-
-
-@pytest.mark.parametrize("asset", ["qnli", "senteval", "bert-large", "glove-6b"])
-def test_offline_a_download_is_refused_at_once(call, monkeypatch, asset):
-    def never(*_, **__):
-        raise AssertionError("the network was asked")
-
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    monkeypatch.setattr("socket.create_connection", never)
-    answer = call("fetch", asset, "--data-dir", "data")
-    assert (answer.status, answer.out) == (3, "")
-    assert answer.complaint.endswith(": HF_HUB_OFFLINE is set, so nothing is downloaded")
 
 
 def test_what_has_no_download_says_where_to_put_it(call):
@@ -200,35 +178,31 @@ def test_what_has_no_download_says_where_to_put_it(call):
 
 
 def test_a_plan_says_what_a_run_would_do_and_writes_nothing(toys, tmp_path):
+    chosen = ("-m", "fake.*", "-t", "toy", "--seeds", 2, "-o", "mine")
     before = snapshot(tmp_path)
-    answer = toys("plan", "-m", "fake.*", "-t", "toy", "--seeds", 2, "--json")
-    found = json.loads(answer.out)
-    assert (found["cells"], found["runnable"], found["missing"]) == (5, 5, {})
-    [encoder] = found["encoders"]
+    plan = json.loads(toys("plan", *chosen, "--json").out)
+    assert (plan["cells"], plan["runnable"], plan["missing"]) == (5, 5, {})
+    assert plan["data"] == {"qnli": "data folder"}
+    [encoder] = plan["encoders"]
     splits = [TOY.load(tmp_path, split) for split in TOY.splits]
     assert encoder["sentences"] == len({text for pairs in splits for text in pairs.sentences})
-    assert (encoder["cached"], snapshot(tmp_path)) == (0, before)
-    toys("run", "-m", "fake.*", "-t", "toy", "--seeds", 2)
-    [encoder] = json.loads(toys("plan", "-m", "fake.*", "-t", "toy", "--json").out)["encoders"]
+    assert (encoder["cached"], encoder["measured"], encoder["scorings"]) == (0, 0, 5)
+    assert encoder["where"] == "by hand, unpinned"
+    assert snapshot(tmp_path) == before
+    toys("run", *chosen)
+    [encoder] = json.loads(toys("plan", *chosen, "--json").out)["encoders"]
     assert encoder["cached"] == encoder["sentences"]
-    assert encoder["seconds"] == 0
+    assert (encoder["seconds"], encoder["measured"], encoder["scorings"]) == (0, 5, 0)
 
 
-def test_a_plan_for_people_names_what_is_missing(toys, monkeypatch):
+def test_a_plan_for_people_names_what_is_here_and_what_is_missing(toys, monkeypatch):
+    chosen = ("-m", "fake.mean", "-t", "toy")
+    assert re.search(r"^qnli +data folder +1 MB$", toys("plan", *chosen).out, re.MULTILINE)
     monkeypatch.delenv("HARNESS_DATA_DIR")
-    answer = toys("plan", "-m", "fake.mean", "-t", "toy")
+    answer = toys("plan", *chosen)
     assert answer.status == 0
     assert "0 of 1 cells can run here" in answer.out
     assert "get it: harness fetch qnli" in answer.out
-
-
-def test_a_plan_names_the_places_of_what_is_here(toys):
-    found = json.loads(toys("plan", "-m", "fake.mean", "-t", "toy", "--json").out)
-    assert [entry["where"] for entry in found["encoders"]] == ["by hand, unpinned"]
-    assert found["data"] == {"qnli": "data folder"}
-    assert re.search(
-        r"^qnli +data folder +1 MB$", toys("plan", "-m", "*", "-t", "toy").out, re.MULTILINE
-    )
 
 
 # Reports
@@ -278,17 +252,6 @@ def test_an_edited_readme_is_stale_only_between_its_markers(reported, tmp_path):
     assert (answer.status, answer.out) == (1, "would change: README.md\n")
 
 
-def raise_score(record):
-    record.scores["spearman"]["all"] += 1
-
-
-def change_machine(record):
-    record.environment["processor"] = "another"
-
-
-EDITS = [raise_score, change_machine]
-
-
 BREAKS = """
 import sys
 from harness.cli import listing, main
@@ -331,12 +294,24 @@ def test_promotion_elsewhere_leaves_the_readme_alone(toys, tmp_path, folder):
     assert ((tmp_path / "README.md").read_bytes() == before) == (folder != "results")
 
 
-@pytest.mark.parametrize("edit", EDITS)
-def test_another_record_makes_its_pages_stale(reported, tmp_path, edit):
-    path = next((tmp_path / "results" / "records").rglob("seed-0.json"))
+def raise_score(record):
+    record.scores["spearman"]["all"] += 1
+
+
+def change_machine(record):
+    record.environment["processor"] = "another"
+
+
+def edit_record(folder, method, edit):
+    [path] = (folder / "records").rglob(f"{method}/*/seed-0.json")
     record = read_record(path)
     edit(record)
     path.write_bytes(seal(record))
+
+
+@pytest.mark.parametrize("edit", [raise_score, change_machine])
+def test_another_record_makes_its_pages_stale(reported, tmp_path, edit):
+    edit_record(tmp_path / "results", "fake.mean", edit)
     answer = reported("report", "--check")
     assert answer.status == 1
     assert "would change: results/tables/fake.md" in answer.out
@@ -353,18 +328,7 @@ def test_a_page_that_no_record_calls_for_is_stale_and_goes(reported, tmp_path):
 # Reproductions
 
 
-def test_a_second_reproduction_measures_nothing_and_changes_no_file(toys, tmp_path):
-    arguments = ("reproduce", "-m", "fake.*", "-t", "*", "--seeds", 2)
-    first = toys(*arguments)
-    assert (first.status, "cells: 15 measured" in first.out) == (0, True)
-    assert (tmp_path / "runs" / "LEADERBOARD.md").exists()
-    before = snapshot(tmp_path)
-    second = toys(*arguments)
-    assert (second.status, "cells: 15 done" in second.out) == (0, True)
-    assert snapshot(tmp_path) == before
-
-
-def test_a_reproduction_that_agrees_with_the_committed_records_says_so(toys, tmp_path):
+def test_a_reproduction_says_what_agrees_with_the_committed_records_and_what_moved(toys, tmp_path):
     arguments = ("reproduce", "-m", "fake.mean", "-t", "toy")
     assert "promoted: 1 records" in toys(*arguments, "--update").out
     shutil.rmtree(tmp_path / "runs")
@@ -373,11 +337,6 @@ def test_a_reproduction_that_agrees_with_the_committed_records_says_so(toys, tmp
     before = snapshot(tmp_path / "results")
     assert "promoted: 0 records, 0 generated files" in toys(*arguments, "--update").out
     assert snapshot(tmp_path / "results") == before
-
-
-def test_a_committed_record_that_moved_is_status_1_and_named(toys, tmp_path):
-    arguments = ("reproduce", "-m", "fake.mean", "-t", "toy")
-    toys(*arguments, "--update")
     committed = Store(tmp_path / "results")
     [record] = committed.records()
     record.scores["spearman"]["all"] += 0.01
@@ -395,34 +354,41 @@ def test_a_missing_asset_fails_a_reproduction_only_if_strict(toys, monkeypatch, 
     assert (answer.status, "cells: 1 asset missing" in answer.out) == (status, True)
 
 
-def test_an_interrupted_reproduction_says_so_and_goes_on_where_it_was(toys, monkeypatch):
-    arguments, begun = ("reproduce", "-m", "fake.*", "-t", "toy", "--seeds", 2), []
-
-    def interrupted(*given):
-        begun.append(given)
-        if len(begun) > 2:
-            raise KeyboardInterrupt
-        return measure(*given)
-
-    with monkeypatch.context() as patch:
-        patch.setattr("harness.evaluation.runner.measure", interrupted)
-        answer = toys(*arguments)
-    assert (answer.status, "Traceback" in answer.err) == (130, False)
-    again = toys(*arguments)
-    assert (again.status, "cells: 2 done, 3 measured" in again.out) == (0, True)
+# The gate
 
 
-# The real tasks
+QUICK = """
+quick = [
+  { method = "fake.mean", task = "toy" },
+  { method = "fake.mean+stretch@target", task = "toy", seeds = 3 },
+]
+"""
 
 
-@pytest.mark.data
-def test_from_a_vector_file_to_a_score_on_the_real_tasks(data_dir, tmp_path, vectors):
-    arguments = ("-m", "tiny.mean", "-m", "tiny.mean+sn@target", "-t", "sick-r", "-t", "sts12")
-    given = (*arguments, "--encoder", f"tiny={vectors}", "--data-dir", data_dir)
-    before = snapshot(tmp_path)
-    plan = run("plan", *given, "--json", cwd=tmp_path)
-    assert (json.loads(plan.out)["runnable"], snapshot(tmp_path)) == (4, before)
-    measured = run("run", *given, "--json", cwd=tmp_path)
-    cells = [json.loads(line) for line in measured.out.splitlines()]
-    assert (measured.status, [cell["pairs"] for cell in cells]) == (0, [4927, 3108, 4927, 3108])
-    assert all(-100 < cell["scores"]["spearman"]["all"] < 100 for cell in cells)
+def test_quick_run_promotion_and_check_by_command(toys, tmp_path):
+    (tmp_path / "results" / "gate.toml").write_text(QUICK)
+    answer = toys("check")
+    assert (answer.status, "harness run --quick" in answer.out) == (3, True), "no baseline yet"
+    answer = toys("run", "--quick", "--update")
+    assert (answer.status, "promoted: 9 records and vectors of results" in answer.out) == (0, True)
+    assert toys("run", "--quick", "--results", "second").status == 0
+    answer = toys("check", "-o", "second", "--json")
+    report = json.loads(answer.out)
+    assert (answer.status, report["status"], len(report["cells"])) == (0, 0, 4)
+    edit_record(tmp_path / "second", "fake.mean", raise_score)
+    answer = toys("check", "-o", "second", "--json")
+    [moved] = [cell for cell in json.loads(answer.out)["cells"] if cell["state"] != "agrees"]
+    assert answer.status == 1
+    assert (moved["state"], moved["distance"]) == ("scorer moved", pytest.approx(1))
+    assert toys("check", "-o", "third").status == 3
+
+
+@pytest.mark.parametrize("command", ["run --quick", "reproduce"])
+def test_nothing_is_promoted_to_results_that_come_with_the_harness(toys, tmp_path, command):
+    """Not even where the current folder has an empty `results`, and the harness is a checkout."""
+    shutil.rmtree(tmp_path / "results")
+    (tmp_path / "results").mkdir()
+    before = snapshot(ROOT / "results" / "records" / "golden")
+    answer = toys(*command.split(), "--update", "-m", "fake.mean", "-t", "toy")
+    assert (answer.status, "wanted a results folder of your own" in answer.err) == (2, True)
+    assert snapshot(ROOT / "results" / "records" / "golden") == before

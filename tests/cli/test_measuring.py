@@ -1,21 +1,20 @@
 """What a run prints: each score beside what is published for it, its record, a table at the end."""
 
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from fakes import made_record
 
 from harness.assets.places import Places
 from harness.cli.printing import Printer
-from harness.core.types import Record
 from harness.evaluation.runner import Outcome, RunContext, execute
 from harness.registry import load_registry
 from harness.report.paper_tables import printed as printed_number
 from harness.resolve import Resolver
 from harness.results.published import load_tables
-from harness.results.records import SCHEMA, Store, cell_of, cells
+from harness.results.records import Store, cell_of, cells
 from harness.results.reproduction import LOW
 from harness.tasks.loader import TaskLoader
 
@@ -26,11 +25,10 @@ CELLS = {cell.id: cell for table in TABLES for cell in table.cells}
 STS = CELLS["mteb.1-12-75/minilm/sts-b"]
 
 
-def measured(method, task, score, seed=0):
+def measured(method, task, score, **facts):
     """The outcome of a cell with this score, of the method as it is registered."""
-    both = {"spearman": {"all": score}, "pearson": {"all": score - 1}}
-    written = repr(load_registry().parse(method))
-    made = Record(SCHEMA, method, written, task, seed, both, 3, {"score": 0.25}, {}, {})
+    scores = {"spearman": {"all": score}, "pearson": {"all": score - 1}}
+    made = made_record(method, task, scores, repr=repr(load_registry().parse(method)), facts=facts)
     return Outcome(cell_of(made), "measured", made)
 
 
@@ -38,12 +36,11 @@ def measured(method, task, score, seed=0):
 def printed(tmp_path, capsys):
     """Printing outcomes: what is said of each, and the table."""
 
-    def of(*outcomes, tables=TABLES, **how):
+    def of(*outcomes):
         store = Store(tmp_path)
-        printer = Printer(store, load_registry(), tables, **how)
+        printer = Printer(store, load_registry(), TABLES)
         for outcome in outcomes:
-            if outcome.record:
-                store.write(outcome.record, np.zeros(3), {})
+            store.write(outcome.record, np.zeros(3), {})
             printer.outcome(outcome)
         return capsys.readouterr().out.splitlines(), printer.table().splitlines()
 
@@ -88,22 +85,16 @@ def test_an_average_is_judged_once_all_of_its_tasks_are_there(printed):
     assert not [row for row in table if row.endswith(f" {cell.id}")]
 
 
-def test_that_a_file_has_few_words_stands_beside_its_scores(tmp_path, capsys):
-    def few(method, task, share):
-        outcome = measured(method, task, 10.41)
-        record = replace(outcome.record, facts={} if share is None else {"coverage": share})
-        return replace(outcome, record=record)
-
-    printer = Printer(Store(tmp_path), load_registry(), TABLES)
-    for method in ("glove-mini.mean", "glove-mini.mean+sn@target"):
-        printer.outcome(few(method, "mini-sts", LOW - 0.001))
-    printer.outcome(few("glove-mini.mean", "mini-sick", LOW))
-    printer.outcome(few("bert-mini.mean", "mini-sts", None))
-    printer.outcome(few(STS.method, STS.task, 0.24))
-    said = capsys.readouterr().out.splitlines()
-    known = [re.findall(r"(\d+ %) of tokens known", line) for line in said]
-    assert known == [["85 %"], ["85 %"], [], [], ["24 %"]]
-    rows = {tuple(row.split()[:2]): row for row in printer.table().splitlines()}
+def test_that_a_file_has_few_words_stands_beside_its_scores(printed):
+    lines, table = printed(
+        measured("glove-mini.mean", "mini-sts", 10.41, coverage=LOW - 0.001),
+        measured("glove-mini.mean", "mini-sick", 10.41, coverage=LOW),
+        measured("bert-mini.mean", "mini-sts", 10.41),
+        measured(STS.method, STS.task, 10.41, coverage=0.24),
+    )
+    shares = [re.findall(r"(\d+ %) of tokens known", line) for line in lines]
+    assert shares == [["85 %"], [], [], ["24 %"]]
+    rows = {tuple(row.split()[:2]): row for row in table}
     assert "10.41 (85 % of tokens known)" in rows["glove-mini.mean", "mini-sts"]
     assert "(24 % of tokens known)" in rows[STS.method, STS.task]
     assert "known" not in rows["glove-mini.mean", "mini-sick"] + rows["bert-mini.mean", "mini-sts"]

@@ -8,6 +8,7 @@ from fakes import snapshot
 from refusals import REFUSALS
 
 from harness.assets.catalogue import CATALOGUE_FILE, Catalogue
+from harness.core import hardware
 from harness.core.errors import DataError, UsageError
 from harness.core.toml import read_typed
 from harness.gate.drift import read_rules
@@ -44,7 +45,8 @@ def test_a_command_over_stand_ins_is_refused(toys, tmp_path, command, words):
 
 
 @pytest.mark.parametrize(("command", "words"), REFUSALS["commands"]["packaged"])
-def test_a_command_is_refused(call, tmp_path, command, words):
+def test_a_command_is_refused(call, monkeypatch, tmp_path, command, words):
+    monkeypatch.setattr(hardware, "cuda_is_possible", lambda: False)
     (tmp_path / "results").symlink_to(ROOT / "results")
     refused(call, tmp_path, command, words)
 

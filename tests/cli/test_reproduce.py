@@ -13,57 +13,33 @@ from fakes import (
     library,
     method,
     registry,
+    results_folder,
     snapshot,
 )
 
-from harness.cli.printing import LINES, against_committed, against_papers, not_run
+from harness.cli.printing import LINES, against_committed, against_papers, claims_that_hold, not_run
 from harness.evaluation.runner import Outcome, RunContext, execute
 from harness.gate.drift import Checked, State
 from harness.results.folder import ResultsFolder
+from harness.results.index import Results
+from harness.results.published import Column, Row, Table
 from harness.results.records import Cell, Store, cells
 
 ROOT = Path(__file__).resolve().parents[2]
 FOUND = registry(FakeConfig())
 ABSENT = method(encoder=FakeConfig("absent"))
-HEAD = """
-paper = "A paper of toys"
-table = "Table 1"
-title = "Toys"
-cite = "gao2021simcse"
-source = "nowhere"
-metric = "spearman"
-aggregation = "all"
-evidence = "code"
-scale = 100
-columns = [
-  { id = "toy", label = "Toy", task = "toy" },
-  { id = "sts-b", label = "STS-B", task = "sts-b" },
-  { id = "avg", label = "Avg", average_of = ["toy", "sts-b"] },
-]
-"""
-ROW = """
-[[row]]
-id = "{name}"
-label = "{name}"
-method = "{method}"
-backbone = "fake"
-fit = "none"
-supervision = "none"
-values = {{ {values} }}
-"""
-
-
-def row(name, **values):
-    inside = ", ".join(f'{column.replace("_", "-")} = "{v:.2f}"' for column, v in values.items())
-    return ROW.format(name=name.replace(".", "-"), method=name, values=inside)
+COLUMNS = (
+    Column("toy", "Toy", task="toy"),
+    Column("sts-b", "STS-B", task="sts-b"),
+    Column("avg", "Avg", average_of=("toy", "sts-b")),
+)
 
 
 @pytest.fixture
-def ran(tmp_path, monkeypatch):
+def ran(tmp_path):
     """What became of the fakes on two tasks, one of them with an encoder that is not here."""
     FOUND.encoders["absent"] = FakeConfig("absent")
     FOUND.methods[ABSENT.id] = ABSENT
-    monkeypatch.setattr("harness.results.published.load_registry", lambda: FOUND)
     planned = [
         *cells([ABSENT], [TOY], 1),
         *cells([method("mean"), method("cls")], [TOY, OTHER, NOT_HERE, BROKEN], 1),
@@ -72,26 +48,32 @@ def ran(tmp_path, monkeypatch):
     return list(execute(planned, RunContext(library(tmp_path), store)))
 
 
-def published(folder, ran, off):
+def published(ran, off):
     """A table that differs from what was measured by so many points."""
     score = {
         (o.cell.method, o.cell.task): o.record.scores["spearman"]["all"] for o in ran if o.record
     }
     a, b = score["fake.mean", "toy"], score["fake.mean", "sts-b"]
-    rows = row("fake.mean", toy=a, sts_b=b + off, avg=(a + b) / 2 + 0.03)
-    rows += row("absent.mean", toy=1, sts_b=2, avg=3) + row("fake.pooler", toy=4)
-    folder.mkdir()
-    (folder / "toys.toml").write_text(HEAD + rows)
-    return folder
+    numbers = {
+        "fake.mean": {"toy": a, "sts-b": b + off, "avg": (a + b) / 2 + 0.03},
+        "absent.mean": {"toy": 1, "sts-b": 2, "avg": 3},
+        "fake.pooler": {"toy": 4},
+    }
+    rows = []
+    for name, points in numbers.items():
+        values = {column: f"{value:.2f}" for column, value in points.items()}
+        rows.append(Row(name, name, "fake", "none", "none", values, method=name))
+    about = ("toys", "A paper", "Table 1", "Toys", "gao2021simcse", "nowhere", "spearman")
+    return Table(*about, COLUMNS, tuple(rows), aggregation="all", evidence="code")
 
 
 @pytest.mark.parametrize(
     ("off", "close", "differ"), [(0.3, 1, []), (-0.3, 1, []), (3, 0, ["-3.0"]), (-3, 0, ["+3.0"])]
 )
 def test_published_numbers_are_counted_by_what_became_of_them(ran, tmp_path, off, close, differ):
-    runs = tmp_path / "runs"
-    papers = published(tmp_path / "papers", ran, off)
-    lines = against_papers(ran, ResultsFolder(runs, FOUND, papers))
+    runs, table = tmp_path / "runs", published(ran, off)
+    measured = results_folder(runs, FOUND, Results.read(Store(runs)), table)
+    lines = against_papers(ran, measured)
     assert lines[:6] == [
         "7 published numbers:",
         "  2 reproduced (1 exact, 1 match)",
@@ -104,8 +86,8 @@ def test_published_numbers_are_counted_by_what_became_of_them(ran, tmp_path, off
     ]
     assert len(lines) == 6 + len(differ)
     for line, points in zip(lines[6:], differ, strict=True):
-        assert line.startswith(f"  differs: toys/fake-mean/sts-b: {points}")
-        assert line.endswith(f"harness explain toys/fake-mean/sts-b --results {runs}")
+        assert line.startswith(f"  differs: toys/fake.mean/sts-b: {points}")
+        assert line.endswith(f"harness explain toys/fake.mean/sts-b --results {runs}")
 
 
 def test_what_did_not_run_is_counted_by_what_would_get_it(ran):
@@ -137,6 +119,14 @@ def test_what_moved_is_named_and_what_has_no_record_is_counted(tmp_path):
         "1 have no committed record to agree with (--update makes them)",
         "  moved: b: 0.5000 points",
     ]
+
+
+def test_the_claims_that_hold_are_counted_by_own_records_first(tmp_path):
+    empty, packaged = ResultsFolder(tmp_path), ResultsFolder(ROOT / "results")
+    [line] = claims_that_hold(empty, packaged)  # nothing was measured there
+    assert f"16 of 31 measured claims hold by {ROOT}/results/records: " in line
+    assert claims_that_hold(packaged, packaged) == [line]
+    assert claims_that_hold(empty, empty) == []
 
 
 def test_a_second_reproduction_of_what_is_carried_changes_no_file_and_says_so(

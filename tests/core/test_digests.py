@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from harness.core.files import (
-    TextDigest,
     digest_of,
     digest_of_files,
     digest_of_repr,
@@ -28,13 +27,6 @@ def sha256(text: str) -> str:
 def test_sentences_are_digested_as_lines():
     assert text_digest(["a b", "é"]) == sha256("a b\né\n")
     assert text_digest([]) == sha256("")
-
-
-def test_a_running_digest_counts_and_may_be_asked_on_the_way():
-    digest = TextDigest(["a"])
-    assert digest.hexdigest() == text_digest(["a"])
-    digest.add("b")
-    assert (digest.count, digest.hexdigest()) == (2, text_digest("ab"))
 
 
 def test_pairs_are_digested_with_their_gold_and_group_published_rows_without_the_group():

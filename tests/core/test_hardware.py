@@ -25,9 +25,6 @@ def loaded(tmp_path, hardware):
     return config.load(places.encoder(config), places.cache)
 
 
-# Names
-
-
 @pytest.mark.parametrize(
     ("name", "dtype", "wanted"),
     [
@@ -49,8 +46,6 @@ def test_an_id_names_its_precision_and_is_another_method():
     assert method.encoder.hardware.dtype == "bfloat16"
     assert repr(method) != repr(REGISTRY.parse("bert-mini:64.mean"))
     assert REGISTRY.parse("bert-mini-float16.native").encoder.of.hardware.dtype == "float16"
-    with pytest.raises(UsageError, match="unknown encoder 'bert-min'"):
-        REGISTRY.parse("bert-min-float16.mean")
 
 
 @pytest.mark.parametrize(
@@ -60,15 +55,11 @@ def test_an_id_names_its_precision_and_is_another_method():
         (lambda: Hardware(dtype="int8"), "wanted a precision of float32"),
         (lambda: Hardware(batch_tokens=0), "wanted 1 token or more"),
         (lambda: loaded(Path(), Hardware("cuda:99")), "a device that torch has, found 'cuda:99'"),
-        (lambda: loaded(Path(), Hardware("toaster")), "a device that torch has, found 'toaster'"),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_line(made, refusal):
     with pytest.raises(UsageError, match=refusal):
         made()
-
-
-# Encodings
 
 
 def test_a_device_and_a_batch_are_told_and_leave_the_key(tmp_path):
@@ -97,9 +88,6 @@ def test_products_are_of_whole_float32_numbers(tmp_path):
     assert not torch.backends.cudnn.allow_tf32
 
 
-# Cells
-
-
 def planned(*methods):
     task = REGISTRY.tasks["mini-sts"]
     return tuple(PlannedCell(REGISTRY.parse(method), task, 0) for method in methods)
@@ -113,8 +101,6 @@ def test_cells_keep_the_precision_of_their_ids_unless_another_is_wanted():
     assert placed[0].encoder.hardware == Hardware("cuda", "bfloat16", 64)
     words = planned("glove-mini.mean")
     assert on_hardware(words, "cuda", None, 64) == words
-    with pytest.raises(UsageError, match="word vectors are averaged in float32"):
-        on_hardware(words, "cpu", "float16", None)
 
 
 def test_a_record_says_device_and_precision_and_stands_apart(tmp_path, monkeypatch, capfd):

@@ -67,16 +67,12 @@ def test_a_changed_bit_is_seen_wherever_it_is(tmp_path_factory, data):
     assert tensors is None or same(tensors, TENSORS)
 
 
-@pytest.mark.parametrize("size", [0, 7, 8, 100, -1])
-def test_a_file_that_was_cut_is_none(tmp_path, size):
-    (tmp_path / "x").write_bytes(content(tmp_path)[:size])
-    assert TensorFile.parse(tmp_path / "x") is None
-
-
-def test_a_file_that_is_not_there_or_has_no_seal_is_none(tmp_path):
-    (tmp_path / "x").write_bytes(save(TENSORS, metadata=METADATA))
-    assert TensorFile.parse(tmp_path / "x") is None
-    assert TensorFile.parse(tmp_path / "there is none") is None
+def test_a_file_that_was_cut_or_has_no_seal_or_is_not_there_is_none(tmp_path):
+    sealed, path = content(tmp_path), tmp_path / "x"
+    assert TensorFile.parse(path) is None
+    for text in (save(TENSORS, metadata=METADATA), *(sealed[:n] for n in (0, 7, 8, 100, -1))):
+        path.write_bytes(text)
+        assert TensorFile.parse(path) is None
 
 
 @pytest.mark.parametrize("path", COMMITTED, ids=lambda path: path.name)

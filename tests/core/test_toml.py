@@ -23,11 +23,6 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Keyed:
-    numbers: Mapping[str, float]
-
-
-@dataclass(frozen=True)
 class Link:
     to: str
     name: str = "unnamed"
@@ -115,13 +110,8 @@ def test_another_file_is_refused_by_file_row_and_key(tmp_path, old, new, refusal
 
 def test_a_file_may_hold_nothing_but_rows(tmp_path):
     path = tmp_path / "rows.toml"
-    with pytest.raises(DataError, match=r"^rows\.toml: wanted a TOML table, found: "):
-        read_rows(Row, path)
     path.write_text('[[row]]\nid = "a"\n[[row]]\nid = "b"\nn = 2\n')
     assert read_rows(Row, path) == (Row("a"), Row("b", n=2))
-    path.write_text('[[row]]\nid = "a"\nn = "2"\n')
-    with pytest.raises(DataError, match=r"^rows\.toml, row a: n: wanted a whole number"):
-        read_rows(Row, path)
     for text, refusal in (("", "the key 'row' is missing"), ("title = 'x'", "unknown key 'title'")):
         path.write_text(text)
         with pytest.raises(DataError, match=rf"^rows\.toml: {refusal}"):
@@ -136,10 +126,10 @@ def test_a_file_may_hold_nothing_but_rows(tmp_path):
             for text in ("a\x1b[2J", "a\rb", "\x9b0m", "a\u202eb")
         ),
         *(
-            (Keyed, {"numbers": {key: {}}}, f"numbers.{ascii(key)[1:-1]}: wanted a number, found ")
+            (Mapping[str, float], {key: {}}, f"rows.{ascii(key)[1:-1]}: wanted a number, found ")
             for key in ("a\nb", "a\r\x1b[31mb", "a\u2028b")
         ),
-        (Keyed, {"numbers": {"a": 10**400}}, "numbers.a: wanted a number of less than 309 digits"),
+        (Mapping[str, float], {"a": 10**400}, "rows.a: wanted a number of less than 309 digits"),
     ],
 )
 def test_what_commands_a_terminal_is_refused_in_one_line(tmp_path, kind, content, refusal):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from contracts import assert_one_line
+from contracts import require_one_line
 from tolerances import ROUNDING, relative_gap
 
 from baselines.natsv import Natsv
@@ -147,7 +147,7 @@ def test_uncounted_words_are_dropped_and_none_else(tmp_path):
 def test_what_has_no_meaning_is_refused_in_one_line(refused, message):
     with pytest.raises((DataError, UsageError), match=message) as refusal:
         refused()
-    assert_one_line(refusal.value)
+    require_one_line(refusal.value)
 
 
 @pytest.mark.parametrize(

@@ -1,24 +1,16 @@
-"""Sub-word vectors: those that Model2Vec gives, and the input embeddings of a transformer."""
+"""Sub-word vectors: those that Model2Vec gives."""
 
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from fakes import Told, ticks
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import save_file
 from subword_tables import PIECES, VECTORS, made
-from tiny_models import BERT, pieces
 from tolerances import ROUNDING, relative_gap
 
-from harness.assets.places import Places
-from harness.core.errors import DataError, UsageError
-from harness.encoders.subword_vectors import InputConfig, SubwordConfig
-from harness.encoders.transformer import TransformerConfig
-from harness.evaluation.embeddings import CachedEncoder
-from harness.gate.golden_vectors import subject
-from harness.registry import load_registry
-from harness.transforms.pooling import INPUT, MEAN
+from harness.core.errors import DataError
+from harness.encoders.subword_vectors import SubwordConfig
 
 TEXTS = (
     "The cats sat on the mat.",
@@ -105,58 +97,3 @@ def test_a_faulty_folder_never_yields_a_vector(tmp_path, spoil, complaint):
     with pytest.raises(DataError, match=complaint) as error:
         loaded(folder)
     assert "\n" not in str(error.value)
-
-
-# A transformer's input embedding matrix as word vectors: BERT-flow, Table 1
-
-TRANSFORMER = TransformerConfig("m", "")
-OF_INPUT = InputConfig(TRANSFORMER)
-ROWS = pieces(*BERT)
-
-
-def matrix(folder):
-    return load_file(folder / "model.safetensors")["embeddings.word_embeddings.weight"]
-
-
-def test_a_word_of_one_token_has_its_row_and_others_have_none(checkpoint, tmp_path):
-    encoder, rows = OF_INPUT.load(checkpoint("bert"), tmp_path), matrix(checkpoint("bert"))
-    encoding = encoder.encode(["cat", "The DOG", "cats", "中", "", "the cats sat, q"])
-
-    def mean(*words):
-        return rows[[ROWS[word] for word in words]].mean(axis=0, dtype=np.float64)
-
-    wanted = [mean("cat"), mean("the", "dog"), *[0 * rows[0]] * 3, mean("the", "sat", ",", "q")]
-    np.testing.assert_allclose(INPUT(encoding), wanted, rtol=1e-6)
-    np.testing.assert_array_equal(INPUT(encoding)[0], rows[ROWS["cat"]])  # bit for bit
-    assert encoding.tokens.tolist() == [[1, 1], [2, 2], [1, 0], [1, 0], [0, 0], [5, 4]]
-    assert (len(INPUT(encoder.encode([]))), encoding.layers) == (0, ())
-
-
-def test_its_vectors_have_a_key_of_their_own_and_leave_the_transformers_alone(checkpoint, tmp_path):
-    folder = checkpoint("bert")
-    own, other = OF_INPUT.identify(folder), TRANSFORMER.identify(folder)
-    assert own.key != other.key
-    assert (own.digests, own.max_length) == (other.digests, None)
-    places = Places(tmp_path, encoders={"m": folder})
-    vectors = {}
-    for reading, pooling in ((OF_INPUT, INPUT), (TRANSFORMER, MEAN)):
-        cached = CachedEncoder.open(reading, places, ticks())
-        cached.ensure(["cat"], Told())
-        vectors[pooling.name] = cached.pooled(pooling, ["cat"]).matrix
-    np.testing.assert_array_equal(vectors["input"][0], matrix(folder)[ROWS["cat"]])
-    assert np.abs(vectors["mean"] - vectors["input"]).max() > 0.01
-
-
-def test_an_id_reads_it_and_nothing_else_passes_for_it(checkpoint, tmp_path):
-    registry = load_registry()
-    method = registry.parse("bert-base.input")
-    assert (method.id, method.encoder.of.name) == ("bert-base.input", "bert-base")
-    assert registry.parse(f"{method.id}+whitening@target").encoder == method.encoder
-    assert subject("bert-base.input+sn@target") == "bert-base.input"
-    for wrong in ("glove-mini", "bert-base:64", "bert-base-float16"):
-        with pytest.raises(UsageError, match=rf"{wrong}.*\.input: "):
-            registry.parse(f"{wrong}.input").encoder.member(0).identify(checkpoint("bert"))
-    with pytest.raises(UsageError, match="input takes no argument"):
-        registry.parse("bert-base.input:x")
-    with pytest.raises(UsageError, match="input: these encodings are not of an input embedding"):
-        INPUT(TRANSFORMER.load(checkpoint("bert"), tmp_path).encode(["cat"]))

@@ -10,9 +10,8 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
+import processes
 import pytest
-
-from harness.results.records import Store
 
 pytest.importorskip("distributed", reason="the dask extra is not installed")
 pytestmark = pytest.mark.slow
@@ -27,10 +26,10 @@ FULL = "mount -t tmpfs -o size=4k,nr_inodes=1 none"
 POISON = """
 import os, signal
 from dataclasses import dataclass
-from .template_method import Centre
+from .whitening import Whitening
 
 @dataclass(frozen=True)
-class Poison(Centre):
+class Poison(Whitening):
     name = "poison"
 
     def fit(self, x, rng):
@@ -49,20 +48,17 @@ class Dask:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
         self.address = f"tcp://127.0.0.1:{self.port}"
-        self.environment = {k: v for k, v in os.environ.items() if not k.startswith("HARNESS_")}
-        self.environment |= {"HARNESS_CACHE_DIR": str(folder / "cache")}
 
     def start(self, *words, before=()):
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("HARNESS_")}
+        own = {"HARNESS_CACHE_DIR": str(self.folder / "cache"), "PYTHONPATH": str(self.root)}
         with (self.folder / "dask.log").open("a") as log:
             made = subprocess.Popen(
                 [*before, sys.executable, "-m", "distributed.cli." + words[0], *words[1:]],
-                env=self.at(self.root), cwd=self.folder, stdout=log, stderr=log,
+                env=environment | own, cwd=self.folder, stdout=log, stderr=log,
             )  # fmt: skip
         self.stack.callback(self.kill, made)
         return made
-
-    def at(self, root):
-        return self.environment | {"PYTHONPATH": str(root)}
 
     def scheduler(self):
         where = ("--host", "127.0.0.1", "--port", str(self.port))
@@ -79,23 +75,20 @@ class Dask:
         return self.worker(before=("unshare", "-rm", "sh", "-c", script, str(folder)))
 
     def kill(self, *processes):
-        for one in processes:
-            one.send_signal(signal.SIGKILL)
-            one.wait(30)
+        for process in processes:
+            process.send_signal(signal.SIGKILL)
+            process.wait(30)
 
-    def run(self, *words, matrix=MATRIX):
-        command = [sys.executable, "-m", "harness", "run", *matrix, "-q", *words]
-        return subprocess.Popen(
-            command, env=self.at(self.root), cwd=self.root, text=True,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        )  # fmt: skip
+    def run(self, matrix=MATRIX):
+        words = ("run", *matrix, "-q", "--scheduler", self.address)
+        return processes.start(*words, cwd=self.folder, PYTHONPATH=str(self.root))
 
-    def ran(self, *words, matrix=MATRIX):
-        """The exit status of a run, and what it said on both streams."""
-        process = self.run(*words, matrix=matrix)
-        said = "".join(process.communicate(timeout=300))
-        assert "Traceback" not in said
-        return process.returncode, said
+    def ran(self, matrix=MATRIX):
+        """The exit status of a run, and what it printed on both streams."""
+        process = self.run(matrix=matrix)
+        printed = "".join(process.communicate(timeout=300))
+        assert "Traceback" not in printed
+        return process.returncode, printed
 
 
 @pytest.fixture
@@ -117,18 +110,14 @@ def some_written(folder, process, count):
         time.sleep(0.05)
 
 
-def scores(folder):
-    return {(one.method, one.task, one.seed): one.scores for one in Store(folder).records()}
-
-
 def alone(folder, matrix):
     """The scores of one process, without any fault."""
-    with ExitStack() as stack:
-        status, said = Dask(folder, stack).ran("-j", "1", "-o", str(folder / "runs"), matrix=matrix)
-    found = scores(folder / "runs")
-    assert status == 0, said
-    assert len(found) > ENOUGH
-    return found
+    folder.mkdir(exist_ok=True)
+    ended = processes.run("run", *matrix, "-q", "-j", "1", cwd=folder)
+    assert ended.status == 0, ended.err
+    true = processes.scores(folder / "runs")
+    assert len(true) > ENOUGH
+    return true
 
 
 @pytest.fixture(scope="module")
@@ -139,8 +128,7 @@ def true(tmp_path_factory):
 def test_lost_workers_and_a_lost_scheduler_cost_no_record(dask, tmp_path):
     wanted, runs = alone(tmp_path / "alone", LONG), tmp_path / "runs"
     scheduler, workers = dask.scheduler(), [dask.worker(), dask.worker()]
-    on = ("--scheduler", dask.address, "-o", str(runs))
-    first = dask.run(*on, matrix=LONG)
+    first = dask.run(matrix=LONG)
     some_written(runs, first, ENOUGH)
     dask.kill(workers.pop())
     some_written(runs, first, len(written(runs)) + 1)
@@ -154,13 +142,13 @@ def test_lost_workers_and_a_lost_scheduler_cost_no_record(dask, tmp_path):
 
     dask.scheduler()
     workers = [dask.worker(), dask.worker()]
-    second = dask.run(*on, matrix=LONG)
+    second = dask.run(matrix=LONG)
     some_written(runs, second, len(kept) + 1)
     dask.kill(*workers)
     dask.worker()
     out, err = second.communicate(timeout=300)
     assert second.returncode == 0, out + err
-    assert scores(runs) == wanted
+    assert processes.scores(runs) == wanted
     assert {path: when for path, when in written(runs).items() if path in kept} == kept
 
 
@@ -173,11 +161,11 @@ def test_a_unit_that_kills_every_worker_fails_and_the_others_are_done(dask, true
     for _ in range(2):
         dask.worker("--nanny")
     matrix = ["-m", "glove-mini.mean+poison@target", *MATRIX[1:]]
-    status, said = dask.ran("--scheduler", dask.address, "-o", str(runs), matrix=matrix)
+    status, printed = dask.ran(matrix=matrix)
     assert status != 0
-    assert "glove-mini.mean+poison@target" in said
-    assert "4 workers died of it, perhaps for want of memory (1 cell)" in said
-    assert scores(runs) == true
+    assert "glove-mini.mean+poison@target" in printed
+    assert "4 workers died of it, perhaps for want of memory (1 cell)" in printed
+    assert processes.scores(runs) == true
 
 
 @pytest.mark.skipif(
@@ -191,12 +179,12 @@ def test_a_full_disk_of_one_worker_costs_no_record(dask, true, tmp_path, place):
     scheduler = dask.scheduler()
     bad = dask.worker_with_full(tmp_path / place)
     dask.worker()
-    status, said = dask.ran("--scheduler", dask.address, "-o", str(runs))
-    assert "No space left on device" in said or status == 0
+    status, printed = dask.ran()
+    assert "No space left on device" in printed or status == 0
     kept = written(runs)
     dask.kill(bad)
-    status, said = dask.ran("--scheduler", dask.address, "-o", str(runs))
-    assert status == 0, said
-    assert scores(runs) == true
+    status, printed = dask.ran()
+    assert status == 0, printed
+    assert processes.scores(runs) == true
     assert {path: when for path, when in written(runs).items() if path in kept} == kept
     assert scheduler.poll() is None

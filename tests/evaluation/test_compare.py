@@ -4,11 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from fakes import OTHER, TOY, FakeConfig, library, task
+from fakes import OTHER, TOY, FakeConfig, library, made_record, task
 from fakes import registry as fake_registry
 
 from harness.core.errors import DataError, UsageError
-from harness.core.types import Record
 from harness.evaluation.compare import RESAMPLES, SEED, compare_claims, compare_methods
 from harness.evaluation.runner import RunContext
 from harness.results.claims import (
@@ -20,42 +19,19 @@ from harness.results.claims import (
     write_intervals,
 )
 from harness.results.comparisons import bootstrap_scores, compare_resamples, holm
-from harness.results.published import load_table
-from harness.results.records import SCHEMA, Cell, Store
+from harness.results.published import Column, Row, Table
+from harness.results.records import Cell, Store
 
 LEXICAL = task("lexical", metric="lexical")
 REGISTRY = fake_registry(FakeConfig())
 REGISTRY = replace(REGISTRY, tasks={**REGISTRY.tasks, "lexical": LEXICAL})
 METHODS = ("fake.mean", "fake.cls")
-TABLE = """
-paper = "Nobody et al. 1999"
-table = "Table 1"
-title = "Two rows"
-cite = "nobody1999"
-source = "made up"
-metric = "spearman"
-aggregation = "all"
-columns = [
-  { id = "toy", label = "TOY", task = "toy" },
-  { id = "sts-b", label = "STS-B", task = "sts-b" },
-]
-[[row]]
-id = "high"
-label = "High"
-why_not = "quoted"
-backbone = "none"
-fit = "none"
-supervision = "none"
-values = { toy = "70.00", sts-b = "60.00" }
-[[row]]
-id = "low"
-label = "Low"
-why_not = "quoted"
-backbone = "none"
-fit = "none"
-supervision = "none"
-values = { toy = "50.00", sts-b = "50.00" }
-"""
+COLUMNS = (Column("toy", "TOY", task="toy"), Column("sts-b", "STS-B", task="sts-b"))
+ROWS = (
+    Row("high", "High", "", "", "", {"toy": "70.00", "sts-b": "60.00"}, why_not="quoted"),
+    Row("low", "Low", "", "", "", {"toy": "50.00", "sts-b": "50.00"}, why_not="quoted"),
+)
+TABLE = Table("made-up", "", "", "", "", "", "spearman", COLUMNS, ROWS, aggregation="all")
 CLAIMS = """
 about = "About the model."
 [rows."made-up"]
@@ -94,8 +70,8 @@ def runs(tmp_path, loader):
 
 def write(store, method, of, values, data, scores=None):
     scores = scores or {"spearman": {"all": 50.0 + len(method)}}
-    name, digests = repr(REGISTRY.parse(method)), {"data": data}
-    made = Record(SCHEMA, method, name, of.name, 0, scores, len(values), {}, digests, {})
+    known = {"repr": repr(REGISTRY.parse(method)), "digests": {"data": data}}
+    made = made_record(method, of.name, scores, pairs=len(values), **known)
     store.write(made, values.astype(np.float32), {})
 
 
@@ -124,8 +100,8 @@ def test_it_is_the_paired_bootstrap_on_each_task(runs, loader):
 
 
 def test_a_chosen_task_is_compared_alone(runs, loader):
-    [one] = compare_methods(*METHODS, (OTHER,), REGISTRY, RunContext(loader, runs))
-    assert (one.task, one.p_holm) == ("sts-b", one.p)
+    [test] = compare_methods(*METHODS, (OTHER,), REGISTRY, RunContext(loader, runs))
+    assert (test.task, test.p_holm) == ("sts-b", test.p)
 
 
 def test_what_cannot_be_compared_is_told_with_the_reason(runs, loader):
@@ -151,11 +127,11 @@ def test_what_cannot_be_compared_is_told_with_the_reason(runs, loader):
 
 def intervals(runs, loader, known=None):
     """The intervals of a claim on both tasks and their average."""
-    folder = runs.folder.parent
-    (folder / "made-up.toml").write_text(TABLE)
-    (folder / "claims.toml").write_text(CLAIMS)
-    claims = read_claims(folder / "claims.toml", [load_table(folder / "made-up.toml")])
-    return compare_claims(claims, REGISTRY, RunContext(loader, runs), known or {})
+    path = runs.folder.parent / "claims.toml"
+    path.write_text(CLAIMS)
+    return compare_claims(
+        read_claims(path, [TABLE]), REGISTRY, RunContext(loader, runs), known or {}
+    )
 
 
 def test_an_interval_is_the_paired_bootstraps_and_an_averages_that_of_the_mean(runs, loader):

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from contracts import rows, view_of
 from fakes import Centre
-from specimens import rows, view_of
 
 from baselines.minilm import MINILM
 from baselines.natsv import Natsv

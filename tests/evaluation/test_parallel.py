@@ -2,8 +2,6 @@
 
 import os
 import signal
-import subprocess
-import sys
 import time
 from dataclasses import replace
 from functools import partial
@@ -11,24 +9,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fakes import (
-    OTHER,
-    TOY,
-    BrokenConfig,
-    FakeConfig,
-    Told,
-    corpus,
-    library,
-    method,
-    numbered,
-)
-from processes import ROOT
+from fakes import OTHER, TOY, BrokenConfig, FakeConfig, Told, corpus, library, method, numbered
+from processes import run as run_process
 from tiny_models import rest_slow
 
 from harness.assets.places import Places
 from harness.core.errors import HarnessError, UsageError
 from harness.core.provenance import packages
-from harness.core.types import Method
 from harness.evaluation import parallel
 from harness.evaluation.engines import Cluster, InProcess, Processes
 from harness.evaluation.parallel import WHOLE, Part, Site, Work, execute_on, units
@@ -45,19 +32,21 @@ METHODS = (
 PLANNED = cells(METHODS, [TOY, OTHER], seeds=2)
 
 
-def run(folder, engine, planned=PLANNED, part=WHOLE, told=None, store="runs"):
-    """The outcomes, by cell."""
-    context = RunContext(library(folder), Store(folder / store), told or Told())
-    made = execute_on(engine, planned, context, part)
+def run(folder, engine, planned=PLANNED, part=WHOLE, told=None, corpora=()):
+    """The outcomes, by cell; of one process, without an engine."""
+    context = RunContext(library(folder, *corpora), Store(folder / "runs"), told or Told())
+    made = execute_on(engine, planned, context, part) if engine else execute(planned, context)
     return {outcome.cell: outcome for outcome in made}
+
+
+def scores(outcomes):
+    return {cell: outcome.record.scores for cell, outcome in outcomes.items()}
 
 
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory):
     """The scores of one process."""
-    folder = tmp_path_factory.mktemp("alone")
-    made = execute(PLANNED, RunContext(library(folder), Store(folder / "runs")))
-    return {outcome.cell: outcome.record.scores for outcome in made}
+    return scores(run(tmp_path_factory.mktemp("alone"), None))
 
 
 @pytest.fixture(scope="module")
@@ -71,17 +60,16 @@ def cluster():
 
 def test_two_processes_give_the_records_of_one(tmp_path, alone):
     told = Told()
-    found = run(tmp_path, Processes(2), told=told)
-    assert {cell: outcome.record.scores for cell, outcome in found.items()} == alone
-    assert {outcome.record.facts["workers"] for outcome in found.values()} == {2}
+    outcomes = run(tmp_path, Processes(2), told=told)
+    assert scores(outcomes) == alone
+    assert {outcome.record.facts["workers"] for outcome in outcomes.values()} == {2}
     assert told.phases[-1] == ("scoring", len(PLANNED))
     again = run(tmp_path, Processes(2))
     assert {outcome.status for outcome in again.values()} == {"done"}
 
 
 def test_a_cluster_gives_the_records_of_one_process(tmp_path, alone, cluster):
-    found = run(tmp_path, cluster)
-    assert {cell: outcome.record.scores for cell, outcome in found.items()} == alone
+    assert scores(run(tmp_path, cluster)) == alone
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 50])
@@ -95,17 +83,10 @@ def test_the_shards_of_a_plan_are_the_whole_with_no_cell_twice(count):
 
 
 def test_shards_one_after_the_other_leave_the_records_of_one_process(tmp_path, alone):
-    found = {}
-    for number in range(2):
-        part = Part(number, 2)
-        found |= run(tmp_path, InProcess(), part.cells(PLANNED), part)
-    assert {cell: outcome.record.scores for cell, outcome in found.items()} == alone
-
-
-@pytest.mark.parametrize("text", ["2", "0/2", "3/2", "a/b", "1/0", "-1/2", "1/2/3"])
-def test_a_shard_that_is_none_is_refused(text):
-    with pytest.raises(UsageError, match=f"--shard {text}: wanted "):
-        Part.parse(text)
+    outcomes = {}
+    for part in (Part(0, 2), Part(1, 2)):
+        outcomes |= run(tmp_path, InProcess(), part.cells(PLANNED), part)
+    assert scores(outcomes) == alone
 
 
 def test_cells_that_share_work_are_one_unit_and_seeds_stand_apart():
@@ -124,11 +105,9 @@ def test_fits_on_a_corpus_are_measured_beside_each_other_after_one_pass(tmp_path
     planned = cells([method("mean"), *fits], [TOY, OTHER], seeds=2)
     assert len(units(planned)) == 2
     assert len(units(planned, passes_made=True)) == 3
-    alone, beside = library(tmp_path / "alone", stream), library(tmp_path / "beside", stream)
-    wanted = execute(planned, RunContext(alone, Store(tmp_path / "alone")))
-    found = execute_on(Processes(2), planned, RunContext(beside, Store(tmp_path / "beside"), told))
-    scores = {one.cell: one.record.scores for one in wanted}
-    assert {one.cell: one.record.scores for one in found} == scores
+    wanted = run(tmp_path / "alone", None, planned, corpora=[stream])
+    beside = run(tmp_path / "beside", Processes(2), planned, told=told, corpora=[stream])
+    assert scores(beside) == scores(wanted)
     [(_, sentences), (_, merged), (_, count)] = told.phases
     assert [name for name, _ in told.phases] == ["encoding", "merging", "scoring"]
     assert (merged, count) == (1, len(planned))
@@ -167,13 +146,11 @@ def test_a_worker_with_other_code_trains_nothing(tmp_path, monkeypatch):
 
 
 def test_what_cannot_be_encoded_is_told_by_its_cells(tmp_path):
-    config = BrokenConfig(weights="broken")
-    broken = [Method(config, m.pooling, m.post, m.fit_on) for m in METHODS[:1]]
-    planned = cells([*METHODS[:2], *broken], [TOY], seeds=1)
-    found = run(tmp_path, Processes(2), planned)
-    statuses = sorted(outcome.status for outcome in found.values())
-    assert statuses == ["failed", "measured", "measured"]
-    [message] = [outcome.message for outcome in found.values() if outcome.message]
+    broken = method("mean", encoder=BrokenConfig(weights="broken"))
+    planned = cells([*METHODS[:2], broken], [TOY], seeds=1)
+    outcomes = run(tmp_path, Processes(2), planned).values()
+    assert sorted(outcome.status for outcome in outcomes) == ["failed", "measured", "measured"]
+    [message] = [outcome.message for outcome in outcomes if outcome.message]
     assert message == "broken: wanted weights, found none; fetch them again"
 
 
@@ -197,7 +174,7 @@ def test_a_worker_that_holds_an_encoder_is_not_replaced():
     assert len({worker for _, worker in Processes(2).map(grow, range(6))}) == 2
 
 
-def test_results_that_are_closed_early_leave_no_traceback():
+def test_results_that_are_closed_early_leave_no_traceback(tmp_path):
     """In 6 of 40 tries loky's own thread ended with a traceback."""
     code = (
         "from harness.evaluation.engines import Processes\n"
@@ -206,9 +183,8 @@ def test_results_that_are_closed_early_leave_no_traceback():
         "    for _ in range(count): next(results)\n"
         "    results.close()\n"
     )
-    command = [sys.executable, "-c", code]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
+    ended = run_process(cwd=tmp_path, code=code)
+    assert (ended.status, ended.err) == (0, "")
 
 
 def test_a_process_that_is_killed_ends_the_run_with_one_line():

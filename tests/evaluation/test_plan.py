@@ -1,6 +1,5 @@
 """The plan of a run: sentences left at the rate of their encoder, and counts of all other work."""
 
-import json
 from dataclasses import replace
 
 import pytest
@@ -82,24 +81,3 @@ def test_a_time_that_cannot_be_known_is_said_to_be_unknown(tmp_path, count, rate
     assert made.encoders[0].seconds is None
     assert f"0 of 45 {to_encode} unknown" in text(made)
     assert "encoding takes an unknown time for fake;" in text(made)
-
-
-def test_the_command_counts_the_cells_of_the_output_folder(tmp_path, monkeypatch, capsys):
-    from harness.cli import main
-
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("HARNESS_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.delenv("HARNESS_DATA_DIR", raising=False)
-    names = ("-m", "glove-mini.mean", "-t", "mini-kind", "-o", "mine")
-
-    def output(*words):
-        with pytest.raises(SystemExit):
-            main([*words])
-        return capsys.readouterr().out
-
-    [before] = json.loads(output("plan", *names, "--json"))["encoders"]
-    assert (before["measured"], before["scorings"]) == (0, 1)
-    assert before["seconds"] > 0
-    output("run", *names, "-q")
-    [after] = json.loads(output("plan", *names, "--json"))["encoders"]
-    assert (after["measured"], after["scorings"], after["seconds"]) == (1, 0, 0)

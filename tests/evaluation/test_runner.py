@@ -1,7 +1,6 @@
 """A run: one pass for many cells, a failure is an outcome, and whatever was done stays done."""
 
 import random
-from itertools import islice
 
 import pytest
 from fakes import (
@@ -59,9 +58,6 @@ def statuses(outcomes):
 def logged(config, *methods):
     """The same methods on an encoder whose log is watched."""
     return [Method(config, m.pooling, m.post, m.fit_on) for m in methods]
-
-
-# What a selection becomes
 
 
 # One pass
@@ -287,28 +283,13 @@ def test_a_record_that_cannot_be_written_stops_no_other_cell(tmp_path, monkeypat
     assert sorted(statuses(outcomes)) == ["failed", "measured", "measured"]
 
 
-# Killed, and run again
+# Interrupted, and run again
 
 
-@pytest.mark.parametrize("after", range(1, 10))
-def test_a_killed_run_goes_on_where_it_stopped(tmp_path, after):
-    config = FakeConfig()
-    planned = cells(logged(config, *METHODS), [TOY], seeds=2)
-    store = Store(tmp_path / "runs")
-    killed = execute(planned, RunContext(library(tmp_path), store, clock=ticks()))
-    done = {outcome.cell for outcome in islice(killed, after)}
-    killed.close()
-    before, encoded = snapshot(store.folder), len(config.log)
-    outcomes = run(tmp_path, planned)
-    assert {cell for cell, o in outcomes.items() if o.status == "done"} == done
-    assert {o.status for cell, o in outcomes.items() if cell not in done} <= {"measured"}
-    assert before.items() <= snapshot(store.folder).items()
-    assert len(config.log) == encoded
-
-
-@pytest.mark.parametrize("after", [0, 1, 6])
+@pytest.mark.parametrize("after", range(7))
 def test_an_interrupted_run_loses_the_cell_in_hand_alone(tmp_path, monkeypatch, after):
-    planned, begun = cells(METHODS, [TOY], seeds=2), []
+    config, begun = FakeConfig(), []
+    planned = cells(logged(config, *METHODS), [TOY], seeds=2)
 
     def interrupted(*given):
         begun.append(given)
@@ -316,13 +297,15 @@ def test_an_interrupted_run_loses_the_cell_in_hand_alone(tmp_path, monkeypatch, 
             raise KeyboardInterrupt
         return measure(*given)
 
-    monkeypatch.setattr("harness.evaluation.runner.measure", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        run(tmp_path, planned)
-    monkeypatch.undo()
-    assert len(planned) > after
-    found = statuses(run(tmp_path, planned))
-    assert (found.count("done"), found.count("measured")) == (after, len(planned) - after)
+    with monkeypatch.context() as patch:
+        patch.setattr("harness.evaluation.runner.measure", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            run(tmp_path, planned)
+    before, encoded = snapshot(tmp_path / "runs"), len(config.log)
+    again = statuses(run(tmp_path, planned))
+    assert (again.count("done"), again.count("measured")) == (after, len(planned) - after)
+    assert before.items() <= snapshot(tmp_path / "runs").items()
+    assert len(config.log) == encoded
 
 
 def contents(folder):
@@ -340,22 +323,14 @@ def test_a_second_run_measures_nothing_and_writes_nothing(tmp_path):
     assert (contents(tmp_path), snapshot(tmp_path / "runs"), told.phases) == (before, runs, [])
 
 
-def test_other_weights_or_other_data_are_measured_again(tmp_path):
-    run(tmp_path, cells([method()], [TOY], seeds=1))
-    for change in (
-        cells([method(encoder=FakeConfig(weights="other"))], [TOY], seeds=1),
-        cells([method(encoder=FakeConfig(weights="other"))], [task(start=3)], seeds=1),
-    ):
-        [outcome] = run(tmp_path, change).values()
+def test_other_weights_data_or_labels_are_measured_again(tmp_path):
+    """The labels of a regression are not scored, and still they move the score."""
+    other = method(encoder=FakeConfig(weights="other"))
+    learnt = [task("learnt", load=Sentences(labels=n), metric="regression") for n in (0, 1)]
+    measured = [(method(), TOY), (other, TOY), (other, task(start=3))]
+    for cell in (*measured, *((other, scored) for scored in learnt)):
+        [outcome] = run(tmp_path, [PlannedCell(*cell, 0)]).values()
         assert (outcome.status, outcome.moved) == ("measured", True)
-
-
-def test_other_labels_of_a_regression_are_measured_again(tmp_path):
-    """They are not scored, and still they move the score."""
-    for labels in (0, 1):
-        scored = task("learnt", load=Sentences(labels=labels), metric="regression")
-        [outcome] = run(tmp_path, cells([method()], [scored], seeds=1)).values()
-        assert outcome.status == "measured"
 
 
 # Corpora that are only fitted on
@@ -390,13 +365,10 @@ def test_no_digit_of_a_score_depends_on_the_number_of_threads(tmp_path):
         ["glove-mini.mean+whitening@target", "glove-mini.mean+natsv:10@mini-text"]
     )
     planned = cells(methods, registry.select_tasks(["mini-sts", "mini-sts.dev"]), seeds=1)
-    libraries, found = ThreadpoolController(), []
-    for threads in (1, 2, 3):
-        places = Places(cache=tmp_path / str(threads))
-        loader = TaskLoader(places, registry.corpora)
-        with libraries.limit(limits=threads, user_api="blas"):
-            made = execute(
-                planned, RunContext(loader, Store(tmp_path / f"runs-{threads}"), clock=ticks())
-            )
-            found.append({outcome.cell: outcome.record.scores for outcome in made})
-    assert found[0] == found[1] == found[2]
+    libraries, scores = ThreadpoolController(), []
+    for threads in ("1", "2", "3"):
+        folder = tmp_path / threads
+        context = RunContext(TaskLoader(Places(folder), registry.corpora), Store(folder / "runs"))
+        with libraries.limit(limits=int(threads), user_api="blas"):
+            scores.append({o.cell: o.record.scores for o in execute(planned, context)})
+    assert scores[0] == scores[1] == scores[2]

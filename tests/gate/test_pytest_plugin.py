@@ -1,41 +1,25 @@
 """`pytest --harness-gate` in the repository of another project, over word vectors of its own."""
 
-import os
-import subprocess
-import sys
 from importlib.metadata import entry_points
-from pathlib import Path
 
 import numpy as np
 import pytest
+from processes import run
 
-ROOT = Path(__file__).resolve().parents[2]
 WORDS = ("a", "the", "man", "woman", "dog", "is", "eating", "running", "ball", "park", "small")
 MODULE = "harness.gate.pytest_plugin"
 GATE = 'quick = [{ method = "mine.mean", task = "mini-lexical" }]'
 CELL = "mine.mean on mini-lexical, seed 0"
+PYTEST = "import sys, pytest; sys.exit(pytest.main(sys.argv[1:]))"
 
 
 @pytest.fixture
 def project(tmp_path):
-    """Runs a program in a project that holds a quick set and a file of vectors."""
-    own = {name: value for name, value in os.environ.items() if not name.startswith("HARNESS")}
-    cache = {"HARNESS_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": str(ROOT)}
-
-    def python(*arguments):
-        return subprocess.run(
-            [sys.executable, *arguments],
-            cwd=tmp_path,
-            env=own | cache,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-
+    """A project that holds a quick set and a file of vectors."""
     (tmp_path / "results").mkdir()
     (tmp_path / "results" / "gate.toml").write_text(GATE)
     write_vectors(tmp_path / "mine.txt")
-    return python
+    return tmp_path
 
 
 def write_vectors(path, **changed):
@@ -45,44 +29,42 @@ def write_vectors(path, **changed):
 
 
 def gate(project, *arguments):
+    """pytest in the project."""
     # Whether an editable installation has the entry point depends on its age.
     known = {point.value for point in entry_points(group="pytest11")}
     plugin = [] if MODULE in known else ["-p", MODULE]
     encoder = ["--harness-encoder", "mine=mine.txt"]
-    return project("-m", "pytest", "-p", "no:cacheprovider", *plugin, *encoder, *arguments)
-
-
-def committed(project):
-    update = ["run", "--quick", "--update", "--encoder", "mine=mine.txt"]
-    assert project("-c", "from harness.cli import main; main()", *update).returncode == 0
+    words = ("-p", "no:cacheprovider", *plugin, *encoder, *arguments)
+    return run(*words, cwd=project, code=PYTEST)
 
 
 @pytest.mark.slow
-def test_what_has_not_moved_passes_and_a_moved_encoder_is_told_with_its_pairs(project, tmp_path):
-    committed(project)
+def test_what_has_not_moved_passes_and_a_moved_encoder_is_told_with_its_pairs(project):
+    update = ("run", "--quick", "--update", "--encoder", "mine=mine.txt")
+    assert run(*update, cwd=project).status == 0
     done = gate(project, "--harness-gate")
-    assert (done.returncode, "2 passed" in done.stdout) == (0, True), done.stdout
-    write_vectors(tmp_path / "mine.txt", dog="9 9 9")
+    assert (done.status, "2 passed" in done.out) == (0, True), done.out
+    write_vectors(project / "mine.txt", dog="9 9 9")
     done = gate(project, "--harness-gate", "results")
-    assert done.returncode == 1
-    assert "encoder moved: mine: other weights" in done.stdout
-    assert f"encoder moved: {CELL}: other weights; " in done.stdout
-    assert "    pair " in done.stdout
+    assert done.status == 1
+    assert "encoder moved: mine: other weights" in done.out
+    assert f"encoder moved: {CELL}: other weights; " in done.out
+    assert "    pair " in done.out
     done = gate(project, "--harness-gate", "--harness-fail-below", "100")
-    assert (done.returncode, "2 passed" in done.stdout) == (0, True), done.stdout
-    assert gate(project).returncode == 5  # without the option there is no test
+    assert (done.status, "2 passed" in done.out) == (0, True), done.out
+    assert gate(project).status == 5  # without the option there is no test
 
 
 @pytest.mark.slow
-def test_a_missing_baseline_and_a_missing_encoder_fail(project, tmp_path):
+def test_a_missing_baseline_and_a_missing_encoder_fail(project):
     done = gate(project, "--harness-gate", "-k", "lexical")
-    assert done.returncode == 1
-    assert f"no baseline: {CELL}: there is no committed record" in done.stdout
-    assert "1 failed, 1 deselected" in done.stdout
-    (tmp_path / "mine.txt").unlink()
+    assert done.status == 1
+    assert f"no baseline: {CELL}: there is no committed record" in done.out
+    assert "1 failed, 1 deselected" in done.out
+    (project / "mine.txt").unlink()
     done = gate(project, "--harness-gate")
-    assert done.returncode == 1
-    assert "--encoder mine=mine.txt" in done.stdout
+    assert done.status == 1
+    assert "--encoder mine=mine.txt" in done.out
     done = gate(project, "--harness-gate", "elsewhere")
-    assert done.returncode == pytest.ExitCode.USAGE_ERROR
-    assert "elsewhere/gate.toml names no quick set" in done.stderr
+    assert done.status == pytest.ExitCode.USAGE_ERROR
+    assert "elsewhere/gate.toml names no quick set" in done.err

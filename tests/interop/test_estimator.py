@@ -4,11 +4,8 @@ import inspect
 
 import numpy as np
 import pytest
-from sklearn.base import clone
-from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import make_pipeline
+from contracts import rows
 from sklearn.utils.estimator_checks import check_estimator
-from specimens import rows
 
 from harness.core.errors import UsageError
 from harness.evaluation.evaluate import FitData, fit
@@ -41,14 +38,6 @@ def test_it_is_the_map_that_a_method_fits():
     for transform in fit(method, FitData(x), np.random.default_rng(0)):
         wanted = transform(wanted)
     np.testing.assert_array_equal(Calibration("sn+whitening:4").fit_transform(x), wanted)
-
-
-def test_it_stands_in_a_pipeline_and_is_cloned():
-    x = rows(60, 6)
-    pipeline = make_pipeline(Calibration("whitening:2"), LogisticRegression())
-    pipeline.fit(x, x[:, 0] > np.median(x[:, 0]))
-    assert pipeline.predict(x).shape == (60,)
-    assert clone(pipeline[0]).get_params() == {"post": "whitening:2", "random_state": 0}
 
 
 def test_what_it_cannot_fit_or_does_not_know_is_refused():

@@ -6,10 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import tiny_models
+from contracts import rows
 from fakes import TOY, Told, library
 from modular_models import PROMPTS, saved
 from sentence_transformers import SentenceTransformer
-from specimens import rows
 from subword_tables import made as model2vec
 from tolerances import ROUNDING, relative_gap
 
@@ -17,6 +17,7 @@ from baselines.natsv import Natsv
 from baselines.sn import SN
 from baselines.whitening import Whitening
 from harness.assets.places import Places
+from harness.cli import main
 from harness.core.errors import UsageError
 from harness.core.types import Method
 from harness.encoders.native import NativeConfig
@@ -74,8 +75,8 @@ KINDS = [kind for kind in tiny_models.KINDS if kind not in ("bart", "gpt2")]
 
 @pytest.mark.parametrize("pooling", POOLINGS, ids=lambda pooling: pooling.name)
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_pooling_of_every_architecture_is_the_same_in_the_library(tmp_path, kind, pooling):
-    model = tiny_models.make(kind, tmp_path / "model")
+def test_every_pooling_of_every_architecture_is_the_librarys(checkpoint, tmp_path, kind, pooling):
+    model = checkpoint(kind)
     method = Method(CONFIG, pooling)
     if pooling in LACKING.get(kind, ()):
         assert_refused(tmp_path, method, model, "")
@@ -88,9 +89,8 @@ def test_every_pooling_of_every_architecture_is_the_same_in_the_library(tmp_path
     [(SN(),), (Natsv(2),), (Whitening(),), (Whitening(4),), (SN(), Natsv(1), Whitening(8))],
     ids=lambda post: "+".join(p.name for p in post),
 )
-def test_a_chain_of_affine_maps_is_one_dense_layer(tmp_path, post):
-    model = tiny_models.make("bert", tmp_path / "model")
-    ours, folder = exported(tmp_path, Method(CONFIG, CLS, post, "target"), model)
+def test_a_chain_of_affine_maps_is_one_dense_layer(checkpoint, tmp_path, post):
+    ours, folder = exported(tmp_path, Method(CONFIG, CLS, post, "target"), checkpoint("bert"))
     kinds = [module["type"] for module in json.loads((folder / "modules.json").read_text())]
     assert [kind.rpartition(".")[2] for kind in kinds] == ["Transformer", "Pooling", "Dense"]
     assert_alike(ours, folder)
@@ -111,34 +111,29 @@ def test_a_map_stands_behind_a_models_modules(tmp_path, kind):
     assert_alike(*exported(tmp_path, Method(config, NATIVE, (SN(),), "target"), model))
 
 
-def test_what_the_librarys_modules_cannot_say_is_refused(tmp_path):
+def test_what_the_librarys_modules_cannot_say_is_refused(checkpoint, tmp_path):
     write_vectors(tmp_path / "v.safetensors", ("the", "cat"), np.eye(2, dtype=np.float32))
     words = Method(StaticConfig("m", Tokeniser("words", "lower")), MEAN)
     why = "wanted a transformer, .*harness.encoder opens"
     assert_refused(tmp_path, words, tmp_path / "v.safetensors", why)
     method = Method(SubwordConfig("m"), MEAN)
     assert_refused(tmp_path, method, model2vec(tmp_path / "m2v"), r"modules as m\.native")
-    bart = tiny_models.make("bart", tmp_path / "bart")
-    assert_refused(tmp_path, Method(CONFIG, MEAN), bart, "found a bart")
+    assert_refused(tmp_path, Method(CONFIG, MEAN), checkpoint("bart"), "found a bart")
     flow = Method(CONFIG, MEAN, (load_registry().posts["flow"](),), "target")
-    bert = tiny_models.make("bert", tmp_path / "bert")
-    assert_refused(tmp_path, flow, bert, "wanted affine maps, found a Fitted")
+    assert_refused(tmp_path, flow, checkpoint("bert"), "wanted affine maps, found a Fitted")
 
 
-def test_a_folder_that_holds_something_is_left_as_it_is(tmp_path):
-    model = tiny_models.make("bert", tmp_path / "model")
+def test_a_folder_that_holds_something_is_left_as_it_is(checkpoint, tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "mine.txt").write_text("mine")
     with pytest.raises(UsageError, match="wanted a new or an empty folder"):
-        exported(tmp_path, Method(CONFIG, POOLER), model)
+        exported(tmp_path, Method(CONFIG, POOLER), checkpoint("bert"))
     assert [file.name for file in (tmp_path / "out").iterdir()] == ["mine.txt"]
 
 
-def test_a_card_shows_the_scores_of_these_very_maps_and_no_other(tmp_path):
-    model = tiny_models.make("bert", tmp_path / "model")
-    task = replace(TOY, name="sts-b")
-    texts = library(tmp_path)
-    places = Places(tmp_path, tmp_path / "data", {"m": model})
+def test_a_card_shows_the_scores_of_these_very_maps_and_no_other(checkpoint, tmp_path):
+    task, texts = replace(TOY, name="sts-b"), library(tmp_path)
+    places = Places(tmp_path, tmp_path / "data", {"m": checkpoint("bert")})
     texts = replace(texts, places=places)
     planned = PlannedCell(Method(CONFIG, MEAN, (SN(),), "target"), task, 0)
     store = Store(tmp_path / "runs")
@@ -161,19 +156,10 @@ def test_a_card_shows_the_scores_of_these_very_maps_and_no_other(tmp_path):
 
 
 def test_a_command_exports_a_method(tmp_path, capfd):
-    from harness.cli import main
-
     method, out = "bert-mini.mean+natsv:1@target", tmp_path / "out"
-    options = ["--cache", str(tmp_path / "cache"), "--results", str(tmp_path)]
-
-    def export(folder, *words):
-        with pytest.raises(SystemExit) as end:
-            main(["export", method, str(folder), *words, *options])
-        return end.value.code or 0, capfd.readouterr()
-
-    status, said = export(out, "-t", "mini-sts")
-    assert (status, said.out) == (0, f"{out}: {method}, seed 0, with 0 measured scores\n")
+    folders = ["--cache", str(tmp_path / "cache"), "--results", str(tmp_path)]
+    with pytest.raises(SystemExit) as ended:
+        main(["export", method, str(out), "-t", "mini-sts", *folders])
+    assert not ended.value.code
+    assert capfd.readouterr().out == f"{out}: {method}, seed 0, with 0 measured scores\n"
     assert theirs(out).shape == (len(TEXTS), 256)
-    status, said = export(tmp_path / "other")
-    assert (status, "wanted -t TASK" in said.err) == (2, True)
-    assert not (tmp_path / "other").exists()

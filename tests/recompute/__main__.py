@@ -18,12 +18,11 @@ import website
 from pages import Report
 from scores import Inputs, read_inputs
 
-# The pages: of all encoders and of each, of flows, the papers' tables, claims, protocol traps,
+# The pages: of all encoders and of each, the papers' tables, claims, protocol traps,
 # conformance, the generated part of the README, and the page of all results.
 CHECKS: Mapping[str, Callable[[Inputs, Report], None]] = {
     "leaderboard": boards.leaderboard,
     "encoders": boards.encoders,
-    "flows": boards.flows_page,
     "papers": papers.pages,
     "claims": claims.page,
     "traps": others.traps,

@@ -1,18 +1,16 @@
-"""The numbers of the leaderboard, of the encoders' pages and of the page of flows."""
+"""The numbers of the leaderboard, of the encoders' pages."""
 
 from __future__ import annotations
 
-import json
 import math
 import re
-import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
 
 import papers
-from pages import Report, Table, markdown
-from scores import ENOUGH, LABELS, SEVEN, Inputs, Records, Side, decide, number, side, welch
+from pages import Report, Table, content, markdown
+from scores import LABELS, SEVEN, Inputs, Records, Side, number, side
 
 SPEARMAN = ("spearman", "all")
 # The columns beside the seven tasks: a task and the path of a score in its records.
@@ -97,6 +95,10 @@ def average_of(sides: Sequence[Side]) -> float | None:
     return fmean(means) if len(means) == len(sides) else None
 
 
+def average_text(mean: float | None) -> str:
+    return "–" if mean is None else number(mean)
+
+
 def _label(method: str) -> str:
     fitted = method.partition("@")[2] in ("target", "target-splits")
     return f"`{method}`" + (" †" if fitted else "")
@@ -125,10 +127,8 @@ def _seven(
     report.equal(f"{where}: columns", list(table.head[1:9]), [*LABELS, "Avg."])
     for line in table.lines:
         method = line[0].split("`")[1]
-        for label, cell, one in zip(LABELS, line[1:8], rows.get(method, ()), strict=False):
-            report.expect(f"{where}: {method}: {label}", cell, one.text)
-        mean = averages.get(method)
-        report.expect(f"{where}: {method}: Avg.", line[8], "–" if mean is None else number(mean))
+        due = [*(one.text for one in rows.get(method, ())), average_text(averages.get(method))]
+        report.cells(f"{where}: {method}", table.head[1:9], line[1:9], due)
         for cell in line[9:]:
             _cost(f"{where}: {method}: cost", cell, method, protocol, records, report)
 
@@ -142,7 +142,7 @@ def _ties(results: Path, protocol: re.Match[str], averages: dict[str, float]) ->
     path = results / "records" / "comparisons" / name.replace(":", "%3A")
     if not path.exists():
         return set()
-    stored = json.loads(path.read_text(encoding="utf-8"))
+    stored = content(path)
     if stored["averages"] != {method: round(mean, 2) for method, mean in averages.items()}:
         return set()
     return {row["below"] for row in stored["rows"] if row["p_holm"] > 0.05}
@@ -178,10 +178,8 @@ def _section(
     rows = {m: row for m, row in rows.items() if any(one.mean is not None for one in row)}
     report.equal(f"{where}: rows", sorted(line[0] for line in table.lines), sorted(rows))
     for line in table.lines:
-        for heading, cell, one in zip(
-            table.head[1:], line[1:], rows.get(line[0], ()), strict=False
-        ):
-            report.expect(f"{where}: {line[0]}: {heading}", cell, one.text)
+        due = [one.text for one in rows.get(line[0], ())]
+        report.cells(f"{where}: {line[0]}", table.head[1:], line[1:], due)
 
 
 def _gold(path: Path, records: Records, report: Report) -> None:
@@ -204,149 +202,3 @@ def _every_board(path: Path, done: set[tuple[str, str]], records: Records, repor
             own = _methods(records, encoder, None)
             if any(average_of(seven_of(records, m, protocol)) is not None for m in own):
                 report.equal(f"{path.name}: {encoder}: {caption}", (encoder, caption) in done, True)
-
-
-def flows_page(inputs: Inputs, report: Report) -> None:
-    """Every score and every answer of the page of flows."""
-    path, records = inputs.results / "tables" / "flows.md", inputs.records
-    questions = inputs.results / "questions" / "flows.toml"
-    maps = tomllib.loads(questions.read_text(encoding="utf-8"))
-    kinds = {"none": "", **dict.fromkeys(maps["linear"], "linear")}
-    kinds |= dict.fromkeys(maps["flows"], "flow")
-    sections = set()
-    overview, *tables = markdown(path)
-    shown_maps: dict[tuple[str, str, str], dict[str, list[Side]]] = {}
-    for table in tables:
-        plain, corpus = re.findall(r"`(.*?)`", table.headings[-1])
-        sections.add((plain, corpus))
-        where = f"{path.name}: {plain}@{corpus}: {table.caption}"
-        protocol = PROTOCOL.search(table.caption)
-        assert protocol
-        rows = {}
-        on = f"{plain}@{corpus}" in maps.get("planned_on", ())
-        planned = maps["planned"] if on else ()
-        for chain, kind in kinds.items():
-            method = plain if chain == "none" else f"{plain}+{chain}@{corpus}"
-            sides = seven_of(records, method, protocol)
-            rows[chain] = [Side(one.scores, one.seeded or kind == "flow") for one in sides]
-            measured = any(name == method for name, _ in records)
-            line = next((li for li in table.lines if li[0].strip("`") == chain), None)
-            shown = measured or chain in planned
-            report.equal(f"{where}: {chain} has a row", line is not None, shown)
-            if line:
-                _map_row(f"{where}: {chain}", line, kind, rows[chain], report)
-                cost = "–" if chain == "none" else _fit(records, method)
-                report.equal(f"{where}: {chain}: fit", line[10], cost)
-        _answers(where, path, table, maps["question"], rows, report)
-        shown_maps[plain, corpus, protocol[2]] = rows
-    _overview(path.name, overview, maps["question"], shown_maps, report)
-    wanted = set()
-    for method, _ in records:
-        chain, _, corpus = method.partition("@")
-        plain, _, chain = chain.partition("+")
-        if kinds.get(chain) == "flow":
-            wanted.add((plain, corpus))
-    report.equal(f"{path.name}: sections", sections, wanted)
-
-
-def _overview(
-    where: str,
-    table: Table,
-    questions: Sequence[dict[str, str]],
-    maps: dict[tuple[str, str, str], dict[str, list[Side]]],
-    report: Report,
-) -> None:
-    """The first table: one map beside every flow, on average and in tasks ahead and behind."""
-    first = questions[0]["first"]
-    flows = [asked["second"] for asked in questions if asked["first"] == first]
-    report.equal(f"{where}: flows", [head.strip("`") for head in table.head[3:]], flows)
-    wanted = {}
-    for on, rows in maps.items():
-        cells = [_tally(rows[first], rows[flow]) for flow in flows]
-        if any(cells):
-            wanted[on] = [cell or "not run" for cell in cells]
-    printed = {tuple(cell.strip("`") for cell in line[:3]): line[3:] for line in table.lines}
-    report.equal(f"{where}: encodings", list(printed), list(wanted))
-    for on, cells in wanted.items():
-        for flow, cell, said in zip(flows, printed.get(on, ()), cells, strict=False):
-            report.expect(f"{where}: {' '.join(on)}: {first} minus {flow}", cell, said)
-
-
-def _tally(first: Sequence[Side], second: Sequence[Side]) -> str:
-    """A cell of it; empty where no task has both maps."""
-    every = [decide(a, b) for a, b in zip(first, second, strict=True)]
-    found = [decision for decision in every if decision.difference is not None]
-    if not found:
-        return ""
-    outcomes = [decision.outcome for decision in found]
-    ahead, behind = outcomes.count("holds"), outcomes.count("does not hold")
-    mean = fmean(decision.difference or 0.0 for decision in found)
-    return f"{mean:+.9f} ({ahead}, {behind})"
-
-
-def _map_row(
-    where: str, line: Sequence[str], kind: str, sides: Sequence[Side], report: Report
-) -> None:
-    report.equal(f"{where}: kind", line[1], kind)
-    for label, cell, one in zip(LABELS, line[2:9], sides, strict=True):
-        few = kind == "flow" and 0 < len(one.scores) < ENOUGH
-        shown = one.text + (f" (k={len(one.scores)})" if few else "")
-        report.expect(f"{where}: {label}", cell, shown)
-    mean = average_of(sides)
-    report.expect(f"{where}: Avg.", line[9], "–" if mean is None else number(mean))
-
-
-def _fit(records: Records, method: str) -> str:
-    """The mean seconds of its fits on STS-B."""
-    clocks = [row["timings"].get("fit") for row in records.get((method, "sts-b"), ())]
-    return "not measured" if not clocks or None in clocks else f"{fmean(clocks):.1f} s"
-
-
-def _answers(
-    where: str,
-    path: Path,
-    table: Table,
-    questions: Sequence[dict[str, str]],
-    rows: dict[str, list[Side]],
-    report: Report,
-) -> None:
-    """The sentences below a table, each made anew from its question."""
-    text = path.read_text(encoding="utf-8")
-    text = text[text.index(f"\n## {table.headings[-1]}\n") :]
-    text = text[text.index(f"\n**{table.caption}**\n") + 1 :]
-    text = re.split(r"\n(?:\*\*|## |Records)", text[3:], maxsplit=1)[0]
-    printed = {f["question"]: f["said"] for li in text.splitlines() if (f := ANSWER.match(li))}
-    wanted = {}
-    for question in questions:
-        if said := _answer(question["first"], question["second"], rows):
-            wanted[question["text"]] = said
-    report.equal(f"{where}: questions", list(printed), list(wanted))
-    for asked, said in wanted.items():
-        report.expect(f"{where}: {asked}", printed.get(asked, ""), said)
-
-
-def _answer(first: str, second: str, rows: dict[str, list[Side]]) -> str:
-    """The sentence that answers a question; empty where no task has both maps."""
-    pairs = zip(LABELS, rows[first], rows[second], strict=True)
-    found = [(label, a, b, decide(a, b)) for label, a, b in pairs]
-    found = [each for each in found if each[3].difference is not None]
-    if not found:
-        return ""
-    parts = []
-    for label, a, b, decision in found:
-        part = f"{label} {decision.difference:+.9f}"
-        if decision.by == "too few seeds":
-            part += " (too few seeds)"
-        elif decision.interval and (seeded := [one for one in (a, b) if one.seeded]):
-            part += f" ± {number(welch(*(one.spread for one in seeded)))}"
-        parts.append(part)
-    mean = fmean(decision.difference or 0.0 for *_, decision in found)
-    outcomes = [decision.outcome for *_, decision in found]
-    ahead, behind = outcomes.count("holds"), outcomes.count("does not hold")
-    tasks = "1 task" if len(found) == 1 else f"{len(found)} tasks"
-    said = "no task is decided"
-    if ahead or behind:
-        said = f"`{first}` is ahead on {ahead}, `{second}` on {behind}, of {tasks}"
-        if left := [label for label, *_, decision in found if decision.outcome == "undecided"]:
-            said += f"; undecided: {', '.join(left)}"
-    return f"`{first}` minus `{second}`: {', '.join(parts)}; {mean:+.9f} on average: {said}."

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import json
-import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import Any
 
-from pages import Report, Table, markdown
+from pages import Report, Table, content, markdown
 from papers import in_points
-from scores import Inputs, Records, at, number, side
+from scores import Fields, Inputs, Records, at, number, side
 
 
 def traps(inputs: Inputs, report: Report) -> None:
     """Each score, and its difference from the first of its trap and task."""
     path, records = inputs.results / "tables" / "protocols.md", inputs.records
-    questions = inputs.results / "questions" / "traps.toml"
-    data = tomllib.loads(questions.read_text(encoding="utf-8"))["trap"]
+    data = content(inputs.results / "questions" / "traps.toml")["trap"]
     shown = list(markdown(path))
     report.equal(f"{path.name}: tables", len(shown), len(data))
     for table, trap in zip(shown, data, strict=False):
@@ -48,9 +44,9 @@ def conformance(inputs: Inputs, report: Report) -> None:
     report.equal(f"{path.name}: references", len(shown), len(files))
     trials: dict[str, list[dict[str, float]]] = {}
     for kept in sorted((results / "records" / "conformance").glob("*.json")):
-        trials |= json.loads(kept.read_text(encoding="utf-8"))
+        trials |= content(kept)
     for table, file, line in zip(shown, files, summary.lines, strict=False):
-        reference = json.loads(file.read_text(encoding="utf-8"))
+        reference = content(file)
         due = [(cell, *score) for cell in reference["cells"] for score in cell["scores"].items()]
         by_authors["authors_of" in reference] += len(due)
         report.equal(f"{path.name}: {file.name}", len(table.lines), len(due))
@@ -67,12 +63,8 @@ def conformance(inputs: Inputs, report: Report) -> None:
             report.expect(f"{where}: difference", cells[5], f"{ours - theirs + 0.0:+.9f}", 4)
         report.expect(f"{path.name}: {file.name}: scores", line[2], str(len(due)))
         report.expect(f"{path.name}: {file.name}: compared", line[3], str(len(differences)))
-        equal = sum(
-            abs(difference) <= float(cells[6])
-            for cells, difference in zip(
-                [cells for cells in table.lines if cells[5]], differences, strict=True
-            )
-        )
+        allowed = [float(cells[6]) for cells in table.lines if cells[5]]
+        equal = sum(abs(a) <= b for a, b in zip(differences, allowed, strict=True))
         report.expect(f"{path.name}: {file.name}: equal", line[4], str(equal))
         largest = number(max(map(abs, differences))) if differences else ""
         report.expect(f"{path.name}: {file.name}: largest", line[5], largest, 4)
@@ -93,15 +85,13 @@ def _ours(
     return fmean(scores) if rows and len(scores) == len(rows) else None
 
 
-def searches(
-    shown: Sequence[Table], results: Path, tables: Mapping[str, Any], report: Report
-) -> None:
+def searches(shown: Sequence[Table], results: Path, tables: Fields, report: Report) -> None:
     paths = sorted((results / "questions" / "searches").glob("*.toml"))
     report.equal("claims: searches", len(shown), len(paths))
     for path, table in zip(paths, shown, strict=False):
-        search = tomllib.loads(path.read_text(encoding="utf-8"))
+        search = content(path)
         kept = (results / "records" / "searches" / path.name).with_suffix(".json")
-        trials = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else {}
+        trials = content(kept) if kept.exists() else {}
         report.equal(f"claims: {path.stem}: rows", len(table.lines), len(search["row"]))
         for cells, row in zip(table.lines, search["row"], strict=False):
             found = trials.get(f"{search['recipe']} {row['options']}".strip(), [])
@@ -115,9 +105,7 @@ def searches(
                 report.expect(f"claims: {path.stem}: {row['label']}: published", cells[7], due, 1)
 
 
-def _search_row(
-    where: str, cells: Sequence[str], trials: Sequence[Mapping[str, Any]], report: Report
-) -> None:
+def _search_row(where: str, cells: Sequence[str], trials: Sequence[Fields], report: Report) -> None:
     if not trials:
         report.equal(where, cells[2:7], ["not measured"] * 4 + [""])
         return

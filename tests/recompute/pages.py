@@ -6,10 +6,13 @@ number has to be the expected one, rounded to the digits that are due.
 
 from __future__ import annotations
 
+import json
 import re
+import tomllib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 NUMBER = re.compile(r"(?<![\w.])[-+]?\d+(?:\.\d+)?(?![\w.]*\w)")
 RAISED = str.maketrans(dict.fromkeys("⁰¹²³⁴⁵⁶⁷⁸⁹"))
@@ -38,6 +41,14 @@ class Report:
         if not same(printed, expected, digits):
             self.faults.append(f"{where}: printed {printed!r}, recomputed {expected!r}")
 
+    def cells(
+        self, where: str, heads: Sequence[str], printed: Sequence[str], expected: Sequence[str]
+    ) -> None:
+        """Compare the cells of a line, each under its heading."""
+        self.equal(f"{where}: cells", (len(heads), len(printed)), (len(expected),) * 2)
+        for head, cell, due in zip(heads, printed, expected, strict=False):
+            self.expect(f"{where}: {head}", cell, due)
+
     def equal(self, where: str, printed: object, expected: object) -> None:
         """Compare what has to be equal."""
         if printed != expected:
@@ -59,6 +70,12 @@ def _same_number(printed: str, expected: str, digits: int | None) -> bool:
     if digits is not None and decimals != digits:
         return False
     return abs(float(printed) - float(expected)) <= 0.5 * 10.0**-decimals + 2e-9
+
+
+def content(path: Path) -> Any:
+    """What a file of TOML or JSON holds."""
+    text = path.read_text(encoding="utf-8")
+    return tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
 
 
 def markdown(path: Path) -> Iterator[Table]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import Any
 
 from pages import Report, Table, bare, latex_lines, markdown, numbers
 from scipy import stats
-from scores import ENOUGH, SEEDED, Inputs, Records, at, number, welch
+from scores import ENOUGH, SEEDED, Fields, Inputs, Records, at, number, welch
 
 SCORES = ("spearman", "pearson", "auc", "edit_distance", "gold_similarity", "accuracy")
 VERDICTS = {
@@ -43,7 +43,7 @@ class Measured:
     seeded: bool
 
 
-def in_points(table: Mapping[str, Any], row: Mapping[str, Any], column: Mapping[str, Any]) -> str:
+def in_points(table: Fields, row: Fields, column: Fields) -> str:
     """The printed digits, with the point moved where the paper prints fractions."""
     digits = row["values"][column["id"]]
     if column.get("metric", table["metric"]) in SCORES and table.get("scale", 100) == 1:
@@ -51,9 +51,7 @@ def in_points(table: Mapping[str, Any], row: Mapping[str, Any], column: Mapping[
     return str(digits)
 
 
-def measured(
-    table: Mapping[str, Any], row: Mapping[str, Any], column: Mapping[str, Any], records: Records
-) -> Measured | None:
+def measured(table: Fields, row: Fields, column: Fields, records: Records) -> Measured | None:
     """The scores of the cell's method on its tasks, if all are there."""
     metric = column.get("metric", table["metric"])
     if "why_not" in row or "why_not" in column or metric not in SCORES:
@@ -79,26 +77,26 @@ def measured(
 
 
 def _asked(
-    table: Mapping[str, Any], row: Mapping[str, Any], column: Mapping[str, Any]
+    table: Fields, row: Fields, column: Fields
 ) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
     """The method of a cell, its tasks, and the path of the score in their records."""
     given, by_id = row.get("tasks", {}), {c["id"]: c.get("task") for c in table["columns"]}
     names = column.get("average_of", [column["id"]])
     tasks = tuple(given.get(name, by_id[name]) for name in names)
-    metric = column.get("metric", table["metric"])
     way = column.get("aggregation") or row.get("aggregation") or table.get("aggregation") or "all"
-    path = (metric, {"single set": "all"}.get(way, way))
-    if metric not in ("spearman", "pearson"):
-        path = (metric,)
+    path = path_of(column.get("metric", table["metric"]), way)
     return row.get("methods", {}).get(column["id"], row.get("method")), tasks, path
 
 
+def path_of(metric: str, way: str | None) -> tuple[str, ...]:
+    """Where a record holds the score of a metric, aggregated in this way."""
+    if metric not in ("spearman", "pearson") or way is None:
+        return (metric,)
+    return metric, {"single set": "all"}.get(way, way)
+
+
 def _judged(
-    table: Mapping[str, Any],
-    row: Mapping[str, Any],
-    column: Mapping[str, Any],
-    scores: Sequence[float],
-    seeded: bool,
+    table: Fields, row: Fields, column: Fields, scores: Sequence[float], seeded: bool
 ) -> Measured:
     printed = in_points(table, row, column)
     sd = row.get("sd", {}).get(column["id"])
@@ -150,7 +148,7 @@ def pages(inputs: Inputs, report: Report) -> None:
     report.equal("CONTENTS.txt", {li.split()[2]: li.split()[1] for li in lines}, counts)
 
 
-def blocks(table: Mapping[str, Any]) -> Iterator[list[Mapping[str, Any]]]:
+def blocks(table: Fields) -> Iterator[list[Fields]]:
     """The columns that stand beside each other: all, or where they are many those of a metric."""
     metrics = [column.get("metric", table["metric"]) for column in table["columns"]]
     if len(metrics) <= WIDEST:
@@ -162,8 +160,8 @@ def blocks(table: Mapping[str, Any]) -> Iterator[list[Mapping[str, Any]]]:
 
 def _block(
     page: str,
-    table: Mapping[str, Any],
-    columns: Sequence[Mapping[str, Any]],
+    table: Fields,
+    columns: Sequence[Fields],
     shown: Table,
     records: Records,
     report: Report,
@@ -178,11 +176,6 @@ def _block(
             wanted.append([(row["group"], None)])
         group = row.get("group")
         wanted += lines_of(table, row, columns, records)
-    compare_lines(page, shown, wanted, report)
-
-
-def compare_lines(page: str, shown: Table, wanted: Sequence[Sequence[Due]], report: Report) -> None:
-    """Line by line and cell by cell."""
     report.equal(f"{page}: lines", len(shown.lines), len(wanted))
     label = ""
     for line, due in zip(shown.lines, wanted, strict=False):
@@ -197,10 +190,7 @@ def compare_lines(page: str, shown: Table, wanted: Sequence[Sequence[Due]], repo
 
 
 def lines_of(
-    table: Mapping[str, Any],
-    row: Mapping[str, Any],
-    columns: Sequence[Mapping[str, Any]],
-    records: Records,
+    table: Fields, row: Fields, columns: Sequence[Fields], records: Records
 ) -> list[list[Due]]:
     """The line of published numbers; where any was measured, ours, and their spread over seeds."""
     here = [column if column["id"] in row["values"] else None for column in columns]
@@ -247,7 +237,7 @@ def counts(path: Path, inputs: Inputs, report: Report, run: bool = False) -> Non
     report.numbers += sum(map(len, shown.lines))
 
 
-def counted(tables: Mapping[str, Any], records: Records) -> dict[str, Counter[str]]:
+def counted(tables: Fields, records: Records) -> dict[str, Counter[str]]:
     """Of each paper, then of all: numbers published, runnable, run, and by verdict."""
     found: dict[str, Counter[str]] = {}
     for table, row, column in cells(tables):
@@ -261,7 +251,7 @@ def counted(tables: Mapping[str, Any], records: Records) -> dict[str, Counter[st
     return found
 
 
-def cells(tables: Mapping[str, Any]) -> Iterator[tuple[Any, Any, Any]]:
+def cells(tables: Fields) -> Iterator[tuple[Any, Any, Any]]:
     """Table, row and column of every published number."""
     for table in tables.values():
         for row, column in ((r, c) for r in table["row"] for c in table["columns"]):
@@ -269,7 +259,7 @@ def cells(tables: Mapping[str, Any]) -> Iterator[tuple[Any, Any, Any]]:
                 yield table, row, column
 
 
-def different_scores(tables: Mapping[str, Any], records: Records) -> int:
+def different_scores(tables: Fields, records: Records) -> int:
     """How many scores stand beside published numbers, each counted once."""
     return len({_asked(*cell) for cell in cells(tables) if measured(*cell, records)})
 

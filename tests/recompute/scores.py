@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,10 +11,12 @@ from statistics import fmean, stdev
 from typing import Any
 
 import numpy as np
+from pages import content
 from scipy import stats
 
 Cell = tuple[str, str]  # a method and a task
-Records = Mapping[Cell, Sequence[Mapping[str, Any]]]  # one a seed
+Fields = Mapping[str, Any]  # of a file, or of a table in one
+Records = Mapping[Cell, Sequence[Fields]]  # one a seed
 
 SEVEN = ("sts12", "sts13", "sts14", "sts15", "sts16", "sts-b", "sick-r")
 LABELS = [task.upper() for task in SEVEN]
@@ -30,18 +31,17 @@ class Inputs:
 
     results: Path
     records: Records
-    tables: Mapping[str, Any]
+    tables: Fields
 
 
 def read_inputs(results: Path) -> Inputs:
-    paths = sorted((results / "papers").glob("*.toml"))
-    tables = {path.stem: tomllib.loads(path.read_text(encoding="utf-8")) for path in paths}
+    tables = {path.stem: content(path) for path in sorted((results / "papers").glob("*.toml"))}
     return Inputs(results, read_records(results), tables)
 
 
 def read_records(results: Path) -> Records:
     """Every committed record, with the description of its method resolved."""
-    cells: dict[Cell, list[Mapping[str, Any]]] = {}
+    cells: dict[Cell, list[Fields]] = {}
     for path in sorted((results / "records").glob("*.jsonl")):
         shared: dict[tuple[str, str], Any] = {}
         for line in path.read_text(encoding="utf-8").splitlines()[1:]:

@@ -5,17 +5,16 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from html import unescape
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 import boards
 import papers
 from claims import OUTCOMES, all_claims, caveats_of
 from pages import Report, Table, bare, markdown, numbers
-from scores import Inputs, Records, at
+from scores import Fields, Inputs, Records, at
 
 DATA = re.compile(r'<script type="application/json" id="data">(.*?)</script>', re.DOTALL)
 TABLE = re.compile(r'<table(?: [a-z-]+="(.*?)")?>(.*?)</table>', re.DOTALL)
@@ -93,10 +92,8 @@ def _paper(where: str, shown: Table, in_markdown: Table, report: Report) -> None
             verdicts = [f"{count} {name}" for name, count in marks.items()]
             due = "measured: " + (", ".join(verdicts) if len(marks) > 1 else next(iter(marks)))
             report.equal(f"{where}: verdicts", bare(line[0]), due)
-            shared = bare(other[0])[-1:]
-            ours = [
-                shared if shared in names else cell[-1] for cell in other[2:] if numbers([cell])
-            ]
+            shared = bare(other[0])[-1:] if bare(other[0])[-1:] in names else ""
+            ours = [shared or cell[-1] for cell in other[2:] if numbers([cell])]
             printed = [cell[-1] for cell in line[2:] if numbers([cell])]
             report.equal(f"{where}: marks", printed, ours)
 
@@ -113,10 +110,8 @@ def _counts(table: Table, leaderboard: Path, report: Report) -> None:
 def _claims(table: Table, page: Path, report: Report) -> None:
     [other] = (table for table in markdown(page) if table.headings[-1] == "Claims")
     for line, due in zip(table.lines, other.lines, strict=True):
-        shown, wanted = (
-            dict(zip(table.head, line, strict=True)),
-            dict(zip(other.head, due, strict=True)),
-        )
+        shown = dict(zip(table.head, line, strict=True))
+        wanted = dict(zip(other.head, due, strict=True))
         held = f"{wanted['holds']} of {wanted['tasks']}"
         report.expect(f"site: claim {due[0]}", shown["Tasks on which it holds"], held)
         report.equal(f"site: claim {due[0]}", f"**{shown['Outcome']}**", wanted["verdict"])
@@ -140,16 +135,13 @@ def _tallies(text: str, inputs: Inputs, report: Report) -> None:
         f"{len(records):,}: measured cells: {len(methods)} methods on {len(tasks)} tasks, "
         f"{sum(map(len, records.values())):,} records over all seeds",
     ]
-    found = TALLIES.findall(unescape(text))
-    printed = [
-        f"{' '.join(f'{a} {b}'.split())}: {c}" for a, b, c in found if not c.startswith("scores of")
-    ]
+    tallies = TALLIES.findall(unescape(text))
+    printed = [f"{' '.join(f'{a} {b}'.split())}: {what}" for a, b, what in tallies]
+    printed = [line for line in printed if ": scores of" not in line]
     report.equal("site: counts on top", printed, wanted)
 
 
-def _dialogs(
-    data: Mapping[str, Any], tables: Mapping[str, Any], records: Records, report: Report
-) -> None:
+def _dialogs(data: Fields, tables: Fields, records: Records, report: Report) -> None:
     """The printed number, the scores and the difference of each cell; the scores of each method."""
     wanted = {
         f"{name}/{row['id']}/{column['id']}": (table, row, column)

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 import yaml
-from fakes import OTHER, TOY, FakeConfig, made_record, method, registry, results_folder
+from fakes import OTHER, TOY, FakeConfig, made_record, method, registry, results_folder, results_of
+from golden import require_golden
 
 from harness.assets.catalogue import DATA_ASSETS
 from harness.core.errors import DataError, HarnessError
 from harness.registry import load_registry
-from harness.report.bibtex import HARNESS, bibtex, entries, require_entries, software
+from harness.report.bibtex import HARNESS, bibtex, entries, software
 from harness.report.build import digest_in, verified, write_files
 from harness.report.cite import (
-    NOTHING,
     cite_cell,
     cite_harness,
     cite_method,
@@ -26,7 +26,7 @@ from harness.report.cite import (
 )
 from harness.results.folder import ResultsFolder
 from harness.results.index import Results
-from harness.results.published import Column, Row, Table, load_tables, reasons
+from harness.results.published import Column, Row, Table, load_tables
 from harness.results.records import Cell, Store, encode, read_record, seal
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -86,17 +86,8 @@ def test_entries_are_read_as_programs_export_them(entry, tmp_path):
         bibtex(["nobody1999"])
 
 
-def test_a_folder_of_tables_may_have_entries_of_its_own(tmp_path):
-    own = tmp_path / "references.bib"
-    own.write_text("@misc{doe2027mine,\n  title = {Mine},\n}\n")
-    assert bibtex(["doe2027mine"], tmp_path) == own.read_text().strip()
-    assert bibtex([HARNESS], tmp_path) == bibtex([HARNESS])
-    [table] = [t for t in TABLES if t.id == "simcse.t5"]
-    mine = replace(table, cite="doe2027mine")
-    require_entries([table, mine], tmp_path)
-    with pytest.raises(DataError, match=r"found 'doe2027mine'; .*"):
-        require_entries([mine], tmp_path / "elsewhere")
-    own.write_text(f"@misc{{{table.cite},\n}}\n")
+def test_an_entry_beside_tables_may_not_have_a_key_of_the_harness(tmp_path):
+    (tmp_path / "references.bib").write_text(f"@misc{{{HARNESS},\n}}\n")
     with pytest.raises(DataError, match="the harness has the key"):
         bibtex([HARNESS], tmp_path)
 
@@ -164,15 +155,10 @@ def folder_of(results, registry=FAKES, tables=(TABLE,)):
     return results_folder(Path("nowhere"), registry, results, *tables)
 
 
-def cell(name, results):
-    [sentence] = cite_cell(name, folder_of(results)).sentences
-    return sentence
-
-
 def test_a_cell_is_cited_with_protocol_seeds_code_and_records(tmp_path):
     scores = (70.4, 70.5, 70.65, 70.8, 70.9)
     made = [record(SEEDED, "toy", seed, score) for seed, score in enumerate(scores)]
-    sentence = cell(SEEDED_TOY, stored(tmp_path, *made))
+    [sentence] = cite_cell(SEEDED_TOY, folder_of(stored(tmp_path, *made))).sentences
     files = sorted((tmp_path / "records").rglob("seed-*.json"))
     digest = hashlib.sha256(b"".join(encode(read_record(path)) for path in files)).hexdigest()
     assert sentence == (
@@ -185,100 +171,62 @@ def test_a_cell_is_cited_with_protocol_seeds_code_and_records(tmp_path):
 
 
 UNDEFINED = {"spearman": {"all": None, "mean": None, "wmean": None, "groups": {}}}
-QUOTED = f"other protocol: {reasons()['quoted'].explanation}"
-
-
-@pytest.mark.parametrize(
-    ("name", "made", "state"),
-    [
-        (PLAIN_TOY, [], "not run"),
-        (PLAIN_TOY, [record(PLAIN, "toy", repr="Method(other)")], "stale"),
-        (PLAIN_TOY, [record(PLAIN, "toy", scores=UNDEFINED)], "undefined"),
-        ("toy.t1/quoted/toy", [record(PLAIN, "toy")], QUOTED),
-        ("toy.t1/fake.mean/avg", [record(PLAIN, "toy")], "not run"),
-    ],
-    ids=["not run", "stale", "undefined", "quoted", "an average with a hole"],
+UNMEASURED = {
+    "not run": (PLAIN_TOY, []),
+    "stale": (PLAIN_TOY, [record(PLAIN, "toy", repr="Method(other)")]),
+    "undefined": (PLAIN_TOY, [record(PLAIN, "toy", scores=UNDEFINED)]),
+    "quoted": ("toy.t1/quoted/toy", [record(PLAIN, "toy")]),
+    "an average with a hole": ("toy.t1/fake.mean/avg", [record(PLAIN, "toy")]),
+}
+CODE = {
+    "uncommitted changes": [{"dirty": True}],
+    "an unknown commit": [{"commit": None, "dirty": None}],
+    "two versions": [{}, {"harness": "0.2.0"}],
+    "two commits": [{"commit": letter * 40} for letter in "ab"],
+    "five commits": [{"commit": letter * 40} for letter in "abcde"],
+}
+NAMES = (
+    (cite_cell, "bert-flow.t2/bert-base-flow-target/sts12"),
+    (cite_cell, "bert-flow.t2/bert-base-flow-target/sts-b"),
+    (cite_cell, "bert-flow.t2/bert-cls-vector-quoted/sts12"),
+    (cite_cell, "bert-whitening.t1/bert-base-whitening-256-target/sts12"),
+    (cite_method, "minilm.mean+whitening@target"),
+    (cite_method, "minilm.mean+sn+natsv:3@target-train"),
+    (cite_method, "bert-base:64.first-last+whitening:256@nli"),
 )
-def test_where_nothing_was_measured_the_sentence_says_so_without_a_number(name, made, state):
-    sentence = cell(name, Results({(PLAIN.id, "toy"): made} if made else {}))
-    assert sentence.endswith(f"; {NOTHING} ({state}).")
-    assert "sha256" not in sentence
-    assert "70.00" not in sentence
 
 
-def test_code_is_named_as_the_records_have_it():
-    def sentence(*environments):
+def test_citations_are_golden():
+    """What was not measured has no number and no digest; code is named as the records have it."""
+    citations = {
+        state: cite_cell(name, folder_of(results_of(*made)))
+        for state, (name, made) in UNMEASURED.items()
+    }
+    for what, changes in CODE.items():
+        environments = [ENVIRONMENT | change for change in changes]
         made = [record(SEEDED, "toy", i, environment=e) for i, e in enumerate(environments)]
-        return cell(SEEDED_TOY, Results({(SEEDED.id, "toy"): made}))
-
-    assert "0123456789ab with uncommitted changes, " in sentence(ENVIRONMENT | {"dirty": True})
-    assert "0.1.0, an unknown commit, " in sentence(ENVIRONMENT | {"commit": None, "dirty": None})
-    assert "0.1.0 and 0.2.0, commit 0123456789ab, " in sentence(
-        ENVIRONMENT, ENVIRONMENT | {"harness": "0.2.0"}
-    )
-    assert "0.1.0, commit aaaaaaaaaaaa, commit bbbbbbbbbbbb, " in sentence(
-        *(ENVIRONMENT | {"commit": letter * 40} for letter in "ab")
-    )
-    assert "0.1.0, 5 commits, " in sentence(*(ENVIRONMENT | {"commit": c * 40} for c in "abcde"))
+        citations[what] = cite_cell(SEEDED_TOY, folder_of(results_of(*made)))
+    made = [record(PLAIN, task, score=60.5) for task in ("toy", OTHER.name)]
+    folder = folder_of(results_of(*made, record(SEEDED, "toy", repr="Method(other)")))
+    citations["a table"] = cite_table("toy.t1", folder)
+    citations["a method"] = cite_method("fake.mean", folder)
+    citations["a stale method"] = cite_method(SEEDED.id, folder)
+    citations["everything"] = cite_harness(folder)
+    published = folder_of(Results({}), REGISTRY, TABLES)
+    citations |= {name: cite(name, published) for cite, name in NAMES}
+    parts = [
+        "\n".join([f"# {what}", *citation.sentences, *filter(None, dict.fromkeys(citation.keys))])
+        for what, citation in citations.items()
+    ]
+    require_golden(Path(__file__).parent / "golden" / "citations.txt", "\n\n".join(parts) + "\n")
 
 
 def test_every_published_cell_can_be_cited():
-    for one in (cell for table in TABLES for cell in table.cells):
-        sentence = published_sentence(one, REGISTRY)
-        assert one.row.label in sentence
-        assert f"published {one.in_points or one.value} " in sentence
+    for published in (cell for table in TABLES for cell in table.cells):
+        sentence = published_sentence(published, REGISTRY)
+        assert published.row.label in sentence
+        assert f"published {published.in_points or published.value} " in sentence
         assert "{" not in sentence
-
-
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("bert-base-flow-target/sts12", r"sts12\.senteval, test, SentEval.*, Spearman .*wmean"),
-        ("bert-base-flow-target/sts-b", r"sts-b, test, raw text\), Spearman .*single set"),
-        ("bert-cls-vector-quoted/sts12", r"subsets concatenated \(all\)"),
-    ],
-)
-def test_the_protocol_is_the_one_of_the_number(name, words):
-    [table] = [table for table in TABLES if table.id == "bert-flow.t2"]
-    [one] = [one for one in table.cells if one.id == f"bert-flow.t2/{name}"]
-    assert re.search(words, published_sentence(one, REGISTRY))
-
-
-def test_a_table_and_a_method_are_cited_with_what_was_measured(tmp_path):
-    made = [record(PLAIN, task, score=60.5) for task in ("toy", OTHER.name)]
-    results = stored(tmp_path, *made, record(SEEDED, "toy", repr="Method(other)"))
-    folder = folder_of(results)
-    [table] = cite_table("toy.t1", folder).sentences
-    assert "7 numbers published, 3 of them measured (2 differs, 1 exact) with" in table
-    about, toy, other = cite_method("fake.mean", folder).sentences
-    assert about == "fake.mean: encoder trained on nothing."
-    assert (
-        "fake.mean, toy, test, raw text, Spearman x100 of cosine and gold: measured 60.50 " in toy
-    )
-    assert other.endswith(f"record sha256 {hashlib.sha256(encode(made[1])).hexdigest()}.")
-    seeded = cite_method(SEEDED.id, folder)
-    assert seeded.sentences[1] == f"{SEEDED.id}, toy: {NOTHING} (stale)."
-    assert "the sentences that are scored, no labels seen" in seeded.sentences[0]
-    assert "3 measured cells (2 methods, 2 tasks) with" in cite_harness(folder).sentences[0]
-
-
-@pytest.mark.parametrize(
-    ("name", "papers"),
-    [
-        ("minilm.mean+whitening@target", {"wang2020minilm", "su2021whitening"}),
-        ("minilm.mean+sn+natsv:3@target-train", {"wang2020minilm", "li2020bertflow"}),
-        ("bert-base:64.first-last+whitening:256@nli", {"devlin2019bert", "su2021whitening"}),
-    ],
-)
-def test_a_method_brings_the_papers_of_its_parts(name, papers):
-    citation = cite_method(name, folder_of(Results({}), REGISTRY, ()))
-    assert set(citation.keys) - {""} == papers
-
-
-def test_a_cell_brings_the_papers_of_its_table_method_and_data_set():
-    name = "bert-whitening.t1/bert-base-whitening-256-target/sts12"
-    citation = cite_cell(name, folder_of(Results({}), REGISTRY, TABLES))
-    assert [*dict.fromkeys(citation.keys)] == ["su2021whitening", "devlin2019bert", "agirre2012sts"]
 
 
 # Pages
@@ -301,17 +249,14 @@ def site(tmp_path_factory):
     return folder
 
 
-def pages_of(folder):
-    made = [folder / "LEADERBOARD.md", folder / "site" / "index.html"]
-    return [*made, *sorted((folder / "tables").rglob("*.*"))]
-
-
 def test_every_table_carries_one_digest_and_all_are_verified(site):
-    tables = [path for path in pages_of(site) if path.suffix in (".md", ".tex")]
+    files = [*(site / "tables").rglob("*.*")]
+    tables = [path for path in files if path.suffix in (".md", ".tex")]
     assert len(tables) > 2 * len(PUBLISHED)
     assert all(digest_in(path.read_text()) for path in tables)
+    pages = len(files) + len(["LEADERBOARD.md", "site/index.html"])
     assert list(verified(ResultsFolder(site))) == [
-        f"{len(pages_of(site))} pages carry the digest of their records"
+        f"{pages} pages carry the digest of their records"
     ]
 
 
@@ -335,28 +280,29 @@ def move(path):
     path.write_bytes(seal(replace(held, scores={**held.scores, "spearman": spearman})))
 
 
-RECORD = Store(Path()).path(Cell(NAME, "sts-b"))
-PAPER, BOARD = Path("tables/papers/mteb.1-12-75"), Path("LEADERBOARD.md")
+RECORD, ADDED = (Store(Path()).path(Cell(NAME, task)) for task in ("sts-b", "sick-r.all"))
+PAPER, BOARD = "tables/papers/mteb.1-12-75", "LEADERBOARD.md"
 BESIDE = [f"{PAPER}.md", f"{PAPER}.tex", "tables/minilm.md"]  # made from that record
+STRAY = f"Records: sha256 `{'0' * 64}`"
 MUTANTS = {
-    "a digit of a page's digest": (flip, Path(f"{PAPER}.md"), [f"{PAPER}.md"]),
-    "the same in LaTeX": (flip, Path(f"{PAPER}.tex"), [f"{PAPER}.tex"]),
+    "a digit of a page's digest": (flip, f"{PAPER}.md", [f"{PAPER}.md"]),
+    "the same in LaTeX": (flip, f"{PAPER}.tex", [f"{PAPER}.tex"]),
     "a second digest": (
         lambda path: path.write_text(path.read_text() * 2),
-        Path("tables/minilm.md"),
+        "tables/minilm.md",
         ["tables/minilm.md"],
     ),
     "a page is gone": (Path.unlink, BOARD, [BOARD]),
     "a page is left over": (
-        lambda path: path.write_text(f"Records: sha256 `{'0' * 64}`"),
-        Path("tables/gone.md"),
+        lambda path: path.write_text(STRAY),
+        "tables/gone.md",
         ["tables/gone.md"],
     ),
     "a score": (move, RECORD, BESIDE),
     "a record is gone": (Path.unlink, RECORD, BESIDE),
     "another record": (
         lambda path: stored(path.parents[4], record(REGISTRY.parse(NAME), "sick-r.all")),
-        Store(Path()).path(Cell(NAME, "sick-r.all")),
+        ADDED,
         BESIDE,
     ),
 }
@@ -373,6 +319,3 @@ def test_a_page_that_its_records_do_not_make_is_caught(site, tmp_path, name):
     wrong = {line.partition(": ")[0] for line in complaints}
     assert {str(folder / page) for page in caught} <= wrong
     assert not any("bert-whitening.t1" in page for page in wrong)  # made from other records
-
-
-# The command line

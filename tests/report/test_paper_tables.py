@@ -6,13 +6,7 @@ from pathlib import Path
 import pytest
 
 from harness.registry import load_registry
-from harness.report.build import generated
-from harness.report.paper_tables import (
-    EVIDENCE_MARKS,
-    MARKS,
-    sheet,
-)
-from harness.results.folder import ResultsFolder
+from harness.report.paper_tables import EVIDENCE_MARKS, MARKS, sheet
 from harness.results.index import Results
 from harness.results.published import EVIDENCE, load_tables
 from harness.results.records import Store
@@ -22,13 +16,13 @@ from harness.results.verdict import VERDICTS
 RESULTS = Path(__file__).resolve().parents[2] / "results"
 TABLES = {table.id: table for table in load_tables(RESULTS / "papers")}
 FOUND = load_registry()
-COMMITTED = Results.read(Store(RESULTS)).by_cell
+COMMITTED = Results.read(Store(RESULTS))
 RAISED = "⁰¹²³⁴⁵⁶⁷⁸⁹"
 
 
 def made(table):
     """The sheet of a table beside the committed records."""
-    return sheet(table, reproductions(table, Results(COMMITTED), FOUND), FOUND)
+    return sheet(table, reproductions(table, COMMITTED, FOUND), FOUND)
 
 
 def test_every_verdict_and_every_kind_of_evidence_has_its_own_mark():
@@ -65,16 +59,3 @@ def test_measured_numbers_have_the_digits_of_the_published_ones_and_share_a_verd
         x for b in made(TABLES["bert-flow.t6"]).blocks for x in b.lines if x.kind == "measured"
     ]
     assert [number.text for number in ours.numbers] == ["-24.54", "100.00"]
-
-
-@pytest.mark.slow
-def test_links_between_the_pages_lead_somewhere():
-    made_pages = generated(ResultsFolder(RESULTS), None)
-    names = {path.resolve() for path in made_pages}
-    for path, text in made_pages.items():
-        for target in (
-            re.findall(r"(?<!\\)\]\(([^)#]+)[^)]*\)", text) if path.suffix == ".md" else ()
-        ):
-            if "://" not in target:
-                found = (path.parent / target).resolve()
-                assert found in names or found.exists(), f"{path}: {target}"

@@ -11,29 +11,23 @@ import matplotlib
 import numpy as np
 import pytest
 from fakes import FakeConfig, made_record, registry, results_of
+from golden import require_golden
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.core.metrics.word_frequency import RANGES
 from harness.core.toml import read_typed
 from harness.registry import load_registry
 from harness.report import drawing, figures
 from harness.report.build import digest_in, stale_files, write_files
 from harness.report.drawing import Figure, Panel, Series, known_looks, looks_of
-from harness.report.figures import FROM_RECORDS, picture
+from harness.report.figures import alignment_against_uniformity, picture
 from harness.report.leaderboard import cost_of
 from harness.results.folder import ResultsFolder
 from harness.results.index import Results
-from harness.results.protocols import SEVEN, SIMCSE, Scoring, encodings
+from harness.results.protocols import SEVEN, SIMCSE, Scoring
 from harness.results.published import load_tables
 from harness.results.records import Store
-from harness.results.reproduction import (
-    best_methods,
-    frontier,
-    milliseconds,
-    post_processing,
-    reproductions,
-)
+from harness.results.reproduction import milliseconds, post_processing, reproductions
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"
 PAPERS = RESULTS / "papers"
@@ -52,8 +46,8 @@ def hints(made):
     return [hint for hint in texts(made.svg, "title") if ": " in hint]
 
 
-def drawn(name, results):
-    return picture(name, FROM_RECORDS[name], results)
+def drawn(results):
+    return picture("alignment-against-uniformity", alignment_against_uniformity, results)
 
 
 def on(task, *measured, facts=None):
@@ -160,46 +154,6 @@ def test_a_clock_that_is_not_there_is_a_word_and_never_a_zero(hole):
     whole = results_of(*seven("e.mean")[1:], seven("e.mean", **{hole: None})[0])
     stopped = results_of(*seven("e.mean", encode=0.0, apply=0.0))
     assert {cost_of(one, "e.mean", SIMCSE) for one in (whole, stopped)} == {"not timed"}
-    assert drawn("quality-against-cost", whole) is None
-
-
-@given(POINTS)
-def test_the_frontier_is_what_nothing_beats_in_both(points):
-    edge = frontier(points)
-    for cost, score in points:
-        assert any(x <= cost and y >= score for x, y in edge)
-    for x, y in edge:
-        assert not any((a <= x and b > y) or (a < x and b >= y) for a, b in points)
-
-
-def test_quality_against_cost_shows_the_best_of_each_encoder_and_kind():
-    measured = results_of(
-        *seven("slow.mean", score=80.0, encode=9.0),
-        *seven("slow.cls", score=70.0, encode=9.0),
-        *seven("slow.mean+sn@target", score=75.0, encode=9.0),
-        *seven("quick.mean", score=50.0),
-        *seven("hole.mean")[1:],
-    )
-    best = ["slow.mean", "slow.mean+sn@target", "quick.mean"]
-    assert [method for method, _ in best_methods(measured).values()] == best
-    made = drawn("quality-against-cost", measured)
-    assert [hint.split(":")[0] for hint in hints(made)] == best[::-1]  # the best over the others
-    shown = texts(made.svg, "text")
-    assert [shown.count(name) for name in ("quick", "slow", "hole", "sn")] == [1, 1, 0, 1]
-    assert digest_in(made.svg) is not None
-
-
-def test_a_report_writes_it_beside_the_leaderboard_and_says_when_it_is_stale(tmp_path):
-    for one in seven("fake.mean"):
-        Store(tmp_path).write(one, np.zeros(30), {})
-    shutil.copytree(PAPERS, tmp_path / "papers", ignore=lambda _, names: sorted(names)[1:])
-    folder = ResultsFolder(tmp_path, registry(FakeConfig()))
-    name = "tables/quality-against-cost.svg"
-    assert tmp_path / name in write_files(folder, None)
-    assert f"]({name})" in (tmp_path / "LEADERBOARD.md").read_text()
-    assert stale_files(folder, None) == []
-    (tmp_path / name).write_text("edited")
-    assert stale_files(folder, None) == [tmp_path / name]
 
 
 # Pictures
@@ -234,27 +188,6 @@ def test_a_picture_is_out_of_date_where_a_published_number_changed_and_no_record
     assert published(other).made_from != made.made_from
 
 
-def test_every_seed_of_every_learned_method_is_shown():
-    learned = [("e.mean+flow@target", score) for score in (60.0, 61.0, 62.5)]
-    learned += [("f.mean", 70.0), ("f.mean", 71.0)]
-    made = drawn("seeds", on_sts_b(*learned, ("plain.mean", 50.0)))
-    assert hints(made) == ["f.mean: 70.00, 71.00", "e.mean+flow@target: 60.00, 61.00, 62.50"]
-    assert {"3: 1.26", "2: 0.71", "f.mean"} <= set(texts(made.svg, "text"))
-    assert "plain.mean" not in texts(made.svg, "text")
-    assert drawn("seeds", on_sts_b(("plain.mean", 50.0))) is None
-
-
-def test_a_line_is_drawn_where_enough_directions_were_tried():
-    gains = {1: 1.0, 2: 2.0, 4: 0.5, 8: -1.0}
-    swept = [(f"e.mean+natsv:{k}@target", 60.0 + gain) for k, gain in gains.items()]
-    few = [("e.mean", 60.0), *((f"e.mean+whitening:{k}@target", 60.0) for k in (8, 16, 32))]
-    made = drawn("score-against-directions", on_sts_b(*few, *swept))
-    assert len(made.panels) == 1
-    assert {"+natsv: difference", "e.mean, STS-B"} <= set(texts(made.svg, "text"))
-    assert drawn("score-against-directions", on_sts_b(*few)) is None
-    assert drawn("score-against-directions", on_sts_b(*swept)) is None  # against nothing
-
-
 def test_steps_go_from_the_published_number_choice_by_choice(tmp_path, cells):
     path = RESULTS / "questions" / "steps.toml"
 
@@ -271,82 +204,39 @@ def test_steps_go_from_the_published_number_choice_by_choice(tmp_path, cells):
     assert steps(lost) is None
 
 
-def test_an_encoder_is_shown_by_its_most_measured_encoding_on_the_tasks_own_text():
-    names = ["e.cls", "e.mean", "e.mean+sn@target", "e.mean+sn@nli", "e.last2+sn@target", "f.cls"]
-    names.append("e.input")  # another encoder: it reads the files in another way
-    measured = on("spectrum", *((name, {}) for name in names))
-    assert encodings(measured, "spectrum") == {
-        "e.mean": ["e.mean", "e.mean+sn@target"],
-        "f.cls": ["f.cls"],
-        "e.input": ["e.input"],
-    }
-    assert encodings(measured, "sts-b") == {}
+def uniform(uniformity, score, alignment=0.25):
+    return {"spearman": {"all": score}, "alignment": alignment, "uniformity": uniformity}
 
 
-def test_alignment_and_uniformity_are_of_the_best_method_of_each_kind():
-    def scores(uniformity, score, alignment=0.25):
-        spearman = {"spearman": {"all": score}}
-        return spearman | {"alignment": alignment, "uniformity": uniformity}
-
-    measured = on(
+def test_what_is_chosen_is_golden_and_drawn():
+    results = on(
         "sts-b",
-        ("e.mean", scores(-1.0, 60.0)),
-        ("e.cls", scores(-0.5, 50.0)),
-        ("e.mean+sn@target", scores(-3.0, 70.0)),
-        ("e.mean+sn@nli", scores(-2.0, 80.0)),  # fitted on other text
-        ("f.mean", scores(-1.5, 10.0, alignment=None)),  # undefined
+        ("e.mean", uniform(-1.0, 60.0)),
+        ("e.cls", uniform(-0.5, 50.0)),
+        ("e.mean+sn@target", uniform(-3.0, 70.0)),
+        ("e.mean+sn@nli", uniform(-2.0, 80.0)),  # fitted on other text
+        ("f.mean", uniform(-1.5, 10.0, alignment=None)),  # undefined
     )
-    made = drawn("alignment-against-uniformity", measured)
-    assert hints(made) == [
-        "e.mean: uniformity -1.00, alignment 0.25, Spearman 60.00",
-        "e.mean+sn@target: uniformity -3.00, alignment 0.25, Spearman 70.00",
-    ]
-    assert made.panels[0].guides == [([-1.0, -3.0], [0.25, 0.25])]
-    assert "e" in texts(made.svg, "text")
-    assert drawn("alignment-against-uniformity", on_sts_b(("e.mean", 60.0))) is None
+    made = drawn(results)
+    panels = "\n".join(map(repr, made.panels)).replace(", Series(", ",\n  Series(")
+    series = [line for panel in made.panels for line in panel.series]
+    assert texts(made.svg, "title") == [made.figure.title, *(line.hint for line in series)]
+    assert {line.label for line in series} - {""} <= set(texts(made.svg, "text"))
+    assert digest_in(made.svg) == made.digest
+    golden = Path(__file__).parent / "golden" / "pictures.txt"
+    require_golden(golden, f"{made.figure}\n{panels}\n")
+    assert drawn(on_sts_b(("e.mean", 60.0))) is None
 
 
-def test_a_spectrum_is_the_mean_over_seeds_and_no_zero_on_a_logarithmic_axis():
-    measured = on(
-        "spectrum",
-        ("e.mean", {"spectrum": {"1": 100.0, "2": 10.0, "3": 0.0}}),
-        ("e.mean+flow@target", {"spectrum": {"1": 100.0, "2": 40.0}}),
-        ("e.mean+flow@target", {"spectrum": {"1": 100.0, "2": 60.0}}),
-        ("f.mean", {"spectrum": {}}),  # vectors that do not vary
-    )
-    made = drawn("spectrum", measured)
-    assert {"e.mean", "e.mean+flow@target"} <= set(texts(made.svg, "title"))
-    [panel] = made.panels
-    assert [(s.x, s.y) for s in panel.series] == [([1, 2], [100.0, 10.0]), ([1, 2], [100.0, 50.0])]
-    assert drawn("spectrum", on("spectrum")) is None
-
-
-def test_edit_distance_has_a_panel_for_gold_and_one_an_encoder():
-    def scores(shift):
-        steps = {name: {"1": 50.0 + n, "4": 40.0 + n} for n, name in enumerate(("lower", "median"))}
-        moved = {name: {k: v + shift for k, v in own.items()} for name, own in steps.items()}
-        kept = moved | {"upper": {"1": 90.0, "4": 80.0}}
-        return {"quartiles": kept, "gold_quartiles": kept}
-
-    measured = [("e.mean", scores(0)), ("e.mean+sn@target", scores(-10)), ("f.cls", scores(5))]
-    made = drawn("similarity-against-edit-distance", on("distance-quartiles", *measured))
-    shown = [[series.hint for series in panel.series] for panel in made.panels]
-    assert shown == [["gold"], ["e.mean", "e.mean+sn@target"], ["f.cls"]]
-    assert "gold" in texts(made.svg, "title")
-    assert drawn("similarity-against-edit-distance", on("distance-quartiles")) is None
-
-
-def test_words_are_shown_with_the_share_of_them_that_a_method_knows():
-    def scores(rare):
-        means = dict.fromkeys(RANGES, 2.0) | {"5001-10000": rare}
-        return {"norm": means, "distance": {"k=3": means}}
-
-    measured = [("e.mean", scores(3.0)), ("e.mean+sn@target", scores(None))]
-    for zeros, label in ((0, "e.mean"), (57, "e.mean (43%)")):
-        words = on("word-frequency", *measured, facts={"zero_vectors": zeros})
-        made = drawn("word-frequency", words)
-        ratios = "e.mean: 1-100: 1.00, 101-500: 1.00, 501-5000: 1.00, 5001-10000: 1.50"
-        assert hints(made) == [ratios] * 2
-        assert label in texts(made.svg, "text")
-    unknown = on("word-frequency", ("e.mean", scores(None)), facts={"zero_vectors": 0})
-    assert drawn("word-frequency", unknown) is None
+def test_a_report_writes_it_and_says_when_it_is_stale(tmp_path):
+    scores = uniform(-1.0, 60.0)
+    scores["spearman"] |= {"mean": 60.0, "wmean": 60.0, "groups": {}}
+    record = made_record("fake.mean", "sts-b", scores)
+    Store(tmp_path).write(record, np.zeros(30), {})
+    shutil.copytree(PAPERS, tmp_path / "papers", ignore=lambda _, names: sorted(names)[1:])
+    folder = ResultsFolder(tmp_path, registry(FakeConfig()))
+    path = tmp_path / "tables/alignment-against-uniformity.svg"
+    assert path in write_files(folder, None)
+    assert stale_files(folder, None) == []
+    path.write_text("edited")
+    assert stale_files(folder, None) == [path]

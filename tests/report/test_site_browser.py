@@ -14,6 +14,7 @@ AXE = ROOT / "tests" / "support" / "axe" / "axe.min.js"
 CELL = "mteb.1-12-75/minilm/sts-b"
 SCORE = "simcse-sup-bert-mini.mean/sts12.senteval/spearman.all"
 NETWORK = "http"
+IN_VIEW = "element => [element.getBoundingClientRect().y].every(y => 0 <= y && y < 900)"
 
 
 @pytest.fixture(scope="module")
@@ -53,15 +54,6 @@ def visit(browser):
     for context in contexts:
         context.close()
     assert said == []
-
-
-def settles(page, true):
-    """The page comes to a state; on a busy machine it takes a while to draw."""
-    for _ in range(100):
-        if true():
-            return
-        page.wait_for_timeout(100)
-    pytest.fail("the page did not come to the state in ten seconds")
 
 
 def rows(page):
@@ -127,7 +119,7 @@ def test_a_reviewer_finds_a_table_and_takes_command_and_citation_along(visit):
     page = visit()
     page.click("#reproduced a:has-text('BERT-whitening (Su et al. 2021)')")
     heading = page.locator("#papers h3", has_text="BERT-whitening (Su et al. 2021)")
-    settles(page, lambda: 0 <= heading.bounding_box()["y"] < 900)
+    page.wait_for_function(IN_VIEW, arg=heading.element_handle())
     page.locator("#table-bert-whitening\\.t1 summary").click()
     page.locator("#table-bert-whitening\\.t1 tr.published a").first.click()
     copied = {}

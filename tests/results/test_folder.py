@@ -7,7 +7,7 @@ import pytest
 
 from harness.core.errors import UsageError
 from harness.results.folder import ResultsFolder
-from harness.results.layout import COMMITTED, measured_for
+from harness.results.layout import COMMITTED
 from harness.results.records import Store
 
 
@@ -27,7 +27,7 @@ def test_a_folder_without_questions_asks_nothing(tmp_path):
     folder = ResultsFolder(tmp_path)
     assert folder.papers == tmp_path / "papers"
     assert [table.id for table in folder.tables] == ["sif.t1"]
-    assert (folder.claims, folder.flows) == (None, None)
+    assert folder.claims is None
     assert (*folder.traps, *folder.searches, *folder.references, *folder.compared) == ()
 
 
@@ -38,17 +38,3 @@ def test_what_was_written_since_is_seen_by_another_view_alone(tmp_path):
     folder.store.promote([record])
     assert not folder.records.methods
     assert folder.beside(tmp_path).records.methods == (record.method,)
-
-
-@pytest.mark.parametrize(
-    ("question", "measured"),
-    [
-        ("results/questions/speed.toml", "results/records/speed.toml"),
-        ("/a/questions/searches/one.toml", "/a/records/searches/one.toml"),
-        ("questions/b/questions/one.toml", "questions/b/records/one.toml"),
-        ("elsewhere/one.toml", "elsewhere/one.toml"),
-        ("questions.toml", "questions.toml"),
-    ],
-)
-def test_what_was_measured_for_a_question_stands_among_the_records(question, measured):
-    assert measured_for(Path(question)) == Path(measured)

@@ -1,6 +1,5 @@
-"""References: read by rule, compared with our records, and what they may confirm."""
+"""References: compared with our records, and what they may confirm."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,9 +11,10 @@ from harness.results.conformance import (
     NO_SCORE,
     NO_TASK,
     TOLERANCE,
+    Reference,
+    ReferenceCell,
     compare_reference,
     confirmed,
-    read_reference,
 )
 from harness.results.folder import ResultsFolder
 from harness.results.verdict import CellState
@@ -22,28 +22,14 @@ from harness.results.verdict import CellState
 COMMITTED = Path(__file__).resolve().parents[2] / "results"
 REGISTRY = load_registry()
 MEAN, CLS = "bert-mini.mean", "bert-mini.cls"
-CELL = {"method": MEAN, "task": "sts12.senteval", "scores": {"all": 41.5}}
-SMALL = {"program": "theirs", "what": "Spearman x100", "command": "run it", "cells": [CELL]}
+CELL = ReferenceCell({"all": 41.5}, MEAN, "sts12.senteval")
+THEIRS = Reference("theirs.json", "theirs", "Spearman x100", "run it", (CELL,))
 
 
-def written(folder, **changes):
-    path = folder / "theirs.json"
-    path.write_text(json.dumps({**SMALL, **changes}), encoding="utf-8")
-    return path
-
-
-def cell(**changes):
-    return [{k: v for k, v in {**CELL, **changes}.items() if v is not None}]
-
-
-# Reading
-
-
-def test_a_reference_has_a_tolerance_for_its_cells_that_have_none(tmp_path):
-    cells = [*cell(tolerance=0.03), *cell(method=CLS)]
-    read = read_reference(written(tmp_path, cells=cells, reason="noise", version="1.0"))
-    assert (read.file, read.tolerance, read.version) == ("theirs.json", TOLERANCE, "1.0")
-    assert list(map(read.tolerance_of, read.cells)) == [0.03, TOLERANCE]
+def test_a_reference_has_a_tolerance_for_its_cells_that_have_none():
+    cells = (replace(CELL, tolerance=0.03), replace(CELL, method=CLS))
+    reference = replace(THEIRS, cells=cells, reason="noise")
+    assert list(map(reference.tolerance_of, cells)) == [0.03, TOLERANCE]
 
 
 # Comparing
@@ -55,21 +41,19 @@ def record(score, method=MEAN, task="sts12.senteval", description=None):
     return made_record(method, task, {"spearman": spearman}, repr=written)
 
 
-def beside(reference, *records, trials=None):
-    return compare_reference(reference, results_of(*records), trials or {}, REGISTRY)
-
-
-def test_a_difference_has_the_verdict_of_a_deterministic_cell(tmp_path):
-    read = read_reference(written(tmp_path))
-    for ours, state, agrees in (
+@pytest.mark.parametrize(
+    ("ours", "state", "agrees"),
+    [
         (41.5009, CellState.EXACT, True),
         (41.504, CellState.EXACT, False),
         (41.46, CellState.MATCH, False),
         (40.0, CellState.DIFFERS, False),
-    ):
-        [score] = beside(read, record(ours))
-        assert (score.ours, score.state, score.agrees) == (ours, state, agrees)
-        assert score.difference == pytest.approx(ours - 41.5, abs=1e-9)
+    ],
+)
+def test_a_difference_has_the_verdict_of_a_deterministic_cell(ours, state, agrees):
+    [score] = compare_reference(THEIRS, results_of(record(ours)), {}, REGISTRY)
+    assert (score.ours, score.state, score.agrees) == (ours, state, agrees)
+    assert score.difference == pytest.approx(ours - 41.5, abs=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -82,23 +66,23 @@ def test_a_difference_has_the_verdict_of_a_deterministic_cell(tmp_path):
         ({"method": "nothing.mean"}, [], CellState.NO_METHOD),
     ],
 )
-def test_what_was_not_measured_says_why_and_never_agrees(tmp_path, changes, records, state):
-    read = read_reference(written(tmp_path, cells=cell(**changes)))
-    [score] = beside(read, *records)
+def test_what_was_not_measured_says_why_and_never_agrees(changes, records, state):
+    reference = replace(THEIRS, cells=(replace(CELL, **changes),))
+    [score] = compare_reference(reference, results_of(*records), {}, REGISTRY)
     assert (score.ours, score.state, score.agrees, score.difference) == (None, state, None, None)
 
 
 # What agrees is confirmed, and nothing else
 
 
-def test_a_protocol_is_confirmed_where_all_of_its_scores_agree(tmp_path):
-    cells = [*cell(), *cell(method=CLS), *cell(method=MEAN, task="sts13.senteval")]
-    read = read_reference(written(tmp_path, cells=cells))
+def test_a_protocol_is_confirmed_where_all_of_its_scores_agree():
+    cells = (CELL, replace(CELL, method=CLS), replace(CELL, task="sts13.senteval"))
+    reference = replace(THEIRS, cells=cells)
     fine = [record(41.5), record(41.5, CLS), record(41.5, task="sts13.senteval")]
 
     def poolings(records):
         results = results_of(*records)
-        scores = compare_reference(read, results, {}, REGISTRY)
+        scores = compare_reference(reference, results, {}, REGISTRY)
         return {procedure.pooling for procedure in confirmed(scores, results, REGISTRY)}
 
     assert poolings(fine) == {"mean", "cls"}

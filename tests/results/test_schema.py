@@ -1,6 +1,5 @@
 """The JSON Schema of a record: its fields are those of the class, and every record keeps it."""
 
-import contextlib
 import json
 from dataclasses import asdict
 from pathlib import Path
@@ -17,22 +16,16 @@ COMMITTED = tuple(Store(ROOT / "results").records())
 
 
 @pytest.fixture(scope="module")
-def valid():
+def hold():
+    """Holds the fields of a record to the schema."""
     module = pytest.importorskip("fastjsonschema", reason="holds records to the schema")
-    check = module.compile(SCHEMA_OF_RECORDS)
-
-    def is_valid(fields):
-        with contextlib.suppress(module.JsonSchemaValueException):
-            check(fields)
-            return True
-        return False
-
-    return is_valid
+    return module.compile(SCHEMA_OF_RECORDS)
 
 
-def test_every_committed_record_keeps_it_as_a_runs_file_does(valid):
-    assert all(valid(asdict(record)) for record in COMMITTED)
-    assert valid(json.loads(seal(COMMITTED[0])))
+def test_every_committed_record_keeps_it_as_a_runs_file_does(hold):
+    for record in COMMITTED:
+        hold(asdict(record))
+    hold(json.loads(seal(COMMITTED[0])))
 
 
 @pytest.mark.parametrize(
@@ -45,13 +38,15 @@ def test_every_committed_record_keeps_it_as_a_runs_file_does(valid):
         {"scores": {"spearman": {"all": "82.03"}}},
         {"timings": {"encode": None}},
         {"digests": {"data": 1}},
+        {"other": 1},
+        {"repr": ...},  # left out
     ],
     ids=str,
 )
-def test_what_is_no_record_is_refused(valid, change):
-    assert not valid(asdict(COMMITTED[0]) | change)
-    assert not valid({**asdict(COMMITTED[0]), "other": 1})
-    assert not valid({k: v for k, v in asdict(COMMITTED[0]).items() if k != "repr"})
+def test_what_is_no_record_is_refused(hold, change):
+    fields = asdict(COMMITTED[0]) | change
+    with pytest.raises(ValueError, match=next(iter(change))):
+        hold({name: value for name, value in fields.items() if value is not ...})
 
 
 def test_every_field_of_a_record_is_described():

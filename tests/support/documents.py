@@ -54,7 +54,12 @@ def parsed(arguments):
         name, *arguments = arguments
         assert name in command.commands, f"there is no harness {name}"
         command = command.commands[name]
-    with mock.patch("harness.core.hardware.cuda_is_possible", return_value=True):
+    with (
+        mock.patch("harness.core.hardware.cuda_is_possible", return_value=True),
+        mock.patch("harness.cli.options.plugins_in_use"),
+        mock.patch("harness.cli.options.plugin_of_file"),
+        mock.patch("harness.cli.options.open_plugins"),
+    ):
         return command.make_context(name, list(arguments)).params
 
 
@@ -75,14 +80,11 @@ def anchors(page):
 def broken_links(path):
     """The relative links of a page that lead nowhere; addresses on the web are not looked at."""
     page = path.read_text(encoding="utf-8")
-    targets = [t for t in re.findall(r"\]\(([^)]+)\)", page) if not t.startswith("http")]
-    found = []
-    for target in targets:
+    broken = []
+    for target in re.findall(r"\]\((?!http)([^)]+)\)", page):
         file, _, anchor = target.partition("#")
         other = path.parent / file if file else path
-        known = other.exists()
-        if known and anchor and not anchor.startswith("harness."):
-            known = anchor in anchors(other.read_text(encoding="utf-8"))
-        if not known:
-            found.append(target)
-    return found
+        in_page = bool(anchor) and not anchor.startswith("harness.")
+        if not other.exists() or (in_page and anchor not in anchors(other.read_text("utf-8"))):
+            broken.append(target)
+    return broken

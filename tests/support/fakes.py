@@ -203,14 +203,12 @@ class Centre:
 
 
 @dataclass(frozen=True)
-class Stretch:
+class Stretch(Centre):
     """Scales each coordinate by its spread on the rows, and by chance."""
 
     name: ClassVar[str] = "stretch"
     from_moments: ClassVar[bool] = False
     deterministic: ClassVar[bool] = False
-    share: ClassVar[float] = 1.0
-    dropout: ClassVar[bool] = False
 
     def fit(self, x: np.ndarray, rng: np.random.Generator) -> Affine:
         spread = x.astype(np.float64).std(axis=0)
@@ -229,15 +227,12 @@ def method(
 
 
 def registry(encoder: FakeConfig, *corpora: Corpus) -> Registry:
-    methods = [method(p, encoder=encoder) for p in ("mean", "cls")]
-    methods += [
-        method("mean", "centre", on="target", encoder=encoder),
-        method("mean", "stretch", on="target", encoder=encoder),
-    ]
+    methods = [method(pooling, encoder=encoder) for pooling in ("mean", "cls")]
+    methods += [method("mean", post, on="target", encoder=encoder) for post in POSTS]
     return Registry(
         encoders={encoder.name: encoder},
-        poolings=POOLING,
-        posts=POSTS,
+        poolings=dict(POOLING),
+        posts=dict(POSTS),
         methods={m.id: m for m in methods},
         tasks={t.name: t for t in (TOY, OTHER, NO_TRAIN)},
         corpora={c.name: c for c in corpora},

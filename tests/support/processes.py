@@ -27,12 +27,6 @@ class Ended:
     out: str
     err: str
 
-    @property
-    def in_one_line(self) -> bool:
-        """Whether it said one line of complaint, and no traceback."""
-        lines = [line for line in self.err.splitlines() if line.startswith("harness: ")]
-        return len(lines) >= 1 and "Traceback" not in self.err + self.out
-
 
 def start(*arguments: object, cwd: Path, code: str = MAIN, **changes: str) -> subprocess.Popen:
     """A command in a process group of its own; results, cache and home are in `cwd`."""

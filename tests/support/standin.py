@@ -1,8 +1,8 @@
 """A stand-in for the hub and for publishers' hosts, on loopback, with faults to order.
 
-It speaks as much of the hub's protocol as huggingface_hub and datasets use: resolve with redirects
-to a store, ranges, the listing of a repository, and its errors. Large files (over `LARGE` bytes)
-are stored as the hub stores them, apart from the repository and named by their sha256.
+It speaks as much of the hub's protocol as downloads use: resolve with redirects to a store, ranges,
+the listing of a repository, and its errors. Large files (over `LARGE` bytes) are stored as the hub
+stores them, apart from the repository and named by their sha256.
 """
 
 from __future__ import annotations
@@ -18,12 +18,10 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
 
 LARGE = 1000
-API = re.compile(
-    r"/api/(models|datasets)/([^/]+/[^/]+)(?:/(revision|tree|paths-info)/([^/]+)(?:/(.*))?)?"
-)
+API = re.compile(r"/api/(models|datasets)/([^/]+/[^/]+)(?:/(revision|tree)/([^/]+))?")
 RESOLVE = re.compile(r"/(datasets/)?([^/]+/[^/]+)/resolve/([^/]+)/(.+)")
 
 
@@ -38,15 +36,11 @@ def git_sha1(content: bytes) -> str:
 
 @dataclass(frozen=True)
 class Fault:
-    """What goes wrong with one answer: a status instead, or a body that ends early.
-
-    It happens once, or `for_ever`; `error` is what the hub calls it.
-    """
+    """What is wrong with one answer, or `for_ever`: a status instead, or a body that ends early."""
 
     status: int | None = None
     cut_after: int | None = None
     for_ever: bool = False
-    error: str = ""
 
 
 @dataclass
@@ -71,7 +65,6 @@ class Standin:
     faults: dict[str, deque[Fault]] = field(default_factory=dict)
     asked: list[tuple[str, str, dict[str, str]]] = field(default_factory=list)
     ranges: bool = True
-    redirects: dict[str, str] = field(default_factory=dict)
 
     def model(self, name: str, files: Mapping[str, bytes], commit: str = "a" * 40) -> Repository:
         return self._add("models", name, files, commit)
@@ -99,6 +92,10 @@ class Standin:
         return None
 
 
+class Refusal(Exception):
+    """A status instead of an answer, and what the hub calls it."""
+
+
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     hub: Standin
@@ -106,33 +103,24 @@ class Handler(BaseHTTPRequestHandler):
     def log_message(self, *_: Any) -> None:
         pass
 
-    def do_HEAD(self) -> None:
-        self.answer()
-
     def do_GET(self) -> None:
-        self.answer()
-
-    def do_POST(self) -> None:
-        self.posted = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        self.answer()
-
-    def answer(self) -> None:
         path = unquote(urlsplit(self.path).path)
         self.hub.asked.append((self.command, path, dict(self.headers)))
-        self.cut = None
-        fault = self.hub.fault(f"{self.command} {path}")
-        if fault and fault.status:
-            self.send(fault.status, b"", {"X-Error-Code": fault.error} if fault.error else {})
-        elif fault and self.command == "GET":
-            self.cut = fault.cut_after
-            self.route(path)
-        else:
-            self.route(path)
+        fault = self.hub.fault(f"{self.command} {path}") or Fault()
+        self.cut = fault.cut_after if self.command == "GET" else None
+        try:
+            self.route(path, fault)
+        except Refusal as refusal:
+            status, code = refusal.args
+            self.send(status, b"", {"X-Error-Code": code})
 
-    def route(self, path: str) -> None:
-        if path in self.hub.redirects:
-            self.send(302, b"", {"Location": self.hub.redirects[path]})
-        elif path.startswith("/files/") and path[7:] in self.hub.files:
+    def do_HEAD(self) -> None:
+        self.do_GET()
+
+    def route(self, path: str, fault: Fault) -> None:
+        if fault.status:
+            raise Refusal(fault.status, "")
+        if path.startswith("/files/") and path[7:] in self.hub.files:
             content = self.hub.files[path[7:]]
             self.body(content, f'"{sha256(content)[:16]}"')
         elif path.startswith("/store/"):
@@ -142,53 +130,27 @@ class Handler(BaseHTTPRequestHandler):
         elif match := RESOLVE.fullmatch(path):
             self.resolve(*match.groups())
         else:
-            self.send(404, b"", {})
+            raise Refusal(404, "")
 
-    def commit(self, kind: str, name: str, revision: str | None) -> tuple[str, Mapping] | None:
-        """The files at a revision; answers with the hub's errors where there are none."""
-        found = self.hub.repositories.get((kind, name))
-        known = self.headers.get("Authorization") == "Bearer hf_me"
-        if found is None:
-            return self.send(401 if not known else 404, b"", {"X-Error-Code": "RepoNotFound"})
-        if found.gated and not known:
-            return self.send(401, b"", {"X-Error-Code": "GatedRepo"})
-        commit = found.main if revision in (None, "main") else revision
-        if commit not in found.commits:
-            return self.send(404, b"", {"X-Error-Code": "RevisionNotFound"})
-        return commit, found.commits[commit]
+    def commit(self, kind: str, name: str, revision: str | None) -> tuple[str, Mapping]:
+        """A commit and its files, or the hub's refusal."""
+        repository = self.hub.repositories.get((kind, name))
+        if repository is None:
+            raise Refusal(401, "RepoNotFound")
+        if repository.gated and self.headers.get("Authorization") != "Bearer hf_me":
+            raise Refusal(401, "GatedRepo")
+        commit = repository.main if revision in (None, "main") else revision
+        if commit not in repository.commits:
+            raise Refusal(404, "RevisionNotFound")
+        return commit, repository.commits[commit]
 
-    def api(self, kind: str, name: str, what: str, revision: str, under: str) -> None:
-        found = self.commit(kind, name, revision)
-        if found is None:
-            return
-        commit, files = found
+    def api(self, kind: str, name: str, what: str | None, revision: str | None) -> None:
+        commit, files = self.commit(kind, name, revision)
         entries = [self.entry(path, content) for path, content in files.items()]
-        if what == "tree":
-            self.json(self.listing(entries, f"{under}/" if under else ""))
-        elif what == "paths-info":
-            form = (
-                json.loads(self.posted)
-                if self.posted[:1] == b"{"
-                else parse_qs(self.posted.decode())
-            )
-            self.json([e for e in entries if e["path"] in form["paths"]])
-        else:
-            siblings = [{"rfilename": entry["path"]} for entry in entries]
-            self.json(
-                {"id": name, "sha": commit, "siblings": siblings, "private": False, "tags": []}
-            )
-
-    def listing(self, entries: list[dict[str, Any]], under: str) -> list[dict[str, Any]]:
-        """What lies in a folder; what lies deeper only if that is asked for."""
-        inside = [entry for entry in entries if entry["path"].startswith(under)]
-        if "recursive=true" in self.path.lower():
-            return inside
-        deeper = {under + e["path"].removeprefix(under).split("/")[0] for e in inside}
-        files = [entry for entry in inside if entry["path"] in deeper]
-        folders = sorted(deeper - {entry["path"] for entry in files})
-        return files + [
-            {"type": "directory", "path": path, "oid": "0" * 40, "size": 0} for path in folders
-        ]
+        siblings = [{"rfilename": entry["path"]} for entry in entries]
+        about = {"id": name, "sha": commit, "siblings": siblings, "private": False, "tags": []}
+        content = json.dumps(entries if what == "tree" else about).encode()
+        self.send(200, content, {"Content-Type": "application/json"})
 
     @staticmethod
     def entry(path: str, content: bytes) -> dict[str, Any]:
@@ -198,13 +160,9 @@ class Handler(BaseHTTPRequestHandler):
         return entry
 
     def resolve(self, kind: str | None, name: str, revision: str, path: str) -> None:
-        found = self.commit("datasets" if kind else "models", name, revision)
-        if found is None:
-            return
-        commit, files = found
+        commit, files = self.commit("datasets" if kind else "models", name, revision)
         if path not in files:
-            self.send(404, b"", {"X-Error-Code": "EntryNotFound", "X-Repo-Commit": commit})
-            return
+            raise Refusal(404, "EntryNotFound")
         content = files[path]
         if len(content) <= LARGE:
             self.body(content, f'"{git_sha1(content)}"', {"X-Repo-Commit": commit})
@@ -223,17 +181,11 @@ class Handler(BaseHTTPRequestHandler):
         every = {sha256(content): content for files in commits for content in files.values()}
         self.body(every[digest], f'"{digest}"')
 
-    def json(self, content: Any) -> None:
-        self.send(200, json.dumps(content).encode(), {"Content-Type": "application/json"})
-
     def body(self, content: bytes, tag: str, headers: Mapping[str, str] = {}) -> None:
         known = {**headers, "ETag": tag}
         asked, same = self.headers.get("Range"), self.headers.get("If-Range", tag) == tag
         if asked and same and self.hub.ranges:
             first, _, last = asked.removeprefix("bytes=").partition("-")
-            if int(first) >= len(content):
-                self.send(416, b"", {"Content-Range": f"bytes */{len(content)}"})
-                return
             part = content[int(first) : int(last) + 1 if last else None]
             end = int(first) + len(part) - 1
             known["Content-Range"] = f"bytes {first}-{end}/{len(content)}"

@@ -8,30 +8,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 import tiny_models
-import torch
 import transformers as hf
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 from transformers.models.auto import modeling_auto
-from transformers.utils import logging
 
 from harness.encoders.checkpoint import REFUSED, WITHOUT_PADDING
 
 POSITIONS = 64
-# Whatever of these a configuration has, by any of the names that architectures have for it.
-SIZES = {
-    **dict.fromkeys(("hidden_size", "d_model", "n_embd", "dim", "emb_dim"), 32),
-    **dict.fromkeys(("num_hidden_layers", "n_layer", "n_layers", "num_layers"), 3),
-    **dict.fromkeys(("encoder_layers", "num_encoder_layers"), 3),
-    **dict.fromkeys(("decoder_layers", "num_decoder_layers", "num_experts_per_tok"), 2),
-    **dict.fromkeys(("num_attention_heads", "n_head", "n_heads", "num_heads"), 2),
-    **dict.fromkeys(("encoder_attention_heads", "decoder_attention_heads"), 2),
-    **dict.fromkeys(("num_key_value_heads", "num_kv_heads"), 2),
-    **dict.fromkeys(("intermediate_size", "d_inner", "hidden_dim", "d_ff", "ffn_dim"), 40),
-    **dict.fromkeys(("encoder_ffn_dim", "decoder_ffn_dim", "n_inner"), 40),
-    **dict.fromkeys(("max_position_embeddings", "n_positions"), POSITIONS),
-    **dict.fromkeys(("d_kv", "head_dim", "embedding_size"), 16),
-    "sliding_window": 8,
-}
 GROUPS = ("q_groups", "k_groups", "v_groups", "intermediate_groups", "output_groups")
 CLS_FIRST, LAST, NONE = 0, -1, None
 
@@ -152,32 +135,13 @@ TOKENIZERS = {
 }
 
 
-def config(name, vocabulary):
-    """A small configuration of the architecture."""
-    cls, family = hf.CONFIG_MAPPING[kind_of(name)], FAMILIES[name]
-    if name == "xlnet":
-        return tiny_models.CONFIGS["xlnet"](vocabulary)
-    own = cls()
-    numbers = {k: v for k, v in SIZES.items() if isinstance(getattr(own, k, None), int)}
-    ids = {"vocab_size": vocabulary, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
-    if getattr(own, "layer_types", None):
-        ids["layer_types"] = None
-    return cls(**{**numbers, **ids, **family.settings})
-
-
 def make(name: str, folder: Path) -> Path:
     """A checkpoint of this architecture in the folder."""
-    logging.disable_progress_bar()
-    tokenizer = TOKENIZERS[FAMILIES[name].tokenizer]()
+    family = FAMILIES[name]
+    tokenizer = TOKENIZERS[family.tokenizer]()
     tokenizer.model_max_length = POSITIONS - 8  # some positions start behind the padding's
-    model = hf.AutoModel.from_config(config(name, len(tokenizer) + 8))
-    generator = torch.Generator().manual_seed(0)
-    with torch.no_grad():
-        for weight in model.parameters():
-            weight.copy_(0.3 * torch.randn(weight.shape, generator=generator))
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
+    config = tiny_models.config(kind_of(name), len(tokenizer) + 8, POSITIONS, **family.settings)
+    return tiny_models.saved(folder, tokenizer, config)
 
 
 def untried():

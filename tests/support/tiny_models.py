@@ -16,12 +16,19 @@ from transformers.utils import logging
 WORDS = ["the", "cat", "dog", "sat", "on", "mat"]
 LETTERS = list("abcdefghijklmnopqrstuvwxyz.,!?'0123456789")
 POSITIONS = 40
+# Whatever of these a configuration has, by any of the names that architectures have for it.
 SIZES = {
-    "hidden_size": 32,
-    "num_hidden_layers": 3,
-    "num_attention_heads": 2,
-    "intermediate_size": 40,
-    "max_position_embeddings": POSITIONS,
+    **dict.fromkeys(("hidden_size", "d_model", "n_embd", "dim", "emb_dim"), 32),
+    **dict.fromkeys(("num_hidden_layers", "n_layer", "n_layers", "num_layers"), 3),
+    **dict.fromkeys(("encoder_layers", "num_encoder_layers"), 3),
+    **dict.fromkeys(("decoder_layers", "num_decoder_layers", "num_experts_per_tok"), 2),
+    **dict.fromkeys(("num_attention_heads", "n_head", "n_heads", "num_heads"), 2),
+    **dict.fromkeys(("encoder_attention_heads", "decoder_attention_heads"), 2),
+    **dict.fromkeys(("num_key_value_heads", "num_kv_heads"), 2),
+    **dict.fromkeys(("intermediate_size", "d_inner", "hidden_dim", "d_ff", "ffn_dim"), 40),
+    **dict.fromkeys(("encoder_ffn_dim", "decoder_ffn_dim", "n_inner"), 40),
+    **dict.fromkeys(("d_kv", "head_dim", "embedding_size"), 16),
+    "sliding_window": 8,
 }
 # XLNet's and T5's positions are relative: their checkpoints need a length from the tokenizer.
 LENGTH = {"model_max_length": POSITIONS}
@@ -72,45 +79,43 @@ TOKENIZERS = {
     "albert": lambda: hf.AlbertTokenizer(
         vocab=unigrams("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")
     ),
-    "distilbert": lambda: hf.BertTokenizer(vocab=pieces(*BERT)),
-    "electra": lambda: hf.BertTokenizer(vocab=pieces(*BERT)),
+    **dict.fromkeys(("distilbert", "electra"), lambda: hf.BertTokenizer(vocab=pieces(*BERT))),
     "mpnet": lambda: hf.MPNetTokenizer(vocab=pieces("<s>", "<pad>", "</s>", "[UNK]", "<mask>")),
     "xlnet": lambda: hf.XLNetTokenizer(vocab=unigrams(*XLNET), **LENGTH),
     "t5": lambda: hf.T5Tokenizer(vocab=unigrams("<pad>", "</s>", "<unk>"), extra_ids=0, **LENGTH),
     "bart": lambda: hf.BartTokenizer(**byte_level(*ROBERTA)),
     "gpt2": lambda: hf.GPT2Tokenizer(**byte_level("<|endoftext|>")),
 }
-CONFIGS = {
-    "bert": lambda n: hf.BertConfig(vocab_size=n, **SIZES),
-    "roberta": lambda n: hf.RobertaConfig(vocab_size=n, pad_token_id=1, **SIZES),
-    "albert": lambda n: hf.AlbertConfig(vocab_size=n, embedding_size=16, pad_token_id=0, **SIZES),
-    "distilbert": lambda n: hf.DistilBertConfig(
-        vocab_size=n, dim=32, n_layers=3, n_heads=2, hidden_dim=40, max_position_embeddings=40
-    ),
-    "electra": lambda n: hf.ElectraConfig(vocab_size=n, embedding_size=16, **SIZES),
-    "mpnet": lambda n: hf.MPNetConfig(vocab_size=n, pad_token_id=1, **SIZES),
-    "xlnet": lambda n: hf.XLNetConfig(vocab_size=n, d_model=32, n_layer=3, n_head=2, d_inner=40),
-    "t5": lambda n: hf.T5Config(
-        vocab_size=n, d_model=32, d_kv=16, d_ff=40, num_layers=3, num_decoder_layers=2, num_heads=2
-    ),
-    "bart": lambda n: hf.BartConfig(
-        vocab_size=n, d_model=32, encoder_layers=3, decoder_layers=2, encoder_attention_heads=2,
-        decoder_attention_heads=2, encoder_ffn_dim=40, decoder_ffn_dim=40,
-        max_position_embeddings=POSITIONS,
-    ),
-    "gpt2": lambda n: hf.GPT2Config(
-        vocab_size=n, n_embd=32, n_layer=3, n_head=2, n_positions=POSITIONS,
-        bos_token_id=0, eos_token_id=0,
-    ),
-}  # fmt: skip
 KINDS = tuple(TOKENIZERS)
+
+
+def config(
+    kind: str, vocabulary: int, positions: int = POSITIONS, **settings: object
+) -> hf.PretrainedConfig:
+    """A small configuration of an architecture."""
+    cls = hf.CONFIG_MAPPING[kind]
+    if kind == "xlnet":
+        return cls(vocab_size=vocabulary, d_model=32, n_layer=3, n_head=2, d_inner=40)
+    default = cls()
+    sizes = SIZES | dict.fromkeys(("max_position_embeddings", "n_positions"), positions)
+    sizes = {k: v for k, v in sizes.items() if isinstance(getattr(default, k, None), int)}
+    ids = {"vocab_size": vocabulary, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
+    if getattr(default, "layer_types", None):
+        ids["layer_types"] = None
+    return cls(**{**sizes, **ids, **settings})
 
 
 def make(kind: str, folder: Path, seed: int = 0) -> Path:
     """A checkpoint of this architecture in the folder."""
-    logging.disable_progress_bar()
     tokenizer = TOKENIZERS[kind]()
-    model = hf.AutoModel.from_config(CONFIGS[kind](len(tokenizer)))
+    padding = {"pad_token_id": 1} if kind in ("roberta", "mpnet", "bart") else {}
+    return saved(folder, tokenizer, config(kind, len(tokenizer), **padding), seed)
+
+
+def saved(folder: Path, tokenizer: object, config: hf.PretrainedConfig, seed: int = 0) -> Path:
+    """A checkpoint in the folder, whose weights are drawn from the seed."""
+    logging.disable_progress_bar()
+    model = hf.AutoModel.from_config(config)
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for weight in model.parameters():

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from fakes import AWAY, TOY, Sentences, corpus, library, numbered, task
 
-from harness.core.errors import AssetMissing, DataError
+from harness.core.errors import AssetMissing
 from harness.core.files import pairs_digest, text_digest
 
 REGRESSION = task("learnt", 10, metric="regression")
@@ -74,14 +74,6 @@ def test_each_split_is_read_once(tmp_path, monkeypatch):
     assert sorted(reads) == ["dev", "test", "train"]
 
 
-def test_data_that_are_not_here_are_missing(tmp_path):
-    far = library(tmp_path, corpus("far", (), AWAY))
+def test_a_corpus_that_is_not_here_is_missing(tmp_path):
     with pytest.raises(AssetMissing):
-        far.inputs(task("away", asset=AWAY))
-    with pytest.raises(AssetMissing):
-        far.inputs(TOY, "far")
-
-
-def test_damaged_data_are_said(tmp_path):
-    with pytest.raises(DataError):
-        library(tmp_path).inputs(task(load=Sentences(broken=True)), "target")
+        library(tmp_path, corpus("far", (), AWAY)).inputs(TOY, "far")

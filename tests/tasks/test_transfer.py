@@ -66,13 +66,8 @@ def test_another_label_than_0_and_1_is_refused(tmp_path, label):
 
 
 def test_rows_stand_by_lengths_then_class_and_else_as_they_come():
-    sentences = [
-        ((["b", "b"],), 1),
-        ((["a"],), 1),
-        ((["d", "d"],), 0),
-        ((["c"],), 0),
-        ((["e"],), 0),
-    ]
+    texts = (("b b", 1), ("a", 1), ("d d", 0), ("c", 0), ("e", 0))
+    sentences = [((text.split(),), label) for text, label in texts]
     found = transfer.in_order(lambda: iter(sentences), "cr")
     assert (found.a, found.b) == (("c", "e", "a", "d d", "b b"), ())
     assert found.gold.tolist() == [0, 0, 1, 0, 1]

@@ -18,26 +18,13 @@ TEXTS = tuple(
     for what in ("a red ball.", "two old boats,", "the guitar")
     for where in ("near the lake", "in town", "today")
 )
-TINY = MlmSettings(
-    vocabulary=90,
-    layers=1,
-    size=16,
-    heads=2,
-    positions=12,
-    tokens=20_000,
-    tokens_per_batch=128,
-    warmup=5,
-    learning_rate=1e-2,
-)
+SIZES = {"vocabulary": 90, "layers": 1, "size": 16, "heads": 2, "positions": 12}
+TINY = MlmSettings(**SIZES, tokens=20_000, tokens_per_batch=128, warmup=5, learning_rate=1e-2)
 
 
-@pytest.fixture(scope="module")
-def tokenizer():
-    return wordpieces(TEXTS, 90)
-
-
-def test_a_vocabulary_has_the_wanted_size_and_order(tokenizer):
-    pieces = sorted(tokenizer.get_vocab(), key=tokenizer.get_vocab().__getitem__)
+def test_a_vocabulary_has_the_wanted_size_and_order():
+    vocabulary = wordpieces(TEXTS, 90).get_vocab()
+    pieces = sorted(vocabulary, key=vocabulary.get)
     assert tuple(pieces[:5]) == SPECIAL
     assert pieces[5:] == sorted(pieces[5:])
     assert len(pieces) == 90

@@ -1,39 +1,14 @@
-"""English made from scenes: scenes, sentences, edits, their gold, and the committed files."""
+"""English made from scenes: the gold of their edits, and the committed files."""
 
 from dataclasses import replace
 
 import pytest
-from english.dice import Dice
 from english.gold import RELATEDNESS, SIMILARITY
-from english.lexicon import GENRES
-from english.scenes import PARTS, Entity, Scene, draw
+from english.scenes import Entity, Scene
 from english.sets import files
 
 from harness.assets.catalogue import EMBEDDED_SHA256
 from harness.assets.places import EMBEDDED
-
-EACH = 40  # scenes of each genre and split
-
-
-@pytest.fixture(scope="module")
-def scenes() -> tuple[Scene, ...]:
-    dice = Dice(7)
-    return tuple(
-        draw(dice, genre, split)
-        for genre in GENRES
-        for split in dict.fromkeys(PARTS)
-        for _ in range(EACH)
-    )
-
-
-# --- scenes --------------------------------------------------------------------------------------
-
-
-# --- words ---------------------------------------------------------------------------------------
-
-
-# --- edits and gold ------------------------------------------------------------------------------
-
 
 MAN, DOG, CAT = Entity("man"), Entity("dog"), Entity("cat")
 CHASE = Scene("captions.chase", 0, DOG, CAT, "park")
@@ -55,9 +30,6 @@ CHASE = Scene("captions.chase", 0, DOG, CAT, "park")
 def test_gold_is_what_the_formula_says(other, similar, related):
     assert SIMILARITY.grade(CHASE, other) == similar
     assert RELATEDNESS.grade(CHASE, other) == related
-
-
-# --- the files that the package carries ----------------------------------------------------------
 
 
 def test_the_generator_still_makes_every_committed_file():

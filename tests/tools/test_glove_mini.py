@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import combinations
 from math import log
-from pathlib import Path
 
 import cooccurrences
 import glove_mini
@@ -27,9 +26,6 @@ SPACED = Tokeniser("whitespace", "keep")
 
 def rng(seed: int = 0) -> np.random.Generator:
     return np.random.default_rng(seed)
-
-
-# Counts
 
 
 def met(sentences: list[str], known: set[str], window: int) -> dict[tuple[str, str], float]:
@@ -76,9 +72,6 @@ def test_counts_are_those_of_counting_word_by_word(sentences, least, words, wind
     assert table(found) == pytest.approx(wanted, rel=1e-12)  # sums of a few fractions
 
 
-# Strata
-
-
 def matrix(size: int, seed: int = 0, share: float = 0.6) -> Cooccurrences:
     """Symmetric counts between a tenth and a few hundred; where there is none, none."""
     draw = rng(seed)
@@ -89,20 +82,6 @@ def matrix(size: int, seed: int = 0, share: float = 0.6) -> Cooccurrences:
     counts = np.exp(draw.uniform(-2, 6, len(rows)))
     words = tuple(f"w{n}" for n in range(size))
     return Cooccurrences(words, np.ones(size, int), rows, columns, counts, 1, 1)
-
-
-def dense(found: Cooccurrences) -> np.ndarray:
-    whole = np.zeros((len(found.words),) * 2)
-    whole[found.rows, found.columns] = whole[found.columns, found.rows] = found.counts
-    return whole
-
-
-# The update
-
-
-def in_double(model: Model) -> Model:
-    sides = (Side(s.values.double(), s.squares.double()) for s in (model.words, model.contexts))
-    return Model(*sides)
 
 
 class Port:
@@ -136,9 +115,13 @@ def test_with_blocks_of_one_word_it_is_the_released_code():
     """Three epochs, entry after entry in the order of the strata; the rate is a large one."""
     found, settings = matrix(7), WordVectorSettings(dimensions=5, block=1, learning_rate=0.4)
     places, strata = stratify(found, settings, rng())
-    model = in_double(Model.start(7, settings, rng(1)))
+    model = Model.start(7, settings, rng(1))
+    sides = (Side(s.values.double(), s.squares.double()) for s in (model.words, model.contexts))
+    model = Model(*sides)
     port = Port(model, settings)
-    value = dense(found)[np.ix_(np.argsort(places), np.argsort(places))]
+    dense = np.zeros((7, 7))
+    dense[found.rows, found.columns] = dense[found.columns, found.rows] = found.counts
+    value = dense[np.ix_(np.argsort(places), np.argsort(places))]
     for _ in range(3):
         for stratum in strata:
             logs, weights = stratum.logs.double(), stratum.weights.double()
@@ -159,8 +142,6 @@ def test_with_blocks_of_one_word_it_is_the_released_code():
     np.testing.assert_array_equal(model.vectors(), words[:, :-2] + contexts[:, :-2])
 
 
-# From sentences to an encoder
-
 THEMES = ("cat dog fur paw tail", "oil gas fuel pump tank", "bread salt oven cake flour")
 
 
@@ -175,15 +156,6 @@ def sentences(number: int = 400) -> Iterator[str]:
 SMALL = WordVectorSettings(Counting(window=5), dimensions=12, epochs=15, learning_rate=0.1, block=8)
 
 
-def trained(
-    folder: Path, seed: int = 0, settings: WordVectorSettings = SMALL, **text
-) -> tuple[Path, dict]:
-    corpus = Text("themes", list(sentences()), **text)
-    curve = glove_mini.train_vectors(corpus, settings, seed, folder, Told(), "harness train")
-    assert len(curve.losses) == settings.epochs
-    return folder / "vectors.safetensors", json.loads((folder / "training.json").read_text())
-
-
 @pytest.mark.parametrize(
     ("settings", "first", "kind", "message"),
     [
@@ -193,8 +165,9 @@ def trained(
     ],
 )
 def test_what_fails_leaves_nothing(settings, first, kind, message, tmp_path):
+    corpus = Text("themes", list(sentences()), first=first)
     with pytest.raises(kind, match=message):
-        trained(tmp_path / "v", settings=settings, first=first)
+        glove_mini.train_vectors(corpus, settings, 0, tmp_path / "v", Told(), "harness train")
     assert not (tmp_path / "v").exists()
 
 

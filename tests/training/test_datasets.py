@@ -1,16 +1,25 @@
-"""Pairs and triplets by name: embedded ones, and others read from a folder and checked."""
+"""Pairs and triplets: by name and from files, checked, sampled and shuffled into batches."""
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from harness.assets.places import Places, asset_named
 from harness.core.errors import AssetMissing, DataError, UsageError
-from harness.core.files import text_digest
+from harness.core.files import pairs_digest, text_digest
 from harness.registry import load_registry
 from harness.training.datasets import (
     LABELS,
+    Batches,
+    Labelled,
     open_labelled_pairs,
     open_triplets,
+    read_labelled,
+    read_triplets,
+    sample,
 )
+from harness.training.siamese import ScoredPairs
 
 CSV = "sent0,sent1,hard_neg\na man,a person,a dog\none,two,three\n"
 
@@ -63,3 +72,106 @@ def test_the_real_triplets_are_those_of_the_catalogue(data_dir):
     for column, label in ((1, "entailment"), (2, "contradiction")):
         of_label = set(zip(triplets[0], triplets[column], strict=True))
         assert {LABELS[n] for a, b, n in rows if (a, b) in of_label} <= {label}
+
+
+def test_gold_is_brought_to_0_to_1(tmp_path):
+    task = load_registry().tasks["mini-sts.train"]
+    scored = ScoredPairs.of(task, Places(tmp_path))
+    pairs = task.pairs(Places(tmp_path).require_data(task.asset))
+    assert scored.columns == (pairs.a, pairs.b)
+    assert scored.scores == pytest.approx(pairs.gold / 5)  # from 0 to 5
+    assert scored.digest == pairs_digest(pairs)
+    with pytest.raises(UsageError, match="--task mini-qnli: wanted pairs with graded gold"):
+        ScoredPairs.of(load_registry().tasks["mini-qnli"], Places(tmp_path))
+
+
+# Files
+
+
+HEADER = "split\tdataset\tfilename\tsentence1\tsentence2\tlabel\n"
+
+
+@pytest.mark.parametrize(
+    ("read", "text", "why"),
+    [
+        (read_triplets, "", ":1: wanted the header sent0,sent1,hard_neg"),
+        (read_triplets, "a,b,c\n", "found 'a,b,c'"),
+        (read_triplets, "sent0,sent1,hard_neg\n", "wanted rows behind the header"),
+        (read_triplets, "sent0,sent1,hard_neg\na,b,c\nd,e\n", ":3: wanted 3 sentences"),
+        (read_triplets, "sent0,sent1\na,\n", ":2: wanted 2 sentences"),
+        (read_triplets, 'sent0,sent1\n"a"b,c\n', ":2: wanted CSV in UTF-8"),
+        (read_triplets, "sent0,sent1\na,\udcff\n", "wanted CSV in UTF-8"),
+        (read_labelled, "", "wanted labelled pairs"),
+        (read_labelled, "4\t4\ta\tb\n", ":1: wanted a label from 1 to 3, found '4'"),
+        (read_labelled, "1\ta\tb\n", ":1: wanted 4 fields, found 3"),
+        (read_labelled, HEADER + "train\tSNLI\tx\ta\tb\t-\n", ":2: wanted one of contradiction"),
+        (read_labelled, HEADER, "wanted labelled pairs"),
+    ],
+)
+def test_other_files_are_refused_by_line(read, text, why, tmp_path):
+    (tmp_path / "nli.csv").write_text(text, encoding="utf-8", errors="surrogateescape")
+    with pytest.raises(DataError, match=why):
+        read(tmp_path / "nli.csv")
+
+
+def test_labelled_pairs_are_read_from_both_forms(tmp_path):
+    numbered, all_nli = tmp_path / "train.csv", tmp_path / "AllNLI.tsv"
+    numbered.write_text('1\t1\ta\t"b\n2\t2\tc\td\n3\t3\te\tf\n')
+    assert read_labelled(numbered) == Labelled(("a", "c", "e"), ('"b', "d", "f"), (2, 0, 1))
+    all_nli.write_text(
+        HEADER
+        + "train\tSNLI\tx\ta\tb\tneutral\ndev\tSNLI\tx\tq\tr\tneutral\n"
+        + "train\tMultiNLI\tx\tc\td\tcontradiction\n"
+    )
+    assert read_labelled(all_nli) == Labelled(("a", "c"), ("b", "d"), (2, 0))
+    whole = Labelled(("a", "q", "c"), ("b", "r", "d"), (2, 2, 0))
+    assert read_labelled(all_nli, held_out=True) == whole
+    with pytest.raises(UsageError, match="wanted AllNLI, which tells splits apart, found train"):
+        read_labelled(numbered, held_out=True)
+
+
+def test_pairs_of_one_label_are_told_from_the_others():
+    labelled = Labelled(("a", "c", "e", "g"), ("b", "d", "f", "h"), (1, 0, 1, 2))
+    assert labelled.of_kind("entailment") == (("a", "e"), ("b", "f"))
+    assert labelled.of_kind("contradiction") == (("c",), ("d",))
+    assert labelled.of_kind("all") == labelled.columns
+    with pytest.raises(UsageError, match="wanted one of contradiction, entailment, neutral, all"):
+        labelled.of_kind("neutrall")
+    with pytest.raises(DataError, match="labelled pairs of neutral, found none"):
+        Labelled(("a",), ("b",), (1,)).of_kind("neutral")
+
+
+def test_a_sample_keeps_rows_and_their_order_and_depends_on_the_seed():
+    columns = (tuple(map(str, range(50))), tuple(f"to {n}" for n in range(50)))
+    drawn = sample(columns, 20, seed=0)
+    numbers = [int(text) for text in drawn[0]]
+    assert numbers == sorted(set(numbers))
+    assert len(numbers) == 20
+    assert drawn[1] == tuple(f"to {n}" for n in numbers)
+    assert sample(columns, 20, seed=0) == drawn != sample(columns, 20, seed=1)
+    assert sample(columns, 50, seed=0) == columns
+    with pytest.raises(DataError, match="--sample 51: wanted so many examples, found 50"):
+        sample(columns, 51, seed=0)
+
+
+def test_triplets_of_labelled_pairs_join_what_one_premise_has():
+    yes, perhaps, no = map(LABELS.index, ("entailment", "neutral", "contradiction"))
+    b = ("yes", "perhaps", "alone", "no", "never", "not", "indeed")
+    found = Labelled(tuple("ppqpprp"), b, (yes, perhaps, yes, no, no, no, yes)).triplets()
+    assert found == (("p", "p"), ("yes", "indeed"), ("no", "never"))
+    with pytest.raises(DataError, match="an entailment and a contradiction"):
+        Labelled(("p",), ("yes",), (1,)).triplets()
+
+
+# Batches
+
+
+@given(st.integers(2, 60), st.integers(2, 20), st.integers(0, 9), st.integers(0, 3))
+def test_an_epoch_takes_every_example_once(count, size, seed, epoch):
+    batches = Batches(count, size, seed)
+    taken = [batches(epoch * batches.steps + step) for step in range(batches.steps)]
+    assert all(len(batch) > 1 for batch in taken)
+    left_out = count - sum(map(len, taken))
+    assert left_out == (count % size == 1)
+    assert len(set(np.concatenate(taken))) == count - left_out
+    assert all(len(batch) == size for batch in taken[:-1])

@@ -1,17 +1,16 @@
 """Every command of `harness train` that fine-tunes, from a tiny checkpoint to a folder."""
 
 import json
+import math
 from itertools import pairwise
 
 import numpy as np
 import pytest
-from fakes import Told
 from typer.testing import CliRunner
 
 from harness.cli import app
 from harness.encoders.transformer import TransformerConfig
-from harness.training.contrastive import Contrastive, ContrastiveTraining
-from harness.training.finetune import StartCheckpoint, finetune
+from harness.training.contrastive import ContrastiveTraining
 from harness.transforms.pooling import CLS, MEAN, POOLER
 
 WHO, WHERE = ("cat", "dog", "mat", "a7", "b2"), ("mat", "cat", "x9", "q")
@@ -42,12 +41,23 @@ COMMANDS = {
 }
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_a_command_makes_a_checkpoint_that_the_harness_reads(command, start, files, monkeypatch):
+@pytest.fixture
+def trained(start, files, monkeypatch):
+    """What a command ends with, which trains into a folder."""
     monkeypatch.chdir(files)
-    line = ["train", command, "--from", str(start), "--out", "out", "--dev", "none"]
-    line += ["--learning-rate", "0.01", *COMMANDS[command].split()]
-    done = CliRunner().invoke(app, line)
+
+    def run(command, out):
+        line = ["train", command, "--from", str(start), "--out", out, "--dev", "none"]
+        return CliRunner().invoke(
+            app, [*line, "--learning-rate", "0.01", *COMMANDS[command].split()]
+        )
+
+    return run
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_makes_a_checkpoint_that_the_harness_reads(command, start, files, trained):
+    done = trained(command, "out")
     assert done.exit_code == 0, (done.output, done.exception)
     assert "steps" in done.output
     about = json.loads((files / "out" / "training.json").read_text())
@@ -65,35 +75,21 @@ def test_a_command_makes_a_checkpoint_that_the_harness_reads(command, start, fil
         assert after.pooler is None
 
 
-def test_an_interrupted_training_writes_the_same_checkpoint(start, tmp_path, monkeypatch):
+def test_an_interrupted_training_writes_the_same_checkpoint(files, trained, monkeypatch):
     monkeypatch.setattr("harness.training.loop.SAVE_SECONDS", 0.0)
+    monkeypatch.setattr("harness.training.loop.SAVE_SHARE", math.inf)
+    backward, steps = ContrastiveTraining.backward, []
 
-    class Stops(Told):
-        def step(self, steps: int) -> None:
-            super().step(steps)
-            if self.steps == 7:
-                raise KeyboardInterrupt
+    def backward_until_the_third(task, step):
+        steps.append(step)
+        if steps == [0, 1, 2]:
+            raise KeyboardInterrupt
+        return backward(task, step)
 
-    def run(out, watcher):
-        settings = Contrastive(batch=5, epochs=3, learning_rate=0.01)
-        begin = StartCheckpoint("tiny", start)
-        encoder = begin.open(settings.setup, tmp_path, 0)
-        task = ContrastiveTraining(settings, encoder, (TEXTS,), 0)
-        words = {"seed": 0, "data": {}, "command": ""}
-        finetune(task, begin, tmp_path / out, watcher, **words)
-
-    run("whole", Told())
-    with pytest.raises(KeyboardInterrupt):
-        run("cut", Stops())
-    run("cut", Told())
-    one, two = ((tmp_path / n / "model.safetensors").read_bytes() for n in ("whole", "cut"))
-    assert one == two
-
-
-@pytest.mark.parametrize("wrong", ["--head two", "--objective triplet", "--similarity euclid"])
-def test_an_unknown_word_is_refused(wrong, start, files, monkeypatch):
-    monkeypatch.chdir(files)
-    line = f"train simcse-unsup --from {start} --out o --corpus text.txt --dev none {wrong}"
-    done = CliRunner().invoke(app, line.split())
-    assert f"{wrong}: wanted one of" in str(done.exception)
-    assert not (files / "o").exists()
+    trained("simcse-unsup", "whole")
+    monkeypatch.setattr(ContrastiveTraining, "backward", backward_until_the_third)
+    assert trained("simcse-unsup", "cut").exit_code != 0
+    assert trained("simcse-unsup", "cut").exit_code == 0
+    assert steps == [0, 1, 2, 2, 3]
+    whole, cut = ((files / n / "model.safetensors").read_bytes() for n in ("whole", "cut"))
+    assert whole == cut

@@ -4,14 +4,13 @@ import doctest
 
 import numpy as np
 import pytest
+from contracts import rows, with_constants
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from specimens import rows, with_constants
 
-from baselines import template_method
 from harness.core.errors import ScoreError
-from harness.transforms import affine, pooling
+from harness.transforms import pooling
 from harness.transforms.affine import LEAST_VARIANCE, Affine, Moments, principal_directions
 
 WIDTH = 3
@@ -68,11 +67,13 @@ def test_a_far_away_cloud_keeps_its_shape():
     np.testing.assert_allclose(shards.covariance, near.covariance, atol=1e-6)
 
 
-def test_a_constant_coordinate_has_no_variance_at_all():
-    x = with_constants(rows(1000, 4)).astype(np.float64) * np.pi
-    shards = Moments.merged(Moments.of(part) for part in np.split(x, [1, 10, 500]))
-    for moments in (Moments.of(x), shards):
-        assert not np.diag(moments.covariance)[-3:].any()
+@pytest.mark.parametrize("count", [1, 3, 7, 10, 1000])
+def test_a_constant_coordinate_has_no_variance_at_all(count):
+    """Not even the ulp by which a sum of equal float64 numbers misses their multiple."""
+    x = with_constants(rows(count, 4)).astype(np.float64) * np.pi
+    parts = (Moments.of(part) for part in np.split(x, [1, count // 2 + 1]) if len(part))
+    for moments in (Moments.of(x), Moments.of(x, np.arange(3, 3 + count)), Moments.merged(parts)):
+        assert not moments.scatter[-3:].any()
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
@@ -126,35 +127,10 @@ def test_rank_counts_what_is_above_the_floor_at_any_scale(scale):
         assert principal_directions(scale * matrix).rank == 2
 
 
-def test_no_variance_has_no_direction():
-    with pytest.raises(ScoreError, match="no direction"):
-        principal_directions(np.zeros((3, 3)))
-
-
-@pytest.mark.parametrize("count", [1, 3, 7, 10, 1000])
-def test_equal_rows_have_no_variance_at_all(count):
-    """Not even the ulp by which a sum of equal float64 numbers misses their multiple."""
-    x = np.tile(rows(1, 5).astype(np.float64) * np.pi, (count, 1))
-    repeats = np.arange(3, 3 + count)
-    for moments in (Moments.of(x), Moments.of(x, repeats), Moments.of(x).merge(Moments.of(x[:1]))):
-        assert not moments.scatter.any()
-
-
-# --- maps ----------------------------------------------------------------------------------------
-
-
-@given(ROWS)
-def test_a_map_shifts_then_weighs_in_float64(x):
-    affine = Affine(np.array([1.0, 2.0, 3.0]), np.array([[1.0], [10.0], [100.0]]), rank=1)
-    expected = [[(a - 1) + 10 * (b - 2) + 100 * (c - 3)] for a, b, c in x.astype(float)]
-    np.testing.assert_allclose(affine(x), expected, rtol=1e-12)
-    assert affine(x).dtype == np.float64
-
-
 # --- documentation -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("module", [affine, pooling, template_method], ids=lambda m: m.__name__)
+@pytest.mark.parametrize("module", [pooling], ids=lambda m: m.__name__)
 def test_examples_in_docstrings_run(module):
     results = doctest.testmod(module)
     assert results.attempted > 0

@@ -10,14 +10,14 @@ from torch import nn
 
 from baselines.flow import FLOWS, WIDTH, flow
 from baselines.minilm import MINILM
-from baselines.other_flows import FVAE, GLOW, IRESNET, MAF, NICE, NSF, REALNVP
+from baselines.other_flows import GLOW, NICE, REALNVP
 from harness.assets.places import Places
 from harness.core.errors import ScoreError
 from harness.evaluation.runner import RunContext, execute
 from harness.registry import load_registry
 from harness.results.records import Store, cells
 from harness.tasks.loader import TaskLoader
-from harness.transforms.flow_layers import Actnorm, LatentModel, initialise_from_data, norms_of
+from harness.transforms.flow_layers import Actnorm, Bijection, initialise_from_data, norms_of
 from harness.transforms.flows import BLOCK, AdamW, Architecture, FitSettings, fit_flow, varying
 
 FLOW = FLOWS["flow"]
@@ -30,8 +30,7 @@ def of(*posts) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("post", posts, ids=[post.name for post in posts])
 
 
-BIJECTIONS = (*COUPLINGS, GLOW, IRESNET, MAF, NSF)
-bijections, every = of(*BIJECTIONS), of(*BIJECTIONS, FVAE)
+every = of(*COUPLINGS, GLOW)
 sizes = pytest.mark.parametrize("size", [1, 3, 7, 8, 384])
 
 
@@ -47,10 +46,10 @@ def rng(seed: int = 0) -> np.random.Generator:
 
 
 def architecture(post) -> Architecture:
-    return Architecture(post.levels, post.depth, WIDTH, post.step, post.first, post.autoencoder)
+    return Architecture(post.levels, post.depth, WIDTH, post.step, post.first)
 
 
-def trained(post, size: int) -> tuple[LatentModel, torch.Tensor]:
+def trained(post, size: int) -> tuple[Bijection, torch.Tensor]:
     """A model whose every parameter is away from its start, and rows for it."""
     x = torch.from_numpy(rows(40, size)).double()
     model, noise = architecture(post).build(size, rng()), rng(1)
@@ -71,7 +70,7 @@ def same(one, other) -> bool:
 # Bijections
 
 
-@bijections
+@every
 @pytest.mark.parametrize("size", [1, 3, 7, 8, 20])
 def test_the_log_determinant_is_that_of_autograds_jacobian(post, size):
     model, x = trained(post, size)
@@ -236,15 +235,6 @@ def test_the_schedule_for_nli_is_of_the_whole_corpus():
 # The fit
 
 
-@every
-def test_the_same_seed_fits_the_same_weights_and_another_seed_others(post):
-    x = rows(70, 6)
-    first, again, other = (post.fit(x, rng(seed)) for seed in (0, 0, 1))
-    assert same(first, again)
-    assert first.losses == again.losses
-    assert not same(first, other)
-
-
 @pytest.fixture
 def three_threads():
     before = torch.get_num_threads()
@@ -254,18 +244,21 @@ def three_threads():
 
 
 @every
-def test_a_fit_and_its_map_do_not_depend_on_the_number_of_threads(post, three_threads):
+def test_a_seed_fits_the_same_map_on_any_number_of_threads_and_another_seed_another(
+    post, three_threads
+):
     x = rows(200, 96)
-    several = post.fit(x, rng())
+    several, other = post.fit(x, rng()), post.fit(x, rng(1))
     z = several(x)
     torch.set_num_threads(1)
     alone = post.fit(x, rng())
     assert same(several, alone)
     assert several.losses == alone.losses
     assert np.array_equal(z, alone(x))
+    assert not same(other, alone)
 
 
-@of(GLOW, IRESNET, FVAE, MAF, NSF)
+@of(GLOW)
 def test_a_fit_leaves_the_global_generators_and_the_threads_alone(post, three_threads):
     def state():
         legacy = np.random.get_state()[1].tobytes()  # noqa: NPY002 - to see it unchanged
@@ -293,17 +286,12 @@ def test_constant_coordinates_are_left_out(post):
     assert fitted(x).shape == (100, 5)
 
 
-def test_what_gives_no_map_is_refused():
-    for count in (1, 2, 7, 100):
-        with pytest.raises(ScoreError, match="all vectors to fit on are equal"):
-            FLOW.fit(np.full((count, 5), 0.1, np.float32), rng())
-    fitted = FLOW.fit(rows(20, 3), rng())
-    for value in (np.nan, np.inf, -np.inf):
-        x = rows(20, 3)
-        x[7, 1] = value
-        for use in (fitted, lambda x: FLOW.fit(x, rng())):
-            with pytest.raises(ScoreError, match="row 7"):
-                use(x)
+def test_a_row_whose_image_is_not_finite_is_named():
+    x = rows(20, 3)
+    fitted = FLOW.fit(x, rng())
+    x[7, 1] = np.nan
+    with pytest.raises(ScoreError, match="row 7 of the vectors is not finite behind the map"):
+        fitted(x)
 
 
 def test_many_rows_are_looked_at_in_parts_as_in_one():

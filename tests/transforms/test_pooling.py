@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from contracts import encoding
 from hypothesis import given
 from hypothesis import strategies as st
-from specimens import encoding
 from tolerances import ROUNDING, relative_gap
 
 from harness.core.errors import UsageError
@@ -15,7 +15,6 @@ from harness.transforms.pooling import (
     LAST2,
     MEAN,
     POOLER,
-    POOLINGS,
     SECOND_LAST,
     STATIC_LAST,
     Mean,
@@ -37,22 +36,6 @@ def test_a_mean_is_over_the_hidden_states_that_its_name_stands_for(pooling, laye
     plain = sum(whole.mean[:, layer].astype(np.float64) for layer in layers) / len(layers)
     assert relative_gap(pooling(whole), plain) <= ROUNDING
     assert pooling.hidden_states(4) == tuple(layers)
-
-
-def test_the_summary_token_and_the_pooler_are_handed_through():
-    whole = encoding()
-    assert CLS(whole) is whole.cls
-    assert POOLER(whole) is whole.pooler
-
-
-def test_a_mean_over_layers_commutes_with_the_mean_over_tokens():
-    """Which is why per-layer token means serve every pooling."""
-    states = np.random.default_rng(0).normal(size=(5, 7, 6)).astype(np.float32)  # layer token dim
-    kept = Encoding(tuple(range(5)), 4, states.mean(axis=1)[None])
-    for pooling in POOLINGS:
-        if isinstance(pooling, Mean):
-            by_token = states[list(pooling.hidden_states(4))].mean(axis=0).mean(axis=0)
-            assert relative_gap(pooling(kept)[0], by_token) <= ROUNDING
 
 
 @given(st.lists(st.integers(-9, 9), min_size=1, max_size=3), st.integers(0, 6))

@@ -6,16 +6,12 @@ import pytest
 from processes import MAIN, WITHOUT_LOCKS, run, scores, start
 
 ATTACK = "crowd"
-METHODS = (
-    "glove-mini.mean",
-    "glove-mini.mean+sn@target",
-    "glove-mini.mean+natsv:1@target",
-    "glove-mini.mean+whitening@target",
-)
-CLEARING = (
-    MAIN.replace("main(sys.argv[1:])", "")
-    + """
+CHAINS = ("", "+sn@target", "+natsv:1@target", "+whitening@target")
+METHODS = [f"glove-mini.mean{chain}" for chain in CHAINS]
+CLEARING = """
 import time
+from harness.cli import main
+
 for _ in range(100):
     try:
         main(["cache", "gc", "--max-size", "0"])
@@ -23,9 +19,6 @@ for _ in range(100):
         pass
     time.sleep(0.05)
 """
-)
-
-
 NOTING = """
 import sys
 from pathlib import Path

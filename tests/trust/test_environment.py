@@ -41,6 +41,12 @@ def filled(tmp_path_factory):
     return folder
 
 
+@pytest.fixture
+def here(filled, tmp_path):
+    """A copy of that folder."""
+    return shutil.copytree(filled, tmp_path / "here")
+
+
 def shell(line, folder, *arguments, code=MAIN):
     kept = {name: value for name, value in os.environ.items() if not name.startswith("HARNESS")}
     own = {"PYTHONPATH": str(ROOT), "HARNESS_CACHE_DIR": str(folder / "cache")}
@@ -55,10 +61,8 @@ def shell(line, folder, *arguments, code=MAIN):
 
 
 @pytest.mark.parametrize("name", rest_slow(CIRCUMSTANCES, "a full stdout", "plain ASCII"))
-def test_the_score_or_one_line(attacked, filled, tmp_path, name):
+def test_the_score_or_one_line(attacked, filled, here, name):
     line, status = CIRCUMSTANCES[name]
-    here = tmp_path / "here"
-    shutil.copytree(filled, here)
     done = shell(line, here)
     assert "Traceback" not in done.stderr + done.stdout
     assert done.returncode == status, done.stderr
@@ -66,55 +70,31 @@ def test_the_score_or_one_line(attacked, filled, tmp_path, name):
     attacked.count("right" if status == 0 else "refused")
 
 
-# Of each mount: its commands, the command of the harness, its status, and what is said then.
 READ_ONLY = "mount --bind {0} {0} && mount -o remount,ro,bind {0}"
+CACHE, RUNS = map(READ_ONLY.format, ("cache", "runs"))
+TMPFS = "mount -t tmpfs -o size={} none {}"
+TWO_TASKS = (*RUN, "-t", "mini-sick")
+THREE_TASKS = (*TWO_TASKS, "-t", "mini-qnli")
+SHARD = r"/cache/encodings/\w+/\w+\.safetensors: "
+RECORD = r"harness: runs/records/.*/mini-sts/seed-0\.\w+: "
+UNWRITABLE, FULL = "Read-only file system", "No space left on device"
+NO_SHARD = rf"{SHARD}{UNWRITABLE} \(1 cell\)"
+# Of each mount: its commands, the command of the harness, its status, and what is said then.
 MOUNTS = {
-    "a cache that may only be read": (READ_ONLY.format("cache"), RUN, 0, ""),
-    "results that may only be read, all done": (READ_ONLY.format("runs"), RUN[:-1], 0, ""),
-    "results that may only be read": (
-        READ_ONLY.format("runs"),
-        RUN,
-        1,
-        r"harness: runs/records/.*/mini-sts/seed-0\.\w+: Read-only file system",
-    ),
-    "both may only be read, all done": (
-        f"{READ_ONLY.format('runs')} && {READ_ONLY.format('cache')}",
-        RUN[:-1],
-        0,
-        "",
-    ),
-    "a cache that may only be read and lacks a task": (
-        READ_ONLY.format("cache"),
-        (*RUN, "-t", "mini-sick"),
-        1,
-        r"/cache/encodings/\w+/\w+\.safetensors: Read-only file system \(1 cell\)",
-    ),
-    "a full disk": (
-        "mount -t tmpfs -o size=64k none cache",
-        RUN,
-        1,
-        r"/cache/encodings/\w+/\w+\.safetensors: No space left on device \(1 cell\)",
-    ),
-    "a disk that fills": (
-        "mount -t tmpfs -o size=700k none cache",
-        (*RUN, "-t", "mini-sick", "-t", "mini-qnli"),
-        1,
-        r"/cache/encodings/\w+/\w+\.safetensors: No space left on device",
-    ),
-    "results on a full disk": (
-        "mount -t tmpfs -o size=8k none runs",
-        RUN,
-        1,
-        r"harness: runs/records/.*/mini-sts/seed-0\.\w+: No space left on device",
-    ),
+    "a cache that may only be read": (CACHE, RUN, 0, ""),
+    "results that may only be read, all done": (RUNS, RUN[:-1], 0, ""),
+    "results that may only be read": (RUNS, RUN, 1, f"{RECORD}{UNWRITABLE}"),
+    "both may only be read, all done": (f"{RUNS} && {CACHE}", RUN[:-1], 0, ""),
+    "a cache that may only be read and lacks a task": (CACHE, TWO_TASKS, 1, NO_SHARD),
+    "a full disk": (TMPFS.format("64k", "cache"), RUN, 1, rf"{SHARD}{FULL} \(1 cell\)"),
+    "a disk that fills": (TMPFS.format("700k", "cache"), THREE_TASKS, 1, f"{SHARD}{FULL}"),
+    "results on a full disk": (TMPFS.format("8k", "runs"), RUN, 1, f"{RECORD}{FULL}"),
 }
 
 
 @pytest.mark.parametrize("name", rest_slow(MOUNTS, "a full disk", "results on a full disk"))
-def test_a_disk_that_takes_nothing_costs_no_number(attacked, filled, tmp_path, name):
+def test_a_disk_that_takes_nothing_costs_no_number(attacked, filled, here, tmp_path, name):
     mounts, command, status, complaint = MOUNTS[name]
-    here = tmp_path / "here"
-    shutil.copytree(filled, here)
     inside = ["unshare", "--user", "--map-root-user", "--mount", "bash", "-c"]
     if subprocess.run([*inside, mounts], cwd=here, capture_output=True, check=False).returncode:
         pytest.skip("this system lets nobody mount a folder in a name space of their own")
@@ -130,9 +110,7 @@ def test_a_disk_that_takes_nothing_costs_no_number(attacked, filled, tmp_path, n
     attacked.count("right" if status == 0 else "refused")
 
 
-def test_a_file_in_the_place_of_a_cache_is_named(attacked, filled, tmp_path):
-    here = tmp_path / "here"
-    shutil.copytree(filled, here)
+def test_a_file_in_the_place_of_a_cache_is_named(attacked, here):
     shutil.rmtree(here / "cache")
     (here / "cache").write_text("a file where the folder would be")
     done = shell('"$@"', here)
@@ -143,9 +121,7 @@ def test_a_file_in_the_place_of_a_cache_is_named(attacked, filled, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_clock_that_was_set_back_changes_nothing(attacked, filled, tmp_path):
-    here = tmp_path / "here"
-    shutil.copytree(filled, here)
+def test_a_clock_that_was_set_back_changes_nothing(attacked, filled, here):
     for path in here.rglob("*"):
         os.utime(path, (2**31, 2**31))  # everything is of the future
     back = "import time; now = time.time; time.time = lambda: now() - 10**9; "

@@ -97,14 +97,10 @@ def encoded_twice(cache):
     """How many sentences stand in a cache more than once."""
     twice = 0
     for folder in (cache / "encodings").glob("*"):
-        keys = [key for path in folder.glob("*.safetensors") for key in keys_of(path)]
+        shards = filter(None, map(CacheShard.parse, folder.glob("*.safetensors")))
+        keys = [key for shard in shards for key in keys_in(shard.read("keys"))]
         twice += len(keys) - len(set(keys))
     return twice
-
-
-def keys_of(path):
-    shard = CacheShard.parse(path)
-    return keys_in(shard.read("keys")) if shard else []
 
 
 def strays(folder):

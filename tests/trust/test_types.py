@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 
 from harness.assets.places import Pins
 from harness.core.errors import DataError, HarnessError
-from harness.core.toml import read_rows, read_typed
+from harness.core.toml import read_rows
 from harness.gate.check import read_failures
 from harness.gate.drift import read_rules
 from harness.results.claims import read_claims, read_intervals
 from harness.results.comparisons import read_comparisons
 from harness.results.conformance import read_references
 from harness.results.published import load_table, load_tables
-from harness.results.questions import Maps, Trap, read_searches
+from harness.results.questions import Trap, read_searches
 from harness.results.records import encode_committed, read_committed, read_record, seal
 
 ATTACK = "types"
@@ -33,71 +33,50 @@ DIGITS = "9" * 5_000
 published = cache(lambda: load_tables(RESULTS / "papers"))
 
 
-def searches_beside(folder):
-    """The search to which trials belong, with them."""
-    beside = folder / "questions" / "searches" / "2-dropout.toml"
-    beside.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copy(RESULTS / "questions" / "searches" / beside.name, beside)
-    return read_searches(beside.parent)
+def trials(path):
+    """The trials of a search, beside that search."""
+    searches = path.parents[2] / "questions" / "searches"
+    searches.mkdir(parents=True, exist_ok=True)
+    shutil.copy(RESULTS / "questions" / "searches" / path.with_suffix(".toml").name, searches)
+    return read_searches(searches)
 
 
-# Of each parser: where its file lies in a folder, a good file, and the parser of the folder.
+# Of each kind: where a file of it lies in a folder of results, and its parser.
 FILES = {
-    "gate": ("gate.toml", RESULTS / "gate.toml", read_rules),
-    "table": ("t.toml", RESULTS / "papers" / "sif.t1.toml", lambda f: load_table(f / "t.toml")),
-    "claims": (
-        "c.toml",
-        RESULTS / "questions" / "claims.toml",
-        lambda f: read_claims(f / "c.toml", published()),
-    ),
-    "flows": (
-        "f.toml",
-        RESULTS / "questions" / "flows.toml",
-        lambda f: read_typed(Maps, f / "f.toml"),
-    ),
-    "traps": (
-        "t.toml",
-        RESULTS / "questions" / "traps.toml",
-        lambda f: read_rows(Trap, f / "t.toml", "trap"),
-    ),
-    "reference": (
-        "references/r.json",
-        next((RESULTS / "references").glob("*.json")),
-        read_references,
-    ),
-    "record": ("seed-0.json", seal(RECORD), lambda f: read_record(f / "seed-0.json")),
-    "records": (
-        "glove-mini.jsonl",
-        encode_committed([RECORD]),
-        lambda f: read_committed(f / "glove-mini.jsonl"),
-    ),
-    "notes": ("not-run.json", b'{"a on b, seed 0": "why"}', read_failures),
+    "gate": ("gate.toml", lambda path: read_rules(path.parent)),
+    "table": ("papers/sif.t1.toml", load_table),
+    "claims": ("questions/claims.toml", lambda path: read_claims(path, published())),
+    "traps": ("questions/traps.toml", lambda path: read_rows(Trap, path, "trap")),
+    "reference": ("references/mteb.json", lambda path: read_references(path.parents[1])),
+    "record": ("seed-0.json", read_record),
+    "records": ("glove-mini.jsonl", read_committed),
+    "notes": ("not-run.json", lambda path: read_failures(path.parent)),
     "comparisons": (
-        "records/comparisons/c.json",
-        next((RESULTS / "records" / "comparisons").glob("*.json")),
-        read_comparisons,
+        "records/comparisons/bert-mini.senteval-spearman-all.json",
+        lambda path: read_comparisons(path.parents[2]),
     ),
-    "intervals": (
-        "records/claims.json",
-        RESULTS / "records" / "claims.json",
-        read_intervals,
-    ),
-    "search": (
-        "questions/searches/s.toml",
-        RESULTS / "questions" / "searches" / "2-dropout.toml",
-        lambda f: read_searches(f / "questions" / "searches"),
-    ),
-    "trials": (
-        "records/searches/2-dropout.json",
-        RESULTS / "records" / "searches" / "2-dropout.json",
-        searches_beside,
-    ),
-    "pins": (
-        "pins.json",
-        b'{"schema": 1, "pins": {"a": {"sha256": "00"}}}',
-        lambda f: Pins(f / "pins.json").read(),
-    ),
+    "intervals": ("records/claims.json", lambda path: read_intervals(path.parents[1])),
+    "search": ("questions/searches/2-dropout.toml", lambda path: read_searches(path.parent)),
+    "trials": ("records/searches/2-dropout.json", trials),
+    "pins": ("pins.json", lambda path: Pins(path).read()),
 }
+# A good file of the kinds that are not committed as they are read here.
+MADE = {
+    "record": seal(RECORD),
+    "records": encode_committed([RECORD]),
+    "notes": b'{"a on b, seed 0": "why"}',
+    "pins": b'{"schema": 1, "pins": {"a": {"sha256": "00"}}}',
+}
+
+
+def good_file(name, folder):
+    """A good file of this kind in the folder, and its parser."""
+    place, parser = FILES[name]
+    path = folder / place
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(MADE[name] if name in MADE else (RESULTS / place).read_bytes())
+    return path, parser
+
 
 JUNK = st.recursive(
     st.none()
@@ -111,10 +90,6 @@ JUNK = st.recursive(
     ),
     max_leaves=5,
 )
-
-
-def content(given):
-    return given if isinstance(given, bytes) else given.read_bytes()
 
 
 def places(tree, way=()):
@@ -155,31 +130,23 @@ def toml(value):
     return json.dumps("null" if value is None else value)
 
 
-def written(name, tree):
-    if name.endswith(".toml"):
+def written(path, tree):
+    if path.suffix == ".toml":
         if not isinstance(tree, dict):
             return f"x = {toml(tree)}\n"
         return "".join(f"{json.dumps(k)} = {toml(v)}\n" for k, v in tree.items())
     return json.dumps(tree)
 
 
-def look(attacked, parser, folder):
+def look(attacked, parser, path):
     """Accepted, or one line; anything else is an error of the test."""
     complaint = None
     try:
-        parser(folder)
+        parser(path)
     except HarnessError as error:
         complaint = str(error)
     assert "\n" not in (complaint or "")
     attacked.count("right" if complaint is None else "refused")
-
-
-@pytest.mark.parametrize("name", FILES)
-def test_a_good_file_is_accepted(name, tmp_path):
-    place, good, parser = FILES[name]
-    (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
-    (tmp_path / place).write_bytes(content(good))
-    parser(tmp_path)
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -189,22 +156,21 @@ def test_a_good_file_is_accepted(name, tmp_path):
     ids=["deep", "deep table", "deep object", "digits", "digits in JSON", "NUL", "no UTF-8"],
 )
 def test_what_no_parser_takes_is_refused(attacked, name, text, tmp_path):
-    place, _, parser = FILES[name]
-    (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
-    (tmp_path / place).write_bytes(text.encode(errors="surrogateescape"))
+    path, parser = good_file(name, tmp_path)
+    path.write_bytes(text.encode(errors="surrogateescape"))
     with pytest.raises(DataError) as caught:
-        parser(tmp_path)
+        parser(path)
     assert "\n" not in str(caught.value).strip()
     attacked.count("refused")
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_a_file_with_one_place_changed_is_accepted_or_refused(attacked, name, tmp_path):
-    place, good, parser = FILES[name]
-    (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
-    text = content(good).decode()
-    first, *lines = text.splitlines() if place.endswith(".jsonl") else [text]
-    tree = tomllib.loads(first) if place.endswith(".toml") else json.loads(first)
+    path, parser = good_file(name, tmp_path)
+    parser(path)
+    text = path.read_text(encoding="utf-8")
+    first, *lines = text.splitlines() if path.suffix == ".jsonl" else [text]
+    tree = tomllib.loads(first) if path.suffix == ".toml" else json.loads(first)
     every = list(places(tree))
 
     @settings(
@@ -219,22 +185,22 @@ def test_a_file_with_one_place_changed_is_accepted_or_refused(attacked, name, tm
         junk=JUNK,
     )
     def tried(number, how, junk):
-        bad = written(place, changed(tree, every[number], how, junk))
-        (tmp_path / place).write_text("\n".join([bad, *lines]), "utf-8", "replace")
-        look(attacked, parser, tmp_path)
+        bad = written(path, changed(tree, every[number], how, junk))
+        path.write_text("\n".join([bad, *lines]), "utf-8", "replace")
+        look(attacked, parser, path)
 
     tried()
 
 
 def test_a_file_of_random_bytes_is_accepted_or_refused(attacked, tmp_path):
     dice = random.Random(0)
-    for name, (place, good, parser) in FILES.items():
-        folder = tmp_path / name
-        (folder / place).parent.mkdir(parents=True, exist_ok=True)
+    for name in FILES:
+        path, parser = good_file(name, tmp_path / name)
+        good = path.read_bytes()
         for _ in range(attacked.times(10, 1000)):
-            text = bytearray(content(good))
+            text = bytearray(good)
             for _ in range(dice.randint(1, 5)):
                 text[dice.randrange(len(text))] = dice.randrange(256)
-            (folder / place).write_bytes(text)
-            look(attacked, parser, folder)
-        shutil.rmtree(folder)
+            path.write_bytes(text)
+            look(attacked, parser, path)
+        shutil.rmtree(tmp_path / name)

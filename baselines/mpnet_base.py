@@ -1,0 +1,64 @@
+"""all-mpnet-base-v2 under three poolings and every calibration: an encoder of the papers' own size.
+
+The model is sentence-transformers' (Song et al. 2020, arXiv 2004.09297, fine-tuned on 1.17 billion
+pairs): 12 layers of 768 dimensions, as BERT-base. No paper of the matrix uses it; its plain mean is
+published by MTEB at full precision. The rest of the grid shows what post-processing does to an
+encoder that was tuned for similarity.
+"""
+
+from harness.core.types import Method
+from harness.encoders.checkpoint import Fingerprint
+from harness.encoders.transformer import TransformerConfig
+from harness.transforms.pooling import CLS, FIRST_LAST, MEAN
+from .flow import FLOW, RELEASED, SEVEN
+from .natsv import Natsv
+from .other_flows import GLOW, NICE
+from .sn import SN
+from .whitening import Whitening
+
+MPNET = TransformerConfig(
+    "mpnet-base",
+    repo="sentence-transformers/all-mpnet-base-v2",
+    revision="84f2bcc00d77236f9e89c8a360a00fb1139bf47d",
+    weights_sha256="78c0197b6159d92658e319bc1d72e4c73a9a03dd03815e70e555c5ef05615658",
+    fingerprint=Fingerprint(
+        "df165b03d71497fc57b85f245331cd31ccf05acbb539b6b57dce1dd461b11a30", max_length=384
+    ),
+    about=438_000_000,
+    trained_on="about a billion pairs from the web, labelled ones among them",
+    cite="song2020mpnet",
+    licence="Apache-2.0",
+)
+
+ENCODERS = (MPNET,)
+
+# SN, NATSV and both with the numbers of directions of BERT-flow's Table 5.
+CALIBRATIONS = (
+    (SN(),),
+    (Natsv(1),),
+    (Natsv(10),),
+    (SN(), Natsv(1)),
+    (SN(), Natsv(6)),
+    (Whitening(),),
+    (Whitening(256),),
+)
+CORPORA = ("target", "enwiki-100k")
+BOTH_TEXTS = (*SEVEN, *(f"{task}.senteval" for task in SEVEN))
+
+METHODS = (
+    *(Method(MPNET, pooling, cite=MPNET.cite) for pooling in (MEAN, CLS, FIRST_LAST)),
+    *(
+        Method(MPNET, pooling, post, corpus, cite=MPNET.cite)
+        for pooling in (MEAN, CLS, FIRST_LAST)
+        for corpus in CORPORA
+        for post in CALIBRATIONS
+    ),
+    *(
+        Method(MPNET, pooling, (flow,), corpus, cite=MPNET.cite, tasks=BOTH_TEXTS)
+        for pooling in (MEAN, CLS, FIRST_LAST)
+        for corpus in CORPORA
+        for flow in (FLOW, NICE, GLOW)
+    ),
+    # Dropout makes a pass over the corpus for each seed.
+    Method(MPNET, FIRST_LAST, (RELEASED,), "target", cite=MPNET.cite, tasks=BOTH_TEXTS),
+)
