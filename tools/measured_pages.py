@@ -1,7 +1,8 @@
-"""The pages of speed and reliability: what `make bench`, `make soak` and `make mutants` measured.
+"""The pages of speed and reliability, and the table of the example plug-ins in their guide.
 
-`results/questions/speed.toml` and `reliability.toml` say what is measured; results lie in
-`results/records/speed` and `reliability`, a file a row, and the pages in `results/tables`.
+`results/questions/speed.toml` and `reliability.toml` say what `make bench`, `make soak` and `make
+mutants` measure; results lie in `results/records/speed` and `reliability`, a file a row, and the
+pages in `results/tables`. Records of the examples lie in `examples/plugins/results`.
 
     python tools/measured_pages.py [--check]
 """
@@ -21,12 +22,18 @@ from typing import Any, Generic, TypeVar
 from harness.core.errors import DataError, HarnessError, UsageError
 from harness.core.files import exclusive, write_atomically
 from harness.core.toml import read_rows, read_typed
+from harness.registry import load_registry
 from harness.report.build import MEASURED_PAGES
-from harness.report.markdown import page, table
-from harness.results.index import NOT_MEASURED
+from harness.report.markdown import between_markers, page, table
+from harness.report.method_table import MethodTable, columns_of_tasks
+from harness.results.index import NOT_MEASURED, Results, methods_by_encoder
 from harness.results.layout import QUESTIONS, measured_for
+from harness.results.protocols import LABELS, SEVEN, SIMCSE
+from harness.results.records import Store
 
-RESULTS = Path(__file__).resolve().parents[1] / "results"
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS, EXAMPLES = ROOT / "results", ROOT / "examples" / "plugins" / "results"
+GUIDE = ROOT / "docs" / "how-to" / "plugin.md"
 LEAST_ROUNDS = 5
 COUNTS = ("tried", "right", "rebuilt", "refused", "silent")
 
@@ -220,21 +227,34 @@ def reliability_page(attacks: MeasuredRows[Attack, AttackResult]) -> str:
     return page("Reliability", [RELIABILITY_INTRODUCTION, shown, *made_at], attacks.digest)
 
 
+def examples_part() -> str:
+    """A table of each encoder: the example plug-ins beside what comes with the harness."""
+    results, registry = Results.read(Store(EXAMPLES)), load_registry()
+    tasks = [registry.tasks[SIMCSE.task(base)] for base in SEVEN]
+    headings = (*LABELS.values(), "Avg.")
+    columns = dict(zip(headings, columns_of_tasks(tasks, "all").values(), strict=True))
+    by_encoder = methods_by_encoder(results.methods).values()
+    tables = [MethodTable(methods, columns, results) for methods in by_encoder]
+    return "\n\n".join(made.markdown(registry) for made in tables)
+
+
 def main() -> None:
-    """Write both pages, or say which of them is stale."""
+    """Write the pages, or say which of them is stale."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing; 1 if a page is stale")
     check, stale = parser.parse_args().check, []
     questions, tables = RESULTS / QUESTIONS, RESULTS / "tables"
-    made = (
-        speed_page(read_benchmarks(questions / "speed.toml")),
-        reliability_page(read_attacks(questions / "reliability.toml")),
-    )
-    for name, text in zip(MEASURED_PAGES, made, strict=True):
-        path = tables / name
+    speed, reliability = (tables / name for name in MEASURED_PAGES)
+    guide = GUIDE.read_text(encoding="utf-8")
+    made = {
+        speed: speed_page(read_benchmarks(questions / "speed.toml")),
+        reliability: reliability_page(read_attacks(questions / "reliability.toml")),
+        GUIDE: between_markers(guide, "examples", examples_part()),
+    }
+    for path, text in made.items():
         if path.exists() and path.read_bytes() == text.encode():
             continue
-        stale.append(name)
+        stale.append(path.name)
         if not check:
             write_atomically(path, text.encode())
     if check and stale:

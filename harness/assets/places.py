@@ -69,7 +69,7 @@ class Places:
         encoders: Folders and files of encoders given by hand, by name.
 
     Raises:
-        UsageError: There is no such data folder.
+        UsageError: There is no such data folder, or the cache is a file.
 
     Examples:
         >>> from pathlib import Path
@@ -86,6 +86,8 @@ class Places:
     def __post_init__(self) -> None:
         if self.data_dir is not None and not self.data_dir.is_dir():
             raise UsageError(f"--data-dir {self.data_dir}: there is no such folder")
+        if self.cache.exists() and not self.cache.is_dir():
+            raise UsageError(f"--cache {self.cache}: wanted a folder, found a file")
 
     def absolute(self) -> Places:
         """These places by absolute paths, for a process that runs in another folder."""

@@ -39,17 +39,16 @@ from harness.cli.options import (
 from harness.cli.selection import record_patterns
 from harness.core.errors import HarnessError, UsageError
 from harness.core.hardware import base_name
-from harness.core.metrics import metric_of
 from harness.core.progress import Bar
-from harness.core.types import AGGREGATIONS, MethodId, Task
-from harness.evaluation.compare import Scored, against_best, column_value, compare_methods
+from harness.core.types import AGGREGATIONS, MethodId
+from harness.evaluation.compare import Scored, against_best, compare_methods
 from harness.evaluation.runner import RunContext
 from harness.gate.check import Gate, render_report
 from harness.plugins import plugins_in_use
 from harness.registry import look_up
 from harness.report.build import stale_files, write_files
 from harness.report.cite import answer as citation
-from harness.report.method_table import MethodTable
+from harness.report.method_table import MethodTable, columns_of_tasks
 from harness.report.sentences import render_explanation
 from harness.results.folder import ResultsFolder
 from harness.results.layout import OWN, is_packaged, require_own
@@ -226,28 +225,14 @@ def table_command(
     methods, tasks = tuple(dict.fromkeys(every)), patterns.registry.select_tasks(patterns.tasks)
     if not (methods and tasks):
         raise UsageError(f"nothing selected of {results}: give -m METHOD and -t TASK")
-    scores = {task.name: (task, aggregated_path(task, aggregation)) for task in tasks}
-    columns = {name: Scored(methods, (score,)) for name, score in scores.items()}
-    if len({path for _, path in scores.values()}) == 1 < len(scores):
-        columns["Avg."] = Scored(methods, tuple(scores.values()))
+    columns = columns_of_tasks(tasks, aggregation)
+    scored = {name: Scored(methods, tuple(scores)) for name, scores in columns.items()}
     loader = TaskLoader(folders.places(), patterns.registry.corpora)
     with Bar(sys.stderr) as bar:
-        context = RunContext(loader, folder.store, bar)
-        p_holm = against_best(columns, folder.records, context)
-    table = MethodTable(
-        methods,
-        {heading: column.scores for heading, column in columns.items()},
-        {(h, m): column_value(folder.records, m, c) for h, c in columns.items() for m in methods},
-        p_holm,
-        [folder.table(name) for name in beside or ()],
-    )
-    say((table.latex if latex else table.markdown)(folder.records, patterns.registry))
-
-
-def aggregated_path(task: Task, aggregation: str) -> tuple[str, ...]:
-    """Where a record holds a task's main score, under an aggregation if it has some."""
-    path = metric_of(task).main_score
-    return (*path[:-1], aggregation) if path[-1] in AGGREGATIONS else path
+        p_holm = against_best(scored, folder.records, RunContext(loader, folder.store, bar))
+    published = [folder.table(name) for name in beside or ()]
+    table = MethodTable(methods, columns, folder.records, p_holm, published)
+    say((table.latex if latex else table.markdown)(patterns.registry))
 
 
 # report

@@ -34,8 +34,7 @@ from harness.results.comparisons import (
 )
 from harness.results.index import (
     Results,
-    Value,
-    average,
+    column_value,
     main_path,
     methods_by_encoder,
     score_at,
@@ -226,19 +225,13 @@ def against_best(
             names[item] = name
     tested = {}
     for item, matrix in _on_resamples("comparing methods", names, context):
-        means = [column_value(results, m, item).mean or -np.inf for m in item.methods]
+        means = [column_value(results, m, item.scores).mean or -np.inf for m in item.methods]
         best = int(np.argmax(means))
         others = [n for n in range(len(means)) if n != best]
         adjusted = holm([compare_resamples(matrix[best], matrix[n]).p for n in others])
         p_holm = {item.methods[n]: p for n, p in zip(others, adjusted, strict=True)}
         tested[names[item]] = {item.methods[best]: 1.0, **p_holm}
     return tested
-
-
-def column_value(results: Results, method: str, column: Scored) -> Value:
-    """The value of a method in a column: of its only task, or the average of several."""
-    values = [results.value(method, task.name, *path) for task, path in column.scores]
-    return values[0] if len(values) == 1 else average(values)
 
 
 def _fault(methods: tuple[str, str], task: Task, results: Results, runs: Store) -> str:

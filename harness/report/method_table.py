@@ -7,46 +7,71 @@ The numbers are those of records; what is distinguishable was tested before
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 
 from harness.core.metrics import metric_of
-from harness.core.types import Task, is_transductive
+from harness.core.types import AGGREGATIONS, Task, is_transductive
 from harness.registry import Registry
 from harness.report.leaderboard import label
 from harness.report.markdown import escape, table
 from harness.report.paper_tables import DAGGER, comment, latex_escape, printed
 from harness.results.comparisons import LEVEL
-from harness.results.index import SHOWN, Results, Value
+from harness.results.index import SHOWN, Results, Value, column_value
 from harness.results.published import Table, score_path
 from harness.tasks.loader import TARGETS
 
 TIED = "≈"
 
 
+# By heading: the scores of a column, each a task and where its records hold the score.
+ScoreColumns = Mapping[str, Sequence[tuple[Task, tuple[str, ...]]]]
+
+
+def columns_of_tasks(tasks: Sequence[Task], aggregation: str) -> ScoreColumns:
+    """A column for the main score of each task, and their average where all are of one kind."""
+    paths = {}
+    for task in tasks:
+        path = metric_of(task).main_score
+        paths[task] = (*path[:-1], aggregation) if path[-1] in AGGREGATIONS else path
+    columns = {task.name: [(task, path)] for task, path in paths.items()}
+    same = len(set(paths.values())) == 1 < len(tasks)
+    return {**columns, "Avg.": [*paths.items()]} if same else columns
+
+
 @dataclass(frozen=True)
 class MethodTable:
-    """Columns by heading, each with the value of every method; `p_holm` against a column's best.
+    """Methods, and columns by heading; `p_holm` is that of each method against a column's best.
 
     `beside` are published tables whose rows of the same protocol stand below.
     """
 
     methods: Sequence[str]
-    columns: Mapping[str, Sequence[tuple[Task, tuple[str, ...]]]]
-    values: Mapping[tuple[str, str], Value]  # by heading and method
-    p_holm: Mapping[str, Mapping[str, float]]
-    beside: Sequence[Table]
+    columns: ScoreColumns
+    results: Results
+    p_holm: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    beside: Sequence[Table] = ()
 
-    def markdown(self, results: Results, registry: Registry) -> str:
+    @cached_property
+    def values(self) -> Mapping[tuple[str, str], Value]:
+        """Every value, by heading and method."""
+        return {
+            (heading, method): column_value(self.results, method, scores)
+            for heading, scores in self.columns.items()
+            for method in self.methods
+        }
+
+    def markdown(self, registry: Registry) -> str:
         """The table and its caption."""
         rows = [
             [label(m), *(self._cell(h, m, escape, "**{}**") for h in self.columns)]
             for m in self.methods
         ]
         rows += [[escape(name), *cells] for name, cells in self._published()]
-        caption = " ".join(self.caption(results, registry))
+        caption = " ".join(self.caption(registry))
         return "\n\n".join([table(["method", *self.columns], rows), escape(caption)])
 
-    def latex(self, results: Results, registry: Registry) -> str:
+    def latex(self, registry: Registry) -> str:
         """The same as booktabs with a caption; each digest a comment."""
         bold = r"\textbf{{{}}}"
         measured = [
@@ -56,7 +81,7 @@ class MethodTable:
             for m in self.methods
         ]
         published = [_line(latex_escape(name), cells) for name, cells in self._published()]
-        caption = latex_escape(" ".join(self.caption(results, registry)))
+        caption = latex_escape(" ".join(self.caption(registry)))
         return "\n".join(
             [
                 r"\begin{table}",
@@ -71,7 +96,7 @@ class MethodTable:
                 r"\end{tabular}",
                 rf"\caption{{{caption}}}",
                 r"\end{table}",
-                comment(f"Records: sha256 {results.digest()}"),
+                comment(f"Records: sha256 {self.results.digest()}"),
             ]
         )
 
@@ -107,7 +132,7 @@ class MethodTable:
                     rows.append((label, [cells.get(heading, "–") for heading in self.columns]))
         return rows
 
-    def caption(self, results: Results, registry: Registry) -> list[str]:
+    def caption(self, registry: Registry) -> list[str]:
         """Protocol, seeds, fit corpora, marks and digests, a sentence each."""
         scored = [column[0] for column in self.columns.values() if len(column) == 1]
         sentences = []
@@ -134,9 +159,11 @@ class MethodTable:
         digests = {
             record.digests["data"][:SHOWN]: None
             for task, _ in scored
-            for record in results.records(self.methods[0], task.name)
+            for record in self.results.records(self.methods[0], task.name)
         }
-        sentences.append(f"Data: sha256 {', '.join(digests)}; records: {results.digest()[:SHOWN]}.")
+        sentences.append(
+            f"Data: sha256 {', '.join(digests)}; records: {self.results.digest()[:SHOWN]}."
+        )
         return sentences
 
 

@@ -11,7 +11,7 @@ from statistics import fmean
 from typing import Any
 
 from harness.core.metrics import metrics
-from harness.core.types import Record
+from harness.core.types import Record, Task
 from harness.results.records import Store, encode
 from harness.results.verdict import CellState
 
@@ -164,6 +164,14 @@ def average(values: Sequence[Value]) -> Value:
     """The mean over a row; it exists only if every one of its cells does."""
     means = [v.mean for v in values if v.mean is not None]
     return Value(fmean(means)) if len(means) == len(values) else Value(None, state="–")
+
+
+def column_value(
+    results: Results, method: str, scores: Sequence[tuple[Task, tuple[str, ...]]]
+) -> Value:
+    """The value of a method in a column of a table: its only score, or the average of several."""
+    values = [results.value(method, task.name, *path) for task, path in scores]
+    return values[0] if len(values) == 1 else average(values)
 
 
 def methods_by_encoder(methods: Sequence[str]) -> Mapping[str, Sequence[str]]:

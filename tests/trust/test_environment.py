@@ -115,8 +115,8 @@ def test_a_file_in_the_place_of_a_cache_is_named(attacked, here):
     (here / "cache").write_text("a file where the folder would be")
     done = shell('"$@"', here)
     assert "Traceback" not in done.stderr
-    assert done.returncode == 1
-    assert f"{here / 'cache'}" in done.stderr
+    assert done.returncode == 2
+    assert f"--cache {here / 'cache'}: wanted a folder, found a file" in done.stderr
     attacked.count("refused")
 
 
