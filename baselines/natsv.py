@@ -24,7 +24,7 @@ from .sn import SN
 
 @dataclass(frozen=True)
 class Natsv:
-    """W = I - V V^T with V the top-k singular vectors; shift = mean if centred, else 0."""
+    """Nulling away the top k singular vectors. W = I - V V^T, shift = mean if centred, else 0."""
 
     k: int
     centred: bool = False

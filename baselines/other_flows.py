@@ -21,7 +21,23 @@ GLOW = Flow("glow", step=("actnorm", "mixing", "scaled"), learning_rate=1e-4)
 
 COUPLINGS = {NICE: "dinh2014nice", REALNVP: "dinh2017realnvp", GLOW: "kingma2018glow"}
 
-POSTS = {flow.name: (lambda flow=flow: flow) for flow in COUPLINGS}
+
+def nice() -> Flow:
+    """The flow NICE, by maximum likelihood: additive couplings."""
+    return NICE
+
+
+def realnvp() -> Flow:
+    """The flow RealNVP, by maximum likelihood: couplings that shift and scale."""
+    return REALNVP
+
+
+def glow() -> Flow:
+    """The flow Glow, by maximum likelihood: RealNVP with learned linear maps."""
+    return GLOW
+
+
+POSTS = {"nice": nice, "realnvp": realnvp, "glow": glow}
 METHODS = (
     *(
         Method(MINILM, pooling, (flow,), "target", cite=cite, tasks=TASKS)

@@ -19,7 +19,7 @@ from .bert import BERT_BASE
 
 @dataclass(frozen=True)
 class SN:
-    """W = diag(1 / sigma), shift = mean."""
+    """Standard normalisation: each coordinate to mean 0, variance 1. W = diag(1 / sigma)."""
 
     name: ClassVar[str] = "sn"
     from_moments: ClassVar[bool] = True

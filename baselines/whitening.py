@@ -20,7 +20,7 @@ from .bert import BERT_BASE, BERT_LARGE
 
 @dataclass(frozen=True)
 class Whitening:
-    """W = U Lambda^(-1/2)[:, :k], shift = mean."""
+    """Whitening: mean 0 and covariance I, in `:k` dimensions. W = U Lambda^(-1/2)[:, :k]."""
 
     k: int | None = None
 

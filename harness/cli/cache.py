@@ -25,9 +25,7 @@ from harness.encoders.cache.gc import (
 
 GIGABYTE = 10**9
 
-caching = command_group(
-    "Encodings and what else runs keep to be quick: how much there is, and clearing it."
-)
+caching = command_group("Show or clear the cache of encodings.")
 
 
 @caching.command("ls")

@@ -1,4 +1,4 @@
-"""Commands that bring files in or hand them on: fetch, export."""
+"""Commands that bring files in and export methods: fetch, export."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def fetch_command(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Download assets that are not here, and check all of them."""
+    """Download data sets and encoders, and check their digests."""
     registry, worst = load_registry(), 0
     wanted = fetched_things(assets or scored_assets(registry), registry)
     switch = "--offline" if offline else switched_off(os.environ)
@@ -121,7 +121,10 @@ def export_command(
     plugin: Plugins = None,  # noqa: ARG001 - its callback loads them
     results: Records = Path("results"),
 ) -> None:
-    """Write a method as a sentence-transformers folder, with a card of its measured scores."""
+    """Export a method as a sentence-transformers folder.
+
+    Its model card states the measured scores.
+    """
     from harness.interop.exported import write_card, write_model
 
     resolver = Resolver.of(folders.places(), encoder or [])

@@ -24,7 +24,8 @@ from harness.tasks.loader import TARGETS
 
 Row = dict[str, Any]
 KINDS = (
-    *("methods", "encoders", "tasks", "assets", "posts", "papers", "plugins", "cells", "digests"),
+    *("methods", "encoders", "tasks", "assets", "components", "papers", "plugins"),
+    *("cells", "digests"),
 )
 LAYERS = 12  # of BERT-base, for which the layers of a pooling are named
 
@@ -45,7 +46,7 @@ def list_command(
     data_dir: DataDir = None,
     as_json: Json = False,
 ) -> None:
-    """List what there is: methods, encoders, tasks, published numbers and others."""
+    """List methods, encoders, tasks, published numbers and more."""
     resolver = Resolver.of(Folders(data_dir).places(), encoder or [])
     rows = listed_rows(what, of, resolver, papers)
     if rows or as_json:
@@ -59,6 +60,9 @@ def listed_rows(what: str, of: str, resolver: Resolver, papers: Path) -> list[Ro
     registry, places = resolver.registry, resolver.places
     if of and what not in ("cells", "digests"):
         raise UsageError(f"{of}: wanted harness list cells TABLE or digests TASK, found {what}")
+    if what == "posts":
+        note("posts are called components now; the old name goes in the next version")
+        what = "components"
     match look_up("kind of thing", what, {kind: kind for kind in KINDS}):
         case "methods":
             return fields_of("method", registry.methods, "transductive seeded cite note")
@@ -68,7 +72,7 @@ def listed_rows(what: str, of: str, resolver: Resolver, papers: Path) -> list[Ro
             return fields_of("task", registry.tasks, "metric text scored asset note")
         case "assets":
             return assets_rows(registry, places)
-        case "posts":
+        case "components":
             return words_rows(registry)
         case "papers":
             return papers_rows(load_tables(papers, registry))
@@ -178,7 +182,10 @@ def words_rows(registry: Registry) -> list[Row]:
         layers = " and ".join(map(str, pooling.hidden_states(LAYERS)))
         meaning = f"pooling: {_sentence(type(pooling))}" + f" ({layers} of {LAYERS})" * bool(layers)
         words.append(("POOLINGS", name, meaning))
-    words += [("POSTS", f"+{name}", "post-processor") for name in registry.posts]
+    for name, make in registry.posts.items():
+        made_by, fixed = getattr(make, "func", make), getattr(make, "keywords", {})
+        settings = "".join(f" ({field}={value})" for field, value in fixed.items())
+        words.append(("POSTS", f"+{name}", f"post-processor: {_sentence(made_by)}{settings}"))
     words += [("", f"@{name}", f"fit corpus: {meaning}") for name, meaning in TARGETS.items()]
     words += [("CORPORA", f"@{n}", f"fit corpus: {c.note}") for n, c in registry.corpora.items()]
     added = names_of_plugins()
@@ -190,7 +197,7 @@ def words_rows(registry: Registry) -> list[Row]:
 
 def _sentence(thing: Any) -> str:
     """The first sentence of a docstring."""
-    return (thing.__doc__ or "").partition("\n")[0].partition(". ")[0]
+    return (thing.__doc__ or "").partition("\n")[0].partition(". ")[0].rstrip(".")
 
 
 def papers_rows(tables: tuple[Table, ...]) -> list[Row]:

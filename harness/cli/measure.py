@@ -66,7 +66,9 @@ def plan_command(
     output: Output = Path("runs"),
     as_json: Json = False,
 ) -> None:
-    """Show what a run would do: cells, assets and how to get them, what is cached, time to encode.
+    """Show what a run would do, what it needs and how long it takes.
+
+    Cells, assets and how to get them, what is cached, the time to encode.
 
     The time is that of the sentences left, at the rate of their encoder here, or else in the
     committed records; trainings, fits and scorings are counted. OUTPUT holds what is measured.
@@ -86,34 +88,35 @@ def run_command(
     folders: Folders,
     execution: Execution,
     limit: Limit = None,
-    quick: Annotated[
+    gate: Annotated[
         bool,
         typer.Option(
-            "--quick",
+            "--gate",
             help="Measure what `harness check` wants: golden vectors, and the quick set of "
             "BASELINE/gate.toml unless -m and -t select others.",
         ),
     ] = False,
     baseline: Baseline = Path("results"),
     update: Annotated[
-        bool, typer.Option("--update", help="With --quick: promote it to BASELINE.")
+        bool, typer.Option("--update", help="With --gate: promote it to BASELINE.")
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Measure methods on tasks; the other cells still run when one fails.
+    """Measure methods on tasks.
 
-    Each score stands beside what is published for it in BASELINE/papers.
+    When a cell fails, the others still run. Each score stands beside what is published for it in
+    BASELINE/papers.
     """
     method, task = selection.method, selection.task
-    if not (method and task) and (method or task or not quick):
+    if not (method and task) and (method or task or not gate):
         raise UsageError("nothing selected: give -m METHOD and -t TASK (harness list shows them)")
-    if update and not quick:
-        raise UsageError("--update goes with --quick; harness reproduce --update promotes all")
+    if update and not gate:
+        raise UsageError("--update goes with --gate; harness reproduce --update promotes all")
     if update:
         require_own("--baseline", baseline)
-    if limit is not None and quick:
-        raise UsageError("--limit and --quick exclude each other: what is limited is no baseline")
-    default = partial(quick_set, committed=baseline) if quick else None
+    if limit is not None and gate:
+        raise UsageError("--limit and --gate exclude each other: what is limited is no baseline")
+    default = partial(quick_set, committed=baseline) if gate else None
     chosen = select(selection, folders, limit, default, execution.quiet)
     results, papers = records_folder(execution.output, limit), papers_of(baseline)
     tables = load_tables(papers, chosen.registry) if papers.is_dir() else ()
@@ -121,7 +124,7 @@ def run_command(
     outcomes = _execute(chosen, printer, execution)
     if printer.records and not as_json:
         say(f"\n{printer.table()}\nrecords: {results}")
-    if quick:
+    if gate:
         encode_golden(chosen.cells, chosen.loader.places, results)
     if update:
         changed = promote_gate(outcomes, results, baseline)
@@ -145,7 +148,7 @@ def reproduce_command(
         ),
     ] = "all",
 ) -> None:
-    """Plan, measure everything that can be, compare with the baseline, write tables."""
+    """Measure all that can be, compare with the baseline, write tables."""
     require_folder("--baseline", baseline)
     if update:
         require_own("--baseline", baseline)
@@ -160,7 +163,7 @@ def reproduce_command(
     committed = ResultsFolder(baseline, chosen.registry)
     runs = committed.beside(output)
 
-    measured, rates = None if execution.fresh else runs.store, measured_rates(committed.records)
+    measured, rates = None if execution.overwrite else runs.store, measured_rates(committed.records)
     planned = make_plan(chosen.cells, chosen.loader, measured, rates)
     if not quiet:
         say(render_plan(planned, terminal_width()))
@@ -196,7 +199,7 @@ def _execute(
     outcomes: list[Outcome] = []
     try:
         with nullcontext(Progress()) if printer.quiet else Bar(sys.stderr) as progress:
-            context = RunContext(loader, store, progress, fresh=execution.fresh)
+            context = RunContext(loader, store, progress, overwrite=execution.overwrite)
             for outcome in execute_on(engine, cells, context, part, trainings):
                 outcomes.append(outcome)
                 printer.outcome(outcome)

@@ -21,7 +21,7 @@ def new_command(
     kind: Annotated[str, typer.Argument(help="method, task or encoder.")],
     name: Annotated[str, typer.Argument(help="Its word in ids, as in my-method.")],
 ) -> None:
-    """Write the file of a plug-in into this folder; it runs at once and keeps every law."""
+    """Write a plug-in file to start from: method, task or encoder."""
     template = look_up("kind of plug-in", kind, TEMPLATES)
     if not re.fullmatch("[a-z]+(-[a-z]+)*", name):
         raise UsageError(f"{name}: wanted words of lower-case letters, as in my-method")

@@ -12,10 +12,10 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 from harness.assets.places import Places
 from harness.core import hardware
@@ -59,6 +59,15 @@ def flattened(command: Callable[..., Any]) -> Callable[..., Any]:
     return flat
 
 
+RENAMED = {  # old names, which work for one version where a command lacks them
+    "--quick": "--gate",
+    "--fresh": "--overwrite",
+    "-o": "--results",
+    "--output": "--results",
+    "--results": "--output",
+}
+
+
 class SeveralValues(TyperCommand):
     """A command whose repeatable options take every word up to the next option: `-t sts12 sts13`.
 
@@ -66,7 +75,13 @@ class SeveralValues(TyperCommand):
     """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Repeat the option before each further word."""
+        """Repeat the option before each further word, and take old names for the new ones."""
+        names = {name for parameter in self.params for name in parameter.opts}
+        for place, word in enumerate(args):
+            old, equals, value = word.partition("=")
+            if old in RENAMED.keys() - names and RENAMED[old] in names:
+                args[place] = RENAMED[old] + equals + value
+                note(f"{old} is called {RENAMED[old]} now; the old name goes in the next version")
         repeatable = {name for p in self.params if p.multiple for name in p.opts}
         return super().parse_args(ctx, list(repeat_options(args, repeatable)))
 
@@ -85,9 +100,29 @@ def repeat_options(arguments: Iterable[str], repeatable: Container[str]) -> Iter
         yield argument
 
 
+class CommandGroup(TyperGroup):
+    """Commands, listed in sections with the whole first sentence of each one's help."""
+
+    sections: ClassVar[Mapping[str, Sequence[str]]] = {}
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - click's
+        """A section for each group of names, or one of all."""
+        for title, names in (self.sections or {"Commands": [*self.commands]}).items():
+            with formatter.section(title):
+                formatter.write_dl(
+                    [(name, self.commands[name].get_short_help_str(limit=100)) for name in names]
+                )
+
+
 def command_group(text: str) -> typer.Typer:
     """A group of commands; the text is its help."""
-    return typer.Typer(help=text, no_args_is_help=True, add_completion=False, rich_markup_mode=None)
+    return typer.Typer(
+        help=text,
+        cls=CommandGroup,
+        no_args_is_help=True,
+        add_completion=False,
+        rich_markup_mode=None,
+    )
 
 
 def split_commas(values: Sequence[str] | None) -> list[str] | None:
@@ -211,11 +246,11 @@ Jobs = Annotated[
 ]
 Output = Annotated[
     Path,
-    typer.Option(
-        "--output", "-o", "--results", help="Folder for records and per-pair similarities."
-    ),
+    typer.Option("--output", "-o", help="Folder for records and per-pair similarities."),
 ]
-Results = Annotated[Path, typer.Option(help="Folder for records and per-pair similarities.")]
+Run = Annotated[
+    Path, typer.Option("--results", help="Folder of a run: records and per-pair similarities.")
+]
 Baseline = Annotated[Path, typer.Option(help="Results to compare with.", callback=own_or_committed)]
 Papers = Annotated[
     Path, typer.Option(help="Folder with the published tables (TOML).", callback=own_or_committed)
@@ -266,7 +301,9 @@ class Execution:
     """How `run` and `reproduce` measure it, and where the records go."""
 
     output: Output = Path("runs")
-    fresh: Annotated[bool, typer.Option(help="Measure again what is already done.")] = False
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Measure again what is already done.")
+    ] = False
     quiet: Annotated[
         bool, typer.Option("--quiet", "-q", help="Print the table at the end and errors, no more.")
     ] = False

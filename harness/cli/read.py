@@ -25,8 +25,8 @@ from harness.cli.options import (
     NamedPlugins,
     Papers,
     Records,
-    Results,
     Rows,
+    Run,
     Sources,
     Tasks,
     note,
@@ -113,9 +113,10 @@ def show_command(
         bool, typer.Option("--every-score", help="Each aggregation, subset and metric a row.")
     ] = False,
 ) -> None:
-    """Print measured scores, a cell and seed a row, with what is published for them and costs.
+    """Print measured scores and costs, published numbers beside them.
 
-    Results of your own, in `results`, are followed by those that come with the harness.
+    A row is a cell and a seed. Results of your own, in `results`, are followed by those that come
+    with the harness.
     """
     print_rows = look_up("format", form, FORMATS)
     every = {field.name: field for field in fields(ScoreRow)}
@@ -154,13 +155,14 @@ def compare_command(
     folders: Folders,
     task: Tasks = None,
     plugin: NamedPlugins = None,  # noqa: ARG001 - its callback loads them
-    results: Results = Path("runs"),
+    results: Run = Path("runs"),
     as_json: Json = False,
 ) -> None:
-    """Test two measured methods against each other: paired bootstrap over pairs, Holm over tasks.
+    """Test the difference of two methods on the same pairs.
 
-    Seed 0 of each is compared: what the choice of test pairs explains, not that of the seed. Both
-    have to be measured in the folder, since packaged results lack the similarities of the pairs.
+    Paired bootstrap over pairs, Holm's correction over tasks. Seed 0 of each is compared: this
+    tests the choice of test pairs, not of the seed. Both have to be measured in the folder, since
+    packaged results lack the similarities of the pairs.
     """
     require_folder("--results", results)
     patterns = record_patterns([first, second], None)
@@ -200,7 +202,7 @@ def table_command(
     method: Methods = None,
     task: Tasks = None,
     plugin: NamedPlugins = None,  # noqa: ARG001 - its callback loads them
-    results: Results = Path("runs"),
+    results: Run = Path("runs"),
     aggregation: Annotated[
         str, typer.Option(help=f"Of the subsets of a task: {', '.join(AGGREGATIONS)}.")
     ] = "all",
@@ -212,9 +214,11 @@ def table_command(
         bool, typer.Option("--latex/--markdown", help="The form of the table.")
     ] = False,
 ) -> None:
-    """Print a paper's table: methods by tasks, mean and spread, the best marked, a full caption.
+    """Print a table for a paper: methods by tasks.
 
-    Methods that cannot be told from the best of a column are marked by a paired bootstrap.
+    Mean and spread over seeds, the best in bold, and a caption that states protocol, seeds, fit
+    corpora and digests. Methods that do not differ significantly from the best of a column are
+    marked (paired bootstrap, Holm's correction).
     """
     require_folder("--results", results)
     look_up("aggregation", aggregation, dict.fromkeys(AGGREGATIONS))
@@ -251,7 +255,10 @@ def report_command(
     plugin: NamedPlugins = None,  # noqa: ARG001 - its callback loads them
     check: Annotated[bool, typer.Option(help="Only say whether something would change.")] = False,
 ) -> None:
-    """Write LEADERBOARD.md, tables/ and site/ from records; of `results` also the README's part."""
+    """Write the leaderboard, tables and web pages from records.
+
+    Of `results`, the generated part of the README, too.
+    """
     require_folder("--results", results)
     readme = readme or readme_of(results)
     folder = ResultsFolder(results, Sources(encoder=encoder).registry, papers)
@@ -278,9 +285,7 @@ def readme_of(results: Path) -> Path | None:
 
 
 def check_command(
-    output: Annotated[
-        Path, typer.Option("--output", "-o", "--results", help="Results to check.")
-    ] = Path("runs"),
+    results: Run = Path("runs"),
     baseline: Baseline = Path("results"),
     method: Methods = None,
     task: Tasks = None,
@@ -293,11 +298,12 @@ def check_command(
     data_dir: DataDir = None,
     as_json: Json = False,
 ) -> None:
-    """Compare a run with the committed records, and say what moved: input, encoder or scorer.
+    """Compare a run with the committed records: what moved, and why.
 
-    By default the quick set and every cell of the run; a data folder shows the sentences of pairs.
+    A score moves with its input, its encoder or its scorer. By default the quick set and every
+    cell of the run are compared; with a data folder, the sentences of moved pairs are printed.
     """
-    gate = Gate(output, baseline)
+    gate = Gate(results, baseline)
     patterns = record_patterns(method, task, encoder)
     patterns.require_known({c.method for c in (*gate.rules.quick_cells, *gate.records)})
     sources = {plugin.name: plugin.sha256 for plugin in plugins_in_use(plugin or ())}
@@ -327,7 +333,10 @@ def explain_command(
     sources: Sources,
     as_json: Json = False,
 ) -> None:
-    """Why a published number cannot be reproduced: all neighbouring protocols that were run."""
+    """Show why a published number is not reproduced.
+
+    Every neighbouring protocol that was measured, with the score it gives.
+    """
     explanation = sources.folder.explain(cell)
     if not as_json:
         say(render_explanation(explanation, width=terminal_width()))
@@ -357,7 +366,7 @@ def cite_command(
         bool, typer.Option("--verify", help="Recompute the digest of every generated page.")
     ] = False,
 ) -> None:
-    """Print BibTeX and the sentence to put beside a number, or verify digests."""
+    """Print BibTeX and a sentence for a number; verify digests."""
     subject = {"table": table, "cell": cell, "method": method}
     for text in citation(subject, verify, sources.folder):
         say(text)

@@ -182,10 +182,10 @@ Dropout = Annotated[float | None, typer.Option(min=0.0, max=1.0, help="[default:
 
 @dataclass(frozen=True, kw_only=True)
 class SimcseUnsup(Recipe):
-    """Unsupervised SimCSE: a sentence and itself under another dropout mask agree."""
+    """Train unsupervised SimCSE: dropout alone makes the positive pairs."""
 
     corpus: Annotated[
-        str, typer.Option(help="A corpus (harness list posts) or a file, a sentence a line.")
+        str, typer.Option(help="A corpus (harness list components) or a file, a sentence a line.")
     ] = "wiki"
     first: Annotated[int | None, option(min=1, help="Read so many sentences only.")] = None
     pooling: PoolingName = "cls"
@@ -212,7 +212,7 @@ class SimcseUnsup(Recipe):
 
 @dataclass(frozen=True, kw_only=True)
 class SimcseSup(Recipe):
-    """Supervised SimCSE on triplets: a sentence, an entailment and a contradiction.
+    """Train supervised SimCSE on triplets, contradictions as negatives.
 
     With --pairs, on the pairs of one label.
     """
@@ -248,11 +248,14 @@ class SimcseSup(Recipe):
 
 @dataclass(frozen=True, kw_only=True)
 class SbertNli(Recipe):
-    """SBERT on labelled pairs (AllNLI, or lines of label, label, premise, hypothesis)."""
+    """Train SBERT as a classifier of labelled pairs (NLI)."""
 
     max_length: MaxLength = 128
     dev: Dev = "none"
-    file: Annotated[str, option(help="all-nli, snli-18k, mini-nli, or a file of pairs.")]
+    file: Annotated[
+        str,
+        option(help="all-nli, snli-18k, mini-nli, or lines of label, label, premise, hypothesis."),
+    ]
     ranking: Annotated[bool, typer.Option(help="In-batch ranking in place of softmax.")] = False
     pooling: PoolingName = "mean"
     dropout: Dropout = None
@@ -271,7 +274,7 @@ class SbertNli(Recipe):
 
 @dataclass(frozen=True, kw_only=True)
 class SbertSts(Recipe):
-    """SBERT on scored pairs: the cosine of two sentences approaches their gold score."""
+    """Train SBERT on scored pairs: the cosine approaches the gold score."""
 
     max_length: MaxLength = 128
     dev: Dev = "sts-b.dev"
@@ -303,7 +306,7 @@ RECIPES: Mapping[str, type[Recipe]] = {
 def commands(act: Callable[[Recipe], Any]) -> typer.Typer:
     """A command for each recipe, with an option for each of its fields, which acts on it."""
     app = command_group(
-        "Train a checkpoint: a folder that --encoder and sentence-transformers load. The same "
+        "Train a checkpoint that sentence-transformers loads, too. The same "
         "command goes on with a training that was interrupted, bit for bit."
     )
     for name, kind in RECIPES.items():
@@ -381,9 +384,9 @@ def family(
     plugin: Plugins = None,  # noqa: ARG001 - its callback loads them
     threads: Threads = None,
 ) -> None:
-    """The members of a registered family that are missing, seed by seed, where runs look for them.
+    """Train the missing members of a registered family, seed by seed.
 
-    An interrupted one goes on where it was.
+    They are written where runs look for them. An interrupted one goes on where it was.
     """
     resolver = Resolver.of(folders.places(), encoder or [])
     encoders = resolver.registry.encoders.items()

@@ -252,7 +252,7 @@ def _fault(methods: tuple[str, str], task: Task, results: Results, runs: Store) 
     if not _similarities_lie_in(runs, methods, task.name):
         return (
             f"{task.name}: the similarities of {' or '.join(methods)} do not lie beside its "
-            f"record; harness run --fresh -m {' '.join(methods)} {again}"
+            f"record; harness run --overwrite -m {' '.join(methods)} {again}"
         )
     return ""
 

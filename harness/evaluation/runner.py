@@ -72,15 +72,15 @@ def failed(cells: Iterable[PlannedCell], error: HarnessError) -> list[Outcome]:
 class RunContext:
     """What the cells of a run share: who reads texts, keeps records, is told, and measures time.
 
-    With `fresh`, what is done is measured again. `workers` is how many processes work beside each
-    other: records say it, since it costs time.
+    With `overwrite`, what is done is measured again. `workers` is how many processes work beside
+    each other: records say it, since it costs time.
     """
 
     loader: TaskLoader
     store: Store
     progress: Progress = Progress()  # noqa: RUF009 - it holds nothing
     clock: Clock = perf_counter
-    fresh: bool = False
+    overwrite: bool = False
     workers: int = 1
 
 
@@ -160,7 +160,7 @@ class EncoderRun:
             identity["fit"] = CorpusSample.of_cell(cell, inputs.fit).digest
         self.inputs[cell], self.identity[cell] = inputs, identity
         store = self.context.store
-        if self.context.fresh or not store.done(cell.address, identity):
+        if self.context.overwrite or not store.done(cell.address, identity):
             return None
         return Outcome(cell.address, "done", store.read(cell.address))
 

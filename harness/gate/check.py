@@ -98,7 +98,7 @@ def read_failures(results: Path) -> dict[str, str]:
 
 # A run against the committed results
 
-AGAIN = "harness run --quick measures again"
+AGAIN = "harness run --gate measures again"
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ class Gate:
         if not chosen:
             raise UsageError(
                 f"nothing to check: {self.runs} holds no record of it and {self.committed / GATE} "
-                "names none; harness run --quick measures"
+                "names none; harness run --gate measures"
             )
         return tuple(chosen)
 

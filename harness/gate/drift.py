@@ -34,7 +34,7 @@ PLATFORM = ("system", "machine", "processor", "threads", "packages", "device")
 NO_INPUT = {"code", "encoding"}  # of a record's digests, those that say nothing of what went in
 TEXTS = {"data", "labels", "fit"}  # inputs without which scores cannot be compared
 
-PROMOTE = "harness run --quick --update makes it"
+PROMOTE = "harness run --gate --update makes it"
 
 
 def platform(environment: Mapping[str, Any]) -> dict[str, Any]:

@@ -24,7 +24,7 @@ FOLDER = "harness-gate"  # of the test ids
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The options, each a word of `harness run --quick`."""
+    """The options, each a word of `harness run --gate`."""
     group = parser.getgroup("harness", "regression gate of sentence embeddings")
     group.addoption(
         "--harness-gate",
@@ -103,7 +103,7 @@ class GateRun:
 
     @cached_property
     def report(self) -> Report:
-        """Run the quick set and check it, as `harness run --quick` and `harness check` do."""
+        """Run the quick set and check it, as `harness run --gate` and `harness check` do."""
         from harness.assets.places import Places
         from harness.evaluation.runner import RunContext, execute
         from harness.gate.check import Gate, encode_golden, note_outcomes, quick_set

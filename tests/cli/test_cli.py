@@ -211,7 +211,7 @@ def test_a_plan_for_people_names_what_is_here_and_what_is_missing(toys, monkeypa
 @pytest.fixture
 def reported(toys):
     """Records, and everything that is generated from them."""
-    assert toys("run", "-m", "fake.*", "-t", "sts-b", "--results", "results").status == 0
+    assert toys("run", "-m", "fake.*", "-t", "sts-b", "-o", "results").status == 0
     assert toys("report").status == 0
     return toys
 
@@ -368,22 +368,37 @@ quick = [
 def test_quick_run_promotion_and_check_by_command(toys, tmp_path):
     (tmp_path / "results" / "gate.toml").write_text(QUICK)
     answer = toys("check")
-    assert (answer.status, "harness run --quick" in answer.out) == (3, True), "no baseline yet"
-    answer = toys("run", "--quick", "--update")
+    assert (answer.status, "harness run --gate" in answer.out) == (3, True), "no baseline yet"
+    answer = toys("run", "--gate", "--update")
     assert (answer.status, "promoted: 9 records and vectors of results" in answer.out) == (0, True)
-    assert toys("run", "--quick", "--results", "second").status == 0
-    answer = toys("check", "-o", "second", "--json")
+    assert toys("run", "--gate", "-o", "second").status == 0
+    answer = toys("check", "--results", "second", "--json")
     report = json.loads(answer.out)
     assert (answer.status, report["status"], len(report["cells"])) == (0, 0, 4)
     edit_record(tmp_path / "second", "fake.mean", raise_score)
-    answer = toys("check", "-o", "second", "--json")
+    answer = toys("check", "--results", "second", "--json")
     [moved] = [cell for cell in json.loads(answer.out)["cells"] if cell["state"] != "agrees"]
     assert answer.status == 1
     assert (moved["state"], moved["distance"]) == ("scorer moved", pytest.approx(1))
-    assert toys("check", "-o", "third").status == 3
+    assert toys("check", "--results", "third").status == 3
 
 
-@pytest.mark.parametrize("command", ["run --quick", "reproduce"])
+@pytest.mark.parametrize(
+    ("words", "status", "note"),
+    [
+        ("check -o=third", 2, "-o is called --results now"),
+        ("check --output third", 2, "--output is called --results now"),
+        ("run -m fake.mean -t sts-b --results=second", 0, "--results is called --output now"),
+        ("run -m fake.mean -t sts-b --fresh", 0, "--fresh is called --overwrite now"),
+        ("list posts", 0, "posts are called components now"),
+    ],
+)
+def test_an_old_name_works_and_says_the_new_one(toys, words, status, note):
+    answer = toys(*words.split())
+    assert (answer.status, note in answer.err) == (status, True), answer.err
+
+
+@pytest.mark.parametrize("command", ["run --gate", "reproduce"])
 def test_nothing_is_promoted_to_results_that_come_with_the_harness(toys, tmp_path, command):
     """Not even where the current folder has an empty `results`, and the harness is a checkout."""
     shutil.rmtree(tmp_path / "results")

@@ -107,8 +107,8 @@ def test_a_run_stores_the_coverage_of_a_task(tmp_path):
     registry, loader = resolver.registry, TaskLoader(resolver.places, resolver.registry.corpora)
     task, store = registry.tasks["mini-sts"], Store(tmp_path / "runs")
     planned = cells([registry.parse("few.mean")], [task], 1)
-    for fresh in (False, True):  # from the encoder, then from the cache
-        [outcome] = execute(planned, RunContext(loader, store, fresh=fresh))
+    for overwrite in (False, True):  # from the encoder, then from the cache
+        [outcome] = execute(planned, RunContext(loader, store, overwrite=overwrite))
         texts = dict.fromkeys(loader.inputs(task).pairs.sentences)
         known = [[w.lower() in words for w in re.findall(r"\w+|[^\w\s]", t)] for t in texts]
         share = sum(map(sum, known)) / sum(map(len, known))

@@ -65,7 +65,7 @@ def test_with_its_files_every_command_reads_the_table(measured, tmp_path):
         (("report",), "files changed under results"),
         (("report", "--check"), "up to date"),
         (("cite", "--verify"), "pages carry the digest"),
-        (("check", "-o", "results", "-m", "mine", "-t", "mini-sts"), "agrees: 1 cell"),
+        (("check", "--results", "results", "-m", "mine", "-t", "mini-sts"), "agrees: 1 cell"),
         (("plan", "-m", "mine", "-t", "mini-sts"), "1 of 1 cells"),
     ):
         status, out, err = measured(*command, *given)

@@ -40,10 +40,16 @@ def test_columns_and_scores_are_chosen(call):
     assert "\nMSRvid" in out
 
 
+def test_every_component_says_what_it_is(call):
+    rows = json.loads(call("list", "components", "--json").out)
+    assert len(rows) > 25
+    assert all(len(row["is"].partition(": ")[2]) > 20 for row in rows)
+
+
 def test_two_methods_are_compared_where_they_were_measured(call, tmp_path):
     chosen, runs = ("-t", "mini-kind"), ("--results", tmp_path / "runs")
     methods = ("glove-mini.mean", "glove-mini.mean+sn@target")
-    assert call("run", "-m", *methods, *chosen, *runs).status == 0
+    assert call("run", "-m", *methods, *chosen, "-o", tmp_path / "runs").status == 0
     status, out, _ = call("compare", *methods, *runs, "--json")
     [test] = json.loads(out)
     assert (status, test["task"], test["metric"]) == (0, "mini-kind", "accuracy")

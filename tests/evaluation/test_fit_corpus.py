@@ -105,8 +105,8 @@ class Dropped(Stretch):
         return super().fit(x, rng)
 
 
-def run(folder, planned, *corpora, fresh=False):
-    context = RunContext(library(folder, *corpora), Store(folder / "runs"), fresh=fresh)
+def run(folder, planned, *corpora, overwrite=False):
+    context = RunContext(library(folder, *corpora), Store(folder / "runs"), overwrite=overwrite)
     return {outcome.cell: outcome for outcome in execute(planned, context)}
 
 
@@ -257,7 +257,7 @@ def test_one_pass_with_dropout_serves_all_poolings_and_all_tasks_of_a_target(tmp
     assert len(config.log) == 2 * len(TARGET) + len(set(TARGET))
     assert len(files(tmp_path)) == 6
     config.log.clear()
-    run(tmp_path, cells(methods, tasks, seeds=2), fresh=True)
+    run(tmp_path, cells(methods, tasks, seeds=2), overwrite=True)
     assert config.log == []
 
 
@@ -435,7 +435,7 @@ def test_a_damaged_file_is_never_served(tmp_path, harm, post):
     data = bytearray(path.read_bytes())
     data[-2] ^= 0x40
     path.write_bytes(data[:-1] if harm == "cut" else data)
-    [again] = run(tmp_path, planned, STREAM, fresh=True).values()
+    [again] = run(tmp_path, planned, STREAM, overwrite=True).values()
     assert again.record.scores == good.record.scores
 
 

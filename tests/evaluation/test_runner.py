@@ -43,12 +43,12 @@ METHODS = (
 )
 
 
-def run(folder, planned, *corpora, told=None, fresh=False, weights="weights"):
+def run(folder, planned, *corpora, told=None, overwrite=False, weights="weights"):
     """All outcomes, by cell."""
     texts = library(folder, *corpora, weights=weights)
     store = Store(folder / "runs")
-    made = execute(planned, RunContext(texts, store, told or Told(), clock=ticks(), fresh=fresh))
-    return {outcome.cell: outcome for outcome in made}
+    context = RunContext(texts, store, told or Told(), clock=ticks(), overwrite=overwrite)
+    return {outcome.cell: outcome for outcome in execute(planned, context)}
 
 
 def statuses(outcomes):
@@ -141,7 +141,7 @@ def test_a_record_says_how_its_sentences_were_encoded_whenever_that_was(tmp_path
     [first] = run(tmp_path, cells([method(encoder=one)], [TOY], seeds=1)).values()
     assert first.record.facts["encoding"] == [plain]
     # Most sentences of the other task are cached already.
-    found = run(tmp_path, cells([method(encoder=other)], [TOY, OTHER], seeds=1), fresh=True)
+    found = run(tmp_path, cells([method(encoder=other)], [TOY, OTHER], seeds=1), overwrite=True)
     ways = {cell.task: outcome.record.facts["encoding"] for cell, outcome in found.items()}
     assert ways == {TOY.name: [plain], OTHER.name: [packed, plain]}
 
@@ -262,7 +262,7 @@ def test_what_is_cached_is_measured_where_the_rest_cannot_be_written(tmp_path, m
     monkeypatch.setattr("harness.encoders.cache.encodings.write_tensors", full)
     outcomes = run(tmp_path, planned)
     assert statuses(outcomes) == ["done", "failed"]
-    outcomes = run(tmp_path, planned, fresh=True)
+    outcomes = run(tmp_path, planned, overwrite=True)
     assert sorted(statuses(outcomes)) == ["failed", "measured"]
     [failed] = [outcome for outcome in outcomes.values() if outcome.status == "failed"]
     assert failed.message.endswith(".safetensors: No space left on device")

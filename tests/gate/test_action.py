@@ -191,8 +191,8 @@ def test_the_harness_is_asked_for_exactly_what_the_inputs_say(folder):
     chosen = "--method *.toy --task t --task u"
     assert words.endswith(
         "harness fetch sts-raw harness fetch sick-raw "
-        f"harness run --quick --encoder a=x --encoder b=y {chosen} --output my runs --baseline "
-        f"results harness check --output my runs {chosen} --fail-below 1 "
+        f"harness run --gate --encoder a=x --encoder b=y {chosen} --output my runs --baseline "
+        f"results harness check --results my runs {chosen} --fail-below 1 "
         "--baseline results"
     )
     own = [Path(word) for word in noted(folder) if word.endswith("/results")]

@@ -244,7 +244,7 @@ CHANGES = {
     "golden vectors of unstated code": ([golden_changed(code="")], AGREES, AGREES, 0, ""),
     "golden vectors of another run": ([golden_changed(key="o")], AGREES, COULD_NOT_RUN, 3, ""),
     "a record of other code": (
-        [aged], COULD_NOT_RUN, AGREES, 3, "of an earlier run, by other code; harness run --quick",
+        [aged], COULD_NOT_RUN, AGREES, 3, "of an earlier run, by other code; harness run --gate",
     ),
     "a record that is gone beside a score that moved": (
         [
@@ -318,7 +318,7 @@ def test_no_run_is_no_pass_and_no_move(committed, tmp_path):
     report = Gate(tmp_path / "runs", tmp_path / "nowhere").check([PLAIN])
     assert (only(report).state, report.exit_status) == (NO_BASELINE, 3)
     said = render_report(report, Gate(tmp_path / "runs", tmp_path / "nowhere"))
-    assert "harness run --quick --update makes it" in said
+    assert "harness run --gate --update makes it" in said
     assert "moved" not in said
 
 

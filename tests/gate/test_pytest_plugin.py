@@ -40,7 +40,7 @@ def gate(project, *arguments):
 
 @pytest.mark.slow
 def test_what_has_not_moved_passes_and_a_moved_encoder_is_told_with_its_pairs(project):
-    update = ("run", "--quick", "--update", "--encoder", "mine=mine.txt")
+    update = ("run", "--gate", "--update", "--encoder", "mine=mine.txt")
     assert run(*update, cwd=project).status == 0
     done = gate(project, "--harness-gate")
     assert (done.status, "2 passed" in done.out) == (0, True), done.out

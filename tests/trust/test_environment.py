@@ -14,7 +14,7 @@ from tiny_models import rest_slow
 from harness.cli import main
 
 ATTACK = "environment"
-RUN = ("run", "-m", "glove-mini.mean", "-t", "mini-sts", "--fresh")
+RUN = ("run", "-m", "glove-mini.mean", "-t", "mini-sts", "--overwrite")
 # Of each circumstance: a line of the shell around "$@", and the status that is right there.
 CIRCUMSTANCES = {
     "closed stdout": ('"$@" >&-', 0),

@@ -84,7 +84,7 @@ def test_a_damaged_file_never_moves_a_score(attacked, filled, tmp_path, kind):
         (here / name).write_bytes(content)
         if removed:
             shutil.rmtree(here / removed)
-        done = run(*RUN, *(["--fresh"] if removed else []), cwd=here)
+        done = run(*RUN, *(["--overwrite"] if removed else []), cwd=here)
         assert "Traceback" not in done.err + done.out
         if done.status == 0:
             assert scores(here / "runs") == true, name

@@ -100,7 +100,7 @@ def test_neither_threads_nor_batches_move_a_score(attacked, name, tmp_path):
         return found
 
     for threads in ("1", "2"):
-        again = measured(f"threads-{threads}", "--fresh", threads=threads)
+        again = measured(f"threads-{threads}", "--overwrite", threads=threads)
         assert largest_move(true, again) <= CACHED
     for tokens in ("1", "64"):
         other = ("--cache", tmp_path / f"tokens-{tokens}", "--batch-tokens", tokens)
