@@ -9,6 +9,7 @@ import tiny_families
 import tiny_models
 import torch
 import transformers as hf
+from modular_models import dense
 from safetensors.torch import save_file
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer import modules as st
@@ -29,7 +30,7 @@ TINY = TransformerConfig("tiny", "none")
 TEXTS = ("The cat sat on the mat.", "a", "dog cat the mat sat on", "mat?")
 # One architecture for each kind of forward pass: packed, swapped, an encoder of two halves, a CLS
 # that stands last, a causal one, one that sees padding, one without a summary.
-EACH_PASS = ("bert", "mpnet", "albert", "t5", "xlnet", "qwen3", "fnet", "eurobert")
+EACH_PASS = ("bert", "mpnet", "xlm-roberta", "albert", "t5", "xlnet", "qwen3", "fnet", "eurobert")
 ONE_EACH_TOKENIZER = {family.tokenizer: name for name, family in FAMILIES.items()}.values()
 
 
@@ -193,14 +194,8 @@ def test_a_new_architecture_whose_layers_are_not_of_tokens_is_refused(new, tmp_p
 # Prompts, the last token, and dense layers, as today's models have them
 
 
-def dense(out):
-    layer = st.Dense(32, out, bias=False, activation_function=nn.Identity())
-    nn.init.normal_(layer.linear.weight)
-    return layer
-
-
 HEADS = {
-    "t5": lambda: [st.Pooling(32, "mean"), dense(24), st.Normalize()],
+    "t5": lambda: [st.Pooling(32, "mean"), dense(24, bias=False), st.Normalize()],
     "qwen3": lambda: [st.Pooling(32, "lasttoken"), st.Normalize()],
     "mistral": lambda: [st.Pooling(32, "lasttoken", include_prompt=False)],
     "convbert": lambda: [st.Pooling(32, ("weightedmean", "max"))],
