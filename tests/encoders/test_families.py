@@ -1,6 +1,5 @@
 """Every architecture gives transformers' own vectors, unpadded and one at a time, or is refused."""
 
-import json
 import shutil
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from torch import nn
 
 from harness.core.errors import DataError, UsageError
 from harness.encoders.checkpoint import REFUSED, WITHOUT_PADDING, facts_of
+from harness.encoders.modules import edit_json
 from harness.encoders.native import NativeConfig
 from harness.encoders.transformer import TransformerConfig
 from harness.transforms.pooling import CLS, NATIVE
@@ -87,8 +87,7 @@ def test_every_layer_the_summary_and_the_pooler_are_the_models_own(name, made, t
 def test_the_side_that_a_tokenizer_pads_on_leaves_no_trace(name, made, tmp_path):
     together = TINY.load(made(name), tmp_path).encode(TEXTS)
     left = Path(shutil.copytree(made(name), tmp_path / "left"))
-    config = json.loads((left / "tokenizer_config.json").read_text())
-    (left / "tokenizer_config.json").write_text(json.dumps({**config, "padding_side": "left"}))
+    edit_json(left / "tokenizer_config.json", padding_side="left")
     assert hf.AutoTokenizer.from_pretrained(left).padding_side == "left"
     assert encoding_gap(TINY.load(left, tmp_path).encode(TEXTS), together) == 0
 
