@@ -6,9 +6,8 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-import fakes
 import pytest
-from fakes import FakeConfig, FakeEncoder, numbered
+from fakes import FakeConfig, FakeEncoder, numbered, snapshot
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -56,10 +55,6 @@ def add_rest(root, config):
     converted.write_text("{}")
 
 
-def snapshot(root):
-    return {p: p.lstat().st_size for p in sorted(root.rglob("*")) if not p.is_dir()}
-
-
 def forced(root):
     """Which entries went, and which were kept since they are in use."""
     return {entry.names: clear(root, entry) for entry in cached_entries(root)}
@@ -68,13 +63,13 @@ def forced(root):
 def test_an_entry_has_everything_of_its_encoder_and_looking_writes_nothing(tmp_path):
     fill(tmp_path, ONE)
     add_rest(tmp_path, ONE)
-    before = fakes.snapshot(tmp_path)
+    before = snapshot(tmp_path)
     entries = {entry.kind: entry for entry in cached_entries(tmp_path)}
     one = entries["encoder"]
     assert (one.names, one.key, one.sentences, one.seconds) == (("one",), key_of(ONE), 4, 2.0)
     assert entries["converted"].names == ("one",)
-    assert cache_size(tmp_path) == sum(snapshot(tmp_path).values())
-    assert fakes.snapshot(tmp_path) == before
+    assert cache_size(tmp_path) == sum(len(content) for content, _ in before.values())
+    assert snapshot(tmp_path) == before
     assert (cached_entries(tmp_path / "none"), (tmp_path / "none").exists()) == ([], False)
 
 
@@ -113,14 +108,14 @@ def test_clearing_touches_nothing_that_is_not_the_caches_own(tmp_path):
     )
     (root / "encodings" / ("b" * 64)).symlink_to(encodings_of_two)
     (root / "moments" / ("d" * 64)).symlink_to(encodings_of_two)
-    linked = next(iter(snapshot(other)))
+    linked = other / next(iter(snapshot(other)))
     (root / "converted" / f"{'c' * 64}.safetensors").symlink_to(linked)
     (encodings_of_one / "linked.safetensors").symlink_to(linked)
     for name in ("pins.json", "encodings/notes/a.safetensors", "converted/readme.md", "data/x.tmp"):
         (root / name).parent.mkdir(exist_ok=True)
         (root / name).write_text("mine")
     (encodings_of_one / "notes.txt").write_text("mine")
-    theirs = {path: n for path, n in snapshot(tmp_path).items() if path not in ours}
+    theirs = {path: file for path, file in snapshot(tmp_path).items() if path not in ours}
     for name in (".writing-x.tmp", ".x.0.block", "x.damaged"):  # what a killed run leaves
         (encodings_of_one / name).write_text("1")
     forced(root)

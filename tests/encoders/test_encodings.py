@@ -1,6 +1,5 @@
 """Embeddings on disk: encoded once ever, never another's, complete or absent, never damaged."""
 
-import multiprocessing
 import tempfile
 from itertools import count
 from pathlib import Path
@@ -41,8 +40,8 @@ def filled(root, texts=TEXTS, seconds=1.0, how=None):
     return cache
 
 
-def shards(root, suffix="safetensors"):
-    return sorted((root / "encodings").rglob(f"*.{suffix}"))
+def shards(root):
+    return sorted((root / "encodings").rglob("*.safetensors"))
 
 
 def require_right(encoding, texts):
@@ -172,23 +171,3 @@ def test_a_crash_while_storing_a_shard_leaves_none(tmp_path, monkeypatch, step):
         filled(tmp_path)
     assert list((tmp_path / "encodings" / KEY).iterdir()) == []
     assert EncoderCache.open(tmp_path, KEY).missing(TEXTS) == list(TEXTS)
-
-
-def fill(root, start, barrier):
-    barrier.wait()
-    for first in range(start, start + 40, 10):
-        ensured(root, numbered(first, 10))
-
-
-def test_two_processes_may_fill_one_folder(tmp_path):
-    context = multiprocessing.get_context("fork")
-    barrier = context.Barrier(2)
-    workers = [context.Process(target=fill, args=(tmp_path, s, barrier)) for s in (0, 20)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join(30)
-    assert [worker.exitcode for worker in workers] == [0, 0]
-    cache, texts = EncoderCache.open(tmp_path, KEY), numbered(0, 60)
-    assert (cache.missing(texts), shards(tmp_path, "damaged")) == ([], [])
-    require_right(cache.read(texts), texts)

@@ -1,6 +1,5 @@
 """Every architecture gives transformers' own vectors, unpadded and one at a time, or is refused."""
 
-import json
 import shutil
 from pathlib import Path
 
@@ -9,6 +8,7 @@ import tiny_families
 import tiny_models
 import torch
 import transformers as hf
+from modular_models import dense
 from safetensors.torch import save_file
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer import modules as st
@@ -19,6 +19,7 @@ from torch import nn
 
 from harness.core.errors import DataError, UsageError
 from harness.encoders.checkpoint import REFUSED, WITHOUT_PADDING, facts_of
+from harness.encoders.modules import edit_json
 from harness.encoders.native import NativeConfig
 from harness.encoders.transformer import TransformerConfig
 from harness.transforms.pooling import CLS, NATIVE
@@ -29,7 +30,7 @@ TINY = TransformerConfig("tiny", "none")
 TEXTS = ("The cat sat on the mat.", "a", "dog cat the mat sat on", "mat?")
 # One architecture for each kind of forward pass: packed, swapped, an encoder of two halves, a CLS
 # that stands last, a causal one, one that sees padding, one without a summary.
-EACH_PASS = ("bert", "mpnet", "albert", "t5", "xlnet", "qwen3", "fnet", "eurobert")
+EACH_PASS = ("bert", "mpnet", "xlm-roberta", "albert", "t5", "xlnet", "qwen3", "fnet", "eurobert")
 ONE_EACH_TOKENIZER = {family.tokenizer: name for name, family in FAMILIES.items()}.values()
 
 
@@ -86,8 +87,7 @@ def test_every_layer_the_summary_and_the_pooler_are_the_models_own(name, made, t
 def test_the_side_that_a_tokenizer_pads_on_leaves_no_trace(name, made, tmp_path):
     together = TINY.load(made(name), tmp_path).encode(TEXTS)
     left = Path(shutil.copytree(made(name), tmp_path / "left"))
-    config = json.loads((left / "tokenizer_config.json").read_text())
-    (left / "tokenizer_config.json").write_text(json.dumps({**config, "padding_side": "left"}))
+    edit_json(left / "tokenizer_config.json", padding_side="left")
     assert hf.AutoTokenizer.from_pretrained(left).padding_side == "left"
     assert encoding_gap(TINY.load(left, tmp_path).encode(TEXTS), together) == 0
 
@@ -193,14 +193,8 @@ def test_a_new_architecture_whose_layers_are_not_of_tokens_is_refused(new, tmp_p
 # Prompts, the last token, and dense layers, as today's models have them
 
 
-def dense(out):
-    layer = st.Dense(32, out, bias=False, activation_function=nn.Identity())
-    nn.init.normal_(layer.linear.weight)
-    return layer
-
-
 HEADS = {
-    "t5": lambda: [st.Pooling(32, "mean"), dense(24), st.Normalize()],
+    "t5": lambda: [st.Pooling(32, "mean"), dense(24, bias=False), st.Normalize()],
     "qwen3": lambda: [st.Pooling(32, "lasttoken"), st.Normalize()],
     "mistral": lambda: [st.Pooling(32, "lasttoken", include_prompt=False)],
     "convbert": lambda: [st.Pooling(32, ("weightedmean", "max"))],

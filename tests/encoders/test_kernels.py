@@ -1,6 +1,5 @@
 """Forward passes: each gives what the model gives, dropout or not; a rule says which is taken."""
 
-import json
 import shutil
 import threading
 from dataclasses import replace
@@ -29,6 +28,7 @@ from harness.encoders.kernels.choose import (
 )
 from harness.encoders.kernels.packed import PackedKernel, is_packable
 from harness.encoders.kernels.padded import PaddedKernel
+from harness.encoders.modules import edit_json
 from harness.encoders.transformer import TransformerConfig
 
 TINY = TransformerConfig("tiny", "none")
@@ -37,12 +37,6 @@ PACKED = ("bert", "roberta", "distilbert", "electra", "mpnet")
 EACH_PASS = ("bert", "roberta", "mpnet", "albert", "t5", "gpt2")
 DROPPING = ("bert", "roberta", "mpnet", "xlnet", "t5", "gpt2")
 ONEDNN = Choice("packed", "onednn", 2, 1, 64)
-
-
-def change_config(folder, **settings):
-    config = folder / "config.json"
-    config.write_text(json.dumps({**json.loads(config.read_text()), **settings}))
-    return folder
 
 
 @pytest.fixture
@@ -77,15 +71,6 @@ def test_a_pass_is_the_models_own(kind, library, load):
     batch = encoder.tokenizer(texts)
     assert isinstance(kernel, PackedKernel if kind in PACKED else PaddedKernel)
     assert encoding_gap(encoder.plain(batch), kernel(batch)) <= ROUNDING
-
-
-@pytest.mark.parametrize("kind", ["xlm-roberta", "camembert"])
-def test_robertas_kin_are_packed_alike(kind, checkpoint, tmp_path):
-    """They have its modules under other names."""
-    folder = change_config(shutil.copytree(checkpoint("roberta"), tmp_path / "k"), model_type=kind)
-    encoder = TINY.load(folder, tmp_path)
-    assert encoder.choice.route == "packed"
-    assert encoding_gap(run_by(encoder, PLAIN).encode(TEXTS), encoder.encode(TEXTS)) <= ROUNDING
 
 
 @pytest.mark.parametrize("kind", ["roberta", "mpnet", "bert"])
@@ -178,7 +163,7 @@ def test_dropout_is_drawn_from_its_seed_alone(load):
 
 def test_a_checkpoint_whose_dropout_is_zero_is_refused(checkpoint, tmp_path):
     folder = shutil.copytree(checkpoint("bert"), tmp_path / "bert")
-    change_config(folder, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    edit_json(folder / "config.json", hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
     with pytest.raises(UsageError, match=r"^tiny: wanted an encoder with dropout, found [^\n]*$"):
         TINY.load(folder, tmp_path).with_dropout(0)
 

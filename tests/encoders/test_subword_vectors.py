@@ -76,6 +76,9 @@ def with_tensors(**tensors):
     return lambda folder: save_file(tensors, folder / "model.safetensors")
 
 
+BEFORE_THE_FIRST = np.arange(len(PIECES)) - 1
+
+
 @pytest.mark.parametrize(
     ("spoil", "complaint"),
     [
@@ -84,10 +87,7 @@ def with_tensors(**tensors):
         (with_tensors(w=VECTORS), "wanted a table `emb"),
         (with_tensors(embeddings=VECTORS[:3]), "found 3"),
         (with_tensors(embeddings=VECTORS * np.inf), "wanted finite numbers"),
-        (
-            with_tensors(embeddings=VECTORS, mapping=np.arange(len(PIECES)) - 1),
-            "wanted a vector for each of the",
-        ),
+        (with_tensors(embeddings=VECTORS, mapping=BEFORE_THE_FIRST), "wanted a vector for each of"),
         (lambda f: (f / "tokenizer.json").rename(f / "vocab.txt"), r"wanted a tokenizer\.json"),
     ],
 )

@@ -223,15 +223,6 @@ def test_the_cache_keeps_the_counts_of_each_text(tmp_path):
 # Identity
 
 
-def test_text_is_parsed_once(tmp_path):
-    key = encoder(tmp_path).key
-    [quick] = (tmp_path / "cache" / "converted").glob("*.safetensors")
-    written = quick.stat().st_mtime_ns
-    again = encoder(tmp_path)
-    assert (again.key, quick.stat().st_mtime_ns) == (key, written)
-    np.testing.assert_array_equal(again.vectors, VECTORS)
-
-
 def test_other_vectors_than_the_pinned_and_none_are_refused(tmp_path):
     config = StaticConfig("v", file="v.txt")
     with pytest.raises(AssetMissing, match=r"no vectors at .*v\.txt"):

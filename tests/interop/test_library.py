@@ -1,14 +1,11 @@
 """Models as functions, functions as models, and scores as a data frame."""
 
-import os
 import shutil
-import subprocess
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
+from processes import run
 
 import harness
 from harness.assets.places import Places
@@ -173,13 +170,7 @@ for text in {[*WRONG_TYPES]!r}:
     except harness.UsageError as error:
         print(error)
 """
-    ended = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        check=True,
-        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])},
-    )
-    for line, said in zip(ended.stdout.splitlines(), WRONG_TYPES.values(), strict=True):
+    ended = run(cwd=tmp_path, code=code)
+    assert ended.status == 0, ended.err
+    for line, said in zip(ended.out.splitlines(), WRONG_TYPES.values(), strict=True):
         assert said in line

@@ -18,11 +18,6 @@ TEXTS = tuple(f"the {who} sat on {where}" for who in WHO for where in WHERE)
 
 
 @pytest.fixture
-def start(checkpoint):
-    return checkpoint("bert")
-
-
-@pytest.fixture
 def files(tmp_path):
     (tmp_path / "text.txt").write_text("".join(f"{text}\n" for text in TEXTS))
     rows = zip(TEXTS[:6], TEXTS[6:12], TEXTS[12:18], strict=True)
@@ -42,12 +37,12 @@ COMMANDS = {
 
 
 @pytest.fixture
-def trained(start, files, monkeypatch):
+def trained(checkpoint, files, monkeypatch):
     """What a command ends with, which trains into a folder."""
     monkeypatch.chdir(files)
 
     def run(command, out):
-        line = ["train", command, "--from", str(start), "--out", out, "--dev", "none"]
+        line = ["train", command, "--from", str(checkpoint("bert")), "--out", out, "--dev", "none"]
         return CliRunner().invoke(
             app, [*line, "--learning-rate", "0.01", *COMMANDS[command].split()]
         )
@@ -56,8 +51,8 @@ def trained(start, files, monkeypatch):
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_command_makes_a_checkpoint_that_the_harness_reads(command, start, files, trained):
-    done = trained(command, "out")
+def test_a_command_makes_a_checkpoint_that_the_harness_reads(command, checkpoint, files, trained):
+    start, done = checkpoint("bert"), trained(command, "out")
     assert done.exit_code == 0, (done.output, done.exception)
     assert "steps" in done.output
     about = json.loads((files / "out" / "training.json").read_text())

@@ -19,13 +19,12 @@ from harness.training.loop import STATE, CheckpointPolicy, Schedule, train
 class Line:
     """Fits y = 3x with a dropped-out input: its steps depend on torch's generator."""
 
-    def __init__(self, seed: int = 0) -> None:
+    def __init__(self, seed: int = 0, stop_at: int | None = None) -> None:
         self.model = nn.Sequential(nn.Dropout(0.3), nn.Linear(4, 4), nn.Linear(4, 1))
         rng = np.random.default_rng(seed)
         for parameter in self.model.parameters():
             parameter.data = torch.from_numpy(rng.normal(size=tuple(parameter.shape))).float()
-        self.stop_at: int | None = None
-        self.trained = []
+        self.stop_at, self.trained = stop_at, []
 
     def backward(self, step: int) -> float:
         if step == self.stop_at:
@@ -101,8 +100,7 @@ def test_an_interrupted_training_ends_with_the_same_bits(
     whole = Line()
     wanted = train(whole, SCHEDULE, 3, Told(), policy(whole, None))
 
-    cut = Line()
-    cut.stop_at = stop_at
+    cut = Line(stop_at=stop_at)
     with pytest.raises(KeyboardInterrupt):
         train(cut, SCHEDULE, 3, Told(), policy(cut, tmp_path))
     resumed = Line(seed=8)  # its weights come from the state
@@ -115,8 +113,7 @@ def test_an_interrupted_training_ends_with_the_same_bits(
 
 
 def test_a_state_of_other_settings_is_refused(tmp_path, saved_each_step):
-    cut = Line()
-    cut.stop_at = 9
+    cut = Line(stop_at=9)
     with pytest.raises(KeyboardInterrupt):
         train(cut, SCHEDULE, 3, Told(), CheckpointPolicy(tmp_path, settings={"corpus": "a"}))
     with pytest.raises(DataError, match="corpus"):

@@ -123,12 +123,7 @@ def training(opened, folder):
         (Contrastive, TRIPLETS, {"objective": "nt-xent"}, "no place for hard negatives"),
         (Contrastive, PAIRS, {"same_mask": True}, "found pairs"),
         (Contrastive, PAIRS, {"augmentation": "crop:10"}, "an augmentation needs one sentence"),
-        (
-            Contrastive,
-            PAIRS[:1],
-            {"augmentation": "crop:10", "same_mask": True},
-            "an augmentation needs one sentence seen twice",
-        ),
+        (Contrastive, PAIRS[:1], {"augmentation": "crop:10", "same_mask": True}, "under two masks"),
         (Contrastive, PAIRS[:1], {"augmentation": "crop"}, "wanted crop:P or deletion:P"),
         (Siamese, LABELLED, {"temperature": 0.0}, "a temperature above 0"),
         (Siamese, LABELLED, {"warmup": 1.5}, "a share of warm-up"),

@@ -86,14 +86,12 @@ def test_a_row_that_is_not_finite_is_named(value):
 
 
 def test_nothing_has_no_moments():
-    of_nothing = (
-        lambda: Moments.of(rows(0, 3)),
+    for of_nothing in (
         lambda: Moments.of(rows(2, 3), np.array([0, 0])),
         lambda: Moments.merged([]),
-    )
-    for make in of_nothing:
+    ):
         with pytest.raises(ScoreError, match="no sentences to fit on"):
-            make()
+            of_nothing()
 
 
 # --- principal directions ------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import scipy.stats
 import torch
+from specimens import rows
 from torch import nn
 
 from baselines.flow import FLOWS, WIDTH, flow
@@ -32,13 +33,6 @@ def of(*posts) -> pytest.MarkDecorator:
 
 every = of(*COUPLINGS, GLOW)
 sizes = pytest.mark.parametrize("size", [1, 3, 7, 8, 384])
-
-
-def rows(count: int, size: int, seed: int = 0) -> np.ndarray:
-    """Correlated, off-centre, of unequal spreads, like an encoder's."""
-    rng = np.random.default_rng(seed)
-    mixing = rng.normal(size=(size, size)) * rng.uniform(0.1, 2, size=size) / np.sqrt(size)
-    return (rng.normal(size=(count, size)) @ mixing + rng.normal(size=size)).astype(np.float32)
 
 
 def rng(seed: int = 0) -> np.random.Generator:
