@@ -6,10 +6,10 @@ coordinates and an additive coupling. Paper, released code and its PyTorch port 
 * `flow` has the code's settings (3 levels of 3 steps, one epoch at a constant 1e-3) but starts
   actnorm from the first batch, as Glow and the port (UKPLab/pytorch-bertflow) do, and fits on
   encodings as they are scored. `flow-dropout` fits on encodings with dropout.
-* `flow:glorot` is `flow` with actnorm started as TensorFlow starts variables, uniform in
-  +-sqrt(6 / (1 + D)): the code leaves Glow's start to `GlowInitHook`, which nothing is given.
-* `flow:released` is the code as released: that start, and the dropout of a BERT in training mode.
-  It reads STS12 to STS16 three times an epoch, others once: `@target-splits`.
+* `flow:glorot` starts actnorm as TensorFlow starts variables, uniform in +-sqrt(6 / (1 + D)): the
+  code leaves Glow's start to `GlowInitHook`, which nothing is given.
+* `flow:released` is the code as released: that start and BERT's dropout, STS12 to STS16 read three
+  times an epoch (`@target-splits`).
 * `flow:paper` is what Appendix B prints for a target (2 levels), `flow:paper-nli` for NLI (0.15
   epochs at 2e-5; actnorm's start is unsaid). `flow:released-nli`: the code so fitted, no command.
 
@@ -68,21 +68,18 @@ class Flow:
         return fit_flow(x, Architecture(*shape), settings, rng)
 
 
-@dataclass(frozen=True)
 class DropoutFlow(Flow):
     """Fitted on encodings with dropout."""
 
     dropout: ClassVar[bool] = True
 
 
-@dataclass(frozen=True)
 class GlorotFlow(Flow):
     """Actnorm starts from random values instead of the first batch."""
 
     start: ClassVar[Start] = "glorot"
 
 
-@dataclass(frozen=True)
 class ReleasedFlow(GlorotFlow, DropoutFlow):
     """Both, as in the released code."""
 
@@ -126,8 +123,7 @@ DIFFERENCES = (
     (RELEASED, "target-splits", ("sts1?",)),
     *((post, "snli-18k", SEVEN) for post in ON_NLI),
 )
-# The rows of Tables 2 and 5, and of the papers that quote or repeat them.
-PUBLISHED = (
+PUBLISHED = (  # the rows of Tables 2 and 5, and of the papers that quote or repeat them
     *((post, "nli") for post in (*ON_NLI, DROPOUT)),
     *((post, "target") for post in (FLOW, FLOWS["flow:paper"], DROPOUT)),
     (RELEASED, "target-splits"),

@@ -1,12 +1,14 @@
 """The wheel, installed alone: every command in an empty folder, without the checkout."""
 
 import os
+import re
+import shlex
 import subprocess
 import sys
 import sysconfig
 import venv
 import zipfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -76,6 +78,7 @@ def test_the_wheel_is_the_folder_harness_alone(wheel):
     }
     assert "harness/baselines/whitening.py" in names
     assert "harness/assets/committed/papers/simcse.t5.toml" in names
+    assert {"harness/beside/contracts.py", "harness/py.typed"} <= set(names)
     assert not [name for name in names if name.endswith((".tex", "LEADERBOARD.md"))]
 
 
@@ -107,6 +110,24 @@ def test_a_cell_is_measured_checked_and_reported(installed):
     assert "files changed under runs" in installed("harness", "report", "--results", "runs")
     assert "1 of 1 agree with" in installed("harness", "reproduce", *CELL)
     assert {path.name for path in installed.folder.iterdir()} == {"runs", "cache"}
+
+
+def test_the_how_to_on_plug_ins_runs_from_an_empty_folder(installed, tmp_path):
+    """Its commands one after the other, as they stand on the page."""
+    in_folder = replace(installed, folder=tmp_path)
+    page = (ROOT / "docs" / "how-to" / "plugin.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```sh\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    assert f"```sh\n{blocks[0]}```" in (ROOT / "README.md").read_text(encoding="utf-8")
+    answers = []
+    for line in "".join(blocks).splitlines():
+        program, *words = shlex.split(line, comments=True)
+        start = ["python", "-m", "pytest"] if program == "pytest" else [program]
+        answers.append(in_folder(*start, *words))
+    [table] = [answer for answer in answers if answer.startswith("\\begin{table}")]
+    assert len(re.findall(r"^\\texttt\{bert-mini\.mean", table, re.MULTILINE)) == 3
+    assert "\\approx" in table
+    assert "bert-mini.mean+my-method@target" in answers[-2]
+    assert re.search(r"^\d+ passed", answers[-1].splitlines()[-1].strip("= "))
 
 
 def test_pytest_has_the_gate_as_an_option(installed):

@@ -26,8 +26,9 @@ HARNESS = Path(__file__).resolve().parents[1]
 FROM_WHEEL = (HARNESS / "baselines").is_dir()
 ROOT = HARNESS if FROM_WHEEL else HARNESS.parent
 BASELINES = ROOT / "baselines"
-EXAMPLES = HARNESS / "templates" if FROM_WHEEL else ROOT / "examples" / "plugins" / "templates"
-LAWS = HARNESS / "contracts.py" if FROM_WHEEL else ROOT / "tests" / "contracts.py"
+BESIDE = HARNESS / "beside"  # where a wheel keeps files that stand beside harness in a checkout
+EXAMPLES = BESIDE / "templates" if FROM_WHEEL else ROOT / "examples" / "plugins" / "templates"
+LAWS = BESIDE / "contracts.py" if FROM_WHEEL else ROOT / "tests" / "contracts.py"
 
 # The libraries that a score may depend on.
 PACKAGES = ("torch", "transformers", "tokenizers", "numpy", "scipy", "safetensors")
@@ -71,7 +72,7 @@ def code_digest() -> str:
     digest = hashlib.sha256()
     for folder in (HARNESS, BASELINES):
         for path in sorted(folder.rglob("*.py")):
-            if folder is BASELINES or BASELINES not in path.parents:
+            if folder is BASELINES or not {BASELINES, BESIDE} & {*path.parents}:
                 name = f"{folder.name}/{path.relative_to(folder).as_posix()}"
                 digest.update(name.encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()

@@ -16,7 +16,7 @@ from harness.core.types import AGGREGATIONS, Method, Record, Task
 from harness.registry import Registry
 from harness.report.bibtex import HARNESS, bibtex, keys_of
 from harness.report.build import verified
-from harness.report.sentences import aggregation, metric, on, protocol_of
+from harness.report.sentences import aggregation, metric, number_of, on, protocol_of
 from harness.results.folder import ResultsFolder
 from harness.results.index import Results, value
 from harness.results.published import PublishedCell
@@ -67,7 +67,7 @@ def cite_harness(folder: ResultsFolder) -> Citation:
     if by_cell:
         measured = f"{len(by_cell)} measured cells ({len(results.methods)} methods, "
         measured += f"{len(results.by_task)} tasks) {_made(results)}"
-    sentence = f"{numbers} numbers published in {len(tables)} tables; {measured}."
+    sentence = f"{numbers} numbers published in {number_of(len(tables), 'table')}; {measured}."
     return Citation([sentence])
 
 

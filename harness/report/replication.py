@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import fmean
 
 from harness.report.markdown import escape, page, table
-from harness.report.sentences import aggregation, metric, signed, tasks_counted
+from harness.report.sentences import aggregation, metric, number_of, signed
 from harness.results.claims import (
     AVERAGE,
     Claim,
@@ -152,7 +152,7 @@ def _section(result: ClaimResult) -> list[str]:
     if claim.better.values:
         in_paper = f"the paper's own numbers have this order on {result.in_paper}"
     verdict = (
-        f"**{str(result.outcome).capitalize()}**: of {tasks_counted(len(result.findings))} "
+        f"**{str(result.outcome).capitalize()}**: of {number_of(len(result.findings), 'task')} "
         f"{', '.join(counts)}; {in_paper}."
     )
     notes = _notes(claim)

@@ -90,9 +90,9 @@ def signed(number: float) -> str:
     return f"{round(number, 2) + 0.0:+.2f}"
 
 
-def tasks_counted(count: int) -> str:
+def number_of(count: int, noun: str) -> str:
     """`1 task`, `2 tasks`."""
-    return "1 task" if count == 1 else f"{count} tasks"
+    return f"1 {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def render_explanation(explanation: Explanation, width: int | None = None) -> str:
@@ -132,7 +132,7 @@ def render_explanation(explanation: Explanation, width: int | None = None) -> st
     table = text_table(rows, ["but with", "measured", "difference"], width)
     nearest = explanation.base or min(neighbours, key=lambda n: abs(n.difference))
     return (
-        f"{text}\n\n{table}\n\n{len(neighbours)} neighbouring protocols were tried; nearest is "
+        f"{text}\n\n{table}\n\n{number_of(len(neighbours), 'neighbouring protocol')}; nearest is "
         f"{nearest.value:.2f} ({signed(nearest.difference)})\n"
         f"  with {change(nearest)}: {nearest.command}"
     )

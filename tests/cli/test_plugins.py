@@ -10,7 +10,6 @@ from processes import ROOT
 
 from harness.assets import places
 from harness.cli import main
-from harness.core import provenance
 from harness.core.errors import UsageError
 from harness.core.metrics import metrics
 from harness.core.provenance import PLUGINS
@@ -196,8 +195,7 @@ def test_a_cell_is_measured_again_after_its_plug_in_has_changed(call, made, tmp_
     command = ("run", "--plugin", str(file), "-m", MEASURED["method"][0], "-t", "mini-sts")
     call(*command)
     before = record_of(tmp_path / "runs")["digests"]
-    for name in ("PLUGINS",):
-        getattr(provenance, name).clear()
+    PLUGINS.clear()
     sys.modules.pop("harness_plugins.mine")
     file.write_text(file.read_text() + "\n# changed\n")
     call(*command)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.stats
 import torch
-from specimens import rows
+from contracts import rows
 from torch import nn
 
 from baselines.flow import FLOWS, WIDTH, flow
