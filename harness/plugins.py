@@ -129,7 +129,7 @@ def open_plugins(plugins: Iterable[Plugin]) -> None:
     for plugin in plugins:
         if PLUGINS.get(plugin.name) == plugin:
             continue
-        known = {case.id for case in contracts().cases(load_registry())}
+        earlier = {case.id for case in contracts().cases(load_registry())}
         import_plugins([plugin])
         registry = load_registry()
         used = {post.name.partition(":")[0] for m in registry.methods.values() for post in m.post}
@@ -138,7 +138,7 @@ def open_plugins(plugins: Iterable[Plugin]) -> None:
                 f"{plugin.origin}: +{unseen[0]} stands in no method; add one, as in METHODS = "
                 f'("bert-mini.mean+{unseen[0]}@target",)'
             )
-        for case in (case for case in contracts().cases(registry) if case.id not in known):
+        for case in (case for case in contracts().cases(registry) if case.id not in earlier):
             try:
                 case.law()
             except Exception as error:

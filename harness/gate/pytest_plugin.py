@@ -158,7 +158,7 @@ def contract_items(session: pytest.Session, files: Sequence[str]) -> list[pytest
 
     try:
         plugins = plugins_in_use(files)
-        known = {case.id for case in contracts().cases(load_registry())} if plugins else set()
+        earlier = {case.id for case in contracts().cases(load_registry())} if plugins else set()
         import_plugins(plugins)
     except HarnessError as error:
         raise pytest.UsageError(str(error)) from None
@@ -167,7 +167,7 @@ def contract_items(session: pytest.Session, files: Sequence[str]) -> list[pytest
             session, name=case.id, nodeid=f"harness-contracts::{case.id}", case=case
         )
         for case in contracts().cases(load_registry())
-        if case.id not in known
+        if case.id not in earlier
     ]
 
 
