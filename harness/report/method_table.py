@@ -137,10 +137,13 @@ class MethodTable:
         scored = [column[0] for column in self.columns.values() if len(column) == 1]
         sentences = []
         for path in dict.fromkeys(path for _, path in scored):
-            of_path = [task for task, other in scored if other == path]
-            described = (f"{t.name} ({t.text} text, {'+'.join(t.scored)} split)" for t in of_path)
+            names: dict[str, list[str]] = {}
+            for task in (task for task, other in scored if other == path):
+                protocol = f"{task.text} text, {'+'.join(task.scored)} split"
+                names.setdefault(protocol, []).append(task.name)
+            described = (f"{', '.join(tasks)} ({protocol})" for protocol, tasks in names.items())
             score = path[0].capitalize() + (f" (`{path[1]}`)" if len(path) > 1 else "")
-            sentences.append(f"{score} ×100 on {', '.join(described)}.")
+            sentences.append(f"{score} ×100 on {'; '.join(described)}.")
         counts = {self.values[key].seeds for key in self.values if self.values[key].seeds > 1}
         if counts:
             sentences.append(f"Mean ± standard deviation over {_spoken(counts)} seeds.")
@@ -155,7 +158,8 @@ class MethodTable:
             )
         if untested := [heading for heading in self.columns if heading not in self.p_holm]:
             why = "the similarities of pairs do not lie beside the records"
-            sentences.append(f"Not tested: {', '.join(untested)}, since {why}.")
+            which = ", ".join(untested) if self.p_holm else "the differences"
+            sentences.append(f"Not tested: {which}, since {why}.")
         digests = {
             record.digests["data"][:SHOWN]: None
             for task, _ in scored
