@@ -28,7 +28,7 @@ LINES = [words for guide in GUIDES for words in lines(guide)]
 def test_a_training_starts_from_what_there_is(words):
     given, found = parsed(words[1:]), load_registry()
     if words[2] == "family":
-        assert isinstance(found.encoders[given["name"]].source, Trained)
+        assert isinstance(found.encoders[given["names"][0]].source, Trained)
         return
     assert given.get("start", "bert-mini") in found.encoders
     assert given.get("file") or given["corpus"] in found.corpora

@@ -178,22 +178,6 @@ class Places:
         why = f"{base} ({source}{size}) is not on this machine"
         raise AssetMissing(f"{why}; get it: {fetch}, or {copy}", get)
 
-    def kind_of(self, config: EncoderConfig) -> str:
-        """The kind of place that holds an encoder on this machine, for people."""
-        source = config.source
-        given = source.family if isinstance(source, Trained) else base_name(config.name)
-        if given in self.encoders:
-            return "by hand" if getattr(source, "sha256", None) else "by hand, unpinned"
-        if isinstance(source, Trained):
-            return "trained here"
-        if plugins_of(getattr(config, "function", None)):
-            return "plug-in"
-        if packaged(config):
-            return "package"
-        if self._downloaded(source) is None and self._unpacked(given):
-            return "unpacked wheels"
-        return "hub cache" if isinstance(source, Hub) else "data folder"
-
     def trained(self, source: Trained) -> Path:
         """The folder for a member of a family: under one given by hand, or under the cache."""
         given = self.encoders.get(source.family)

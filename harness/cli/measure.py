@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -24,6 +24,7 @@ from harness.cli.options import (
     Output,
     Selection,
     note,
+    option,
     require_folder,
     say,
     terminal_width,
@@ -44,25 +45,36 @@ from harness.core.progress import Bar
 from harness.core.types import Progress, Record
 from harness.evaluation.compare import compare_claims, compare_tables
 from harness.evaluation.parallel import Part, Work, execute_on
-from harness.evaluation.plan import make_plan, measured_rates, render_plan
+from harness.evaluation.plan import make_plan, render_plan
 from harness.evaluation.runner import Outcome, RunContext
 from harness.evaluation.select import PROFILES, profile
 from harness.gate.check import encode_golden, note_outcomes, promote_gate, quick_set
 from harness.gate.drift import Checked, compare_record, read_rules
-from harness.registry import look_up
+from harness.registry import Registry, look_up
 from harness.report.build import write_files
 from harness.results.claims import write_intervals
 from harness.results.comparisons import write_comparisons
 from harness.results.folder import ResultsFolder
-from harness.results.layout import OWN, own_or_committed, papers_of, require_own
+from harness.results.layout import papers_of, require_own
 from harness.results.published import load_tables
 from harness.results.records import PlannedCell, Store
+
+Profile = Annotated[
+    str | None,
+    option(
+        "--profile",
+        help="embedded: what the harness carries; standard: the registered methods; papers: the "
+        "published cells; all. Not with -m or -t.",
+    ),
+]
 
 
 def plan_command(
     selection: Selection,
     folders: Folders,
+    profile_name: Profile = None,
     limit: Limit = None,
+    baseline: Baseline = Path("results"),
     output: Output = Path("runs"),
     as_json: Json = False,
 ) -> None:
@@ -70,17 +82,28 @@ def plan_command(
 
     Cells, assets and how to get them, what is cached, the time to encode.
 
-    The time is that of the sentences left, at the rate of their encoder here, or else in the
-    committed records; trainings, fits and scorings are counted. OUTPUT holds what is measured.
+    The time is that of the sentences left, at the rate that their encoder had here; trainings, fits
+    and scorings are counted. OUTPUT holds what is measured.
     """
-    chosen = select(selection, folders, limit)
+    cells_of_profile = _profile(profile_name, selection, baseline)
+    chosen = select(selection, folders, limit, cells_of_profile)
     runs = Store(records_folder(output, limit))
-    committed = ResultsFolder(own_or_committed(OWN), chosen.registry)
-    planned = make_plan(chosen.cells, chosen.loader, runs, measured_rates(committed.records))
+    with Bar(sys.stderr, delay=1.0) as bar:
+        planned = make_plan(chosen.cells, chosen.loader, runs, bar)
     if as_json:
         say(json.dumps(asdict(planned)))
         return
     say(render_plan(planned, terminal_width()))
+
+
+def _profile(
+    name: str | None, selection: Selection, baseline: Path
+) -> Callable[[Registry], tuple[PlannedCell, ...]]:
+    """What gives the cells of a profile, by default `all`. Raises UsageError."""
+    if name and (selection.method or selection.task):
+        raise UsageError("--profile chooses the cells, and so do -m and -t: give one of them")
+    look_up("profile", name := name or "all", dict.fromkeys(PROFILES, True))
+    return partial(profile, name=name, papers=papers_of(baseline), seeds=selection.seeds)
 
 
 def run_command(
@@ -121,7 +144,7 @@ def run_command(
     results, papers = records_folder(execution.output, limit), papers_of(baseline)
     tables = load_tables(papers, chosen.registry) if papers.is_dir() else ()
     printer = Printer(Store(results), chosen.registry, tables, as_json, execution.quiet)
-    outcomes = _execute(chosen, printer, execution)
+    outcomes = _execute(chosen, printer, _for_devices(execution, selection.device))
     if printer.records and not as_json:
         say(f"\n{printer.table()}\nrecords: {results}")
     if gate:
@@ -136,41 +159,35 @@ def reproduce_command(
     selection: Selection,
     folders: Folders,
     execution: Execution,
+    profile_name: Profile = None,
+    limit: Limit = None,
     baseline: Baseline = Path("results"),
     update: Annotated[bool, typer.Option(help="Promote what was measured to BASELINE.")] = False,
     strict: Annotated[bool, typer.Option(help="A missing asset is an error (status 3).")] = False,
-    profile_name: Annotated[
-        str,
-        typer.Option(
-            "--profile",
-            help="embedded: what the harness carries; standard: the registered methods; papers: "
-            "the published cells; all. Not with -m or -t.",
-        ),
-    ] = "all",
 ) -> None:
     """Measure all that can be, compare with the baseline, write tables."""
     require_folder("--baseline", baseline)
     if update:
         require_own("--baseline", baseline)
-    if profile_name != "all" and (selection.method or selection.task):
-        raise UsageError("--profile chooses the cells, and so do -m and -t: give one of them")
-    look_up("profile", profile_name, dict.fromkeys(PROFILES, True))
-    output, quiet = execution.output, execution.quiet
-    of_profile = partial(
-        profile, name=profile_name, papers=papers_of(baseline), seeds=selection.seeds
-    )
-    chosen = select(selection, folders, None, of_profile, quiet)
+    if limit is not None and update:
+        raise UsageError("--limit and --update exclude each other: what is limited is no baseline")
+    execution, quiet = _for_devices(execution, selection.device), execution.quiet
+    cells_of_profile = _profile(profile_name, selection, baseline)
+    chosen = select(selection, folders, limit, cells_of_profile, quiet)
     committed = ResultsFolder(baseline, chosen.registry)
+    output = records_folder(execution.output, limit)
     runs = committed.beside(output)
 
-    measured, rates = None if execution.overwrite else runs.store, measured_rates(committed.records)
-    planned = make_plan(chosen.cells, chosen.loader, measured, rates)
     if not quiet:
+        measured = None if execution.overwrite else runs.store
+        with Bar(sys.stderr, delay=1.0) as bar:
+            planned = make_plan(chosen.cells, chosen.loader, measured, bar)
         say(render_plan(planned, terminal_width()))
     printer = Printer(runs.store, chosen.registry, runs.tables, quiet=quiet)
     outcomes = _execute(chosen, printer, execution, planned=True)
 
-    _compare_rows(chosen, runs, committed, execution)
+    if limit is None:
+        _compare_rows(chosen, runs, committed, execution)
     records = [outcome.record for outcome in outcomes if outcome.record]
     rules = read_rules(baseline)
     checks = [compare_record(record, committed.records, rules) for record in records]
@@ -187,6 +204,12 @@ def reproduce_command(
     moved = any(check.moved for check in checks) and not update
     status = _exit_status(outcomes) or int(moved)
     sys.exit(0 if status == AssetMissing.exit_status and not strict else status)
+
+
+def _for_devices(execution: Execution, device: str) -> Execution:
+    """With a process for each of several devices, unless options say how many."""
+    several = "," in device and execution.jobs is None and execution.scheduler is None
+    return replace(execution, jobs=device.count(",") + 1) if several else execution
 
 
 def _execute(

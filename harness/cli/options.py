@@ -29,7 +29,7 @@ from harness.resolve import Resolver
 from harness.results.folder import ResultsFolder
 from harness.results.layout import own_or_committed
 
-DEVICE = re.compile(r"(cpu|cuda|mps)(:\d+)?")
+DEVICE = re.compile(r"(cpu|cuda|mps)(:\d+)?|(cpu|cuda):\d+(,(cpu|cuda):\d+)+")
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -132,15 +132,18 @@ def split_commas(values: Sequence[str] | None) -> list[str] | None:
     return [part for value in values for part in value.split(",") if part]
 
 
-def usable_device(device: str) -> str:
-    """A device that can be here. Raises UsageError for another; imports no torch, which is slow."""
-    if not DEVICE.fullmatch(device):
-        raise UsageError(f"--device {device}: wanted cpu, cuda, cuda:1 or mps")
-    if device.startswith("cuda") and not hardware.cuda_is_possible():
+def usable_devices(device: str) -> str:
+    """A device that is here, or several for several processes. Raises UsageError for another."""
+    here = [f"cuda:{number}" for number in range(hardware.cuda_devices())]
+    given = ",".join(here) or "cuda" if device == "cuda:all" else device
+    if not DEVICE.fullmatch(given):
+        wanted = "cpu, cuda, cuda:1, cuda:0,cuda:1, cuda:all or mps"
+        raise UsageError(f"--device {device}: wanted {wanted}")
+    if "cuda" in given and not here:
         raise UsageError(f"--device {device}: found no CUDA device here; take --device cpu")
     if device.startswith("mps") and sys.platform != "darwin":
         raise UsageError(f"--device {device}: only macOS has it; take --device cpu")
-    return device
+    return given
 
 
 def open_in_use(files: Sequence[str] | None) -> list[str]:
@@ -230,7 +233,9 @@ Limit = Annotated[
 Device = Annotated[
     str,
     typer.Option(
-        callback=usable_device, help="Where transformers encode: cpu, cuda, cuda:1 or mps."
+        callback=usable_devices,
+        help="Where transformers encode: cpu, cuda, cuda:1 or mps; of cuda:0,cuda:1 or cuda:all "
+        "each process takes one.",
     ),
 ]
 Jobs = Annotated[
@@ -241,7 +246,7 @@ Jobs = Annotated[
         min=1,
         envvar="HARNESS_JOBS",
         help="Processes beside each other, one thread each; 1 measures in this one.  "
-        "[default: the cores, if memory allows]",
+        "[default: the cores, if memory allows; of several devices, one each]",
     ),
 ]
 Output = Annotated[
@@ -313,7 +318,7 @@ class Execution:
     ] = None
     scheduler: Annotated[
         str | None,
-        option(help="Address of a Dask scheduler (tcp://HOST:PORT), or local:N for N workers."),
+        option(help="Address of a Dask scheduler (tcp://HOST:PORT)."),
     ] = None
 
     @cached_property

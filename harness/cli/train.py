@@ -5,6 +5,7 @@ A recipe prepares a training from its options. `family` trains the seeds of a re
 
 from __future__ import annotations
 
+import fnmatch
 import inspect
 import sys
 from abc import ABC, abstractmethod
@@ -28,7 +29,7 @@ from harness.cli.options import (
     flattened,
     option,
     say,
-    usable_device,
+    usable_devices,
 )
 from harness.core.errors import UsageError
 from harness.core.interfaces import Trained
@@ -80,7 +81,7 @@ class Recipe(ABC):
     dtype: Annotated[
         str, typer.Option(help="float32 or bfloat16 of products; on a GPU float16 too.")
     ] = "float32"
-    device: Annotated[str, typer.Option(callback=usable_device, help="cpu or cuda.")] = "cpu"
+    device: Annotated[str, typer.Option(callback=usable_devices, help="cpu or cuda.")] = "cpu"
     batch_tokens: Annotated[
         int | None,
         option(
@@ -377,29 +378,30 @@ def command_line(recipe: Recipe) -> str:
 
 
 def family(
-    name: Annotated[str, typer.Argument(help="A family of encoders (harness list encoders).")],
+    names: Annotated[
+        list[str], typer.Argument(help="Families of encoders, or globs (harness list encoders).")
+    ],
     folders: Folders,
     seeds: Seeds = 5,
     encoder: Encoders = None,
     plugin: Plugins = None,  # noqa: ARG001 - its callback loads them
     threads: Threads = None,
 ) -> None:
-    """Train the missing members of a registered family, seed by seed.
+    """Train the missing members of registered families, seed by seed.
 
     They are written where runs look for them. An interrupted one goes on where it was.
     """
     resolver = Resolver.of(folders.places(), encoder or [])
     encoders = resolver.registry.encoders.items()
-    config = look_up("family", name, {n: e for n, e in encoders if isinstance(e, FamilyConfig)})
-    missing = [
-        member
-        for member in map(config.member, range(seeds))
-        if not (resolver.places.trained(member.source) / "config.json").exists()
-    ]
-    for member in missing:
-        train_member(member.name, member.source, resolver.places, threads)
-    if not missing:
-        say(f"{name}: all {seeds} seeds are here already")
+    families = {name: e for name, e in encoders if isinstance(e, FamilyConfig)}
+    chosen = [name for given in names for name in fnmatch.filter(families, given) or [given]]
+    for config in [look_up("family", name, families) for name in dict.fromkeys(chosen)]:
+        members = list(map(config.member, range(seeds)))
+        missing = [member for member in members if not resolver.places.has_encoder(member)]
+        for member in missing:
+            train_member(member.name, member.source, resolver.places, threads)
+        if not missing:
+            say(f"{config.name}: all {seeds} seeds are here already")
 
 
 def train_member(name: str, source: Trained, places: Places, threads: int | None) -> None:

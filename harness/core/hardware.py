@@ -7,7 +7,15 @@ A precision below float32 moves scores, so an encoder in it is another one, and 
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass
+import fcntl
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import count
+from pathlib import Path
+from socket import gethostname
 
 from harness.core.errors import UsageError
 
@@ -20,7 +28,8 @@ class Hardware:
     """The device and the precision that an encoder runs with.
 
     Args:
-        device: A torch device: `cpu`, `cuda`, `cuda:1`, `mps`.
+        device: A torch device: `cpu`, `cuda`, `cuda:1`, `mps`; of several (`cuda:0,cuda:1`) a
+            worker process takes one.
         dtype: The precision of weights and states: float32, bfloat16 or float16.
         batch_tokens: Tokens of a batch, padding included; None is the device's own.
 
@@ -44,14 +53,38 @@ class Hardware:
         if self.batch_tokens is not None and self.batch_tokens < 1:
             raise UsageError(f"wanted 1 token or more in a batch, found {self.batch_tokens}")
 
+    def in_worker(self, cache: Path) -> Hardware:
+        """This, on the one device of this process, where several are named."""
+        if "," not in self.device:
+            return self
+        number = worker_number(cache.absolute())
+        return replace(self, device=device_for(self.device.split(","), number))
 
-def cuda_is_possible() -> bool:
-    """Whether CUDA's driver is here, without importing torch, which takes seconds."""
-    try:
-        ctypes.CDLL("libcuda.so.1")
-    except OSError:
-        return False
-    return True
+
+def device_for(devices: Sequence[str], worker: int) -> str:
+    """The device of a worker, by its number from 0: one after the other, then from the first."""
+    return devices[worker % len(devices)]
+
+
+@lru_cache
+def worker_number(folder: Path) -> int:
+    """The lowest number from 0 that no other process of this machine has, as long as it lives."""
+    folder.mkdir(parents=True, exist_ok=True)
+    file = os.open(folder / f".workers-{gethostname()}", os.O_CREAT | os.O_RDWR, 0o600)
+    for number in count():
+        with suppress(BlockingIOError, PermissionError):  # another has it
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, number)
+            return number
+    raise AssertionError("numbers do not end")
+
+
+def cuda_devices() -> int:
+    """How many CUDA devices are here, by the driver: to import torch takes seconds."""
+    number = ctypes.c_int(0)
+    with suppress(OSError):
+        driver = ctypes.CDLL("libcuda.so.1")
+        _ = driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(number))
+    return number.value
 
 
 def base_name(encoder: str) -> str:

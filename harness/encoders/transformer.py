@@ -129,7 +129,7 @@ class TransformerConfig(BaseConfig):
 
         `cache` keeps the safetensors form of a pickled checkpoint.
         """
-        key, hardware = self.identify(path).key, self.hardware
+        key, hardware = self.identify(path).key, self.hardware.in_worker(cache)
         tensors = read_tensors(path, cache)
 
         from harness.encoders.kernels.padded import open_checkpoint

@@ -14,10 +14,10 @@ import numpy as np
 
 from harness.assets.places import Places, revision_of
 from harness.core.arrays import Float32, Int
-from harness.core.errors import UsageError
+from harness.core.errors import DataError, UsageError
 from harness.core.interfaces import Encoder, EncoderConfig, Encoding, Identity, Pooling
 from harness.core.types import Clock, Progress
-from harness.encoders.cache.encodings import PARTS, EncoderCache, open_labelled
+from harness.encoders.cache.encodings import PARTS, SENTENCE, EncoderCache, identify, open_labelled
 from harness.encoders.kernels.choose import multiplications
 from harness.transforms.affine import Moments
 
@@ -52,7 +52,6 @@ WORK = 1e11
 GPU_WORK = 1e13  # on a GPU, which small batches would leave idle; an estimate, not measured
 PROBE = "one sentence"
 LETTERS = 5  # of a token and the space behind it, about
-SENTENCE = 60  # letters of a sentence, about
 
 
 def with_dropout(encoder: Encoder, seed: int) -> Any:
@@ -86,7 +85,9 @@ class CachedEncoder:
     def open(cls, config: EncoderConfig, places: Places, clock: Clock) -> CachedEncoder:
         """The encoder of a configuration. Raises AssetMissing where its files are not here."""
         path = places.encoder(config)
-        identity = config.identify(path)
+        # What a function computes shows in no file.
+        is_function = hasattr(config, "function")
+        identity = config.identify(path) if is_function else identify(places.cache, config, path)
         return cls(
             identity,
             open_labelled(places.cache, config, path, identity),
@@ -100,6 +101,8 @@ class CachedEncoder:
         """The encoder itself, past its cache."""
         if self.encoder is None:
             self.encoder = self.load()
+            if self.encoder.key != self.identity.key:  # `load` reads all of the files
+                raise DataError("an encoder's files changed during the run; run again")
         return self.encoder
 
     @cached_property

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 import threading
 import time
 import warnings
@@ -31,13 +30,6 @@ QUIET_TRACKER = "ignore:resource_tracker"
 LIBRARIES = ("OMP_NUM", "OPENBLAS_NUM", "MKL_NUM", "BLIS_NUM", "VECLIB_MAXIMUM", "NUMEXPR_NUM")
 ONE_THREAD = {f"{library}_THREADS": "1" for library in LIBRARIES}
 IDLE_SECONDS = 300  # after which a worker ends
-# Dask has its workers return memory at once, so that each large array is mapped anew, and samples
-# their stacks: together a third of the time of a fit.
-QUICK_WORKERS = {
-    "distributed.worker.profile.enabled": False,
-    "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": 2**28,
-    "distributed.nanny.pre-spawn-environ.MALLOC_MMAP_THRESHOLD_": 2**25,
-}
 MEMORY = 2 * 2**30  # bytes that a worker may need: an encoder of BERT's size and its task's vectors
 
 
@@ -118,40 +110,26 @@ def _start_worker(parent: int, plugins: Sequence[Plugin]) -> None:
 
 @dataclass(frozen=True)
 class Cluster:
-    """The workers of a Dask cluster, by the address of its scheduler, or `local:N`."""
+    """The workers of a Dask cluster, by the address of its scheduler."""
 
     client: Any
 
     @classmethod
     def connect(cls, scheduler: str) -> Cluster:
-        """Connect to a scheduler, or start one with N worker processes. Raises UsageError."""
+        """Connect to a scheduler. Raises UsageError."""
         try:
-            from dask import config
-            from distributed import Client, LocalCluster
+            from distributed import Client
         except ImportError:
             raise UsageError(
                 "--scheduler needs Dask: pip install 'sentence-embedding-harness[dask]'"
             ) from None
-        kind, _, rest = scheduler.partition(":")
-        if kind == "local":
-            if not re.fullmatch("[1-9][0-9]{0,5}", rest):
-                raise UsageError(f"--scheduler {scheduler}: wanted local:N with N of 1 or more")
-            with config.set(QUICK_WORKERS):
-                local = LocalCluster(
-                    n_workers=int(rest), threads_per_worker=1, dashboard_address=":0"
-                )
-            return cls._with_plugins(Client(local))
         # `map` tells of a scheduler that is lost; the client would by a traceback for each retry.
         logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
         try:
-            return cls._with_plugins(Client(scheduler, timeout="10s"))
+            client = Client(scheduler, timeout="10s")
         except (OSError, ValueError) as error:
             raise UsageError(f"--scheduler {scheduler}: no scheduler answers ({error})") from None
-
-    @classmethod
-    def _with_plugins(cls, client: Any) -> Cluster:
-        """The cluster, each of whose workers loads this process's plug-ins when it starts."""
-        if PLUGINS:
+        if PLUGINS:  # each worker loads them when it starts
             client.register_worker_callbacks(partial(import_plugins, tuple(PLUGINS.values())))
         return cls(client)
 

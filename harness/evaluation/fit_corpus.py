@@ -141,6 +141,14 @@ class CorpusSample:
         name = f"{self.corpus}.{self.digest[:DIGITS]}{noisy}.{method.pooling.name}.safetensors"
         return folder / name
 
+    def dropout_rate(self, cache: Path, key: str) -> float | None:
+        """Sentences a second of an encoder's earlier passes with dropout; None if it made none."""
+        made = cache.glob(f"*/{key}/*{self.corpus}.{'?' * DIGITS}.dropout-*")
+        files = [file for path in made if (file := TensorFile.parse(path))]
+        rows = [file.metadata.get("count") or file.tensors[TENSOR]["shape"][0] for file in files]
+        seconds = sum(float(file.metadata["seconds"]) for file in files)
+        return sum(map(int, rows)) / seconds if seconds else None
+
 
 @dataclass(eq=False)
 class CorpusPass:

@@ -165,16 +165,13 @@ def execute_on(
     if part.count == 1 and isinstance(engine, InProcess):
         yield from execute(able, context)
         return
-    runs = []
-    for run in open_runs(able, context):
-        if isinstance(run, Outcome):
-            yield run
-        else:
-            runs.append(run)
+    opened = list(open_runs(able, context))
+    yield from (run for run in opened if isinstance(run, Outcome))
+    runs = [run for run in opened if not isinstance(run, Outcome)]
     # Passes take longest, and so come first.
     encodings = [*_passes(site, runs), *_sentences(site, runs, part)]
     _carried_out(engine, site, encodings, progress, "encoding")
-    _merge(runs, progress)
+    _merge(runs)
     left = tuple(cell for run in runs for cell in run.left)
     if left:
         progress.phase("scoring", len(left))
@@ -220,16 +217,11 @@ def _passes(site: Site, runs: Iterable[EncoderRun]) -> Iterator[Work]:
                 yield Work(partial(_encode_block, site, cells, block), len(block))
 
 
-def _merge(runs: Iterable[EncoderRun], progress: Progress) -> None:
+def _merge(runs: Iterable[EncoderRun]) -> None:
     """Make the files of passes of their blocks. The cells that need them report an error."""
-    passes = dict.fromkeys(corpus_pass for run in runs for corpus_pass in run.passes.values())
-    incomplete = [corpus_pass for corpus_pass in passes if corpus_pass.missing]
-    if incomplete:
-        progress.phase("merging", len(incomplete))
-    for corpus_pass in incomplete:
+    for corpus_pass in {corpus_pass: 0 for run in runs for corpus_pass in run.passes.values()}:
         with failures(()), one_blas_thread():
             corpus_pass.merge(corpus_pass.missing)
-        progress.step(1)
 
 
 def _sentences(site: Site, runs: Iterable[EncoderRun], part: Part) -> Iterator[Work]:

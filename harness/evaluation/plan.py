@@ -5,11 +5,9 @@ It begins with the identity of a measurement: what a stored result must agree in
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, groupby
-from statistics import median
+from itertools import groupby, islice
 
 from harness.assets.places import asset_named
 from harness.core.errors import AssetMissing, HarnessError
@@ -18,15 +16,12 @@ from harness.core.hardware import base_name
 from harness.core.interfaces import Trained
 from harness.core.metrics import metric_of
 from harness.core.provenance import Plugin, code_digest, plugins_of
-from harness.core.terminal import duration, text_table, wrapped
-from harness.core.types import Task
-from harness.encoders.cache.encodings import EncoderCache, known_key
-from harness.encoders.cache.gc import cache_size
-from harness.encoders.native import bypassed
-from harness.evaluation.fit_corpus import DIGITS, CorpusSample
-from harness.results.index import Results
+from harness.core.terminal import INDENT, duration, text_table, wrapped
+from harness.core.types import Progress, Task
+from harness.encoders.cache.encodings import EncoderCache, identify
+from harness.evaluation.fit_corpus import DIGITS, CorpusSample, needs_dropout
 from harness.results.records import PlannedCell, Store, sidecar_metadata
-from harness.tasks.loader import CellInputs, TaskLoader, distinct_sentences
+from harness.tasks.loader import CellInputs, FitText, TaskLoader, distinct_sentences
 
 
 def identity_of(cell: PlannedCell, inputs: CellInputs, encoding: str) -> dict[str, str]:
@@ -54,98 +49,89 @@ def plugins_of_cell(cell: PlannedCell) -> dict[str, Plugin]:
 
 
 @dataclass(frozen=True)
+class MissingAsset:
+    """Why something is not here, the command or step that gets it, and its bytes, if known."""
+
+    message: str
+    get: str = ""
+    bytes: int | None = None
+
+    @classmethod
+    def of(cls, error: HarnessError, size: int | None) -> MissingAsset:
+        return cls(str(error), getattr(error, "get", ""), size)
+
+
+@dataclass(frozen=True)
 class EncoderPlan:
     """The work of one encoder; `missing` is the line that says how to get its files, or None.
 
-    `where` is the kind of place where its files lie; an encoder `to_train` is trained by the run
-    itself. `to_encode` counts the sentences that are not cached, and those of passes over corpora
-    that no file holds. `seconds` are theirs by the `rate`, in sentences a second; None is unknown:
-    of a corpus that states no count, or of an encoder that was never timed. Of the cells so many
-    are `measured`, and left are `fits` and `scorings`. `note` is on poolings that bypass modules.
+    An encoder `to_train` is trained by the run itself. `to_encode` counts the sentences that are
+    not cached, and those of passes over corpora that no file holds. `seconds` are theirs by the
+    `rate`, in letters a second; a pass with dropout takes as long as earlier ones. None is unknown:
+    of a corpus that states no count, of an encoder that is not here, or that was never timed. Of
+    the cells so many are `measured`, and left are `fits` and `scorings`.
     """
 
     name: str
-    source: str
     cells: int
     missing: str | None = None
-    where: str = ""
     to_train: bool = False
     sentences: int = 0
     cached: int = 0
-    to_encode: int | None = 0
+    to_encode: int | None = None
     rate: float | None = None
-    seconds: float | None = 0.0
+    seconds: float | None = None
     measured: int = 0
     fits: int = 0
     scorings: int = 0
-    note: str = ""
 
 
 @dataclass(frozen=True)
 class Plan:
     """All of it.
 
-    `missing` maps an asset to the line that says how to get it, `data` the data sets that are here
-    to the kind of place where they lie. `cache_bytes` are of everything cached.
+    `missing` holds what is not here by name.
     """
 
     cells: int
     runnable: int
     encoders: tuple[EncoderPlan, ...]
-    missing: Mapping[str, str]
-    cache_bytes: int
-    data: Mapping[str, str]
-
-
-def measured_rates(results: Results) -> dict[str, float]:
-    """The sentences a second of each encoder in records: the median."""
-    rates = defaultdict[str, list[float]](list)
-    for record in chain.from_iterable(results.by_cell.values()):
-        if rate := record.facts.get("sentences_per_second"):
-            rates[record.method.partition(".")[0]].append(rate)
-    return {encoder: median(of_encoder) for encoder, of_encoder in rates.items()}
+    missing: Mapping[str, MissingAsset]
 
 
 def make_plan(
     cells: Sequence[PlannedCell],
     loader: TaskLoader,
     runs: Store | None = None,
-    rates: Mapping[str, float] | None = None,
+    progress: Progress = Progress(),  # noqa: B008 - it holds nothing
 ) -> Plan:
     """Look at everything that the cells need.
 
-    `runs` holds what was measured before, if that counts; `rates` are for encoders that have not
-    run on this machine.
+    `runs` holds what was measured before, if that counts.
     """
-    missing: dict[str, str] = {}
+    missing: dict[str, MissingAsset] = {}
     names = dict.fromkeys((cell.task, cell.method.fit_on) for cell in cells)
+    progress.phase("planning", len(cells))
     inputs = {name: _inputs(*name, loader, missing) for name in names}
     encoders: list[EncoderPlan] = []
     runnable = 0
-    for _, group in groupby(cells, key=lambda cell: cell.encoder):
+    for config, group in groupby(cells, key=lambda cell: cell.encoder):
         of_encoder = tuple(group)
         texts = {cell: inputs[cell.task, cell.method.fit_on] for cell in of_encoder}
         readable = {cell: text for cell, text in texts.items() if text is not None}
-        encoder = _encoder(of_encoder, readable, loader, runs, rates or {})
-        if encoder.missing:
-            missing[f"encoder {base_name(of_encoder[0].method.encoder.name)}"] = encoder.missing
-        else:
+        try:
+            encoders.append(_encoder(of_encoder, readable, loader, runs))
             runnable += len(readable)
-        encoders.append(encoder)
-    fitted_on = (loader.corpora.get(cell.method.fit_on or "") for cell in cells)
-    corpora = (corpus.asset for corpus in fitted_on if corpus is not None)
-    assets = dict.fromkeys((*(cell.task.asset for cell in cells), *corpora))
-    data = {
-        name: "package" if asset_named(name).embedded else "data folder"
-        for name in assets
-        if loader.places.has_data(name)
-    }
-    cached = cache_size(loader.places.cache)
-    return Plan(len(cells), runnable, tuple(encoders), missing, cached, data)
+        except HarnessError as error:
+            name = f"encoder {base_name(of_encoder[0].method.encoder.name)}"
+            missing[name] = MissingAsset.of(error, getattr(config.source, "about", None))
+            encoders.append(EncoderPlan(config.name, len(of_encoder), str(error)))
+        progress.step(len(of_encoder))
+    return Plan(len(cells), runnable, tuple(encoders), missing)
 
 
 def _inputs(
-    task: Task, fit_on: str | None, loader: TaskLoader, missing: dict[str, str]
+    task: Task, fit_on: str | None, loader: TaskLoader, missing: dict[str, MissingAsset]
 ) -> CellInputs | None:
     """The texts of a cell; None, and a reason, if data are missing."""
     try:
@@ -153,7 +139,8 @@ def _inputs(
     except HarnessError as error:
         corpus = loader.corpora.get(fit_on or "")
         lacks_corpus = corpus is not None and loader.places.has_data(task.asset)
-        missing[corpus.asset if corpus and lacks_corpus else task.asset] = str(error)
+        asset = corpus.asset if corpus and lacks_corpus else task.asset
+        missing[asset] = MissingAsset.of(error, asset_named(asset).to_get)
         return None
 
 
@@ -162,47 +149,48 @@ def _encoder(
     readable: Mapping[PlannedCell, CellInputs],
     loader: TaskLoader,
     runs: Store | None,
-    rates: Mapping[str, float],
 ) -> EncoderPlan:
-    """The plan of an encoder; `readable` are its cells whose data are here."""
+    """The plan of an encoder; `readable` are its cells whose data are here.
+
+    Raises HarnessError where its files are not here, or not what they should be.
+    """
     config, places = planned[0].encoder, loader.places
-    plan = EncoderPlan(config.name, str(config.source), len(planned))
+    plan = EncoderPlan(config.name, len(planned))
     try:
         path = places.encoder(config)
-        key = known_key(places.cache, config, path) or config.identify(path).key
-    except HarnessError as error:
-        on_the_spot = isinstance(config.source, Trained) and config.source.on_the_spot
-        if not (on_the_spot and isinstance(error, AssetMissing)):
-            return replace(plan, missing=str(error))
+    except AssetMissing:
+        if not (isinstance(config.source, Trained) and config.source.on_the_spot):
+            raise
         plan, key, cache = replace(plan, to_train=True), "", EncoderCache(places.cache)
     else:
-        note = bypassed(config, path, (cell.method.pooling.name for cell in planned))
-        plan = replace(plan, where=places.kind_of(config), note=note)
+        key = identify(places.cache, config, path).key
         cache = EncoderCache.open(places.cache, key)
     distinct = tuple(distinct_sentences(readable.values()))
-    missing = len(cache.missing(distinct))
-    left = [cell for cell, inputs in readable.items() if not _is_measured(cell, inputs, key, runs)]
-    of_passes = _sentences_of_passes(left, key, loader)
-    to_encode = None if of_passes is None else missing + of_passes
-    rate = cache.rate or rates.get(planned[0].method.encoder.name)
+    missing = cache.missing(distinct)
+    left = {c: inputs for c, inputs in readable.items() if not _is_measured(c, inputs, key, runs)}
+    passes = _passes_left(left, key, loader)
+    counted = all(sample.count for sample in passes)
+    works: list[tuple[float, float | None]] = [(sum(map(len, missing)), cache.rate)]
+    for sample, text in passes.items():
+        if sample.dropout is None:
+            first = [*islice(text.sentences(), 1000)]
+            letters = sum(map(len, first)) / max(1, len(first))
+            works.append((sample.taken * letters, cache.rate))
+        else:
+            works.append((sample.taken, sample.dropout_rate(places.cache, key)))
+    timed = counted and all(per_second for amount, per_second in works if amount)
+    seconds = sum(amount / per_second for amount, per_second in works if per_second)
     return replace(
         plan,
         sentences=len(distinct),
-        cached=len(distinct) - missing,
-        to_encode=to_encode,
-        rate=rate,
-        seconds=_seconds(to_encode, rate),
+        cached=len(distinct) - len(missing),
+        to_encode=len(missing) + sum(sample.taken for sample in passes) if counted else None,
+        rate=cache.rate,
+        seconds=round(seconds, 1) if timed else None,
         measured=len(readable) - len(left),
         fits=sum(bool(cell.method.post) for cell in left),
         scorings=len(left),
     )
-
-
-def _seconds(sentences: int | None, rate: float | None) -> float | None:
-    """Seconds to encode sentences; None where their number or the rate is unknown."""
-    if sentences == 0:
-        return 0.0
-    return None if sentences is None or rate is None else round(sentences / rate, 1)
 
 
 def _is_measured(cell: PlannedCell, inputs: CellInputs, key: str, runs: Store | None) -> bool:
@@ -213,76 +201,78 @@ def _is_measured(cell: PlannedCell, inputs: CellInputs, key: str, runs: Store | 
     return stored is not None and identity_of(cell, inputs, key).items() <= stored.items()
 
 
-def _sentences_of_passes(cells: Iterable[PlannedCell], key: str, loader: TaskLoader) -> int | None:
-    """Sentences of the passes over corpora that cells need and that no file holds yet.
-
-    None where a corpus states no count.
-    """
-    sentences: dict[CorpusSample, int | None] = {}
-    for cell in cells:
-        corpus = loader.corpora.get(cell.method.fit_on or "")
-        if corpus is None:
+def _passes_left(
+    cells: Mapping[PlannedCell, CellInputs], key: str, loader: TaskLoader
+) -> dict[CorpusSample, FitText]:
+    """The passes that cells need and that no file holds yet, of `count` 0 where none is stated."""
+    passes: dict[CorpusSample, FitText] = {}
+    for cell, inputs in cells.items():
+        text, method = inputs.fit, cell.method
+        if text is None or not (text.streams or needs_dropout(method)):
             continue
-        sample = CorpusSample.of(corpus.name, "", corpus.count or 0, cell.method, cell.seed)
-        of_any_text = replace(sample, text="?" * DIGITS, seed=None)
-        file = of_any_text.file(loader.places.cache, key, cell.method)
+        count, digest = text.count, text.digest
+        if text.streams:  # as it is stated: a corpus is not read to plan
+            count, digest = loader.corpora[str(method.fit_on)].count or 0, "?" * DIGITS
+        sample = CorpusSample.of(text.name, digest, count, method, cell.seed)
+        file = replace(sample, seed=None).file(loader.places.cache, key, method)
         made = len(list(file.parent.glob(file.name)))
         # Draws without dropout differ by their digests alone; a run makes them in order of seeds.
         if made <= (sample.seed or 0 if sample.dropout is None else 0):
-            sentences[sample] = sample.taken if corpus.count else None
-    counts = sentences.values()
-    return None if None in counts else sum(filter(None, counts))
+            passes[sample] = text
+    return passes
 
 
-SHOWN = 5  # of what is missing, in a terminal
 UNKNOWN = "unknown"
+MERGED = ("harness fetch ", "harness train family ", "pip install ")  # they take several names
 
 
 def render_plan(plan: Plan, width: int | None = None) -> str:
-    """The plan for people: what is here, what is missing, and what is left to do.
-
-    In a terminal, which has a width, the first of what is missing are shown: `harness list assets`
-    has all.
-    """
-    head = ("encoder", "cells", "weights", "cached", "to encode", "time")
+    """The plan for people: what is here, what is left to do, and what gets all that is missing."""
+    width = 80 if width is None else width
+    head = ("encoder", "cells", "cached", "to encode", "time")
     encoders = text_table([_row(e) for e in plan.encoders if not e.missing], head, width)
-    data = [(name, kind, _size(name)) for name, kind in plan.data.items()]
     measured = sum(encoder.measured for encoder in plan.encoders)
     already = f", {measured} of them are measured already" if measured else ""
-    notes = [
-        f"{plan.runnable} of {plan.cells} cells can run here{already}; {_work_left(plan)} "
-        f"The cache takes {sized(plan.cache_bytes)} (harness cache ls).",
-        *(f"Note: {encoder.note}." for encoder in plan.encoders if encoder.note),
-    ]
-    if plan.missing:
-        missing = [f"  {line}" for line in plan.missing.values()]
-        if width is not None and len(missing) > SHOWN:
-            missing[SHOWN:] = [f"  and {len(missing) - SHOWN} more: harness list assets"]
-        notes += ["", "asset missing:", *missing]
-    tables = (encoders, "", text_table(data, ("data", "lie in", "size"), width), "")
-    return "\n".join((*tables, *(wrapped(line, width) for line in notes)))
+    left = f"; {_work_left(plan)}" if plan.runnable else "."
+    cells = f"{plan.runnable} of {plan.cells} cells can run here{already}{left}"
+    return "\n".join((encoders, "", wrapped(cells, width), *_to_get(plan.missing, width)))
+
+
+def _to_get(missing: Mapping[str, MissingAsset], width: int) -> Iterator[str]:
+    """What is missing by how it is got: a command for many names, and what a person must do."""
+    names: dict[str, dict[str, None]] = {}
+    by_hand = []
+    for name, asset in missing.items():
+        command = next((command for command in MERGED if asset.get.startswith(command)), "")
+        if command:
+            names.setdefault(command, {})[asset.get.removeprefix(command)] = None
+        else:
+            by_hand.append(f"{INDENT}{name}: {asset.get or asset.message}")
+    if missing:
+        known = sum(asset.bytes or 0 for asset in missing.values())
+        yield f"\nasset missing ({len(missing)}, {sized(known)} as far as known):"
+    for command, words in names.items():
+        line = wrapped(f"{INDENT}{command}{' '.join(words)}", width - 2)
+        yield line.replace("\n", " \\\n")
+    if by_hand:
+        yield "by hand:"
+        yield from (wrapped(line, width) for line in by_hand)
 
 
 def _row(encoder: EncoderPlan) -> tuple[str, ...]:
     return (
-        encoder.name,
+        f"{encoder.name} (to be trained)" if encoder.to_train else encoder.name,
         str(encoder.cells),
-        "to be trained" if encoder.to_train else encoder.where,
         f"{encoder.cached:,} of {encoder.sentences:,}",
         UNKNOWN if encoder.to_encode is None else f"{encoder.to_encode:,}",
         UNKNOWN if encoder.seconds is None else duration(encoder.seconds),
     )
 
 
-def _size(asset: str) -> str:
-    size = asset_named(asset).size
-    return sized(size) if size else ""
-
-
 def _work_left(plan: Plan) -> str:
     """The time to encode, as far as it is known, and how much else there is to do."""
     timed = sum(encoder.seconds or 0.0 for encoder in plan.encoders)
-    unknown = [encoder.name for encoder in plan.encoders if encoder.seconds is None]
+    unknown = [e.name for e in plan.encoders if e.seconds is None and not e.missing]
     times = [f"about {duration(timed)}"] if timed or not unknown else []
     if unknown:
         times.append(f"an unknown time for {', '.join(unknown)}")

@@ -13,7 +13,11 @@ from harness.registry import Registry, is_glob
 from harness.results.records import PlannedCell, by_encoder, cells
 
 PROFILES = ("all", "embedded", "standard", "papers")
-SHOWN = 8  # of a list of methods in a sentence
+SHOWN = 8  # of the methods that are left out
+LEFT_OUT = (
+    "left out on tasks that they are not registered for, or that have no training split to fit on; "
+    "named by its id (-m ID), each runs on every task that has what it is fitted on"
+)
 EMBEDDED = "embedded"  # the asset that is always there
 
 
@@ -35,20 +39,11 @@ def select_cells(
         selected += cells([method], suited, seeds)
         if methods and len(suited) < len(chosen_tasks):
             left_out.append(method.id)
-    why = _left_out_by_globs(left_out) if left_out else ""
+    some = ", ".join(left_out[:SHOWN])
+    why = f"{len(left_out)} methods ({some}) were {LEFT_OUT}" if left_out else ""
     if not selected:
         raise UsageError("; ".join(filter(None, ("nothing is left to run", why))))
     return tuple(sorted(selected, key=_order)), why
-
-
-def _left_out_by_globs(methods: Sequence[str]) -> str:
-    more = f", … and {len(methods) - SHOWN} more" if len(methods) > SHOWN else ""
-    return (
-        "left out on tasks that they are not registered for, or that have no training split to "
-        f"fit on: {len(methods)} method{'s' * (len(methods) > 1)} "
-        f"({', '.join(methods[:SHOWN])}{more}); named by its id (-m ID), each runs on every task "
-        "that has what it is fitted on"
-    )
 
 
 def profile(registry: Registry, name: str, papers: Path, seeds: int) -> tuple[PlannedCell, ...]:

@@ -206,12 +206,6 @@ def test_a_file_of_pins_that_is_damaged_or_leads_elsewhere_is_refused(tmp_path, 
 LOOSE = FOUND.encoders["simcse-unsup-bert-base"]
 
 
-def test_a_place_by_hand_says_whether_a_digest_pins_it(tmp_path):
-    places = Places(tmp_path, encoders=dict.fromkeys(("minilm", "bert-base"), tmp_path))
-    kinds = [places.kind_of(FOUND.encoders[name]) for name in ("minilm", "bert-base")]
-    assert kinds == ["by hand", "by hand, unpinned"]
-
-
 @pytest.mark.parametrize(
     ("method", "notes"),
     [

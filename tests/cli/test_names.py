@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from harness.assets.places import packaged
-from harness.cli.options import repeat_options
+from harness.cli.options import repeat_options, usable_devices
+from harness.core import hardware
 from harness.registry import load_registry
 from harness.results.index import Results
 from harness.results.published import load_tables
@@ -57,7 +58,8 @@ def test_an_encoder_alone_has_the_prompt_of_its_only_row(call, monkeypatch, tmp_
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     for name in ("qwen3-embedding-0-6b", "Qwen/Qwen3-Embedding-0.6B"):
         status, out, err = call("plan", "-m", name, "-t", "mini-sts")
-        assert (status, "about 1.2 GB) is not on this machine" in out) == (0, True)
+        assert (status, "1.2 GB as far as known" in out) == (0, True)
+        assert "\n  harness fetch qwen3-embedding-0-6b\n" in out
         assert f"{name} is qwen3-embedding-0-6b.native:sts here\n" in err
 
 
@@ -96,7 +98,7 @@ def test_what_a_glob_leaves_out_is_told_beside_the_plan(call):
     status, _, err = call("plan", "-m", "bert-mini.mean*", "-t", "sick-r.senteval.dev", "--json")
     assert status == 0
     assert "left out on tasks that they are not registered for" in err
-    assert "bert-mini.mean+flow@target" in err
+    assert "bert-mini.mean+flow@target, " in err
 
 
 # A limit
@@ -113,3 +115,10 @@ def test_a_limited_run_is_kept_apart_and_never_judged(call, tmp_path):
     for table in load_tables(ROOT / "results" / "papers"):
         judged = reproductions(table, results, load_registry()).values()
         assert not [published.cell.id for published in judged if published.scores]
+
+
+def test_all_devices_are_those_of_the_driver(monkeypatch):
+    monkeypatch.setattr(hardware, "cuda_devices", lambda: 3)
+    given = ("cuda:all", "cuda:0,cuda:2", "cuda", "cpu")
+    wanted = ["cuda:0,cuda:1,cuda:2", "cuda:0,cuda:2", "cuda", "cpu"]
+    assert list(map(usable_devices, given)) == wanted

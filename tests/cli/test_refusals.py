@@ -46,7 +46,7 @@ def test_a_command_over_stand_ins_is_refused(toys, tmp_path, command, words):
 
 @pytest.mark.parametrize(("command", "words"), REFUSALS["commands"]["packaged"])
 def test_a_command_is_refused(call, monkeypatch, tmp_path, command, words):
-    monkeypatch.setattr(hardware, "cuda_is_possible", lambda: False)
+    monkeypatch.setattr(hardware, "cuda_devices", lambda: 0)
     (tmp_path / "results").symlink_to(ROOT / "results")
     refused(call, tmp_path, command, words)
 

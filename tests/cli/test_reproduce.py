@@ -145,3 +145,12 @@ def test_a_second_reproduction_of_what_is_carried_changes_no_file_and_says_so(
     tables = "tables: runs/LEADERBOARD.md, runs/tables, runs/site"
     assert second.endswith(f"{tables}\n")
     assert snapshot(tmp_path) == before
+
+
+def test_a_limited_reproduction_is_kept_apart_and_a_profile_is_planned(toys, tmp_path):
+    answer = toys("reproduce", "-m", "fake.mean", "-t", "toy", "--limit", 12, "--jobs", 1)
+    assert (answer.status, "cells: 1 measured" in answer.out) == (0, True)
+    assert [path.name for path in (tmp_path / "runs").iterdir()] == ["limit-12"]
+    assert (tmp_path / "runs/limit-12/records/fake/fake.mean/toy.limit-12").is_dir()
+    plans = [toys("plan", *profile).out for profile in ((), ("--profile", "standard"))]
+    assert plans[0] == plans[1]

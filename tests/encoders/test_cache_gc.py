@@ -15,7 +15,7 @@ from harness.cli import main
 from harness.core.errors import UsageError
 from harness.core.files import sized
 from harness.encoders.cache import encodings
-from harness.encoders.cache.encodings import known_key, open_labelled
+from harness.encoders.cache.encodings import identify, open_labelled
 from harness.encoders.cache.gc import cache_size, cached_entries, clear, entries_named, shrink
 from harness.evaluation.fit_corpus import write_corpus
 from harness.transforms.affine import Moments
@@ -173,12 +173,11 @@ def test_what_is_not_there_is_wrong_usage_and_says_what_is(tmp_path, word):
 @pytest.mark.parametrize(
     "change", ["none", "content", "another file", "configuration", "code", "label"]
 )
-def test_a_plan_knows_the_key_until_anything_changes(tmp_path, monkeypatch, change):
-    root, path, config = tmp_path / "cache", tmp_path / "weights", ONE
+def test_files_are_read_again_once_anything_changes(tmp_path, monkeypatch, change):
+    root, path, config, read = tmp_path / "cache", tmp_path / "weights", ONE, []
     path.mkdir()
     file = path / "model"
     file.write_bytes(b"12345678")
-    assert known_key(root, ONE, path) is None
     folder = open_labelled(root, ONE, path, ONE.identify(path)).folder
     open_labelled(root, replace(ONE, name="other"), path, ONE.identify(path))
     if change == "content":  # of the same length, with the time of the old one
@@ -192,8 +191,12 @@ def test_a_plan_knows_the_key_until_anything_changes(tmp_path, monkeypatch, chan
     elif change == "code":
         monkeypatch.setattr(encodings, "code_digest", lambda: "other")
     elif change == "label":
-        (folder / encodings.LABEL).write_text("[]")
-    assert known_key(root, config, path) == (key_of(ONE) if change == "none" else None)
+        text = (folder / encodings.LABEL).read_text()
+        (folder / encodings.LABEL).write_text(text.replace('"max_length": 8', '"max_length": 9'))
+    plainly = config.identify(path)
+    monkeypatch.setattr(FakeConfig, "identify", lambda *asked: read.append(asked) or plainly)
+    assert identify(root, config, path) == plainly
+    assert len(read) == (change != "none")
 
 
 # The commands

@@ -96,7 +96,7 @@ def test_what_sentences_cost_and_how_they_were_encoded_is_kept_with_them(tmp_pat
     cache = filled(tmp_path, TEXTS[8:], seconds=4.0, how=plain)
     assert cache.paid(TEXTS).seconds == pytest.approx(10.0)
     assert cache.paid(TEXTS[:1]).seconds == pytest.approx(0.5)
-    assert cache.rate == pytest.approx(len(TEXTS) / 10.0)
+    assert cache.rate == pytest.approx(sum(map(len, TEXTS)) / 10.0)
     assert cache.paid([*TEXTS[:4], *TEXTS[8:]]).how == (plain,)
     assert cache.paid(TEXTS[4:8]).how == (packed,)
     assert cache.paid(TEXTS).how == (packed, plain)

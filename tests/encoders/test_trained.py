@@ -208,7 +208,7 @@ def test_a_registered_recipe_is_the_command_as_training_tells_it(config, monkeyp
     for kind in RECIPES.values():
         monkeypatch.setattr(kind, "prepare", prepare)
     monkeypatch.setattr(Recipe, "start_folder", Path())
-    monkeypatch.setattr(hardware, "cuda_is_possible", lambda: True)  # some recipes name a device
+    monkeypatch.setattr(hardware, "cuda_devices", lambda: 1)  # some recipes name a device
     words = [*config.recipe.split(), "--seed", "3", "--out", "x", "--threads", "2"]
     done = CliRunner().invoke(app, ["train", *words])
     assert "no training here" in str(done.exception)

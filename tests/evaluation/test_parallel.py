@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from dataclasses import replace
 from functools import partial
@@ -15,6 +17,7 @@ from tiny_models import rest_slow
 
 from harness.assets.places import Places
 from harness.core.errors import HarnessError, UsageError
+from harness.core.hardware import Hardware, device_for
 from harness.core.provenance import packages
 from harness.evaluation import parallel
 from harness.evaluation.engines import Cluster, InProcess, Processes
@@ -51,11 +54,12 @@ def alone(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def cluster():
-    pytest.importorskip("distributed", reason="the dask extra is not installed")
-    made = Cluster.connect("local:2")
+    distributed = pytest.importorskip("distributed", reason="the dask extra is not installed")
+    local = distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0")
+    made = Cluster.connect(local.scheduler_address)
     yield made
     made.client.close()
-    made.client.cluster.close()
+    local.close()
 
 
 def test_two_processes_give_the_records_of_one(tmp_path, alone):
@@ -108,11 +112,11 @@ def test_fits_on_a_corpus_are_measured_beside_each_other_after_one_pass(tmp_path
     wanted = run(tmp_path / "alone", None, planned, corpora=[stream])
     beside = run(tmp_path / "beside", Processes(2), planned, told=told, corpora=[stream])
     assert scores(beside) == scores(wanted)
-    [(_, sentences), (_, merged), (_, count)] = told.phases
-    assert [name for name, _ in told.phases] == ["encoding", "merging", "scoring"]
-    assert (merged, count) == (1, len(planned))
+    [(_, sentences), (_, count)] = told.phases
+    assert [name for name, _ in told.phases] == ["encoding", "scoring"]
+    assert count == len(planned)
     assert sentences > 60  # those of the corpus, and the tasks'
-    assert told.steps == sentences + merged + count
+    assert told.steps == sentences + count
     for folder in ("moments", "rows"):
         [_] = (tmp_path / "beside" / "cache" / folder).rglob("stream*")
 
@@ -218,10 +222,41 @@ def test_an_item_that_is_always_beside_a_killer_is_done():
     assert found[4] == 4
 
 
-@pytest.mark.parametrize(
-    "scheduler", rest_slow(["local:0", "local:x", "tcp://127.0.0.1:1", "nonsense"], "local:x")
-)
+@pytest.mark.parametrize("scheduler", rest_slow(["tcp://127.0.0.1:1", "nonsense"], "nonsense"))
 def test_a_scheduler_that_is_not_there_is_refused(scheduler):
     pytest.importorskip("distributed", reason="the dask extra is not installed")
     with pytest.raises(UsageError, match=f"--scheduler {scheduler}: "):
         Cluster.connect(scheduler)
+
+
+HOLDS_A_NUMBER = """
+import sys
+from pathlib import Path
+from harness.core.hardware import Hardware
+print(Hardware("cuda:0,cuda:1").in_worker(Path(sys.argv[1])).device, flush=True)
+input()
+"""
+
+
+def test_each_worker_takes_a_device_that_no_other_has(tmp_path):
+    """On stand-ins: no device is opened."""
+    assert [device_for(("a", "b", "c"), worker) for worker in range(5)] == ["a", "b", "c", "a", "b"]
+    assert Hardware("mps").in_worker(tmp_path).device == "mps"
+
+    def started():
+        process = subprocess.Popen(
+            [sys.executable, "-c", HOLDS_A_NUMBER, tmp_path],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        return process, process.stdout.readline().strip()
+
+    (first, one), (second, other) = started(), started()
+    assert (one, other) == ("cuda:0", "cuda:1")
+    first.kill()
+    first.communicate()
+    third, again = started()
+    assert again == "cuda:0"
+    for process in (second, third):
+        process.communicate("")

@@ -1,66 +1,77 @@
 """The plan of a run: sentences left at the rate of their encoder, and counts of all other work."""
 
-from dataclasses import replace
+import re
+import shlex
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
+import numpy as np
 import pytest
-from fakes import OTHER, TOY, FakeConfig, corpus, library, method, numbered
+from fakes import OTHER, TOY, FakeConfig, Stretch, corpus, library, method
 
-from harness.core.types import Method, Record
-from harness.evaluation.plan import make_plan, measured_rates, render_plan
+from harness.core.types import Method
+from harness.encoders.cache.encodings import EncoderCache
+from harness.evaluation.fit_corpus import CorpusSample, write_corpus
+from harness.evaluation.plan import MissingAsset, make_plan, render_plan
 from harness.evaluation.runner import RunContext, execute
-from harness.results.index import Results
 from harness.results.records import Store, cells
 from harness.tasks.loader import limited_corpus
 from harness.transforms.pooling import CLS, MEAN
 
-RATES = {"fake": 100.0}
-FAR = replace(corpus("far", numbered(300, 50)), count=1_000_000)
+LONG = (("of the same length, " * 10),) * 50
+FAR = replace(corpus("far", LONG), count=1_000_000)
 ON_FAR = Method(FakeConfig(), MEAN, method("mean", "centre", on="target").post, "far")
+
+
+def letters(sentences):
+    return sum(map(len, sentences))
 
 
 def text(plan):
     return " ".join(render_plan(plan).split())
 
 
-def test_the_rate_of_an_encoder_is_the_median_of_its_records():
-    records = [
-        Record(1, f"{name}.mean", "", "toy", 0, {}, 4, {}, {}, {}, {"sentences_per_second": rate})
-        for name, rate in (("a", 1.0), ("a", 5.0), ("a", 2.0), ("b", None))
-    ]
-    assert measured_rates(Results({("m", "t"): records})) == {"a": 2.0}
+def timed(texts):
+    """The library, where sentences of another task were encoded, 1,000 letters in a second."""
+    sentences = ["x" * 500, "y" * 500]
+    config = FakeConfig()
+    identity = config.identify(texts.places.cache)
+    cache = EncoderCache.open(texts.places.cache, identity.key)
+    cache.add(sentences, config.load(texts.places.cache, texts.places.cache).encode(sentences), 1.0)
+    return texts
 
 
 def test_a_plan_times_sentences_and_counts_what_else_is_left(tmp_path):
-    texts, runs = library(tmp_path), Store(tmp_path / "runs")
+    texts, runs = timed(library(tmp_path)), Store(tmp_path / "runs")
     posts = [method("mean", "stretch", on="target"), method("mean", "centre", on="target")]
     planned = cells([*posts, method("mean")], [TOY], seeds=2)
-    made = make_plan(planned, texts, runs, RATES)
+    made = make_plan(planned, texts, runs)
     [entry] = made.encoders
     sentences = {t for split in TOY.splits for t in TOY.load(tmp_path, split).sentences}
     assert entry.to_encode == entry.sentences == len(sentences)
-    assert entry.seconds == round(len(sentences) / 100, 1)
+    assert entry.seconds == round(letters(sentences) / 1000, 1)
     assert (entry.measured, entry.fits, entry.scorings) == (0, 3, 4)
-    assert "4 of 4 cells can run here; encoding takes about 1 s; not timed are" in text(made)
+    assert "4 of 4 cells can run here; encoding takes about 2 s; not timed are" in text(made)
     assert "not timed are 3 fits, 4 scorings." in text(made)
 
     list(execute(planned[:2], RunContext(texts, runs)))
-    made = make_plan(planned, texts, runs, RATES)
+    made = make_plan(planned, texts, runs)
     [entry] = made.encoders
     assert (entry.measured, entry.to_encode, entry.seconds) == (2, 0, 0)
-    assert entry.rate != RATES["fake"]  # that of the cache
     assert "2 of them are measured already; encoding takes about 0 s" in text(made)
     assert "not timed are 1 fit, 2 scorings." in text(made)
     changed = [replace(one, method=replace(one.method, pooling=CLS)) for one in planned]
-    assert make_plan(changed, texts, runs, RATES).encoders[0].measured == 0
+    assert make_plan(changed, texts, runs).encoders[0].measured == 0
 
 
 def test_a_pass_over_a_corpus_is_left_until_its_file_is_made(tmp_path):
-    texts, planned = library(tmp_path, FAR), cells([ON_FAR], [TOY, OTHER], seeds=1)
-    [before] = make_plan(planned, texts, None, RATES).encoders
+    texts, planned = timed(library(tmp_path, FAR)), cells([ON_FAR], [TOY, OTHER], seeds=1)
+    [before] = make_plan(planned, texts).encoders
     assert before.to_encode == before.sentences + FAR.count
-    assert before.seconds > FAR.count / 100
+    # Long sentences take longer than those of tasks.
+    assert before.seconds == pytest.approx(FAR.count * len(LONG[0]) / 1000, rel=1e-3)
     list(execute(planned[:1], RunContext(texts, Store(tmp_path / "runs"))))
-    [after] = make_plan(planned, texts, None, RATES).encoders
+    [after] = make_plan(planned, texts).encoders
     assert after.to_encode < after.sentences
     stretch = method("mean", "stretch", on="target").post
     for fitted_on_other_files in (replace(ON_FAR, pooling=CLS), replace(ON_FAR, post=stretch)):
@@ -73,11 +84,49 @@ def test_a_pass_over_a_corpus_is_left_until_its_file_is_made(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("count", "rates", "to_encode"), [(None, RATES, "unknown"), (1_000_000, {}, "1,000,045")]
+    ("count", "prepare", "to_encode"),
+    [(None, timed, "unknown"), (1_000_000, lambda texts: texts, "1,000,045")],
 )
-def test_a_time_that_cannot_be_known_is_said_to_be_unknown(tmp_path, count, rates, to_encode):
-    texts = library(tmp_path, replace(FAR, count=count))
-    made = make_plan(cells([ON_FAR], [TOY], 1), texts, None, rates)
+def test_a_time_that_cannot_be_known_is_said_to_be_unknown(tmp_path, count, prepare, to_encode):
+    texts = prepare(library(tmp_path, replace(FAR, count=count)))
+    made = make_plan(cells([ON_FAR], [TOY], 1), texts)
     assert made.encoders[0].seconds is None
     assert f"0 of 45 {to_encode} unknown" in text(made)
     assert "encoding takes an unknown time for fake;" in text(made)
+
+
+@dataclass(frozen=True)
+class Dropped(Stretch):
+    """Fitted on encodings with dropout."""
+
+    dropout: ClassVar[bool] = True
+
+
+def test_a_pass_with_dropout_takes_as_long_as_those_before_it_or_is_unknown(tmp_path):
+    texts = timed(library(tmp_path))
+    config = FakeConfig()
+    planned = cells([Method(config, MEAN, (Dropped(),), "target")], [TOY], seeds=2)
+    count = texts.inputs(TOY, "target").fit.count
+    [entry] = make_plan(planned, texts).encoders
+    assert (entry.to_encode, entry.seconds) == (entry.sentences + 2 * count, None)
+
+    key = config.identify(tmp_path).key
+    for seed, rows in ((7, 30), (8, 10)):
+        made = CorpusSample("target", "0" * 64, 60, 60, None, seed)
+        file = made.file(texts.places.cache, key, planned[0].method)
+        write_corpus(file, np.zeros((rows, 4), np.float32), 2.0)
+    [entry] = make_plan(planned, texts).encoders
+    sentences = texts.inputs(TOY, "target").sentences
+    assert entry.seconds == round(letters(sentences) / 1000 + 2 * count / 10, 1)
+
+
+def test_what_is_missing_is_grouped_by_what_gets_it_within_the_width(tmp_path):
+    names = [f"encoder-of-a-long-name-{i}" for i in range(9)]
+    missing = {f"encoder {n}": MissingAsset("x" * 200, f"harness fetch {n}", 10**9) for n in names}
+    missing["far"] = MissingAsset("x" * 200, "put far.txt into DATA_DIR")
+    shown = render_plan(replace(make_plan([], library(tmp_path)), missing=missing))
+    assert all(len(line) <= 80 for line in shown.splitlines())
+    [command] = re.findall(r"^  harness fetch (?:.*\\\n)*.*", shown, re.MULTILINE)
+    assert shlex.split(command.replace("\\\n", "")) == ["harness", "fetch", *names]
+    assert "asset missing (10, 9.0 GB as far as known)" in shown
+    assert "by hand:\n  far: put far.txt into DATA_DIR" in shown

@@ -55,7 +55,7 @@ def parsed(arguments):
         assert name in command.commands, f"there is no harness {name}"
         command = command.commands[name]
     with (
-        mock.patch("harness.core.hardware.cuda_is_possible", return_value=True),
+        mock.patch("harness.core.hardware.cuda_devices", return_value=4),
         mock.patch("harness.cli.options.plugins_in_use"),
         mock.patch("harness.cli.options.plugin_of_file"),
         mock.patch("harness.cli.options.open_plugins"),

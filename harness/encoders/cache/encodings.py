@@ -30,6 +30,7 @@ from harness.core.arrays import Float32, Int, UInt8
 from harness.core.errors import HarnessError
 from harness.core.files import (
     KEY_BYTES,
+    digest_of,
     digest_of_repr,
     sentence_key,
     share,
@@ -42,6 +43,7 @@ from harness.core.tensors import TensorFile, write_tensors
 
 PARTS = ("cls", "pooler", "native")  # of an encoding, besides its layers
 TOKENS = "tokens"  # how many there are of each sentence, and how many have a vector
+SENTENCE = 60  # letters of a sentence, about
 
 
 def keys_in(rows: UInt8[np.ndarray, "N 16"]) -> list[bytes]:
@@ -134,7 +136,8 @@ class EncoderCache:
         for i, layer in enumerate(encoding.layers):
             tensors[f"mean.{layer}"] = encoding.mean[:, i]
         tensors |= {name: array for name, array in encoding.arrays.items() if name != "mean"}
-        about = {"depth": str(encoding.depth), "seconds": repr(seconds)}
+        letters = str(sum(map(len, texts)))
+        about = {"depth": str(encoding.depth), "seconds": repr(seconds), "letters": letters}
         about |= {"how": json.dumps(dict(how), sort_keys=True)} if how else {}
         path = self.folder / f"{uuid4().hex}.safetensors"  # another process may write such a shard
         write_tensors(path, tensors, about)
@@ -156,9 +159,10 @@ class EncoderCache:
 
     @property
     def rate(self) -> float | None:
-        """Sentences a second that this encoder took here; None if it never ran."""
+        """Letters a second that this encoder took here; None if it never ran."""
         seconds = sum(shard.seconds for shard in self.shards)
-        return sum(shard.rows for shard in self.shards) / seconds if seconds else None
+        letters = (int(s.metadata.get("letters", s.rows * SENTENCE)) for s in self.shards)
+        return sum(letters) / seconds if seconds else None
 
     def coverage(self, texts: Iterable[str]) -> float | None:
         """The share of cached texts' tokens that have a vector; None where none are counted."""
@@ -209,27 +213,28 @@ class EncoderCache:
         return out
 
 
-LABEL = "label.json"
+LABEL, SEAL = "label.json", "sha256"
 DAY = 86_400.0  # seconds: a run again on the same day changes no file
 
 
 @dataclass(frozen=True)
 class Label:
-    """Each encoder's name with the fingerprint of its files, and the digest of their weights.
+    """Each encoder's name with the fingerprint of its files, and what these were found to be.
 
     Several names may mean the same weights, tokenizer and length, and then share a key.
     """
 
     encoders: Mapping[str, str] = field(default_factory=dict)
-    weights: str = ""
+    digests: Mapping[str, str] = field(default_factory=dict)
+    max_length: int | None = None
 
 
 def read_label(folder: Path) -> Label:
     """The label in a folder; an empty one where there is none, or it was damaged."""
     try:
         content: Any = json.loads((folder / LABEL).read_text(encoding="utf-8"))
-        names = {str(name): str(mark) for name, mark in content["encoders"].items()}
-        return Label(names, str(content["weights"]))
+        whole = content.pop(SEAL) == digest_of(content)
+        return Label(**content) if whole else Label()
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return Label()
 
@@ -245,21 +250,31 @@ def open_labelled(
         cache.hold()
         label, file = read_label(cache.folder), cache.folder / LABEL
         marks = {**label.encoders, config.name: _fingerprint(config, path)}
-        changed = Label(marks, identity.digests.get("weights", ""))
+        changed = Label(marks, identity.digests, identity.max_length)
         if changed != label:
-            write_atomically(file, json.dumps(asdict(changed), indent=1).encode() + b"\n")
+            content = asdict(changed) | {SEAL: digest_of(asdict(changed))}
+            write_atomically(file, json.dumps(content, indent=1).encode() + b"\n")
         elif time.time() - file.stat().st_mtime > DAY:
             file.touch()
     return cache
 
 
-def known_key(root: Path, config: EncoderConfig, path: Path) -> str | None:
-    """The key that a run found for this encoder in these very files; None if none did."""
+def identify(root: Path, config: EncoderConfig, path: Path) -> Identity:
+    """The identity that a run found for this encoder in these very files, else a new one.
+
+    So weights are not read for each unit of a run. Sizes, times and inodes tell files; see `load`.
+    """
     mark = _fingerprint(config, path)
-    folders = (file.parent for file in sorted(root.glob(f"encodings/*/{LABEL}")))
-    return next((f.name for f in folders if read_label(f).encoders.get(config.name) == mark), None)
+    for file in sorted(root.glob(f"encodings/*/{LABEL}")):
+        label = read_label(file.parent)
+        if label.encoders.get(config.name) == mark:
+            return Identity(file.parent.name, label.digests, label.max_length)
+    return config.identify(path)
 
 
 def _fingerprint(config: EncoderConfig, path: Path) -> str:
     """Digest of what an identity rests on: the configuration, the code, the state of the files."""
-    return digest_of_repr((config, code_digest(), state_of(path)))
+    companion = Path(getattr(config.source, "companion", None) or path).name
+    states = {state_of(file) for file in (path, path.with_name(companion))}
+    pins = getattr(getattr(config, "of", config), "fingerprint", None)
+    return digest_of_repr((config, pins, code_digest(), sorted(states)))

@@ -80,7 +80,7 @@ def _encoder(root: Path, key: str) -> CacheEntry:
         last_used=written,
         sentences=sum(shard.rows for shard in shards),
         seconds=fsum(shard.seconds for shard in shards),
-        weights=label.weights,
+        weights=label.digests.get("weights", ""),
     )
 
 
@@ -105,7 +105,9 @@ def clear(root: Path, entry: CacheEntry) -> bool:
         users, files = [root / BY_KEY[0] / entry.key], _stored(root, entry.key)
     else:
         labelled = _inside(root / BY_KEY[0], KEY)
-        users = [folder for folder in labelled if read_label(folder).weights == entry.key]
+        users = [
+            folder for folder in labelled if read_label(folder).digests.get("weights") == entry.key
+        ]
         files = _converted(root, entry.key)
     with ExitStack() as held:
         free = all(held.enter_context(alone(folder)) for folder in users)
