@@ -15,7 +15,6 @@ from harness.core.metrics import metric_of
 from harness.core.types import AGGREGATIONS, Method, Record, Task
 from harness.registry import Registry
 from harness.report.bibtex import HARNESS, bibtex, keys_of
-from harness.report.build import verified
 from harness.report.sentences import aggregation, metric, number_of, on, protocol_of
 from harness.results.folder import ResultsFolder
 from harness.results.index import Results, value
@@ -35,22 +34,16 @@ class Citation:
     keys: Sequence[str] = ()
 
 
-def answer(options: Mapping[str, str | None], verify: bool, folder: ResultsFolder) -> Iterator[str]:
+def answer(options: Mapping[str, str | None], folder: ResultsFolder) -> Iterator[str]:
     """The output of `harness cite`: BibTeX as one text, then sentences and lines.
 
     `options` may name one published `table`, `cell` or `method`; without any it is the harness.
-    With `verify` it is what `verified` says. Raises HarnessError where a digest is wrong.
     """
     named = [f"--{kind}" for kind, name in options.items() if name is not None]
     if len(named) > 1:
         raise UsageError(f"one thing is cited at a time, found {' and '.join(named)}")
     if not folder.path.is_dir():
         raise UsageError(f"--results {folder.path}: there is no such folder")
-    if verify and named:
-        raise UsageError(f"--verify looks at every page; give it without {named[0]}")
-    if verify:
-        yield from verified(folder)
-        return
     cited = [CITE[kind](name, folder) for kind, name in options.items() if name is not None]
     [citation] = cited or [cite_harness(folder)]
     yield bibtex(filter(None, [HARNESS, *citation.keys]), folder.papers)

@@ -138,6 +138,13 @@ def plugin_note(results: Results, methods: Sequence[str]) -> list[str]:
     return [note] if by_plugin else []
 
 
+def own_note(results: Results) -> list[str]:
+    """What says which methods were measured here, where others come with the harness."""
+    own = ", ".join(f"`{method}`" for method in results.methods if method not in results.packaged)
+    note = f"Measured here, at least in part: {own}. All others come with the harness."
+    return [note] if results.packaged else []
+
+
 def cost_of(results: Results, method: str, protocol: Scoring) -> str:
     """Milliseconds a sentence with two digits, or why there are none."""
     cost = milliseconds(results, method, protocol)
@@ -157,7 +164,12 @@ def leaderboard(
 ) -> str:
     """The whole page: how much of the papers was reproduced, then every encoder."""
     parts = ["## Published beside measured", counts, texts()["papers"], "## Measured"]
-    parts += [texts()["how-to-read"], texts()["cost"], *plugin_note(results, results.methods)]
+    parts += [
+        texts()["how-to-read"],
+        texts()["cost"],
+        *own_note(results),
+        *plugin_note(results, results.methods),
+    ]
 
     def timed(methods: Sequence[str], protocol: Scoring, table_id: str = "") -> list[str]:
         costs = {method: cost_of(results, method, protocol) for method in methods}

@@ -70,6 +70,7 @@ class Results:
     by_cell: Mapping[tuple[str, str], Sequence[Record]]
     used: set[tuple[str, str]] = field(default_factory=set)
     encoded: dict[tuple[str, str], bytes] = field(default_factory=dict)  # for digests, once
+    packaged: frozenset[str] = frozenset()  # methods of which all records come with the harness
 
     @classmethod
     def read(cls, store: Store) -> Results:
@@ -78,6 +79,11 @@ class Results:
         for record in store.records():
             by_cell.setdefault((record.method, record.task), []).append(record)
         return cls(by_cell)
+
+    def followed_by(self, packaged: Results) -> Results:
+        """These records, then those of cells that are not here."""
+        others = frozenset(packaged.methods) - {*self.methods}
+        return Results({**self.by_cell, **packaged.by_cell, **self.by_cell}, packaged=others)
 
     def unread(self) -> Results:
         """The same records, none of them looked at yet: for another page."""
