@@ -92,7 +92,7 @@ def run_command(
         bool,
         typer.Option(
             "--gate",
-            help="Measure what `harness check` wants: golden vectors, and the quick set of "
+            help="Measure what `harness check` compares: golden vectors, and the quick set of "
             "BASELINE/gate.toml unless -m and -t select others.",
         ),
     ] = False,
@@ -143,7 +143,7 @@ def reproduce_command(
         str,
         typer.Option(
             "--profile",
-            help="embedded: what the harness carries; standard: the registered methods; papers: "
+            help="embedded: what is included; standard: the registered methods; papers: "
             "the published cells; all. Not with -m or -t.",
         ),
     ] = "all",

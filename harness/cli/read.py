@@ -95,11 +95,9 @@ FORMATS: Mapping[str, Callable[[Rows], None]] = {
     "table": say_rows,
     "csv": say_csv,
     "json": lambda rows: say_rows(rows, as_json=True),
+    "markdown": say_rows,
+    "latex": say_rows,
 }
-
-
-TABLES = ("markdown", "latex")
-TABLE_HELP = "harness table, the best in bold, what ties with it marked."
 
 
 def show_command(
@@ -110,14 +108,14 @@ def show_command(
     plugin: NamedPlugins = None,  # noqa: ARG001 - its callback loads them
     results: Records = Path("results"),
     form: Annotated[
-        str, typer.Option("--format", help=f"{', '.join(FORMATS)}; markdown or latex: {TABLE_HELP}")
+        str, typer.Option("--format", help=f"{', '.join(FORMATS)}; the last two as harness table.")
     ] = "table",
     columns: Annotated[
         str | None, typer.Option(help="Names of columns, separated by commas, or all.")
     ] = None,
     only_own: OnlyOwn = False,
     every_score: Annotated[
-        bool, typer.Option("--every-score", help="Each aggregation, subset and metric a row.")
+        bool, typer.Option("--every-score", help="A row for each metric, aggregation and subset.")
     ] = False,
 ) -> None:
     """Print measured scores and costs, published numbers beside them.
@@ -125,14 +123,14 @@ def show_command(
     A row is a cell and a seed. Your own results, in `results` and `runs`, are followed by those
     that come with the harness.
     """
-    if form in TABLES:
+    print_rows = look_up("format", form, FORMATS)
+    if form in ("markdown", "latex"):
         if columns or every_score or encoder:
             raise UsageError(
                 f"--format {form} is a table of methods by tasks: give -m and -t alone"
             )
         table_command(folders, method, task, results=results, latex=form == "latex")
         return
-    print_rows = look_up("format", form, {**FORMATS, **dict.fromkeys(TABLES, say_rows)})
     every = {field.name: field for field in fields(ScoreRow)}
     names = columns or ("all" if form in ("csv", "json") else ",".join(SHORT))
     chosen = [*every] if names == "all" else [name.strip() for name in names.split(",")]
@@ -149,15 +147,12 @@ def show_command(
     ]
     patterns.require_known({row.method for row in rows})
     if not rows:
-        raise no_such_record(results)
+        raise UsageError(
+            f"{results} holds no such record: harness show --results {results} shows all"
+        )
     if not columns and "source" not in chosen and len({row.source for row in rows}) > 1:
         chosen.append("source")
     print_rows([{name: getattr(row, name) for name in chosen} for row in rows])
-
-
-def no_such_record(results: Path) -> UsageError:
-    """The error where a selection leaves no record of a folder."""
-    return UsageError(f"{results} holds no such record: harness show --results {results} shows all")
 
 
 # compare
@@ -222,7 +217,7 @@ def table_command(
     ] = "all",
     beside: Annotated[
         list[str] | None,
-        option(help="Published table, whose rows of this protocol stand below; several."),
+        option(help="Published table whose rows of this protocol are added; several are allowed."),
     ] = None,
     latex: Annotated[
         bool, typer.Option("--latex/--markdown", help="The form of the table.")
@@ -268,7 +263,7 @@ def report_command(
     papers: Papers = Path("results/papers"),
     encoder: Encoders = None,
     plugin: NamedPlugins = None,  # noqa: ARG001 - its callback loads them
-    check: Annotated[bool, typer.Option(help="Only say whether something would change.")] = False,
+    check: Annotated[bool, typer.Option(help="Only report whether anything would change.")] = False,
     only_own: OnlyOwn = False,
 ) -> None:
     """Write the leaderboard, tables and web pages from records.
@@ -277,7 +272,8 @@ def report_command(
     """
     require_folder("--results", results)
     readme = readme or readme_of(results)
-    folder = ResultsFolder(results, Sources(encoder=encoder).registry, papers, only_own)
+    place = results.absolute() if only_own else results  # which is never shown with another
+    folder = ResultsFolder(place, Sources(encoder=encoder).registry, papers)
     if check:
         stale = stale_files(folder, readme)
         for path in stale:
@@ -363,13 +359,11 @@ def explain_command(
     aggregation, length) with its measured effect on a score.
     """
     if "/" not in cell:
-        rows = sources.folder.table(cell).rows
-        listed = [
-            {"row": f"{cell}/{row.id}", "is": row.name, "method": row.method or f"({row.why_not})"}
-            | {"columns": ", ".join(row.values)}
-            for row in rows
+        rows = [
+            {"row": f"{cell}/{row.id}", "is": row.name, "columns": ", ".join(row.values)}
+            for row in sources.folder.table(cell).rows
         ]
-        say_rows(listed, as_json)
+        say_rows(rows, as_json)
         return
     explanation = sources.folder.explain(cell, mine)
     if not as_json:
@@ -377,9 +371,9 @@ def explain_command(
         return
     facts = {
         "cell": cell,
-        "published": explanation.cell.points,
+        "published": explanation.reproduction.cell.points,
         "measured": explanation.reproduction.measured,
-        "evidence": explanation.cell.evidence,
+        "evidence": explanation.reproduction.cell.evidence,
         "confirmed_by": explanation.confirmed_by,
         "verdict": str(explanation.reproduction.state),
         "nearest": [asdict(row) | {"score": score} for row, score in explanation.nearest.items()],

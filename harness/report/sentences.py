@@ -119,7 +119,8 @@ def render_explanation(
     explanation: Explanation, traps: Sequence[Trap] = (), width: int | None = None
 ) -> str:
     """The published cell, what it needs and what was measured, then what each choice does to it."""
-    cell, reproduction, wanted = explanation.cell, explanation.reproduction, explanation.wanted
+    reproduction, wanted = explanation.reproduction, explanation.wanted
+    cell = reproduction.cell
     lines = [
         f"{cell.id}: {cell.row.name}, {cell.column.label}, published {cell.value}",
         f"source: {cell.source}",

@@ -1,8 +1,4 @@
-"""What each choice of a protocol does to a score, by the rows that were measured both ways.
-
-So a number that differs from the published one is explained: which choice, or which two, move a
-score by as much as it lies away.
-"""
+"""What each choice of a protocol does to a score, by the rows that were measured both ways."""
 
 from __future__ import annotations
 
@@ -36,10 +32,10 @@ Scores = Mapping[Protocol, float]
 class OtherChoice:
     """One choice other than a protocol's, or two, and by how many points it moves a score.
 
-    `effects` are by encoder, on the row that differs `at` these fields: the nearest one that was
-    measured with and without the choice. `low` and `high` bound the effects on all `rows` that
-    were. `made_by` is the id, the task or the score that makes the choice, `traps` are the numbers
-    of those that show it. A sum adds the effects of two choices that were not measured together.
+    `effects` are by encoder, on the row that differs `at` these fields: the nearest one measured
+    with and without the choice. `low` and `high` bound the effects on all `rows` that were. An id,
+    task or score is what it is `made_by`; the `traps` of these numbers show it. A sum adds two
+    effects that were not measured together.
     """
 
     changes: Mapping[str, str]

@@ -115,7 +115,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Claims:
-    """The file: a text about the models, the stand-in of each row by table, the claims.
+    """The file: a text about the models, the substitute of each row by table, the claims.
 
     `failed_trainings` are encoders whose training does not work, each with a sentence that says so.
     """

@@ -27,10 +27,9 @@ from harness.results.verdict import CellState
 class Explanation:
     """A published cell, its reproduction, and what every other choice of its protocol does.
 
-    `confirmed_by` is the authors' program whose scores ours equal under the cell's protocol,
-    `command` measures the cell, `nearest` are the measured rows nearest to it. With a number that
-    lies a `gap` above the published one, the choices are those that move a score by about the gap,
-    and `pairs` are two choices that do so together.
+    `confirmed_by` is the authors' program whose scores ours equal under the protocol, `nearest` are
+    the measured rows nearest to it, and `command` measures the cell. With a `gap` to another number
+    the choices are those that move a score by about so much, and `pairs` do so together.
     """
 
     reproduction: Reproduction
@@ -41,10 +40,6 @@ class Explanation:
     choices: Sequence[OtherChoice] = ()
     pairs: Sequence[OtherChoice] = ()
     gap: float | None = None
-
-    @property
-    def cell(self) -> PublishedCell:
-        return self.reproduction.cell
 
 
 def explain(
@@ -59,12 +54,12 @@ def explain(
 
     Raises UsageError where `mine` is no score, or the cell has no choices to rank.
     """
-    wanted, tasks = wanted_protocol(cell, registry), [cell.task] if cell.task else []
+    wanted = wanted_protocol(cell, registry)
     explanation = Explanation(
         reproduce(cell, results, registry),
         wanted,
         confirmed_by(cell, programs, results, registry),
-        measuring_command(str(cell.method), tasks, registry),
+        command_of(cell, registry),
     )
     gap = None if mine is None else gap_of(cell, mine)
     if wanted is None:
@@ -97,31 +92,22 @@ def wanted_protocol(cell: PublishedCell, registry: Registry) -> Protocol | None:
     return next(iter(protocols_of(cell, registry)), None) if cell.task else None
 
 
-def measuring_command(method: str, tasks: Iterable[str], registry: Registry) -> str:
-    """The command that measures a method; of an encoder by hand its files are to be filled in."""
-    encoder = base_name(method.partition(".")[0])
+def command_of(cell: PublishedCell, registry: Registry) -> str:
+    """The command that measures a cell; of an encoder by hand its files are to be filled in."""
+    encoder = base_name(str(cell.method).partition(".")[0])
     files = f" --encoder {encoder}=PATH" if encoder in registry.by_hand else ""
-    on = "".join(f" -t {task}" for task in tasks)
-    return f"harness run{files} -m '{method}'{on}"
+    return f"harness run{files} -m '{cell.method}'" + f" -t {cell.task}" * bool(cell.task)
 
 
-@dataclass(frozen=True)
-class Recorded:
+def recorded(results: Results, registry: Registry) -> frozenset[str]:
     """The encoders, without a maximum length, and the assets that records were made from."""
-
-    encoders: Collection[str] = ()
-    assets: Collection[str] = ()
-
-    @classmethod
-    def of(cls, results: Results, registry: Registry) -> Recorded:
-        """Those of all records."""
-        encoders = {method.partition(".")[0].partition(":")[0] for method in results.methods}
-        tasks = [registry.tasks[name] for name in results.by_task if name in registry.tasks]
-        return cls(encoders, {task.asset for task in tasks})
+    encoders = {method.partition(".")[0].partition(":")[0] for method in results.methods}
+    tasks = [registry.tasks[name] for name in results.by_task if name in registry.tasks]
+    return frozenset({*encoders, *(task.asset for task in tasks)})
 
 
 def waiting_for(
-    cells: Iterable[Reproduction], registry: Registry, here: Recorded
+    cells: Iterable[Reproduction], registry: Registry, here: Collection[str]
 ) -> Mapping[tuple[str, ...], int]:
     """Commands that together get what published numbers wait for, and how many do, most first.
 
@@ -132,7 +118,7 @@ def waiting_for(
     return {commands: numbers for commands, numbers in waiting.most_common() if commands}
 
 
-def missing(cell: PublishedCell, registry: Registry, here: Recorded) -> tuple[str, ...]:
+def missing(cell: PublishedCell, registry: Registry, here: Collection[str]) -> tuple[str, ...]:
     """The commands that get what a published number needs and what is not there."""
     method, needs = composed(cell.method, registry), set[str]()
     names = [registry.tasks[task].asset for task in cell.tasks if task in registry.tasks]
@@ -140,12 +126,12 @@ def missing(cell: PublishedCell, registry: Registry, here: Recorded) -> tuple[st
     if method is not None:
         corpus, encoder = registry.corpora.get(method.fit_on or ""), method.encoder
         names += [corpus.asset] if corpus is not None else []
-        if encoder.name.partition(":")[0] not in here.encoders:
+        if encoder.name.partition(":")[0] not in here:
             assets = [*assets_of(encoder)]
             if isinstance(source := encoder.source, Trained):
                 needs.add(f"harness train family {source.family}")
             elif isinstance(source, Hub):
                 needs.add(f"harness fetch {source.asset or encoder.name.partition(':')[0]}")
-    wanted = [asset_named(name) for name in names if name not in here.assets]
+    wanted = [asset_named(name) for name in names if name not in here]
     assets += [asset for asset in wanted if not asset.embedded]
     return tuple(sorted(needs | {asset.get for asset in assets}))

@@ -43,17 +43,12 @@ class ResultsFolder:
         registry: Methods and tasks; by default what comes with the harness.
         papers: The folder of the published tables; by default that of the results folder, or
             that which comes with the harness where it has none.
-        only_own: Leave out the packaged records, which follow those of one's own `results`.
     """
 
     def __init__(
-        self,
-        path: Path,
-        registry: Registry | None = None,
-        papers: Path | None = None,
-        only_own: bool = False,
+        self, path: Path, registry: Registry | None = None, papers: Path | None = None
     ) -> None:
-        self.path, self.only_own = path, only_own
+        self.path = path
         self.registry = registry or load_registry()
         self.papers = papers or papers_of(path)
         self.written = self.papers.parent  # the results folder of what people wrote
@@ -70,10 +65,13 @@ class ResultsFolder:
 
     @cached_property
     def records(self) -> Results:
-        """Its records; behind those of the current folder's own `results`, the packaged ones."""
+        """Its records; behind those of `results` in the current folder, the packaged ones."""
         own = Results.read(self.store)
-        both = self.path == OWN and not (self.only_own or is_packaged(OWN))
-        return own.followed_by(Results.read(Store(COMMITTED))) if both else own
+        if self.path != OWN or is_packaged(OWN):
+            return own
+        others = Results.read(Store(COMMITTED))
+        every = {**own.by_cell, **others.by_cell, **own.by_cell}
+        return Results(every, packaged=frozenset(others.methods) - {*own.methods})
 
     @cached_property
     def tables(self) -> tuple[Table, ...]:

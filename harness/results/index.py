@@ -80,11 +80,6 @@ class Results:
             by_cell.setdefault((record.method, record.task), []).append(record)
         return cls(by_cell)
 
-    def followed_by(self, packaged: Results) -> Results:
-        """These records, then those of cells that are not here."""
-        others = frozenset(packaged.methods) - {*self.methods}
-        return Results({**self.by_cell, **packaged.by_cell, **self.by_cell}, packaged=others)
-
     def unread(self) -> Results:
         """The same records, none of them looked at yet: for another page."""
         return replace(self, used=set())
@@ -117,7 +112,7 @@ class Results:
         return self.records(methods[0], task) if methods else ()
 
     def subsets(self, task: str) -> Sequence[str]:
-        """The subsets of a task that records score apart; none without a record."""
+        """The subsets of a task that records score separately; none without a record."""
         for record in self.any_of(task)[:1]:
             correlation = record.scores.get("spearman")
             return tuple(correlation["groups"]) if isinstance(correlation, Mapping) else ()

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from harness.registry import load_registry
-from harness.results.explain import Recorded, missing, waiting_for
+from harness.results.explain import missing, recorded, waiting_for
 from harness.results.index import Results
 from harness.results.published import load_tables
 from harness.results.records import Store
@@ -27,15 +27,15 @@ def nothing_run():
 
 
 def test_every_number_that_can_run_waits_for_one_set_of_commands(nothing_run):
-    waits = waiting_for(nothing_run, FOUND, Recorded())
+    waits = waiting_for(nothing_run, FOUND, ())
     not_run = [c.cell for c in nothing_run if c.state is CellState.NOT_RUN]
     assert [*waits.values()] == sorted(waits.values(), reverse=True)
     assert sum(waits.values()) == len(not_run) > 1000
-    assert {missing(cell, FOUND, Recorded()) for cell in not_run} == {*waits}
+    assert {missing(cell, FOUND, ()) for cell in not_run} == {*waits}
 
 
 def test_what_is_there_is_not_to_be_got(nothing_run):
-    there = Recorded({"minilm"}, {"sick-raw"})
+    there = {"minilm", "sick-raw"}
     commands = [get for waits in waiting_for(nothing_run, FOUND, there) for get in waits]
     assert not any("minilm" in get.split() or "sick-raw" in get for get in commands)
     assert any("harness fetch senteval" in get for get in commands)
@@ -43,8 +43,8 @@ def test_what_is_there_is_not_to_be_got(nothing_run):
 
 def test_the_files_of_records_are_those_that_their_cells_read():
     results = Results.read(Store(RESULTS))
-    here = Recorded.of(results, FOUND)
-    assert {"minilm", "bert-mini"} <= here.encoders
-    assert "bert-base" not in here.encoders
-    assert "sts-raw" in here.assets
-    assert "wiki1m" not in here.assets
+    here = recorded(results, FOUND)
+    assert {"minilm", "bert-mini"} <= here
+    assert "bert-base" not in here
+    assert "sts-raw" in here
+    assert "wiki1m" not in here

@@ -184,7 +184,7 @@ function linked(value) {
   return [value];
 }
 
-const modelOf = (method) => data.models[encoderOf(method).split(":")[0]];
+const modelOf = (method) => /^([\w.-]+\/[\w.-]+)(?:@|,)/.exec(data.sources[encoderOf(method).split(":")[0]])?.[1];
 const model = (repository) => make("a", repository, { href: `https://huggingface.co/${repository}` });
 
 function facts(pairs) {
@@ -281,7 +281,7 @@ function publishedCell(id) {
   return [`${text(label)}, ${text(column)}`, body];
 }
 
-// What other choices of a protocol do, and which of them lead to a number of one's own
+// What other choices of a protocol do, and which of them lead to the reader's number
 
 const SHOWN = 8;  // choices of each list
 const LEAST = 0.25;  // points by which an effect may miss the gap, or half of the gap

@@ -13,7 +13,6 @@ from urllib.parse import quote
 from markupsafe import Markup, escape
 
 from harness.core.files import digest_of_repr
-from harness.core.interfaces import Hub
 from harness.core.types import Record
 from harness.report import sentences
 from harness.report.bibtex import HARNESS, bibtex, entries_with, keys_of, software
@@ -25,8 +24,8 @@ from harness.results import choices
 from harness.results.choices import OtherChoice
 from harness.results.conformance import confirmed_by
 from harness.results.explain import (
-    Recorded,
     missing,
+    recorded,
     waiting_for,
     wanted_protocol,
 )
@@ -67,19 +66,14 @@ def site_page(folder: ResultsFolder, drawn: Mapping[str, Picture]) -> str:
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    filters = {"anchor": anchor, "code": in_code, "address": picture_address}
-    environment.filters |= filters
+    environment.filters |= {"anchor": anchor, "code": in_code, "address": picture_address}
     cells, registry = folder.reproduced, folder.registry
     total, shown_boards = count(cells), list(boards(folder))
     exact = (CellState.EXACT, CellState.CONSISTENT)
-    shown, here = papers(folder), Recorded.of(folder.records, registry)
+    shown, here = papers(folder), recorded(folder.records, registry)
     waits = {
-        paper: waiting_for(
-            [c for table, *_ in tables for c in folder.reproductions(table).values()],
-            registry,
-            here,
-        )
-        for paper, counts, tables in shown
+        paper: waiting_for([c for c in cells if c.cell.table.paper == paper], registry, here)
+        for paper, counts, _ in shown
         if not counts["run"]
     }
     text = environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(
@@ -89,8 +83,6 @@ def site_page(folder: ResultsFolder, drawn: Mapping[str, Picture]) -> str:
         total=total,
         verdicts=[str(verdict) for verdict in VERDICTS if total[verdict]],
         papers=shown,
-        counts_of={paper: counts for paper, counts, _ in shown},
-        measured=len(shown) - len(waits),
         waits=waits,
         inexact=[cell for cell in cells if cell.scores and cell.state not in exact],
         waiting=waiting_for(cells, registry, here),
@@ -189,7 +181,7 @@ class Dialogs:
 
     def __init__(self, folder: ResultsFolder) -> None:
         self.folder, self.results, self.registry = folder, folder.records, folder.registry
-        self.recorded = Recorded.of(self.results, self.registry)
+        self.recorded = recorded(self.results, self.registry)
         self.texts: dict[str, int] = {}
         self.keys = {HARNESS: None}
         self.measured: dict[object, choices.Scores] = {}
@@ -211,11 +203,7 @@ class Dialogs:
         return {
             "rows": rows,
             "by_hand": list(self.registry.by_hand),
-            "models": {
-                name: encoder.source.repo
-                for name, encoder in self.registry.encoders.items()
-                if isinstance(encoder.source, Hub)
-            },
+            "sources": {name: str(e.source) for name, e in self.registry.encoders.items()},
             "cells": cells,
             "paths": {task: [".".join(path) for path in of] for task, of in paths.items()},
             "scores": self._scores(paths),
