@@ -43,7 +43,7 @@ def load_plugins(files: Iterable[str | Path] = ()) -> Registry:
 
     Raises:
         UsageError: A file is not there, cannot be imported, registers a name that is taken, or
-            breaks a law of its kind.
+            fails a contract test of its kind.
 
     Examples:
         >>> import harness
@@ -125,7 +125,7 @@ def import_plugins(plugins: Iterable[Plugin]) -> None:
 
 
 def open_plugins(plugins: Iterable[Plugin]) -> None:
-    """Load plug-ins. Raises UsageError, which names file, thing and law, where one is broken."""
+    """Load plug-ins. Raises UsageError with file, thing and contract if a contract test fails."""
     for plugin in plugins:
         if PLUGINS.get(plugin.name) == plugin:
             continue
@@ -133,7 +133,7 @@ def open_plugins(plugins: Iterable[Plugin]) -> None:
         import_plugins([plugin])
         registry = load_registry()
         used = {post.name.partition(":")[0] for m in registry.methods.values() for post in m.post}
-        if unseen := sorted(registry.posts.keys() - used):  # no law would ever see it
+        if unseen := sorted(registry.posts.keys() - used):  # no contract test would ever see it
             raise UsageError(
                 f"{plugin.origin}: +{unseen[0]} stands in no method; add one, as in METHODS = "
                 f'("bert-mini.mean+{unseen[0]}@target",)'
@@ -143,13 +143,13 @@ def open_plugins(plugins: Iterable[Plugin]) -> None:
                 case.law()
             except Exception as error:
                 raise UsageError(
-                    f"{plugin.origin}: {case.name} breaks the law: {case.words}; pytest "
+                    f"{plugin.origin}: {case.name} fails a contract test: {case.words}; pytest "
                     f"--harness-contracts --plugin {plugin.origin} shows where"
                 ) from error
 
 
 def contracts() -> ModuleType:
-    """The laws: a module of the wheel, and in a checkout of its tests."""
+    """The contract tests: a module of the wheel, and in a checkout of its tests."""
     return _from_file("harness.contracts", LAWS)
 
 

@@ -64,7 +64,9 @@ class Case:
         try:
             self.check(*self.arguments)
         except Exception as error:
-            error.add_note(f"{self.name} breaks the law: {self.words}. {self.keeper} keeps it.")
+            error.add_note(
+                f"{self.name} fails a contract test: {self.words}. {self.keeper} keeps it."
+            )
             raise
 
 

@@ -43,7 +43,7 @@ def test_a_failure_says_the_law_in_words_and_where_it_is_kept():
     with pytest.raises(AssertionError) as failure:
         contracts.Case("broken", law, contracts.POST, (object(),)).law()
     assert failure.value.__notes__ == [
-        "broken breaks the law: configuration is frozen. baselines/whitening.py keeps it."
+        "broken fails a contract test: configuration is frozen. baselines/whitening.py keeps it."
     ]
     kept = (contracts.POST, contracts.ENCODER, contracts.TASK)
     assert all((Path(__file__).parent.parent / path).is_file() for path in kept)

@@ -56,7 +56,7 @@ def list_cache(cache: CacheDir = None, as_json: Json = False) -> None:
 @caching.command("gc")
 def collect(
     max_size: Annotated[
-        float, option(min=0, max=1e6, metavar="GB", help="Keep no more than so much.")
+        float, option(min=0, max=1e6, metavar="GB", help="Maximum size of the cache.")
     ],
     cache: CacheDir = None,
 ) -> None:
@@ -72,7 +72,7 @@ def remove(
         list[str],
         typer.Argument(
             metavar="NAME|KEY",
-            help="Encoders by name, or what harness cache ls shows by the beginning of its key.",
+            help="Names of encoders, or prefixes of keys (harness cache ls).",
         ),
     ],
     cache: CacheDir = None,

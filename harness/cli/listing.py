@@ -112,7 +112,7 @@ def names_of_plugins() -> dict[tuple[str, str], str]:
 
 
 def plugins_rows() -> list[Row]:
-    """The plug-ins that are loaded: whence, which version and source, and what they register."""
+    """The loaded plug-ins: origin, version, digest, and what they register."""
     rows: list[Row] = []
     for plugin in PLUGINS.values():
         names = registered(plugin)
@@ -123,7 +123,7 @@ def plugins_rows() -> list[Row]:
 
 
 def assets_rows(registry: Registry, places: Places) -> list[Row]:
-    """All that is read: whence, whether it is here, how sure its content is, how to get it."""
+    """Every data set and encoder: source, whether it is here, how it is pinned, how to get it."""
     return [_data(asset, places) for asset in every_asset()] + [
         _weights(encoder, places) for encoder in registry.encoders.values()
     ]
@@ -201,7 +201,7 @@ def _sentence(thing: Any) -> str:
 
 
 def papers_rows(tables: tuple[Table, ...]) -> list[Row]:
-    """Published tables: their ids, whence, and how many numbers each holds."""
+    """Published tables: ids, sources, and how many numbers each holds."""
     return [
         {
             "table": table.id,

@@ -115,7 +115,7 @@ def run_command(
         bool,
         typer.Option(
             "--gate",
-            help="Measure what `harness check` wants: golden vectors, and the quick set of "
+            help="Measure what `harness check` compares: golden vectors, and the quick set of "
             "BASELINE/gate.toml unless -m and -t select others.",
         ),
     ] = False,

@@ -149,7 +149,7 @@ def usable_devices(device: str) -> str:
 def open_in_use(files: Sequence[str] | None) -> list[str]:
     """Load the plug-ins of a command that measures: those named, chosen for the folder, installed.
 
-    Raises UsageError for one that cannot be imported or breaks a law.
+    Raises UsageError for one that cannot be imported or fails a contract test.
     """
     return _opened(files, plugins_in_use(files or ()))
 
@@ -193,8 +193,8 @@ Encoders = Annotated[
     list[str] | None,
     option(
         "--encoder",
-        help="NAME=PATH or NAME=REPO[@REVISION]: another encoder, or where a known one lies. "
-        "Can be given several times.",
+        help="NAME=PATH or NAME=REPO[@REVISION]: an additional encoder, or the location of a "
+        "registered one; several are allowed.",
     ),
 ]
 Methods = Annotated[
@@ -212,10 +212,10 @@ Tasks = Annotated[
         "--task",
         "-t",
         callback=split_commas,
-        help="Task name or glob, also as mteb spells it (STS12); several are allowed.",
+        help="Task name or glob, mteb's names (STS12) included; several are allowed.",
     ),
 ]
-PLUGIN_HELP = "Python file with methods, tasks or encoders of your own; several are allowed."
+PLUGIN_HELP = "Python file with your methods, tasks or encoders; several are allowed."
 Plugins = Annotated[list[str] | None, option("--plugin", callback=open_in_use, help=PLUGIN_HELP)]
 NamedPlugins = Annotated[
     list[str] | None, option("--plugin", callback=open_named, help=PLUGIN_HELP)
@@ -226,8 +226,8 @@ Limit = Annotated[
     option(
         min=2,
         metavar="N",
-        help="Only N rows of each split and sentences of each corpus: does everything run? Kept "
-        "apart, in limit-N of the output folder, and never compared with a published number.",
+        help="Smoke test: only N rows of each split and N sentences of each corpus. Stored "
+        "separately, in limit-N of the output folder, and never judged.",
     ),
 ]
 Device = Annotated[
@@ -245,7 +245,7 @@ Jobs = Annotated[
         "-j",
         min=1,
         envvar="HARNESS_JOBS",
-        help="Processes beside each other, one thread each; 1 measures in this one.  "
+        help="Parallel processes with one thread each; 1: no further process.  "
         "[default: the cores, if memory allows; of several devices, one each]",
     ),
 ]
@@ -261,7 +261,7 @@ Papers = Annotated[
     Path, typer.Option(help="Folder with the published tables (TOML).", callback=own_or_committed)
 ]
 Records = Annotated[Path, typer.Option(help="Folder with records.", callback=own_or_committed)]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 # Groups of options, whose fields become options of each command that takes them
@@ -291,13 +291,13 @@ class Selection:
     dtype: Annotated[
         str | None,
         option(
-            help="bfloat16 or float16: another encoder than in float32, as its id then says "
-            "(bert-base-float16.mean).  [default: as the id says, or float32]"
+            help="bfloat16 or float16; this counts as another encoder, which its id names "
+            "(bert-base-float16.mean).  [default: that of the id, or float32]"
         ),
     ] = None
     batch_tokens: Annotated[
         int | None,
-        option(min=1, metavar="N", help="Tokens of a batch.  [default: the device's]"),
+        option(min=1, metavar="N", help="Tokens per batch.  [default: the device's]"),
     ] = None
 
 
@@ -307,10 +307,10 @@ class Execution:
 
     output: Output = Path("runs")
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Measure again what is already done.")
+        bool, typer.Option("--overwrite", help="Measure cells again that are done.")
     ] = False
     quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Print the table at the end and errors, no more.")
+        bool, typer.Option("--quiet", "-q", help="Print only the final table and errors.")
     ] = False
     jobs: Jobs = None
     shard: Annotated[

@@ -29,7 +29,6 @@ from harness.cli.options import (
     Run,
     Sources,
     Tasks,
-    note,
     option,
     require_folder,
     say,
@@ -51,7 +50,7 @@ from harness.report.cite import answer as citation
 from harness.report.method_table import MethodTable, columns_of_tasks
 from harness.report.sentences import render_explanation
 from harness.results.folder import ResultsFolder
-from harness.results.layout import OWN, is_packaged, require_own
+from harness.results.layout import OWN, require_own, shown_folders
 from harness.results.records import Store
 from harness.results.score_rows import ScoreRow, folder_rows
 from harness.tasks.loader import TaskLoader
@@ -89,43 +88,56 @@ def say_csv(rows: Rows) -> None:
     say(text.getvalue().rstrip("\n"))
 
 
+OnlyOwn = Annotated[
+    bool, typer.Option("--only-own", help="Leave out the results that come with the harness.")
+]
 FORMATS: Mapping[str, Callable[[Rows], None]] = {
     "table": say_rows,
     "csv": say_csv,
     "json": lambda rows: say_rows(rows, as_json=True),
+    "markdown": say_rows,
+    "latex": say_rows,
 }
 
 
 def show_command(
+    folders: Folders,
     method: Methods = None,
     task: Tasks = None,
     encoder: Encoders = None,
     plugin: NamedPlugins = None,  # noqa: ARG001 - its callback loads them
     results: Records = Path("results"),
-    form: Annotated[str, typer.Option("--format", help=f"{', '.join(FORMATS)}.")] = "table",
+    form: Annotated[
+        str, typer.Option("--format", help=f"{', '.join(FORMATS)}; the last two as harness table.")
+    ] = "table",
     columns: Annotated[
         str | None, typer.Option(help="Names of columns, separated by commas, or all.")
     ] = None,
-    only_own: Annotated[
-        bool, typer.Option("--only-own", help="Leave out the results that come with the harness.")
-    ] = False,
+    only_own: OnlyOwn = False,
     every_score: Annotated[
-        bool, typer.Option("--every-score", help="Each aggregation, subset and metric a row.")
+        bool, typer.Option("--every-score", help="A row for each metric, aggregation and subset.")
     ] = False,
 ) -> None:
     """Print measured scores and costs, published numbers beside them.
 
-    A row is a cell and a seed. Results of your own, in `results`, are followed by those that come
-    with the harness.
+    A row is a cell and a seed. Your own results, in `results` and `runs`, are followed by those
+    that come with the harness.
     """
     print_rows = look_up("format", form, FORMATS)
+    if form in ("markdown", "latex"):
+        if columns or every_score or encoder:
+            raise UsageError(
+                f"--format {form} is a table of methods by tasks: give -m and -t alone"
+            )
+        table_command(folders, method, task, results=results, latex=form == "latex")
+        return
     every = {field.name: field for field in fields(ScoreRow)}
     names = columns or ("all" if form in ("csv", "json") else ",".join(SHORT))
     chosen = [*every] if names == "all" else [name.strip() for name in names.split(",")]
     for name in chosen:
         look_up("column", name, every)
     require_folder("--results", results)
-    if only_own:
+    if only_own and not shown_folders(results, only_own):
         require_own("--only-own", results)
     patterns = record_patterns(method, task, encoder)
     rows = [
@@ -135,15 +147,12 @@ def show_command(
     ]
     patterns.require_known({row.method for row in rows})
     if not rows:
-        raise no_such_record(results)
+        raise UsageError(
+            f"{results} holds no such record: harness show --results {results} shows all"
+        )
     if not columns and "source" not in chosen and len({row.source for row in rows}) > 1:
         chosen.append("source")
     print_rows([{name: getattr(row, name) for name in chosen} for row in rows])
-
-
-def no_such_record(results: Path) -> UsageError:
-    """The error where a selection leaves no record of a folder."""
-    return UsageError(f"{results} holds no such record: harness show --results {results} shows all")
 
 
 # compare
@@ -208,7 +217,7 @@ def table_command(
     ] = "all",
     beside: Annotated[
         list[str] | None,
-        option(help="Published table, whose rows of this protocol stand below; several."),
+        option(help="Published table whose rows of this protocol are added; several are allowed."),
     ] = None,
     latex: Annotated[
         bool, typer.Option("--latex/--markdown", help="The form of the table.")
@@ -226,7 +235,8 @@ def table_command(
     folder = ResultsFolder(results, patterns.registry)
     patterns.require_known(folder.records.methods)
     every = (m for p in patterns.methods for m in folder.records.methods if fnmatchcase(m, p))
-    methods, tasks = tuple(dict.fromkeys(every)), patterns.registry.select_tasks(patterns.tasks)
+    tasks, cells = patterns.registry.select_tasks(patterns.tasks), folder.records.by_cell
+    methods = tuple({m: None for m in every if any((m, task.name) in cells for task in tasks)})
     if not (methods and tasks):
         raise UsageError(f"nothing selected of {results}: give -m METHOD and -t TASK")
     columns = columns_of_tasks(tasks, aggregation)
@@ -253,15 +263,17 @@ def report_command(
     papers: Papers = Path("results/papers"),
     encoder: Encoders = None,
     plugin: NamedPlugins = None,  # noqa: ARG001 - its callback loads them
-    check: Annotated[bool, typer.Option(help="Only say whether something would change.")] = False,
+    check: Annotated[bool, typer.Option(help="Only report whether anything would change.")] = False,
+    only_own: OnlyOwn = False,
 ) -> None:
     """Write the leaderboard, tables and web pages from records.
 
-    Of `results`, the generated part of the README, too.
+    Packaged results follow those of your own `results`, whose README has a generated part, too.
     """
     require_folder("--results", results)
     readme = readme or readme_of(results)
-    folder = ResultsFolder(results, Sources(encoder=encoder).registry, papers)
+    place = results.absolute() if only_own else results  # which is never shown with another
+    folder = ResultsFolder(place, Sources(encoder=encoder).registry, papers)
     if check:
         stale = stale_files(folder, readme)
         for path in stale:
@@ -272,8 +284,6 @@ def report_command(
         return
     written = write_files(folder, readme)
     say(f"{len(written)} generated files changed under {results}" if written else "nothing changed")
-    if results == OWN and not is_packaged(results):
-        note("these pages are of your own results alone: harness show prints the packaged ones too")
 
 
 def readme_of(results: Path) -> Path | None:
@@ -329,28 +339,48 @@ def check_command(
 
 
 def explain_command(
-    cell: Annotated[str, typer.Argument(help="TABLE/ROW/COLUMN (harness list cells TABLE).")],
+    cell: Annotated[
+        str,
+        typer.Argument(
+            metavar="TABLE[/ROW/COLUMN]",
+            help="Published number (harness list cells TABLE); a table alone lists its rows.",
+        ),
+    ],
     sources: Sources,
+    mine: Annotated[
+        float | None,
+        option(metavar="SCORE", help="Your number, x100: rank the choices that lead to it."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Show why a published number is not reproduced.
 
-    Every neighbouring protocol that was measured, with the score it gives.
+    Every other choice of its protocol (pooling, post-processing, fit corpus, text, split, metric,
+    aggregation, length) with its measured effect on a score.
     """
-    explanation = sources.folder.explain(cell)
+    if "/" not in cell:
+        rows = [
+            {"row": f"{cell}/{row.id}", "is": row.name, "columns": ", ".join(row.values)}
+            for row in sources.folder.table(cell).rows
+        ]
+        say_rows(rows, as_json)
+        return
+    explanation = sources.folder.explain(cell, mine)
     if not as_json:
-        say(render_explanation(explanation, width=terminal_width()))
+        say(render_explanation(explanation, sources.folder.traps, terminal_width()))
         return
     facts = {
         "cell": cell,
-        "published": explanation.cell.points,
+        "published": explanation.reproduction.cell.points,
         "measured": explanation.reproduction.measured,
-        "evidence": explanation.cell.evidence,
+        "evidence": explanation.reproduction.cell.evidence,
         "confirmed_by": explanation.confirmed_by,
-        "shown_on": explanation.shown_on,
-        "reference": explanation.reference,
         "verdict": str(explanation.reproduction.state),
-        "neighbours": [asdict(neighbour) for neighbour in explanation.neighbours],
+        "nearest": [asdict(row) | {"score": score} for row, score in explanation.nearest.items()],
+        "mine": mine,
+        "gap": explanation.gap,
+        "choices": [asdict(choice) for choice in explanation.choices],
+        "pairs": [asdict(choice) for choice in explanation.pairs],
     }
     say(json.dumps(facts))
 
@@ -362,11 +392,8 @@ def cite_command(
     ] = None,
     cell: Annotated[str | None, typer.Option(help="Published cell: TABLE/ROW/COLUMN.")] = None,
     method: Annotated[str | None, typer.Option("--method", "-m", help="Method id.")] = None,
-    verify: Annotated[
-        bool, typer.Option("--verify", help="Recompute the digest of every generated page.")
-    ] = False,
 ) -> None:
-    """Print BibTeX and a sentence for a number; verify digests."""
+    """Print BibTeX and a sentence that states the protocol of a number."""
     subject = {"table": table, "cell": cell, "method": method}
-    for text in citation(subject, verify, sources.folder):
+    for text in citation(subject, sources.folder):
         say(text)

@@ -55,7 +55,7 @@ def select(
 
 
 def records_folder(output: Path, limit: int | None) -> Path:
-    """The folder of a run's records: those of a smoke run lie apart."""
+    """The folder of a run's records: those of a smoke test are separate."""
     return output if limit is None else output / f"limit-{limit}"
 
 

@@ -51,19 +51,19 @@ CHOICES = {
 }
 
 Threads = Annotated[
-    int | None, option(min=1, help="Of the processor; other counts give other bits.")
+    int | None, option(min=1, help="CPU threads; their number changes the last bits.")
 ]
 PaperRate = Annotated[float | None, typer.Option(min=0.0, help="[default: the paper's]")]
 MaxLength = Annotated[int, typer.Option(min=3)]
 Dev = Annotated[str, typer.Option(help="The task whose best checkpoint is kept; none: the last.")]
-DevEvery = Annotated[int, typer.Option(min=1, help="Steps from score to score.")]
+DevEvery = Annotated[int, typer.Option(min=1, help="Steps between evaluations.")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe(ABC):
     """The options of every training; a setting of the training is the paper's where it is None."""
 
-    out: Annotated[Path, option(help="The folder to write.")]
+    out: Annotated[Path, option(help="Output folder.")]
     start: Annotated[
         str,
         typer.Option("--from", help="The encoder to start from: a name, or a checkpoint folder."),
@@ -73,13 +73,14 @@ class Recipe(ABC):
     learning_rate: PaperRate = None
     weight_decay: PaperRate = None
     clip: Annotated[
-        float | None, typer.Option(min=0.0, help="Of the gradient; 0: none. [default: 1]")
+        float | None,
+        typer.Option(min=0.0, help="Norm to which gradients are clipped; 0: none. [default: 1]"),
     ] = None
     max_length: MaxLength = 32
     dev: Dev = "sts-b.senteval.dev"
     dev_every: DevEvery = 125
     dtype: Annotated[
-        str, typer.Option(help="float32 or bfloat16 of products; on a GPU float16 too.")
+        str, typer.Option(help="Precision of products: float32, bfloat16; on a GPU float16.")
     ] = "float32"
     device: Annotated[str, typer.Option(callback=usable_devices, help="cpu or cuda.")] = "cpu"
     batch_tokens: Annotated[
@@ -87,12 +88,11 @@ class Recipe(ABC):
         option(
             min=1,
             metavar="N",
-            help="Tokens that are taken at a time, which bounds memory: a batch keeps all its "
-            "negatives. [default: 8192]",
+            help="Tokens in memory at a time; a batch keeps all its negatives. [default: 8192]",
         ),
     ] = None
     half: Annotated[bool, typer.Option(help="Store the weights in 16 bits.")] = False
-    seed: Annotated[int, typer.Option(min=0, help="Of the weights, the order and the dropout.")] = 0
+    seed: Annotated[int, typer.Option(min=0, help="Seed of weights, order and dropout.")] = 0
     threads: Threads = None
     data_dir: DataDir = None
     cache: CacheDir = None
@@ -188,7 +188,7 @@ class SimcseUnsup(Recipe):
     corpus: Annotated[
         str, typer.Option(help="A corpus (harness list components) or a file, a sentence a line.")
     ] = "wiki"
-    first: Annotated[int | None, option(min=1, help="Read so many sentences only.")] = None
+    first: Annotated[int | None, option(min=1, help="Read only the first N sentences.")] = None
     pooling: PoolingName = "cls"
     head: Head = "train"
     temperature: float = 0.05
@@ -196,7 +196,8 @@ class SimcseUnsup(Recipe):
     dropout: Dropout = None
     same_mask: Annotated[bool, typer.Option(help="One dropout mask for both views.")] = False
     augmentation: Annotated[
-        str, typer.Option(help="Of the second view: none, crop:P, deletion:P or deletion:one.")
+        str,
+        typer.Option(help="Augments the second view: none, crop:P, deletion:P or deletion:one."),
     ] = "none"
     objective: Annotated[str, typer.Option(help="info-nce or nt-xent.")] = "info-nce"
     masked_words: MaskedWeight = 0.0
@@ -230,9 +231,9 @@ class SimcseSup(Recipe):
     masked_words: MaskedWeight = 0.0
     dropout: Dropout = None
     pairs: Annotated[
-        str, typer.Option(help="Of labelled pairs: entailment, neutral, contradiction or all.")
+        str, typer.Option(help="Label of pairs: entailment, neutral, contradiction or all.")
     ] = "none"
-    sample: Annotated[int | None, option(min=2, help="Draw so many examples.")] = None
+    sample: Annotated[int | None, option(min=2, help="Sample N examples.")] = None
 
     def prepare(self) -> Prepared:
         from harness.training.datasets import open_positives, sample
@@ -280,9 +281,7 @@ class SbertSts(Recipe):
     max_length: MaxLength = 128
     dev: Dev = "sts-b.dev"
     dev_every: DevEvery = 360  # an epoch of STS-B's 5,749 pairs in batches of 16
-    task: Annotated[str, typer.Option(help="The task whose scored pairs are learnt.")] = (
-        "sts-b.train"
-    )
+    task: Annotated[str, typer.Option(help="The task with the scored pairs.")] = "sts-b.train"
     pooling: PoolingName = "mean"
     dropout: Dropout = None
 

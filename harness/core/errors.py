@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class HarnessError(Exception):
-    """An error that a user can act on: one line on what was wanted, what found, what to do.
+    """An error that a user can act on: one line: the expected value, the found one, a remedy.
 
     Attributes:
         exit_status: What the command line ends with: 1 a cell failed, 2 wrong usage, 3 something

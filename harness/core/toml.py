@@ -1,6 +1,6 @@
 """TOML or JSON files as frozen dataclasses: each key is a field, each value has its type.
 
-Whatever is refused is a DataError of one line: file, row, key, what was wanted, what was found.
+Errors are DataErrors of one line: file, row, key, the expected value, the value found.
 """
 
 from __future__ import annotations

@@ -232,7 +232,7 @@ class Task:
     """Pairs with gold, or labelled sentences or pairs; one metric, one scored selection of splits.
 
     There are two shapes of task and no third. Pairs are compared by the cosine of their vectors;
-    labelled ones (`metric="classification"`) are told apart by a classifier, which learns from the
+    labelled ones (`metric="classification"`) are classified, which learns from the
     splits that are not scored, or from folds of the scored one where there is no other.
 
     Attributes:

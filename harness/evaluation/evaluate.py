@@ -196,7 +196,7 @@ class Embedder:
 
         Raises:
             ScoreError: The vector of a text is not finite.
-            UsageError: One text is given instead of a list, or something in it is no text.
+            UsageError: It is a single string, or holds something other than strings.
         """
         texts = as_texts(texts)
         embeddings = _pooled(self.method, self.encoder, texts)
@@ -228,7 +228,7 @@ def fit_method(
 
     Raises:
         UsageError: The method has post-processors and there are no texts to fit them on, or
-            something among these is no text.
+            these contain something other than strings.
         ScoreError: The vectors of the texts span too few directions, or are not finite.
 
     Examples:
@@ -270,7 +270,7 @@ def _encoded(
 
 
 def as_texts(texts: Iterable[str]) -> list[str]:
-    """The texts as a list. Raises UsageError for one text, and for what is no text."""
+    """The texts as a list. Raises UsageError for a single string, and for anything but strings."""
     if isinstance(texts, str) or not isinstance(texts, Iterable):
         kind = "one text" if isinstance(texts, str) else f"a {type(texts).__name__}"
         raise UsageError(f"wanted a list of texts, found {kind}; put it into a list")

@@ -267,7 +267,7 @@ def corpus_passes(
 
 
 def _has(pooling: Pooling, encoding: Encoding) -> bool:
-    """Whether the encoder has what the pooling reads; a cell that wants it anyway is told why."""
+    """Whether the encoder has what the pooling reads; a cell without it fails with a reason."""
     try:
         pooling(encoding)
     except UsageError:

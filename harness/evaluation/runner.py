@@ -70,7 +70,7 @@ def failed(cells: Iterable[PlannedCell], error: HarnessError) -> list[Outcome]:
 
 @dataclass(frozen=True)
 class RunContext:
-    """What the cells of a run share: who reads texts, keeps records, is told, and measures time.
+    """What the cells of a run share: the readers, the records, progress and clocks.
 
     With `overwrite`, what is done is measured again. `workers` is how many processes work beside
     each other: records say it, since it costs time.

@@ -126,7 +126,7 @@ class State(StrEnum):
     FELL = "fell"  # further than its margin
     ENCODER = "encoder moved"
     SCORER = "scorer moved"
-    UNKNOWN = "moved"  # which part cannot be told, for lack of golden vectors
+    UNKNOWN = "moved"  # which part is unknown, for lack of golden vectors
     NO_BASELINE = "no baseline"
     COULD_NOT_RUN = "could not run"
 

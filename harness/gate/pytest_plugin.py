@@ -1,8 +1,8 @@
-"""Tests in another project: the gate (`--harness-gate`), the laws (`--harness-contracts`).
+"""Tests in another project: the gate (`--harness-gate`), contract tests (`--harness-contracts`).
 
 The gate measures the quick set of a results folder and has a test for each of its cells and
 encoders; a test fails where a cell moved, has no baseline or could not run, in the words of
-`harness check`. The contracts have a test for each law over each thing that `--plugin` registers.
+`harness check`. There is a test for each contract and each thing that `--plugin` registers.
 pytest imports this module wherever the harness is installed, so everything else waits.
 """
 
@@ -51,11 +51,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--harness-device", default="cpu", metavar="DEVICE", help="as in harness run --device"
     )
     group.addoption("--harness-runs", default="runs", metavar="DIR", help="measure into DIR")
-    laws = parser.getgroup("harness-contracts", "laws of plug-ins")
+    laws = parser.getgroup("harness-contracts", "contract tests of plug-ins")
     laws.addoption(
         "--harness-contracts",
         action="store_true",
-        help="hold what --plugin registers, or else everything, to the laws of its kind",
+        help="run the contract tests on what --plugin registers, or else on everything",
     )
     laws.addoption(
         "--plugin",
@@ -151,7 +151,7 @@ class GateItem(pytest.Item):
 
 
 def contract_items(session: pytest.Session, files: Sequence[str]) -> list[pytest.Item]:
-    """A test for each law over each thing that plug-ins register; without any, over everything."""
+    """A test for each contract and each thing that plug-ins register; without any, everything."""
     from harness.core.errors import HarnessError
     from harness.plugins import contracts, import_plugins, plugins_in_use
     from harness.registry import load_registry
@@ -172,12 +172,12 @@ def contract_items(session: pytest.Session, files: Sequence[str]) -> list[pytest
 
 
 class LawItem(pytest.Item):
-    """The test of one law over one thing."""
+    """The test of one contract on one thing."""
 
     def __init__(self, *, case: Any, **of_pytest: Any) -> None:
         super().__init__(**of_pytest)
         self.case = case
 
     def runtest(self) -> None:
-        """Hold it to the law."""
+        """Run the contract test."""
         self.case.law()

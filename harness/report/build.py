@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from harness.core.errors import HarnessError
 from harness.core.files import file_name, write_atomically
 from harness.report import pages, replication
 from harness.report.bibtex import require_entries
@@ -19,10 +17,9 @@ from harness.report.pages import first_screen, published_counts
 from harness.report.paper_tables import CONTENTS, contents, latex, markdown
 from harness.report.site import page as site
 from harness.results.folder import ResultsFolder
-from harness.results.index import SHOWN, methods_by_encoder
+from harness.results.index import methods_by_encoder
 
 MEASURED_PAGES = ("speed.md", "reliability.md")  # which tools/measured_pages.py writes
-DIGEST = re.compile(r"Records: sha256 `?([0-9a-f]{64})\b")
 
 
 @dataclass(frozen=True)
@@ -105,32 +102,3 @@ def write_files(folder: ResultsFolder, readme: Path | None) -> list[Path]:
     for path in strays:
         path.unlink()
     return changed + strays
-
-
-def verified(folder: ResultsFolder) -> Iterator[str]:
-    """Each page that carries another digest than is due, then an error; or how many are right."""
-    if not (folder.path / "tables").is_dir():
-        raise HarnessError(f"{folder.path} holds no generated pages; harness report writes them")
-    due = generated(folder, None)
-    digests = {p: digest_in(m if isinstance(m, str) else m.made_from) for p, m in due.items()}
-    digests |= dict.fromkeys(_strays(folder, due))
-    wrong = 0
-    for path, wanted in digests.items():
-        # A plot is no text and carries no digest; what is missing carries none either.
-        text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
-        if (carried := digest_in(text)) != wanted:
-            wrong += 1
-            words = [(digest or "none")[:SHOWN] for digest in (wanted, carried)]
-            yield f"{path}: wanted digest {words[0]}, found {words[1]}"
-    if wrong:
-        raise HarnessError(
-            f"{wrong} of {len(digests)} pages do not carry the digest of their records: "
-            "restore the records, or run harness report"
-        )
-    yield f"{len(digests)} pages carry the digest of their records"
-
-
-def digest_in(text: str) -> str | None:
-    """The digest that a page carries; None unless it is exactly one."""
-    digests = DIGEST.findall(text)
-    return digests[0] if len(digests) == 1 else None

@@ -11,17 +11,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.core.errors import UsageError
-from harness.core.metrics import metric_of
-from harness.core.types import AGGREGATIONS, Method, Record, Task
+from harness.core.types import Method, Record
 from harness.registry import Registry
 from harness.report.bibtex import HARNESS, bibtex, keys_of
-from harness.report.build import verified
-from harness.report.sentences import aggregation, metric, number_of, on, protocol_of
+from harness.report.sentences import aggregation, metric, number_of, protocol_of
 from harness.results.folder import ResultsFolder
 from harness.results.index import Results, value
 from harness.results.published import PublishedCell
 from harness.results.reproduction import Reproduction, composed, is_stale, reproduce
-from harness.results.verdict import CellState
 
 NOTHING = "nothing was measured here"
 COMMITS = 3  # more are counted, not listed; the records name their own
@@ -35,22 +32,16 @@ class Citation:
     keys: Sequence[str] = ()
 
 
-def answer(options: Mapping[str, str | None], verify: bool, folder: ResultsFolder) -> Iterator[str]:
+def answer(options: Mapping[str, str | None], folder: ResultsFolder) -> Iterator[str]:
     """The output of `harness cite`: BibTeX as one text, then sentences and lines.
 
     `options` may name one published `table`, `cell` or `method`; without any it is the harness.
-    With `verify` it is what `verified` says. Raises HarnessError where a digest is wrong.
     """
     named = [f"--{kind}" for kind, name in options.items() if name is not None]
     if len(named) > 1:
         raise UsageError(f"one thing is cited at a time, found {' and '.join(named)}")
     if not folder.path.is_dir():
         raise UsageError(f"--results {folder.path}: there is no such folder")
-    if verify and named:
-        raise UsageError(f"--verify looks at every page; give it without {named[0]}")
-    if verify:
-        yield from verified(folder)
-        return
     cited = [CITE[kind](name, folder) for kind, name in options.items() if name is not None]
     [citation] = cited or [cite_harness(folder)]
     yield bibtex(filter(None, [HARNESS, *citation.keys]), folder.papers)
@@ -103,26 +94,23 @@ def cite_cell(name: str, folder: ResultsFolder) -> Citation:
 
 
 def cite_method(name: str, folder: ResultsFolder) -> Citation:
-    """A method: what it is, and one sentence for each task that it was measured on."""
-    by_cell, registry = folder.records.by_cell, folder.registry
+    """A method: what it is, and the tasks that it was measured on; `harness table` has scores."""
+    results, registry = folder.records.unread(), folder.registry
     try:
         method = registry.parse(name)
     except UsageError:
-        if name not in folder.records.methods:
+        if name not in results.methods:
             raise
         method = None  # of an encoder by hand, whose records are here
-    here = [task for task in registry.tasks.values() if (name, task.name) in by_cell]
-    stale = [task for task in here if is_stale(by_cell[name, task.name], method)]
-    fresh = [task for task in here if task not in stale]
-    sentences = [_about(method)] if method else []
-    sentences += [on_task(name, method, task, folder.records.unread()) for task in fresh]
-    sentences += [f"{name}, {task.name}: {NOTHING} ({CellState.STALE})." for task in stale]
-    if not here:
-        sentences.append(f"{name}: {NOTHING}.")
+    here = [task for task in registry.tasks.values() if (name, task.name) in results.by_cell]
+    fresh = [task for task in here if not is_stale(results.records(name, task.name), method)]
+    results.used -= {(name, task.name) for task in here if task not in fresh}
+    tasks = ", ".join(task.name for task in fresh)
+    measured = f"measured on {tasks} {_made(results)}" if fresh else NOTHING
     keys = [*keys_of(method, registry)]
     keys += [t.cite for t in folder.tables if any(cell.method == name for cell in t.cells)]
     keys += [task.cite for task in fresh]
-    return Citation(sentences, keys)
+    return Citation([*([_about(method)] if method else []), f"{name}: {measured}."], keys)
 
 
 CITE = {"table": cite_table, "cell": cite_cell, "method": cite_method}
@@ -149,24 +137,6 @@ def _measured(reproduction: Reproduction, method: Method | None, results: Result
     return (
         f"measured {score} {_seeds(method, score.seeds)} ({by}{state}) "
         f"{f'by {method.id} ' if method else ''}{_made(results)}"
-    )
-
-
-def on_task(name: str, method: Method | None, task: Task, results: Results) -> str:
-    """The main score of a method on a task, under every aggregation."""
-    records, scored_by = results.records(name, task.name), metric_of(task)
-    key = scored_by.main_score[0]
-    score = records[0].scores[key]
-    if not isinstance(score, Mapping):
-        scores = str(results.value(name, task.name, key))
-    elif len(score["groups"]) <= 1:
-        scores = str(results.value(name, task.name, key, "all"))
-    else:
-        values = {way: results.value(name, task.name, key, way) for way in AGGREGATIONS}
-        scores = ", ".join(f"{way} {value}" for way, value in values.items())
-    return (
-        f"{name}, {on(task)}, {metric(key, scored_by.compared)}: measured {scores} "
-        f"{_seeds(method, len(records))} {_made(results)}."
     )
 
 

@@ -22,8 +22,6 @@ from harness.core.toml import read_typed
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as MatplotlibFigure
-    from matplotlib.text import Annotation
-    from matplotlib.transforms import BboxBase
 
 GREY, GREEN, RED = "#8b949e", "#12a150", "#e5484d"
 SPARE = "spare "  # what the looks begin with that any further kind takes
@@ -33,21 +31,14 @@ PLACED = re.compile(r' (?:d|x|y|transform)="[^"]*"')
 FINER = re.compile(r"(\d\.\d\d)\d+")
 
 Numbers = Sequence[int | float]
-Point = tuple[int | float, int | float]
-# Where a label may stand beside its point, by preference.
-PLACES: Sequence[Point] = [
-    (8, 0),
-    *((x, y) for y in (12, -12, 20, -20, 0, 32, -32) for x in (8, -8)),
-]
 
 
 @dataclass(frozen=True)
 class Figure:
     """Title, caption and size of a picture, read from `figures.toml`.
 
-    It is `inches` tall: so many, and so many more for each row of a panel or of panels. `heights`
-    are the relative heights of its rows of panels; without any there is a row for each panel that
-    was chosen. `sides` are the shares of the width at which panels begin and end.
+    It is `inches` tall: so many, and so many more for each row of a panel. `heights` are the
+    relative heights of its panels. `sides` are the shares of the width at which they begin and end.
     """
 
     title: str
@@ -55,7 +46,6 @@ class Figure:
     notes: tuple[str, ...]
     inches: tuple[float, float] = (0.0, 0.0)
     heights: tuple[int, ...] = (1,)
-    columns: int = 1
     sides: tuple[float, float] = (0.085, 0.97)
 
 
@@ -63,16 +53,13 @@ class Figure:
 class Series:
     """Points of one kind, in its colour and marker, or in a colour of their own.
 
-    `hint` shows over them, `label` stands beside the rightmost one; `band` holds the lower and the
-    upper edge of an area.
+    `hint` shows over them.
     """
 
     kind: str
     x: Numbers
     y: Numbers
     hint: str
-    label: str = ""
-    band: tuple[Numbers, Numbers] | None = None
     color: str = ""
 
 
@@ -80,16 +67,14 @@ class Series:
 class Panel:
     """What a panel plots; `axes` is what Matplotlib's `Axes.set` takes.
 
-    Guides are thin lines of x and y; a level is a dashed one across. Shades lie on both sides of
-    0, and the scale is linear within the least of them. Rows have names on the left, and words
-    beside them on the right.
+    Guides are thin lines of x and y. Shades lie on both sides of 0, and the scale is linear within
+    the least of them. Rows have names on the left, and words beside them on the right.
     """
 
     series: Sequence[Series]
     axes: Mapping[str, Any] = field(default_factory=dict)
     joined: bool = False
     guides: Sequence[tuple[Numbers, Numbers]] = ()
-    level: float | None = None
     shades: Sequence[float] = ()
     rows: Sequence[str] = ()
     beside: Sequence[str] = ()
@@ -117,10 +102,10 @@ def laid_out(figure: Figure, panels: Sequence[Panel]) -> tuple[MatplotlibFigure,
     """Empty panels below the title and the notes; the edges around them are as wide in all."""
     from matplotlib.figure import Figure as MatplotlibFigure
 
-    drawn, stacked = MatplotlibFigure(), len(panels) // figure.columns
+    drawn = MatplotlibFigure()
     usual, left = drawn.get_figheight(), drawn.subplotpars.left
     base, each = figure.inches
-    drawn.set_figheight(base + each * (len(panels[0].rows) or stacked) or usual)
+    drawn.set_figheight(base + each * len(panels[0].rows) or usual)
     edges = usual / drawn.get_figheight()
     drawn.suptitle(figure.title, x=left, y=1 - 0.02 * edges, horizontalalignment="left")
     notes, under = "\n".join(figure.notes), 1 - 0.065 * edges
@@ -128,8 +113,7 @@ def laid_out(figure: Figure, panels: Sequence[Panel]) -> tuple[MatplotlibFigure,
     below = drawn.subplotpars.bottom * edges
     drawn.subplots_adjust(bottom=below, top=1 - (0.07 + 0.075 * len(figure.notes)) * edges)
     drawn.subplots_adjust(left=figure.sides[0], right=figure.sides[1])
-    heights = figure.heights or (1,) * stacked
-    axes = drawn.subplots(len(heights), figure.columns, height_ratios=heights, squeeze=False)
+    axes = drawn.subplots(len(panels), height_ratios=figure.heights, squeeze=False)
     return drawn, list(axes.flat)
 
 
@@ -145,8 +129,6 @@ def _draw(every: Sequence[Axes], panels: Sequence[Panel]) -> dict[str, str]:
             gid = f"points-{number}-{place}"
             hints[gid] = series.hint
             look = {"color": series.color, "marker": "o"} if series.color else looks[series.kind]
-            if series.band:
-                axes.fill_between(series.x, *series.band, color=look["color"], alpha=0.15, lw=0)
             line, size = "-" if panel.joined else "", 6.5 if panel.joined or panel.rows else None
             axes.plot(series.x, series.y, gid=gid, ls=line, ms=size, zorder=3, **look)
         axes.set(**panel.axes)
@@ -156,8 +138,6 @@ def _draw(every: Sequence[Axes], panels: Sequence[Panel]) -> dict[str, str]:
             if axis.get_scale() != "linear":
                 axis.set_major_formatter("{x:g}")
                 axis.minorticks_off()
-        rightmost = ((s.label, max(zip(s.x, s.y, strict=True))) for s in panel.series)
-        write_labels(axes, [(label, point) for label, point in rightmost if label])
     if len(looks) > 1 and not panels[0].rows:
         handles = [Line2D([], [], ls="", label=kind, **look) for kind, look in looks.items()]
         above: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0, 1.02)}
@@ -169,8 +149,6 @@ def _draw_ground(axes: Axes, panel: Panel) -> None:
     """What lies under the points: guides, shades, and the names of rows."""
     for x, y in panel.guides:
         axes.plot(x, y, marker="", color=GREY, lw=0.8, alpha=0.6, zorder=1)
-    if panel.level is not None:
-        axes.axhline(panel.level, color=GREY, ls="--", zorder=1)
     for bound, alpha in zip(panel.shades, (0.30, 0.20, 0.12), strict=False):
         axes.axhspan(-bound, bound, color=GREEN, alpha=alpha, lw=0, zorder=0)
     if panel.shades:
@@ -180,28 +158,6 @@ def _draw_ground(axes: Axes, panel: Panel) -> None:
         axes.set_ylim(len(panel.rows) - 0.4, -0.6)
     for place, words in enumerate(panel.beside):
         axes.text(1.02, place, words, transform=axes.get_yaxis_transform(), va="center")
-
-
-def write_labels(axes: Axes, labels: Sequence[tuple[str, Point]]) -> None:
-    """Write each label beside its point, inside the panel and over few earlier labels."""
-    axes.autoscale_view()
-    taken: list[BboxBase] = []
-    for text, point in labels:
-        label = axes.annotate(text, point, (0, 0), "data", "offset points")
-        label.set_verticalalignment("center")
-        boxes = {place: _moved(label, place) for place in PLACES}
-        cost = {
-            place: (4 - axes.bbox.count_contains(box.corners()), box.count_overlaps(taken))
-            for place, box in boxes.items()
-        }
-        taken.append(_moved(label, min(PLACES, key=cost.__getitem__)))
-
-
-def _moved(label: Annotation, place: Point) -> BboxBase:
-    """The box of a label at a place beside its point."""
-    label.set_position(place)
-    label.set_horizontalalignment("left" if place[0] > 0 else "right")
-    return label.get_window_extent().padded(2)
 
 
 @cache

@@ -19,13 +19,10 @@ from harness.report.drawing import GREEN, GREY, RED, Figure, Panel, Series, svg
 from harness.report.sentences import signed
 from harness.results.folder import ResultsFolder
 from harness.results.index import Results
-from harness.results.protocols import fitted_on_task
 from harness.results.questions import TrapRow
 from harness.results.reproduction import Reproduction, count, post_processing
 from harness.results.verdict import TOLERANCES, VERDICTS, CellState
 
-STS_B, SPEARMAN = "sts-b", ("spearman", "all")
-AS_ENCODED = post_processing("")
 # The panels of a picture, left to right and down, and words for its texts.
 Chosen = tuple[Sequence[Panel], Mapping[str, object]]
 Choose = Callable[[Results], Chosen | None]
@@ -56,7 +53,6 @@ def pictures(folder: ResultsFolder) -> dict[str, Picture]:
     choices: dict[str, Choose] = {
         "published-against-measured": partial(published_against_measured, folder.reproduced),
         "protocol-steps": partial(protocol_steps, path, folder.reproduced),
-        "alignment-against-uniformity": alignment_against_uniformity,
     }
     drawn = {f"tables/{n}.svg": picture(n, choices[n], folder.records) for n in figures()}
     return {path: picture for path, picture in drawn.items() if picture is not None}
@@ -153,30 +149,3 @@ def protocol_steps(path: Path, cells: Sequence[Reproduction], results: Results) 
     axes = {"xlabel": "points"}
     panel = Panel(series, axes, joined=True, guides=down, rows=rows, beside=beside)
     return [panel], words
-
-
-def alignment_against_uniformity(results: Results) -> Chosen | None:
-    """Alignment against uniformity (SimCSE, Figure 3), joined to the encoder as it is.
-
-    Of each encoder and kind of post-processing it is the method with the best score.
-    """
-    best: dict[tuple[str, str], tuple[float, Series]] = {}
-    for method in filter(fitted_on_task, results.by_task.get(STS_B, ())):
-        encoder, kind = method.partition(".")[0], post_processing(method)
-        paths = (("uniformity",), ("alignment",), SPEARMAN)
-        x, y, score = (results.value(method, STS_B, *path).mean for path in paths)
-        if x is None or y is None or score is None:
-            continue
-        if (encoder, kind) not in best or score > best[encoder, kind][0]:
-            hint = f"{method}: uniformity {x:.2f}, alignment {y:.2f}, Spearman {score:.2f}"
-            label = encoder if kind == AS_ENCODED else ""
-            best[encoder, kind] = score, Series(kind, [x], [y], hint, label)
-    plain = {encoder: series for (encoder, kind), (_, series) in best.items() if kind == AS_ENCODED}
-    guides = [
-        ([*plain[encoder].x, *end.x], [*plain[encoder].y, *end.y])
-        for (encoder, kind), (_, end) in best.items()
-        if encoder in plain and kind != AS_ENCODED
-    ]
-    series = [series for _, series in best.values()]
-    panel = Panel(series, {"xlabel": "uniformity", "ylabel": "alignment"}, guides=guides)
-    return ([panel], {"methods": len(series)}) if series else None

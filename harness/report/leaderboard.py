@@ -14,22 +14,10 @@ from harness.core.metrics import metric_of
 from harness.core.types import Section, is_transductive
 from harness.registry import Registry
 from harness.report.markdown import escape, page, table, texts
+from harness.results import protocols
 from harness.results.comparisons import Comparisons
 from harness.results.index import Results, Value
-from harness.results.protocols import (
-    SCORINGS,
-    SIMCSE,
-    WHITENING,
-    Scoring,
-    averages,
-    best_first,
-    columns_by_label,
-    columns_of,
-    complete_encoders,
-    legend_of,
-    row,
-    rows_of,
-)
+from harness.results.protocols import SCORINGS, SIMCSE, WHITENING, Scoring
 from harness.results.reproduction import (
     beside_others,
     coverage_notes,
@@ -72,10 +60,10 @@ class Board:
 
 def sts_board(results: Results, methods: Sequence[str], protocol: Scoring) -> Board | None:
     """The seven tasks and their average; None where no method has any of them."""
-    every = ((method, row(results, method, protocol)) for method in methods)
+    every = ((method, protocols.row(results, method, protocol)) for method in methods)
     rows = [line for line in every if any(value.mean is not None for value in line[1])]
-    rows = best_first(rows, column=-1)
-    tasks = columns_by_label(protocol)
+    rows = protocols.best_first(rows, column=-1)
+    tasks = protocols.columns_by_label(protocol)
     coverage = coverage_notes(results, [method for method, _ in rows], tasks)
     path = (protocol.correlation, protocol.aggregation)
     columns = [BoardColumn(heading, task, path) for heading, task in tasks.items()]
@@ -87,14 +75,14 @@ def section_board(
     name: Section, results: Results, registry: Registry, methods: Sequence[str]
 ) -> Board | None:
     """A section beside the seven tasks; None where no method has a value."""
-    columns = columns_of(name, registry.tasks.values())
-    rows = rows_of(columns, results, methods)
-    rows = rows if name == "other" else best_first(rows, column=0)
+    columns = protocols.columns_of(name, registry.tasks.values())
+    rows = protocols.rows_of(columns, results, methods)
+    rows = rows if name == "other" else protocols.best_first(rows, column=0)
     if not rows:
         return None
     tasks = {column.heading: task.name for task, column in columns}
     coverage = coverage_notes(results, [method for method, _ in rows], tasks)
-    about = [texts().get(name, ""), *(legend_of(results, *column) for column in columns)]
+    about = [texts().get(name, ""), *(protocols.legend_of(results, *column) for column in columns)]
     shown = [
         BoardColumn(column.heading, task.name, column.score or metric_of(task).main_score)
         for task, column in columns
@@ -125,24 +113,25 @@ def board_parts(
     return list(filter(None, parts))
 
 
-def plugin_note(results: Results, methods: Sequence[str]) -> list[str]:
-    """What says which methods are measured by plug-ins; nothing where none is."""
+def origin_notes(results: Results, methods: Sequence[str]) -> list[str]:
+    """Which methods were measured here, where others are packaged, and which by plug-ins."""
+    own = ", ".join(f"`{m}`" for m in methods if m not in results.packaged)
+    note = f"Measured here, at least in part: {own or 'none'}. All others come with the harness."
     by_plugin: dict[str, dict[str, None]] = {}
     for (method, _), records in results.by_cell.items():
-        for name, version in (
-            records[0].facts.get("plugins", {}).items() if method in methods else ()
-        ):
+        plugins = records[0].facts.get("plugins", {}) if method in methods else {}
+        for name, version in plugins.items():
             by_plugin.setdefault(f"{name} {version}".strip(), {})[f"`{method}`"] = None
     named = (f"{escape(name)} ({', '.join(chosen)})" for name, chosen in by_plugin.items())
-    note = f"By plug-ins, which do not come with the harness: {'; '.join(named)}."
-    return [note] if by_plugin else []
+    plugins_note = f"By plug-ins, which do not come with the harness: {'; '.join(named)}."
+    return [note] * bool(results.packaged) + [plugins_note] * bool(by_plugin)
 
 
 def cost_of(results: Results, method: str, protocol: Scoring) -> str:
     """Milliseconds a sentence with two digits, or why there are none."""
     cost = milliseconds(results, method, protocol)
     if cost is None:
-        tasks = columns_by_label(protocol).values()
+        tasks = protocols.columns_by_label(protocol).values()
         ran = any((method, task) in results.by_cell for task in tasks)
         return NOT_TIMED if ran else CellState.NOT_RUN
     shared = BESIDE if beside_others(results, method, protocol) else ""
@@ -157,17 +146,17 @@ def leaderboard(
 ) -> str:
     """The whole page: how much of the papers was reproduced, then every encoder."""
     parts = ["## Published beside measured", counts, texts()["papers"], "## Measured"]
-    parts += [texts()["how-to-read"], texts()["cost"], *plugin_note(results, results.methods)]
+    parts += [texts()["how-to-read"], texts()["cost"], *origin_notes(results, results.methods)]
 
     def timed(methods: Sequence[str], protocol: Scoring, table_id: str = "") -> list[str]:
         costs = {method: cost_of(results, method, protocol) for method in methods}
         ties: set[str] = set()
         if (compared := comparisons.get(table_id)) is not None:
-            ties = compared.indistinguishable(averages(results, methods, protocol))
+            ties = compared.indistinguishable(protocols.averages(results, methods, protocol))
         board = sts_board(results, methods, protocol)
         return board_parts(board, "**{}**", dict.fromkeys(ties, " ≈"), costs)
 
-    complete = complete_encoders(results)
+    complete = protocols.complete_encoders(results)
     for encoder, methods in complete.items():
         parts.append(f"### {escape(encoder)}")
         config = registry.encoders.get(encoder.partition(":")[0])
@@ -192,7 +181,7 @@ def leaderboard(
 
 def encoder_page(results: Results, registry: Registry, encoder: str, methods: Sequence[str]) -> str:
     """Every protocol of one encoder, then the other sections."""
-    parts = [texts()["how-to-read"], *plugin_note(results, methods)]
+    parts = [texts()["how-to-read"], *origin_notes(results, methods)]
     for protocol in SCORINGS:
         parts += board_parts(sts_board(results, methods, protocol), "## {}")
     for name in SECTIONS:

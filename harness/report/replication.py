@@ -17,7 +17,6 @@ from harness.results.claims import (
     Claims,
     ClaimTests,
     Finding,
-    scored,
 )
 from harness.results.index import NOT_MEASURED, value
 from harness.results.protocols import LABELS
@@ -37,7 +36,7 @@ SEARCH_HEAD = ("", "options", "before", "best", "at step", "last loss", "seeds")
 
 
 def claims_page(claims: Claims, tests: ClaimTests, searches: Sequence[Search] = ()) -> str:
-    """Summary, table of claims, effect sizes, orders of rows, one section a claim, searches."""
+    """Summary, table of claims, effect sizes, one section a claim, searches."""
     results = [tests.test(claim) for claim in claims.resolved]
     opening = TEMPLATE.read_text(encoding="utf-8").format(
         about=claims.about,
@@ -45,7 +44,6 @@ def claims_page(claims: Claims, tests: ClaimTests, searches: Sequence[Search] = 
         tolerances=TOLERANCES,
         claims=_overview(results),
         effects=_effects(results),
-        orders=_orders(claims, tests),
     )
     parts = [opening.strip(), *(part for result in results for part in _section(result))]
     if searches:
@@ -122,18 +120,6 @@ def _effect(finding: Finding) -> str:
     published = NO_NUMBER if claimed is None else signed(claimed)
     measured = decision.outcome if decision.difference is None else signed(decision.difference)
     return f"{published}, {measured}"
-
-
-def _orders(claims: Claims, tests: ClaimTests) -> str:
-    tables = [claims.tables[name] for name in claims.rows]
-    labels = list(dict.fromkeys(column.label for table in tables for column in scored(table)))
-    labels = sorted(labels, key=[*LABELS.values(), *labels].index)
-    rows = []
-    for published in tables:
-        orders = {c.label: tests.row_order(claims, published, c) for c in scored(published)}
-        stand_ins = len(claims.rows[published.id])
-        rows.append([_place(published), stand_ins, *(orders.get(label, "") for label in labels)])
-    return table(["table", "rows", *map(escape, labels)], rows)
 
 
 def _section(result: ClaimResult) -> list[str]:

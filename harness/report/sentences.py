@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 
 from harness.core.metrics import metrics
 from harness.core.terminal import text_table, wrapped
 from harness.core.types import Method, Task
 from harness.registry import Registry
-from harness.results.explain import Explanation, Neighbour
+from harness.results.choices import OtherChoice, Scores, other_choices
+from harness.results.explain import Explanation
+from harness.results.protocols import Protocol
 from harness.results.published import PublishedCell, Row
+from harness.results.questions import Trap
 from harness.results.reproduction import coverage_note
 
 AGGREGATION_WORDS: Mapping[str, str] = {
@@ -77,12 +81,28 @@ def evidence_of(cell: PublishedCell, confirmed_by: str | None) -> str:
     return ", ".join(words)
 
 
-def change(neighbour: Neighbour) -> str:
-    """The fields that differ, with their values here."""
+def chosen(fields: Mapping[str, str]) -> str:
+    """Choices of a protocol with their values: `pooling mean, fit on none`."""
     return ", ".join(
-        f"{name.replace('_', ' ')} {getattr(neighbour.protocol, name) or 'none'}"
-        for name in neighbour.differs_in
+        f"{name.replace('_', ' ')} {value or 'none'}" for name, value in fields.items()
     )
+
+
+def choice_cells(choice: OtherChoice) -> list[str]:
+    """What changes, by how much on each encoder, at which row, on all rows, made by what, traps."""
+    by_encoder = (f"{encoder} {signed(by)}" for encoder, by in choice.effects.items())
+    ends = " to ".join(dict.fromkeys([signed(choice.low), signed(choice.high)]))
+    at = "sum of two effects" if choice.is_sum else chosen(choice.at) or "this row"
+    spread = f"{ends} ({number_of(choice.rows, 'row')})"
+    traps = ", ".join(map(str, choice.traps)) or "–"
+    return [chosen(choice.changes), ", ".join(by_encoder), at, spread, choice.made_by, traps]
+
+
+def nearest_in_words(wanted: Protocol, nearest: Scores) -> Iterator[str]:
+    """Each row with what differs from the wanted one: `minilm with fit on target: 79.70`."""
+    for row, score in nearest.items():
+        other = chosen(other_choices(wanted, row)) or "this protocol"
+        yield f"{row.encoder} with {other}: {score:.2f}"
 
 
 def signed(number: float) -> str:
@@ -95,9 +115,12 @@ def number_of(count: int, noun: str) -> str:
     return f"1 {noun}" if count == 1 else f"{count} {noun}s"
 
 
-def render_explanation(explanation: Explanation, width: int | None = None) -> str:
-    """The published cell, what it needs and what was measured, then its nearest neighbours."""
-    cell, reproduction, wanted = explanation.cell, explanation.reproduction, explanation.wanted
+def render_explanation(
+    explanation: Explanation, traps: Sequence[Trap] = (), width: int | None = None
+) -> str:
+    """The published cell, what it needs and what was measured, then what each choice does to it."""
+    reproduction, wanted = explanation.reproduction, explanation.wanted
+    cell = reproduction.cell
     lines = [
         f"{cell.id}: {cell.row.name}, {cell.column.label}, published {cell.value}",
         f"source: {cell.source}",
@@ -120,36 +143,38 @@ def render_explanation(explanation: Explanation, width: int | None = None) -> st
         share = reproduction.coverage
         covered = "" if share is None else coverage_note({cell.column.label: share})
         lines += [f"word vectors: {covered}"] if covered else []
-    neighbours = explanation.neighbours
-    if not neighbours:
-        lines.append("no neighbouring protocol was run")
-    elif wanted and explanation.shown_on != wanted.encoder:
-        lines.append(f"{wanted.encoder} was not run{_reference(explanation)}")
+    if wanted:
+        nearest = nearest_in_words(wanted, explanation.nearest)
+        lines += [f"nearest row measured: {row}" for row in nearest]
     text = "\n".join(wrapped(line, width) for line in lines)
-    if not neighbours:
-        return text
-    rows = [[change(n), f"{n.value:.2f}", signed(n.difference)] for n in neighbours[:MOST]]
-    table = text_table(rows, ["but with", "measured", "difference"], width)
-    nearest = explanation.base or min(neighbours, key=lambda n: abs(n.difference))
-    return (
-        f"{text}\n\n{table}\n\n{number_of(len(neighbours), 'neighbouring protocol')}; nearest is "
-        f"{nearest.value:.2f} ({signed(nearest.difference)})\n"
-        f"  with {change(nearest)}: {nearest.command}"
-    )
+    return "\n\n".join([text, *choice_tables(explanation, traps, width)]) if wanted else text
 
 
-MOST = 25  # neighbours that an explanation shows
+def choice_tables(
+    explanation: Explanation, traps: Sequence[Trap], width: int | None
+) -> Iterator[str]:
+    """The choices of a protocol by their effects, those near a gap, and the traps behind them."""
+    gap, shown = explanation.gap, explanation.choices[:MOST]
+    tables = {"What each other choice was measured to do": shown}
+    if gap is not None:
+        side = "above" if gap > 0 else "below"
+        yield f"Your number lies {abs(gap):.2f} points {side} the published one."
+        move = f"that were measured to move a score by about {signed(gap)}"
+        tables = {f"Single choices {move}": shown, f"Pairs of choices {move}": explanation.pairs}
+    for title, choices in tables.items():
+        rows = [choice_cells(choice) for choice in choices]
+        head = ["but with", "moves the score by", "measured at", "on all rows", "made by", "trap"]
+        yield f"{title}:\n\n{text_table(rows, head, width)}" if rows else f"{title}: none"
+    applying = {n for choices in tables.values() for choice in choices for n in choice.traps}
+    if applying:
+        links = (f"  {n}. {traps[n - 1].title}: {trap_link(n, traps)}" for n in sorted(applying))
+        yield "\n".join(["Traps that apply:", *links])
 
 
-def _reference(explanation: Explanation) -> str:
-    """What differences are taken against, where the encoder itself was not run."""
-    base, shown_on = explanation.base, explanation.shown_on
-    if base is None:
-        return (
-            f"; on {shown_on}, the same protocol gives {explanation.reference:.2f}, and each "
-            "choice moves that"
-        )
-    return (
-        ", nor this protocol on any other encoder; differences are from the nearest row that was "
-        f"run: {shown_on} with {change(base)}, {base.value:.2f}"
-    )
+def trap_link(number: int, traps: Sequence[Trap]) -> str:
+    """Where the page of traps shows one: `results/tables/protocols.md#7-sick-r-has-two-sizes`."""
+    words = re.sub(r"[^\w -]", "", f"{number} {traps[number - 1].title.lower()}")
+    return f"results/tables/protocols.md#{words.replace(' ', '-')}"
+
+
+MOST = 25  # choices that an explanation shows

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from functools import cached_property
-from itertools import combinations
 from pathlib import Path
 from statistics import fmean
 
@@ -116,7 +115,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Claims:
-    """The file: a text about the models, the stand-in of each row by table, the claims.
+    """The file: a text about the models, the substitute of each row by table, the claims.
 
     `failed_trainings` are encoders whose training does not work, each with a sentence that says so.
     """
@@ -324,18 +323,6 @@ class ClaimTests:
         """The scores of a method by seed."""
         return seed_scores(identifier, *score, self.results, self.registry)
 
-    def row_order(self, claims: Claims, table: Table, column: Column) -> str:
-        """The published and the measured order of the rows of a table that have a stand-in."""
-        published, measured = [], []
-        for row in table.rows:
-            if row.id in claims.rows[table.id] and column.id in row.values:
-                method = claims.rows[table.id][row.id]
-                mean = self.scores(method, address(table, column)).value.mean
-                if mean is not None:
-                    published.append(table.score(row, column))
-                    measured.append(mean)
-        return rank_order(published, measured)
-
     def _finding(
         self,
         label: str,
@@ -356,16 +343,3 @@ class ClaimTests:
             items = None if moved else (stored.low, stored.high)
             decision = decide(better, worse, items)
         return Finding(label, contrast, published, (better, worse), decision)
-
-
-def rank_order(published: Sequence[float], measured: Sequence[float]) -> str:
-    """Kendall's tau of rows in two orders, and how many pairs of how many stand in the same one.
-
-    Rows that are published as equal have no order.
-    """
-    pairs = combinations(zip(published, measured, strict=True), 2)
-    signs = [(a - c) * (b - d) for (a, b), (c, d) in pairs if a != c]
-    if not signs:
-        return NOT_MEASURED
-    same, opposite = sum(s > 0 for s in signs), sum(s < 0 for s in signs)
-    return f"{(same - opposite) / len(signs):+.2f} ({same} of {len(signs)})"

@@ -2,143 +2,89 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import product
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from harness.assets.catalogue import Asset
 from harness.assets.places import asset_named, assets_of
+from harness.core.errors import UsageError
 from harness.core.hardware import base_name
 from harness.core.interfaces import Hub, Trained
-from harness.core.types import AGGREGATIONS
 from harness.registry import Registry
+from harness.results import choices as of
+from harness.results.choices import OtherChoice, Scores
 from harness.results.conformance import confirmed_by
 from harness.results.index import Results
 from harness.results.protocols import Protocol, protocols_of
 from harness.results.published import PublishedCell
+from harness.results.questions import Trap
 from harness.results.reproduction import Reproduction, composed, reproduce
 from harness.results.verdict import CellState
 
 
 @dataclass(frozen=True)
-class Neighbour:
-    """A score measured under a protocol, and the command that measures it.
-
-    As neighbour of a published cell it `differs_in` these choices from the wanted protocol, and by
-    `difference` from the score that it is compared with.
-    """
-
-    protocol: Protocol
-    value: float
-    command: str
-    differs_in: tuple[str, ...] = ()
-    difference: float = 0.0
-
-
-@dataclass(frozen=True)
 class Explanation:
-    """A published cell, its reproduction, and the measured scores under neighbouring protocols.
+    """A published cell, its reproduction, and what every other choice of its protocol does.
 
-    `confirmed_by` is the authors' program whose scores ours equal under the cell's protocol;
-    `shown_on` is the encoder of the neighbours, `reference` the score that they are compared with.
-    `base` is the neighbour whose score that is, where no encoder was run under the cell's protocol.
-    `command` measures the cell.
+    `confirmed_by` is the authors' program whose scores ours equal under the protocol, `nearest` are
+    the measured rows nearest to it, and `command` measures the cell. With a `gap` to another number
+    the choices are those that move a score by about so much, and `pairs` do so together.
     """
 
     reproduction: Reproduction
     wanted: Protocol | None
-    confirmed_by: str | None = None
-    command: str = ""
-    shown_on: str = ""
-    reference: float | None = None
-    neighbours: tuple[Neighbour, ...] = ()
-    base: Neighbour | None = None
-
-    @property
-    def cell(self) -> PublishedCell:
-        return self.reproduction.cell
+    confirmed_by: str | None
+    command: str
+    nearest: Scores = field(default_factory=dict)
+    choices: Sequence[OtherChoice] = ()
+    pairs: Sequence[OtherChoice] = ()
+    gap: float | None = None
 
 
 def explain(
-    cell: PublishedCell, results: Results, registry: Registry, programs: Mapping[Protocol, str]
+    cell: PublishedCell,
+    results: Results,
+    registry: Registry,
+    programs: Mapping[Protocol, str],
+    traps: Sequence[Trap] = (),
+    mine: float | None = None,
 ) -> Explanation:
-    """Look around one published cell; `programs` confirm protocols."""
-    wanted = wanted_protocol(cell, registry)
-    measured = [] if wanted is None else list(scores(results, registry, wanted))
-    return replace(
-        look_around(reproduce(cell, results, registry), wanted, measured),
-        confirmed_by=confirmed_by(cell, programs, results, registry),
-        command=measuring_command(str(cell.method), [cell.task] if cell.task else [], registry),
-    )
+    """Look around one published cell; `programs` confirm protocols.
 
-
-def look_around(
-    reproduction: Reproduction, wanted: Protocol | None, measured: Sequence[Neighbour]
-) -> Explanation:
-    """The measured scores of the wanted task, as neighbours of a cell, nearest first."""
-    points = reproduction.cell.points
-    if wanted is None or points is None or not measured:
-        return Explanation(reproduction, wanted)
-    there, reference, compared = wanted, points, wanted
-    if not any(score.protocol.encoder == wanted.encoder for score in measured):
-        # The wanted protocol on another encoder: the one that was run under it or nearest to it.
-        tried = Counter(score.protocol.encoder for score in measured)
-        on = {name: replace(wanted, encoder=name, max_length="") for name in tried}
-        nearest = min(
-            measured,
-            key=lambda s: (
-                _distance(s.protocol, on[s.protocol.encoder]),
-                -tried[s.protocol.encoder],
-            ),
-        )
-        reference, compared = nearest.value, nearest.protocol
-        there = on[compared.encoder]
-    neighbours = [
-        replace(
-            score,
-            differs_in=there.differences(score.protocol),
-            difference=score.value - reference,
-        )
-        for score in measured
-        if score.protocol.encoder == there.encoder and score.protocol != there
-    ]
-    # The nearest fit corpus of the wanted kind stands first, however many others are as near.
-    related = (n for n in neighbours if _is_of_kind(n.protocol.fit_on, wanted.fit_on))
-    first = min(related, key=lambda n: _distance(n.protocol, there), default=None)
-    neighbours.sort(key=lambda n: (n is not first, _choices(n.differs_in), abs(n.difference)))
-    return Explanation(
-        reproduction,
-        wanted,
-        shown_on=there.encoder,
-        reference=reference,
-        neighbours=tuple(neighbours),
-        base=next((n for n in neighbours if n.protocol == compared), None),
-    )
-
-
-def _distance(protocol: Protocol, wanted: Protocol) -> tuple[object, ...]:
-    """How far a protocol is from the wanted one: another metric first, then its choices.
-
-    A fit corpus of the wanted kind is no choice of its own, and nearer than any other change.
+    Raises UsageError where `mine` is no score, or the cell has no choices to rank.
     """
-    differs_in = wanted.differences(protocol)
-    other_family = protocol.post.partition(":")[0] != wanted.post.partition(":")[0]
-    related = _is_of_kind(protocol.fit_on, wanted.fit_on)
-    choices = _choices(differs_in) - (related and "post" not in differs_in)
-    other_metric = "metric" in differs_in
-    return bool(differs_in), other_metric, choices, not related, other_family, len(differs_in)
+    wanted = wanted_protocol(cell, registry)
+    explanation = Explanation(
+        reproduce(cell, results, registry),
+        wanted,
+        confirmed_by(cell, programs, results, registry),
+        command_of(cell, registry),
+    )
+    gap = None if mine is None else gap_of(cell, mine)
+    if wanted is None:
+        return explanation
+    measured = of.measured_scores(results, registry, wanted)
+    choices = of.single_choices(wanted, measured, registry, traps)
+    pairs: Sequence[OtherChoice] = ()
+    if gap is not None:
+        pairs = of.near(gap, of.pairs_of_choices(wanted, choices, measured, registry))
+        choices = of.near(gap, choices)
+    nearest = of.nearest_rows(wanted, measured)
+    return replace(explanation, nearest=nearest, choices=choices, pairs=pairs, gap=gap)
 
 
-def _choices(differs_in: Sequence[str]) -> int:
-    """The number of choices; another calibration and another corpus for it are one."""
-    return len(differs_in) - ({"post", "fit_on"} <= {*differs_in})
+def gap_of(cell: PublishedCell, mine: float) -> float:
+    """By how many points a number lies above a published one.
 
-
-def _is_of_kind(corpus: str, wanted: str) -> bool:
-    """Whether a fit corpus is another one of the wanted kind, as `snli-18k` is for `nli`."""
-    return wanted != "" and wanted != corpus and wanted in corpus
+    Raises UsageError for what no score of the metric can be, and a cell without choices to rank.
+    """
+    lowest = 0 if cell.metric in ("accuracy", "auc") else -100
+    if not lowest <= mine <= 100:
+        raise UsageError(f"--mine {mine:g}: wanted a score x100, from {lowest} to 100")
+    if cell.points is None or cell.why_not or not cell.task:
+        raise UsageError(f"--mine: {cell.id} is no score of one task that a method here reproduces")
+    return mine - cell.points
 
 
 def wanted_protocol(cell: PublishedCell, registry: Registry) -> Protocol | None:
@@ -146,112 +92,46 @@ def wanted_protocol(cell: PublishedCell, registry: Registry) -> Protocol | None:
     return next(iter(protocols_of(cell, registry)), None) if cell.task else None
 
 
-def scores(results: Results, registry: Registry, wanted: Protocol) -> Iterator[Neighbour]:
-    """Every measured score of the wanted task, under every metric of the wanted kind."""
-    correlations = ("spearman", "pearson")
-    metrics = correlations if wanted.metric in correlations else (wanted.metric,)
-    for method, name in results.by_cell:
-        task = registry.tasks.get(name)
-        if task is None or name.partition(".")[0] != wanted.task:
-            continue
-        single = len(results.subsets(name)) <= 1
-        ways = ("",) if not wanted.aggregation else ("all",) if single else AGGREGATIONS
-        for metric, way in product(metrics, ways):
-            value = results.value(method, name, *filter(None, (metric, way))).mean
-            protocol = Protocol.of(method, task, metric, way)
-            if value is not None and protocol is not None:
-                yield Neighbour(protocol, value, measuring_command(method, [name], registry))
-
-
-def measuring_command(method: str, tasks: Iterable[str], registry: Registry) -> str:
-    """The command that measures a method; of an encoder by hand its files are to be filled in."""
-    encoder = base_name(method.partition(".")[0])
+def command_of(cell: PublishedCell, registry: Registry) -> str:
+    """The command that measures a cell; of an encoder by hand its files are to be filled in."""
+    encoder = base_name(str(cell.method).partition(".")[0])
     files = f" --encoder {encoder}=PATH" if encoder in registry.by_hand else ""
-    on = "".join(f" -t {task}" for task in tasks)
-    return f"harness run{files} -m '{method}'{on}"
+    return f"harness run{files} -m '{cell.method}'" + f" -t {cell.task}" * bool(cell.task)
 
 
-SMALL = 10_000_000  # bytes: a smaller download is no worse than this
-
-
-@dataclass(frozen=True)
-class Recorded:
+def recorded(results: Results, registry: Registry) -> frozenset[str]:
     """The encoders, without a maximum length, and the assets that records were made from."""
-
-    encoders: Collection[str] = ()
-    assets: Collection[str] = ()
-
-    @classmethod
-    def of(cls, results: Results, registry: Registry) -> Recorded:
-        """Those of all records."""
-        encoders = {method.partition(".")[0].partition(":")[0] for method in results.methods}
-        tasks = [registry.tasks[name] for name in results.by_task if name in registry.tasks]
-        return cls(encoders, {task.asset for task in tasks})
+    encoders = {method.partition(".")[0].partition(":")[0] for method in results.methods}
+    tasks = [registry.tasks[name] for name in results.by_task if name in registry.tasks]
+    return frozenset({*encoders, *(task.asset for task in tasks)})
 
 
-@dataclass(frozen=True)
-class NextStep:
-    """Commands that get what is missing together, their bytes where known, and what that gives.
+def waiting_for(
+    cells: Iterable[Reproduction], registry: Registry, here: Collection[str]
+) -> Mapping[tuple[str, ...], int]:
+    """Commands that together get what published numbers wait for, and how many do, most first.
 
-    `cells` are the published numbers that can then be measured.
+    They are the numbers that a method and task here reproduce and that were not measured.
     """
-
-    get: tuple[str, ...]
-    bytes: int | None
-    cells: tuple[PublishedCell, ...]
-
-
-def next_steps(
-    cells: Iterable[Reproduction], registry: Registry, here: Recorded
-) -> Iterator[NextStep]:
-    """What to get, the most numbers for its bytes first; a later step counts on those before it.
-
-    A published number counts that a method and task here reproduce and that is not measured yet.
-    What is trained, or of unknown size, comes last.
-    """
-    waiting = [
-        (needs, cell.cell)
-        for cell in cells
-        if cell.state is CellState.NOT_RUN and (needs := missing(cell.cell, registry, here))
-    ]
-    sizes: dict[str, float] = {}
-    for needs, _ in waiting:
-        for command, size in needs.items():
-            sizes[command] = max(sizes.get(command, 0), math.inf if size is None else size)
-    done: set[str] = set()
-
-    def worth(step: frozenset[str]) -> tuple[float, int, list[str]]:
-        """Numbers for their bytes, then numbers alone, then names."""
-        numbers = sum(needs.keys() <= step | done for needs, _ in waiting)
-        return numbers / (sum(sizes[command] for command in step) + SMALL), numbers, sorted(step)
-
-    while waiting:
-        best = max({frozenset(needs) - done for needs, _ in waiting}, key=worth)
-        done |= best
-        gained = tuple(cell for needs, cell in waiting if needs.keys() <= done)
-        waiting = [(needs, cell) for needs, cell in waiting if not needs.keys() <= done]
-        total = sum(sizes[command] for command in best)
-        yield NextStep(tuple(sorted(best)), None if total == math.inf else int(total), gained)
+    not_run = (cell.cell for cell in cells if cell.state is CellState.NOT_RUN)
+    waiting = Counter(missing(cell, registry, here) for cell in not_run)
+    return {commands: numbers for commands, numbers in waiting.most_common() if commands}
 
 
-def missing(cell: PublishedCell, registry: Registry, here: Recorded) -> Mapping[str, int | None]:
-    """The commands that get what a published number needs and what is not there, with bytes."""
-    method, needs = composed(cell.method, registry), dict[str, int | None]()
+def missing(cell: PublishedCell, registry: Registry, here: Collection[str]) -> tuple[str, ...]:
+    """The commands that get what a published number needs and what is not there."""
+    method, needs = composed(cell.method, registry), set[str]()
     names = [registry.tasks[task].asset for task in cell.tasks if task in registry.tasks]
     assets: list[Asset] = []
     if method is not None:
         corpus, encoder = registry.corpora.get(method.fit_on or ""), method.encoder
         names += [corpus.asset] if corpus is not None else []
-        if encoder.name.partition(":")[0] not in here.encoders:
+        if encoder.name.partition(":")[0] not in here:
             assets = [*assets_of(encoder)]
             if isinstance(source := encoder.source, Trained):
-                needs[f"harness train family {source.family}"] = None
+                needs.add(f"harness train family {source.family}")
             elif isinstance(source, Hub):
-                name = source.asset or encoder.name.partition(":")[0]
-                needs[f"harness fetch {name}"] = source.about
-    wanted = [asset_named(name) for name in dict.fromkeys(names) if name not in here.assets]
+                needs.add(f"harness fetch {source.asset or encoder.name.partition(':')[0]}")
+    wanted = [asset_named(name) for name in names if name not in here]
     assets += [asset for asset in wanted if not asset.embedded]
-    for asset in assets:
-        before, size = needs.get(asset.get, 0), asset.to_get
-        needs[asset.get] = None if before is None or size is None else before + size
-    return needs
+    return tuple(sorted(needs | {asset.get for asset in assets}))

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from harness.core.toml import read_rows
 from harness.registry import Registry, load_registry
+from harness.results import conformance, published
 from harness.results.claims import (
     ClaimResult,
     Claims,
@@ -22,26 +23,11 @@ from harness.results.claims import (
     read_intervals,
 )
 from harness.results.comparisons import Comparisons, read_comparisons
-from harness.results.conformance import (
-    Reference,
-    ReferenceScore,
-    Trials,
-    compare_reference,
-    confirmed,
-    read_references,
-    read_trials,
-)
 from harness.results.explain import Explanation, explain
 from harness.results.index import Results
-from harness.results.layout import QUESTIONS, papers_of
+from harness.results.layout import COMMITTED, OWN, QUESTIONS, is_packaged, papers_of
 from harness.results.protocols import Protocol
-from harness.results.published import (
-    PublishedCell,
-    Table,
-    load_tables,
-    published_cell,
-    published_table,
-)
+from harness.results.published import PublishedCell, Table
 from harness.results.questions import Search, Trap, read_searches
 from harness.results.records import Store
 from harness.results.reproduction import Reproduction, reproductions
@@ -79,19 +65,25 @@ class ResultsFolder:
 
     @cached_property
     def records(self) -> Results:
-        return Results.read(self.store)
+        """Its records; behind those of `results` in the current folder, the packaged ones."""
+        own = Results.read(self.store)
+        if self.path != OWN or is_packaged(OWN):
+            return own
+        others = Results.read(Store(COMMITTED))
+        every = {**own.by_cell, **others.by_cell, **own.by_cell}
+        return Results(every, packaged=frozenset(others.methods) - {*own.methods})
 
     @cached_property
     def tables(self) -> tuple[Table, ...]:
-        return load_tables(self.papers, self.registry)
+        return published.load_tables(self.papers, self.registry)
 
     def table(self, name: str) -> Table:
         """The published table of that id. Raises UsageError, which offers the nearest ones."""
-        return published_table(name, self.tables)
+        return published.published_table(name, self.tables)
 
     def cell(self, name: str) -> PublishedCell:
         """The published cell TABLE/ROW/COLUMN. Raises UsageError, which offers the nearest ones."""
-        return published_cell(name, self.tables)
+        return published.published_cell(name, self.tables)
 
     def judged(self, table: Table) -> tuple[Mapping[str, Reproduction], Results]:
         """Every cell of a published table by its id, and the records that were looked at for it."""
@@ -136,14 +128,14 @@ class ResultsFolder:
         return read_comparisons(self.path)
 
     @cached_property
-    def references(self) -> tuple[Reference, ...]:
+    def references(self) -> tuple[conformance.Reference, ...]:
         """The scores that other programs gave, by file name."""
-        return read_references(self.written)
+        return conformance.read_references(self.written)
 
     @cached_property
-    def trials(self) -> Trials:
+    def trials(self) -> conformance.Trials:
         """The trainings that were measured here for references, by command."""
-        return read_trials(self.written)
+        return conformance.read_trials(self.written)
 
     @cached_property
     def conformance_records(self) -> Results:
@@ -151,20 +143,23 @@ class ResultsFolder:
         return self.records.unread()
 
     @cached_property
-    def compared(self) -> tuple[tuple[Reference, tuple[ReferenceScore, ...]], ...]:
+    def compared(
+        self,
+    ) -> tuple[tuple[conformance.Reference, tuple[conformance.ReferenceScore, ...]], ...]:
         """Each reference with its scores beside ours."""
         beside = self.conformance_records, self.trials, self.registry
-        return tuple((r, compare_reference(r, *beside)) for r in self.references)
+        return tuple((r, conformance.compare_reference(r, *beside)) for r in self.references)
 
     @cached_property
     def confirming_programs(self) -> Mapping[Protocol, str]:
         """The procedures by which every score of a reference equals ours, and the program."""
         scores = (score for _, compared in self.compared for score in compared)
-        return confirmed(scores, self.records.unread(), self.registry)
+        return conformance.confirmed(scores, self.records.unread(), self.registry)
 
-    def explain(self, name: str) -> Explanation:
-        """A published cell, and the scores under neighbouring protocols. UsageError: unknown."""
-        return explain(self.cell(name), self.records, self.registry, self.confirming_programs)
+    def explain(self, name: str, mine: float | None = None) -> Explanation:
+        """A published cell, and what other choices do to it. UsageError: unknown, or no score."""
+        programs = self.confirming_programs
+        return explain(self.cell(name), self.records, self.registry, programs, self.traps, mine)
 
     @cached_property
     def searches(self) -> tuple[Search, ...]:

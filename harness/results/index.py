@@ -70,6 +70,7 @@ class Results:
     by_cell: Mapping[tuple[str, str], Sequence[Record]]
     used: set[tuple[str, str]] = field(default_factory=set)
     encoded: dict[tuple[str, str], bytes] = field(default_factory=dict)  # for digests, once
+    packaged: frozenset[str] = frozenset()  # methods of which all records come with the harness
 
     @classmethod
     def read(cls, store: Store) -> Results:
@@ -111,7 +112,7 @@ class Results:
         return self.records(methods[0], task) if methods else ()
 
     def subsets(self, task: str) -> Sequence[str]:
-        """The subsets of a task that records score apart; none without a record."""
+        """The subsets of a task that records score separately; none without a record."""
         for record in self.any_of(task)[:1]:
             correlation = record.scores.get("spearman")
             return tuple(correlation["groups"]) if isinstance(correlation, Mapping) else ()

@@ -21,7 +21,7 @@ REFERENCES = "references"
 CONFORMANCE = "conformance"  # among the questions: trainings that references have as well
 GATE = "gate.toml"
 
-OWN = Path("results")  # of the current folder, by default
+OWN, RUNS = Path("results"), Path("runs")  # of the current folder, by default
 
 
 def is_results(folder: Path) -> bool:
@@ -39,6 +39,17 @@ def own_or_committed(folder: Path) -> Path:
 def is_packaged(folder: Path) -> bool:
     """Whether a folder is that of the results that come with the harness."""
     return folder.is_dir() and COMMITTED.is_dir() and folder.samefile(COMMITTED)
+
+
+def shown_folders(folder: Path, only_own: bool = False) -> list[Path]:
+    """The folders to show: of the current one its own `results` and `runs`, then the packaged one.
+
+    Any other folder is shown alone, and so is `results` of a checkout of the harness.
+    """
+    if folder not in (OWN, COMMITTED) or is_packaged(OWN):
+        return [folder]
+    own = [place for place in (OWN, RUNS) if place.is_dir() and is_results(place)]
+    return own if only_own else [*own, COMMITTED]
 
 
 def require_own(option: str, folder: Path) -> None:

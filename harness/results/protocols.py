@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from math import inf
 
 from harness.core.metrics import metric_of
-from harness.core.types import LeaderboardColumn, MethodId, Section, Task, is_transductive
+from harness.core.types import LeaderboardColumn, MethodId, Section, Task
 from harness.registry import Registry
 from harness.results.index import Results, Value, average, methods_by_encoder
 from harness.results.published import PublishedCell
@@ -187,8 +187,3 @@ def legend_of(results: Results, task: Task, column: LeaderboardColumn) -> str:
         if all(value.mean is not None for value in values.values()):
             return column.legend.format(**values)
     return ""
-
-
-def fitted_on_task(method: str) -> bool:
-    """Whether it has no fitted post-processors, or they see the text of the task itself."""
-    return "@" not in method or is_transductive(method)

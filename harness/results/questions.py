@@ -107,11 +107,15 @@ class TrapRow:
 
 @dataclass(frozen=True)
 class Trap:
-    """One trap: what papers have confused, and the rows that show it."""
+    """One trap: what papers have confused, the rows that show it, the choices that it is `about`.
+
+    These are named as the fields of a `Protocol` are.
+    """
 
     title: str
     text: str
     rows: tuple[TrapRow, ...]
+    about: tuple[str, ...] = ()
 
     def values(self, results: Results) -> Iterator[tuple[TrapRow, Value, float | None]]:
         """Every row with its score and how far that lies from the first of its task."""

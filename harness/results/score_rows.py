@@ -11,7 +11,7 @@ from harness.core.provenance import PLUGINS
 from harness.core.types import MethodId, Record, is_transductive
 from harness.registry import Registry
 from harness.results.index import Results, main_path, score_at
-from harness.results.layout import COMMITTED, OWN, is_packaged, own_or_committed, papers_of
+from harness.results.layout import is_packaged, papers_of, shown_folders
 from harness.results.published import EVIDENCE, Table, load_tables, score_path
 from harness.results.records import Store
 from harness.results.reproduction import Reproduction, reproduce
@@ -111,15 +111,13 @@ class ScoreRow:
 def folder_rows(
     folder: pathlib.Path, registry: Registry, every_score: bool = False, only_own: bool = False
 ) -> list[ScoreRow]:
-    """The rows of a results folder; behind those of one's own `results`, the packaged ones.
+    """The rows of a results folder; of the current folder's own, then the packaged ones.
 
-    A cell that both hold is one's own alone.
+    A cell that several hold is that of the first.
     """
-    place = own_or_committed(folder)
-    both = folder == OWN and not only_own and not is_packaged(place)
     rows: list[ScoreRow] = []
     seen: set[tuple[str, str]] = set()
-    for results_folder in (place, COMMITTED) if both else (place,):
+    for results_folder in shown_folders(folder, only_own):
         by_cell = Results.read(Store(results_folder)).by_cell
         results = Results({cell: by_cell[cell] for cell in by_cell if cell not in seen})
         seen |= by_cell.keys()

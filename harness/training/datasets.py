@@ -122,7 +122,7 @@ def read_labelled(path: Path, held_out: bool = False) -> Labelled:
     _, first = next(lines(path), ("", ""))
     whole = first.split("\t") == list(ALL_NLI_HEADER)
     if held_out and not whole:
-        raise UsageError(f"--held-out: wanted AllNLI, which tells splits apart, found {path.name}")
+        raise UsageError(f"--held-out: wanted AllNLI, which names splits, found {path.name}")
     rows = _all_nli(path, held_out) if whole else _numbered(path)
     columns = tuple(zip(*rows, strict=True))
     if not columns:
@@ -267,7 +267,7 @@ def open_labelled_pairs(name: str, places: Places, held_out: bool = False) -> Tr
     if name != "mini-nli":
         return _open(name, NLI_PAIRS, partial(read_labelled, held_out=held_out), places)
     if held_out:
-        raise UsageError(f"--held-out: wanted AllNLI, which tells splits apart, found {name}")
+        raise UsageError(f"--held-out: wanted AllNLI, which names splits, found {name}")
     premises, hypotheses, labels = zip(*embedded_rows("nli.tsv", 3), strict=True)
     pairs = Labelled(premises, hypotheses, tuple(map(LABELS.index, labels)))
     return TrainingSet(name, EMBEDDED_SHA256["nli.tsv"], pairs)

@@ -64,7 +64,6 @@ def test_with_its_files_every_command_reads_the_table(measured, tmp_path):
         (("cite", "--cell", CELL), "@misc{mine2026"),
         (("report",), "files changed under results"),
         (("report", "--check"), "up to date"),
-        (("cite", "--verify"), "pages carry the digest"),
         (("check", "--results", "results", "-m", "mine", "-t", "mini-sts"), "agrees: 1 cell"),
         (("plan", "-m", "mine", "-t", "mini-sts"), "1 of 1 cells"),
     ):

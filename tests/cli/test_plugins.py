@@ -224,7 +224,7 @@ WORDS = {
     "imports what is not there": "cannot be imported: ModuleNotFoundError: No module named",
     "takes a registered name": "two files register the post-processor 'whitening': rename one",
     "registers a word that no method has": '+mine stands in no method; add one, as in METHODS = ("',
-    "breaks a law": "mine breaks the law: a deterministic fit draws nothing; pytest --harness-con",
+    "breaks a law": "mine fails a contract test: a deterministic fit draws nothing; pytest",
 }
 
 

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from pathlib import Path
 
 import pytest
 
@@ -93,9 +94,26 @@ def test_only_own_results_need_some(call):
     assert "--only-own: wanted a results folder of your own" in answer.complaint
 
 
-def test_a_report_of_ones_own_results_says_that_the_packaged_ones_are_not_in_it(own):
-    _, out, err = own("report")
+def test_a_report_shows_own_results_and_the_packaged_ones(own):
+    _, out, _ = own("report")
     assert "files changed under results" in out
-    assert err.count("\n") == 1
-    assert "harness show prints the packaged ones too" in err
+    page = Path("results/LEADERBOARD.md").read_text()
+    assert "Measured here, at least in part: `glove-mini.mean`. All others come" in page
+    assert "| `minilm.mean`" in page
     assert own("report", "--check") == (0, "all generated files are up to date\n", "")
+    assert own("report", "--only-own")[0] == 0
+    assert "minilm" not in Path("results/LEADERBOARD.md").read_text().partition("## Measured")[2]
+
+
+def test_runs_stand_before_the_packaged_results(own):
+    shown = ("show", "--columns", "method,source", "--format", "csv")
+    Path("results").rename("runs")
+    assert own(*shown)[1].splitlines()[1] == "glove-mini.mean,own"
+
+
+@pytest.mark.parametrize("form", ["markdown", "latex"])
+def test_a_table_is_that_of_harness_table(own, form):
+    chosen = ("-m", "bert-mini.mean", "bert-mini.cls", "-t", "mini-sts")
+    shown = own("show", *chosen, "--format", form)
+    assert shown == own("table", *chosen, "--results", "results", f"--{form}")
+    assert own("show", *chosen, "--format", form, "--columns", "all")[0] == 2

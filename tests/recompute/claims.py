@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 from statistics import fmean
 
 import others
@@ -75,9 +74,8 @@ class Claim:
 
 def page(inputs: Inputs, report: Report) -> None:
     """The whole page."""
-    results, tables, records = inputs.results, inputs.tables, inputs.records
+    results, tables = inputs.results, inputs.tables
     path = results / "tables" / "replication-in-miniature.md"
-    data = content(results / "questions" / "claims.toml")
     claims = all_claims(inputs)
     shown = list(markdown(path))
     _summary(path.read_text(encoding="utf-8"), claims, report)
@@ -86,11 +84,9 @@ def page(inputs: Inputs, report: Report) -> None:
         _section(own, claim, report)
     _overview(next(t for t in shown if t.headings[-1] == "Claims"), claims, report)
     _effects(next(t for t in shown if t.headings[-1] == "Effect sizes"), claims, report)
-    orders = next(t for t in shown if t.headings[-1] == "Order of the rows")
-    _orders(orders, data["rows"], tables, records, report)
     searches = [table for table in shown if "Searches and ablations" in table.headings]
     others.searches(searches, results, tables, report)
-    report.equal("claims: tables", len(shown), 3 + len(claims) + len(searches))
+    report.equal("claims: tables", len(shown), 2 + len(claims) + len(searches))
 
 
 def all_claims(inputs: Inputs) -> list[Claim]:
@@ -244,33 +240,3 @@ def _effects(table: Table, claims: Sequence[Claim], report: Report) -> None:
                 due = "–" if line.claimed is None else _signed(line.claimed)
                 due += ", " + (line.decision.outcome if difference is None else _signed(difference))
             report.expect(f"claims: effects: {claim.id}: {head}", cell, due)
-
-
-def _orders(
-    table: Table,
-    stand_ins: Mapping[str, Mapping[str, str]],
-    tables: Fields,
-    records: Records,
-    report: Report,
-) -> None:
-    for cells, (name, methods) in zip(table.lines, stand_ins.items(), strict=True):
-        report.expect(f"claims: order: {name}: rows", cells[1], str(len(methods)))
-        columns = {column["label"]: column for column in _columns(tables[name], None)}
-        for head, cell in zip(table.head[2:], cells[2:], strict=True):
-            due = _order(tables[name], columns[head], methods, records) if head in columns else ""
-            report.expect(f"claims: order: {name}: {head}", cell, due)
-
-
-def _order(table: Fields, column: Fields, methods: Mapping[str, str], records: Records) -> str:
-    """Kendall's tau over pairs that are not published as equal, and how many agree."""
-    both = []
-    for row in table["row"]:
-        if row["id"] in methods and column["id"] in row["values"]:
-            mean = side(records, methods[row["id"]], *_score(table, column)).mean
-            if mean is not None:
-                both.append((float(in_points(table, row, column)), mean))
-    pairs = [(a - c, b - d) for (a, b), (c, d) in combinations(both, 2) if a != c]
-    if not pairs:
-        return "not measured"
-    alike, opposite = (sum(sign * x * y > 0 for x, y in pairs) for sign in (1, -1))
-    return f"{(alike - opposite) / len(pairs):+.9f} ({alike} of {len(pairs)})"

@@ -20,7 +20,9 @@ DATA = re.compile(r'<script type="application/json" id="data">(.*?)</script>', r
 TABLE = re.compile(r'<table(?: [a-z-]+="(.*?)")?>(.*?)</table>', re.DOTALL)
 ROW = re.compile(r"<tr.*?>(.*?)</tr>", re.DOTALL)
 CELL = re.compile(r"<t[hd].*?>(.*?)</t[hd]>", re.DOTALL)
-TALLIES = re.compile(r"<li><strong>(.*?)</strong>(.*?)<span>(.*?)</span></li>")
+TALLIES = re.compile(
+    r"<li><strong>(.*?)</strong>(.*?)<span>(.*?)</span>(?:<details>.*?<span>(.*?)</span></details>)?"
+)
 
 
 def tables_of(text: str) -> Iterator[tuple[str, Table]]:
@@ -36,7 +38,7 @@ def _plain(html: str) -> str:
 
 
 def page(inputs: Inputs, report: Report) -> None:
-    """Every table and every dialog; what waits for an asset and neighbours are not computed."""
+    """Every table and every dialog; what waits for an asset and effects of choices are not."""
     results, records = inputs.results, inputs.records
     text = (results / "site" / "index.html").read_text(encoding="utf-8")
     pages = (results / "tables" / page for page in boards.encoder_pages(records))
@@ -45,12 +47,12 @@ def page(inputs: Inputs, report: Report) -> None:
     for name, table in tables_of(text):
         if name in inputs.tables:
             parts.setdefault(name, []).append(table)
-        elif table.head[0] == "Paper":
+        elif table.head[0] in ("Paper", "Source"):
             _counts(table, results / "LEADERBOARD.md", report)
         elif table.head[0] == "Claim":
             _claims(table, results / "tables" / "replication-in-miniature.md", report)
         elif table.head[0] == "Method":
-            _board(f"site: {name}", table, encoders, report)
+            _board(f"site: {name}", table, encoders, records, report)
     report.equal("site: published tables", sorted(parts), sorted(inputs.tables))
     for name, shown in parts.items():
         in_markdown = list(markdown(results / "tables" / "papers" / f"{name}.md"))
@@ -63,7 +65,16 @@ def page(inputs: Inputs, report: Report) -> None:
     _dialogs(json.loads(data[1]), inputs.tables, records, report)
 
 
-def _board(where: str, table: Table, encoders: Sequence[Table], report: Report) -> None:
+def _sizes(method: str, records: Records) -> dict[str, str]:
+    """Dimensions and rank by the first record of a method."""
+    name = method.removesuffix(" †")
+    facts = next((rows[0]["facts"] for cell, rows in records.items() if cell[0] == name), {})
+    return {h: str(facts.get(f, "–")) for h, f in (("Dim.", "dimensions"), ("Rank", "rank"))}
+
+
+def _board(
+    where: str, table: Table, encoders: Sequence[Table], records: Records, report: Report
+) -> None:
     """A board of all methods, as on the pages of their encoders."""
     name = re.split(r"\.(?: |$)", table.caption.removeprefix("Seven STS tasks: "))[0]
     wanted: dict[str, dict[str, str]] = {}
@@ -73,7 +84,7 @@ def _board(where: str, table: Table, encoders: Sequence[Table], report: Report) 
                 wanted[line[0].replace("`", "")] = dict(zip(other.head, line, strict=True))
     report.equal(f"{where}: rows", sorted(line[0] for line in table.lines), sorted(wanted))
     for line in table.lines:
-        due = wanted.get(line[0], {})
+        due = wanted.get(line[0], {}) | _sizes(line[0], records)
         cells = [due.get(head, "") for head in table.head[1:]]
         report.equal(f"{where}: {line[0]}", line[1:], cells)
         report.numbers += len(numbers(line[1:]))
@@ -99,12 +110,16 @@ def _paper(where: str, shown: Table, in_markdown: Table, report: Report) -> None
 
 
 def _counts(table: Table, leaderboard: Path, report: Report) -> None:
-    """The counts of each paper, as in Markdown, where no numbers are a 0."""
+    """The counts of papers with measured numbers, or of sources without, as in Markdown."""
     [other] = (table for table in markdown(leaderboard) if table.head[0] == "paper")
     names = {"Published": "published", "Runnable": "runnable", "Measured": "run"}
-    report.equal("site: counts", [names.get(head, head) for head in table.head[1:]], other.head[1:])
-    printed = [[cell.replace("–", "0") for cell in line] for line in table.lines]
-    report.equal("site: papers", sorted(printed), sorted(other.lines))
+    every = [dict(zip(other.head, line, strict=True)) for line in other.lines]
+    run = table.head[0] == "Paper"
+    heads = [names.get(head, head) for head in table.head[1:] if head != "Waits for"]
+    report.equal("site: counts", set(heads) - set(other.head), set())
+    wanted = [[line[n] for n in ("paper", *heads)] for line in every if (line["run"] != "0") == run]
+    printed = [[c.replace("–", "0") for c in line[: 1 + len(heads)]] for line in table.lines]
+    report.equal(f"site: {table.head[0]}", sorted(printed), sorted(wanted))
 
 
 def _claims(table: Table, page: Path, report: Report) -> None:
@@ -136,7 +151,9 @@ def _tallies(text: str, inputs: Inputs, report: Report) -> None:
         f"{sum(map(len, records.values())):,} records over all seeds",
     ]
     tallies = TALLIES.findall(unescape(text))
-    printed = [f"{' '.join(f'{a} {b}'.split())}: {what}" for a, b, what in tallies]
+    printed = [
+        f"{' '.join(f'{a} {b}'.split())}: {what} {more}".strip() for a, b, what, more in tallies
+    ]
     printed = [line for line in printed if ": scores of" not in line]
     report.equal("site: counts on top", printed, wanted)
 

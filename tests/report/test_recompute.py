@@ -45,7 +45,6 @@ MUTANTS = {
     "an effect": ("claims", r"\| \[first-last-above-mean\]\S+ +\| +[-+.\d]+, [-+](\d+\.\d\d)"),
     "an interval of a claim": ("claims", r" to ([-+]\d\.\d\d) \| +holds \|"),
     "an outcome": ("claims", r"\| +[-+.\d]+ to [-+.\d]+ \| +(holds) \|", "undecided"),
-    "an order of rows": ("claims", r"\+1\.00 \((\d) of \d\)"),
     "a search": ("claims", r"\| p = 0 .*?(\d\d\.\d\d)"),
     "a trap": ("traps", r"`wmean` +\| +`minilm\.mean` .*?(\d\d\.\d\d)"),
     "a difference from authors' code": ("conformance", r"[-+]\d\.\d{3}(\d) \|"),

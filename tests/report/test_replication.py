@@ -1,7 +1,7 @@
 """The page of claims: each word from its numbers, holes as holes, nothing typed that is data."""
 
 import re
-from itertools import chain, combinations
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +27,10 @@ from harness.results.claims import (
     Interval,
     address,
     decide,
-    rank_order,
     read_claims,
     scored,
 )
-from harness.results.index import NOT_MEASURED, SeedScores, mean_over_tasks
+from harness.results.index import SeedScores, mean_over_tasks
 from harness.results.published import Column, Row, Table, load_table, load_tables
 from harness.results.verdict import welch_half_width
 
@@ -265,23 +264,6 @@ def test_a_task_and_an_average_have_the_stored_interval(
     assert decision.outcome is (ClaimOutcome.UNDECIDED if interval else ClaimOutcome.HOLDS)
     others = [one.decision.by for one in found.every if one.decision is not decision]
     assert set(others) == {"sign"}
-
-
-# The order of rows
-
-TENTHS = st.integers(-20, 20).map(lambda x: x / 10)
-
-
-@settings(max_examples=40)
-@given(st.lists(st.tuples(TENTHS, TENTHS), min_size=2, max_size=8))
-def test_the_order_of_rows_is_kendalls(rows):
-    published, ours = map(list, zip(*rows, strict=True))
-    found = rank_order(published, ours)
-    pairs = sum(a != b for a, b in combinations(published, 2))
-    if len(set(published)) == len(rows) == len(set(ours)):
-        tau = stats.kendalltau(published, ours).statistic
-        assert found == f"{round(tau, 9) + 0.0:+.2f} ({round((tau + 1) * pairs / 2)} of {pairs})"
-    assert found.endswith(f" of {pairs})" if pairs else NOT_MEASURED)
 
 
 IN_WORDS = """

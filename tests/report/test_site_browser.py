@@ -107,7 +107,7 @@ def test_a_published_number_opens_with_all_that_is_known_of_it(visit):
     dialog = page.locator("dialog")
     dialog.wait_for(state="visible")  # the page hears of its new address a moment later
     shown = dialog.inner_text()
-    for text in ("82.03", "exact", "minilm.mean", "confirmed", "Neighbouring protocols",
+    for text in ("82.03", "exact", "minilm.mean", "confirmed", "Other choices",
                  "-m 'minilm.mean' -t sts-b", "@misc", "weights 53aa51172d14"):  # fmt: skip
         assert text in shown, text
     page.keyboard.press("Escape")
@@ -117,7 +117,8 @@ def test_a_published_number_opens_with_all_that_is_known_of_it(visit):
 
 def test_a_reviewer_finds_a_table_and_takes_command_and_citation_along(visit):
     page = visit()
-    page.click("#reproduced a:has-text('BERT-whitening (Su et al. 2021)')")
+    page.click("#waiting summary")
+    page.click("#waiting a:has-text('BERT-whitening (Su et al. 2021)')")
     heading = page.locator("#papers h3", has_text="BERT-whitening (Su et al. 2021)")
     page.wait_for_function(IN_VIEW, arg=heading.element_handle())
     page.locator("#table-bert-whitening\\.t1 summary").click()
@@ -183,3 +184,26 @@ def test_without_scripts_every_table_is_there(visit):
     assert page.locator(".board").first.is_visible()
     assert page.locator(".board").last.is_visible()
     assert not page.locator("#filters").is_visible()
+
+
+def test_a_number_of_ones_own_ranks_the_choices_that_lead_to_it(visit):
+    page = visit("#cell=bert-whitening.t1/bert-base-whitening-nli/sts-b")
+    dialog = page.locator("dialog")
+    assert "fit on snli-18k: 76.74" in dialog.inner_text()
+    page.fill(".mine input", "66.2")
+    shown = dialog.inner_text()
+    assert "1.99" in shown
+    for text in ("Single choices", "Pairs of choices", "sum of two effects", "Traps that apply"):
+        assert text in shown, text
+    assert "-m 'bert-base:64.first-last+realnvp@nli'" in shown
+    page.fill(".mine input", "101")
+    assert "from -100 to 100" in dialog.inner_text()
+
+
+def test_papers_code_and_models_are_links_and_pictures_answer_to_a_pointer(visit):
+    page = visit(f"#cell={CELL}")
+    model = page.locator("dialog a", has_text="sentence-transformers/all-MiniLM-L6-v2")
+    assert model.get_attribute("href").startswith("https://huggingface.co/sentence-transformers/")
+    links = page.locator("#papers a[href*='arxiv.org']").count()
+    assert links > 20
+    assert page.locator("#reproduced object").count() == 2

@@ -1,4 +1,4 @@
-"""Explanations: what differences are taken against, and the nearest fit corpus."""
+"""Explanations: the effects of choices, those that lead to another number, the nearest rows."""
 
 from pathlib import Path
 
@@ -6,13 +6,16 @@ import pytest
 from fakes import made_record, results_of
 from golden import require_golden
 
+from harness.core.errors import UsageError
 from harness.registry import load_registry
 from harness.report.sentences import render_explanation
 from harness.results.explain import explain
-from harness.results.published import load_tables, published_cell
+from harness.results.folder import ResultsFolder
+from harness.results.published import published_cell
 
 REGISTRY = load_registry()
-TABLES = load_tables(Path(__file__).resolve().parents[2] / "results" / "papers")
+FOLDER = ResultsFolder(Path(__file__).resolve().parents[2] / "results", REGISTRY)
+TABLES = FOLDER.tables
 CELL = "bert-whitening.t1/bert-base-whitening-nli/sts-b"  # first-last+whitening@nli, 68.19
 SNLI = "first-last+whitening@snli-18k"
 FLOWS = tuple(f"+flow:{n}@target" for n in range(40))  # each one choice away from the cell
@@ -20,43 +23,100 @@ FLOWS = tuple(f"+flow:{n}@target" for n in range(40))  # each one choice away fr
 
 # What was measured: methods on tasks, with their scores and now and then a metric.
 MEASURED = {
-    "on no encoder under this protocol: differences are from the nearest row": [
+    "on no encoder under this protocol: effects are measured at the nearest row": [
         ("minilm.first-last", "sts-b.senteval", 80.0),
         ("minilm.first-last+whitening@target", "sts-b.senteval", 79.0),
-        (f"minilm.{SNLI}", "sts-b", 77.5),
+        (f"minilm.{SNLI}", "sts-b.senteval", 77.5),
         ("minilm.first-last+sn@target", "sts-b.senteval", 81.0),
     ],
-    "a row of another metric is no base where one of the same was run": [
+    "the nearest row is of the same metric": [
         (f"bert-mini.{SNLI}", "sts-b.senteval", 60.0, "pearson"),
         ("minilm.first-last+whitening@target", "sts-b", 79.0),
     ],
-    "the same method on another encoder stays the reference": [
+    "under this protocol on other encoders: each has its effect": [
         ("minilm.first-last+whitening@nli", "sts-b.senteval", 78.0),
         (f"minilm.{SNLI}", "sts-b.senteval", 77.0),
+        ("bert-mini.first-last+whitening@nli", "sts-b.senteval", 58.0),
+        (f"bert-mini.{SNLI}", "sts-b.senteval", 58.5),
     ],
-    "on the encoder itself: differences are from the published number": [
-        (f"bert-base:64.{SNLI}", "sts-b.senteval", 70.0)
+    "on the encoder itself: the effect is that on it": [
+        ("bert-base:64.first-last+whitening@nli", "sts-b.senteval", 68.0),
+        (f"bert-base:64.{SNLI}", "sts-b.senteval", 70.0),
+        ("minilm.first-last+whitening@nli", "sts-b.senteval", 78.0),
+        (f"minilm.{SNLI}", "sts-b.senteval", 77.0),
     ],
 }
 
 
-def explanation(*scores):
+def explanation(*scores, mine=None):
     """The explanation of the cell where these (method, task, score) are all that was measured."""
     records = [
         made_record(method, task, {"".join(metric) or "spearman": {"all": score, "groups": {}}})
         for method, task, score, *metric in scores
     ]
-    return explain(published_cell(CELL, TABLES), results_of(*records), REGISTRY, {})
+    cell = published_cell(CELL, TABLES)
+    return explain(cell, results_of(*records), REGISTRY, {}, FOLDER.traps, mine)
 
 
 def test_explanations_are_golden():
-    texts = (f"# {what}\n{render_explanation(explanation(*MEASURED[what]))}" for what in MEASURED)
+    texts = [
+        f"# {what}\n{render_explanation(explanation(*MEASURED[what]), FOLDER.traps)}"
+        for what in MEASURED
+    ]
+    explained = render_explanation(explanation(*ROWS, mine=66.2), FOLDER.traps)
+    texts.append(f"# choices that lead to another number\n{explained}")
     require_golden(Path(__file__).parent / "golden" / "explanations.txt", "\n\n".join(texts) + "\n")
 
 
 @pytest.mark.parametrize("encoder", ["bert-base:64", "minilm"])
-def test_the_nearest_fit_corpus_of_the_kind_stands_first_among_many(encoder):
+def test_the_nearest_fit_corpus_of_the_kind_is_shown_among_many(encoder):
     many = [(f"{encoder}.first-last{post}", "sts-b.senteval", 68.0) for post in FLOWS]
     explained = explanation(*many, (f"{encoder}.mean+whitening:256@snli-18k", "sts-b", 50.0))
-    assert explained.neighbours[0].protocol.fit_on == "snli-18k"
-    assert "fit on snli-18k" in render_explanation(explained)
+    assert [row.fit_on for row in explained.nearest] == ["target", "snli-18k"]
+    assert "fit on snli-18k, text raw: 50.00" in render_explanation(explained)
+
+
+# Two points down: SN with [CLS] was measured, raw text with [CLS] was not.
+ROWS = [
+    ("minilm.first-last+whitening@nli", "sts-b.senteval", 70.0),
+    ("minilm.first-last+sn@nli", "sts-b.senteval", 69.0),
+    ("minilm.cls+whitening@nli", "sts-b.senteval", 68.2),
+    ("minilm.cls+sn@nli", "sts-b.senteval", 68.0),
+    ("minilm.first-last+whitening@nli", "sts-b", 69.6),
+    ("minilm.pooler+whitening@nli", "sts-b.senteval", 75.0),
+]
+
+
+def test_choices_that_lead_to_another_number_are_single_first_then_pairs_and_sums():
+    explained = explanation(*ROWS, mine=66.2)
+    single = [(dict(c.changes), round(c.effect, 2)) for c in explained.choices]
+    assert single == [({"pooling": "cls"}, -1.8), ({"post": "+sn"}, -1.0)]
+    pairs = [({*c.changes.values()}, round(c.effect, 2), c.is_sum) for c in explained.pairs]
+    assert pairs == [
+        ({"cls", "+sn"}, -2.0, False),
+        ({"cls", "raw"}, -2.2, True),
+        ({"+sn", "raw"}, -1.4, True),
+    ]
+    assert explained.choices[0].made_by == "-m 'bert-base:64.cls+whitening@nli'"
+    assert explained.pairs[1].made_by.endswith(", -t sts-b")
+
+
+@pytest.mark.parametrize("mine", [100.5, -101.0, float("nan"), float("inf")])
+def test_a_number_that_no_score_can_be_is_refused(mine):
+    with pytest.raises(UsageError, match="wanted a score x100, from -100 to 100"):
+        explanation(*ROWS, mine=mine)
+
+
+def test_a_number_beside_an_average_is_refused():
+    with pytest.raises(UsageError, match="no score of one task"):
+        FOLDER.explain("simcse.t5/bert-base-first-last-avg/avg", 50.0)
+
+
+def test_a_trap_is_named_where_it_shows_the_choice_and_the_protocol():
+    rows = [("minilm.cls", "sts12.senteval", 75.0), ("minilm.pooler", "sts12.senteval", 74.0)]
+    cell = published_cell("simcse.t5/simcse-bert-base-unsup/sts12", TABLES)
+    records = [made_record(m, t, {"spearman": {"all": s, "groups": {}}}) for m, t, s in rows]
+    explained = explain(cell, results_of(*records), REGISTRY, {}, FOLDER.traps)
+    [choice] = explained.choices
+    titles = [FOLDER.traps[number - 1].title for number in choice.traps]
+    assert titles == ["Before or behind the pooler"]

