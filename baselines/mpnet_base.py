@@ -52,7 +52,7 @@ METHODS = (
     *(
         Method(MPNET, pooling, post, corpus, cite=MPNET.cite, tasks=tasks)
         for pooling in POOLINGS
-        for corpus, tasks in (("target", ("*",)), ("enwiki-10k", TEXTS))
+        for corpus, tasks in (("target", ("*",)), ("enwiki-100k", TEXTS))
         for post in CALIBRATIONS
     ),
     *(
