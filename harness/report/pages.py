@@ -101,7 +101,7 @@ def tallies(folder: ResultsFolder) -> Iterator[Tally]:
         outcomes = Counter(claim.outcome for claim in tested)
         fails, undecided = outcomes[ClaimOutcome.FAILS], outcomes[ClaimOutcome.UNDECIDED]
         words = f"{fails} do not hold, {undecided} undecided.{caveats(tested)}"
-        what = f"claims of the papers hold for small models; {words}"
+        what = f"claims of the papers hold here; {words}"
         yield Tally(str(outcomes[ClaimOutcome.HOLDS]), f"of {len(tested)}", what)
     compared = [s for _, scores in folder.compared for s in scores if s.agrees is not None]
     for what, by_authors in (

@@ -72,8 +72,8 @@ def write_intervals(results: Path, intervals: Intervals) -> None:
 class ClaimEntry:
     """A claim as the file has it, by the ids of its table, rows and columns.
 
-    With `methods` it is made in words alone: `better` and `worse` are then words, and no rows.
-    `part_of` says of which sentence of the paper several claims are parts.
+    `methods` stand for this claim alone in the rows' place. One that is made in words alone has
+    words for `better` and `worse`. `part_of` says of what several claims are parts.
     """
 
     id: str
@@ -141,8 +141,8 @@ class Claims:
         try:
             table, sides = self.tables[entry.table], (entry.better, entry.worse)
             rows, stand_ins = {row.id: row for row in table.rows}, self.rows.get(entry.table, {})
-            if entry.methods:  # in words: rows that print nothing
-                rows = {words: Row(words, words, "", "", "", values={}) for words in sides}
+            if entry.methods:  # words are rows that print nothing
+                rows = {words: Row(words, words, "", "", "", values={}) for words in sides} | rows
                 stand_ins = dict(zip(sides, entry.methods, strict=True))
             better, worse = (rows[side] for side in sides)
             methods = stand_ins[entry.better], stand_ins[entry.worse]

@@ -119,7 +119,7 @@ def _claim(
     lines = []
     for column, score in zip(columns, scores, strict=True):
         printed = None
-        if "methods" not in entry:
+        if {*names} <= {*rows}:
             above, below = (float(in_points(table, rows[name], column)) for name in names)
             printed = above, below
         lines.append(_line(column["label"], printed, methods, [score], stored, records))

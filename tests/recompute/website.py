@@ -144,7 +144,7 @@ def _tallies(text: str, inputs: Inputs, report: Report) -> None:
     wanted = [
         f"{counts['run']:,} of {counts['published']:,}: published numbers were measured here, by "
         f"{papers.different_scores(tables, records):,} different scores: {', '.join(given)}",
-        f"{outcomes['holds']} of {len(tested)}: claims of the papers hold for small models; "
+        f"{outcomes['holds']} of {len(tested)}: claims of the papers hold here; "
         f"{outcomes['does not hold']} do not hold, {outcomes['undecided']} undecided."
         f"{caveats_of(tested)}",
         f"{len(records):,}: measured cells: {len(methods)} methods on {len(tasks)} tasks, "
