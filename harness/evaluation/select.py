@@ -39,8 +39,8 @@ def select_cells(
         selected += cells([method], suited, seeds)
         if methods and len(suited) < len(chosen_tasks):
             left_out.append(method.id)
-    some = ", ".join(left_out[:SHOWN])
-    why = f"{len(left_out)} methods ({some}) were {LEFT_OUT}" if left_out else ""
+    count = f"{len(left_out)} {'methods were' if left_out[1:] else 'method was'}"
+    why = f"{count} {LEFT_OUT}: {', '.join(left_out[:SHOWN])}" if left_out else ""
     if not selected:
         raise UsageError("; ".join(filter(None, ("nothing is left to run", why))))
     return tuple(sorted(selected, key=_order)), why

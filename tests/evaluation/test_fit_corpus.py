@@ -384,7 +384,7 @@ def test_blocks_of_a_pass_that_workers_make_in_any_order_are_merged_into_one_fil
     told = Told()
     made = execute_on(LastFirst(None), planned, RunContext(texts, store, told))
     beside = {outcome.cell: outcome for outcome in made}
-    assert [name for name, _ in told.phases] == ["encoding", "merging", "scoring"]
+    assert [name for name, _ in told.phases] == ["encoding", "scoring"]
     assert len(config.log) == once  # each block by one worker
     assert beside.keys() == alone.keys()
     assert digests_of(tmp_path / "beside") == digests_of(tmp_path / "alone") != {}

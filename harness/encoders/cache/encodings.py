@@ -262,7 +262,7 @@ def open_labelled(
 def identify(root: Path, config: EncoderConfig, path: Path) -> Identity:
     """The identity that a run found for this encoder in these very files, else a new one.
 
-    So weights are not read for each unit of a run. Sizes, times and inodes tell files; see `load`.
+    So weights are read when they are loaded; the same files have the same sizes, times and inodes.
     """
     mark = _fingerprint(config, path)
     for file in sorted(root.glob(f"encodings/*/{LABEL}")):
