@@ -108,7 +108,7 @@ def test_a_number_that_no_score_can_be_is_refused(mine):
 
 
 def test_a_number_beside_an_average_is_refused():
-    with pytest.raises(UsageError, match="no score of one task"):
+    with pytest.raises(UsageError, match="not a score of one task"):
         FOLDER.explain("simcse.t5/bert-base-first-last-avg/avg", 50.0)
 
 
