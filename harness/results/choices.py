@@ -90,12 +90,12 @@ def other_choices(wanted: Protocol, row: Protocol) -> dict[str, str]:
     return {name: getattr(row, name) for name in names}
 
 
-def distance(row: Protocol, wanted: Protocol) -> tuple[int, bool, bool]:
+def distance(row: Protocol, wanted: Protocol) -> tuple[int, bool, bool, int]:
     """In how many choices a row differs; a fit corpus of the wanted kind is nearer than another."""
     differs_in, related = other_choices(wanted, row), is_of_kind(row.fit_on, wanted.fit_on)
     choices = len(differs_in) - (related or {"post", "fit_on"} <= differs_in.keys())
     other_family = row.post.partition(":")[0] != wanted.post.partition(":")[0]
-    return choices, not related, other_family
+    return choices, not related, other_family, len(differs_in)
 
 
 def is_of_kind(corpus: str, wanted: str) -> bool:

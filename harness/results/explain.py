@@ -83,7 +83,7 @@ def gap_of(cell: PublishedCell, mine: float) -> float:
     if not lowest <= mine <= 100:
         raise UsageError(f"--mine {mine:g}: wanted a score x100, from {lowest} to 100")
     if cell.points is None or cell.why_not or not cell.task:
-        raise UsageError(f"--mine: {cell.id} is no score of one task that a method here reproduces")
+        raise UsageError(f"--mine: {cell.id} is not a score of one task with a method here")
     return mine - cell.points
 
 
