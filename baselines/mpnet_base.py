@@ -42,7 +42,7 @@ CALIBRATIONS = (
     (Whitening(),),
     (Whitening(256),),
 )
-# Texts that a fit on another corpus is tried on, and a flow: as the papers' tables have them.
+# What linear maps and flows are tried on: the papers' tables have both, mteb all of SICK-R.
 TEXTS = (*SEVEN, "sick-r.all", "qnli", "lexical", *(f"{task}.senteval" for task in SEVEN))
 OF_FLOWS = ("sts-b", *(f"{task}.senteval" for task in SEVEN))
 POOLINGS = (MEAN, CLS, FIRST_LAST)
@@ -50,9 +50,9 @@ POOLINGS = (MEAN, CLS, FIRST_LAST)
 METHODS = (
     *(Method(MPNET, pooling, cite=MPNET.cite) for pooling in POOLINGS),
     *(
-        Method(MPNET, pooling, post, corpus, cite=MPNET.cite, tasks=tasks)
+        Method(MPNET, pooling, post, corpus, cite=MPNET.cite, tasks=TEXTS)
         for pooling in POOLINGS
-        for corpus, tasks in (("target", ("*",)), ("enwiki-100k", TEXTS))
+        for corpus in ("target", "enwiki-100k")
         for post in CALIBRATIONS
     ),
     *(
