@@ -12,7 +12,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, TextIO
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -21,7 +21,7 @@ from harness.assets.places import Places
 from harness.core import hardware
 from harness.core.errors import UsageError
 from harness.core.provenance import Plugin
-from harness.core.terminal import text_table, visible
+from harness.core.terminal import text_table, visible, wrapped
 from harness.evaluation.engines import Engine, engine
 from harness.plugins import open_plugins, plugin_of_file, plugins_in_use
 from harness.registry import Registry
@@ -357,12 +357,12 @@ def say(text: str = "") -> None:
 
 def note(text: str) -> None:
     """Print a line beside the answer, for a person."""
-    typer.echo(visible(text), err=True)
+    typer.echo(wrapped(visible(text), terminal_width(sys.stderr)), err=True)
 
 
-def terminal_width() -> int | None:
-    """The columns of standard output; None where it is no terminal."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+def terminal_width(stream: TextIO | None = None) -> int | None:
+    """The columns of a stream, by default standard output; None where it is no terminal."""
+    return shutil.get_terminal_size().columns if (stream or sys.stdout).isatty() else None
 
 
 def say_rows(rows: Rows, as_json: bool = False) -> None:

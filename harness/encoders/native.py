@@ -5,20 +5,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from harness.core.errors import UsageError
+from harness.core.errors import HarnessError, UsageError
 from harness.core.files import digest_of, sha256_of
-from harness.core.interfaces import Encoder, Encoding, Identity, Trained
+from harness.core.interfaces import Encoder, EncoderConfig, Encoding, Identity, Trained
 from harness.encoders.checkpoint import require_weights, weights_files
 from harness.encoders.config import DerivedConfig
 from harness.encoders.kernels.choose import multiplications
-from harness.encoders.modules import STATIC, Modules, read_modules
+from harness.encoders.modules import MODULES, STATIC, Modules, read_modules
 from harness.encoders.subword_vectors import open_table
 from harness.encoders.transformer import TransformerConfig
 
@@ -145,3 +146,18 @@ class NativeEncoder:
         inner = self.inner.encode([self.prompt + text for text in texts])
         native = np.asarray(self.head(inner.mean[:, 0]), np.float32)
         return Encoding((), 0, native[:, None][:, :0], native=native, tokens=inner.tokens)
+
+
+def bypassed(config: EncoderConfig, path: Path, poolings: Iterable[str]) -> str:
+    """A note on poolings that bypass the modules in an encoder's folder; empty for none.
+
+    Vectors that differ from the modules' in length alone are the modules' own.
+    """
+    if not isinstance(config, DerivedConfig) and (path / MODULES).is_file():
+        with suppress(HarnessError):  # which `native` raises, too
+            modules = read_modules(config.name, path)
+            if others := sorted(set(poolings) - {modules.alike}):
+                kinds = ", ".join(module.kind for module in modules.chain[1:])
+                poolings = f"Poolings such as `{others[0]}` bypass the modules of {config.name}"
+                return f"{poolings} ({kinds}); use `{config.name}.native`"
+    return ""

@@ -19,6 +19,7 @@ from harness.core.provenance import Plugin, code_digest, plugins_of
 from harness.core.terminal import INDENT, duration, text_table, wrapped
 from harness.core.types import Progress, Task
 from harness.encoders.cache.encodings import EncoderCache, identify
+from harness.encoders.native import bypassed
 from harness.evaluation.fit_corpus import DIGITS, CorpusSample, needs_dropout
 from harness.results.records import PlannedCell, Store, sidecar_metadata
 from harness.tasks.loader import CellInputs, FitText, TaskLoader, distinct_sentences
@@ -69,7 +70,8 @@ class EncoderPlan:
     not cached, and those of passes over corpora that no file holds. `seconds` are theirs by the
     `rate`, in letters a second; a pass with dropout takes as long as earlier ones. None is unknown:
     of a corpus that states no count, of an encoder that is not here, or that was never timed. Of
-    the cells so many are `measured`, and left are `fits` and `scorings`.
+    the cells so many are `measured`, and left are `fits` and `scorings`. `note` is on poolings that
+    bypass the modules of a folder.
     """
 
     name: str
@@ -84,14 +86,12 @@ class EncoderPlan:
     measured: int = 0
     fits: int = 0
     scorings: int = 0
+    note: str = ""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """All of it.
-
-    `missing` holds what is not here by name.
-    """
+    """The work of all encoders, and what is not on this machine by name."""
 
     cells: int
     runnable: int
@@ -165,6 +165,8 @@ def _encoder(
     else:
         key = identify(places.cache, config, path).key
         cache = EncoderCache.open(places.cache, key)
+        note = bypassed(config, path, (cell.method.pooling.name for cell in planned))
+        plan = replace(plan, note=note)
     distinct = tuple(distinct_sentences(readable.values()))
     missing = cache.missing(distinct)
     left = {c: inputs for c, inputs in readable.items() if not _is_measured(c, inputs, key, runs)}
@@ -235,7 +237,8 @@ def render_plan(plan: Plan, width: int | None = None) -> str:
     already = f", {measured} of them are measured already" if measured else ""
     left = f"; {_work_left(plan)}" if plan.runnable else "."
     cells = f"{plan.runnable} of {plan.cells} cells can run here{already}{left}"
-    return "\n".join((encoders, "", wrapped(cells, width), *_to_get(plan.missing, width)))
+    notes = [wrapped(f"Note: {e.note}", width) for e in plan.encoders if e.note]
+    return "\n".join((encoders, "", wrapped(cells, width), *notes, *_to_get(plan.missing, width)))
 
 
 def _to_get(missing: Mapping[str, MissingAsset], width: int) -> Iterator[str]:

@@ -14,10 +14,7 @@ from harness.results.records import PlannedCell, by_encoder, cells
 
 PROFILES = ("all", "embedded", "standard", "papers")
 SHOWN = 8  # of the methods that are left out
-LEFT_OUT = (
-    "left out on tasks that they are not registered for, or that have no training split to fit on; "
-    "named by its id (-m ID), each runs on every task that has what it is fitted on"
-)
+SKIPPED = "on tasks that they are not registered for; name one by its id (-m ID) to run it"
 EMBEDDED = "embedded"  # the asset that is always there
 
 
@@ -39,8 +36,8 @@ def select_cells(
         selected += cells([method], suited, seeds)
         if methods and len(suited) < len(chosen_tasks):
             left_out.append(method.id)
-    count = f"{len(left_out)} {'methods were' if left_out[1:] else 'method was'}"
-    why = f"{count} {LEFT_OUT}: {', '.join(left_out[:SHOWN])}" if left_out else ""
+    count = f"{len(left_out)} method{'s' * (len(left_out) > 1)}"
+    why = f"skipped {count} {SKIPPED}: {', '.join(left_out[:SHOWN])}" if left_out else ""
     if not selected:
         raise UsageError("; ".join(filter(None, ("nothing is left to run", why))))
     return tuple(sorted(selected, key=_order)), why

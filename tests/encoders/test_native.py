@@ -17,7 +17,7 @@ from tolerances import ROUNDING, relative_gap
 from harness.core.errors import DataError, UsageError
 from harness.core.interfaces import Encoder
 from harness.encoders.modules import edit_json, own_pooling, write_json
-from harness.encoders.native import NativeConfig, PromptedConfig
+from harness.encoders.native import NativeConfig, PromptedConfig, bypassed
 from harness.encoders.transformer import TransformerConfig
 from harness.registry import load_registry
 from harness.transforms.pooling import NATIVE
@@ -222,6 +222,20 @@ def test_the_pooling_of_a_folder_is_read_from_its_files(kinds, pooling, files, w
         (tmp_path / name).parent.mkdir(exist_ok=True)
         write_json(tmp_path / name, content)
     assert own_pooling(tmp_path) == wanted
+
+
+@pytest.mark.parametrize(
+    ("kind", "poolings", "modules"),
+    [
+        ("mean", ["mean"], ""),
+        ("mean", ["mean", "cls"], "`cls` bypass the modules of m (Pooling)"),
+        ("cls-normalize", ["cls"], ""),
+        ("layers", ["mean"], "`mean` bypass the modules of m (WeightedLayerPooling, Pooling)"),
+    ],
+)
+def test_a_plan_says_which_poolings_bypass_the_modules(tmp_path, kind, poolings, modules):
+    note = bypassed(TransformerConfig("m", ""), saved(tmp_path, kind), poolings)
+    assert note == (modules and f"Poolings such as {modules}; use `m.native`")
 
 
 def test_a_mean_of_layers_is_not_read_from_a_model_under_its_modules(tmp_path):
