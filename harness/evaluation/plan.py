@@ -252,8 +252,8 @@ def _to_get(missing: Mapping[str, MissingAsset], width: int) -> Iterator[str]:
         else:
             by_hand.append(f"{INDENT}{name}: {asset.get or asset.message}")
     if missing:
-        known = sum(asset.bytes or 0 for asset in missing.values())
-        yield f"\nasset missing ({len(missing)}, {sized(known)} as far as known):"
+        size = sum(asset.bytes or 0 for asset in missing.values())
+        yield f"\nasset missing ({len(missing)}, {sized(size)} as far as known):"
     for command, words in names.items():
         line = wrapped(f"{INDENT}{command}{' '.join(words)}", width - 2)
         yield line.replace("\n", " \\\n")

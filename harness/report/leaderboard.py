@@ -115,8 +115,8 @@ def board_parts(
 
 def origin_notes(results: Results, methods: Sequence[str]) -> list[str]:
     """Which methods were measured here, where others are packaged, and which by plug-ins."""
-    own = ", ".join(f"`{m}`" for m in methods if m not in results.packaged)
-    note = f"Measured here, at least in part: {own or 'none'}. All others come with the harness."
+    here = ", ".join(f"`{m}`" for m in methods if m not in results.packaged)
+    note = f"Measured here, at least in part: {here or 'none'}. All others come with the harness."
     by_plugin: dict[str, dict[str, None]] = {}
     for (method, _), records in results.by_cell.items():
         plugins = records[0].facts.get("plugins", {}) if method in methods else {}
