@@ -1,4 +1,4 @@
-"""A whole run by one process, on one core, by two processes, and by two workers of Dask.
+"""A whole run by one process, on one core, and by two processes.
 
 Their records are equal; their time, memory and use of the cores are measured.
 """
@@ -17,16 +17,10 @@ WAYS = {
     "one process": ("--jobs", "1"),  # with a thread for each core where it encodes
     "one core": ("--jobs", "1"),
     "two processes": ("--jobs", "2"),
-    "two workers of Dask": ("--scheduler", "local:2"),
-    "one worker of Dask": ("--scheduler", "local:1"),
 }
 OF_ONE = 0.6  # how long two processes may take where one takes 1
-WANTED = 1.7  # how much faster two workers are than one, each with one thread
 SMALL = ("run", "-m", "glove-mini.mean", "-t", "mini-sts")  # where benchmarks are off
 WHOLE = ("reproduce", "--profile", "embedded")
-# One pass over a corpus, whose blocks are most of the time.
-PASS = ("run", "-m", "bert-mini.mean+sn@enwiki-100k", "-t", "mini-sts")
-MATRIX = ("run", "-m", "bert-mini.*", "-t", "mini-sts", "mini-sick")
 
 
 def used(process):
@@ -94,27 +88,7 @@ def beside(side_by_side, cold, ours, *others):
 @TWO_CORES
 def test_two_processes_beside_one(side_by_side, tmp_path):
     cold = Cold(WHOLE if side_by_side.on else SMALL, tmp_path)
-    one, core, dask = "one process", "one core", "two workers of Dask"
-    facts = beside(side_by_side, cold, "two processes", one, core, dask)
+    one, core = "one process", "one core"
+    facts = beside(side_by_side, cold, "two processes", one, core)
     side_by_side.require("jobs-2", side_by_side.ratios(one), round(1 / OF_ONE, 2), **facts)
     side_by_side.require("cores-2", side_by_side.ratios(core), round(1 / OF_ONE, 2), **facts)
-    pairs = zip(side_by_side.seconds[one], side_by_side.seconds[dask], strict=True)
-    side_by_side.require("dask-local-2", [a / b for a, b in pairs], round(1 / OF_ONE, 2), **facts)
-
-
-def two_workers_beside_one(side_by_side, folder, row, command):
-    cold = Cold(command if side_by_side.on else SMALL, folder)
-    facts = beside(side_by_side, cold, "two workers of Dask", "one worker of Dask")
-    side_by_side.require(row, side_by_side.ratios("one worker of Dask"), WANTED, **facts)
-
-
-@TWO_CORES
-def test_two_workers_beside_one(side_by_side, tmp_path):
-    two_workers_beside_one(side_by_side, tmp_path, "workers-2", MATRIX)
-
-
-@TWO_CORES
-@pytest.mark.data
-def test_two_workers_beside_one_on_a_pass_over_a_corpus(side_by_side, tmp_path, data_dir):
-    command = (*PASS, "--data-dir", str(data_dir))
-    two_workers_beside_one(side_by_side, tmp_path, "passes-2", command)

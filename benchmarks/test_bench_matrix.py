@@ -77,7 +77,7 @@ class Matrix:
         """Every cell, from the files of the tasks on."""
         library = TaskLoader(self.places(folder / "cache"), load_registry().corpora)
         store = Store(folder / "runs")
-        made = execute(self.planned, RunContext(library, store, told or Told(), fresh=True))
+        made = execute(self.planned, RunContext(library, store, told or Told(), overwrite=True))
         assert [outcome.message for outcome in made] == [""] * len(self.planned)
 
     def from_nothing(self, told=None):
