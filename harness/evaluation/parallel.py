@@ -219,7 +219,7 @@ def _passes(site: Site, runs: Iterable[EncoderRun]) -> Iterator[Work]:
 
 def _merge(runs: Iterable[EncoderRun]) -> None:
     """Make the files of passes of their blocks. The cells that need them report an error."""
-    for corpus_pass in {corpus_pass: 0 for run in runs for corpus_pass in run.passes.values()}:
+    for corpus_pass in dict.fromkeys(made for run in runs for made in run.passes.values()):
         with failures(()), one_blas_thread():
             corpus_pass.merge(corpus_pass.missing)
 

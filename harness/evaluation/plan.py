@@ -242,7 +242,7 @@ def render_plan(plan: Plan, width: int | None = None) -> str:
 
 
 def _to_get(missing: Mapping[str, MissingAsset], width: int) -> Iterator[str]:
-    """What is missing by how it is got: a command for many names, and what a person must do."""
+    """Each command that downloads missing assets, then those that must be obtained manually."""
     names: dict[str, dict[str, None]] = {}
     by_hand = []
     for name, asset in missing.items():
@@ -264,9 +264,9 @@ def _to_get(missing: Mapping[str, MissingAsset], width: int) -> Iterator[str]:
 
 def _row(encoder: EncoderPlan) -> tuple[str, ...]:
     return (
-        f"{encoder.name} (to be trained)" if encoder.to_train else encoder.name,
+        encoder.name,
         str(encoder.cells),
-        f"{encoder.cached:,} of {encoder.sentences:,}",
+        "to be trained" if encoder.to_train else f"{encoder.cached:,} of {encoder.sentences:,}",
         UNKNOWN if encoder.to_encode is None else f"{encoder.to_encode:,}",
         UNKNOWN if encoder.seconds is None else duration(encoder.seconds),
     )
@@ -275,10 +275,10 @@ def _row(encoder: EncoderPlan) -> tuple[str, ...]:
 def _work_left(plan: Plan) -> str:
     """The time to encode, as far as it is known, and how much else there is to do."""
     timed = sum(encoder.seconds or 0.0 for encoder in plan.encoders)
-    unknown = [e.name for e in plan.encoders if e.seconds is None and not e.missing]
+    unknown = sum(e.seconds is None and not e.missing for e in plan.encoders)
     times = [f"about {duration(timed)}"] if timed or not unknown else []
     if unknown:
-        times.append(f"an unknown time for {', '.join(unknown)}")
+        times.append(f"an unknown time for {unknown} encoder{'s' * (unknown > 1)}")
     counts = {
         "training": sum(encoder.to_train for encoder in plan.encoders),
         "fit": sum(encoder.fits for encoder in plan.encoders),

@@ -64,7 +64,7 @@ class MethodTable:
     def markdown(self, registry: Registry) -> str:
         """The table and its caption."""
         rows = [
-            [label(m), *(self._cell(h, m, escape, "**{}**") for h in self.columns)]
+            [label(m), *(self.cell(h, m, escape, "**{}**") for h in self.columns)]
             for m in self.methods
         ]
         rows += [[escape(name), *cells] for name, cells in self._published()]
@@ -72,11 +72,11 @@ class MethodTable:
         return "\n\n".join([table(["method", *self.columns], rows), escape(caption)])
 
     def latex(self, registry: Registry) -> str:
-        """The same as booktabs with a caption; each digest a comment."""
+        """The table in LaTeX, for the package booktabs; the digest of its records is a comment."""
         bold = r"\textbf{{{}}}"
         measured = [
             _line(
-                latex_escape(label(m)), [self._cell(h, m, latex_escape, bold) for h in self.columns]
+                latex_escape(label(m)), [self.cell(h, m, latex_escape, bold) for h in self.columns]
             )
             for m in self.methods
         ]
@@ -100,7 +100,7 @@ class MethodTable:
             ]
         )
 
-    def _cell(self, heading: str, method: str, escaped: Callable[[str], str], bold: str) -> str:
+    def cell(self, heading: str, method: str, escaped: Callable[[str], str], bold: str) -> str:
         """A value: bold if it is the best of its column, marked if it ties with the best."""
         value, column = self.values[heading, method], self.columns[heading]
         means = [self.values[heading, other].mean for other in self.methods]

@@ -113,11 +113,11 @@ def single_choices(
     of_traps = [_protocols(trap, registry) for trap in traps]
     choices = []
     for fields in FIELDS:
-        found: dict[tuple[str, ...], list[tuple[Protocol, float]]] = defaultdict(list)
+        by_value: dict[tuple[str, ...], list[tuple[Protocol, float]]] = defaultdict(list)
         for start, end in _steps(wanted, measured, fields):
             chosen = tuple(getattr(end, name) for name in fields)
-            found[chosen].append((start, measured[end] - measured[start]))
-        for chosen, steps in found.items():
+            by_value[chosen].append((start, measured[end] - measured[start]))
+        for chosen, steps in by_value.items():
             changes = dict(zip(fields, chosen, strict=True))
             nearest, _ = min(steps, key=lambda step: distance(step[0], wanted))
             effects = {start.encoder: by for start, by in steps if ROW(start) == ROW(nearest)}
@@ -179,7 +179,7 @@ def near(gap: float, choices: Iterable[OtherChoice]) -> list[OtherChoice]:
     """The choices that move a score by about the gap on some encoder, measured ones first."""
     missed = [(c, [abs(effect - gap) for effect in c.effects.values()]) for c in choices]
     close = [(c, fmean(by)) for c, by in missed if min(by) <= max(LEAST, abs(gap) / 2)]
-    return [c for c, _ in sorted(close, key=lambda one: (one[0].is_sum, one[1]))[:MOST]]
+    return [c for c, _ in sorted(close, key=lambda pair: (pair[0].is_sum, pair[1]))[:MOST]]
 
 
 def _on(encoder: str, effects: Mapping[str, float]) -> Mapping[str, float]:

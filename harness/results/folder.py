@@ -66,12 +66,12 @@ class ResultsFolder:
     @cached_property
     def records(self) -> Results:
         """Its records; behind those of `results` in the current folder, the packaged ones."""
-        own = Results.read(self.store)
+        here = Results.read(self.store)
         if self.path != OWN or is_packaged(OWN):
-            return own
+            return here
         others = Results.read(Store(COMMITTED))
-        every = {**own.by_cell, **others.by_cell, **own.by_cell}
-        return Results(every, packaged=frozenset(others.methods) - {*own.methods})
+        every = {**here.by_cell, **others.by_cell, **here.by_cell}  # those of here, also where both
+        return Results(every, packaged=frozenset(others.methods) - {*here.methods})
 
     @cached_property
     def tables(self) -> tuple[Table, ...]:

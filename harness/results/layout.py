@@ -48,8 +48,8 @@ def shown_folders(folder: Path, only_own: bool = False) -> list[Path]:
     """
     if folder not in (OWN, COMMITTED) or is_packaged(OWN):
         return [folder]
-    own = [place for place in (OWN, RUNS) if place.is_dir() and is_results(place)]
-    return own if only_own else [*own, COMMITTED]
+    folders = [place for place in (OWN, RUNS) if place.is_dir() and is_results(place)]
+    return folders if only_own else [*folders, COMMITTED]
 
 
 def require_own(option: str, folder: Path) -> None:

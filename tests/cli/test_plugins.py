@@ -6,6 +6,7 @@ import sys
 from importlib import metadata
 
 import pytest
+from fakes import TOY, made_record, results_of
 from processes import ROOT
 
 from harness.assets import places
@@ -15,6 +16,7 @@ from harness.core.metrics import metrics
 from harness.core.provenance import PLUGINS
 from harness.plugins import load_plugins, plugins_in_use
 from harness.registry import load_registry
+from harness.report.method_table import MethodTable
 
 KINDS = ("method", "task", "encoder")
 MEASURED = {
@@ -270,12 +272,24 @@ def test_a_table_has_rows_marks_and_a_caption(call, made):
     assert "\\caption{Spearman (\\texttt{all}) $\\times$100 on mini-sts" in latex
 
 
+def test_the_best_is_bold_and_what_does_not_differ_from_it_is_marked():
+    scores = {"fake.mean": 51.0, "fake.cls": 50.0, "fake.last": 49.0}
+    results = results_of(*(made_record(m, "toy", {"spearman": x}) for m, x in scores.items()))
+    p_holm = {"toy": {"fake.mean": 1.0, "fake.cls": 0.06, "fake.last": 0.04}}
+    columns = {"toy": [(TOY, ("spearman",))]}
+    made = MethodTable((*scores,), columns, results, p_holm)
+    assert [made.cell("toy", m, str, "**{}**") for m in scores] == ["**51.00**", "50.00 ≈", "49.00"]
+    untested = MethodTable((*scores,), columns, results)
+    assert [untested.cell("toy", m, str, "<{}>") for m in scores] == ["<51.00>", "50.00", "49.00"]
+
+
 def test_published_rows_of_the_same_protocol_stand_below(call, tmp_path):
     folder = tmp_path / "results"
     folder.symlink_to(ROOT / "results")
     words = ("table", "-m", "minilm.mean", "-t", "sts-b", "sts12.senteval", "--results", "results")
     text = call(*words, "--beside", "mteb.1-12-75").out
-    assert "82.0325" in text or "82.03" in text
+    [published] = [line for line in text.splitlines() if line.startswith("| all-MiniLM-L6-v2 ")]
+    assert published.split()[-6:] == ["82.0325", "|", "72.3690", "|", "–", "|"]
     assert "Not tested" in text
     assert call("table", "-m", "minilm.mean", "-t", "sts-b", "--results", "results").status == 0
 

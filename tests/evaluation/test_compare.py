@@ -8,7 +8,14 @@ from fakes import OTHER, TOY, FakeConfig, library, made_record, task
 from fakes import registry as fake_registry
 
 from harness.core.errors import DataError, UsageError
-from harness.evaluation.compare import RESAMPLES, SEED, compare_claims, compare_methods
+from harness.evaluation.compare import (
+    RESAMPLES,
+    SEED,
+    Scored,
+    against_best,
+    compare_claims,
+    compare_methods,
+)
 from harness.evaluation.runner import RunContext
 from harness.results.claims import (
     Contrast,
@@ -19,6 +26,7 @@ from harness.results.claims import (
     write_intervals,
 )
 from harness.results.comparisons import bootstrap_scores, compare_resamples, holm
+from harness.results.index import Results
 from harness.results.published import Column, Row, Table
 from harness.results.records import Cell, Store
 
@@ -75,10 +83,10 @@ def write(store, method, of, values, data, scores=None):
     store.write(made, values.astype(np.float32), {})
 
 
-def resampled(runs, loader, of):
-    """The scores of both methods on the resamples of a task."""
+def resampled(runs, loader, of, methods=METHODS):
+    """The scores of methods on the resamples of a task."""
     pairs = loader.inputs(of).pairs
-    columns = np.stack([runs.cosines(Cell(method, of.name)) for method in METHODS])
+    columns = np.stack([runs.cosines(Cell(method, of.name)) for method in methods])
     rng = np.random.default_rng(SEED)
     return bootstrap_scores(columns, pairs.gold, pairs.group, resamples=RESAMPLES, rng=rng)
 
@@ -120,6 +128,21 @@ def test_what_cannot_be_compared_is_told_with_the_reason(runs, loader):
     refused(TOY, match="the similarities of fake.mean or fake.cls do not lie beside")
     write(runs, "fake.cls", TOY, np.ones(30), "d", {"spearman": {"all": None}})
     refused(TOY, match="toy: a score is undefined")
+
+
+def test_the_methods_of_a_column_are_tested_against_its_best_with_holms_correction(runs, loader):
+    values = np.random.default_rng(8).normal(size=30)
+    digest = runs.read(Cell("fake.cls", "toy")).digests["data"]
+    write(runs, "fake.mean+centre@target", TOY, values, digest)  # its score is the highest
+    methods = (*METHODS, "fake.mean+centre@target")
+    column = Scored(methods, ((TOY, ALL),))
+    results = Results.read(runs)
+    columns = {"TOY": column, "no column": Scored(("fake.last", "fake.cls"), column.scores)}
+    tested = against_best(columns, results, RunContext(loader, runs))
+    first, second, best = resampled(runs, loader, TOY, methods)
+    adjusted = holm([compare_resamples(best, other).p for other in (first, second)])
+    assert tested == {"TOY": {methods[2]: 1.0, **dict(zip(METHODS, adjusted, strict=True))}}
+    assert adjusted != [compare_resamples(best, other).p for other in (first, second)]
 
 
 # Claims

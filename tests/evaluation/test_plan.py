@@ -92,7 +92,7 @@ def test_a_time_that_cannot_be_known_is_said_to_be_unknown(tmp_path, count, prep
     made = make_plan(cells([ON_FAR], [TOY], 1), texts)
     assert made.encoders[0].seconds is None
     assert f"0 of 45 {to_encode} unknown" in text(made)
-    assert "encoding takes an unknown time for fake;" in text(made)
+    assert "encoding takes an unknown time for 1 encoder;" in text(made)
 
 
 @dataclass(frozen=True)
