@@ -63,11 +63,11 @@ docs: $(TESTED)  ## build the documentation site into build/docs; a warning is a
 
 bench: $(TESTED)  ## benchmarks: ratios measured side by side in one run, and the page of them
 	$(BIN)/python -m pip install --quiet --constraint .ci/constraints.txt --editable '.[bench]'
-	$(BIN)/pytest benchmarks --benchmark-enable --benchmark-only --speed results/questions/speed.toml \
+	$(BIN)/pytest -o faulthandler_timeout=0 benchmarks --benchmark-enable --benchmark-only --speed results/questions/speed.toml \
 		$(ARGS); found=$$?; $(BIN)/python tools/measured_pages.py && exit $$found
 
 soak: $(TESTED)  ## attacks in their long form (hours; ARGS='-k kill --tries 3' for a part): the page of what came of them
-	$(BIN)/pytest tests/trust -s -p no:cacheprovider --soak results/questions/reliability.toml $(ARGS); \
+	$(BIN)/pytest -o faulthandler_timeout=0 tests/trust -s -p no:cacheprovider --soak results/questions/reliability.toml $(ARGS); \
 		found=$$?; $(BIN)/python tools/measured_pages.py && exit $$found
 
 mutants: $(TESTED)  ## change one rule of the code at a time: a test must fail (ARGS=results for one room)

@@ -9,12 +9,14 @@ import os
 import pytest
 from documents import ROOT
 from notebooks import as_text, executed
+from tiny_models import rest_slow
 
-NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
+NOTEBOOKS = {path.stem: path for path in sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))}
 
 
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_a_notebook_shows_what_it_gives(path, tmp_path, monkeypatch):
+@pytest.mark.parametrize("name", rest_slow(NOTEBOOKS, "check-my-table"))
+def test_a_notebook_shows_what_it_gives(name, tmp_path, monkeypatch):
+    path = NOTEBOOKS[name]
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HARNESS_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.delenv("HARNESS_DATA_DIR", raising=False)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from fakes import BROKEN, NOT_HERE, TOY, snapshot
 from processes import run
+from tiny_models import rest_slow
 
 from baselines.whitening import Whitening
 from harness import resolve
@@ -227,7 +228,11 @@ def test_a_fresh_report_is_up_to_date_and_writing_it_again_changes_nothing(repor
 
 
 @pytest.mark.parametrize(
-    "name", ["LEADERBOARD.md", "tables/fake.md", f"tables/papers/{PUBLISHED[:-5]}.tex"]
+    "name",
+    rest_slow(
+        ["LEADERBOARD.md", "tables/fake.md", f"tables/papers/{PUBLISHED[:-5]}.tex"],
+        "LEADERBOARD.md",
+    ),
 )
 def test_an_edited_page_is_stale(reported, tmp_path, name):
     path = tmp_path / "results" / name
@@ -314,6 +319,7 @@ def test_another_record_makes_its_pages_stale(reported, tmp_path, edit):
     assert "would change: results/tables/fake.md" in answer.out
 
 
+@pytest.mark.slow
 def test_a_page_that_no_record_calls_for_is_stale_and_goes(reported, tmp_path):
     extra = tmp_path / "results" / "tables" / "gone.md"
     extra.write_text("once there was a method")

@@ -84,6 +84,7 @@ def test_python_is_told_and_given_them(measured, tmp_path):
     assert list(frame.verdict) == ["differs"]
 
 
+@pytest.mark.slow
 def test_a_changed_bibliography_or_another_encoder_makes_the_page_stale(own, tmp_path):
     given, stale = ("--encoder", "mine=model"), (1, "would change: results/site/index.html\n")
     assert own("report", *given).status == 0

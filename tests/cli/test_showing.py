@@ -94,6 +94,7 @@ def test_only_own_results_need_some(call):
     assert "--only-own: wanted a results folder of your own" in answer.complaint
 
 
+@pytest.mark.slow
 def test_a_report_shows_own_results_and_the_packaged_ones(own):
     _, out, _ = own("report")
     assert "files changed under results" in out

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from tiny_models import rest_slow
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -33,7 +34,7 @@ harness.cli.main(["list"])
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("work", WORK)
+@pytest.mark.parametrize("work", rest_slow(WORK, "steps", "a long step"))
 def test_a_signal_ends_a_command_within_two_seconds(work, number):
     process = subprocess.Popen(
         [sys.executable, "-c", COMMAND.format(work=WORK[work])],

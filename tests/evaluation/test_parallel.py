@@ -178,6 +178,7 @@ def test_a_worker_that_holds_an_encoder_is_not_replaced():
     assert len({worker for _, worker in Processes(2).map(grow, range(6))}) == 2
 
 
+@pytest.mark.slow
 def test_results_that_are_closed_early_leave_no_traceback(tmp_path):
     """In 6 of 40 tries loky's own thread ended with a traceback."""
     code = (
@@ -196,28 +197,23 @@ def test_a_process_that_is_killed_ends_the_run_with_one_line():
         list(Processes(2).map(kill_at_3, range(8)))
 
 
-def test_an_item_that_kills_its_worker_fails_and_the_others_are_done(cluster):
-    found = dict(cluster.map(kill_at_3, range(5)))
-    assert isinstance(found.pop(3), HarnessError)
-    assert found == {n: n for n in range(5) if n != 3}
-
-
 def kill_at_3_while_others_sleep(number):
-    time.sleep(0.2 if number == 3 else 2.0)
+    # A nanny whose worker dies before it has noted the start gives up: longer than that takes.
+    time.sleep(1.5 if number == 3 else 4.0)
     return kill_at_3(number)
 
 
 @pytest.mark.slow
-def test_an_item_that_is_always_beside_a_killer_is_done():
-    """One worker with two threads: each time that it dies, it has both."""
+def test_an_item_that_kills_its_worker_fails_and_the_one_beside_it_is_done():
+    """One worker with two threads: when it dies it has both."""
     distributed = pytest.importorskip("distributed", reason="the dask extra is not installed")
-    local = distributed.LocalCluster(n_workers=1, threads_per_worker=2, dashboard_address=":0")
-    made = Cluster(distributed.Client(local))
-    try:
-        found = dict(made.map(kill_at_3_while_others_sleep, [3, 4]))
-    finally:
-        made.client.close()
-    made.client.cluster.close()
+    dask = pytest.importorskip("dask")
+    with (
+        dask.config.set({"distributed.scheduler.allowed-failures": 0}),
+        distributed.LocalCluster(n_workers=1, threads_per_worker=2, dashboard_address=":0") as made,
+        distributed.Client(made) as client,
+    ):
+        found = dict(Cluster(client).map(kill_at_3_while_others_sleep, [3, 4]))
     assert isinstance(found[3], HarnessError)
     assert found[4] == 4
 

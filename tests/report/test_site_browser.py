@@ -4,7 +4,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tiny_models import rest_slow
 
 pytestmark = pytest.mark.browser
 
@@ -69,6 +68,7 @@ def violations(page):
     return [(one["id"], one["nodes"][0]["html"]) for one in found["violations"]]
 
 
+@pytest.mark.slow
 def test_filters_narrow_the_leaderboard_and_stand_in_the_hash(visit):
     page = visit()
     every = len(rows(page))
@@ -89,6 +89,7 @@ def test_filters_narrow_the_leaderboard_and_stand_in_the_hash(visit):
     assert len(rows(page)) == every
 
 
+@pytest.mark.slow
 def test_a_protocol_and_a_task_choose_table_and_column(visit):
     page = visit()
     first = rows(page)
@@ -115,6 +116,7 @@ def test_a_published_number_opens_with_all_that_is_known_of_it(visit):
     assert "cell=" not in page.url
 
 
+@pytest.mark.slow
 def test_a_reviewer_finds_a_table_and_takes_command_and_citation_along(visit):
     page = visit()
     page.click("#waiting summary")
@@ -168,10 +170,9 @@ def test_a_phone_shows_averages_and_verdicts_and_nothing_wider_than_itself(visit
     assert page.evaluate("document.documentElement.scrollWidth") == 400
 
 
-@pytest.mark.parametrize("scheme", rest_slow(["light", "dark"], "light"))
-@pytest.mark.parametrize(
-    "fragment", rest_slow(["", f"#cell={CELL}", f"#score={SCORE}"], f"#cell={CELL}")
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("fragment", ["", f"#cell={CELL}", f"#score={SCORE}"])
 def test_no_rule_of_accessibility_is_broken(visit, scheme, fragment):
     page = visit(fragment, scheme=scheme)
     dark = page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(13, 17, 23)"
