@@ -19,18 +19,8 @@ from harness.core.errors import UsageError
 from harness.core.interfaces import Hub, Pooling, Transform
 from harness.core.metrics import metric_of
 from harness.core.types import Method, Task
+from harness.encoders import modules
 from harness.encoders.checkpoint import read_tensors, tokenizer_files
-from harness.encoders.modules import (
-    DENSE,
-    LAYERS,
-    MODEL,
-    MODULES,
-    append_module,
-    append_pooling,
-    append_transformer,
-    edit_json,
-    write_json,
-)
 from harness.encoders.native import NativeConfig
 from harness.encoders.transformer import TransformerConfig, TransformerEncoder
 from harness.evaluation.evaluate import FittedCell
@@ -89,7 +79,7 @@ def _affine(method: Method, transforms: Sequence[Transform]) -> tuple[Any, Any]:
 
 def _copy_native(config: NativeConfig, path: Path, folder: Path, max_length: int | None) -> None:
     """Copy the folder, with its prompt by default and in float32."""
-    listed = json.loads((path / MODULES).read_bytes())
+    listed = json.loads((path / modules.MODULES).read_bytes())
     for file in path.iterdir():
         if file.is_file() and file.suffix in (".json", ".txt", ".model", ".safetensors", ".bin"):
             shutil.copy(file, folder / file.name)
@@ -98,10 +88,10 @@ def _copy_native(config: NativeConfig, path: Path, folder: Path, max_length: int
             shutil.copytree(path / place, folder / place)
     first = folder / listed[0]["path"]
     if (first / "config.json").is_file() and max_length is not None:
-        edit_json(first / "config.json", dtype="float32")
-        edit_json(first / "sentence_bert_config.json", max_seq_length=max_length)
+        modules.edit_json(first / "config.json", dtype="float32")
+        modules.edit_json(first / "sentence_bert_config.json", max_seq_length=max_length)
     if config.prompt:
-        edit_json(folder / MODEL, default_prompt_name=config.prompt)
+        modules.edit_json(folder / modules.MODEL, default_prompt_name=config.prompt)
 
 
 def _copy_transformer(path: Path, cache: Path, folder: Path, max_length: int | None) -> None:
@@ -109,9 +99,9 @@ def _copy_transformer(path: Path, cache: Path, folder: Path, max_length: int | N
     for file in (path / "config.json", *tokenizer_files(path)):
         shutil.copy(file, folder / file.name)
     save_file(read_tensors(path, cache), folder / "model.safetensors", {"format": "pt"})
-    edit_json(folder / "config.json", dtype="float32")  # in use, whatever is on disk
-    write_json(folder / MODEL, COSINE)
-    append_transformer(folder, max_length)
+    modules.edit_json(folder / "config.json", dtype="float32")  # in use, whatever is on disk
+    modules.write_json(folder / modules.MODEL, COSINE)
+    modules.append_transformer(folder, max_length)
 
 
 def _append_pooling(folder: Path, encoder: TransformerEncoder, pooling: Pooling) -> None:
@@ -134,14 +124,14 @@ def _append_pooling(folder: Path, encoder: TransformerEncoder, pooling: Pooling)
                 "num_hidden_layers": encoder.depth,
                 "word_embedding_dimension": size,
             }
-            append_module(folder, LAYERS, settings, {"layer_weights": layers})
-            edit_json(folder / "config.json", output_hidden_states=True)
+            modules.append_module(folder, modules.LAYERS, settings, {"layer_weights": layers})
+            modules.edit_json(folder / "config.json", output_hidden_states=True)
         case Cls() | Pooler():
             mode = "cls" if encoder.plain.summary == 0 else "lasttoken"
             pooling(encoder.shape)  # raises where the encoder lacks it
         case _:
             raise UsageError(f"{pooling.name}: wanted a pooling of hidden states, found another")
-    append_pooling(folder, size, mode)
+    modules.append_pooling(folder, size, mode)
     if isinstance(pooling, Pooler):
         linear = [part for part in model.pooler.modules() if isinstance(part, nn.Linear)]
         if len(linear) != 1:
@@ -160,42 +150,16 @@ def _append_dense(folder: Path, weight: Any, bias: Any, activation: str) -> None
         "bias": True,
         "activation_function": activation,
     }
-    append_module(folder, DENSE, settings, {"linear.weight": weight, "linear.bias": bias})
+    modules.append_module(
+        folder, modules.DENSE, settings, {"linear.weight": weight, "linear.bias": bias}
+    )
 
 
 # The card: every number is of a record of these very weights and maps, compared by digests.
 
 LICENCES = ("apache-2.0", "mit", "bsd-3-clause")  # as the hub writes those that it knows
 
-CARD = """---
-{header}
----
-
-# {method}
-
-Sentence embeddings of `{encoder}`, written by sentence-embedding-harness.
-
-```python
-from sentence_transformers import SentenceTransformer
-
-model = SentenceTransformer("{folder}")
-vectors = model.encode(["A man is eating.", "Someone eats."])
-```
-
-## Measured
-
-{scores}
-
-## Origin
-
-{fitted} Encoder: {source}; sha256 of {digests}. Trained on: {trained_on}. Licence: {licence}.
-
-## Citation
-
-```bibtex
-{citation}
-```
-"""
+CARD = Path(__file__).with_suffix(".md")  # the template
 HEAD = """| task | metric x100 | this model | all seeds | protocol |
 |:--|:--|--:|--:|:--|
 """
@@ -230,7 +194,7 @@ def write_card(
             f"`{cell.fitted_on}`."
         )
     digests = (f"{name} `{digest[:12]}`" for name, digest in cell.identity.digests.items())
-    card = CARD.format(
+    card = CARD.read_text(encoding="utf-8").format(
         header=header.to_yaml(),
         method=method.id,
         encoder=encoder.name,
