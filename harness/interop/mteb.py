@@ -10,18 +10,10 @@ from typing import Any
 
 import numpy as np
 from datasets import Dataset, DatasetDict
+from mteb import get_task
 from mteb.abstasks import AbsTaskSTS
 from mteb.models import ModelMeta
 from mteb.models.model_meta import ScoringFunction
-from mteb.tasks import (
-    STS12STS,
-    STS13STS,
-    STS14STS,
-    STS15STS,
-    STS16STS,
-    SickrSTS,
-    STSBenchmarkSTS,
-)
 
 from harness.assets.places import Places
 from harness.core.arrays import Float32, Float64
@@ -29,19 +21,13 @@ from harness.core.files import file_name, text_digest
 from harness.core.metrics import TIE_DECIMALS, cosine, directions
 from harness.core.types import Method
 from harness.evaluation.evaluate import Embedder, as_texts, fit_method, resolved
-from harness.registry import load_registry, look_up
+from harness.registry import collected, load_registry, look_up
 
 LOCAL = "local files of the harness"
 
 # Ours, in the text form of mteb's copy, and mteb's. Its SICK-R holds the pairs of all splits.
-COUNTERPARTS: dict[str, type[AbsTaskSTS]] = {
-    "sts-b": STSBenchmarkSTS,
-    "sick-r.all": SickrSTS,
-    "sts12.senteval": STS12STS,
-    "sts13.senteval": STS13STS,
-    "sts14.senteval": STS14STS,
-    "sts15.senteval": STS15STS,
-    "sts16.senteval": STS16STS,
+COUNTERPARTS: dict[str, Any] = {
+    task.name: type(get_task(name)) for task in collected().tasks.values() for name in task.aliases
 }
 
 
