@@ -10,29 +10,24 @@ leaves the result centred (all-but-the-top). BERT-flow tuned k in 1..20 on STS-B
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from harness.core.errors import ScoreError, UsageError
 from harness.core.types import Method
-from harness.transforms.affine import Affine, Moments
+from harness.transforms.affine import Affine, FromMoments, Moments
 from harness.transforms.pooling import MEAN
 from .bert import BERT_BASE
 from .sn import SN
 
 
 @dataclass(frozen=True)
-class Natsv:
+class Natsv(FromMoments):
     """Nulling away the top k singular vectors. W = I - V V^T, shift = mean if centred, else 0."""
 
     k: int
     centred: bool = False
-
-    from_moments: ClassVar[bool] = True
-    deterministic: ClassVar[bool] = True
-    share: ClassVar[float] = 1.0
-    dropout: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if self.k < 1:

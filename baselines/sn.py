@@ -12,20 +12,16 @@ import numpy as np
 
 from harness.core.errors import ScoreError
 from harness.core.types import Method
-from harness.transforms.affine import LEAST_SPREAD, Affine, Moments
+from harness.transforms.affine import LEAST_SPREAD, Affine, FromMoments, Moments
 from harness.transforms.pooling import MEAN
 from .bert import BERT_BASE
 
 
 @dataclass(frozen=True)
-class SN:
+class SN(FromMoments):
     """Standard normalisation: each coordinate to mean 0, variance 1. W = diag(1 / sigma)."""
 
     name: ClassVar[str] = "sn"
-    from_moments: ClassVar[bool] = True
-    deterministic: ClassVar[bool] = True
-    share: ClassVar[float] = 1.0
-    dropout: ClassVar[bool] = False
 
     def fit(self, x: Any, rng: np.random.Generator) -> Affine:  # noqa: ARG002 - draws nothing
         """Fit on rows (n, D) or their Moments."""

@@ -7,27 +7,22 @@ that carries information (variance above 1e-9 of the largest), where the paper k
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from harness.core.errors import ScoreError, UsageError
 from harness.core.types import Method
-from harness.transforms.affine import Affine, Moments
+from harness.transforms.affine import Affine, FromMoments, Moments
 from harness.transforms.pooling import FIRST_LAST
 from .bert import BERT_BASE, BERT_LARGE
 
 
 @dataclass(frozen=True)
-class Whitening:
+class Whitening(FromMoments):
     """Whitening: mean 0 and covariance I, in `:k` dimensions. W = U Lambda^(-1/2)[:, :k]."""
 
     k: int | None = None
-
-    from_moments: ClassVar[bool] = True
-    deterministic: ClassVar[bool] = True
-    share: ClassVar[float] = 1.0
-    dropout: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if self.k is not None and self.k < 1:

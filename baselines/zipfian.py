@@ -25,7 +25,7 @@ from harness.core.errors import UsageError
 from harness.core.types import Method
 from harness.encoders.word_tokenizer import Tokeniser
 from harness.encoders.word_vectors import Counted, Fitted
-from harness.transforms.affine import Affine, Moments
+from harness.transforms.affine import Affine, FromMoments, Moments
 from harness.transforms.pooling import MEAN
 from .glove import FULL, SICK, WEB, vectors
 from .natsv import Natsv
@@ -37,14 +37,10 @@ NLTK = Tokeniser("nltk", "lower", strip=True)
 
 
 @dataclass(frozen=True)
-class Centring:
+class Centring(FromMoments):
     """W = I, shift = mean."""
 
     name: ClassVar[str] = "centring"
-    from_moments: ClassVar[bool] = True
-    deterministic: ClassVar[bool] = True
-    share: ClassVar[float] = 1.0
-    dropout: ClassVar[bool] = False
 
     def fit(self, x: Any, rng: np.random.Generator) -> Affine:  # noqa: ARG002 - draws nothing
         """Fit on rows (n, D) or their Moments."""
@@ -53,15 +49,10 @@ class Centring:
 
 
 @dataclass(frozen=True)
-class NatsvOfPrincipal:
+class NatsvOfPrincipal(FromMoments):
     """Nulling away the top k principal components of the centred rows. W = I - V V^T, no shift."""
 
     k: int
-
-    from_moments: ClassVar[bool] = True
-    deterministic: ClassVar[bool] = True
-    share: ClassVar[float] = 1.0
-    dropout: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.k, int) or self.k < 1:

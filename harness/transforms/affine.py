@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property, reduce
+from typing import ClassVar
 
 import numpy as np
 
@@ -23,6 +24,15 @@ LEAST_SPREAD = 1e-6
 LEAST_VARIANCE = 1e-9
 
 BLOCK = 512  # rows that are mapped at a time, so that they stay in the processor's cache
+
+
+class FromMoments:
+    """The base of post-processors that draw nothing and need a mean and a covariance alone."""
+
+    from_moments: ClassVar[bool] = True
+    deterministic: ClassVar[bool] = True
+    share: ClassVar[float] = 1.0
+    dropout: ClassVar[bool] = False
 
 
 @dataclass(frozen=True, eq=False)
