@@ -15,7 +15,7 @@ from harness.core.types import AGGREGATIONS, Task, is_transductive
 from harness.registry import Registry
 from harness.report.leaderboard import label
 from harness.report.markdown import escape, table
-from harness.report.paper_tables import DAGGER, comment, latex_escape, printed
+from harness.report.paper_tables import DAGGER, booktabs, comment, latex_escape, latex_line, printed
 from harness.results.comparisons import LEVEL
 from harness.results.index import SHOWN, Results, Value, column_value
 from harness.results.published import Table, score_path
@@ -75,25 +75,18 @@ class MethodTable:
         """The table in LaTeX, for the package booktabs; the digest of its records is a comment."""
         bold = r"\textbf{{{}}}"
         measured = [
-            _line(
-                latex_escape(label(m)), [self.cell(h, m, latex_escape, bold) for h in self.columns]
-            )
+            [latex_escape(label(m)), *(self.cell(h, m, latex_escape, bold) for h in self.columns)]
             for m in self.methods
         ]
-        published = [_line(latex_escape(name), cells) for name, cells in self._published()]
+        published = [[latex_escape(name), *row] for name, row in self._published()]
+        groups = [map(latex_line, rows) for rows in (measured, published) if rows]
+        head = ["method", *self.columns]
         caption = latex_escape(" ".join(self.caption(registry)))
         return "\n".join(
             [
                 r"\begin{table}",
                 r"\centering",
-                rf"\begin{{tabular}}{{l{'r' * len(self.columns)}}}",
-                r"\toprule",
-                _line("method", [latex_escape(heading) for heading in self.columns]),
-                r"\midrule",
-                *measured,
-                *([r"\midrule", *published] if published else []),
-                r"\bottomrule",
-                r"\end{tabular}",
+                booktabs(f"l{'r' * len(self.columns)}", head, groups),
                 rf"\caption{{{caption}}}",
                 r"\end{table}",
                 comment(f"Records: sha256 {self.results.digest()}"),
@@ -146,7 +139,8 @@ class MethodTable:
             sentences.append(f"{score} ×100 on {'; '.join(described)}.")
         counts = {self.values[key].seeds for key in self.values if self.values[key].seeds > 1}
         if counts:
-            sentences.append(f"Mean ± standard deviation over {_spoken(counts)} seeds.")
+            seeds = " or ".join(map(str, sorted(counts)))
+            sentences.append(f"Mean ± standard deviation over {seeds} seeds.")
         for corpus in dict.fromkeys(m.partition("@")[2] for m in self.methods if "@" in m):
             meaning = TARGETS.get(corpus) or registry.corpora[corpus].note
             dagger = f" ({DAGGER})" if is_transductive(f"@{corpus}") else ""
@@ -169,11 +163,3 @@ class MethodTable:
             f"Data: sha256 {', '.join(digests)}; records: {self.results.digest()[:SHOWN]}."
         )
         return sentences
-
-
-def _spoken(counts: set[int]) -> str:
-    return " or ".join(map(str, sorted(counts)))
-
-
-def _line(label: str, cells: Sequence[str]) -> str:
-    return rf"{' & '.join([label, *cells])} \\"

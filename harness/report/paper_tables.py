@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -285,22 +285,27 @@ def comment(text: str) -> str:
 
 
 def _latex_table(block: Block) -> str:
-    """A booktabs table, its first two columns words; rules above each group's heading."""
-    sides = f"ll{'r' * len(block.columns)}"
-    lines = [rf"\begin{{tabular}}{{{sides}}}", r"\toprule", _latex_line(block.head), r"\midrule"]
-    for n, line in enumerate(block.lines):
-        if line.kind != "heading":
-            lines.append(_latex_line(line.texts()))
-            continue
-        text = latex_escape(line.label)
-        lines += [r"\midrule"] if n else []
-        lines.append(rf"\multicolumn{{{len(block.head)}}}{{l}}{{\textit{{{text}}}}} \\")
+    """The block's table, its first two columns words; rules above each group's heading."""
+    groups: list[list[str]] = [[]]
+    for line in block.lines:
+        if line.kind == "heading":
+            text = rf"\textit{{{latex_escape(line.label)}}}"
+            groups.append([rf"\multicolumn{{{len(block.head)}}}{{l}}{{{text}}} \\"])
+        else:
+            groups[-1].append(latex_line(map(latex_escape, line.texts())))
+    return booktabs(f"ll{'r' * len(block.columns)}", block.head, filter(None, groups))
+
+
+def booktabs(sides: str, head: Sequence[str], groups: Iterable[Iterable[str]]) -> str:
+    """A table of LaTeX's package booktabs: a rule above each group of lines."""
+    lines = [rf"\begin{{tabular}}{{{sides}}}", r"\toprule", latex_line(map(latex_escape, head))]
+    lines += [line for group in groups for line in (r"\midrule", *group)]
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"])
 
 
-def _latex_line(cells: Sequence[str]) -> str:
+def latex_line(cells: Iterable[str]) -> str:
     """One line; after a line break, [ and * are its options and not text."""
-    texts = [re.sub(r"^(?=[\[*])", "{}", latex_escape(cell)) for cell in cells]
+    texts = [re.sub(r"^(?=[\[*])", "{}", cell) for cell in cells]
     return rf"{' & '.join(texts)} \\"
 
 
