@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -63,25 +63,18 @@ def listed_rows(what: str, of: str, resolver: Resolver, papers: Path) -> list[Ro
     if what == "posts":
         note("posts are called components now; the old name goes in the next version")
         what = "components"
-    match look_up("kind of thing", what, {kind: kind for kind in KINDS}):
-        case "methods":
-            return fields_of("method", registry.methods, "transductive seeded cite note")
-        case "encoders":
-            return fields_of("encoder", registry.encoders, "source trained_on licence")
-        case "tasks":
-            return fields_of("task", registry.tasks, "metric text scored asset note")
-        case "assets":
-            return assets_rows(registry, places)
-        case "components":
-            return words_rows(registry)
-        case "papers":
-            return papers_rows(load_tables(papers, registry))
-        case "cells":
-            return cells_rows(load_tables(papers, registry), of)
-        case "plugins":
-            return plugins_rows()
-        case _:
-            return digests_rows(registry, places, of)
+    rows: Mapping[str, Callable[[], list[Row]]] = {
+        "methods": lambda: fields_of("method", registry.methods, "transductive seeded cite note"),
+        "encoders": lambda: fields_of("encoder", registry.encoders, "source trained_on licence"),
+        "tasks": lambda: fields_of("task", registry.tasks, "metric text scored asset note"),
+        "assets": lambda: assets_rows(registry, places),
+        "components": lambda: words_rows(registry),
+        "papers": lambda: papers_rows(load_tables(papers, registry)),
+        "plugins": plugins_rows,
+        "cells": lambda: cells_rows(load_tables(papers, registry), of),
+        "digests": lambda: digests_rows(registry, places, of),
+    }
+    return look_up("kind of thing", what, rows)()
 
 
 def fields_of(kind: str, things: Mapping[str, Any], names: str) -> list[Row]:
