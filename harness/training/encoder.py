@@ -23,7 +23,7 @@ from harness.core.arrays import Float, Float32, Int, Int64
 from harness.core.errors import ScoreError, UsageError
 from harness.core.interfaces import Pooling
 from harness.encoders.checkpoint import maximum_length, read_tensors
-from harness.encoders.kernels.padded import CuttingTokenizer, open_checkpoint
+from harness.encoders.kernels.padded import CuttingTokenizer, open_checkpoint, padded_states
 from harness.transforms.pooling import CLS, Cls, Mean
 
 STEPS = 1 << 16  # a probability is rounded to a multiple of 1 / STEPS
@@ -128,23 +128,6 @@ def _self_attention(
             mixed = F.scaled_dot_product_attention(q, k, v)
         outputs.append(mixed.transpose(1, 2).reshape(len(qkv[0]), -1))
     return torch.cat(outputs)
-
-
-def padded_states(
-    model: Any, rows: TokenIds, layers: Sequence[int], padding: int
-) -> dict[int, Float[Tensor, "T D"]]:
-    """The hidden states of these layers by the encoder's own forward pass over a padded batch.
-
-    The last layer's are the model's `last_hidden_state`: behind a final norm, where there is one.
-    """
-    lengths = torch.tensor([len(row) for row in rows])
-    width = int(lengths.max())
-    ids = torch.tensor([[*row, *[padding] * (width - len(row))] for row in rows])
-    mask = torch.arange(width) < lengths[:, None]
-    ids, mask = ids.to(model.device), mask.to(model.device)
-    out = model(input_ids=ids, attention_mask=mask.long(), output_hidden_states=True)
-    states = (*out.hidden_states[:-1], out.last_hidden_state)
-    return {layer: states[layer][mask] for layer in layers}
 
 
 def token_means(
@@ -297,7 +280,8 @@ class SentenceEncoder(nn.Module):
     def _states(self, rows: TokenIds, layers: Sequence[int]) -> dict[int, Float[Tensor, "T D"]]:
         if self.packs:
             return packed_states(self.transformer, rows, layers)
-        return padded_states(self.transformer, rows, layers, self.padding)
+        states, mask, _ = padded_states(self.transformer, rows, self.padding)
+        return {layer: states[layer][mask] for layer in layers}
 
     def _pooled(self, rows: TokenIds) -> Float[Tensor, "n D"]:
         lengths = np.array([len(row) for row in rows])

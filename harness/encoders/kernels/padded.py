@@ -126,16 +126,9 @@ class PaddedKernel:
         return replace(self, model=self.model.to(device, getattr(torch, hardware.dtype)))
 
     def states(self, batch: Batch) -> tuple[tuple[torch.Tensor, ...], torch.Tensor, Any]:
-        """The hidden states (B, T, D) of all layers, which tokens are real, and the output."""
-        lengths = torch.tensor([len(ids) for ids in batch])
-        width = int(lengths.max())
-        ids = torch.tensor([[*row, *[self.padding] * (width - len(row))] for row in batch])
-        mask = torch.arange(width) < lengths[:, None]
-        ids, mask = ids.to(self.model.device), mask.to(self.model.device)
+        """What `padded_states` gives, without a graph."""
         with torch.inference_mode():
-            out = self.model(input_ids=ids, attention_mask=mask.long(), output_hidden_states=True)
-        # The last state as the model returns it: after a final norm, where there is one.
-        return (*out.hidden_states[:-1], out.last_hidden_state), mask, out
+            return padded_states(self.model, batch, self.padding)
 
     def __call__(self, batch: Batch) -> Encoding:
         states, mask, out = self.states(batch)
@@ -152,6 +145,20 @@ class PaddedKernel:
             cls=None if self.summary is None else to_numpy(cls),
             pooler=to_numpy(out.pooler_output) if self.has_pooler else None,
         )
+
+
+def padded_states(
+    model: Any, batch: Batch, padding: int
+) -> tuple[tuple[torch.Tensor, ...], torch.Tensor, Any]:
+    """The hidden states (B, T, D) of all layers, which tokens are real, and the output."""
+    lengths = torch.tensor([len(ids) for ids in batch])
+    width = int(lengths.max())
+    ids = torch.tensor([[*row, *[padding] * (width - len(row))] for row in batch])
+    mask = torch.arange(width) < lengths[:, None]
+    ids, mask = ids.to(model.device), mask.to(model.device)
+    out = model(input_ids=ids, attention_mask=mask.long(), output_hidden_states=True)
+    # The last state as the model returns it: after a final norm, where there is one.
+    return (*out.hidden_states[:-1], out.last_hidden_state), mask, out
 
 
 def device_of(name: str) -> torch.device:
