@@ -306,25 +306,15 @@ class MaskedLMHead(nn.Module):
             if len(inside) == 0:
                 continue
             masked_rows = [row.tolist() for row in np.split(masked_ids[0], starts[1:-1])[chunk]]
-            loss = self._cross_entropy(encoder, masked_rows, inside - first, ids[0, inside])
+            states = encoder.tokens(masked_rows)
+            with encoder.autocast():
+                logits = self.head(states[torch.from_numpy(inside - first).to(states.device)])
+            labels = torch.from_numpy(ids[0, inside]).to(states.device)
+            loss = F.cross_entropy(logits.float(), labels, reduction="sum")
             loss = weight * loss / len(places)
             torch.autograd.backward(loss)
             total += loss.item()
         return total
-
-    def _cross_entropy(
-        self,
-        encoder: SentenceEncoder,
-        rows: TokenIds,
-        places: Int64[np.ndarray, " M"],
-        targets: Int64[np.ndarray, " M"],
-    ) -> Float[Tensor, ""]:
-        """The sum over these places of the concatenated rows."""
-        states = encoder.tokens(rows)
-        with encoder.autocast():
-            logits = self.head(states[torch.from_numpy(places).to(states.device)])
-        labels = torch.from_numpy(targets).to(states.device)
-        return F.cross_entropy(logits.float(), labels, reduction="sum")
 
 
 def mask(

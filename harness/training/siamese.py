@@ -57,13 +57,6 @@ def softmax_nli(
     return F.cross_entropy(F.linear(features, weight, bias), labels)
 
 
-def cosine_regression(
-    u: Float[Tensor, "N D"], v: Float[Tensor, "N D"], scores: Float[Tensor, " N"]
-) -> Float[Tensor, ""]:
-    """Mean squared error of the cosines of u and v against the scores (paper, section 3)."""
-    return F.mse_loss(F.cosine_similarity(u, v), scores)
-
-
 @dataclass(frozen=True)
 class Siamese:
     """The paper's settings; `warmup` is a share of the steps."""
@@ -161,7 +154,7 @@ class SiameseTraining:
             return info_nce(a, b, self.settings.temperature, hard[0] if hard else None)
         (u, v), rows = views, torch.from_numpy(batch)
         if self.settings.objective == "regression":
-            return cosine_regression(u, v, self.scores[rows].to(z.device))
+            return F.mse_loss(F.cosine_similarity(u, v), self.scores[rows].to(z.device))
         labels = self.labels[rows].to(z.device)
         return softmax_nli(u, v, labels, self.classifier.weight, self.classifier.bias)
 
