@@ -8,11 +8,12 @@ files of another encoder in a different way.
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass, field, replace
+from operator import attrgetter
 from typing import Any, TypeVar
 
 from harness.core.errors import UsageError
 from harness.core.hardware import Hardware, require_float32
-from harness.core.interfaces import EncoderConfig, Source
+from harness.core.interfaces import EncoderConfig
 
 Base = TypeVar("Base", bound="BaseConfig")
 Derived = TypeVar("Derived", bound="DerivedConfig")
@@ -66,26 +67,11 @@ class DerivedConfig:
 
     of: EncoderConfig
 
-    @property
-    def name(self) -> str:
-        """The encoder's name: `minilm` of `minilm.native`."""
-        return self.of.name
-
-    @property
-    def trained_on(self) -> str:
-        return self.of.trained_on
-
-    @property
-    def cite(self) -> str:
-        return self.of.cite
-
-    @property
-    def licence(self) -> str:
-        return self.of.licence
-
-    @property
-    def source(self) -> Source:
-        return self.of.source
+    name = property(attrgetter("of.name"))  # `minilm` of `minilm.native`
+    trained_on = property(attrgetter("of.trained_on"))
+    cite = property(attrgetter("of.cite"))
+    licence = property(attrgetter("of.licence"))
+    source = property(attrgetter("of.source"))
 
     def member(self: Derived, seed: int) -> Derived:
         return replace(self, of=self.of.member(seed))
