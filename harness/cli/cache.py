@@ -14,14 +14,7 @@ from harness.cli.options import CacheDir, Folders, Json, command_group, option, 
 from harness.core.errors import HarnessError
 from harness.core.files import sized
 from harness.core.terminal import duration
-from harness.encoders.cache.gc import (
-    CacheEntry,
-    cache_size,
-    cached_entries,
-    clear,
-    entries_named,
-    shrink,
-)
+from harness.encoders.cache import gc
 
 GIGABYTE = 10**9
 
@@ -32,7 +25,7 @@ caching = command_group("Show or clear the cache of encodings.")
 def list_cache(cache: CacheDir = None, as_json: Json = False) -> None:
     """List the cache: encoders, sizes, last use."""
     root = Folders(cache=cache).places().cache
-    entries = cached_entries(root)[::-1]
+    entries = gc.cached_entries(root)[::-1]
     if as_json:
         say_rows([{**asdict(e), "last_used": _date(e.last_used)} for e in entries], as_json)
         return
@@ -62,7 +55,7 @@ def collect(
 ) -> None:
     """Remove what was unused for longest, to fit a size."""
     root, most = Folders(cache=cache).places().cache, int(max_size * GIGABYTE)
-    if _say_cleared(root, shrink(root, most)) > most:
+    if _say_cleared(root, gc.shrink(root, most)) > most:
         raise HarnessError(f"--max-size {max_size}: what is left is in use; run it again later")
 
 
@@ -79,18 +72,18 @@ def remove(
 ) -> None:
     """Remove encoders from the cache; what is in use stays."""
     root = Folders(cache=cache).places().cache
-    chosen = entries_named(cached_entries(root), names)
-    cleared = [(entry, clear(root, entry)) for entry in chosen]
+    chosen = gc.entries_named(gc.cached_entries(root), names)
+    cleared = [(entry, gc.clear(root, entry)) for entry in chosen]
     _say_cleared(root, cleared)
     if used := sum(not free for _, free in cleared):
         raise HarnessError(f"{used} of {len(cleared)} are in use and were kept; run it again later")
 
 
-def _say_cleared(root: Path, cleared: Iterable[tuple[CacheEntry, bool]]) -> int:
+def _say_cleared(root: Path, cleared: Iterable[tuple[gc.CacheEntry, bool]]) -> int:
     """Say each entry as it is removed, or kept; the bytes that are left."""
     for entry, free in cleared:
         say(f"removed {entry}" if free else f"{entry}: in use, kept")
-    left = cache_size(root)
+    left = gc.cache_size(root)
     say(f"{sized(left)} are cached in {root}")
     return left
 

@@ -15,17 +15,7 @@ from harness.assets.catalogue import TOGETHER
 from harness.assets.fetch.batch import Fetcher, Thing
 from harness.assets.fetch.http import switched_off
 from harness.assets.places import Places, asset_named, assets_of, every_asset
-from harness.cli.options import (
-    CacheDir,
-    DataDir,
-    Encoders,
-    Folders,
-    Json,
-    Plugins,
-    Records,
-    note,
-    say,
-)
+from harness.cli import options as opt
 from harness.core.errors import HarnessError, UsageError
 from harness.core.progress import Bar
 from harness.evaluation.evaluate import fit_cell
@@ -51,13 +41,13 @@ def fetch_command(
             show_default=False,
         ),
     ] = None,
-    plugin: Plugins = None,  # noqa: ARG001 - its callback loads them
-    data_dir: DataDir = None,
-    cache: CacheDir = None,
+    plugin: opt.Plugins = None,  # noqa: ARG001 - its callback loads them
+    data_dir: opt.DataDir = None,
+    cache: opt.CacheDir = None,
     offline: Annotated[
         bool, typer.Option("--offline", help="Download nothing, only check what is here.")
     ] = False,
-    as_json: Json = False,
+    as_json: opt.Json = False,
 ) -> None:
     """Download data sets and encoders, and check their digests."""
     registry, worst = load_registry(), 0
@@ -74,12 +64,12 @@ def fetch_command(
             line = ", ".join(map(fetcher.bring, things))
         except HarnessError as error:
             complaint = str(error)
-            note(f"harness: {complaint}")
+            opt.note(f"harness: {complaint}")
             worst = min(filter(None, (worst, error.exit_status)))
         if as_json:
-            say(json.dumps({"asset": name, "is": line, "error": complaint}))
+            opt.say(json.dumps({"asset": name, "is": line, "error": complaint}))
         elif line:
-            say(f"{name}: {line}")
+            opt.say(f"{name}: {line}")
     sys.exit(worst)
 
 
@@ -112,14 +102,14 @@ def fetched_things(names: Iterable[str], registry: Registry) -> dict[str, tuple[
 def export_command(
     method: Annotated[str, typer.Argument(help="Method id, encoder, repository or model folder.")],
     folder: Annotated[Path, typer.Argument(help="A new folder.")],
-    folders: Folders,
+    folders: opt.Folders,
     task: Annotated[
         str | None, typer.Option("--task", "-t", help="The task that @target means.")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="The seed of fit and training.")] = 0,
-    encoder: Encoders = None,
-    plugin: Plugins = None,  # noqa: ARG001 - its callback loads them
-    results: Records = Path("results"),
+    encoder: opt.Encoders = None,
+    plugin: opt.Plugins = None,  # noqa: ARG001 - its callback loads them
+    results: opt.Records = Path("results"),
 ) -> None:
     """Export a method as a sentence-transformers folder.
 
@@ -142,4 +132,4 @@ def export_command(
     keys = (key for key in (planned.encoder.cite, chosen.cite, HARNESS) if key)
     measured = Results.read(Store(results))
     count = write_card(folder, planned, cell, registry.tasks, measured, bibtex(keys))
-    say(f"{folder}: {chosen.id}, seed {seed}, with {count} measured scores")
+    opt.say(f"{folder}: {chosen.id}, seed {seed}, with {count} measured scores")

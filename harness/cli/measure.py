@@ -15,20 +15,7 @@ from typing import Annotated
 import typer
 
 from harness.assets.places import Places
-from harness.cli.options import (
-    Baseline,
-    Execution,
-    Folders,
-    Json,
-    Limit,
-    Output,
-    Selection,
-    note,
-    option,
-    require_folder,
-    say,
-    terminal_width,
-)
+from harness.cli import options as opt
 from harness.cli.printing import (
     Printer,
     against_committed,
@@ -61,7 +48,7 @@ from harness.results.records import PlannedCell, Store
 
 Profile = Annotated[
     str | None,
-    option(
+    opt.option(
         "--profile",
         help="embedded: what the harness carries; standard: the registered methods; papers: the "
         "published cells; all. Not with -m or -t.",
@@ -70,13 +57,13 @@ Profile = Annotated[
 
 
 def plan_command(
-    selection: Selection,
-    folders: Folders,
+    selection: opt.Selection,
+    folders: opt.Folders,
     profile_name: Profile = None,
-    limit: Limit = None,
-    baseline: Baseline = Path("results"),
-    output: Output = Path("runs"),
-    as_json: Json = False,
+    limit: opt.Limit = None,
+    baseline: opt.Baseline = Path("results"),
+    output: opt.Output = Path("runs"),
+    as_json: opt.Json = False,
 ) -> None:
     """Show what a run would do, what it needs and how long it takes.
 
@@ -91,13 +78,13 @@ def plan_command(
     with Bar(sys.stderr, delay=1.0) as bar:
         planned = make_plan(chosen.cells, chosen.loader, runs, bar)
     if as_json:
-        say(json.dumps(asdict(planned)))
+        opt.say(json.dumps(asdict(planned)))
         return
-    say(render_plan(planned, terminal_width()))
+    opt.say(render_plan(planned, opt.terminal_width()))
 
 
 def _profile(
-    name: str | None, selection: Selection, baseline: Path
+    name: str | None, selection: opt.Selection, baseline: Path
 ) -> Callable[[Registry], tuple[PlannedCell, ...]]:
     """What gives the cells of a profile, by default `all`. Raises UsageError."""
     if name and (selection.method or selection.task):
@@ -107,10 +94,10 @@ def _profile(
 
 
 def run_command(
-    selection: Selection,
-    folders: Folders,
-    execution: Execution,
-    limit: Limit = None,
+    selection: opt.Selection,
+    folders: opt.Folders,
+    execution: opt.Execution,
+    limit: opt.Limit = None,
     gate: Annotated[
         bool,
         typer.Option(
@@ -119,11 +106,11 @@ def run_command(
             "BASELINE/gate.toml unless -m and -t select others.",
         ),
     ] = False,
-    baseline: Baseline = Path("results"),
+    baseline: opt.Baseline = Path("results"),
     update: Annotated[
         bool, typer.Option("--update", help="With --gate: promote it to BASELINE.")
     ] = False,
-    as_json: Json = False,
+    as_json: opt.Json = False,
 ) -> None:
     """Measure methods on tasks.
 
@@ -146,27 +133,27 @@ def run_command(
     printer = Printer(Store(results), chosen.registry, tables, as_json, execution.quiet)
     outcomes = _execute(chosen, printer, _for_devices(execution, selection.device))
     if printer.records and not as_json:
-        say(f"\n{printer.table()}\nrecords: {results}")
+        opt.say(f"\n{printer.table()}\nrecords: {results}")
     if gate:
         encode_golden(chosen.cells, chosen.loader.places, results)
     if update:
         changed = promote_gate(outcomes, results, baseline)
-        say(f"promoted: {changed} records and vectors of {baseline}")
+        opt.say(f"promoted: {changed} records and vectors of {baseline}")
     sys.exit(_exit_status(outcomes))
 
 
 def reproduce_command(
-    selection: Selection,
-    folders: Folders,
-    execution: Execution,
+    selection: opt.Selection,
+    folders: opt.Folders,
+    execution: opt.Execution,
     profile_name: Profile = None,
-    limit: Limit = None,
-    baseline: Baseline = Path("results"),
+    limit: opt.Limit = None,
+    baseline: opt.Baseline = Path("results"),
     update: Annotated[bool, typer.Option(help="Promote what was measured to BASELINE.")] = False,
     strict: Annotated[bool, typer.Option(help="A missing asset is an error (status 3).")] = False,
 ) -> None:
     """Measure all that can be, compare with the baseline, write tables."""
-    require_folder("--baseline", baseline)
+    opt.require_folder("--baseline", baseline)
     if update:
         require_own("--baseline", baseline)
     if limit is not None and update:
@@ -182,7 +169,7 @@ def reproduce_command(
         measured = None if execution.overwrite else runs.store
         with Bar(sys.stderr, delay=1.0) as bar:
             planned = make_plan(chosen.cells, chosen.loader, measured, bar)
-        say(render_plan(planned, terminal_width()))
+        opt.say(render_plan(planned, opt.terminal_width()))
     printer = Printer(runs.store, chosen.registry, runs.tables, quiet=quiet)
     outcomes = _execute(chosen, printer, execution, planned=True)
 
@@ -200,20 +187,20 @@ def reproduce_command(
     lines = claims_that_hold(runs, committed)
     lines += _summary(outcomes, checks, runs, committed, promoted)
     for line in lines:
-        say(line)
+        opt.say(line)
     moved = any(check.moved for check in checks) and not update
     status = _exit_status(outcomes) or int(moved)
     sys.exit(0 if status == AssetMissing.exit_status and not strict else status)
 
 
-def _for_devices(execution: Execution, device: str) -> Execution:
+def _for_devices(execution: opt.Execution, device: str) -> opt.Execution:
     """With a process for each of several devices, unless options say how many."""
     several = "," in device and execution.jobs is None and execution.scheduler is None
     return replace(execution, jobs=device.count(",") + 1) if several else execution
 
 
 def _execute(
-    chosen: Selected, printer: Printer, execution: Execution, planned: bool = False
+    chosen: Selected, printer: Printer, execution: opt.Execution, planned: bool = False
 ) -> list[Outcome]:
     """Run the cells with a bar on stderr; print each one as it comes, then why some did not run."""
     engine, part, store = execution.engine, Part.parse(execution.shard), printer.store
@@ -239,7 +226,7 @@ def _note_failures(outcomes: Iterable[Outcome], planned: bool) -> None:
     shown = ("asset missing",) if planned else ()
     messages = Counter(o.message for o in outcomes if o.message and o.status not in shown)
     for message, count in messages.items():
-        note(f"harness: {message} ({count} cell{'s' if count > 1 else ''})")
+        opt.note(f"harness: {message} ({count} cell{'s' if count > 1 else ''})")
 
 
 def on_the_spot(planned: Iterable[PlannedCell], places: Places) -> list[Work]:
@@ -272,7 +259,7 @@ def _train_with_one_thread(name: str, source: Trained, places: Places) -> Harnes
 
 
 def _compare_rows(
-    chosen: Selected, runs: ResultsFolder, committed: ResultsFolder, execution: Execution
+    chosen: Selected, runs: ResultsFolder, committed: ResultsFolder, execution: opt.Execution
 ) -> None:
     """Bring the comparisons of rows and claims up to date; committed ones that hold are kept."""
     engine, registry = execution.engine, chosen.registry
@@ -287,7 +274,7 @@ def _compare_rows(
             for table in compare_tables(registry, context, compared, engine):
                 write_comparisons(runs.path, table)
     except HarnessError as error:
-        note(f"harness: rows were not compared: {error}")
+        opt.note(f"harness: rows were not compared: {error}")
 
 
 def _promote(records: Sequence[Record], runs: ResultsFolder, committed: ResultsFolder) -> int:

@@ -20,7 +20,6 @@ from typer.core import TyperCommand, TyperGroup
 from harness.assets.places import Places
 from harness.core import hardware
 from harness.core.errors import UsageError
-from harness.core.provenance import Plugin
 from harness.core.terminal import text_table, visible, wrapped
 from harness.evaluation.engines import Engine, engine
 from harness.plugins import open_plugins, plugin_of_file, plugins_in_use
@@ -151,16 +150,13 @@ def open_in_use(files: Sequence[str] | None) -> list[str]:
 
     Raises UsageError for one that cannot be imported or fails a contract test.
     """
-    return _opened(files, plugins_in_use(files or ()))
+    open_plugins(plugins_in_use(files or ()))
+    return [*(files or ())]
 
 
 def open_named(files: Sequence[str] | None) -> list[str]:
     """Load the plug-ins that are named, and no others: to read results imports none."""
-    return _opened(files, map(plugin_of_file, files or ()))
-
-
-def _opened(files: Sequence[str] | None, plugins: Iterable[Plugin]) -> list[str]:
-    open_plugins(plugins)
+    open_plugins(map(plugin_of_file, files or ()))
     return [*(files or ())]
 
 

@@ -21,12 +21,7 @@ from harness.results.folder import ResultsFolder
 from harness.results.index import NOT_MEASURED, Results, main_score, value
 from harness.results.published import PublishedCell, Table
 from harness.results.records import Store
-from harness.results.reproduction import (
-    Reproduction,
-    low_coverage,
-    percentage,
-    reproduce,
-)
+from harness.results.reproduction import Reproduction, low_coverage, percentage, reproduce
 from harness.results.verdict import CellState
 
 JSON_FIELDS = ("method", "task", "seed", "scores", "pairs", "timings")

@@ -15,26 +15,7 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.cli.options import (
-    Baseline,
-    DataDir,
-    Encoders,
-    Folders,
-    Json,
-    Methods,
-    NamedPlugins,
-    Papers,
-    Records,
-    Rows,
-    Run,
-    Sources,
-    Tasks,
-    option,
-    require_folder,
-    say,
-    say_rows,
-    terminal_width,
-)
+from harness.cli import options as opt
 from harness.cli.selection import record_patterns
 from harness.core.errors import HarnessError, UsageError
 from harness.core.hardware import base_name
@@ -73,7 +54,7 @@ SHORT = [
 ]
 
 
-def say_csv(rows: Rows) -> None:
+def say_csv(rows: opt.Rows) -> None:
     """Print rows as CSV that a spreadsheet shows and does not compute; numbers stay."""
 
     def as_text(value: Any) -> Any:
@@ -85,28 +66,28 @@ def say_csv(rows: Rows) -> None:
     writer = csv.DictWriter(text, [*rows[0]], lineterminator="\n")
     writer.writeheader()
     writer.writerows({name: as_text(value) for name, value in row.items()} for row in rows)
-    say(text.getvalue().rstrip("\n"))
+    opt.say(text.getvalue().rstrip("\n"))
 
 
 OnlyOwn = Annotated[
     bool, typer.Option("--only-own", help="Leave out the results that come with the harness.")
 ]
-FORMATS: Mapping[str, Callable[[Rows], None]] = {
-    "table": say_rows,
+FORMATS: Mapping[str, Callable[[opt.Rows], None]] = {
+    "table": opt.say_rows,
     "csv": say_csv,
-    "json": lambda rows: say_rows(rows, as_json=True),
-    "markdown": say_rows,
-    "latex": say_rows,
+    "json": lambda rows: opt.say_rows(rows, as_json=True),
+    "markdown": opt.say_rows,
+    "latex": opt.say_rows,
 }
 
 
 def show_command(
-    folders: Folders,
-    method: Methods = None,
-    task: Tasks = None,
-    encoder: Encoders = None,
-    plugin: NamedPlugins = None,  # noqa: ARG001 - its callback loads them
-    results: Records = Path("results"),
+    folders: opt.Folders,
+    method: opt.Methods = None,
+    task: opt.Tasks = None,
+    encoder: opt.Encoders = None,
+    plugin: opt.NamedPlugins = None,  # noqa: ARG001 - its callback loads them
+    results: opt.Records = Path("results"),
     form: Annotated[
         str, typer.Option("--format", help=f"{', '.join(FORMATS)}; the last two as harness table.")
     ] = "table",
@@ -136,7 +117,7 @@ def show_command(
     chosen = [*every] if names == "all" else [name.strip() for name in names.split(",")]
     for name in chosen:
         look_up("column", name, every)
-    require_folder("--results", results)
+    opt.require_folder("--results", results)
     if only_own and not shown_folders(results, only_own):
         require_own("--only-own", results)
     patterns = record_patterns(method, task, encoder)
@@ -161,11 +142,11 @@ def show_command(
 def compare_command(
     first: Annotated[str, typer.Argument(help="Method id.")],
     second: Annotated[str, typer.Argument(help="Method id.")],
-    folders: Folders,
-    task: Tasks = None,
-    plugin: NamedPlugins = None,  # noqa: ARG001 - its callback loads them
-    results: Run = Path("runs"),
-    as_json: Json = False,
+    folders: opt.Folders,
+    task: opt.Tasks = None,
+    plugin: opt.NamedPlugins = None,  # noqa: ARG001 - its callback loads them
+    results: opt.Run = Path("runs"),
+    as_json: opt.Json = False,
 ) -> None:
     """Test the difference of two methods on the same pairs.
 
@@ -173,7 +154,7 @@ def compare_command(
     tests the choice of test pairs, not of the seed. Both have to be measured in the folder, since
     packaged results lack the similarities of the pairs.
     """
-    require_folder("--results", results)
+    opt.require_folder("--results", results)
     patterns = record_patterns([first, second], None)
     patterns.require_known()
     [first, second], registry = patterns.methods, patterns.registry
@@ -184,7 +165,7 @@ def compare_command(
             first, second, tasks, registry, RunContext(loader, Store(results), bar)
         )
     if as_json:
-        say_rows([asdict(test) | {"differs": test.differs} for test in tests], as_json)
+        opt.say_rows([asdict(test) | {"differs": test.differs} for test in tests], as_json)
         return
     rows = [
         {
@@ -200,24 +181,26 @@ def compare_command(
         }
         for test in tests
     ]
-    say_rows(rows)
+    opt.say_rows(rows)
 
 
 # table
 
 
 def table_command(
-    folders: Folders,
-    method: Methods = None,
-    task: Tasks = None,
-    plugin: NamedPlugins = None,  # noqa: ARG001 - its callback loads them
-    results: Run = Path("runs"),
+    folders: opt.Folders,
+    method: opt.Methods = None,
+    task: opt.Tasks = None,
+    plugin: opt.NamedPlugins = None,  # noqa: ARG001 - its callback loads them
+    results: opt.Run = Path("runs"),
     aggregation: Annotated[
         str, typer.Option(help=f"Of the subsets of a task: {', '.join(AGGREGATIONS)}.")
     ] = "all",
     beside: Annotated[
         list[str] | None,
-        option(help="Published table whose rows of this protocol are added; several are allowed."),
+        opt.option(
+            help="Published table whose rows of this protocol are added; several are allowed."
+        ),
     ] = None,
     latex: Annotated[
         bool, typer.Option("--latex/--markdown", help="The form of the table.")
@@ -229,7 +212,7 @@ def table_command(
     corpora and digests. Methods that do not differ significantly from the best of a column are
     marked (paired bootstrap, Holm's correction).
     """
-    require_folder("--results", results)
+    opt.require_folder("--results", results)
     look_up("aggregation", aggregation, dict.fromkeys(AGGREGATIONS))
     patterns = record_patterns(method, task)
     folder = ResultsFolder(results, patterns.registry)
@@ -246,7 +229,7 @@ def table_command(
         p_holm = against_best(scored, folder.records, RunContext(loader, folder.store, bar))
     published = [folder.table(name) for name in beside or ()]
     table = MethodTable(methods, columns, folder.records, p_holm, published)
-    say((table.latex if latex else table.markdown)(patterns.registry))
+    opt.say((table.latex if latex else table.markdown)(patterns.registry))
 
 
 # report
@@ -256,13 +239,13 @@ def report_command(
     results: Annotated[Path, typer.Option(help="Folder with records to write into.")] = OWN,
     readme: Annotated[
         Path | None,
-        option(
+        opt.option(
             help="README with a generated part.  [default: README.md for results, none for others]"
         ),
     ] = None,
-    papers: Papers = Path("results/papers"),
-    encoder: Encoders = None,
-    plugin: NamedPlugins = None,  # noqa: ARG001 - its callback loads them
+    papers: opt.Papers = Path("results/papers"),
+    encoder: opt.Encoders = None,
+    plugin: opt.NamedPlugins = None,  # noqa: ARG001 - its callback loads them
     check: Annotated[bool, typer.Option(help="Only report whether anything would change.")] = False,
     only_own: OnlyOwn = False,
 ) -> None:
@@ -270,20 +253,22 @@ def report_command(
 
     Packaged results follow those of your own `results`, whose README has a generated part, too.
     """
-    require_folder("--results", results)
+    opt.require_folder("--results", results)
     readme = readme or readme_of(results)
     place = results.absolute() if only_own else results  # which is never shown with another
-    folder = ResultsFolder(place, Sources(encoder=encoder).registry, papers)
+    folder = ResultsFolder(place, opt.Sources(encoder=encoder).registry, papers)
     if check:
         stale = stale_files(folder, readme)
         for path in stale:
-            say(f"would change: {path}")
+            opt.say(f"would change: {path}")
         if stale:
             raise HarnessError(f"{len(stale)} generated files are stale: run harness report")
-        say("all generated files are up to date")
+        opt.say("all generated files are up to date")
         return
     written = write_files(folder, readme)
-    say(f"{len(written)} generated files changed under {results}" if written else "nothing changed")
+    opt.say(
+        f"{len(written)} generated files changed under {results}" if written else "nothing changed"
+    )
 
 
 def readme_of(results: Path) -> Path | None:
@@ -295,18 +280,20 @@ def readme_of(results: Path) -> Path | None:
 
 
 def check_command(
-    results: Run = Path("runs"),
-    baseline: Baseline = Path("results"),
-    method: Methods = None,
-    task: Tasks = None,
-    encoder: Encoders = None,
-    plugin: NamedPlugins = None,
+    results: opt.Run = Path("runs"),
+    baseline: opt.Baseline = Path("results"),
+    method: opt.Methods = None,
+    task: opt.Tasks = None,
+    encoder: opt.Encoders = None,
+    plugin: opt.NamedPlugins = None,
     fail_below: Annotated[
         float | None,
-        option(metavar="POINTS", help="Fail only where a score falls by more than so many points."),
+        opt.option(
+            metavar="POINTS", help="Fail only where a score falls by more than so many points."
+        ),
     ] = None,
-    data_dir: DataDir = None,
-    as_json: Json = False,
+    data_dir: opt.DataDir = None,
+    as_json: opt.Json = False,
 ) -> None:
     """Compare a run with the committed records: what moved, and why.
 
@@ -329,9 +316,9 @@ def check_command(
         gate.wanted(patterns.methods, patterns.tasks), data_dir, fail_below, key_now, sources
     )
     if as_json:
-        say(json.dumps({"status": answer.exit_status} | asdict(answer)))
+        opt.say(json.dumps({"status": answer.exit_status} | asdict(answer)))
     else:
-        say(render_report(answer, gate, terminal_width()))
+        opt.say(render_report(answer, gate, opt.terminal_width()))
     sys.exit(answer.exit_status)
 
 
@@ -346,12 +333,12 @@ def explain_command(
             help="Published number (harness list cells TABLE); a table alone lists its rows.",
         ),
     ],
-    sources: Sources,
+    sources: opt.Sources,
     mine: Annotated[
         float | None,
-        option(metavar="SCORE", help="Your number, x100: rank the choices that lead to it."),
+        opt.option(metavar="SCORE", help="Your number, x100: rank the choices that lead to it."),
     ] = None,
-    as_json: Json = False,
+    as_json: opt.Json = False,
 ) -> None:
     """Show why a published number is not reproduced.
 
@@ -363,11 +350,11 @@ def explain_command(
             {"row": f"{cell}/{row.id}", "is": row.name, "columns": ", ".join(row.values)}
             for row in sources.folder.table(cell).rows
         ]
-        say_rows(rows, as_json)
+        opt.say_rows(rows, as_json)
         return
     explanation = sources.folder.explain(cell, mine)
     if not as_json:
-        say(render_explanation(explanation, sources.folder.traps, terminal_width()))
+        opt.say(render_explanation(explanation, sources.folder.traps, opt.terminal_width()))
         return
     facts = {
         "cell": cell,
@@ -382,11 +369,11 @@ def explain_command(
         "choices": [asdict(choice) for choice in explanation.choices],
         "pairs": [asdict(choice) for choice in explanation.pairs],
     }
-    say(json.dumps(facts))
+    opt.say(json.dumps(facts))
 
 
 def cite_command(
-    sources: Sources,
+    sources: opt.Sources,
     table: Annotated[
         str | None, typer.Option(help="Published table (harness list papers).")
     ] = None,
@@ -396,4 +383,4 @@ def cite_command(
     """Print BibTeX and a sentence that states the protocol of a number."""
     subject = {"table": table, "cell": cell, "method": method}
     for text in citation(subject, sources.folder):
-        say(text)
+        opt.say(text)

@@ -18,19 +18,7 @@ from typing import Annotated, Any
 import typer
 
 from harness.assets.places import Places
-from harness.cli.options import (
-    CacheDir,
-    DataDir,
-    Encoders,
-    Folders,
-    Plugins,
-    Seeds,
-    command_group,
-    flattened,
-    option,
-    say,
-    usable_devices,
-)
+from harness.cli import options as opt
 from harness.core.errors import UsageError
 from harness.core.interfaces import Trained
 from harness.core.progress import Bar
@@ -51,7 +39,7 @@ CHOICES = {
 }
 
 Threads = Annotated[
-    int | None, option(min=1, help="CPU threads; their number changes the last bits.")
+    int | None, opt.option(min=1, help="CPU threads; their number changes the last bits.")
 ]
 PaperRate = Annotated[float | None, typer.Option(min=0.0, help="[default: the paper's]")]
 MaxLength = Annotated[int, typer.Option(min=3)]
@@ -63,7 +51,7 @@ DevEvery = Annotated[int, typer.Option(min=1, help="Steps between evaluations.")
 class Recipe(ABC):
     """The options of every training; a setting of the training is the paper's where it is None."""
 
-    out: Annotated[Path, option(help="Output folder.")]
+    out: Annotated[Path, opt.option(help="Output folder.")]
     start: Annotated[
         str,
         typer.Option("--from", help="The encoder to start from: a name, or a checkpoint folder."),
@@ -82,10 +70,10 @@ class Recipe(ABC):
     dtype: Annotated[
         str, typer.Option(help="Precision of products: float32, bfloat16; on a GPU float16.")
     ] = "float32"
-    device: Annotated[str, typer.Option(callback=usable_devices, help="cpu or cuda.")] = "cpu"
+    device: Annotated[str, typer.Option(callback=opt.usable_devices, help="cpu or cuda.")] = "cpu"
     batch_tokens: Annotated[
         int | None,
-        option(
+        opt.option(
             min=1,
             metavar="N",
             help="Tokens in memory at a time; a batch keeps all its negatives. [default: 8192]",
@@ -94,8 +82,8 @@ class Recipe(ABC):
     half: Annotated[bool, typer.Option(help="Store the weights in 16 bits.")] = False
     seed: Annotated[int, typer.Option(min=0, help="Seed of weights, order and dropout.")] = 0
     threads: Threads = None
-    data_dir: DataDir = None
-    cache: CacheDir = None
+    data_dir: opt.DataDir = None
+    cache: opt.CacheDir = None
 
     @abstractmethod
     def prepare(self) -> Prepared:
@@ -103,7 +91,7 @@ class Recipe(ABC):
 
     @cached_property
     def places(self) -> Places:
-        return Folders(self.data_dir, self.cache).places()
+        return opt.Folders(self.data_dir, self.cache).places()
 
     @cached_property
     def start_folder(self) -> Path:
@@ -188,7 +176,7 @@ class SimcseUnsup(Recipe):
     corpus: Annotated[
         str, typer.Option(help="A corpus (harness list components) or a file, a sentence a line.")
     ] = "wiki"
-    first: Annotated[int | None, option(min=1, help="Read only the first N sentences.")] = None
+    first: Annotated[int | None, opt.option(min=1, help="Read only the first N sentences.")] = None
     pooling: PoolingName = "cls"
     head: Head = "train"
     temperature: float = 0.05
@@ -220,7 +208,7 @@ class SimcseSup(Recipe):
     """
 
     file: Annotated[
-        str, option(help="nli-for-simcse, snli-triplets, mini-triplets, or a CSV file.")
+        str, opt.option(help="nli-for-simcse, snli-triplets, mini-triplets, or a CSV file.")
     ]
     pooling: PoolingName = "cls"
     head: Head = "keep"
@@ -233,7 +221,7 @@ class SimcseSup(Recipe):
     pairs: Annotated[
         str, typer.Option(help="Label of pairs: entailment, neutral, contradiction or all.")
     ] = "none"
-    sample: Annotated[int | None, option(min=2, help="Sample N examples.")] = None
+    sample: Annotated[int | None, opt.option(min=2, help="Sample N examples.")] = None
 
     def prepare(self) -> Prepared:
         from harness.training.datasets import open_positives, sample
@@ -256,7 +244,9 @@ class SbertNli(Recipe):
     dev: Dev = "none"
     file: Annotated[
         str,
-        option(help="all-nli, snli-18k, mini-nli, or lines of label, label, premise, hypothesis."),
+        opt.option(
+            help="all-nli, snli-18k, mini-nli, or lines of label, label, premise, hypothesis."
+        ),
     ]
     ranking: Annotated[bool, typer.Option(help="In-batch ranking in place of softmax.")] = False
     pooling: PoolingName = "mean"
@@ -305,7 +295,7 @@ RECIPES: Mapping[str, type[Recipe]] = {
 
 def commands(act: Callable[[Recipe], Any]) -> typer.Typer:
     """A command for each recipe, with an option for each of its fields, which acts on it."""
-    app = command_group(
+    app = opt.command_group(
         "Train a checkpoint that sentence-transformers loads, too. The same "
         "command goes on with a training that was interrupted, bit for bit."
     )
@@ -315,7 +305,7 @@ def commands(act: Callable[[Recipe], Any]) -> typer.Typer:
             return act(recipe)
 
         command.__annotations__["recipe"] = kind
-        app.command(name, help=inspect.getdoc(kind))(flattened(command))
+        app.command(name, help=inspect.getdoc(kind))(opt.flattened(command))
     return app
 
 
@@ -341,7 +331,7 @@ def train_here(recipe: Recipe) -> None:
     if curve.best is not None:
         step, score = curve.best
         line += f", best on {recipe.dev}: {score:.2f} at step {step}"
-    say(line)
+    opt.say(line)
 
 
 def recipe_from(words: str, out: Path, **options: object) -> Recipe:
@@ -380,10 +370,10 @@ def family(
     names: Annotated[
         list[str], typer.Argument(help="Families of encoders, or globs (harness list encoders).")
     ],
-    folders: Folders,
-    seeds: Seeds = 5,
-    encoder: Encoders = None,
-    plugin: Plugins = None,  # noqa: ARG001 - its callback loads them
+    folders: opt.Folders,
+    seeds: opt.Seeds = 5,
+    encoder: opt.Encoders = None,
+    plugin: opt.Plugins = None,  # noqa: ARG001 - its callback loads them
     threads: Threads = None,
 ) -> None:
     """Train the missing members of registered families, seed by seed.
@@ -400,16 +390,16 @@ def family(
         for member in missing:
             train_member(member.name, member.source, resolver.places, threads)
         if not missing:
-            say(f"{config.name}: all {seeds} seeds are here already")
+            opt.say(f"{config.name}: all {seeds} seeds are here already")
 
 
 def train_member(name: str, source: Trained, places: Places, threads: int | None) -> None:
     """Train a member of a family, where runs look for it."""
-    say(f"{name}: {source}")
+    opt.say(f"{name}: {source}")
     folders = {"cache": places.cache, "data_dir": places.data_dir}
     options = {"seed": source.seed, "threads": threads, **folders}
     train_here(recipe_from(source.recipe, places.trained(source), **options))
 
 
 trainings = commands(train_here)
-trainings.command()(flattened(family))
+trainings.command()(opt.flattened(family))
