@@ -10,14 +10,7 @@ layer and 25 word pieces. BERT-flow and BERT-whitening cut at 64: rows with ids 
 from harness.core.types import Method
 from harness.encoders.checkpoint import BERT_UNCASED
 from harness.encoders.transformer import TransformerConfig
-from harness.transforms.pooling import (
-    CLS,
-    FIRST_LAST,
-    LAST2,
-    MEAN,
-    SECOND_LAST,
-    STATIC_LAST,
-)
+from harness.transforms.pooling import CLS, FIRST_LAST, LAST2, MEAN, SECOND_LAST, STATIC_LAST
 
 # What there is to get of a checkpoint of each shape, in bytes: 32 bits a parameter, and a little.
 ABOUT = {

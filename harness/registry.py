@@ -261,10 +261,11 @@ def collected(plugins: tuple[Plugin, ...] = ()) -> Registry:
     baselines = (*_modules(BASELINES), *added)
     tasks = (*_modules("harness.tasks"), *added)
     poolings = (*POOLINGS, NATIVE, *_collected(added, "POOLINGS"))
+    posts = (post for module in baselines for post in getattr(module, "POSTS", {}).items())
     parts = Registry(
         encoders=_unique("encoder", ((e.name, e) for e in _collected(baselines, "ENCODERS"))),
         poolings=_unique("pooling", ((p.name, p) for p in poolings)),
-        posts=_unique("post-processor", (item for m in baselines for item in _posts(m).items())),
+        posts=_unique("post-processor", posts),
         methods={},
         tasks=_unique("task", ((t.name, t) for t in _collected(tasks, "TASKS"))),
         corpora=_unique("corpus", ((c.name, c) for c in _collected(tasks, "CORPORA"))),
@@ -282,10 +283,6 @@ def _modules(package: str) -> Iterable[Any]:
 
 def _collected(modules: Iterable[Any], name: str) -> Iterable[Any]:
     return (thing for module in modules for thing in getattr(module, name, ()))
-
-
-def _posts(module: Any) -> Mapping[str, Callable[..., PostProcessor]]:
-    return getattr(module, "POSTS", {})
 
 
 def _unique(kind: str, named: Iterable[tuple[str, Thing]]) -> dict[str, Thing]:

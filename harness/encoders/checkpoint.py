@@ -16,13 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.core.errors import AssetMissing, DataError, UsageError
-from harness.core.files import (
-    digest_of,
-    digest_of_files,
-    replacing,
-    sha256_of,
-    write_atomically,
-)
+from harness.core.files import digest_of, digest_of_files, replacing, sha256_of, write_atomically
 
 SAFETENSORS = "model.safetensors"
 INDEX = "model.safetensors.index.json"

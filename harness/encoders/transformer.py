@@ -30,14 +30,7 @@ from harness.encoders.checkpoint import (
     read_tensors,
 )
 from harness.encoders.config import BaseConfig
-from harness.encoders.kernels.choose import (
-    PLAIN,
-    Choice,
-    Kernel,
-    batches,
-    choose_pass,
-    run_batches,
-)
+from harness.encoders.kernels.choose import PLAIN, Choice, Kernel, batches, choose_pass, run_batches
 
 # Part of every key: raise it with any change that moves an encoding.
 ENCODING_VERSION = "1: float32; token means with special tokens; cls where the tokenizer puts it"

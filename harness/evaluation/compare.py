@@ -32,13 +32,7 @@ from harness.results.comparisons import (
     holm,
     rounded,
 )
-from harness.results.index import (
-    Results,
-    column_value,
-    main_path,
-    methods_by_encoder,
-    score_at,
-)
+from harness.results.index import Results, column_value, main_path, methods_by_encoder, score_at
 from harness.results.protocols import SEVEN, SIMCSE, WHITENING, Scoring, averages
 from harness.results.records import Cell, Store
 from harness.tasks.loader import TaskLoader

@@ -18,12 +18,7 @@ from harness.results import protocols
 from harness.results.comparisons import Comparisons
 from harness.results.index import Results, Value
 from harness.results.protocols import SCORINGS, SIMCSE, WHITENING, Scoring
-from harness.results.reproduction import (
-    beside_others,
-    coverage_notes,
-    milliseconds,
-    source_of,
-)
+from harness.results.reproduction import beside_others, coverage_notes, milliseconds, source_of
 from harness.results.verdict import CellState
 
 # The headings of the sections beside the seven tasks; `texts.toml` has what to know of some.

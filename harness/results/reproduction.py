@@ -14,13 +14,7 @@ from harness.core.errors import HarnessError
 from harness.core.interfaces import EncoderConfig, Hub
 from harness.core.types import Method, Record
 from harness.registry import Registry
-from harness.results.index import (
-    Results,
-    SeedScores,
-    mean_over_tasks,
-    methods_by_encoder,
-    score_at,
-)
+from harness.results.index import Results, SeedScores, mean_over_tasks, methods_by_encoder, score_at
 from harness.results.protocols import SEVEN, Scoring
 from harness.results.published import PublishedCell, Table, score_path
 from harness.results.verdict import CellState, Measured, Verdict, verdict

@@ -15,16 +15,9 @@ from harness.core.metrics import cosine
 from harness.core.metrics.correlation import spearman
 from harness.core.types import Pairs, Progress
 from harness.encoders.checkpoint import weights_files
+from harness.training import loop
 from harness.training.contrastive import ContrastiveTraining
 from harness.training.encoder import SentenceEncoder, Setup, open_encoder
-from harness.training.loop import (
-    CheckpointPolicy,
-    Curve,
-    TrainingInfo,
-    require_new,
-    train,
-    write_checkpoint,
-)
 from harness.training.siamese import SiameseTraining
 from harness.transforms.pooling import Cls
 
@@ -70,21 +63,21 @@ def finetune(
     command: str,
     dev: DevSet | None = None,
     half: bool = False,
-) -> Curve:
+) -> loop.Curve:
     """Train, and write the checkpoint that scored best on `dev`, or the last one."""
-    require_new(out)
+    loop.require_new(out)
     unfinished, encoder = out / "unfinished", task.encoder
     schedule = task.settings.schedule(task.batches.count)
     identity = json.loads(json.dumps(asdict(task.settings), default=repr))
     identity |= {"seed": seed, **start.digests(), **data, "dev": dev.name if dev else "none"}
     scorer = partial(dev.score, encoder) if dev else None
     every = dev.every if dev else 1
-    policy = CheckpointPolicy(unfinished, scorer, every, identity)
-    curve = train(task, schedule, seed, progress, policy)
+    policy = loop.CheckpointPolicy(unfinished, scorer, every, identity)
+    curve = loop.train(task, schedule, seed, progress, policy)
     described = identity | {"schedule": asdict(schedule)}
-    info = TrainingInfo(command, described, seed, data, curve, start.digests())
+    info = loop.TrainingInfo(command, described, seed, data, curve, start.digests())
     pooling: Literal["mean", "cls"] = "cls" if isinstance(encoder.setup.pooling, Cls) else "mean"
     length = encoder.reader.max_length
-    write_checkpoint(out, encoder.transformer, start.folder, pooling, length, info, half)
+    loop.write_checkpoint(out, encoder.transformer, start.folder, pooling, length, info, half)
     shutil.rmtree(unfinished, ignore_errors=True)
     return curve

@@ -21,19 +21,8 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from harness.core.arrays import Bool, Float, Float64, Int
 from harness.core.errors import ScoreError, UsageError
+from harness.transforms import flow_layers as layers
 from harness.transforms.affine import LEAST_SPREAD
-from harness.transforms.flow_layers import (
-    Actnorm,
-    AdditiveCoupling,
-    AffineCoupling,
-    Bijection,
-    Chain,
-    InvertibleLinear,
-    MultiScale,
-    Reversal,
-    initialise_at_random,
-    initialise_from_data,
-)
 
 BLOCK = 4096  # rows that are checked at a time
 MAPPED = 256  # rows that are mapped at a time: what a layer makes of more leaves the caches
@@ -57,25 +46,27 @@ class Architecture:
     step: tuple[str, ...]
     first: tuple[str, ...] = ()
 
-    def build(self, size: int, rng: np.random.Generator) -> Bijection:
+    def build(self, size: int, rng: np.random.Generator) -> layers.Bijection:
         """An unfitted flow of vectors of this size. Raises UsageError for an unknown layer."""
         if unknown := {*self.first, *self.step} - {*LAYERS}:
             raise UsageError(f"no layers: {', '.join(unknown)}; wanted some of {', '.join(LAYERS)}")
         levels, coordinates = [], size
         for number in range(self.levels):
             names = (() if number else self.first) + self.step * self.depth
-            levels.append(Chain([LAYERS[name](coordinates, self.width, rng) for name in names]))
+            levels.append(
+                layers.Chain([LAYERS[name](coordinates, self.width, rng) for name in names])
+            )
             coordinates -= coordinates // 2
-        return MultiScale(levels)
+        return layers.MultiScale(levels)
 
 
 # By the name of a layer: from the size of its vectors, the width of hidden layers and a generator.
-LAYERS: Mapping[str, Callable[[int, int, np.random.Generator], Bijection]] = {
-    "actnorm": lambda size, *_: Actnorm(size),
-    "reversal": lambda *_: Reversal(),
-    "mixing": lambda size, _, rng: InvertibleLinear(size, rng),
-    "additive": AdditiveCoupling,
-    "scaled": AffineCoupling,
+LAYERS: Mapping[str, Callable[[int, int, np.random.Generator], layers.Bijection]] = {
+    "actnorm": lambda size, *_: layers.Actnorm(size),
+    "reversal": lambda *_: layers.Reversal(),
+    "mixing": lambda size, _, rng: layers.InvertibleLinear(size, rng),
+    "additive": layers.AdditiveCoupling,
+    "scaled": layers.AffineCoupling,
 }
 
 
@@ -155,7 +146,7 @@ class FittedFlow:
 
     architecture: Architecture
     kept: Bool[np.ndarray, " D"]
-    model: Bijection
+    model: layers.Bijection
     losses: tuple[float, ...]
 
     def __call__(self, x: Float[np.ndarray, "m D"]) -> Float64[np.ndarray, "m K"]:
@@ -187,9 +178,11 @@ def fit_flow(
     batches = settings.batches(len(x), rng)
     model = architecture.build(len(columns), rng)
     if settings.start == "data":
-        initialise_from_data(model, torch.from_numpy(x[batches[0]].take(columns, axis=1)).double())
+        layers.initialise_from_data(
+            model, torch.from_numpy(x[batches[0]].take(columns, axis=1)).double()
+        )
     else:
-        initialise_at_random(model, rng)
+        layers.initialise_at_random(model, rng)
     optimiser = AdamW(model, settings)
     losses = []
     for step, batch in enumerate(batches):

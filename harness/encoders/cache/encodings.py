@@ -26,17 +26,9 @@ from uuid import uuid4
 
 import numpy as np
 
+from harness.core import files
 from harness.core.arrays import Float32, Int, UInt8
 from harness.core.errors import HarnessError
-from harness.core.files import (
-    KEY_BYTES,
-    digest_of,
-    digest_of_repr,
-    sentence_key,
-    share,
-    state_of,
-    write_atomically,
-)
 from harness.core.interfaces import EncoderConfig, Encoding, Identity
 from harness.core.provenance import code_digest
 from harness.core.tensors import TensorFile, write_tensors
@@ -48,7 +40,7 @@ SENTENCE = 60  # letters of a sentence, about
 
 def keys_in(rows: UInt8[np.ndarray, "N 16"]) -> list[bytes]:
     """Keys that are stored as the rows of a matrix, in its order."""
-    whole = np.dtype((np.void, KEY_BYTES))
+    whole = np.dtype((np.void, files.KEY_BYTES))
     keys: list[bytes] = np.ascontiguousarray(rows).view(whole)[:, 0].tolist()
     return keys
 
@@ -105,7 +97,7 @@ class EncoderCache:
 
     def hold(self) -> None:
         """Keep others from clearing the folder, if there is one, as long as this object lives."""
-        if not self.held and (handle := share(self.folder)) is not None:
+        if not self.held and (handle := files.share(self.folder)) is not None:
             self.held = True
             weakref.finalize(self, os.close, handle)
 
@@ -120,7 +112,7 @@ class EncoderCache:
 
     def missing(self, texts: Sequence[str]) -> list[str]:
         """The distinct texts that are not cached, in first-seen order."""
-        return [t for t in dict.fromkeys(texts) if sentence_key(t) not in self.place]
+        return [t for t in dict.fromkeys(texts) if files.sentence_key(t) not in self.place]
 
     def add(
         self,
@@ -132,7 +124,7 @@ class EncoderCache:
         """Store one shard, complete or not at all, its seconds, and the encoder's facts."""
         self.folder.mkdir(parents=True, exist_ok=True)
         self.hold()
-        tensors = {"keys": np.array([list(sentence_key(t)) for t in texts], dtype=np.uint8)}
+        tensors = {"keys": np.array([list(files.sentence_key(t)) for t in texts], dtype=np.uint8)}
         for i, layer in enumerate(encoding.layers):
             tensors[f"mean.{layer}"] = encoding.mean[:, i]
         tensors |= {name: array for name, array in encoding.arrays.items() if name != "mean"}
@@ -150,7 +142,7 @@ class EncoderCache:
 
     def paid(self, texts: Iterable[str]) -> EncodingCost:
         """The cost of encoding these distinct texts."""
-        counts = Counter([self.place[sentence_key(t)][0] for t in texts])
+        counts = Counter([self.place[files.sentence_key(t)][0] for t in texts])
         shares = [(self.shards[index], count) for index, count in sorted(counts.items())]
         seconds = sum(count * (shard.seconds / max(1, shard.rows)) for shard, count in shares)
         ways = {way for shard, _ in shares if (way := shard.metadata.get("how"))}
@@ -193,7 +185,7 @@ class EncoderCache:
         return Encoding(layers, self.depth, mean, **rest)
 
     def _places(self, texts: Iterable[str]) -> Int[np.ndarray, "N 2"]:
-        return np.array([self.place[sentence_key(t)] for t in texts], np.int64).reshape(-1, 2)
+        return np.array([self.place[files.sentence_key(t)] for t in texts], np.int64).reshape(-1, 2)
 
     def _gather(self, name: str, places: Int[np.ndarray, "N 2"]) -> Float32[np.ndarray, "N D"]:
         width = self.shards[places[0, 0]].tensors[name]["shape"][1]
@@ -233,7 +225,7 @@ def read_label(folder: Path) -> Label:
     """The label in a folder; an empty one where there is none, or it was damaged."""
     try:
         content: Any = json.loads((folder / LABEL).read_text(encoding="utf-8"))
-        whole = content.pop(SEAL) == digest_of(content)
+        whole = content.pop(SEAL) == files.digest_of(content)
         return Label(**content) if whole else Label()
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return Label()
@@ -252,8 +244,8 @@ def open_labelled(
         marks = {**label.encoders, config.name: _fingerprint(config, path)}
         changed = Label(marks, identity.digests, identity.max_length)
         if changed != label:
-            content = asdict(changed) | {SEAL: digest_of(asdict(changed))}
-            write_atomically(file, json.dumps(content, indent=1).encode() + b"\n")
+            content = asdict(changed) | {SEAL: files.digest_of(asdict(changed))}
+            files.write_atomically(file, json.dumps(content, indent=1).encode() + b"\n")
         elif time.time() - file.stat().st_mtime > DAY:
             file.touch()
     return cache
@@ -275,6 +267,6 @@ def identify(root: Path, config: EncoderConfig, path: Path) -> Identity:
 def _fingerprint(config: EncoderConfig, path: Path) -> str:
     """Digest of what an identity rests on: the configuration, the code, the state of the files."""
     companion = Path(getattr(config.source, "companion", None) or path).name
-    states = {state_of(file) for file in (path, path.with_name(companion))}
+    states = {files.state_of(file) for file in (path, path.with_name(companion))}
     pins = getattr(getattr(config, "of", config), "fingerprint", None)
-    return digest_of_repr((config, pins, code_digest(), sorted(states)))
+    return files.digest_of_repr((config, pins, code_digest(), sorted(states)))

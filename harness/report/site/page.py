@@ -23,12 +23,7 @@ from harness.report.paper_tables import MARKS, Sheet, printed, sheet
 from harness.results import choices
 from harness.results.choices import OtherChoice
 from harness.results.conformance import confirmed_by
-from harness.results.explain import (
-    missing,
-    recorded,
-    waiting_for,
-    wanted_protocol,
-)
+from harness.results.explain import missing, recorded, waiting_for, wanted_protocol
 from harness.results.folder import ResultsFolder
 from harness.results.index import SHOWN, Results, Value, score_at
 from harness.results.protocols import SCORINGS, Protocol
