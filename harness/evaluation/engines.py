@@ -1,7 +1,8 @@
 """Engines: one function applied to many items, in this process, in several, or on a cluster.
 
 An engine yields each item with its result as it is done, in any order. A function and its items
-travel to the workers, so both have to be picklable.
+travel to the workers, so both have to be picklable. What follows from an item (`then`, which is
+called here with the item and its result) goes before the items that wait.
 """
 
 from __future__ import annotations
@@ -11,11 +12,13 @@ import os
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import CancelledError, as_completed
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
+from queue import SimpleQueue
 from typing import Any, TypeVar
 
 from harness.core.errors import HarnessError, UsageError
@@ -23,7 +26,10 @@ from harness.core.provenance import PLUGINS, Plugin
 from harness.plugins import import_plugins
 
 Item = TypeVar("Item")
+Function = Callable[[Item], Any]
+Then = Callable[[Item, Any], Iterable[Item]]
 
+AHEAD = 2  # items of a process: one that it works on, and one that it finds when that is done
 SECONDS_TO_LOOK = 0.5  # from one look of a worker at its parent to the next
 # Of a command that was stopped, Python's tracker removes what is left, and need not warn of it.
 QUIET_TRACKER = "ignore:resource_tracker"
@@ -44,10 +50,14 @@ class InProcess:
     workers: int = 1
 
     def map(
-        self, function: Callable[[Item], Any], items: Sequence[Item]
+        self, function: Function[Item], items: Iterable[Item], then: Then[Item] = lambda *_: ()
     ) -> Iterator[tuple[Item, Any]]:
         """Each item and its result, in order."""
-        return ((item, function(item)) for item in items)
+        for item in items:
+            result = function(item)
+            further = then(item, result)
+            yield item, result
+            yield from self.map(function, further, then)
 
 
 @dataclass(frozen=True)
@@ -57,7 +67,7 @@ class Processes:
     workers: int
 
     def map(
-        self, function: Callable[[Item], Any], items: Sequence[Item]
+        self, function: Function[Item], items: Iterable[Item], then: Then[Item] = lambda *_: ()
     ) -> Iterator[tuple[Item, Any]]:
         """Each item and its result as it is done.
 
@@ -75,11 +85,26 @@ class Processes:
             initargs=(os.getpid(), tuple(PLUGINS.values())),
             env=ONE_THREAD,
         )
-        futures = {executor.submit(function, item): item for item in items}
+        waiting, done = deque(items), SimpleQueue[Future[Any]]()
+        futures: dict[Future[Any], Item] = {}
+
+        def submit() -> None:
+            # Not all at once: processes take items in their order, and what follows comes next.
+            while waiting and len(futures) < AHEAD * self.workers:
+                item = waiting.popleft()
+                future = executor.submit(function, item)
+                futures[future] = item
+                future.add_done_callback(done.put)
+
         try:
-            for future in as_completed(futures):
+            submit()
+            while futures:
+                future = done.get()
                 result = future.result()
-                yield futures.pop(future), result
+                item = futures.pop(future)
+                waiting.extendleft(reversed([*then(item, result)]))
+                submit()
+                yield item, result
         except TerminatedWorkerError:
             raise HarnessError(
                 "a worker process was killed, perhaps for want of memory; what was done is "
@@ -139,18 +164,27 @@ class Cluster:
         return max(1, sum(self.client.nthreads().values()))
 
     def map(
-        self, function: Callable[[Item], Any], items: Sequence[Item]
+        self, function: Function[Item], items: Iterable[Item], then: Then[Item] = lambda *_: ()
     ) -> Iterator[tuple[Item, Any]]:
         """Each item and its result as it is done; WorkersLost for one whose workers were lost."""
         from distributed import KilledWorker, as_completed
         from distributed.comm.core import CommClosedError
 
         blamed: list[tuple[Item, WorkersLost]] = []
-        futures = {self.client.submit(function, item, pure=False): item for item in items}
-        for future in as_completed(futures):
+        futures: dict[Any, Item] = {}
+        done = as_completed(loop=self.client.loop)
+
+        def submit(items: Iterable[Item], priority: int) -> None:
+            for item in items:
+                future = self.client.submit(function, item, pure=False, priority=priority)
+                futures[future] = item
+                done.add(future)
+
+        submit(items, 0)
+        for future in done:
             item = futures.pop(future)
             try:
-                yield item, future.result()
+                result = future.result()
             except KilledWorker as error:
                 died = error.allowed_failures + 1
                 lost = WorkersLost(f"{died} workers died of it, perhaps for want of memory")
@@ -159,9 +193,17 @@ class Cluster:
                 raise HarnessError(
                     "the scheduler was lost; what was done is kept: start it, and run again"
                 ) from None
+            else:
+                submit(then(item, result), 1)
+                yield item, result
         # Dask blames all items of a worker that dies: which of them it was shows alone.
         for item, lost in blamed:
-            yield (item, lost) if len(blamed) == 1 else next(self.map(function, [item]))
+            if len(blamed) > 1:
+                yield from self.map(function, [item], then)
+            else:
+                further = then(item, lost)
+                yield item, lost
+                yield from self.map(function, further, then)
 
 
 Engine = InProcess | Processes | Cluster

@@ -1,7 +1,7 @@
 """A plan on many workers: units of cells that share work, and parts, which are some units each.
 
-Encoders are trained first; then sentences are encoded and corpora passed over, block by block; then
-each unit is measured by one worker.
+Of each encoder, its training comes first; then its sentences are encoded and corpora passed over,
+block by block; then each unit of its cells is measured by one worker. No encoder waits for another.
 """
 
 from __future__ import annotations
@@ -24,15 +24,7 @@ from harness.core.types import Progress
 from harness.evaluation.embeddings import SHARD, CachedEncoder
 from harness.evaluation.engines import Engine, InProcess, Processes, WorkersLost
 from harness.evaluation.fit_corpus import CorpusPass, corpus_passes
-from harness.evaluation.runner import (
-    EncoderRun,
-    Outcome,
-    RunContext,
-    execute,
-    failed,
-    failures,
-    open_runs,
-)
+from harness.evaluation.runner import Outcome, RunContext, execute, failed, failures, open_runs
 from harness.results.records import PlannedCell, Store
 from harness.tasks.loader import TARGETS, TaskLoader
 
@@ -128,14 +120,24 @@ class Site:
 
 @dataclass(frozen=True, eq=False)
 class Work:
-    """A call that comes before scores: how many sentences it encodes, or which encoder it trains.
+    """A call in a worker that trains an encoder, measures cells, or else encodes sentences.
 
-    It returns why an encoder could not be trained.
+    A training returns why the encoder could not be trained, a measurement the cells' outcomes.
     """
 
-    call: Callable[[], HarnessError | None]
+    call: Callable[[], Any]
     sentences: int = 0
     trains: EncoderConfig | None = None
+    cells: Sequence[PlannedCell] = ()
+
+    @property
+    def phase(self) -> str:
+        return "training" if self.trains else "scoring" if self.cells else "encoding"
+
+    @property
+    def steps(self) -> int:
+        """What progress counts: sentences, or cells."""
+        return self.sentences + len(self.cells)
 
 
 def execute_on(
@@ -153,84 +155,121 @@ def execute_on(
     # this process encodes with all threads. The workers of a cluster are there already.
     if isinstance(engine, Processes) and len(units(cells)) < 2:
         engine = InProcess()
-    progress = context.progress
     # Or a worker might make a folder that only it sees.
     context.store.folder.mkdir(parents=True, exist_ok=True)
-    site = Site.of(context, engine.workers)
-    untrained = _carried_out(engine, site, trainings, progress, "training")
+    training_of = {work.trains: work for work in trainings}
+    cells_by_encoder: dict[Any, list[PlannedCell]] = {encoder: [] for encoder in training_of}
     for cell in cells:
-        if cell.encoder in untrained:
-            yield from failed([cell], untrained[cell.encoder])
-    able = [cell for cell in cells if cell.encoder not in untrained]
+        cells_by_encoder.setdefault(cell.encoder, []).append(cell)
     if part.count == 1 and isinstance(engine, InProcess):
-        yield from execute(able, context)
+        if trainings:
+            context.progress.phase("training", None)
+        for work in trainings:
+            if work.trains and (error := work.call()):
+                error = HarnessError(f"{work.trains.name}: {error}")
+                yield from failed(cells_by_encoder.pop(work.trains), error)
+        yield from execute([c for c in cells if c.encoder in cells_by_encoder], context)
         return
-    opened = list(open_runs(able, context))
-    yield from (run for run in opened if isinstance(run, Outcome))
-    runs = [run for run in opened if not isinstance(run, Outcome)]
-    # Passes take longest, and so come first.
-    encodings = [*_passes(site, runs), *_sentences(site, runs, part)]
-    _carried_out(engine, site, encodings, progress, "encoding")
-    _merge(runs)
-    left = tuple(cell for run in runs for cell in run.left)
-    if left:
-        progress.phase("scoring", len(left))
-    measure = partial(_in_worker, site, partial(_measured, site))
-    suspects: list[tuple[PlannedCell, ...]] = []
-    for every in (units(left, passes_made=True), suspects):
-        for unit, outcomes in engine.map(measure, every):
-            if not isinstance(outcomes, WorkersLost):
-                yield from outcomes
-            elif len(unit) > 1:
-                suspects += [(cell,) for cell in unit]  # which of them it was shows alone
+    schedule = Schedule(Site.of(context, engine.workers), context, part)
+    works: list[Work] = []
+    for encoder, of_encoder in cells_by_encoder.items():
+        works += schedule.begin(schedule.stages(of_encoder, training_of.get(encoder)))
+    schedule.show()
+    yield from schedule.news()
+    in_worker = partial(_in_worker, schedule.site, methodcaller("call"))
+    for _ in engine.map(in_worker, works, schedule.then):
+        yield from schedule.news()
+
+
+class Schedule:
+    """The work of each encoder of a run, in stages of which each waits for the one before.
+
+    So an encoder's cells are measured when its own sentences are encoded and its passes are made.
+    """
+
+    def __init__(self, site: Site, context: RunContext, part: Part) -> None:
+        self.site, self.context, self.part = site, context, part
+        self.outcomes: list[Outcome] = []
+        self.errors: dict[Work | None, HarnessError] = {}  # of trainings
+        self.begun: list[Work] = []
+        # The stages behind each piece of work that is not done, and what else of its own is not.
+        self.waiting: dict[Work, tuple[Iterator[Sequence[Work]], set[Work]]] = {}
+        self.phase = ""
+
+    def stages(
+        self, cells: Sequence[PlannedCell], training: Work | None
+    ) -> Iterator[Sequence[Work]]:
+        """Training; blocks of passes and sentences; the merging of these blocks; cells."""
+        yield [training] if training else []
+        if error := self.errors.get(training):
+            self.outcomes += failed(cells, error)
+            return
+        for run in open_runs(cells, self.context):
+            if isinstance(run, Outcome):
+                self.outcomes.append(run)
                 continue
-            else:
-                yield from failed(unit, WorkersLost(f"{unit[0].address}: {outcomes}"))
-            progress.step(len(unit))
+            cells_by_pass: dict[CorpusPass, list[PlannedCell]] = {}
+            for cell, corpus_pass in run.passes.items():
+                if corpus_pass.missing:
+                    cells_by_pass.setdefault(corpus_pass, []).append(cell)
+            blocks = [
+                Work(partial(_in_pass, self.site, of_pass, CorpusPass.encode, block), len(block))
+                for corpus_pass, of_pass in cells_by_pass.items()
+                for block in corpus_pass.sample.blocks
+            ]
+            missing = sorted(self.part.texts(run.missing), key=len)  # similar lengths together
+            shards = (missing[start : start + SHARD] for start in range(0, len(missing), SHARD))
+            encode = partial(_encode, self.site, run.left[0].encoder)
+            # Blocks take longest, and so come first.
+            yield [*blocks, *(Work(partial(encode, texts), len(texts)) for texts in shards)]
+            merge = partial(_in_pass, self.site, step=CorpusPass.merge)
+            yield [Work(partial(merge, of_pass)) for of_pass in cells_by_pass.values()]
+            yield [self._measuring(unit) for unit in units(run.left, passes_made=True)]
 
+    def _measuring(self, unit: Sequence[PlannedCell]) -> Work:
+        return Work(partial(_measured, self.site, unit), cells=unit)
 
-def _carried_out(
-    engine: Engine, site: Site, every: Sequence[Work], progress: Progress, phase: str
-) -> dict[EncoderConfig, HarnessError]:
-    """Do what comes before scores; the encoders that could not be trained, and why."""
-    if every:
-        progress.phase(phase, sum(work.sentences for work in every) or None)
-    function: Callable[[Work], Any] = methodcaller("call")
-    if not isinstance(engine, InProcess):
-        function = partial(_in_worker, site, function)
-    untrained = {}
-    for work, error in engine.map(function, every):
-        if work.trains is not None and error is not None:
-            untrained[work.trains] = HarnessError(f"{work.trains.name}: {error}")
-        progress.step(work.sentences)
-    return untrained
+    def begin(self, stages: Iterator[Sequence[Work]]) -> Sequence[Work]:
+        """The next of the stages in which there is something to do."""
+        works = next(filter(None, stages), ())
+        self.begun += works
+        self.waiting.update(dict.fromkeys(works, (stages, set(works))))
+        return works
 
+    def then(self, work: Work, result: Any) -> Sequence[Work]:
+        """Take note of what a call gave; the work that nothing waits for any more."""
+        stages, others = self.waiting.pop(work)
+        others.remove(work)
+        lost = isinstance(result, WorkersLost)
+        if lost and len(work.cells) > 1:  # which of them it was shows alone
+            self.begun.remove(work)
+            return self.begin(iter([[self._measuring((cell,)) for cell in work.cells]]))
+        if work.trains and result is not None:
+            self.errors[work] = HarnessError(f"{work.trains.name}: {result}")
+        elif work.cells:
+            blamed = WorkersLost(f"{work.cells[0].address}: {result}")
+            self.outcomes += failed(work.cells, blamed) if lost else result
+        further = () if others else self.begin(stages)
+        self.show(work)
+        return further
 
-def _passes(site: Site, runs: Iterable[EncoderRun]) -> Iterator[Work]:
-    """The blocks of the passes over corpora that are to be made."""
-    for run in runs:
-        cells_by_pass: dict[CorpusPass, list[PlannedCell]] = {}
-        for cell, corpus_pass in run.passes.items():
-            cells_by_pass.setdefault(corpus_pass, []).append(cell)
-        for corpus_pass, cells in cells_by_pass.items():
-            for block in corpus_pass.sample.blocks if corpus_pass.missing else ():
-                yield Work(partial(_encode_block, site, cells, block), len(block))
+    def show(self, done: Work | None = None) -> None:
+        """Show how much is done of the first phase in which there is work left."""
+        progress = self.context.progress
+        if done is not None and done.phase == self.phase:
+            progress.step(done.steps)
+        left = {work.phase for work in self.waiting}
+        phase = next((p for p in ("training", "encoding", "scoring") if p in left), self.phase)
+        if phase != self.phase:
+            self.phase = phase
+            every = [work for work in self.begun if work.phase == phase]
+            progress.phase(phase, sum(work.steps for work in every) or None)
+            progress.step(sum(work.steps for work in every if work not in self.waiting))
 
-
-def _merge(runs: Iterable[EncoderRun]) -> None:
-    """Make the files of passes of their blocks. The cells that need them report an error."""
-    for corpus_pass in dict.fromkeys(made for run in runs for made in run.passes.values()):
-        with failures(()), one_blas_thread():
-            corpus_pass.merge(corpus_pass.missing)
-
-
-def _sentences(site: Site, runs: Iterable[EncoderRun], part: Part) -> Iterator[Work]:
-    """The sentences that are missing, similar lengths together."""
-    for run in runs:
-        missing = sorted(part.texts(run.missing), key=len)
-        for start in range(0, len(missing), SHARD):
-            texts = missing[start : start + SHARD]
-            yield Work(partial(_encode, site, run.left[0].encoder, texts), len(texts))
+    def news(self) -> list[Outcome]:
+        """The outcomes that came since this was last called."""
+        news, self.outcomes = self.outcomes, []
+        return news
 
 
 # In a worker, which keeps the last texts and the last encoder open: items mostly follow one another
@@ -258,14 +297,16 @@ def _encode(site: Site, config: Any, texts: Sequence[str]) -> None:
         _encoder(site, config).ensure(texts, Progress())
 
 
-def _encode_block(site: Site, cells: Sequence[PlannedCell], block: range) -> None:
-    """Encode a block of the pass that cells share. The cells report an error."""
+def _in_pass(
+    site: Site, cells: Sequence[PlannedCell], step: Callable[..., None], *block: range
+) -> None:
+    """Encode a block of the pass that cells share, or merge all. The cells report an error."""
     with failures(()), one_blas_thread():
         config: Any = cells[0].encoder
         loader, encoder = _context(site).loader, _encoder(site, config)
         texts = {cell: loader.inputs(cell.task, cell.method.fit_on).fit for cell in cells}
         corpus_pass = corpus_passes(encoder, texts, Progress())[cells[0]]
-        corpus_pass.encode(block, corpus_pass.missing)
+        step(corpus_pass, *block, corpus_pass.missing)
 
 
 def _measured(site: Site, unit: Sequence[PlannedCell]) -> list[Outcome]:

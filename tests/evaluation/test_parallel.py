@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -156,6 +156,53 @@ def test_what_cannot_be_encoded_is_told_by_its_cells(tmp_path):
     assert sorted(outcome.status for outcome in outcomes) == ["failed", "measured", "measured"]
     [message] = [outcome.message for outcome in outcomes if outcome.message]
     assert message == "broken: wanted weights, found none; fetch them again"
+
+
+@dataclass(frozen=True)
+class LateConfig(FakeConfig):
+    """An encoder that waits for a record of another before it encodes."""
+
+    name: str = "late"
+    weights: str = "late"
+    records: str = ""
+
+    def load(self, path, cache):
+        end = time.monotonic() + 20
+        while not [*Path(self.records).rglob("seed-*.json")]:
+            if time.monotonic() > end:  # whoever encodes next does not wait
+                Path(self.records, "seed-none.json").touch()
+            time.sleep(0.05)
+        return super().load(path, cache)
+
+
+@pytest.mark.parametrize("engine", ["processes", "cluster"])
+def test_cells_are_measured_when_their_own_encoder_is_done(tmp_path, engine, request):
+    engine = request.getfixturevalue("cluster") if engine == "cluster" else Processes(2)
+    late = LateConfig(records=str(tmp_path / "runs"))
+    planned = cells([*METHODS, method("mean", encoder=late)], [TOY], seeds=1)
+    context = RunContext(library(tmp_path, encoders=("fake", "late")), Store(tmp_path / "runs"))
+    outcomes = [*execute_on(engine, planned, context)]
+    assert [outcome.message for outcome in outcomes] == [""] * len(planned)
+    assert outcomes[-1].cell.encoder == "late"
+    assert not (tmp_path / "runs" / "seed-none.json").exists()
+
+
+def test_an_encoder_that_is_trained_keeps_no_other_waiting(tmp_path):
+    kin, told = FakeConfig("kin", weights="two"), Told()
+    planned = cells([method("mean"), method("mean", encoder=kin)], [TOY, OTHER], seeds=1)
+    waits = partial(LateConfig(records=str(tmp_path / "runs")).load, None, None)
+    trainings = [Work(partial(returns_nothing, waits), trains=kin)]
+    loader = library(tmp_path, encoders=("fake", "kin"))
+    context = RunContext(loader, Store(tmp_path / "runs"), told)
+    outcomes = [*execute_on(Processes(2), planned, context, trainings=trainings)]
+    assert [outcome.status for outcome in outcomes] == ["measured"] * 4
+    assert [outcome.cell.encoder for outcome in outcomes] == ["fake"] * 2 + ["kin"] * 2
+    assert not (tmp_path / "runs" / "seed-none.json").exists()
+    assert [name for name, _ in told.phases] == ["training", "encoding", "scoring"]
+
+
+def returns_nothing(call):
+    call()
 
 
 def kill_at_3(number):
