@@ -7,6 +7,7 @@ block by block; then each unit of its cells is measured by one worker. No encode
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
@@ -175,10 +176,10 @@ def execute_on(
     for encoder, of_encoder in cells_by_encoder.items():
         works += schedule.begin(schedule.stages(of_encoder, training_of.get(encoder)))
     schedule.show()
-    yield from schedule.news()
     in_worker = partial(_in_worker, schedule.site, methodcaller("call"))
-    for _ in engine.map(in_worker, works, schedule.then):
-        yield from schedule.news()
+    for _ in chain([None], engine.map(in_worker, works, schedule.then)):
+        while schedule.outcomes:
+            yield schedule.outcomes.popleft()
 
 
 class Schedule:
@@ -189,7 +190,7 @@ class Schedule:
 
     def __init__(self, site: Site, context: RunContext, part: Part) -> None:
         self.site, self.context, self.part = site, context, part
-        self.outcomes: list[Outcome] = []
+        self.outcomes: deque[Outcome] = deque()  # which wait to be yielded
         self.errors: dict[Work | None, HarnessError] = {}  # of trainings
         self.begun: list[Work] = []
         # The stages behind each piece of work that is not done, and what else of its own is not.
@@ -265,11 +266,6 @@ class Schedule:
             every = [work for work in self.begun if work.phase == phase]
             progress.phase(phase, sum(work.steps for work in every) or None)
             progress.step(sum(work.steps for work in every if work not in self.waiting))
-
-    def news(self) -> list[Outcome]:
-        """The outcomes that came since this was last called."""
-        news, self.outcomes = self.outcomes, []
-        return news
 
 
 # In a worker, which keeps the last texts and the last encoder open: items mostly follow one another
