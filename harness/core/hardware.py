@@ -103,16 +103,3 @@ def in_precision(encoder: str, dtype: str) -> str:
     """An encoder's name in a precision."""
     name, colon, length = precision_of(encoder)[0].partition(":")
     return f"{name}{'' if dtype == FLOAT32 else f'-{dtype}'}{colon}{length}"
-
-
-def require_float32(encoder: str, hardware: Hardware) -> None:
-    """Raise UsageError for a precision of an encoder that has none but float32."""
-    if hardware.dtype != FLOAT32:
-        raise UsageError(f"{encoder}: word vectors are averaged in float32, not {hardware.dtype}")
-
-
-def require_named(encoder: str, hardware: Hardware) -> None:
-    """Raise UsageError for a name that does not say its precision, where that is not float32."""
-    named = precision_of(encoder.partition(",")[0])[1]  # a member of a family is `kin, seed 3`
-    if hardware.dtype not in (FLOAT32, named):
-        raise UsageError(f"{encoder}: wanted {hardware.dtype} in its name; `on` puts it there")

@@ -12,7 +12,7 @@ from operator import attrgetter
 from typing import Any, TypeVar
 
 from harness.core.errors import UsageError
-from harness.core.hardware import Hardware, require_float32
+from harness.core.hardware import FLOAT32, Hardware
 from harness.core.interfaces import EncoderConfig
 
 Base = TypeVar("Base", bound="BaseConfig")
@@ -57,7 +57,8 @@ class BaseConfig:
 
     def on(self: Base, hardware: Hardware) -> Base:
         """This encoder, on the processor and in float32 whatever the device."""
-        require_float32(self.name, hardware)
+        if (dtype := hardware.dtype) != FLOAT32:
+            raise UsageError(f"{self.name}: word vectors are averaged in float32, not {dtype}")
         return self
 
 

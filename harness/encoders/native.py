@@ -74,10 +74,15 @@ class NativeConfig(DerivedConfig):
     def identify(self, path: Path) -> Identity:
         """The key and digests of a folder, modules and prompt included."""
         modules = self._modules(path)
-        if modules.first.kind == STATIC:
-            base = self._identify_table(modules.first.folder)
+        folder = modules.first.folder
+        if modules.first.kind == STATIC:  # a table of vectors, whose texts are not cut
+            weights, tokenizer = weights_files(folder)[0], folder / "tokenizer.json"
+            digests = {"weights": sha256_of(weights), "tokenizer": sha256_of(tokenizer)}
+            if not isinstance(self.of.source, Trained):
+                require_weights(self.name, weights, self.of.source.sha256, digests["weights"])
+            base = Identity(digest_of(digests), digests)
         else:
-            base = self._transformer().identify(modules.first.folder)
+            base = self._transformer().identify(folder)
         digest = modules.digest()
         facts = {"version": NATIVE_VERSION, "encoder": base.key, "modules": digest}
         key = digest_of({**facts, "prompt": modules.prompt(self.prompt)})
@@ -113,14 +118,6 @@ class NativeConfig(DerivedConfig):
                 f"{type(self.of).__name__}; name the folder as a transformer"
             )
         return self.of
-
-    def _identify_table(self, folder: Path) -> Identity:
-        """The digests of a table of vectors, whose texts are not cut."""
-        weights = weights_files(folder)[0]
-        digests = {"weights": sha256_of(weights), "tokenizer": sha256_of(folder / "tokenizer.json")}
-        if not isinstance(self.of.source, Trained):
-            require_weights(self.name, weights, self.of.source.sha256, digests["weights"])
-        return Identity(digest_of(digests), digests)
 
 
 @dataclass(frozen=True, eq=False)

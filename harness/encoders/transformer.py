@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from harness.core.arrays import Float32
-from harness.core.errors import DataError, ScoreError
+from harness.core.errors import DataError, ScoreError, UsageError
 from harness.core.files import digest_of
-from harness.core.hardware import FLOAT32, Hardware, in_precision, require_named
+from harness.core.hardware import FLOAT32, Hardware, in_precision, precision_of
 from harness.core.interfaces import Encoding, Hub, Identity, LocalFiles, Packaged, Source
 from harness.encoders.checkpoint import (
     GOLDEN_SENTENCE,
@@ -89,7 +89,9 @@ class TransformerConfig(BaseConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_named(self.name, self.hardware)
+        named = precision_of(self.name.partition(",")[0])[1]  # a member's is `kin, seed 3`
+        if (dtype := self.hardware.dtype) not in (FLOAT32, named):
+            raise UsageError(f"{self.name}: wanted {dtype} in its name; `on` puts it there")
 
     @property
     def source(self) -> Source:

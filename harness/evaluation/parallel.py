@@ -127,18 +127,13 @@ class Work:
     """
 
     call: Callable[[], Any]
-    sentences: int = 0
+    steps: int = 0  # that progress counts: sentences, or cells
     trains: EncoderConfig | None = None
     cells: Sequence[PlannedCell] = ()
 
     @property
     def phase(self) -> str:
         return "training" if self.trains else "scoring" if self.cells else "encoding"
-
-    @property
-    def steps(self) -> int:
-        """What progress counts: sentences, or cells."""
-        return self.sentences + len(self.cells)
 
 
 def execute_on(
@@ -171,18 +166,18 @@ def execute_on(
                 yield from failed(cells_by_encoder.pop(work.trains), error)
         yield from execute([c for c in cells if c.encoder in cells_by_encoder], context)
         return
-    schedule = Schedule(Site.of(context, engine.workers), context, part)
+    pipelines = Pipelines(Site.of(context, engine.workers), context, part)
     works: list[Work] = []
     for encoder, of_encoder in cells_by_encoder.items():
-        works += schedule.begin(schedule.stages(of_encoder, training_of.get(encoder)))
-    schedule.show()
-    in_worker = partial(_in_worker, schedule.site, methodcaller("call"))
-    for _ in chain([None], engine.map(in_worker, works, schedule.then)):
-        while schedule.outcomes:
-            yield schedule.outcomes.popleft()
+        works += pipelines.begin(pipelines.stages(of_encoder, training_of.get(encoder)))
+    pipelines.show()
+    in_worker = partial(_in_worker, pipelines.site, methodcaller("call"))
+    for _ in chain([None], engine.map(in_worker, works, pipelines.then)):
+        while pipelines.outcomes:
+            yield pipelines.outcomes.popleft()
 
 
-class Schedule:
+class Pipelines:
     """The work of each encoder of a run, in stages of which each waits for the one before.
 
     So an encoder's cells are measured when its own sentences are encoded and its passes are made.
@@ -228,7 +223,7 @@ class Schedule:
             yield [self._measuring(unit) for unit in units(run.left, passes_made=True)]
 
     def _measuring(self, unit: Sequence[PlannedCell]) -> Work:
-        return Work(partial(_measured, self.site, unit), cells=unit)
+        return Work(partial(_measured, self.site, unit), len(unit), cells=unit)
 
     def begin(self, stages: Iterator[Sequence[Work]]) -> Sequence[Work]:
         """The next of the stages in which there is something to do."""

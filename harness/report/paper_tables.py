@@ -12,11 +12,11 @@ from pathlib import Path
 from harness.core.files import digest_of, digest_of_repr
 from harness.core.toml import read_typed
 from harness.registry import Registry
-from harness.report.markdown import CODE, SPACE, escape, page, table
+from harness.report.markdown import CODE, SPACE, escape, page, table, tolerances
 from harness.report.sentences import fitted_on, metric, trained_on
 from harness.results.published import EVIDENCE, Column, PublishedCell, Row, Table, reasons
 from harness.results.reproduction import Reproduction, composed, coverage_note
-from harness.results.verdict import TOLERANCES, CellState
+from harness.results.verdict import CellState
 
 CONTENTS = "CONTENTS.txt"
 WIDEST = 10  # columns that fit beside each other; more are a table for each metric
@@ -116,7 +116,7 @@ def sheet(published: Table, cells: Cells, registry: Registry) -> Sheet:
         [*([f"{legend}: {'; '.join(marks)}."] if marks else []), *([transductive] * fitted)],
         [*(f"{mark} {text}" for text, mark in footnotes.items()), *_notes(published)],
         [_about(row, published, cells, registry, footnotes) for row in published.rows],
-        [TOLERANCES.sentence()] if any(cell.scores for cell in cells.values()) else [],
+        [tolerances()] if any(cell.scores for cell in cells.values()) else [],
     )
 
 

@@ -54,7 +54,7 @@ VERDICTS = tuple(CellState)[:7]  # in the order in which tables count them
 
 @dataclass(frozen=True)
 class Tolerances:
-    """Every tolerance there is, in points. `sentence` stands under every table."""
+    """Every tolerance there is, in points; in words they stand under every table."""
 
     exact: float = 0.005
     match: float = 0.05
@@ -62,20 +62,6 @@ class Tolerances:
     seeds: int = 5
     widest: float = 2.0
     equivalence: float = 1.0
-
-    def sentence(self) -> str:
-        """The rules in words, without markup: every report format can print them."""
-        return (
-            "Differences are measured minus published, in points (x100), and judged on both sides. "
-            f"Deterministic cells: exact up to {self.exact:g} (or to the digits printed, where "
-            f"they are fewer), match up to {self.match:g}, close up to {self.close:g}, else "
-            f"differs. Cells of k >= {self.seeds} seeds with standard deviation s: "
-            "h = t(.975, k-1) s sqrt(1 + 1/k) is the half-width within which one more run falls; "
-            f"inconclusive if h > {self.widest:g}, else consistent up to the larger of h and "
-            f"{self.match:g}, else differs. Against a published mean, sd and n: Welch's 95 % "
-            f"interval of the difference within {self.equivalence:g} of 0 is consistent, without "
-            f"0 differs, else inconclusive. Fewer than {self.seeds} seeds: too few seeds."
-        )
 
 
 TOLERANCES = Tolerances()

@@ -18,6 +18,7 @@ from harness.report import sentences
 from harness.report.bibtex import HARNESS, bibtex, entries_with, keys_of, software
 from harness.report.figures import Picture
 from harness.report.leaderboard import SECTIONS, Board, BoardColumn, section_board, sts_board
+from harness.report.markdown import tolerances
 from harness.report.pages import counts_by_paper, tallies
 from harness.report.paper_tables import MARKS, Sheet, printed, sheet
 from harness.results import choices
@@ -29,7 +30,7 @@ from harness.results.index import SHOWN, Results, Value, score_at
 from harness.results.protocols import SCORINGS, Protocol
 from harness.results.published import PublishedCell, Table
 from harness.results.reproduction import Reproduction, composed, count
-from harness.results.verdict import TOLERANCES, VERDICTS, CellState
+from harness.results.verdict import VERDICTS, CellState
 
 PAGE = "site/index.html"
 HERE = Path(__file__).parent
@@ -85,7 +86,7 @@ def site_page(folder: ResultsFolder, drawn: Mapping[str, Picture]) -> str:
         pictures=drawn,
         boards=shown_boards,
         marks={str(state): mark for state, mark in MARKS.items()},
-        tolerances=TOLERANCES.sentence(),
+        tolerances=tolerances(),
         style=STYLE.read_text(encoding="utf-8"),
         data=in_script(Dialogs(folder).data(shown_boards)),
         script=SCRIPT.read_text(encoding="utf-8"),
