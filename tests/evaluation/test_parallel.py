@@ -20,7 +20,7 @@ from harness.core.errors import HarnessError, UsageError
 from harness.core.hardware import Hardware, device_for
 from harness.core.provenance import packages
 from harness.evaluation import parallel
-from harness.evaluation.engines import Cluster, InProcess, Processes
+from harness.evaluation.engines import QUIET_TRACKER, Cluster, InProcess, Processes
 from harness.evaluation.parallel import WHOLE, Part, Site, Work, execute_on, units
 from harness.evaluation.runner import RunContext, execute
 from harness.results.records import Store, cells
@@ -235,7 +235,7 @@ def test_results_that_are_closed_early_leave_no_traceback(tmp_path):
         "    for _ in range(count): next(results)\n"
         "    results.close()\n"
     )
-    ended = run_process(cwd=tmp_path, code=code)
+    ended = run_process(cwd=tmp_path, code=code, PYTHONWARNINGS=QUIET_TRACKER)  # as commands do
     assert (ended.status, ended.err) == (0, "")
 
 
