@@ -354,8 +354,12 @@ class LastFirst(Cluster):
 
     workers = 2
 
-    def map(self, function, items):
-        return ((item, function(item)) for item in reversed(items))
+    def map(self, function, items, then):
+        for item in reversed(items):
+            result = function(item)
+            further = then(item, result)
+            yield item, result
+            yield from self.map(function, further, then)
 
 
 BLOCKS = {
