@@ -29,6 +29,7 @@ from harness.cli.options import (
     Run,
     Sources,
     Tasks,
+    note,
     option,
     require_folder,
     say,
@@ -50,8 +51,8 @@ from harness.report.cite import answer as citation
 from harness.report.method_table import MethodTable, columns_of_tasks
 from harness.report.sentences import render_explanation
 from harness.results.folder import ResultsFolder
-from harness.results.layout import OWN, require_own, shown_folders
-from harness.results.records import Store
+from harness.results.layout import OWN, RUNS, compared_folders, require_own, shown_folders
+from harness.results.records import Cell, Overlay, Store
 from harness.results.score_rows import ScoreRow, folder_rows
 from harness.tasks.loader import TaskLoader
 
@@ -170,21 +171,28 @@ def compare_command(
     """Test the difference of two methods on the same pairs.
 
     Paired bootstrap over pairs, Holm's correction over tasks. Seed 0 of each is compared: this
-    tests the choice of test pairs, not of the seed. Both have to be measured in the folder, since
-    packaged results lack the similarities of the pairs.
+    tests the choice of test pairs, not of the seed. A method that was not measured in RESULTS is
+    read from the packaged results. Most of these lack the similarities of the pairs: then the
+    difference stands without a test, and a note says which command makes the test possible.
     """
-    require_folder("--results", results)
+    if results != RUNS:
+        require_folder("--results", results)
+    folder, *others = map(Store, compared_folders(results))
+    store = Overlay(folder.folder, tuple(others))
     patterns = record_patterns([first, second], None)
     patterns.require_known()
     [first, second], registry = patterns.methods, patterns.registry
     tasks = registry.select_tasks(task) if task else ()
     loader = TaskLoader(folders.places(), registry.corpora)
     with Bar(sys.stderr) as bar:
-        tests = compare_methods(
-            first, second, tasks, registry, RunContext(loader, Store(results), bar)
-        )
+        tests = compare_methods(first, second, tasks, registry, RunContext(loader, store, bar))
+    packaged = {
+        test.task: [m for m in (first, second) if store.is_packaged(Cell(m, test.task))]
+        for test in tests
+    }
     if as_json:
-        say_rows([asdict(test) | {"differs": test.differs} for test in tests], as_json)
+        extra = [{"differs": t.differs, "packaged": packaged[t.task]} for t in tests]
+        say_rows([asdict(t) | more for t, more in zip(tests, extra, strict=True)], as_json)
         return
     rows = [
         {
@@ -193,14 +201,22 @@ def compare_command(
             first: test.first,
             second: test.second,
             "difference": f"{test.difference:+.2f}",
-            "95 % interval": f"{test.low:+.2f} to {test.high:+.2f}",
-            "p": f"{test.p:.4f}",
-            "p (Holm)": f"{test.p_holm:.4f}",
-            "": "differs" if test.differs else "not distinguishable",
+            "95 % interval": "" if test.missing else f"{test.low:+.2f} to {test.high:+.2f}",
+            "p": "" if test.missing else f"{test.p:.4f}",
+            "p (Holm)": "" if test.missing else f"{test.p_holm:.4f}",
+            "": {None: "not tested", True: "differs", False: "not distinguishable"}[test.differs],
+            "packaged": ", ".join(packaged[test.task]),
         }
         for test in tests
     ]
     say_rows(rows)
+    lacking = " ".join({method: None for test in tests for method in test.missing})
+    if lacking:
+        untested = " ".join(test.task for test in tests if test.missing)
+        note(
+            f"not tested where similarities of pairs are missing: harness run -m {lacking} "
+            f"-t {untested} -o {store.folder} makes them"
+        )
 
 
 # table

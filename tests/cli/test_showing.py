@@ -59,11 +59,25 @@ def test_two_methods_are_compared_where_they_were_measured(call, tmp_path):
     assert table.rstrip().endswith("differs" if test["differs"] else "not distinguishable")
     run = f"harness run -m glove-mini.cls -t mini-kind -o {tmp_path / 'runs'}"
     for other, words in (
-        ("glove-mini.cls", f"lacks a record of glove-mini.cls on mini-kind, seed 0; {run}"),
+        ("glove-mini.cls", f"no record of glove-mini.cls on mini-kind, seed 0; {run}"),
         ("glove-mini", "wanted two methods, found glove-mini.mean twice"),
     ):
         answer = call("compare", methods[0], other, *runs, *chosen)
         assert (answer.status, words in answer.err) == (2, True)
+
+
+def test_ones_own_method_is_compared_with_a_packaged_one(call):
+    mine, packaged, chosen = "glove-mini.mean+sn@target", "glove-mini.mean", ("-t", "mini-kind")
+    assert call("run", "-m", mine, *chosen).status == 0
+    answer = call("compare", mine, packaged, *chosen)
+    assert answer.out.rstrip().split("\n")[-1].split()[-3:] == ["not", "tested", packaged]
+    command = f"harness run -m {packaged} {chosen[0]} mini-kind -o runs"
+    assert " ".join(answer.err.split()).endswith(f"are missing: {command} makes them")
+    [row] = json.loads(call("compare", mine, packaged, *chosen, "--json").out)
+    assert (row["low"], row["differs"], row["packaged"]) == (None, None, [packaged])
+    assert call(*command.split()[1:]).status == 0
+    [row] = json.loads(call("compare", mine, packaged, *chosen, "--json").out)
+    assert (row["differs"], row["missing"], row["packaged"]) == (True, [], [])
 
 
 @pytest.fixture
