@@ -40,10 +40,11 @@ from harness.cli.selection import record_patterns
 from harness.core.errors import HarnessError, UsageError
 from harness.core.hardware import base_name
 from harness.core.progress import Bar
-from harness.core.types import AGGREGATIONS, MethodId
+from harness.core.types import AGGREGATIONS, MethodId, Task
 from harness.evaluation.compare import Scored, against_best, compare_methods
 from harness.evaluation.runner import RunContext
 from harness.gate.check import Gate, render_report
+from harness.gate.drift import most_moved
 from harness.plugins import plugins_in_use
 from harness.registry import look_up
 from harness.report.build import stale_files, write_files
@@ -166,6 +167,12 @@ def compare_command(
     task: Tasks = None,
     plugin: NamedPlugins = None,  # noqa: ARG001 - its callback loads them
     results: Run = Path("runs"),
+    pairs: Annotated[
+        int,
+        option(
+            min=0, metavar="N", help="Print the N pairs of each task whose rank differs most, too."
+        ),
+    ] = 0,
     as_json: Json = False,
 ) -> None:
     """Test the difference of two methods on the same pairs.
@@ -174,6 +181,9 @@ def compare_command(
     tests the choice of test pairs, not of the seed. A method that was not measured in RESULTS is
     read from the packaged results. Most of these lack the similarities of the pairs: then the
     difference stands without a test, and a note says which command makes the test possible.
+
+    With --pairs, the pairs whose rank by similarity differs most are printed. Rank 1 is the least
+    similar pair; pairs are counted from 1, in the order of the data set.
     """
     if results != RUNS:
         require_folder("--results", results)
@@ -190,9 +200,21 @@ def compare_command(
         test.task: [m for m in (first, second) if store.is_packaged(Cell(m, test.task))]
         for test in tests
     }
+    moved = {
+        test.task: _moved_pairs((first, second), registry.tasks[test.task], store, loader, pairs)
+        for test in tests
+        if pairs and test.metric in ("spearman", "pearson")
+    }
     if as_json:
-        extra = [{"differs": t.differs, "packaged": packaged[t.task]} for t in tests]
-        say_rows([asdict(t) | more for t, more in zip(tests, extra, strict=True)], as_json)
+        say_rows(
+            [
+                asdict(test)
+                | {"differs": test.differs, "packaged": packaged[test.task]}
+                | ({"pairs": moved.get(test.task, [])} if pairs else {})
+                for test in tests
+            ],
+            as_json,
+        )
         return
     rows = [
         {
@@ -210,6 +232,9 @@ def compare_command(
         for test in tests
     ]
     say_rows(rows)
+    for task_name, moves in ((name, moves) for name, moves in moved.items() if moves):
+        say(f"\n{task_name}: pairs whose rank differs most")
+        say_rows(moves)
     lacking = " ".join({method: None for test in tests for method in test.missing})
     if lacking:
         untested = " ".join(test.task for test in tests if test.missing)
@@ -217,6 +242,27 @@ def compare_command(
             f"not tested where similarities of pairs are missing: harness run -m {lacking} "
             f"-t {untested} -o {store.folder} makes them"
         )
+
+
+def _moved_pairs(
+    methods: tuple[str, str], task: Task, store: Store, loader: TaskLoader, count: int
+) -> Rows:
+    """The pairs whose rank differs most: gold, similarities, ranks, sentences."""
+    before, after = (store.cosines(Cell(method, task.name)) for method in methods)
+    if before is None or after is None:
+        return []
+    pairs = loader.inputs(task).pairs
+    return [
+        {
+            "pair": move.pair,
+            "gold": float(pairs.gold[move.pair - 1]),
+            "similarity": f"{move.committed:.4f} -> {move.measured:.4f}",
+            "rank": f"{move.committed_rank:g} -> {move.measured_rank:g}",
+            "first sentence": pairs.a[move.pair - 1],
+            "second sentence": pairs.b[move.pair - 1],
+        }
+        for move in most_moved(before, after, count)
+    ]
 
 
 # table
