@@ -110,7 +110,7 @@ def show_command(
     plugin: NamedPlugins = None,  # noqa: ARG001 - its callback loads them
     results: Records = Path("results"),
     form: Annotated[
-        str, typer.Option("--format", help=f"{', '.join(FORMATS)}; the last two as harness table.")
+        str, typer.Option("--format", help=f"{', '.join(FORMATS)}; the last two as `table` does.")
     ] = "table",
     columns: Annotated[
         str | None, typer.Option(help="Names of columns, separated by commas, or all.")
@@ -122,7 +122,7 @@ def show_command(
 ) -> None:
     """Print measured scores and costs, published numbers beside them.
 
-    A row is a cell and a seed. Your own results, in `results` and `runs`, are followed by those
+    One row per cell and seed. Your own results, in `results` and `runs`, are followed by those
     that come with the harness.
     """
     print_rows = look_up("format", form, FORMATS)
