@@ -35,7 +35,7 @@ Thing = TypeVar("Thing")
 
 @dataclass(frozen=True)
 class Registry:
-    """Everything there is, by name.
+    """All encoders, poolings, post-processors, methods, tasks and corpora, by name.
 
     Attributes:
         encoders: Encoders by name, without a length.

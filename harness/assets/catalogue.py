@@ -45,13 +45,13 @@ class Download:
 
 @dataclass(frozen=True)
 class Asset:
-    """A thing that is read.
+    """A file that the harness reads, or a folder of such files.
 
     Attributes:
         name: Its name.
         what: What it is, in a few words.
         probe: Its places under the data folder, one of which must exist: the first is where a
-            download goes, the others are local alternatives. Without any it comes along.
+            download goes, the others are local alternatives. Without any it is included.
         source: Where it comes from.
         licence: Its licence.
         get: How to get it: a command, or words.
@@ -64,7 +64,7 @@ class Asset:
 
     Examples:
         >>> from harness import Asset
-        >>> Asset("mine", "three pairs", (), "their author", "CC BY 4.0", "comes along").embedded
+        >>> Asset("mine", "three pairs", (), "their author", "CC BY 4.0", "included").embedded
         True
     """
 

@@ -53,7 +53,7 @@ def collect(
     ],
     cache: CacheDir = None,
 ) -> None:
-    """Remove what was unused for longest, to fit a size."""
+    """Remove the least recently used encodings, to fit a size."""
     root, most = Folders(cache=cache).places().cache, int(max_size * GIGABYTE)
     if _say_cleared(root, gc.shrink(root, most)) > most:
         raise HarnessError(f"--max-size {max_size}: what is left is in use; run it again later")
@@ -70,7 +70,7 @@ def remove(
     ],
     cache: CacheDir = None,
 ) -> None:
-    """Remove encoders from the cache; what is in use stays."""
+    """Remove encoders from the cache, except those in use."""
     root = Folders(cache=cache).places().cache
     chosen = gc.entries_named(gc.cached_entries(root), names)
     cleared = [(entry, gc.clear(root, entry)) for entry in chosen]

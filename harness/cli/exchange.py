@@ -74,7 +74,7 @@ def fetch_command(
 
 
 def scored_assets(registry: Registry) -> tuple[str, ...]:
-    """The data sets that tasks score and that do not come along."""
+    """The data sets that tasks score and that are not included."""
     names = dict.fromkeys(task.asset for task in registry.tasks.values())
     return tuple(name for name in names if not asset_named(name).embedded)
 
@@ -104,7 +104,7 @@ def export_command(
     folder: Annotated[Path, typer.Argument(help="A new folder.")],
     folders: opt.Folders,
     task: Annotated[
-        str | None, typer.Option("--task", "-t", help="The task that @target means.")
+        str | None, typer.Option("--task", "-t", help="Task whose sentences @target fits on.")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="The seed of fit and training.")] = 0,
     encoder: opt.Encoders = None,

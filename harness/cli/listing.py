@@ -36,7 +36,7 @@ def list_command(
         str,
         typer.Argument(
             metavar="TABLE|TASK",
-            help="Of cells, those of a table (harness list papers); of digests, the task.",
+            help="The table whose cells are listed (harness list papers), or the task of digests.",
             show_default=False,
         ),
     ] = "",

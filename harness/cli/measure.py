@@ -50,7 +50,7 @@ Profile = Annotated[
     str | None,
     opt.option(
         "--profile",
-        help="embedded: what the harness carries; standard: the registered methods; papers: the "
+        help="embedded: what is included; standard: the registered methods; papers: the "
         "published cells; all. Not with -m or -t.",
     ),
 ]
@@ -69,8 +69,8 @@ def plan_command(
 
     Cells, assets and how to get them, what is cached, the time to encode.
 
-    The time is that of the sentences left, at the rate that their encoder had here; trainings, fits
-    and scorings are counted. OUTPUT holds what is measured.
+    The time is that of encoding the remaining sentences at the rate that their encoder had on this
+    machine; trainings, fits and scorings are counted, not timed. OUTPUT holds what is measured.
     """
     cells_of_profile = _profile(profile_name, selection, baseline)
     chosen = select(selection, folders, limit, cells_of_profile)
@@ -152,7 +152,7 @@ def reproduce_command(
     update: Annotated[bool, typer.Option(help="Promote what was measured to BASELINE.")] = False,
     strict: Annotated[bool, typer.Option(help="A missing asset is an error (status 3).")] = False,
 ) -> None:
-    """Measure all that can be, compare with the baseline, write tables."""
+    """Measure everything possible, compare with the baseline, write tables."""
     opt.require_folder("--baseline", baseline)
     if update:
         require_own("--baseline", baseline)

@@ -19,7 +19,7 @@ TEMPLATES = {path.stem: path for path in EXAMPLES.glob("*.py")}
 
 def new_command(
     kind: Annotated[str, typer.Argument(help="method, task or encoder.")],
-    name: Annotated[str, typer.Argument(help="Its word in ids, as in my-method.")],
+    name: Annotated[str, typer.Argument(help="Its name in ids, such as my-method.")],
 ) -> None:
     """Write a plug-in file to start from: method, task or encoder."""
     template = look_up("kind of plug-in", kind, TEMPLATES)

@@ -223,7 +223,7 @@ Limit = Annotated[
         min=2,
         metavar="N",
         help="Smoke test: only N rows of each split and N sentences of each corpus. Stored "
-        "separately, in limit-N of the output folder, and never judged.",
+        "separately, in limit-N of the output folder, and without a verdict.",
     ),
 ]
 Device = Annotated[
@@ -303,7 +303,7 @@ class Execution:
 
     output: Output = Path("runs")
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Measure cells again that are done.")
+        bool, typer.Option("--overwrite", help="Also measure cells that are done.")
     ] = False
     quiet: Annotated[
         bool, typer.Option("--quiet", "-q", help="Print only the final table and errors.")

@@ -20,10 +20,11 @@ from harness.cli.selection import record_patterns
 from harness.core.errors import HarnessError, UsageError
 from harness.core.hardware import base_name
 from harness.core.progress import Bar
-from harness.core.types import AGGREGATIONS, MethodId
+from harness.core.types import AGGREGATIONS, MethodId, Task
 from harness.evaluation.compare import Scored, against_best, compare_methods
 from harness.evaluation.runner import RunContext
 from harness.gate.check import Gate, render_report
+from harness.gate.drift import most_moved
 from harness.plugins import plugins_in_use
 from harness.registry import look_up
 from harness.report.build import stale_files, write_files
@@ -31,8 +32,8 @@ from harness.report.cite import answer as citation
 from harness.report.method_table import MethodTable, columns_of_tasks
 from harness.report.sentences import render_explanation
 from harness.results.folder import ResultsFolder
-from harness.results.layout import OWN, require_own, shown_folders
-from harness.results.records import Store
+from harness.results.layout import OWN, RUNS, compared_folders, require_own, shown_folders
+from harness.results.records import Cell, Overlay, Store
 from harness.results.score_rows import ScoreRow, folder_rows
 from harness.tasks.loader import TaskLoader
 
@@ -89,7 +90,7 @@ def show_command(
     plugin: opt.NamedPlugins = None,  # noqa: ARG001 - its callback loads them
     results: opt.Records = Path("results"),
     form: Annotated[
-        str, typer.Option("--format", help=f"{', '.join(FORMATS)}; the last two as harness table.")
+        str, typer.Option("--format", help=f"{', '.join(FORMATS)}; the last two as `table` does.")
     ] = "table",
     columns: Annotated[
         str | None, typer.Option(help="Names of columns, separated by commas, or all.")
@@ -101,7 +102,7 @@ def show_command(
 ) -> None:
     """Print measured scores and costs, published numbers beside them.
 
-    A row is a cell and a seed. Your own results, in `results` and `runs`, are followed by those
+    One row per cell and seed. Your own results, in `results` and `runs`, are followed by those
     that come with the harness.
     """
     print_rows = look_up("format", form, FORMATS)
@@ -146,26 +147,54 @@ def compare_command(
     task: opt.Tasks = None,
     plugin: opt.NamedPlugins = None,  # noqa: ARG001 - its callback loads them
     results: opt.Run = Path("runs"),
+    pairs: Annotated[
+        int,
+        opt.option(
+            min=0, metavar="N", help="Print the N pairs of each task whose rank differs most, too."
+        ),
+    ] = 0,
     as_json: opt.Json = False,
 ) -> None:
     """Test the difference of two methods on the same pairs.
 
     Paired bootstrap over pairs, Holm's correction over tasks. Seed 0 of each is compared: this
-    tests the choice of test pairs, not of the seed. Both have to be measured in the folder, since
-    packaged results lack the similarities of the pairs.
+    tests the choice of test pairs, not of the seed. A method that was not measured in RESULTS is
+    read from the packaged results. Most of these lack the similarities of the pairs: then the
+    difference stands without a test, and a note says which command makes the test possible.
+
+    With --pairs, the pairs whose rank by similarity differs most are printed. Rank 1 is the least
+    similar pair; pairs are counted from 1, in the order of the data set.
     """
-    opt.require_folder("--results", results)
+    if results != RUNS:
+        opt.require_folder("--results", results)
+    folder, *others = map(Store, compared_folders(results))
+    store = Overlay(folder.folder, tuple(others))
     patterns = record_patterns([first, second], None)
     patterns.require_known()
     [first, second], registry = patterns.methods, patterns.registry
     tasks = registry.select_tasks(task) if task else ()
     loader = TaskLoader(folders.places(), registry.corpora)
     with Bar(sys.stderr) as bar:
-        tests = compare_methods(
-            first, second, tasks, registry, RunContext(loader, Store(results), bar)
-        )
+        tests = compare_methods(first, second, tasks, registry, RunContext(loader, store, bar))
+    packaged = {
+        test.task: [m for m in (first, second) if store.is_packaged(Cell(m, test.task))]
+        for test in tests
+    }
+    moved = {
+        test.task: _moved_pairs((first, second), registry.tasks[test.task], store, loader, pairs)
+        for test in tests
+        if pairs and test.metric in ("spearman", "pearson")
+    }
     if as_json:
-        opt.say_rows([asdict(test) | {"differs": test.differs} for test in tests], as_json)
+        opt.say_rows(
+            [
+                asdict(test)
+                | {"differs": test.differs, "packaged": packaged[test.task]}
+                | ({"pairs": moved.get(test.task, [])} if pairs else {})
+                for test in tests
+            ],
+            as_json,
+        )
         return
     rows = [
         {
@@ -174,14 +203,46 @@ def compare_command(
             first: test.first,
             second: test.second,
             "difference": f"{test.difference:+.2f}",
-            "95 % interval": f"{test.low:+.2f} to {test.high:+.2f}",
-            "p": f"{test.p:.4f}",
-            "p (Holm)": f"{test.p_holm:.4f}",
-            "": "differs" if test.differs else "not distinguishable",
+            "95 % interval": "" if test.missing else f"{test.low:+.2f} to {test.high:+.2f}",
+            "p": "" if test.missing else f"{test.p:.4f}",
+            "p (Holm)": "" if test.missing else f"{test.p_holm:.4f}",
+            "": {None: "not tested", True: "differs", False: "not distinguishable"}[test.differs],
+            "packaged": ", ".join(packaged[test.task]),
         }
         for test in tests
     ]
     opt.say_rows(rows)
+    for task_name, moves in ((name, moves) for name, moves in moved.items() if moves):
+        opt.say(f"\n{task_name}: pairs whose rank differs most")
+        opt.say_rows(moves)
+    lacking = " ".join({method: None for test in tests for method in test.missing})
+    if lacking:
+        untested = " ".join(test.task for test in tests if test.missing)
+        opt.note(
+            f"not tested where similarities of pairs are missing: harness run -m {lacking} "
+            f"-t {untested} -o {store.folder} makes them"
+        )
+
+
+def _moved_pairs(
+    methods: tuple[str, str], task: Task, store: Store, loader: TaskLoader, count: int
+) -> opt.Rows:
+    """The pairs whose rank differs most: gold, similarities, ranks, sentences."""
+    before, after = (store.cosines(Cell(method, task.name)) for method in methods)
+    if before is None or after is None:
+        return []
+    pairs = loader.inputs(task).pairs
+    return [
+        {
+            "pair": move.pair,
+            "gold": float(pairs.gold[move.pair - 1]),
+            "similarity": f"{move.committed:.4f} -> {move.measured:.4f}",
+            "rank": f"{move.committed_rank:g} -> {move.measured_rank:g}",
+            "first sentence": pairs.a[move.pair - 1],
+            "second sentence": pairs.b[move.pair - 1],
+        }
+        for move in most_moved(before, after, count)
+    ]
 
 
 # table

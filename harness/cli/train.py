@@ -297,7 +297,7 @@ def commands(act: Callable[[Recipe], Any]) -> typer.Typer:
     """A command for each recipe, with an option for each of its fields, which acts on it."""
     app = opt.command_group(
         "Train a checkpoint that sentence-transformers loads, too. The same "
-        "command goes on with a training that was interrupted, bit for bit."
+        "command resumes a training that was interrupted, bit for bit."
     )
     for name, kind in RECIPES.items():
 
@@ -378,7 +378,7 @@ def family(
 ) -> None:
     """Train the missing members of registered families, seed by seed.
 
-    They are written where runs look for them. An interrupted one goes on where it was.
+    They are written where runs look for them. An interrupted training is resumed.
     """
     resolver = Resolver.of(folders.places(), encoder or [])
     encoders = resolver.registry.encoders.items()

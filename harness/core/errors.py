@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class HarnessError(Exception):
-    """An error that a user can act on: one line: the expected value, the found one, a remedy.
+    """An error that a user can act on: in one line the expected value, the one found, a remedy.
 
     Attributes:
         exit_status: What the command line ends with: 1 a cell failed, 2 wrong usage, 3 something
@@ -23,7 +23,7 @@ class HarnessError(Exception):
 
 
 class UsageError(HarnessError):
-    """A request that is wrong in itself: an unknown id, an impossible composition, no cell left."""
+    """A request that is invalid: an unknown id, an impossible composition, no cell selected."""
 
     exit_status = 2
 

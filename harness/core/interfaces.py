@@ -136,7 +136,7 @@ class Encoding:
 
 @dataclass(frozen=True)
 class Identity:
-    """The digests by which two encoders are known to be one.
+    """The digests by which two encoders are known to be the same.
 
     Attributes:
         key: Hex digest of everything that changes the output; caches are addressed by it.

@@ -32,9 +32,9 @@ SAME_ROW = 0.05
 class FunctionConfig(BaseConfig):
     """A function from texts to vectors as an encoder; its pooling is `native`.
 
-    Nothing but the vectors of a few probes tells one function from another, so what it gives is
-    best kept in a cache that ends with the program, as [`evaluate`][harness.evaluate] does. The key
-    of a function in a plug-in holds the digest of its source as well.
+    Only the vectors of a few probe texts tell one function from another, so its vectors are best
+    kept in a cache that is discarded with the program, as [`evaluate`][harness.evaluate] does. The
+    key of a function in a plug-in holds the digest of its source as well.
 
     Args:
         name: Its id in the grammar of methods.

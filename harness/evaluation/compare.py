@@ -8,7 +8,7 @@ items. A mean over tasks is that of each resample's scores.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise, product
 from typing import cast
@@ -134,7 +134,8 @@ def compare_tables(
 class PairedTest:
     """One task: both scores, the first minus the second with its 95 % interval, and p-values.
 
-    Scores and differences are in points; `p_holm` is corrected for the number of tasks.
+    Scores and differences are in points; `p_holm` is corrected for the number of tasks. Where the
+    similarities of a method are missing, it is named, and there is no test: no interval, no p.
     """
 
     task: str
@@ -142,15 +143,16 @@ class PairedTest:
     first: float
     second: float
     difference: float
-    low: float
-    high: float
-    p: float
-    p_holm: float
+    low: float | None = None
+    high: float | None = None
+    p: float | None = None
+    p_holm: float | None = None
+    missing: tuple[str, ...] = ()
 
     @property
-    def differs(self) -> bool:
-        """Whether it is more than the choice of test pairs, at 5 %."""
-        return self.p_holm <= LEVEL
+    def differs(self) -> bool | None:
+        """Whether it is more than the choice of test pairs, at 5 %; None without a test."""
+        return None if self.p_holm is None else self.p_holm <= LEVEL
 
 
 def compare_methods(
@@ -160,7 +162,10 @@ def compare_methods(
     registry: Registry,
     context: RunContext,
 ) -> list[PairedTest]:
-    """Compare the main scores of seed 0 on each task, or on every task that has both."""
+    """Compare the main scores of seed 0 on each task, or on every task that has both.
+
+    Without chosen tasks, those are left out on which both methods lack their similarities.
+    """
     if first == second:
         raise UsageError(f"wanted two methods, found {first} twice")
     runs, methods = context.store, (first, second)
@@ -168,36 +173,43 @@ def compare_methods(
     faults = {
         task: _fault(methods, task, results, runs) for task in tasks or registry.tasks.values()
     }
-    comparable = [task for task, fault in faults.items() if not fault]
-    if tasks and len(comparable) < len(faults):
+    if tasks and any(faults.values()):
         raise UsageError(next(filter(None, faults.values())))
+    lacking = {
+        task: tuple(m for m in methods if not _similarities_lie_in(runs, [m], task.name))
+        for task, fault in faults.items()
+        if not fault
+    }
+    comparable = [task for task, lack in lacking.items() if tasks or lack != methods]
     if not comparable:
         raise UsageError(
-            f"{runs.folder} holds no task that {first} and {second} can be compared on; "
+            f"found no task that {first} and {second} can be compared on; "
             f"harness run -m {first} {second} -t TASK -o {runs.folder}"
         )
     items: dict[Scored, list[Record]] = {}
     for task in comparable:
         records = [results.records(method, task.name)[0] for method in methods]
         items[Scored(methods, ((task, main_path(records[0].scores)),))] = records
+        wanted = records[0].digests if lacking[task] else context.loader.inputs(task).digests
         for record in records:
-            if record.digests["data"] != context.loader.inputs(task).digests["data"]:
+            if record.digests["data"] != wanted["data"]:
                 raise DataError(
                     f"{record.method} was scored on other pairs of {record.task} than those that "
                     "it is compared on; run it again"
                 )
     what = f"comparing {first} with {second}"
-    resampled = dict(_on_resamples(what, items, context))
+    tested = [item for item in items if not lacking[item.scores[0][0]]]
+    resampled = dict(_on_resamples(what, tested, context))
     tests = {item: compare_resamples(*matrix) for item, matrix in resampled.items()}
     p_holm = dict(zip(tests, holm([test.p for test in tests.values()]), strict=True))
     rows = []
-    for item, test in tests.items():
+    for item, records in items.items():
         [(task, path)] = item.scores
-        above, below = (score_at(record.scores, path) or 0.0 for record in items[item])
-        difference, p = above - below, p_holm[item]
-        rows.append(
-            PairedTest(task.name, path[0], above, below, difference, test.low, test.high, test.p, p)
-        )
+        above, below = (score_at(record.scores, path) or 0.0 for record in records)
+        row = PairedTest(task.name, path[0], above, below, above - below, missing=lacking[task])
+        if test := tests.get(item):
+            row = replace(row, low=test.low, high=test.high, p=test.p, p_holm=p_holm[item])
+        rows.append(row)
     return rows
 
 
@@ -230,24 +242,18 @@ def against_best(
 
 def _fault(methods: tuple[str, str], task: Task, results: Results, runs: Store) -> str:
     """Why the methods cannot be compared on a task, and what to do; empty where they can."""
-    again = f"-t {task.name} -o {runs.folder}"
     records = [record for m in methods for record in results.records(m, task.name)[:1]]
     lacking = [m for m in methods if m not in {r.method for r in records if r.seed == 0}]
     if lacking:
         return (
-            f"{runs.folder} lacks a record of {' and of '.join(lacking)} on {task.name}, seed 0; "
-            f"harness run -m {' '.join(lacking)} {again}"
+            f"found no record of {' and of '.join(lacking)} on {task.name}, seed 0; "
+            f"harness run -m {' '.join(lacking)} -t {task.name} -o {runs.folder}"
         )
     path = main_path(records[0].scores)
     if any(score_at(record.scores, path) is None for record in records):
         return f"{task.name}: a score is undefined"
     if path not in RESAMPLED:
         return f"{task.name}: wanted a correlation or an accuracy, found {path[0]}"
-    if not _similarities_lie_in(runs, methods, task.name):
-        return (
-            f"{task.name}: the similarities of {' or '.join(methods)} do not lie beside its "
-            f"record; harness run --overwrite -m {' '.join(methods)} {again}"
-        )
     return ""
 
 

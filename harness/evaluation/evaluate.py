@@ -318,7 +318,7 @@ def encoder(
         The method, fitted: called with N texts, it gives a matrix of N rows.
 
     Raises:
-        UsageError: The name means nothing, or there are no texts to fit on.
+        UsageError: The name is unknown, or there are no texts to fit on.
         AssetMissing: The model is not on this machine; the message says how to get it.
         DataError: Its files are not what they should be.
 

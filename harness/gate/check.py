@@ -50,7 +50,7 @@ from harness.gate.golden_vectors import (
 )
 from harness.registry import Registry, is_glob, load_registry, look_up
 from harness.results.index import Results
-from harness.results.layout import GATE, RECORDS
+from harness.results.layout import GATE
 from harness.results.records import Cell, PlannedCell, Store, by_encoder, cell_of, sidecar_metadata
 from harness.tasks.loader import TaskLoader
 
@@ -350,7 +350,8 @@ SAME = 1e-5
 
 def promote_pairs(cell: Cell, runs: Path, committed: Path) -> bool:
     """Copy a cell's similarities from a run; those that agree stay as they are."""
-    source, target = Store(runs).path(cell).with_suffix(".safetensors"), pair_path(committed, cell)
+    source = Store(runs).path(cell).with_suffix(".safetensors")
+    target = Store(committed).quick_path(cell)
     new, old = Store(runs).cosines(cell), read_pairs(committed, cell)
     if new is None:
         return False
@@ -362,12 +363,7 @@ def promote_pairs(cell: Cell, runs: Path, committed: Path) -> bool:
     return True
 
 
-def pair_path(results: Path, cell: Cell) -> Path:
-    """Where the committed similarities of a cell stand or would stand."""
-    return (results / RECORDS).joinpath("quick", *cell.names).with_suffix(".safetensors")
-
-
 def read_pairs(results: Path, cell: Cell) -> Float[np.ndarray, " P"] | None:
     """The committed similarities of a cell, or None where there are no whole ones."""
-    file = TensorFile.parse(pair_path(results, cell))
+    file = TensorFile.parse(Store(results).quick_path(cell))
     return file.read("cosine") if file else None

@@ -295,14 +295,14 @@ MOST_PAIRS = 10
 
 
 def most_moved(
-    committed: Float[np.ndarray, " P"], measured: Float[np.ndarray, " P"]
+    committed: Float[np.ndarray, " P"], measured: Float[np.ndarray, " P"], count: int = MOST_PAIRS
 ) -> tuple[PairMove, ...]:
-    """The pairs whose rank moved, most moved first."""
+    """The pairs whose rank moved, at most `count`, most moved first."""
     from scipy.stats import rankdata
 
     old, new = rankdata(committed), rankdata(measured)
     moves = np.abs(new - old)
-    order = [i for i in np.argsort(-moves, kind="stable")[:MOST_PAIRS] if moves[i] > 0]
+    order = [i for i in np.argsort(-moves, kind="stable")[:count] if moves[i] > 0]
     return tuple(
         PairMove(int(i) + 1, float(committed[i]), float(measured[i]), float(old[i]), float(new[i]))
         for i in order

@@ -36,7 +36,7 @@ def read_results(
     every_score: bool = False,
     encoders: Sequence[str] = (),
 ) -> Any:
-    """Read the records of a folder as a data frame: a row a cell and seed.
+    """Read the records of a folder as a data frame: one row per cell and seed.
 
     The columns are those of [`ScoreRow`][harness.ScoreRow]: the parts of the method's id, the
     score, what is published for it with the verdict, what it took, and what measured it.
@@ -109,12 +109,12 @@ def evaluate(
         every_score: One row for each score of a cell and not for its main score alone.
 
     Returns:
-        A data frame with a row a cell and seed, as [`read_results`][harness.read_results] makes it:
+        A data frame, one row per cell and seed, as [`read_results`][harness.read_results] makes it:
         the score or why it is undefined (`state`), what is published for it, the verdict, what it
         took.
 
     Raises:
-        UsageError: A name means nothing, there is no model or no task, or pandas is not installed.
+        UsageError: A name is unknown, there is no model or no task, or pandas is not installed.
         AssetMissing: A model or data are not on this machine.
         ScoreError: The function does not give one finite row a text, or not the same one twice.
         HarnessError: A cell cannot be measured.

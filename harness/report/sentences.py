@@ -89,7 +89,7 @@ def chosen(fields: Mapping[str, str]) -> str:
 
 
 def choice_cells(choice: OtherChoice) -> list[str]:
-    """What changes, by how much on each encoder, at which row, on all rows, made by what, traps."""
+    """What changes, by how much on each encoder, at which row, on all rows, what sets it, traps."""
     by_encoder = (f"{encoder} {signed(by)}" for encoder, by in choice.effects.items())
     ends = " to ".join(dict.fromkeys([signed(choice.low), signed(choice.high)]))
     at = "sum of two effects" if choice.is_sum else chosen(choice.at) or "this row"
@@ -163,7 +163,7 @@ def choice_tables(
         tables = {f"Single choices {move}": shown, f"Pairs of choices {move}": explanation.pairs}
     for title, choices in tables.items():
         rows = [choice_cells(choice) for choice in choices]
-        head = ["but with", "moves the score by", "measured at", "on all rows", "made by", "trap"]
+        head = ["change", "moves the score by", "measured at", "on all rows", "set by", "trap"]
         yield f"{title}:\n\n{text_table(rows, head, width)}" if rows else f"{title}: none"
     applying = {n for choices in tables.values() for choice in choices for n in choice.traps}
     if applying:

@@ -52,6 +52,12 @@ def shown_folders(folder: Path, only_own: bool = False) -> list[Path]:
     return folders if only_own else [*folders, COMMITTED]
 
 
+def compared_folders(folder: Path) -> list[Path]:
+    """The folders whose methods are compared: a run's, or the current one's own; the packaged."""
+    own = [RUNS, OWN] if folder in (RUNS, OWN) else [folder]
+    return [*(place for place in own if not is_packaged(place)), COMMITTED]
+
+
 def require_own(option: str, folder: Path) -> None:
     """Raise UsageError, naming the option, for packaged results that are not those of here."""
     if folder == COMMITTED and (FROM_WHEEL or not is_packaged(OWN)):

@@ -13,6 +13,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from harness.core.hardware import Hardware, precision_of
 from harness.core.interfaces import EncoderConfig
 from harness.core.tensors import TensorFile, write_tensors
 from harness.core.types import Method, Record, Task
-from harness.results.layout import RECORDS
+from harness.results.layout import RECORDS, is_packaged
 
 SCHEMA = 1
 
@@ -89,6 +90,10 @@ class Store:
     def path(self, cell: Cell) -> Path:
         """Where a run's record of the cell stands or would stand."""
         return self.folder.joinpath(RECORDS, *cell.names)
+
+    def quick_path(self, cell: Cell) -> Path:
+        """Where the committed similarities of a cell of the quick set stand or would stand."""
+        return self.folder.joinpath(RECORDS, "quick", *cell.names).with_suffix(".safetensors")
 
     def committed_path(self, encoder: str) -> Path:
         """Where the committed records of an encoder stand or would stand."""
@@ -162,13 +167,42 @@ class Store:
         return file is not None and file.metadata == identity and file.read("cosine") is not None
 
     def cosines(self, cell: Cell) -> Float[np.ndarray, " P"] | None:
-        """The per-pair similarities of a cell that was measured here; None without their file."""
-        path = self.path(cell).with_suffix(".safetensors")
-        file = TensorFile.parse(path)
-        cosines = file.read("cosine") if file else None
-        if cosines is None and path.exists():
-            raise DataError(f"{path} was changed or cut; delete it and run again")
-        return cosines
+        """The per-pair similarities of a cell, of a run or of the quick set; None without any."""
+        sidecar = self.path(cell).with_suffix(".safetensors")
+        for path in filter(Path.exists, (sidecar, self.quick_path(cell))):
+            file = TensorFile.parse(path)
+            cosines = file.read("cosine") if file else None
+            if cosines is None:
+                raise DataError(f"{path} was changed or cut; delete it and run again")
+            return cosines
+        return None
+
+
+@dataclass(frozen=True)
+class Overlay(Store):
+    """Several results folders, to be read as one: each cell is that of the first that has it."""
+
+    others: tuple[Store, ...] = ()
+
+    @cached_property
+    def _first(self) -> Mapping[Cell, tuple[Record, Store]]:
+        first: dict[Cell, tuple[Record, Store]] = {}
+        for store in (Store(self.folder), *self.others):
+            for record in store.records():
+                first.setdefault(cell_of(record), (record, store))
+        return first
+
+    def records(self) -> Iterator[Record]:
+        """Every record, folder by folder."""
+        return (record for record, _ in self._first.values())
+
+    def cosines(self, cell: Cell) -> Float[np.ndarray, " P"] | None:
+        """The per-pair similarities of a cell in the folder of its record; None without any."""
+        return self._first[cell][1].cosines(cell) if cell in self._first else None
+
+    def is_packaged(self, cell: Cell) -> bool:
+        """Whether a cell's record is one of those that come with the harness."""
+        return cell in self._first and is_packaged(self._first[cell][1].folder)
 
 
 def sidecar_metadata(path: Path) -> Mapping[str, str] | None:

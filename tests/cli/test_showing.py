@@ -5,9 +5,12 @@ import io
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
+from scipy.stats import rankdata
 
 from harness.cli.read import say_csv
+from harness.results.records import Cell, Store
 from harness.results.score_rows import ScoreRow
 
 CELL = ("-m", "minilm.mean", "-t", "sts-b")
@@ -59,11 +62,40 @@ def test_two_methods_are_compared_where_they_were_measured(call, tmp_path):
     assert table.rstrip().endswith("differs" if test["differs"] else "not distinguishable")
     run = f"harness run -m glove-mini.cls -t mini-kind -o {tmp_path / 'runs'}"
     for other, words in (
-        ("glove-mini.cls", f"lacks a record of glove-mini.cls on mini-kind, seed 0; {run}"),
+        ("glove-mini.cls", f"no record of glove-mini.cls on mini-kind, seed 0; {run}"),
         ("glove-mini", "wanted two methods, found glove-mini.mean twice"),
     ):
         answer = call("compare", methods[0], other, *runs, *chosen)
         assert (answer.status, words in answer.err) == (2, True)
+
+
+def test_ones_own_method_is_compared_with_a_packaged_one(call):
+    mine, packaged, chosen = "glove-mini.mean+sn@target", "glove-mini.mean", ("-t", "mini-kind")
+    assert call("run", "-m", mine, *chosen).status == 0
+    answer = call("compare", mine, packaged, *chosen)
+    assert answer.out.rstrip().split("\n")[-1].split()[-3:] == ["not", "tested", packaged]
+    command = f"harness run -m {packaged} {chosen[0]} mini-kind -o runs"
+    assert " ".join(answer.err.split()).endswith(f"are missing: {command} makes them")
+    [row] = json.loads(call("compare", mine, packaged, *chosen, "--json").out)
+    assert (row["low"], row["differs"], row["packaged"]) == (None, None, [packaged])
+    assert call(*command.split()[1:]).status == 0
+    [row] = json.loads(call("compare", mine, packaged, *chosen, "--json").out)
+    assert (row["differs"], row["missing"], row["packaged"]) == (True, [], [])
+
+
+def test_the_pairs_whose_rank_differs_most_are_shown_with_their_sentences(call):
+    methods, chosen = ("glove-mini.mean", "glove-mini.mean+sn@target"), ("-t", "mini-sts")
+    assert call("run", "-m", *methods, *chosen).status == 0
+    [row] = json.loads(call("compare", *methods, *chosen, "--pairs", "3", "--json").out)
+    columns = [Store(Path("runs")).cosines(Cell(method, "mini-sts")) for method in methods]
+    moves = np.abs(np.subtract(*map(rankdata, columns)))
+    shown = [pair["pair"] for pair in row["pairs"]]
+    assert moves[np.array(shown) - 1].tolist() == sorted(moves, reverse=True)[:3]
+    table = call("compare", *methods, *chosen, "--pairs", "1").out
+    assert "mini-sts: pairs whose rank differs most" in table
+    assert row["pairs"][0]["first sentence"] in table
+    assert row["pairs"][1]["first sentence"] not in table
+    assert "pairs" not in json.loads(call("compare", *methods, *chosen, "--json").out)[0]
 
 
 @pytest.fixture

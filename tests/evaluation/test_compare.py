@@ -28,7 +28,7 @@ from harness.results.claims import (
 from harness.results.comparisons import bootstrap_scores, compare_resamples, holm
 from harness.results.index import Results
 from harness.results.published import Column, Row, Table
-from harness.results.records import Cell, Store
+from harness.results.records import Cell, Overlay, Store
 
 LEXICAL = task("lexical", metric="lexical")
 REGISTRY = fake_registry(FakeConfig())
@@ -118,16 +118,42 @@ def test_what_cannot_be_compared_is_told_with_the_reason(runs, loader):
             compare_methods("fake.mean", second, tasks, REGISTRY, RunContext(loader, runs))
 
     refused(match="no task that fake.mean and fake.last2", second="fake.last2")
-    refused(REGISTRY.tasks["no-train"], match="a record of fake.mean and of fake.cls on no-train")
+    refused(REGISTRY.tasks["no-train"], match="no record of fake.mean and of fake.cls on no-train")
     for method in METHODS:
         write(runs, method, LEXICAL, np.ones(30), "d", {"edit_distance": -5.0})
     refused(LEXICAL, match="lexical: wanted a correlation or an accuracy, found edit_distance")
     write(runs, "fake.cls", TOY, np.ones(30), "other pairs", {"spearman": {"all": 3.0}})
     refused(TOY, match="fake.cls was scored on other pairs of toy", error=DataError)
-    runs.path(Cell("fake.cls", "toy")).with_suffix(".safetensors").unlink()
-    refused(TOY, match="the similarities of fake.mean or fake.cls do not lie beside")
     write(runs, "fake.cls", TOY, np.ones(30), "d", {"spearman": {"all": None}})
     refused(TOY, match="toy: a score is undefined")
+
+
+def test_without_similarities_the_difference_stands_without_a_test(runs, loader):
+    def compared(*tasks):
+        return compare_methods(*METHODS, tasks, REGISTRY, RunContext(loader, runs))
+
+    runs.path(Cell("fake.cls", "toy")).with_suffix(".safetensors").unlink()
+    toy, other = compared()
+    assert (toy.first, toy.second, toy.difference, toy.missing) == (59.0, 58.0, 1.0, ("fake.cls",))
+    assert (toy.low, toy.p, toy.differs) == (None, None, None)
+    assert (other.missing, other.p_holm, other.differs) == ((), other.p, True)
+    runs.path(Cell("fake.mean", "toy")).with_suffix(".safetensors").unlink()
+    assert compared() == [other]
+    assert compared(TOY)[0].missing == METHODS
+
+
+def test_an_overlay_reads_each_cell_from_the_first_folder_that_has_it(tmp_path):
+    first, second = Store(tmp_path / "first"), Store(tmp_path / "second")
+    for store, method, value in ((first, "fake.mean", 1.0), (second, "fake.mean", 2.0)):
+        write(store, method, TOY, np.full(3, value), "d", {"spearman": {"all": value}})
+    write(second, "fake.cls", TOY, np.full(3, 3.0), "d")
+    overlay = Overlay(first.folder, (second,))
+    assert [record.method for record in overlay.records()] == ["fake.mean", "fake.cls"]
+    assert Results.read(overlay).value("fake.mean", "toy", *ALL).mean == 1.0
+    assert [overlay.cosines(Cell(method, "toy"))[0] for method in METHODS] == [1.0, 3.0]
+    first.path(Cell("fake.mean", "toy")).with_suffix(".safetensors").unlink()
+    assert overlay.cosines(Cell("fake.mean", "toy")) is None  # never another record's
+    assert overlay.cosines(Cell("fake.last", "toy")) is None
 
 
 def test_the_methods_of_a_column_are_tested_against_its_best_with_holms_correction(runs, loader):

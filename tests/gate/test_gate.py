@@ -25,7 +25,6 @@ from harness.gate.check import (
     Gate,
     encode_golden,
     note_outcomes,
-    pair_path,
     promote_gate,
     promote_pairs,
     quick_set,
@@ -592,7 +591,7 @@ def test_the_pairs_that_moved_most_come_first(order):
 
 def test_columns_of_other_pairs_have_no_ranks_to_compare(committed, tmp_path):
     change_record(tmp_path / "runs", scores=shifted(1))
-    path = pair_path(committed, PLAIN)
+    path = Store(committed).quick_path(PLAIN)
     write_tensors(path, {"cosine": np.zeros(29, np.float32)}, {})
     assert only(look(tmp_path)).pairs == ()
     path.unlink()

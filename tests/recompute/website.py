@@ -115,7 +115,7 @@ def _counts(table: Table, leaderboard: Path, report: Report) -> None:
     names = {"Published": "published", "Runnable": "runnable", "Measured": "run"}
     every = [dict(zip(other.head, line, strict=True)) for line in other.lines]
     run = table.head[0] == "Paper"
-    heads = [names.get(head, head) for head in table.head[1:] if head != "Waits for"]
+    heads = [names.get(head, head) for head in table.head[1:] if head != "Needs"]
     report.equal("site: counts", set(heads) - set(other.head), set())
     wanted = [[line[n] for n in ("paper", *heads)] for line in every if (line["run"] != "0") == run]
     printed = [[c.replace("–", "0") for c in line[: 1 + len(heads)]] for line in table.lines]

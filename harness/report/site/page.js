@@ -269,8 +269,8 @@ function publishedCell(id) {
   ]));
   if (method && tasks.length) {
     body.push(make("h3", "Measure it"), copied([...needs.map(text), run(method, tasks)].join("\n"), "the command"),
-      make("p", [make("code", `harness explain ${id} --mine NUMBER`), " knows the pairs that were measured, too; ",
-        make("code", `harness cite --cell ${id}`), " cites it with its full digests."]));
+      make("p", [make("code", `harness explain ${id} --mine NUMBER`), " also ranks the pairs of choices that were measured; ",
+        make("code", `harness cite --cell ${id}`), " prints the citation with full digests."]));
   }
   if (others >= 0) body.push(...otherChoices(others, method, parseFloat(printed), /accuracy|ROC/i.test(text(protocol)) ? 0 : -100));
   const about = `${text(label)}, ${text(column)} (${text(protocol)}): published ${printed} in ${text(place)}; `;
@@ -322,7 +322,7 @@ function changed(method, change) {
 
 function choiceTable(title, choices, method) {
   if (!choices.length) return [make("h3", title), make("p", "None that was measured.")];
-  const head = ["But with", "Moves the score by", "Measured at", "On all rows", "Made by"];
+  const head = ["Change", "Moves the score by", "Measured at", "On all rows", "Set by"];
   const rows = choices.map((one) => {
     const id = changed(method, one.change);
     return make("tr", [
