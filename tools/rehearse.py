@@ -181,7 +181,8 @@ def main() -> None:
         folder = options.folder or Path(temporary)
         failed = rehearse(make_scratch(folder, Path(data), options.jobs, cells), cells)
     reasons = {str(cell.address): why for cell, why in failed.items()}
-    print(*(f"{cell}: {why}" for cell, why in reasons.items()), sep="\n")
+    for cell, why in reasons.items():
+        print(f"{cell}: {why}")
     numbers = numbers_without(failed)
     version = metadata.version("sentence-embedding-harness")
     record = Rehearsal(version, len(cells), numbers, digest_of_cells(cells), reasons)
