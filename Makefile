@@ -47,7 +47,11 @@ test-processors: $(TESTED)  ## encoders and transforms as on other processors: A
 	$(AVX2) $(ONE_THREAD) $(ROUNDED)
 	OMP_NUM_THREADS=4 OMP_WAIT_POLICY=passive $(ROUNDED)
 
-test-rest: test-slow test-processors mutants  ## what `make test` leaves out
+# Without data it says what is missing, and fails nothing.
+rehearse: $(TESTED)  ## run every published cell that can run, on stand-ins of its weights; note which did
+	$(BIN)/python tools/rehearse.py
+
+test-rest: test-slow test-processors mutants rehearse  ## what `make test` leaves out
 
 test-all: test test-rest  ## all tests, as on other processors too, and the mutants
 
@@ -87,4 +91,4 @@ report: $(READY)  ## write leaderboard and tables from the committed records
 clean:  ## remove the virtual environment, the runs and the built documentation
 	rm -rf $(VENV) runs build
 
-.PHONY: help setup reproduce test test-slow test-processors test-rest test-all check docs bench soak mutants bill report clean
+.PHONY: help setup reproduce test test-slow test-processors test-rest test-all check docs bench rehearse soak mutants bill report clean

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 
 from harness.report.markdown import escape, page, table, texts
 from harness.report.replication import caveats
@@ -159,4 +160,7 @@ def published_counts(folder: ResultsFolder, measured: bool = False) -> str:
         for paper, of_paper in counts.items()
         if of_paper["run"] or paper == "all" or not measured
     ]
-    return table(["paper", *columns], rows)
+    words, last = "not rehearsed at this version", folder.rehearsal
+    if last and last.version == version("sentence-embedding-harness"):
+        words = f"{last.numbers:,} numbers rehearsed at {last.version}, on stand-ins of the weights"
+    return f"{table(['paper', *columns], rows)}\n\n`runnable`: {words}."

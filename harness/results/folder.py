@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
-from harness.core.toml import read_rows
+from harness.core.toml import read_rows, read_typed
 from harness.registry import Registry, load_registry
 from harness.results import conformance, published
 from harness.results.claims import (
@@ -25,10 +25,10 @@ from harness.results.claims import (
 from harness.results.comparisons import Comparisons, read_comparisons
 from harness.results.explain import Explanation, explain
 from harness.results.index import Results
-from harness.results.layout import COMMITTED, OWN, QUESTIONS, is_packaged, papers_of
+from harness.results.layout import COMMITTED, OWN, QUESTIONS, REHEARSAL, is_packaged, papers_of
 from harness.results.protocols import Protocol
 from harness.results.published import PublishedCell, Table
-from harness.results.questions import Search, Trap, read_searches
+from harness.results.questions import Rehearsal, Search, Trap, read_searches
 from harness.results.records import Store
 from harness.results.reproduction import Reproduction, reproductions
 
@@ -165,6 +165,12 @@ class ResultsFolder:
     def searches(self) -> tuple[Search, ...]:
         """The searches for hyper-parameters, by file name."""
         return read_searches(self.questions / "searches")
+
+    @cached_property
+    def rehearsal(self) -> Rehearsal | None:
+        """What the last rehearsal of the published cells could run; None where there was none."""
+        path = self.written / REHEARSAL
+        return read_typed(Rehearsal, path) if path.exists() else None
 
     @cached_property
     def traps(self) -> Sequence[Trap]:

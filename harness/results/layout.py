@@ -18,6 +18,7 @@ PAPERS = "papers"
 RECORDS = "records"
 QUESTIONS = "questions"
 REFERENCES = "references"
+REHEARSAL = f"{RECORDS}/rehearsal.json"
 CONFORMANCE = "conformance"  # among the questions: trainings that references have as well
 GATE = "gate.toml"
 

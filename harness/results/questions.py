@@ -96,6 +96,20 @@ def trials_file(search: Path) -> Path:
 
 
 @dataclass(frozen=True)
+class Rehearsal:
+    """The version that last ran the published cells on stand-ins; `failed` says why some did not.
+
+    `numbers` are the published ones of which all cells ran; `digest` is of the ids of all cells.
+    """
+
+    version: str
+    cells: int
+    numbers: int
+    digest: str
+    failed: Mapping[str, str]
+
+
+@dataclass(frozen=True)
 class TrapRow:
     """A cell of a trap: what is special about it, and which score of a method on a task it is."""
 

@@ -1,0 +1,64 @@
+"""The committed rehearsal is of the cells that are published now."""
+
+from dataclasses import replace
+from importlib.metadata import version
+
+import pytest
+from rehearse import (
+    FIRST,
+    RESULTS,
+    digest_of_cells,
+    make_scratch,
+    numbers_without,
+    published_cells,
+)
+
+from harness.registry import load_registry
+from harness.report.pages import published_counts
+from harness.results.folder import ResultsFolder
+
+
+def test_every_published_cell_that_can_run_was_rehearsed():
+    last, cells = ResultsFolder(RESULTS).rehearsal, published_cells(load_registry())
+    failed = [cell for cell in cells if str(cell.address) in last.failed]
+    remedy = "there are other published cells than were rehearsed: run make rehearse"
+    assert (last.digest, last.cells) == (digest_of_cells(cells), len(cells)), remedy
+    assert (last.numbers, len(last.failed)) == (numbers_without(failed), len(failed)), remedy
+
+
+# A table of words, a table of pieces, a plain checkpoint's family, modules, and pinned weights.
+KINDS = ("glove-6b-st", "potion-base-2m", "sbert-sts-bert-base", "rubert-tiny2", "mpnet-base")
+
+
+@pytest.mark.slow
+@pytest.mark.data
+@pytest.mark.weights
+def test_each_kind_of_stand_in_runs_and_a_broken_one_is_named(data_dir, tmp_path):
+    every = [cell for cell in published_cells(load_registry()) if cell.task.name == "sts-b"]
+    cells = [cell for cell in every if cell.method.encoder.name in (*KINDS, "labse")]
+    assert len(cells) == len(KINDS) + 1
+    scratch = make_scratch(tmp_path, data_dir, 1, cells)
+    (scratch.encoders["labse"] / "modules.json").write_text("{}")
+    scratch.run(cells, FIRST)
+    failed = scratch.failures(cells, FIRST)
+    assert [cell.method.id for cell in failed] == ["labse.native"]
+    assert "modules.json" in failed.popitem()[1]
+
+
+def test_a_cell_that_failed_takes_its_numbers_along():
+    [cell] = (c for c in published_cells(load_registry()) if str(c.address) == CELL)
+    assert numbers_without([]) - numbers_without([cell]) == 2, "its own, and an average"
+
+
+CELL = "declutr-base.mean on sts12.senteval, seed 0"
+
+
+@pytest.mark.parametrize("of_version", ["", "this", "0.0.1"])
+def test_runnable_numbers_are_called_rehearsed_at_the_version_that_ran_them(of_version):
+    folder = ResultsFolder(RESULTS)
+    this = version("sentence-embedding-harness")
+    last = replace(folder.rehearsal, numbers=17, version=this if of_version == "this" else "0.0.1")
+    folder.rehearsal = last if of_version else None
+    ending = published_counts(folder).rpartition("`runnable`: ")[2]
+    assert ("17 numbers rehearsed" in ending and this in ending) == (of_version == "this")
+    assert ("not rehearsed" in ending) == (of_version != "this")
