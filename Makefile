@@ -51,9 +51,9 @@ test-processors: $(TESTED)  ## encoders and transforms as on other processors: A
 rehearse: $(TESTED)  ## run every published cell that can run, on stand-ins of its weights; note which did
 	$(BIN)/python tools/rehearse.py
 
-test-rest: test-slow test-processors mutants rehearse  ## what `make test` leaves out
+test-rest: test-slow test-processors mutants  ## what `make test` leaves out
 
-test-all: test test-rest  ## all tests, as on other processors too, and the mutants
+test-all: test test-rest rehearse  ## all tests, as on other processors too, and the mutants
 
 check: $(TESTED) docs  ## lint, format, types, documentation, and whether the generated files are up to date
 	$(BIN)/ruff check .
@@ -75,7 +75,7 @@ soak: $(TESTED)  ## attacks in their long form (hours; ARGS='-k kill --tries 3' 
 		found=$$?; $(BIN)/python tools/measured_pages.py && exit $$found
 
 mutants: $(TESTED)  ## change one rule of the code at a time: a test must fail (ARGS=results for one room)
-	$(BIN)/python tests/mutants.py $(ARGS)
+	$(BIN)/python tools/mutants.py $(ARGS)
 
 bill: $(TESTED)  ## what is installed: a bill of materials (build/bill.json, CycloneDX), licences, known weaknesses
 	$(PYTHON) -m venv build/bill

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from mutants import ROOT, read_mutants
@@ -45,7 +44,7 @@ with tempfile.TemporaryDirectory() as scratch:
 """
     done = subprocess.run(
         [sys.executable, "-c", tried],
-        cwd=Path(__file__).parent,
+        cwd=ROOT / "tools",
         capture_output=True,
         text=True,
         check=True,

@@ -61,7 +61,7 @@ class Mutant:
 
 def read_mutants() -> list[Mutant]:
     """The committed list."""
-    rooms = tomllib.loads(Path(__file__).with_name("mutants.toml").read_text(encoding="utf-8"))
+    rooms = tomllib.loads((ROOT / "tests/mutants.toml").read_text(encoding="utf-8"))
     return [Mutant(room, **entry) for room, entries in rooms.items() for entry in entries]
 
 
@@ -159,8 +159,8 @@ def main() -> None:
         require_passing(chosen, folders)
         for mutant, found in outcomes(chosen, folders):
             counts[found if found in counts else "not tried"] += 1
-            print(f"{mutant.room}: {mutant.name}: {found}", flush=True)  # noqa: T201
-    print(f"{counts} in {time.monotonic() - began:.0f} s")  # noqa: T201
+            print(f"{mutant.room}: {mutant.name}: {found}", flush=True)
+    print(f"{counts} in {time.monotonic() - began:.0f} s")
     if given.tally and chosen == every:
         sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
         from measured_pages import Attempts, write_attempts
