@@ -51,9 +51,9 @@ test-processors: $(TESTED)  ## encoders and transforms as on other processors: A
 rehearse: $(TESTED)  ## run every published cell that can run, on stand-ins of its weights; note which did
 	$(BIN)/python tools/rehearse.py
 
-test-rest: test-slow test-processors mutants  ## what `make test` leaves out
+test-rest: test-slow test-processors mutants rehearse  ## what `make test` leaves out
 
-test-all: test test-rest rehearse  ## all tests, as on other processors too, and the mutants
+test-all: test test-rest  ## all tests, as on other processors too, and the mutants
 
 check: $(TESTED) docs  ## lint, format, types, documentation, and whether the generated files are up to date
 	$(BIN)/ruff check .
