@@ -9,6 +9,7 @@ found, so that code may move from one file to another. Exit status: 0 all are ki
 """
 
 import argparse
+import importlib.util
 import os
 import shutil
 import signal
@@ -80,6 +81,15 @@ def copy_to(folder: Path) -> Path:
     return folder
 
 
+def write(path: Path, text: str) -> None:
+    """Write code, and remove what was compiled of it.
+
+    Python takes compiled code of the same second and length for that of the file.
+    """
+    path.write_text(text, encoding="utf-8")
+    Path(importlib.util.cache_from_source(str(path))).unlink(missing_ok=True)
+
+
 def start(folder: Path, tests: Sequence[str]) -> int:
     """A process that runs tests in a copy, to the first that fails; returns its id.
 
@@ -120,12 +130,12 @@ def outcomes(mutants: Sequence[Mutant], folders: Sequence[Path]) -> Iterator[tup
                 yield mutant, str(error)
                 continue
             original = path.read_text(encoding="utf-8")
-            path.write_text(original.replace(mutant.old, mutant.new), encoding="utf-8")
+            write(path, original.replace(mutant.old, mutant.new))
             running[start(folder, mutant.test.split())] = mutant, folder, path, original
         if running:
             child, ended = os.wait()
             mutant, folder, path, original = running.pop(child)
-            path.write_text(original, encoding="utf-8")
+            write(path, original)
             free.append(folder)
             status = os.waitstatus_to_exitcode(ended)
             known = {0: "survived", 1: "killed", -signal.SIGALRM: "killed"}
@@ -154,13 +164,16 @@ def main() -> None:
     parts = given.part or [""]
     chosen = [m for m in every if any(part == m.room or part in m.name for part in parts)]
     counts = {"killed": 0, "survived": 0, "not tried": 0}
+    alive: list[str] = []
     with tempfile.TemporaryDirectory() as scratch:
         folders = [copy_to(Path(scratch, str(number))) for number in range(given.jobs)]
         require_passing(chosen, folders)
         for mutant, found in outcomes(chosen, folders):
             counts[found if found in counts else "not tried"] += 1
-            print(f"{mutant.room}: {mutant.name}: {found}", flush=True)
-    print(f"{counts} in {time.monotonic() - began:.0f} s")
+            line = f"{mutant.room}: {mutant.name}: {found}"
+            alive += [line] * (found != "killed")
+            print(line, flush=True)
+    print(*alive, f"{counts} in {time.monotonic() - began:.0f} s", sep="\n")
     if given.tally and chosen == every:
         sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
         from measured_pages import Attempts, write_attempts
