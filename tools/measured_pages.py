@@ -1,8 +1,9 @@
-"""The pages of speed and reliability, and the table of the example plug-ins in their guide.
+"""The pages of speed, reliability and moved pairs, and the table of the example plug-ins.
 
 `results/questions/speed.toml` and `reliability.toml` say what `make bench`, `make soak` and `make
 mutants` measure; results lie in `results/records/speed` and `reliability`, a file a row, and the
-pages in `results/tables`. Records of the examples lie in `examples/plugins/results`.
+pages in `results/tables`. `moved_pairs.py` measures the third. Records of the examples lie in
+`examples/plugins/results`.
 
     python tools/measured_pages.py [--check]
 """
@@ -18,6 +19,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any, Generic, TypeVar
+
+from moved_pairs import CHOICES, moved_pairs_page
 
 from harness.core.errors import DataError, HarnessError, UsageError
 from harness.core.files import exclusive, write_atomically
@@ -244,11 +247,12 @@ def main() -> None:
     parser.add_argument("--check", action="store_true", help="write nothing; 1 if a page is stale")
     check, stale = parser.parse_args().check, []
     questions, tables = RESULTS / QUESTIONS, RESULTS / "tables"
-    speed, reliability = (tables / name for name in MEASURED_PAGES)
+    speed, reliability, moved = (tables / name for name in MEASURED_PAGES)
     guide = GUIDE.read_text(encoding="utf-8")
     made = {
         speed: speed_page(read_benchmarks(questions / "speed.toml")),
         reliability: reliability_page(read_attacks(questions / "reliability.toml")),
+        moved: moved_pairs_page(CHOICES),
         GUIDE: between_markers(guide, "examples", examples_part()),
     }
     for path, text in made.items():

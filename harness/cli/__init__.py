@@ -6,8 +6,9 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib.metadata import version as version_of
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, NoReturn
 
 import typer
 
@@ -91,12 +92,23 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except Stopped as stopped:
         end(stopped.exit_status)
     except HarnessError as error:
-        note(f"harness: {error}")
-        sys.exit(error.exit_status)
+        _exit(f"harness: {error}", error.exit_status)
     except BrokenPipeError:
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123 - the reader went away
         sys.exit(0)
-    except Exception as error:
-        note(f"harness: {error_line(error)}")
-        logging.getLogger(__name__).debug("", exc_info=error)
-        sys.exit(HarnessError.exit_status)
+    except Exception as error:  # noqa: BLE001 - none passes here
+        _exit(f"harness: {error_line(error)}", HarnessError.exit_status, error)
+
+
+def _exit(why: str, status: int, unexpected: Exception | None = None) -> NoReturn:
+    """Say why as far as the streams take it, and exit: with a full disk, Python would with 120."""
+    with suppress(OSError):
+        note(why)
+    if unexpected:
+        logging.getLogger(__name__).debug("", exc_info=unexpected)
+    for name in ("stdout", "stderr"):
+        try:
+            getattr(sys, name).flush()
+        except OSError:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115, PTH123
+    sys.exit(status)

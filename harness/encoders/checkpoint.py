@@ -12,6 +12,7 @@ import json
 import pickle
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,19 @@ def digests_of(name: str, folder: Path, weights_sha256: str | None) -> dict[str,
     }
     require_weights(name, weights[0], weights_sha256, digests["weights"])
     return digests
+
+
+def parameters_of(folder: Path) -> int | None:
+    """The numbers in a checkpoint's weights, buffers of integers left out; None if pickled."""
+    from safetensors import SafetensorError, safe_open
+
+    files = [file for file in weights_files(folder) if file.suffix == ".safetensors"]
+    try:
+        opened: list[Any] = [safe_open(file, "numpy") for file in files]
+    except SafetensorError:  # `load` says what is wrong with it
+        return None
+    tensors = [file.get_slice(name) for file in opened for name in file.keys()]  # noqa: SIM118
+    return sum(prod(t.get_shape()) for t in tensors if "F" in t.get_dtype()) or None
 
 
 def _shards(index: Path) -> tuple[Path, ...]:

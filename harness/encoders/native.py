@@ -16,7 +16,7 @@ import numpy as np
 from harness.core.errors import HarnessError, UsageError
 from harness.core.files import digest_of, sha256_of
 from harness.core.interfaces import Encoder, EncoderConfig, Encoding, Identity, Trained
-from harness.encoders.checkpoint import require_weights, weights_files
+from harness.encoders.checkpoint import parameters_of, require_weights, weights_files
 from harness.encoders.config import DerivedConfig
 from harness.encoders.kernels.choose import multiplications
 from harness.encoders.modules import MODULES, STATIC, Modules, read_modules
@@ -80,7 +80,7 @@ class NativeConfig(DerivedConfig):
             digests = {"weights": sha256_of(weights), "tokenizer": sha256_of(tokenizer)}
             if not isinstance(self.of.source, Trained):
                 require_weights(self.name, weights, self.of.source.sha256, digests["weights"])
-            base = Identity(digest_of(digests), digests)
+            base = Identity(digest_of(digests), digests, None, parameters_of(folder))
         else:
             base = self._transformer().identify(folder)
         digest = modules.digest()

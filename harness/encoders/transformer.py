@@ -26,6 +26,7 @@ from harness.encoders.checkpoint import (
     digests_of,
     facts_of,
     maximum_length,
+    parameters_of,
     read_settings,
     read_tensors,
 )
@@ -117,7 +118,7 @@ class TransformerConfig(BaseConfig):
         key = digest_of({"version": ENCODING_VERSION, "max_length": length, **facts, **digests})
         if (dtype := self.hardware.dtype) != FLOAT32:
             key = digest_of({dtype: key})
-        return Identity(key, digests, length)
+        return Identity(key, digests, length, parameters_of(path))
 
     def load(self, path: Path, cache: Path) -> TransformerEncoder:
         """The encoder, ready: its forward pass as the rule has it for this device.

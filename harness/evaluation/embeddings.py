@@ -90,7 +90,7 @@ class CachedEncoder:
         identity = config.identify(path) if is_function else identify(places.cache, config, path)
         return cls(
             identity,
-            open_labelled(places.cache, config, path, identity),
+            open_labelled(places.cache, config.name, identity),
             lambda: config.load(path, places.cache),
             clock,
             places.cache,

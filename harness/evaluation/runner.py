@@ -236,6 +236,7 @@ class EncoderRun:
             distinct = dict.fromkeys(inputs.pairs.sentences)
             self.costs[cell.task] = encoder.cache.paid(distinct), encoder.cache.coverage(distinct)
         cost, coverage = self.costs[cell.task]
+        parameters = encoder.identity.parameters
         devices = dict.fromkeys(str(how.get("device", "cpu")) for how in cost.how)
         timings = {"encode": cost.seconds, **measurement.timings}
         digests = {name: value for name, value in identity.items() if name != "method"}
@@ -253,15 +254,16 @@ class EncoderRun:
             environment=environment() | {"device": ", ".join(devices) or "cpu"},
             facts={
                 **measurement.facts,
-                **({"revision": encoder.revision} if encoder.revision else {}),
-                "max_length": encoder.identity.max_length,
                 "distinct_sentences": cost.sentences,
                 "sentences_per_second": cost.rate,
                 "peak_memory_mb": _peak_memory_mb(),
-                **({"encoding": list(cost.how)} if cost.how else {}),
                 **({"workers": workers} if workers > 1 else {}),
                 **({} if coverage is None else {"coverage": round(coverage, 4)}),
                 **({"plugins": {p.name: p.version for p in plugins}} if plugins else {}),
+                **({"revision": encoder.revision} if encoder.revision else {}),
+                "max_length": encoder.identity.max_length,
+                **({"parameters": parameters} if parameters else {}),
+                **({"encoding": list(cost.how)} if cost.how else {}),
             },
         )
         moved = self.context.store.write(record, measurement.cosines, identity)

@@ -36,7 +36,8 @@ SAME_PLATFORM = 1e-3
 SEAL = "sha256"  # of a run's file: the digest of all other fields
 
 # Fields that the cells of an encoder have in common: more than half of what its records hold.
-SHARED = ("repr", "digests", "environment")
+ENCODER_FACTS = ("revision", "max_length", "parameters", "encoding")  # a record's last facts
+SHARED = ("repr", "digests", "environment", "encoder")  # the last holds the encoder's facts
 
 ID_DIGITS = 12  # of an id, hexadecimal
 LINE_SEAL = ', "sha256": "'  # between the fields of a row and their digest
@@ -241,7 +242,10 @@ def encode_committed(records: Iterable[Record]) -> bytes:
     values: dict[tuple[str, str], str] = {}
     lines = []
     for record in sorted(records, key=lambda record: cell_of(record).names):
-        fields = dict(vars(record))
+        facts = record.facts
+        own = {name: facts[name] for name in facts if name not in ENCODER_FACTS}
+        shared = {name: facts[name] for name in ENCODER_FACTS if name in facts}
+        fields = {**vars(record), "facts": own, "encoder": shared}
         for name in SHARED:
             text = _json(fields[name])
             fields[name] = _digest(text)
@@ -274,7 +278,8 @@ def read_committed(path: Path) -> dict[Cell, Record]:
                 values[name, key] = value
                 continue
             _require(fields.pop(SEAL), text.rpartition(LINE_SEAL)[0])
-            fields |= {name: values[name, fields[name]] for name in SHARED}
+            fields |= {name: values[name, fields[name]] for name in SHARED if name in fields}
+            fields["facts"] = {**fields["facts"], **fields.pop("encoder", {})}
         except DAMAGED as error:
             raise DataError(f"{place} is damaged ({error!r}); restore the file") from None
         record = _record(place, fields, "restore the file")

@@ -28,7 +28,7 @@ HERE = Path(__file__)  # where the encoders would lie
 
 def opened(root, config):
     """As a run opens it."""
-    return open_labelled(root, config, HERE, config.identify(HERE))
+    return open_labelled(root, config.name, config.identify(HERE))
 
 
 def key_of(config):
@@ -167,19 +167,19 @@ def test_what_is_not_there_is_wrong_usage_and_says_what_is(tmp_path, word):
         entries_named(cached_entries(tmp_path), ["one", word])
 
 
-# Labels
+# Identities
 
 
 @pytest.mark.parametrize(
-    "change", ["none", "content", "another file", "configuration", "code", "label"]
+    "change", ["none", "content", "another file", "configuration", "code", "what was noted"]
 )
 def test_files_are_read_again_once_anything_changes(tmp_path, monkeypatch, change):
     root, path, config, read = tmp_path / "cache", tmp_path / "weights", ONE, []
     path.mkdir()
     file = path / "model"
     file.write_bytes(b"12345678")
-    folder = open_labelled(root, ONE, path, ONE.identify(path)).folder
-    open_labelled(root, replace(ONE, name="other"), path, ONE.identify(path))
+    identify(root, ONE, path)
+    identify(root, replace(ONE, name="other"), path)
     if change == "content":  # of the same length, with the time of the old one
         before = file.stat()
         file.write_bytes(b"12345679")
@@ -190,9 +190,9 @@ def test_files_are_read_again_once_anything_changes(tmp_path, monkeypatch, chang
         config = replace(ONE, weights="other")
     elif change == "code":
         monkeypatch.setattr(encodings, "code_digest", lambda: "other")
-    elif change == "label":
-        text = (folder / encodings.LABEL).read_text()
-        (folder / encodings.LABEL).write_text(text.replace('"max_length": 8', '"max_length": 9'))
+    elif change == "what was noted":
+        for noted in (root / encodings.IDENTITIES).iterdir():
+            noted.write_text(noted.read_text().replace('"max_length": 8', '"max_length": 9'))
     plainly = config.identify(path)
     monkeypatch.setattr(FakeConfig, "identify", lambda *asked: read.append(asked) or plainly)
     assert identify(root, config, path) == plainly

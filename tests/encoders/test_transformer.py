@@ -151,6 +151,22 @@ def test_text_beyond_the_maximum_length_leaves_no_trace(checkpoint, tmp_path):
     assert encoder.encode([]).mean.shape == (0, 4, 32)
 
 
+IDS = with_weights(**{"embeddings.position_ids": torch.arange(512)})  # no number is learnt
+
+
+@pytest.mark.parametrize("change", [lambda _: None, IDS, to_shards, to_half])
+def test_parameters_are_those_of_the_model_whatever_its_files(bert, change):
+    count = transformers.AutoModel.from_pretrained(bert).num_parameters()
+    change(bert)
+    assert TINY.identify(bert).parameters == count
+
+
+@pytest.mark.parametrize("change", [to_pickle, cut_weights])
+def test_a_file_that_does_not_say_how_many_parameters_it_has_is_not_asked(bert, change):
+    change(bert)
+    assert TINY.identify(bert).parameters is None
+
+
 HEADS = ("cls.predictions.bias", "lm_head.weight", "mlp.dense.weight")
 HARMLESS = {"transformers_version": "9.9", "architectures": ["Other"], "_name_or_path": "x"}
 ALIKE = {

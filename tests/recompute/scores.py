@@ -51,6 +51,7 @@ def read_records(results: Path) -> Records:
                 shared[name, fields["id"]] = value
             else:
                 fields["repr"] = shared["repr", fields["repr"]]
+                fields["facts"] |= shared["encoder", fields["encoder"]]
                 cells.setdefault((fields["method"], fields["task"]), []).append(fields)
     return {cell: sorted(rows, key=lambda row: row["seed"]) for cell, rows in cells.items()}
 

@@ -66,10 +66,12 @@ def page(inputs: Inputs, report: Report) -> None:
 
 
 def _sizes(method: str, records: Records) -> dict[str, str]:
-    """Dimensions and rank by the first record of a method."""
+    """Dimensions, rank and parameters by the first record of a method."""
     name = method.removesuffix(" †")
     facts = next((rows[0]["facts"] for cell, rows in records.items() if cell[0] == name), {})
-    return {h: str(facts.get(f, "–")) for h, f in (("Dim.", "dimensions"), ("Rank", "rank"))}
+    millions = facts.get("parameters", 0) / 1_000_000
+    sizes = {h: str(facts.get(f, "–")) for h, f in (("Dim.", "dimensions"), ("Rank", "rank"))}
+    return {**sizes, "Params": f"{millions:.3g}M" if millions else "–"}
 
 
 def _board(

@@ -119,4 +119,4 @@ def test_a_trap_is_named_where_it_shows_the_choice_and_the_protocol():
     explained = explain(cell, results_of(*records), REGISTRY, {}, FOLDER.traps)
     [choice] = explained.choices
     titles = [FOLDER.traps[number - 1].title for number in choice.traps]
-    assert titles == ["Before or behind the pooler"]
+    assert titles == ["Before or after the pooler"]

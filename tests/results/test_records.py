@@ -225,7 +225,7 @@ def seeds(*numbers, **change):
 
 @pytest.fixture
 def lines(store):
-    """The lines of a committed file: the count, three values that are shared, three cells."""
+    """The lines of a committed file: the count, four values that are shared, three cells."""
     assert store.promote(seeds(0, 1, 2)) == 3
     return store.committed_path("fake:8").read_bytes().splitlines(keepends=True)
 
@@ -240,11 +240,11 @@ def test_committed_cells_that_agree_stay_as_they_are_and_others_are_replaced(sto
     assert [r.scores["spearman"]["all"] for r in store.records()] == [70.0, 71.0, 70.0]
 
 
-@pytest.mark.parametrize("number", range(7))
+@pytest.mark.parametrize("number", range(8))
 @pytest.mark.parametrize("part", [0.0, 0.5, 1.0])
 def test_a_committed_file_that_was_cut_is_refused_by_name_and_line(store, lines, number, part):
     path, kept = store.committed_path("fake:8"), lines[number][: int(part * len(lines[number]))]
-    whole = number == 6 and part == 1.0
+    whole = number == 7 and part == 1.0
     path.write_bytes(b"".join(lines[:number]) + kept)
     place = rf"fake%3A8\.jsonl(:{number + 1} is damaged|: wanted (3|a count of) rows, found )"
     for read in (lambda: store.read(CELL), lambda: list(store.records())):
@@ -263,29 +263,29 @@ def changed(line, old, new):
 
 def last(change):
     """Damage to the last row alone."""
-    return lambda rows: [*rows[:6], change(rows[6])]
+    return lambda rows: [*rows[:7], change(rows[7])]
 
 
 @pytest.mark.parametrize(
     ("damage", "complaint"),
     [
-        (lambda rows: [*rows, rows[4]], ":8: fake:8.mean+sn@target on sts-b.dev, seed 0"),
-        (lambda rows: rows[:5] + rows[6:], ": wanted 3 rows, found 2"),
-        (lambda rows: rows[:2] + rows[3:], ":4 is damaged"),  # a shared value is gone
+        (lambda rows: [*rows, rows[5]], ":9: fake:8.mean+sn@target on sts-b.dev, seed 0"),
+        (lambda rows: rows[:6] + rows[7:], ": wanted 3 rows, found 2"),
+        (lambda rows: rows[:2] + rows[3:], ":5 is damaged"),  # a shared value is gone
         (lambda rows: [rows[0], rows[1].replace(b"d", b"e"), *rows[2:]], ":2 is damaged"),
         (lambda rows: rows[1:], ":1 is damaged"),
-        (lambda rows: [*rows, b"\n"], ":8 is damaged"),
-        (lambda rows: [*rows[:4], b"<<<<<<< HEAD\n", *rows[4:]], ":5 is damaged"),
-        (last(lambda row: b"[]\n"), ":7 is damaged"),
-        (last(lambda row: b"\xff\n"), ":7 is damaged"),
-        (last(lambda row: re.sub(rb'"repr": "\w+"', b'"repr": []', row)), ":7 is damaged"),
-        (last(lambda row: re.sub(rb', "sha256": "\w+"', b"", row)), ":7 is damaged"),
-        (last(lambda row: row.replace(b"70.0", b"NaN")), ":7 is damaged"),
-        (last(lambda row: row.replace(b"70.0", b"70.1")), ":7 is damaged"),
-        (last(lambda row: row.replace(b"groups", b"wroups")), ":7 is damaged"),
-        (last(lambda row: changed(row, "pairs", "other")), ":7 is no record"),
-        (last(lambda row: changed(row, "fake:8", "fake:9")), ":7: fake:9"),
-        (last(lambda row: changed(row, '"schema": 1', '"schema": 2')), ":7: wanted schema 1"),
+        (lambda rows: [*rows, b"\n"], ":9 is damaged"),
+        (lambda rows: [*rows[:5], b"<<<<<<< HEAD\n", *rows[5:]], ":6 is damaged"),
+        (last(lambda row: b"[]\n"), ":8 is damaged"),
+        (last(lambda row: b"\xff\n"), ":8 is damaged"),
+        (last(lambda row: re.sub(rb'"repr": "\w+"', b'"repr": []', row)), ":8 is damaged"),
+        (last(lambda row: re.sub(rb', "sha256": "\w+"', b"", row)), ":8 is damaged"),
+        (last(lambda row: row.replace(b"70.0", b"NaN")), ":8 is damaged"),
+        (last(lambda row: row.replace(b"70.0", b"70.1")), ":8 is damaged"),
+        (last(lambda row: row.replace(b"groups", b"wroups")), ":8 is damaged"),
+        (last(lambda row: changed(row, "pairs", "other")), ":8 is no record"),
+        (last(lambda row: changed(row, "fake:8", "fake:9")), ":8: fake:9"),
+        (last(lambda row: changed(row, '"schema": 1', '"schema": 2')), ":8: wanted schema 1"),
     ],
 )
 def test_a_damaged_committed_file_is_refused_by_name_and_line(store, lines, damage, complaint):

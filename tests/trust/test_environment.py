@@ -48,7 +48,8 @@ def here(filled, tmp_path):
 
 
 def shell(line, folder, *arguments, code=MAIN):
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("HARNESS")}
+    dropped = ("HARNESS", "PYTHONUNBUFFERED")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(dropped)}
     own = {"PYTHONPATH": str(ROOT), "HARNESS_CACHE_DIR": str(folder / "cache")}
     return subprocess.run(
         ["bash", "-c", line, "bash", sys.executable, "-c", code, *(arguments or RUN)],

@@ -17,11 +17,11 @@ import os
 import time
 import weakref
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import repeat
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from uuid import uuid4
 
 import numpy as np
@@ -32,6 +32,8 @@ from harness.core.errors import HarnessError
 from harness.core.interfaces import EncoderConfig, Encoding, Identity
 from harness.core.provenance import code_digest
 from harness.core.tensors import TensorFile, write_tensors
+
+Sealed = TypeVar("Sealed")
 
 PARTS = ("cls", "pooler", "native")  # of an encoding, besides its layers
 TOKENS = "tokens"  # how many there are of each sentence, and how many have a vector
@@ -206,34 +208,27 @@ class EncoderCache:
 
 
 LABEL, SEAL = "label.json", "sha256"
+IDENTITIES = "identities"  # a folder of the cache
 DAY = 86_400.0  # seconds: a run again on the same day changes no file
 
 
 @dataclass(frozen=True)
 class Label:
-    """Each encoder's name with the fingerprint of its files, and what these were found to be.
+    """The names of encoders that filled a folder, and the digests of their files.
 
     Several names may mean the same weights, tokenizer and length, and then share a key.
     """
 
-    encoders: Mapping[str, str] = field(default_factory=dict)
+    names: Sequence[str] = ()
     digests: Mapping[str, str] = field(default_factory=dict)
-    max_length: int | None = None
 
 
 def read_label(folder: Path) -> Label:
     """The label in a folder; an empty one where there is none, or it was damaged."""
-    try:
-        content: Any = json.loads((folder / LABEL).read_text(encoding="utf-8"))
-        whole = content.pop(SEAL) == files.digest_of(content)
-        return Label(**content) if whole else Label()
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return Label()
+    return _read_sealed(Label, folder / LABEL) or Label()
 
 
-def open_labelled(
-    root: Path, config: EncoderConfig, path: Path, identity: Identity
-) -> EncoderCache:
+def open_labelled(root: Path, name: str, identity: Identity) -> EncoderCache:
     """The cache of an encoder that is about to run: held, labelled, and marked as used today."""
     cache = EncoderCache.open(root, identity.key)
     # A cache that may only be read still serves what it holds; filling it fails where it must.
@@ -241,27 +236,42 @@ def open_labelled(
         cache.folder.mkdir(parents=True, exist_ok=True)
         cache.hold()
         label, file = read_label(cache.folder), cache.folder / LABEL
-        marks = {**label.encoders, config.name: _fingerprint(config, path)}
-        changed = Label(marks, identity.digests, identity.max_length)
+        changed = Label(sorted({*label.names, name}), identity.digests)
         if changed != label:
-            content = asdict(changed) | {SEAL: files.digest_of(asdict(changed))}
-            files.write_atomically(file, json.dumps(content, indent=1).encode() + b"\n")
+            _write_sealed(file, changed)
         elif time.time() - file.stat().st_mtime > DAY:
             file.touch()
     return cache
 
 
 def identify(root: Path, config: EncoderConfig, path: Path) -> Identity:
-    """The identity that a run found for this encoder in these very files, else a new one.
+    """The identity of an encoder's files, as an earlier command found it, else read from them.
 
-    So weights are read when they are loaded; the same files have the same sizes, times and inodes.
+    The same files have the same sizes, times and inodes; `load` reads all of them.
     """
-    mark = _fingerprint(config, path)
-    for file in sorted(root.glob(f"encodings/*/{LABEL}")):
-        label = read_label(file.parent)
-        if label.encoders.get(config.name) == mark:
-            return Identity(file.parent.name, label.digests, label.max_length)
-    return config.identify(path)
+    file = root / IDENTITIES / f"{_fingerprint(config, path)}.json"
+    if (known := _read_sealed(Identity, file)) is not None:
+        return known
+    identity = config.identify(path)
+    with contextlib.suppress(OSError):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        _write_sealed(file, identity)
+    return identity
+
+
+def _read_sealed(cls: Callable[..., Sealed], file: Path) -> Sealed | None:
+    """What was written of a frozen class; None where there is nothing, or it was damaged."""
+    try:
+        content: Any = json.loads(file.read_text(encoding="utf-8"))
+        whole = content.pop(SEAL) == files.digest_of(content)
+        return cls(**content) if whole else None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
+
+
+def _write_sealed(file: Path, value: Any) -> None:
+    content = asdict(value) | {SEAL: files.digest_of(asdict(value))}
+    files.write_atomically(file, json.dumps(content, indent=1).encode() + b"\n")
 
 
 def _fingerprint(config: EncoderConfig, path: Path) -> str:

@@ -75,7 +75,7 @@ def _encoder(root: Path, key: str) -> CacheEntry:
     return CacheEntry(
         kind="encoder",
         key=key,
-        names=tuple(sorted(label.encoders)),
+        names=tuple(label.names),
         bytes=size,
         last_used=written,
         sentences=sum(shard.rows for shard in shards),

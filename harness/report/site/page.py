@@ -116,7 +116,8 @@ def boards(folder: ResultsFolder) -> Iterator[Board]:
     for protocol in SCORINGS:
         if board := sts_board(results, results.methods, protocol):
             # The average goes first: on a phone the last columns are out of sight.
-            added = map(BoardColumn, ("Dim.", "Rank", *["Source"] * bool(results.packaged)))
+            names = ("Dim.", "Rank", "Params", *["Source"] * bool(results.packaged))
+            added = map(BoardColumn, names)
             columns = [board.columns[-1], *board.columns[:-1], *added]
             rows = [
                 (method, [values[-1], *values[:-1], *about(results, method)])
@@ -130,9 +131,10 @@ def boards(folder: ResultsFolder) -> Iterator[Board]:
 
 
 def about(results: Results, method: str) -> list[Value]:
-    """Dimensions of a method's vectors, rank of what was fitted, and where its records are from."""
+    """A method's dimensions, rank of what was fitted, parameters, and where its records are."""
     facts = next(r[0].facts for (name, _), r in results.by_cell.items() if name == method)
     texts = [facts.get("dimensions", "–"), facts.get("rank", "–")]
+    texts += [f"{facts['parameters'] / 1e6:.3g}M" if "parameters" in facts else "–"]
     texts += ["packaged" if method in results.packaged else "own"] * bool(results.packaged)
     return [Value(None, state=str(text)) for text in texts]
 
