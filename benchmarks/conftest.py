@@ -1,5 +1,6 @@
 """Ratios measured side by side: in turn, in one run, so that a slow moment is everybody's."""
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from fixtures import *  # noqa: F403 - shared with the tests
 from measured_pages import LEAST_ROUNDS, BenchmarkResult, write_result
 
+from harness import Places
 from harness.core.provenance import environment
 from harness.registry import load_registry
 
@@ -104,3 +106,12 @@ def sentences(data_dir):
     tasks = load_registry().tasks
     texts = dict.fromkeys(t for name in STS for t in tasks[name].pairs(data_dir).sentences)
     return list(np.random.default_rng(0).permutation(list(texts)))
+
+
+@pytest.fixture(scope="session")
+def mpnet_base():
+    """The folder of all-mpnet-base-v2, where it was fetched."""
+    config, places = load_registry().encoders["mpnet-base"], Places.from_environment(os.environ)
+    if not places.has_encoder(config):
+        pytest.skip("mpnet-base is not here: harness fetch mpnet-base")
+    return places.encoder(config)

@@ -4,6 +4,7 @@ Its own backends for the latter two need `optimum`, which lags behind transforme
 inside its pipeline is replaced as they do it: tokens in, last hidden states out, on all processors.
 """
 
+from inspect import signature
 from pathlib import Path
 from time import perf_counter
 
@@ -26,16 +27,21 @@ def peer(folder, device="cpu", backend="torch", **options):
     return SentenceTransformer(modules=[module, Pooling(size, "mean")], device=device)
 
 
+def names_of(model):
+    """Those of the inputs that a model takes: MPNet has no types of tokens."""
+    taken = signature(model.forward).parameters
+    return [name for name in NAMES if name in taken]
+
+
 class States(torch.nn.Module):
     """The last hidden states of a model, as one tensor."""
 
     def __init__(self, model):
         super().__init__()
-        self.model = model
+        self.model, self.names = model, names_of(model)
 
-    def forward(self, input_ids, attention_mask, token_type_ids):
-        inputs = dict(zip(NAMES, (input_ids, attention_mask, token_type_ids), strict=True))
-        return self.model(**inputs).last_hidden_state
+    def forward(self, *inputs):
+        return self.model(**dict(zip(self.names, inputs, strict=True))).last_hidden_state
 
 
 class Runtime(torch.nn.Module):
@@ -44,24 +50,24 @@ class Runtime(torch.nn.Module):
     def __init__(self, model, infer):
         super().__init__()
         self.config, self.dtype, self.infer = model.config, torch.float32, infer
+        self.names = names_of(model)
 
-    def forward(self, input_ids, attention_mask, token_type_ids, **_):
-        arrays = [t.numpy() for t in (input_ids, attention_mask, token_type_ids)]
+    def forward(self, **inputs):
+        arrays = [inputs[name].numpy() for name in self.names]
         return BaseModelOutput(last_hidden_state=torch.from_numpy(self.infer(arrays)))
 
 
-def example():
+def example(names):
     ones = torch.ones(2, 8, dtype=torch.long)
-    return ones, ones, torch.zeros_like(ones)
+    return tuple(torch.zeros_like(ones) if name == NAMES[2] else ones for name in names)
 
 
 def openvino(model, precision=None):
     """OpenVINO, as optimum compiles for a processor; `precision` None is OpenVINO's default."""
     import openvino as ov
 
-    converted = ov.convert_model(
-        States(model).eval(), example_input=dict(zip(NAMES, example(), strict=True))
-    )
+    states = States(model).eval()
+    converted = ov.convert_model(states, example_input=example(states.names))
     settings = {"PERFORMANCE_HINT": "LATENCY"}
     settings |= {"INFERENCE_PRECISION_HINT": precision} if precision else {}
     request = ov.Core().compile_model(converted, "CPU", settings).create_infer_request()
@@ -72,17 +78,17 @@ def onnx(model, into):
     """The ONNX runtime with all of its graph optimisations, which are its default."""
     import onnxruntime
 
-    path = str(Path(into) / "model.onnx")
-    free = {name: {0: "batch", 1: "tokens"} for name in (*NAMES, "states")}
+    states, path = States(model).eval(), str(Path(into) / "model.onnx")
+    free = {name: {0: "batch", 1: "tokens"} for name in (*states.names, "states")}
     torch.onnx.export(
-        States(model).eval(), example(), path, input_names=list(NAMES), output_names=["states"],
+        states, example(states.names), path, input_names=states.names, output_names=["states"],
         dynamic_axes=free, dynamo=False,
     )  # fmt: skip
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     return Runtime(
-        model, lambda arrays: session.run(None, dict(zip(NAMES, arrays, strict=True)))[0]
+        model, lambda arrays: session.run(None, dict(zip(states.names, arrays, strict=True)))[0]
     )
 
 

@@ -116,3 +116,9 @@ def test_minilm(side_by_side, minilm, sentences, tmp_path, device):
 def test_a_model_of_the_shape_of_bert_base(side_by_side, bert_base, sentences, tmp_path, device):
     texts = sentences[: 600 if device == "cpu" else 4000]
     compare(side_by_side, "bert-base", bert_base, texts, tmp_path, device, SIZES[device])
+
+
+@pytest.mark.data
+@pytest.mark.weights
+def test_mpnet_base(side_by_side, mpnet_base, sentences, tmp_path):
+    compare(side_by_side, "mpnet-base", mpnet_base, sentences[:600], tmp_path, "cpu", SIZES["cpu"])
