@@ -47,6 +47,11 @@ READING = (
 )
 
 
+def files_but_identities(folder):
+    """Every file, but for those in which the cache notes what a plan found weights to be."""
+    return {k: v for k, v in snapshot(folder).items() if not k.startswith("cache/identities/")}
+
+
 def test_reading_imports_nothing_heavy_and_writes_nothing(tmp_path, vectors):
     shutil.copytree(ROOT / "results" / "papers", tmp_path / "results" / "papers")
     before = snapshot(tmp_path)
@@ -65,7 +70,7 @@ for arguments in {READING}:
     # No pages there yet; no such cell, corpus, encoder and file; nothing loaded behind the status.
     statuses = [*"0" * (len(READING) - 6), "1", *"2" * 5]
     assert found == [[*ended] for ended in zip(READING, statuses, strict=True)]
-    assert snapshot(tmp_path) == before
+    assert files_but_identities(tmp_path) == before
 
 
 # Lists
@@ -186,7 +191,7 @@ def test_a_plan_says_what_a_run_would_do_and_writes_nothing(toys, tmp_path):
     splits = [TOY.load(tmp_path, split) for split in TOY.splits]
     assert encoder["sentences"] == len({text for pairs in splits for text in pairs.sentences})
     assert (encoder["cached"], encoder["measured"], encoder["scorings"]) == (0, 0, 5)
-    assert snapshot(tmp_path) == before
+    assert files_but_identities(tmp_path) == before
     toys("run", *chosen)
     [encoder] = json.loads(toys("plan", *chosen, "--json").out)["encoders"]
     assert encoder["cached"] == encoder["sentences"]
