@@ -19,11 +19,8 @@ from harness.report.site import page as site
 from harness.results.folder import ResultsFolder
 from harness.results.index import methods_by_encoder
 
-MEASURED_PAGES = (
-    "speed.md",
-    "reliability.md",
-    "moved-pairs.md",
-)  # which tools/measured_pages.py writes
+# Which tools/measured_pages.py writes.
+MEASURED_PAGES = ("speed.md", "reliability.md", "moved-pairs.md")
 
 
 @dataclass(frozen=True)

@@ -35,9 +35,10 @@ SAME_PLATFORM = 1e-3
 
 SEAL = "sha256"  # of a run's file: the digest of all other fields
 
-# Fields that the cells of an encoder have in common: more than half of what its records hold.
-ENCODER_FACTS = ("revision", "max_length", "parameters", "encoding")  # a record's last facts
-SHARED = ("repr", "digests", "environment", "encoder")  # the last holds the encoder's facts
+# Fields that the cells of an encoder have in common: more than half of what its records hold. The
+# last is made of those facts of a record that are its encoder's, and stand behind the others.
+SHARED = ("repr", "digests", "environment", "encoder")
+ENCODER_FACTS = ("revision", "max_length", "parameters", "encoding")
 
 ID_DIGITS = 12  # of an id, hexadecimal
 LINE_SEAL = ', "sha256": "'  # between the fields of a row and their digest
