@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import os
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -19,7 +20,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.assets.places import CACHE, Places
+from harness.assets.places import Places
 from harness.core.errors import HarnessError
 from harness.core.files import write_atomically
 from harness.core.progress import Bar
@@ -35,14 +36,12 @@ from harness.tasks.loader import TaskLoader
 
 ROOT = Path(__file__).resolve().parents[1]
 CHOICES = ROOT / "results" / QUESTIONS / "moved_pairs.toml"
-PAGE = "moved-pairs.md"
 COUNT = 10  # pairs of a task
 INTRODUCTION = (
-    "Where a correlation moves by a point, these pairs moved: the ten of each task whose rank by "
-    "similarity differs most between two choices. Rank 1 is the least similar pair; a pair is "
-    "numbered from 1, in the order of the data set. Sentences stand here where the package makes "
-    "them itself; `harness compare BEFORE AFTER --pairs 10` prints them for every data set that "
-    "you have."
+    "The ten pairs of each task whose rank by similarity differs most between two methods. Rank 1 "
+    "is the least similar pair; pairs are numbered from 1, in the order of the data set. Sentences "
+    "are printed of the tasks that come with the harness. For any other: `harness run -m BEFORE "
+    "AFTER -t TASK`, then `harness compare BEFORE AFTER -t TASK --pairs 10`."
 )
 
 
@@ -70,11 +69,23 @@ class MovedPair:
 
 @dataclass(frozen=True)
 class Moved:
-    """What was measured of one choice on one task: how many pairs it has, and those that moved."""
+    """How many pairs a task has, and those that a choice moved most."""
 
     pairs: int
     moved: tuple[MovedPair, ...]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What moved, by the `key` of choice and task, and where it was measured."""
+
     environment: Mapping[str, Any]
+    moved: Mapping[str, Moved]
+
+
+def read_measured(choices: Path) -> Measured:
+    """What was measured of these choices. Raises DataError for a damaged file."""
+    return read_typed(Measured, measured_for(choices).with_suffix(".json"))
 
 
 def key(choice: Choice, task: str) -> str:
@@ -101,19 +112,20 @@ def measure(choice: Choice, task_name: str, registry: Registry, context: RunCont
         )
         for move in most_moved(before, after, COUNT)
     )
-    return Moved(len(before), moved, environment())
+    return Moved(len(before), moved)
 
 
 def moved_pairs_page(path: Path) -> str:
     """The page: a table for each choice and task. Raises DataError for a damaged file."""
     choices, stored = read_rows(Choice, path), measured_for(path).with_suffix(".json")
-    measured = read_typed(dict[str, Moved], stored)
-    parts = [INTRODUCTION]
+    measured = read_measured(path)
+    commit, torch = measured.environment["commit"], measured.environment["packages"]["torch"]
+    parts = [INTRODUCTION, f"Measured at commit {commit[:12]}, torch {torch}."]
     for choice in choices:
         parts.append(f"## {escape(choice.what)}, {choice.before.partition('.')[0]}")
         parts.append(f"From `{choice.before}` to `{choice.after}`.")
         for task in choice.tasks:
-            found = measured[key(choice, task)]
+            found = measured.moved[key(choice, task)]
             head = ["pair", *(["first sentence", "second sentence"] if choice.sentences else [])]
             lines = [
                 [p.pair, *map(escape, p.sentences), f"{p.gold:g}", f"{p.before:g}", f"{p.after:g}"]
@@ -129,9 +141,10 @@ def main() -> None:
     """Measure every choice anew and store it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data-dir", type=Path)
-    parser.add_argument("--cache", type=Path, default=Path(CACHE).expanduser())
+    parser.add_argument("--cache", type=Path)
     given, registry = parser.parse_args(), load_registry()
-    loader = TaskLoader(Places(given.cache, given.data_dir), registry.corpora)
+    places = Places.from_environment(os.environ, cache=given.cache, data_dir=given.data_dir)
+    loader = TaskLoader(places, registry.corpora)
     with tempfile.TemporaryDirectory() as runs, Bar(sys.stderr) as bar:
         context = RunContext(loader, Store(Path(runs)), bar)
         measured = {
@@ -140,7 +153,8 @@ def main() -> None:
             for task in choice.tasks
         }
     lines = (f"{json.dumps(name)}: {json.dumps(moved)}" for name, moved in measured.items())
-    text = "{\n" + ",\n".join(lines) + "\n}\n"
+    head = f'{{"environment": {json.dumps(environment())}, "moved": {{\n'
+    text = head + ",\n".join(lines) + "\n}}\n"
     write_atomically(measured_for(CHOICES).with_suffix(".json"), text.encode())
 
 

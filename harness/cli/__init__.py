@@ -96,12 +96,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except BrokenPipeError:
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123 - the reader went away
         sys.exit(0)
-    except Exception as error:  # noqa: BLE001 - none passes here
+    except Exception as error:  # noqa: BLE001 - each becomes one line
         _exit(f"harness: {error_line(error)}", HarnessError.exit_status, error)
 
 
 def _exit(why: str, status: int, unexpected: Exception | None = None) -> NoReturn:
-    """Say why as far as the streams take it, and exit: with a full disk, Python would with 120."""
+    """Print why, where the streams can be written, and exit with this status.
+
+    Python itself exits with 120 where it cannot flush what is left in a stream.
+    """
     with suppress(OSError):
         note(why)
     if unexpected:

@@ -142,7 +142,7 @@ class Identity:
         key: Hex digest of everything that changes the output; caches are addressed by it.
         digests: The digests that went into it, by what they are of: weights, tokenizer, config.
         max_length: The length that texts are cut to, in tokens; None where there is none.
-        parameters: How many numbers the weights hold; None where their files do not say.
+        parameters: The number of parameters in the checkpoint; None where its files do not say.
     """
 
     key: str

@@ -86,7 +86,7 @@ def digests_of(name: str, folder: Path, weights_sha256: str | None) -> dict[str,
 
 
 def parameters_of(folder: Path) -> int | None:
-    """The numbers in a checkpoint's weights, buffers of integers left out; None if pickled."""
+    """The number of parameters in a checkpoint, without integer buffers; None if it is pickled."""
     from safetensors import SafetensorError, safe_open
 
     files = [file for file in weights_files(folder) if file.suffix == ".safetensors"]

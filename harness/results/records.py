@@ -35,8 +35,8 @@ SAME_PLATFORM = 1e-3
 
 SEAL = "sha256"  # of a run's file: the digest of all other fields
 
-# Fields that the cells of an encoder have in common: more than half of what its records hold. The
-# last is made of those facts of a record that are its encoder's, and stand behind the others.
+# Fields that the cells of an encoder have in common: more than half of what its records hold.
+# `encoder` holds those facts of a record that describe its encoder; they are a record's last facts.
 SHARED = ("repr", "digests", "environment", "encoder")
 ENCODER_FACTS = ("revision", "max_length", "parameters", "encoding")
 

@@ -151,7 +151,7 @@ def test_text_beyond_the_maximum_length_leaves_no_trace(checkpoint, tmp_path):
     assert encoder.encode([]).mean.shape == (0, 4, 32)
 
 
-IDS = with_weights(**{"embeddings.position_ids": torch.arange(512)})  # no number is learnt
+IDS = with_weights(**{"embeddings.position_ids": torch.arange(512)})  # a buffer
 
 
 @pytest.mark.parametrize("change", [lambda _: None, IDS, to_shards, to_half])
@@ -162,7 +162,7 @@ def test_parameters_are_those_of_the_model_whatever_its_files(bert, change):
 
 
 @pytest.mark.parametrize("change", [to_pickle, cut_weights])
-def test_a_file_that_does_not_say_how_many_parameters_it_has_is_not_asked(bert, change):
+def test_the_parameters_of_a_pickle_or_a_damaged_file_are_unknown(bert, change):
     change(bert)
     assert TINY.identify(bert).parameters is None
 

@@ -1,16 +1,15 @@
 """The page of moved pairs: what is committed, and some of it measured anew."""
 
 import pytest
-from moved_pairs import CHOICES, COUNT, Choice, Moved, key, measure
+from moved_pairs import CHOICES, COUNT, Choice, key, measure, read_measured
 
 from harness import Places, load_registry
-from harness.core.toml import read_rows, read_typed
+from harness.core.toml import read_rows
 from harness.evaluation.runner import RunContext
-from harness.results.layout import measured_for
 from harness.results.records import Store
 from harness.tasks.loader import TaskLoader
 
-STORED = read_typed(dict[str, Moved], measured_for(CHOICES).with_suffix(".json"))
+STORED = read_measured(CHOICES).moved
 ROWS = read_rows(Choice, CHOICES)
 
 

@@ -213,6 +213,14 @@ DAY = 86_400.0  # seconds: a run again on the same day changes no file
 
 
 @dataclass(frozen=True)
+class Noted:
+    """What an encoder's files were found to be, and their fingerprint at that time."""
+
+    fingerprint: str
+    identity: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
 class Label:
     """The names of encoders that filled a folder, and the digests of their files.
 
@@ -249,13 +257,14 @@ def identify(root: Path, config: EncoderConfig, path: Path) -> Identity:
 
     The same files have the same sizes, times and inodes; `load` reads all of them.
     """
-    file = root / IDENTITIES / f"{_fingerprint(config, path)}.json"
-    if (known := _read_sealed(Identity, file)) is not None:
-        return known
+    name, fingerprint = files.digest_of_repr((config, path)), _fingerprint(config, path)
+    noted = _read_sealed(Noted, file := root / IDENTITIES / f"{name}.json")
+    if noted and noted.fingerprint == fingerprint:
+        return Identity(**noted.identity)
     identity = config.identify(path)
     with contextlib.suppress(OSError):
         file.parent.mkdir(parents=True, exist_ok=True)
-        _write_sealed(file, identity)
+        _write_sealed(file, Noted(fingerprint, asdict(identity)))
     return identity
 
 

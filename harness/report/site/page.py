@@ -131,7 +131,7 @@ def boards(folder: ResultsFolder) -> Iterator[Board]:
 
 
 def about(results: Results, method: str) -> list[Value]:
-    """A method's dimensions, rank of what was fitted, parameters, and where its records are."""
+    """Dimensions, rank of the fitted transform, parameters, and whether records are packaged."""
     facts = next(r[0].facts for (name, _), r in results.by_cell.items() if name == method)
     texts = [facts.get("dimensions", "–"), facts.get("rank", "–")]
     texts += [f"{facts['parameters'] / 1e6:.3g}M" if "parameters" in facts else "–"]
