@@ -16,11 +16,12 @@ from pathlib import Path
 
 from harness.assets.catalogue import DATA_ASSETS, Asset
 from harness.core.errors import AssetMissing, DataError, UsageError
-from harness.core.files import exclusive, safe, sized, write_atomically
+from harness.core.files import exclusive, remembering, safe, sized, write_atomically
 from harness.core.hardware import base_name
 from harness.core.interfaces import (
     EncoderConfig,
     Hub,
+    Identity,
     Packaged,
     Source,
     Trained,
@@ -33,6 +34,7 @@ from harness.core.toml import read_typed
 CACHE = "~/.cache/sentence-embedding-harness"
 EMBEDDED = Path(__file__).parent / "embedded" / "mini"
 UNPACKED = "unpacked"  # under the cache folder: encoders that wheels carry
+DIGESTS = "digests"  # under the cache folder: of large files, as long as they are unchanged
 TRAINED = "trained"  # under the cache folder: what `harness train family` makes
 
 SCHEMA = 1
@@ -150,6 +152,11 @@ class Places:
             return EMBEDDED
         places = [self.data_dir / place for place in asset.probe] if self.data_dir else []
         return next((place for place in places if place.exists()), None)
+
+    def identify(self, config: EncoderConfig, path: Path, *, anew: bool = False) -> Identity:
+        """What an encoder's files are. Large ones that are unchanged are not read, but `anew`."""
+        with remembering(self.cache / DIGESTS, anew=anew):
+            return config.identify(path)
 
     def encoder(self, config: EncoderConfig) -> Path:
         """The encoder's folder or file; AssetMissing with what would get it.

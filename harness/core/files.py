@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from functools import cache, lru_cache
 from pathlib import Path, PurePosixPath
 from urllib.parse import quote
@@ -20,12 +21,50 @@ from urllib.parse import quote
 from harness.core.types import Pairs
 
 KEY_BYTES = 16  # of a sentence's sha256: 2^64 sentences before a collision is likely
+LARGE = 1_000_000  # bytes: a smaller file is read as quickly as what was noted of it
+_NOTES: ContextVar[tuple[Path | None, bool]] = ContextVar("notes", default=(None, False))
+
+
+@contextmanager
+def remembering(folder: Path, *, anew: bool = False) -> Iterator[None]:
+    """Within it `sha256_of` notes large files' digests, and reads none again that is unchanged.
+
+    Unchanged are its size, times and inode. With `anew` each file is read.
+    """
+    outside = _NOTES.set((folder, anew))
+    try:
+        yield
+    finally:
+        _NOTES.reset(outside)
 
 
 def sha256_of(path: Path) -> str:
     """The hex sha256 of a file's bytes."""
+    folder, anew = _NOTES.get()
+    if folder is None or path.stat().st_size < LARGE:
+        return _read_sha256(path)
+    note, state = folder / digest_of_repr(path.absolute()), state_of(path)
+    digest = None if anew else _noted_sha256(note, state)
+    if digest is None:
+        digest = _read_sha256(path)
+        with suppress(OSError):
+            folder.mkdir(parents=True, exist_ok=True)
+            write_atomically(note, f"{state} {digest} {digest_of_repr((state, digest))}\n".encode())
+    return digest
+
+
+def _read_sha256(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _noted_sha256(note: Path, state: str) -> str | None:
+    """What was noted of a file in this state; None where nothing was, or it was damaged."""
+    with suppress(OSError, ValueError):
+        noted, digest, seal = note.read_text(encoding="utf-8").split()
+        if noted == state and seal == digest_of_repr((state, digest)):
+            return digest
+    return None
 
 
 def digest_of_files(files: tuple[Path, ...]) -> str:

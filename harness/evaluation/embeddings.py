@@ -17,7 +17,7 @@ from harness.core.arrays import Float32, Int
 from harness.core.errors import DataError, UsageError
 from harness.core.interfaces import Encoder, EncoderConfig, Encoding, Identity, Pooling
 from harness.core.types import Clock, Progress
-from harness.encoders.cache.encodings import PARTS, SENTENCE, EncoderCache, identify, open_labelled
+from harness.encoders.cache.encodings import PARTS, SENTENCE, EncoderCache, open_labelled
 from harness.encoders.kernels.choose import multiplications
 from harness.transforms.affine import Moments
 
@@ -85,9 +85,7 @@ class CachedEncoder:
     def open(cls, config: EncoderConfig, places: Places, clock: Clock) -> CachedEncoder:
         """The encoder of a configuration. Raises AssetMissing where its files are not here."""
         path = places.encoder(config)
-        # What a function computes shows in no file.
-        is_function = hasattr(config, "function")
-        identity = config.identify(path) if is_function else identify(places.cache, config, path)
+        identity = places.identify(config, path)
         return cls(
             identity,
             open_labelled(places.cache, config.name, identity),

