@@ -49,7 +49,7 @@ def sha256_of(path: Path) -> str:
         digest = _read_sha256(path)
         with suppress(OSError):
             folder.mkdir(parents=True, exist_ok=True)
-            write_atomically(note, f"{state} {digest} {digest_of_repr((state, digest))}\n".encode())
+            write_atomically(note, f"{digest} {digest_of_repr((state, digest))}\n".encode())
     return digest
 
 
@@ -61,9 +61,8 @@ def _read_sha256(path: Path) -> str:
 def _noted_sha256(note: Path, state: str) -> str | None:
     """What was noted of a file in this state; None where nothing was, or it was damaged."""
     with suppress(OSError, ValueError):
-        noted, digest, seal = note.read_text(encoding="utf-8").split()
-        if noted == state and seal == digest_of_repr((state, digest)):
-            return digest
+        digest, seal = note.read_text(encoding="utf-8").split()
+        return digest if seal == digest_of_repr((state, digest)) else None
     return None
 
 
