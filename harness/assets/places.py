@@ -154,7 +154,7 @@ class Places:
         return next((place for place in places if place.exists()), None)
 
     def identify(self, config: EncoderConfig, path: Path, *, anew: bool = False) -> Identity:
-        """What an encoder's files are. Large ones that are unchanged are not read, but `anew`."""
+        """What an encoder's files are. Unchanged large ones are not read again, unless `anew`."""
         with remembering(self.cache / DIGESTS, anew=anew):
             return config.identify(path)
 

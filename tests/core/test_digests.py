@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import time
 
 import numpy as np
 import pytest
@@ -64,6 +65,7 @@ def noted(tmp_path, monkeypatch):
     with remembering(folder):
         assert sha256_of(file) == sha256("12345678")
     [note] = folder.iterdir()
+    time.sleep(0.02)  # a tick of the file system's clock: a change after it shows
     monkeypatch.setattr(files, "_read_sha256", lambda path: read.append(path) or plainly(path))
     return file, note, read
 
