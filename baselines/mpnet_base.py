@@ -12,7 +12,7 @@ from harness.encoders.transformer import TransformerConfig
 from harness.transforms.pooling import CLS, FIRST_LAST, MEAN
 from .flow import FLOW, SEVEN
 from .natsv import Natsv
-from .other_flows import NICE
+from .other_flows import GLOW, NICE
 from .sn import SN
 from .whitening import Whitening
 
@@ -61,4 +61,5 @@ METHODS = (
         for pooling in POOLINGS
         for flow in (FLOW, NICE)
     ),
+    Method(MPNET, MEAN, (GLOW,), "target", cite=MPNET.cite, tasks=OF_FLOWS[1:]),  # fits in minutes
 )
