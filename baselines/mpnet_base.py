@@ -61,5 +61,5 @@ METHODS = (
         for pooling in POOLINGS
         for flow in (FLOW, NICE)
     ),
-    Method(MPNET, MEAN, (GLOW,), "target", cite=MPNET.cite, tasks=OF_FLOWS[1:]),  # fits in minutes
+    Method(MPNET, MEAN, (GLOW,), "target", cite=MPNET.cite, tasks=OF_FLOWS[1:]),
 )

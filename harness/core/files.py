@@ -27,9 +27,9 @@ _NOTES: ContextVar[tuple[Path | None, bool]] = ContextVar("notes", default=(None
 
 @contextmanager
 def remembering(folder: Path, *, anew: bool = False) -> Iterator[None]:
-    """Within it `sha256_of` notes large files' digests, and reads none again that is unchanged.
+    """Within it `sha256_of` notes the digests of large files, and reads those that have changed.
 
-    Unchanged are its size, times and inode. With `anew` each file is read.
+    A file has changed if its size, times or inode have. With `anew` every file is read.
     """
     outside = _NOTES.set((folder, anew))
     try:

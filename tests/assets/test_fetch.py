@@ -17,6 +17,7 @@ from harness.assets.fetch.hub import model_files
 from harness.assets.places import Pins, Places
 from harness.cli import main
 from harness.cli.listing import assets_rows
+from harness.core import files
 from harness.encoders.transformer import TransformerConfig
 from harness.registry import load_registry
 
@@ -102,6 +103,17 @@ def test_a_model_comes_at_its_commit_with_what_it_is_read_from(fetch, hub, tmp_p
     wanted = ("config.json", "tokenizer.json", "model.safetensors")
     assert stored(tmp_path, "me/pinned") == {name: MODEL[name] for name in wanted}
     assert len(hub.got("/store/")) == 1  # the weights, once
+
+
+def test_every_check_reads_the_weights_and_a_plan_does_not(fetch, monkeypatch, tmp_path):
+    monkeypatch.setattr(files, "LARGE", len(WEIGHTS))
+    read, plainly = [], files._read_sha256
+    monkeypatch.setattr(files, "_read_sha256", lambda path: read.append(path.name) or plainly(path))
+    assert (fetch("pinned")[0], fetch("pinned")[0]) == (0, 0)
+    assert read.count("model.safetensors") == 2
+    places = Places(tmp_path / "cache")
+    places.identify(PINNED, places.encoder(PINNED))
+    assert read.count("model.safetensors") == 2
 
 
 def test_a_file_that_is_not_what_the_hub_names_is_refused(fetch, hub, tmp_path):
