@@ -216,8 +216,7 @@ class _Trainer(SentenceTransformerTrainer):
         highest, last = self.schedule.learning_rate, num_training_steps - 1
         stepped: Any = optimizer or self.optimizer
         self.lr_scheduler = torch.optim.lr_scheduler.LambdaLR(
-            stepped,
-            lambda step: self.schedule.rate(min(step, last)) / highest,
+            stepped, lambda step: self.schedule.rate(min(step, last)) / highest
         )
         return self.lr_scheduler
 

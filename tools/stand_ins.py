@@ -33,8 +33,8 @@ from harness.encoders.checkpoint import OFFSET_POSITIONS, PICKLED, SAFETENSORS
 from harness.encoders.modules import (
     MODEL,
     STATIC,
+    append_mode,
     append_module,
-    append_pooling,
     append_transformer,
     write_json,
 )
@@ -151,7 +151,7 @@ def _config(shape: Shape, tokenizer: Any) -> Any:
 
 def _add_modules(shape: Shape, folder: Path, rng: np.random.Generator) -> None:
     append_transformer(folder, LENGTH)
-    append_pooling(folder, shape.width, shape.modules[0])
+    append_mode(folder, shape.width, shape.modules[0])
     for module in shape.modules[1:]:
         kind, _, activation = module.partition(" ")
         settings, tensors = {}, None

@@ -37,6 +37,8 @@ OFFSET_POSITIONS = frozenset(
     {"camembert", "data2vec-text", "esm", "ibert", "longformer", "luke", "mpnet", "roberta"}
     | {"roberta-prelayernorm", "xlm-roberta", "xlm-roberta-xl", "xmod"}
 )
+# sentence_bert_config.json and its kin, in the order in which the library looks for them.
+SENTENCE_KINDS = ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
 SANE_LENGTH = 1_000_000  # Hugging Face writes 1e30 for "no limit"
 
 REMEDY = "fetch the pinned revision, or give this checkpoint a name of its own"
@@ -205,6 +207,12 @@ def _unpickle(path: Path, new: Path) -> None:
     save_file({str(name): tensor.clone().contiguous() for name, tensor in content.items()}, new)
 
 
+def sentence_config(folder: Path) -> Path:
+    """The file in which sentence-transformers keeps a transformer's settings, under any name."""
+    named = (folder / f"sentence_{kind}_config.json" for kind in SENTENCE_KINDS)
+    return next(filter(Path.is_file, named), folder / "sentence_bert_config.json")
+
+
 def maximum_length(name: str, folder: Path, given: int | None = None) -> int:
     """The length that texts are cut to, special tokens included: as given, else as configured."""
     config = read_settings(folder / "config.json")
@@ -212,13 +220,14 @@ def maximum_length(name: str, folder: Path, given: int | None = None) -> int:
     if not isinstance(limit, int) or limit < 1:
         limit = None
     elif config.get("model_type") in OFFSET_POSITIONS:
-        limit -= int(config.get("pad_token_id", 1)) + 1
+        padding = config.get("pad_token_id")
+        limit -= (1 if padding is None else int(padding)) + 1
     if given is not None:
         if limit is None or given <= limit:
             return given
         raise UsageError(f"{name}: wanted {given} tokens, the checkpoint takes {limit} at most")
     stated = (
-        read_settings(folder / "sentence_bert_config.json").get("max_seq_length"),
+        read_settings(sentence_config(folder)).get("max_seq_length"),
         read_settings(folder / "tokenizer_config.json").get("model_max_length"),
         limit,
     )

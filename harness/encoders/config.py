@@ -58,7 +58,7 @@ class BaseConfig:
     def on(self: Base, hardware: Hardware) -> Base:
         """This encoder, on the processor and in float32 whatever the device."""
         if (dtype := hardware.dtype) != FLOAT32:
-            raise UsageError(f"{self.name}: word vectors are averaged in float32, not {dtype}")
+            raise UsageError(f"{self.name}: this encoder runs in float32 alone, not in {dtype}")
         return self
 
 

@@ -19,9 +19,10 @@ from safetensors.numpy import save_file
 
 from harness.core.errors import DataError, UsageError
 from harness.core.files import digest_of, digest_of_files
-from harness.encoders.checkpoint import read_settings, weights_files
+from harness.core.interfaces import Pooling
+from harness.encoders.checkpoint import read_settings, sentence_config, weights_files
 from harness.encoders.subword_vectors import MODEL_TYPE
-from harness.transforms.pooling import MEAN, NATIVE
+from harness.transforms.pooling import MEAN, NATIVE, Mean
 
 MODULES = "modules.json"
 MODEL = "config_sentence_transformers.json"
@@ -42,6 +43,7 @@ MODES = {
     "weightedmean": "pooling_mode_weightedmean_tokens",
     "lasttoken": "pooling_mode_lasttoken",
 }
+LINEAR, TANH = "torch.nn.modules.linear.Identity", "torch.nn.modules.activation.Tanh"
 ACTIVATIONS = tuple(
     f"torch.nn.modules.{name}"
     for name in (
@@ -211,9 +213,11 @@ def _module(file: Path, type_: str, path: str) -> Module:
     if Path(path).is_absolute() or ".." in Path(path).parts:
         raise DataError(f"{file}: wanted folders inside this one, found {path}")
     folder = file.parent / path
-    config = "sentence_bert_config.json" if kind == TRANSFORMER else "config.json"
+    config = sentence_config(folder) if kind == TRANSFORMER else folder / "config.json"
+    if kind in (LAYERS, POOLING, DENSE, LAYER_NORM) and not config.is_file():
+        raise DataError(f"{config}: wanted the settings of a {kind}, found none; fetch it again")
     # A Model2Vec folder's config.json is of the package, and of none of the modules.
-    return Module(kind, folder, {} if kind == STATIC else _settings(folder / config, kind))
+    return Module(kind, folder, {} if kind == STATIC else _settings(config, kind))
 
 
 def _settings(file: Path, kind: str) -> dict[str, Any]:
@@ -241,10 +245,7 @@ def own_pooling(path: Path) -> str:
 
 
 def append_module(
-    folder: Path,
-    kind: str,
-    settings: Mapping[str, Any],
-    tensors: Mapping[str, Any] | None = None,
+    folder: Path, kind: str, settings: Mapping[str, Any], tensors: Mapping[str, Any] | None = None
 ) -> None:
     """Write a module behind those of a folder, the first into the folder itself, and list it."""
     file = folder / MODULES
@@ -252,8 +253,8 @@ def append_module(
     path = f"{len(listed)}_{kind}" if listed else ""
     (folder / path).mkdir(exist_ok=True)
     if settings:
-        config = "sentence_bert_config.json" if kind == TRANSFORMER else "config.json"
-        write_json(folder / path / config, settings)
+        config = sentence_config(folder) if kind == TRANSFORMER else folder / path / "config.json"
+        write_json(config, settings)
     if tensors:
         floats = {name: np.ascontiguousarray(x, np.float32) for name, x in tensors.items()}
         save_file(floats, folder / path / "model.safetensors", {"format": "pt"})
@@ -267,10 +268,48 @@ def append_transformer(folder: Path, max_length: int | None) -> None:
     append_module(folder, TRANSFORMER, {"max_seq_length": max_length, "do_lower_case": False})
 
 
-def append_pooling(folder: Path, size: int, mode: str) -> None:
+def append_mode(folder: Path, size: int, mode: str) -> None:
     """Write a pooling of token vectors, by its key in MODES."""
     modes = {word: name == mode for name, word in MODES.items()}
     append_module(folder, POOLING, {"word_embedding_dimension": size, **modes})
+
+
+def append_pooling(
+    folder: Path,
+    pooling: Pooling,
+    hidden: tuple[int, int],
+    summary: int | None,
+    pooler: tuple[Any, Any] | None = None,
+) -> None:
+    """Write the modules of a mean over layers, or of the summary token.
+
+    `hidden` is the encoder's depth and size; `pooler` is the weight and bias of a dense layer with
+    tanh behind the pooling.
+    """
+    depth, size = hidden
+    if isinstance(pooling, Mean) and pooling.layers != (-1,):
+        weights = np.zeros(depth + 1, np.float32)
+        weights[list(pooling.hidden_states(depth))] = 1
+        settings = {"layer_start": 0, "num_hidden_layers": depth, "word_embedding_dimension": size}
+        append_module(folder, LAYERS, settings, {"layer_weights": weights})
+        edit_json(folder / "config.json", output_hidden_states=True)
+    append_mode(
+        folder, size, "mean" if isinstance(pooling, Mean) else "lasttoken" if summary else "cls"
+    )
+    if pooler is not None:
+        append_dense(folder, *pooler, TANH)
+
+
+def append_dense(folder: Path, weight: Any, bias: Any, activation: str) -> None:
+    """Write a linear layer of a (K, D) weight and a bias of K."""
+    outputs, inputs = weight.shape
+    settings = {
+        "in_features": inputs,
+        "out_features": outputs,
+        "bias": True,
+        "activation_function": activation,
+    }
+    append_module(folder, DENSE, settings, {"linear.weight": weight, "linear.bias": bias})
 
 
 def write_json(file: Path, content: Any) -> None:

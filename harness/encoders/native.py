@@ -15,6 +15,7 @@ import numpy as np
 
 from harness.core.errors import HarnessError, UsageError
 from harness.core.files import digest_of, sha256_of
+from harness.core.hardware import FLOAT32, precision_of
 from harness.core.interfaces import Encoder, EncoderConfig, Encoding, Identity, Trained
 from harness.encoders.checkpoint import parameters_of, require_weights, weights_files
 from harness.encoders.config import DerivedConfig
@@ -73,9 +74,11 @@ class NativeConfig(DerivedConfig):
 
     def identify(self, path: Path) -> Identity:
         """The key and digests of a folder, modules and prompt included."""
-        modules = self._modules(path)
+        modules = self.modules(path)
         folder = modules.first.folder
         if modules.first.kind == STATIC:  # a table of vectors, whose texts are not cut
+            if (dtype := precision_of(self.name)[1]) != FLOAT32:
+                raise UsageError(f"{self.name}: this encoder runs in float32 alone, not in {dtype}")
             weights, tokenizer = weights_files(folder)[0], folder / "tokenizer.json"
             digests = {"weights": sha256_of(weights), "tokenizer": sha256_of(tokenizer)}
             if not isinstance(self.of.source, Trained):
@@ -92,7 +95,7 @@ class NativeConfig(DerivedConfig):
         """The encoder, ready. Raises DataError for modules that are not understood."""
         from harness.encoders.kernels.modules import head_of, under_modules
 
-        modules, key = self._modules(path), self.identify(path).key
+        modules, key = self.modules(path), self.identify(path).key
         prompt, folder = modules.prompt(self.prompt), modules.first.folder
         inner: Encoder
         if modules.first.kind == STATIC:
@@ -104,7 +107,7 @@ class NativeConfig(DerivedConfig):
             cost = multiplications(plain.depth, plain.dimensions)
         return NativeEncoder(key, inner, prompt, head_of(modules, cache), cost)
 
-    def _modules(self, path: Path) -> Modules:
+    def modules(self, path: Path) -> Modules:
         """The folder's modules, with the encoder's own prompts among the folder's."""
         modules = read_modules(self.name, path)
         if isinstance(self.of, PromptedConfig):

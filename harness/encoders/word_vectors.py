@@ -228,10 +228,7 @@ class Vocabulary:
 
     @classmethod
     def of(
-        cls,
-        rows: Mapping[str, int],
-        vectors: Float32[np.ndarray, "V D"],
-        corpus: Mapping[str, int],
+        cls, rows: Mapping[str, int], vectors: Float32[np.ndarray, "V D"], corpus: Mapping[str, int]
     ) -> Vocabulary:
         """The vectors of words beside the counts of a corpus, which may hold others."""
         counts = np.zeros(len(vectors), np.int64)

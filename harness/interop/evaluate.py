@@ -31,10 +31,7 @@ TYPES = {"str": "string", "bool": "bool", "int": "Int64", "float": "float64"}
 
 
 def read_results(
-    folder: Path | str = OWN,
-    *,
-    every_score: bool = False,
-    encoders: Sequence[str] = (),
+    folder: Path | str = OWN, *, every_score: bool = False, encoders: Sequence[str] = ()
 ) -> Any:
     """Read the records of a folder as a data frame: one row per cell and seed.
 

@@ -20,7 +20,7 @@ from harness.core.interfaces import Hub, Pooling, Transform
 from harness.core.metrics import metric_of
 from harness.core.types import Method, Task
 from harness.encoders import modules
-from harness.encoders.checkpoint import read_tensors, tokenizer_files
+from harness.encoders.checkpoint import read_tensors, sentence_config, tokenizer_files
 from harness.encoders.native import NativeConfig
 from harness.encoders.transformer import TransformerConfig, TransformerEncoder
 from harness.evaluation.evaluate import FittedCell
@@ -29,7 +29,6 @@ from harness.results.records import PlannedCell
 from harness.transforms.affine import Affine
 from harness.transforms.pooling import Cls, Mean, Pooler
 
-TANH, LINEAR = "torch.nn.modules.activation.Tanh", "torch.nn.modules.linear.Identity"
 COSINE = {"similarity_fn_name": "cosine"}
 
 
@@ -45,7 +44,7 @@ def write_model(planned: PlannedCell, cell: FittedCell, places: Places, folder: 
         scratch.mkdir()
         match config:
             case NativeConfig():
-                _copy_native(config, path, scratch, cell.identity.max_length)
+                _copy_native(config, path, scratch, cell)
             case TransformerConfig():
                 _copy_transformer(path, cache, scratch, cell.identity.max_length)
                 _append_pooling(scratch, config.load(path, cache), planned.method.pooling)
@@ -56,7 +55,8 @@ def write_model(planned: PlannedCell, cell: FittedCell, places: Places, folder: 
                     "it in Python"
                 )
         if cell.transforms:
-            _append_dense(scratch, *_affine(planned.method, cell.transforms), LINEAR)
+            affine = _affine(planned.method, cell.transforms)
+            modules.append_dense(scratch, *affine, modules.LINEAR)
         if folder.exists():
             folder.rmdir()
         scratch.replace(folder)
@@ -77,8 +77,9 @@ def _affine(method: Method, transforms: Sequence[Transform]) -> tuple[Any, Any]:
     return weight.T, bias
 
 
-def _copy_native(config: NativeConfig, path: Path, folder: Path, max_length: int | None) -> None:
+def _copy_native(config: NativeConfig, path: Path, folder: Path, cell: FittedCell) -> None:
     """Copy the folder, with its prompt by default and in float32."""
+    max_length, mapped = cell.identity.max_length, bool(cell.transforms)
     listed = json.loads((path / modules.MODULES).read_bytes())
     for file in path.iterdir():
         if file.is_file() and file.suffix in (".json", ".txt", ".model", ".safetensors", ".bin"):
@@ -89,9 +90,15 @@ def _copy_native(config: NativeConfig, path: Path, folder: Path, max_length: int
     first = folder / listed[0]["path"]
     if (first / "config.json").is_file() and max_length is not None:
         modules.edit_json(first / "config.json", dtype="float32")
-        modules.edit_json(first / "sentence_bert_config.json", max_seq_length=max_length)
+        modules.edit_json(sentence_config(first), max_seq_length=max_length)
     if config.prompt:
-        modules.edit_json(folder / modules.MODEL, default_prompt_name=config.prompt)
+        prompts = dict(config.modules(path).prompts)
+        about = {"prompts": prompts, "default_prompt_name": config.prompt}
+        modules.edit_json(folder / modules.MODEL, **about)
+    if mapped:  # as vectors behind a map are compared, and not a part of them
+        if config.modules(path).dimensions:
+            raise UsageError(f"{config.name}.native: truncate_dim would cut what a map is given")
+        modules.edit_json(folder / modules.MODEL, **COSINE)
 
 
 def _copy_transformer(path: Path, cache: Path, folder: Path, max_length: int | None) -> None:
@@ -106,53 +113,26 @@ def _copy_transformer(path: Path, cache: Path, folder: Path, max_length: int | N
 
 def _append_pooling(folder: Path, encoder: TransformerEncoder, pooling: Pooling) -> None:
     """Append the modules of a pooling of hidden states. Raises UsageError for one without any."""
-    model, size = encoder.plain.model, encoder.dimensions
+    model = encoder.plain.model
     if model.config.is_encoder_decoder and not model.config.model_type.endswith("t5"):
         raise UsageError(
             f"{encoder.name}: wanted an encoder, found a {model.config.model_type}, of which "
             "sentence-transformers pools the decoder's states; it is not exported"
         )
-    mode = "mean"
-    match pooling:
-        case Mean(layers=(-1,)):
-            pass
-        case Mean():
-            layers = np.zeros(encoder.depth + 1, np.float32)
-            layers[list(pooling.hidden_states(encoder.depth))] = 1
-            settings = {
-                "layer_start": 0,
-                "num_hidden_layers": encoder.depth,
-                "word_embedding_dimension": size,
-            }
-            modules.append_module(folder, modules.LAYERS, settings, {"layer_weights": layers})
-            modules.edit_json(folder / "config.json", output_hidden_states=True)
-        case Cls() | Pooler():
-            mode = "cls" if encoder.plain.summary == 0 else "lasttoken"
-            pooling(encoder.shape)  # raises where the encoder lacks it
-        case _:
-            raise UsageError(f"{pooling.name}: wanted a pooling of hidden states, found another")
-    modules.append_pooling(folder, size, mode)
+    if not isinstance(pooling, Mean | Cls | Pooler):
+        raise UsageError(f"{pooling.name}: wanted a pooling of hidden states, found another")
+    if not isinstance(pooling, Mean):
+        pooling(encoder.shape)  # raises where the encoder lacks it
+    head = None
     if isinstance(pooling, Pooler):
         linear = [part for part in model.pooler.modules() if isinstance(part, nn.Linear)]
         if len(linear) != 1:
             raise UsageError(
                 f"{encoder.name}: wanted a pooler of one linear layer, found {len(linear)}"
             )
-        _append_dense(folder, linear[0].weight.detach(), linear[0].bias.detach(), TANH)
-
-
-def _append_dense(folder: Path, weight: Any, bias: Any, activation: str) -> None:
-    """Append a linear layer of a (K, D) weight and a bias of K."""
-    outputs, inputs = weight.shape
-    settings = {
-        "in_features": inputs,
-        "out_features": outputs,
-        "bias": True,
-        "activation_function": activation,
-    }
-    modules.append_module(
-        folder, modules.DENSE, settings, {"linear.weight": weight, "linear.bias": bias}
-    )
+        head = linear[0].weight.detach(), linear[0].bias.detach()
+    hidden = encoder.depth, encoder.dimensions
+    modules.append_pooling(folder, pooling, hidden, encoder.plain.summary, head)
 
 
 # The card: every number is of a record of these very weights and maps, compared by digests.

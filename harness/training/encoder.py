@@ -1,8 +1,8 @@
-"""Dropout with masks from a fast generator, reproducible from the state of torch's generator.
+"""An encoder in training: fast dropout, passes without padding, a head, gradients in chunks.
 
 On a CPU, torch draws masks from its Mersenne twister, which takes longer than the layer around
 them. Here one number of torch's generator seeds an SFC64 generator for a whole forward pass, of
-which every mask value takes 16 bits.
+which every mask value takes 16 bits; the state of torch's generator gives the same masks again.
 """
 
 from __future__ import annotations

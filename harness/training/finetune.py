@@ -8,18 +8,17 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Literal
 
 from harness.core.files import digest_of_files
 from harness.core.metrics import cosine
 from harness.core.metrics.correlation import spearman
 from harness.core.types import Pairs, Progress
 from harness.encoders.checkpoint import weights_files
+from harness.encoders.trained import recipe_of
 from harness.training import loop
 from harness.training.contrastive import ContrastiveTraining
 from harness.training.encoder import SentenceEncoder, Setup, open_encoder
 from harness.training.siamese import SiameseTraining
-from harness.transforms.pooling import Cls
 
 
 @dataclass(frozen=True)
@@ -45,11 +44,11 @@ class DevSet:
     pairs: Pairs
     every: int = 125  # SimCSE's
 
-    def score(self, encoder: SentenceEncoder) -> float:
+    def score(self, encoder: SentenceEncoder) -> float | None:
         """Spearman of the cosines under the encoder's current weights, in points."""
         vectors = encoder.embed(self.pairs.sentences)
         similarities, _ = cosine(vectors[: len(self.pairs)], vectors[len(self.pairs) :])
-        return spearman(similarities, self.pairs.gold) or 0.0
+        return spearman(similarities, self.pairs.gold)
 
 
 def finetune(
@@ -69,15 +68,17 @@ def finetune(
     unfinished, encoder = out / "unfinished", task.encoder
     schedule = task.settings.schedule(task.batches.count)
     identity = json.loads(json.dumps(asdict(task.settings), default=repr))
-    identity |= {"seed": seed, **start.digests(), **data, "dev": dev.name if dev else "none"}
+    identity |= {"recipe": recipe_of(command), "seed": seed, **start.digests(), **data}
+    identity |= {"dev": dev.name if dev else "none"}
     scorer = partial(dev.score, encoder) if dev else None
     every = dev.every if dev else 1
     policy = loop.CheckpointPolicy(unfinished, scorer, every, identity)
     curve = loop.train(task, schedule, seed, progress, policy)
     described = identity | {"schedule": asdict(schedule)}
     info = loop.TrainingInfo(command, described, seed, data, curve, start.digests())
-    pooling: Literal["mean", "cls"] = "cls" if isinstance(encoder.setup.pooling, Cls) else "mean"
-    length = encoder.reader.max_length
-    loop.write_checkpoint(out, encoder.transformer, start.folder, pooling, length, info, half)
+    pooling, length = encoder.setup.pooling, encoder.reader.max_length
+    loop.write_checkpoint(
+        out, encoder.transformer, start.folder, pooling, length, info, half, encoder.summary
+    )
     shutil.rmtree(unfinished, ignore_errors=True)
     return curve

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import safetensors.torch
 import torch
@@ -26,6 +26,7 @@ from torch import Tensor, nn
 
 from harness.core.errors import DataError, ScoreError, UsageError
 from harness.core.files import write_atomically
+from harness.core.interfaces import Pooling
 from harness.core.provenance import environment
 from harness.core.types import Progress
 from harness.encoders.checkpoint import tokenizer_files
@@ -114,7 +115,7 @@ class CheckpointPolicy:
     """
 
     folder: Path | None = None
-    score: Callable[[], float] | None = None
+    score: Callable[[], float | None] | None = None
     score_every: int = 125
     settings: Mapping[str, Any] = field(default_factory=dict)
 
@@ -248,8 +249,6 @@ class _Run:
             moments = self.optimiser.state.get(parameter, {})
             tensors |= {f"adam.{name}.{moment}": value for moment, value in moments.items()}
         tensors["generator"] = torch.get_rng_state()
-        if torch.cuda.is_available():
-            tensors["generator.cuda"] = torch.cuda.get_rng_state()
         metadata = {
             "settings": json.dumps(self.settings),
             "curve": json.dumps(asdict(self.timed_curve())),
@@ -274,13 +273,12 @@ class _Run:
             )
         tensors = safetensors.torch.load_file(self.state)
         torch.set_rng_state(tensors.pop("generator"))
-        if torch.cuda.is_available() and "generator.cuda" in tensors:
-            torch.cuda.set_rng_state(tensors.pop("generator.cuda"))
         self.model.load_state_dict(_under("model.", tensors))
         self.best_weights = _under("kept.", tensors)
         for name, parameter in self.model.named_parameters():
             if moments := _under(f"adam.{name}.", tensors):
-                self.optimiser.state[parameter] = moments
+                on_device = {name: value.to(parameter.device) for name, value in moments.items()}
+                self.optimiser.state[parameter] = on_device
         curve = metadata["curve"]
         scores = tuple((int(step), float(value)) for step, value in curve["scores"])
         self.curve = Curve(tuple(curve["losses"]), scores, curve["seconds"], curve["before"])
@@ -327,26 +325,34 @@ def write_checkpoint(
     folder: Path,
     model: Any,
     tokenizer: Path,
-    pooling: Literal["mean", "cls"],
+    pooling: Pooling,
     max_length: int,
     info: TrainingInfo,
     half: bool = False,
+    summary: int | None = 0,
 ) -> None:
-    """Write model and a folder's tokenizer, all files or none; `half`: the weights in 16 bits."""
+    """Write model, its pooling and a folder's tokenizer, all files or none.
+
+    `half` writes the weights in 16 bits, and `summary` is the place of the summary token. A pooler
+    of the model goes behind the pooling, since it is a head that was kept.
+    """
     require_new(folder)
+    dtype, config = torch.float16 if half else torch.float32, model.config
+    dense = getattr(getattr(model, "pooler", None), "dense", None)
+    head = dense and tuple(x.detach().cpu().to(dtype).float() for x in (dense.weight, dense.bias))
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as place:
         new = Path(place)
-        _write_model(new, model, torch.float16 if half else torch.float32)
+        _write_model(new, model, dtype)
         for file in tokenizer_files(tokenizer):
             shutil.copy(file, new / file.name)
         append_transformer(new, max_length)
-        append_pooling(new, model.config.hidden_size, pooling)
+        hidden = config.num_hidden_layers, config.hidden_size
+        append_pooling(new, pooling, hidden, summary, head)
         write_json(new / TRAINING, info.as_json())
         # The description comes last: a folder without it is no checkpoint yet.
         for file in sorted(new.iterdir(), key=lambda path: path.name == TRAINING):
             file.replace(folder / file.name)
-    (folder / STATE).unlink(missing_ok=True)
 
 
 def _write_model(folder: Path, model: Any, dtype: torch.dtype) -> None:

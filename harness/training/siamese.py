@@ -1,4 +1,4 @@
-"""Pairs with graded gold as training data: a task's sentences, their scores brought to 0 to 1."""
+"""SBERT (Reimers & Gurevych 2019): siamese training on labelled pairs, scored pairs or triplets."""
 
 from __future__ import annotations
 
@@ -91,12 +91,14 @@ class Siamese:
         return cls(epochs=4, objective="regression")
 
     def schedule(self, count: int) -> Schedule:
-        """Full epochs over so many examples: linear warm-up, then linear learning-rate decay."""
+        """Full epochs over so many examples: linear warm-up, then linear decay from its end."""
         steps = self.epochs * Batches(count, self.batch, 0).steps
+        warmup = math.ceil(self.warmup * steps)
         return Schedule(
             steps=steps,
             learning_rate=self.learning_rate,
-            warmup=math.ceil(self.warmup * steps),
+            warmup=warmup,
+            decay=1 - warmup / steps,
             weight_decay=self.weight_decay,
             clip=self.clip,
         )

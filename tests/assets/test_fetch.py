@@ -40,7 +40,9 @@ TARRED = Download("texts.tar", r"texts/\1", repo="me/data", keep=r"(?:.*/)?([^/]
 
 def test_the_weights_of_a_models_modules_are_among_its_files():
     wanted = ["model.safetensors", "2_Dense/pytorch_model.bin", "3_Dense/model.safetensors"]
+    wanted += ["bpe.codes", "source.spm", "model-00001-of-00002.safetensors"]
     not_wanted = ["pytorch_model.bin", "3_Dense/pytorch_model.bin", "openvino/model.safetensors"]
+    not_wanted += ["model_quantized.safetensors"]
     assert model_files(wanted + not_wanted) == wanted
 
 

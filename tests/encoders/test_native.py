@@ -81,6 +81,8 @@ def test_a_model2vec_folder_is_read_as_the_library_reads_it(tmp_path):
     kinds = (".", "StaticEmbedding"), ("1_Normalize", "Normalize")
     write_json(folder / "modules.json", [entry(*kind) for kind in kinds])
     assert relative_gap(ours(folder), theirs(folder)) <= ROUNDING
+    with pytest.raises(UsageError, match="float32 alone"):
+        NativeConfig(TransformerConfig("m-bfloat16", "")).identify(folder)
 
 
 def test_a_folder_of_the_first_versions_is_read(tmp_path):
@@ -126,6 +128,7 @@ READER, WHOLE = "sentence_bert_config.json", "config_sentence_transformers.json"
 FIRST = entry("", "Transformer")
 REFUSED = [
     (lambda f: (f / "modules.json").unlink(), r"m\.native: .* has no modules\.json"),
+    (lambda f: (f / POOLING).unlink(), "wanted the settings of a Pooling, found none"),
     (modules({}), "wanted type and path of each"),
     (modules(FIRST, entry("1_Pooling", "LSTM")), "found sentence_transformers.models.LSTM"),
     (modules({"path": "", "type": "custom_st.Transformer"}), r"found custom_st\.Transformer"),
@@ -197,7 +200,7 @@ ASKED_FOR = [
     ((), {}, {}, "mean"),
     (POOLED, switch("mean_tokens"), {}, "mean"),
     ((*POOLED, "Normalize"), switch("mean_tokens"), {}, "mean"),
-    ((*POOLED, "Dense"), switch("mean_tokens"), {}, "native"),
+    ((*POOLED, "Dense"), switch("mean_tokens"), {DENSE: {"in_features": 4}}, "native"),
     (POOLED, switch("cls_token"), {}, "cls"),
     (POOLED, switch("max_tokens"), {}, "native"),
     (POOLED, switch("cls_token", "mean_tokens"), {}, "native"),
@@ -206,6 +209,7 @@ ASKED_FOR = [
     (POOLED, {"pooling_mode": "lasttoken"}, {}, "native"),
     (POOLED, {"pooling_mode": ["cls", "mean"]}, {}, "native"),
     (POOLED, {}, {READER: {"do_lower_case": True}}, "native"),
+    (POOLED, {}, {READER.replace("bert", "roberta"): {"do_lower_case": True}}, "native"),
     (POOLED, {}, {WHOLE: {"prompts": PROMPTS, "default_prompt_name": "query"}}, "native"),
     (POOLED, {}, {WHOLE: {"prompts": PROMPTS, "default_prompt_name": "passage"}}, "mean"),
     (POOLED, {}, {WHOLE: {"prompts": PROMPTS, "default_prompt_name": None}}, "mean"),

@@ -1,6 +1,7 @@
 """An exported method gives in sentence-transformers what it gives here, or is refused."""
 
 import json
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -20,7 +21,8 @@ from harness.assets.places import Places
 from harness.cli import main
 from harness.core.errors import UsageError
 from harness.core.types import Method
-from harness.encoders.native import NativeConfig
+from harness.encoders.modules import edit_json
+from harness.encoders.native import NativeConfig, PromptedConfig
 from harness.encoders.subword_vectors import SubwordConfig
 from harness.encoders.transformer import TransformerConfig
 from harness.encoders.word_tokenizer import Tokeniser
@@ -96,9 +98,13 @@ def test_a_chain_of_affine_maps_is_one_dense_layer(checkpoint, tmp_path, post):
     assert_alike(ours, folder)
 
 
-def test_a_model_under_its_modules_keeps_them_and_its_prompt(tmp_path):
+REGISTERED = PromptedConfig(CONFIG.name, "", prompts=(("sts", PROMPTS["query"]),))
+
+
+@pytest.mark.parametrize(("config", "prompt"), [(CONFIG, "query"), (REGISTERED, "sts")])
+def test_a_model_under_its_modules_keeps_them_and_its_prompt(config, prompt, tmp_path):
     model = saved(tmp_path, "without-prompt", prompts=PROMPTS)
-    method = Method(NativeConfig(CONFIG, "query"), replace(NATIVE, prompt="query"))
+    method = Method(NativeConfig(config, prompt), replace(NATIVE, prompt=prompt))
     ours, folder = exported(tmp_path, method, model)
     assert_alike(ours, folder)
     assert np.abs(ours - theirs(model)).max() > 0.01
@@ -107,8 +113,14 @@ def test_a_model_under_its_modules_keeps_them_and_its_prompt(tmp_path):
 @pytest.mark.parametrize("kind", ["dense", "static"])
 def test_a_map_stands_behind_a_models_modules(tmp_path, kind):
     model = saved(tmp_path, kind)
-    config = NativeConfig(TransformerConfig("m", ""))
-    assert_alike(*exported(tmp_path, Method(config, NATIVE, (SN(),), "target"), model))
+    method = Method(NativeConfig(TransformerConfig("m", "")), NATIVE, (SN(),), "target")
+    ours, folder = exported(tmp_path, method, model)
+    assert_alike(ours, folder)
+    whole = "config_sentence_transformers.json"
+    assert json.loads((folder / whole).read_text())["similarity_fn_name"] == "cosine"
+    edit_json(model / whole, truncate_dim=2)
+    shutil.rmtree(folder)
+    assert_refused(tmp_path, method, model, "truncate_dim would cut")
 
 
 def test_what_the_librarys_modules_cannot_say_is_refused(checkpoint, tmp_path):

@@ -41,10 +41,10 @@ def trained(checkpoint, files, monkeypatch):
     """What a command ends with, which trains into a folder."""
     monkeypatch.chdir(files)
 
-    def run(command, out):
+    def run(command, out, *more):
         line = ["train", command, "--from", str(checkpoint("bert")), "--out", out, "--dev", "none"]
         return CliRunner().invoke(
-            app, [*line, "--learning-rate", "0.01", *COMMANDS[command].split()]
+            app, [*line, "--learning-rate", "0.01", *COMMANDS[command].split(), *more]
         )
 
     return run
@@ -84,6 +84,7 @@ def test_an_interrupted_training_writes_the_same_checkpoint(files, trained, monk
     trained("simcse-unsup", "whole")
     monkeypatch.setattr(ContrastiveTraining, "backward", backward_until_the_third)
     assert trained("simcse-unsup", "cut").exit_code != 0
+    assert "(recipe)" in str(trained("simcse-unsup", "cut", "--dev-every", "9").exception)
     assert trained("simcse-unsup", "cut").exit_code == 0
     assert steps == [0, 1, 2, 2, 3]
     whole, cut = ((files / n / "model.safetensors").read_bytes() for n in ("whole", "cut"))

@@ -15,6 +15,7 @@ from tolerances import ROUNDING, relative_gap
 
 from harness.core.errors import UsageError
 from harness.core.types import Progress
+from harness.encoders.native import NativeConfig
 from harness.encoders.transformer import TransformerConfig
 from harness.training.contrastive import (
     MASKED,
@@ -30,7 +31,7 @@ from harness.training.datasets import Labelled
 from harness.training.encoder import Setup, open_encoder
 from harness.training.loop import Curve, TrainingInfo, seeded, train, write_checkpoint
 from harness.training.siamese import ScoredPairs, Siamese, SiameseTraining, softmax_nli
-from harness.transforms.pooling import CLS, MEAN, POOLER
+from harness.transforms.pooling import CLS, FIRST_LAST, MEAN, NATIVE, POOLER
 
 SENTENCES = (
     "the cat sat on the mat.", "the dog sat on the cat", "the mat!", "a cat, a dog", "on the mat?",
@@ -74,6 +75,8 @@ def test_sberts_defaults_are_the_papers():
     assert (regression.objective, regression.batch, regression.epochs) == ("regression", 16, 4)
     schedule = regression.schedule(5_749)  # the pairs of STS-B's train split
     assert (schedule.steps, schedule.warmup) == (4 * 360, 144)
+    rates = [schedule.rate(step) for step in (143, 144, 792, 1439)]
+    assert rates == pytest.approx([2e-5, 2e-5, 1e-5, 2e-5 / 1296])  # transformers' linear schedule
 
 
 @pytest.fixture(scope="module")
@@ -252,17 +255,21 @@ def test_masked_words_add_their_weight_times_the_loss_of_the_checkpoints_own_hea
     assert task.backward(0) - without == pytest.approx(0.1 * np.mean(losses), rel=1e-4)
 
 
-@pytest.mark.parametrize(("head", "pooling"), [("train", CLS), ("keep", POOLER)])
+@pytest.mark.parametrize(
+    ("head", "of", "read"),
+    [("train", CLS, CLS), ("keep", CLS, POOLER), ("none", FIRST_LAST, FIRST_LAST)],
+)
 def test_the_loss_falls_and_the_checkpoint_is_read_as_it_was_trained(
-    head, pooling, training, folder, tmp_path
+    head, of, read, training, folder, tmp_path
 ):
-    setup = Setup(head=head, dropout=0.0)
+    setup = Setup(of, head, dropout=0.0)
     task = training(Contrastive, TRIPLETS, setup=setup, epochs=15, learning_rate=1e-3)
     curve = train(task, task.settings.schedule(len(SENTENCES)), 0, Progress())
     assert len(curve.losses) == 30
     assert np.mean(curve.losses[-5:]) < np.mean(curve.losses[:5]) - 0.3
     info = TrainingInfo("harness train", {}, 0, {}, Curve())
-    write_checkpoint(tmp_path / "out", task.encoder.transformer, folder, "cls", 40, info)
-    encoder = TransformerConfig("trained", "trained").load(tmp_path / "out", tmp_path)
-    encoding = encoder.encode(SENTENCES)
-    assert relative_gap(pooling(encoding), task.encoder.embed(SENTENCES)) <= ROUNDING
+    write_checkpoint(tmp_path / "out", task.encoder.transformer, folder, of, 40, info)
+    plain = TransformerConfig("trained", "trained")
+    for config, pooling in ((plain, read), (NativeConfig(plain), NATIVE)):
+        vectors = pooling(config.load(tmp_path / "out", tmp_path).encode(SENTENCES))
+        assert relative_gap(vectors, task.encoder.embed(SENTENCES)) <= ROUNDING

@@ -50,6 +50,7 @@ from harness.training.loop import (
     train,
     write_checkpoint,
 )
+from harness.transforms.pooling import MEAN
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 TOKENISED_AT_ONCE = 10_000  # sentences
@@ -237,12 +238,7 @@ class MaskedLanguageModel:
 
 
 def pretrain(
-    corpus: Text,
-    settings: MlmSettings,
-    seed: int,
-    out: Path,
-    progress: Progress,
-    command: str,
+    corpus: Text, settings: MlmSettings, seed: int, out: Path, progress: Progress, command: str
 ) -> Curve:
     """Train a vocabulary and a model on the corpus and write the checkpoint, weights in 16 bits.
 
@@ -261,7 +257,7 @@ def pretrain(
     curve = train(task, settings.schedule(sentences), seed, progress, policy)
     data = {corpus.name: digest, "vocabulary": vocabulary}
     info = TrainingInfo(command, asdict(settings), seed, data, curve)
-    write_checkpoint(out, task.model, unfinished, "mean", settings.positions, info, half=True)
+    write_checkpoint(out, task.model, unfinished, MEAN, settings.positions, info, half=True)
     shutil.rmtree(unfinished)
     return curve
 

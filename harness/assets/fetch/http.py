@@ -5,6 +5,7 @@ huggingface_hub is the library here for every host: it retries, resumes, and sho
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import http.client
 import urllib.error
@@ -46,6 +47,8 @@ def errors_in_a_line(name: str, page: str) -> Iterator[None]:
         _require_answer(urlsplit(page)._replace(path="/", query="", fragment="").geturl())
         yield
     except (transport, OSError, HFValidationError) as error:
+        if getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT):
+            raise  # a full disk, which says so itself
         causes = [getattr(cause, "response", None) for cause in (error, error.__cause__)]
         statuses = [response.status_code for response in causes if response is not None]
         why = f"({reason_of(error)}); check the network and run the same command again"

@@ -11,9 +11,10 @@ from harness.assets.fetch.http import download, errors_in_a_line
 from harness.core.errors import AssetMissing, DataError
 
 # Of the model, and of its modules in folders such as `2_Dense`.
-WEIGHTS = ("model*.safetensors", "pytorch_model.bin")
+WEIGHTS = ("model.safetensors", "model-*.safetensors", "pytorch_model.bin")
 MODULES = tuple(f"[0-9]_[A-Z]*/{file}" for file in WEIGHTS)
-MODEL_FILES = ("*.json", "*.txt", "*.model", *WEIGHTS, *MODULES)
+VOCABULARIES = ("*.txt", "*.model", "*.codes", "*.vocab", "*.spm", "*.tiktoken")
+MODEL_FILES = ("*.json", *VOCABULARIES, *WEIGHTS, *MODULES)
 
 
 def download_file(wanted: Download, revision: str | None, target: Path) -> tuple[str, str]:

@@ -91,8 +91,9 @@ def cache_size(root: Path) -> int:
 
 def shrink(root: Path, most: int) -> Iterator[tuple[CacheEntry, bool]]:
     """Clear what was unused for longest until so many bytes are left; whether each could be."""
-    left = cache_size(root)
-    for entry in cached_entries(root):
+    entries = cached_entries(root)
+    left = sum(entry.bytes for entry in entries)
+    for entry in entries:
         if left > most:
             cleared = clear(root, entry)
             left -= entry.bytes if cleared else 0

@@ -48,7 +48,8 @@ def under_modules(
     if not skipped and (modules.modes == ("mean",) or first):
         kernel, choice = pooled_states(encoder.kernel, weights, first), encoder.choice
     else:
-        kernel, choice = pooled_tokens(encoder.plain, modules.modes, skipped, weights), PLAIN
+        kernel = pooled_tokens(encoder.plain, modules.modes, skipped, weights)
+        choice = replace(PLAIN, tokens=encoder.hardware.batch_tokens or PLAIN.tokens)
     shape = kernel(tokenizer(["one sentence"]))
     return replace(encoder, tokenizer=tokenizer, kernel=kernel, shape=shape, choice=choice)
 

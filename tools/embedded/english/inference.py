@@ -38,11 +38,7 @@ EXCLUDES: Recipes = (
     ((edits.contrast,), 2),
 )
 # The other way round, what says more is open.
-LESS: Recipes = (
-    ((edits.broaden,), 2),
-    ((edits.shorten,), 2),
-    ((edits.shorten, edits.broaden), 1),
-)
+LESS: Recipes = (((edits.broaden,), 2), ((edits.shorten,), 2), ((edits.shorten, edits.broaden), 1))
 OPEN: Recipes = (
     ((edits.other_patient,), 2),
     ((edits.other_event,), 2),
