@@ -24,6 +24,8 @@ from harness.encoders.transformer import TransformerConfig
 TRAINING = "training.json"
 # Options that do not tell one family from another.
 OF_A_MEMBER = {"--seed", "--threads"}
+# Commands that train otherwise since a version, so that members of before are not taken for theirs.
+CHANGED = {"sbert-": "0.4.0: the learning rate decays from the end of the warm-up"}
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,8 @@ class FamilyConfig(BaseConfig):
     def source(self) -> Trained:
         """The training; another recipe or start has another folder, another length has not."""
         family = base_name(self.name)
-        digest = digest_of({"recipe": self.recipe, "start": repr(self.start)})
+        changed = {k: v for k, v in CHANGED.items() if self.recipe.startswith(k)}
+        digest = digest_of({"recipe": self.recipe, "start": repr(self.start), **changed})
         folder = f"{family}-{digest[:12]}"
         return Trained(self.recipe, family, folder, on_the_spot=self.on_the_spot)
 
